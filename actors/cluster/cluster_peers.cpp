@@ -1,4 +1,4 @@
-#include "troupe/actors/cluster/links.hpp"
+#include "troupe/actors/cluster/cluster_peers.hpp"
 
 #include <algorithm>
 #include <caf/actor_system.hpp>
@@ -10,6 +10,7 @@
 
 #include "messages/proto/cluster.pb.h"
 #include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/cluster/meeting.hpp>
 #include <troupe/actors/cluster/peer_actor.hpp>
 #include <troupe/actors/cluster/rights.hpp>
 #include <troupe/actors/introspection/introspection_token.hpp>
@@ -24,18 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAnswerPatience{1};    // with a node whose link is open, and with the reasons of calls
-constexpr std::chrono::seconds kDialPatience{5};      // with a task that may not have joined yet
-constexpr std::chrono::milliseconds kFirstPause{20};  // between calls; then twice as long
-constexpr std::chrono::milliseconds kLongestPause{500};
-constexpr std::chrono::seconds kPauseAfterGoodbye{1};
-
-// May the same call succeed later? Else the two will never be peers.
-bool may_pass(Code code) {
-  return code == Code::unavailable || code == Code::deadline_exceeded || code == Code::already_exists ||
-         code == Code::resource_exhausted;
-}
-
+constexpr std::chrono::seconds kAnswerPatience{1};  // with a node whose link is open, and with the reasons of calls
+constexpr std::chrono::seconds kDialPatience{5};    // with a task that may not have joined yet
 std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(1),
                   std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
@@ -58,7 +49,7 @@ std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
 }  // namespace
 
 // The wire's handler: its map of peers belongs to the wire's thread; the rest is guarded for those who wait in meet().
-class Links::Impl final : public WireHandler {
+class ClusterPeers::Impl final : public WireHandler {
  public:
   explicit Impl(Config given)
       : config(std::move(given)),
@@ -121,10 +112,10 @@ class Links::Impl final : public WireHandler {
     {
       std::lock_guard lock(mutex);
       open.erase(id.value);
-      if (!states.contains(name)) introspectors.erase(name);
+      if (!meeting.find(name)) introspectors.erase(name);
     }
     // Before the actors are told: who hears of the loss may await the next link.
-    note_down(name, why, reason ? kFirstPause : kPauseAfterGoodbye);
+    note_down(name, why, reason ? Meeting::Loss::broken : Meeting::Loss::goodbye);
     caf::anon_send(actor, LinkLost{why, !reason});
   }
   // "introspector": its URL. "provenance N": what the shard knows of a version of its parameters.
@@ -149,16 +140,13 @@ class Links::Impl final : public WireHandler {
 
   void note_open(PeerId id, const TaskName& task) {
     std::unique_lock lock(mutex);
-    const auto state = states.find(task);  // what is in the map stays there
-    const bool dialled = state != states.end() && state->second.ours;
+    const Meeting::State* state = meeting.find(task);
+    const bool dialled = state && state->ours;
     lock.unlock();
     control.open(id, task, dialled);
     lock.lock();
     open.insert_or_assign(id.value, task);
-    if (state != states.end()) {
-      state->second.link = id;
-      state->second.error = Error();
-    }
+    meeting.opened(task, id.value);
     const Error why = failed;
     lock.unlock();
     changed.notify_all();
@@ -176,79 +164,31 @@ class Links::Impl final : public WireHandler {
     for (const auto& [id, task] : all) wire.close(PeerId{id}, why);
   }
 
-  // What is known of the link to a task of the cluster.
-  struct State {
-    HostPort address;
-    bool ours = false;    // to call
-    bool called = false;  // a call is under way, or a hello to the node
-    PeerId link;          // 0: none is open
-    bool up = false;      // it is open, and the two nodes have met over it
-    Clock::time_point next_call;
-    std::chrono::milliseconds pause = kFirstPause;
-    Error error;  // why it is not up
-  };
-  // There is no link to the task, or no longer.
-  void note_down(const TaskName& task, const Error& error, std::chrono::milliseconds first_pause = {}) {
+  void note_down(const TaskName& task, const Error& error, Meeting::Loss loss = Meeting::Loss::refused) {
     {
       std::lock_guard lock(mutex);
-      const auto it = states.find(task);
-      if (it == states.end()) return;
-      State& state = it->second;
-      state.pause = first_pause.count() > 0 ? first_pause : std::min(2 * state.pause, kLongestPause);
-      state.link = PeerId{};
-      state.up = state.called = false;
-      state.error = error;
-      state.next_call = Clock::now() + state.pause;
-    }
-    changed.notify_all();
-  }
-  void note_up(const TaskName& task) {
-    {
-      std::lock_guard lock(mutex);
-      const auto it = states.find(task);
-      if (it == states.end() || it->second.link == PeerId{}) return;
-      it->second.up = true;
-      it->second.called = false;
-      it->second.pause = kFirstPause;
+      meeting.lost(task, loss, error, Clock::now());
     }
     changed.notify_all();
   }
 
-  // Calls the tasks that are ours to call and to which no link is open, now and whenever one is lost, and says hello to
-  // the nodes of those to which one is, until end_calls().
+  // Calls and greets as the meeting says, until end_calls().
   void keep_links() {
     std::unique_lock lock(mutex);
     while (!ending) {
-      State* next = nullptr;
-      const TaskName* task = nullptr;
-      for (auto& [name, state] : states) {
-        if (!state.ours || state.up) continue;
-        if (state.link != PeerId{}) {
-          next = &state;
-          task = &name;
-          break;
-        }
-        if (state.called || (next && next->next_call <= state.next_call)) continue;
-        next = &state;
-        task = &name;
-      }
-      if (!next) {
+      if (const auto action = meeting.next(Clock::now())) {
+        const Clock::time_point end = meeting_end;
+        lock.unlock();
+        if (action->link == 0)
+          call(action->task, action->address, end);
+        else
+          greet(action->task, PeerId{action->link});
+        lock.lock();
+      } else if (const auto time = meeting.wake()) {
+        changed.wait_until(lock, *time);
+      } else {
         changed.wait(lock);
-        continue;
       }
-      if (next->link == PeerId{} && next->next_call > Clock::now()) {
-        changed.wait_until(lock, next->next_call);
-        continue;
-      }
-      next->called = true;
-      const PeerId link = next->link;
-      const Clock::time_point end = meeting_end;
-      lock.unlock();
-      if (link == PeerId{})
-        call(*task, next->address, end);  // what is in the map stays there, and addresses do not change
-      else
-        greet(*task, link);
-      lock.lock();
     }
   }
   void call(const TaskName& task, const HostPort& address, Clock::time_point end) {
@@ -297,12 +237,13 @@ class Links::Impl final : public WireHandler {
       std::lock_guard lock(mutex);
       if (!parsed.introspector().empty()) {
         HostPort introspector = HostPort::parse(parsed.introspector());
-        if (const auto state = states.find(task); state != states.end()) introspector.host = state->second.address.host;
+        if (const Meeting::State* state = meeting.find(task)) introspector.host = state->address.host;
         introspectors.insert_or_assign(task, std::move(introspector));
       }
-      if (states.contains(task)) met.insert_or_assign(task, std::move(entry));
+      if (meeting.find(task)) met.insert_or_assign(task, std::move(entry));
+      meeting.met(task);
     }
-    note_up(task);
+    changed.notify_all();
   }
 
   void note_refusal(const Error& why) {
@@ -329,11 +270,6 @@ class Links::Impl final : public WireHandler {
     std::multimap<std::string, std::int64_t>::iterator place_;
   };
 
-  bool all_up(const std::string& job) const {
-    return std::ranges::all_of(
-        states, [&](const auto& entry) { return entry.second.up || (!job.empty() && entry.first.job != job); });
-  }
-
   // Steps can run as soon as it returns: the scheduler has been told of the links by then.
   void await_links(const std::string& job, Clock::time_point deadline) {
     const Awaited awaited(*this, job);
@@ -344,24 +280,14 @@ class Links::Impl final : public WireHandler {
       self->request(config.node, until(std::max(deadline, Clock::now() + kAnswerPatience)), SyncObservers{})
           .receive([](const Reply&) {}, [](const caf::error&) {});  // a node that has ended
       lock.lock();
-      if (all_up(job)) return;
+      if (meeting.all_up(job)) return;
     }
   }
   void await_links(std::unique_lock<std::mutex>& lock, const std::string& job, Clock::time_point deadline) {
-    std::string missing;
-    Error refused;
+    Meeting::Missing missing;
     const auto over = [&] {
-      missing.clear();
-      refused = Error();
-      if (failed) return true;
-      for (const auto& [task, state] : states) {
-        if (state.up || (!job.empty() && task.job != job)) continue;
-        const std::string where = fmt::format("{} at {}", task.to_string(), state.address.to_string());
-        if (state.error && !may_pass(state.error.code()) && !refused) refused = state.error.within(where);
-        missing += fmt::format("{}{}{}", missing.empty() ? "" : ", ", where,
-                               state.error ? fmt::format(": {}", state.error.message()) : "");
-      }
-      return missing.empty() || refused;
+      missing = meeting.missing(job);
+      return failed || missing.text.empty() || missing.hopeless;
     };
     const Clock::time_point begun = Clock::now();
     bool all = false;
@@ -369,35 +295,32 @@ class Links::Impl final : public WireHandler {
       all = changed.wait_until(lock, std::min(word, deadline), over);
       if (all || !config.on_wait || Clock::now() >= deadline) continue;
       const std::string text = fmt::format("{} waits for {}, for {:.1f} of {:.1f} s", config.identity.task.to_string(),
-                                           missing, std::chrono::duration<double>(Clock::now() - begun).count(),
+                                           missing.text, std::chrono::duration<double>(Clock::now() - begun).count(),
                                            std::chrono::duration<double>(deadline - begun).count());
       lock.unlock();
       config.on_wait(text);
       lock.lock();
     }
-    const auto calling = [&] {
-      return std::ranges::any_of(states, [](const auto& entry) { return entry.second.called; });
-    };
     changed.wait_until(lock, deadline + kAnswerPatience, [&] {
-      return all || !calling() || meeting_end == Clock::time_point::max();
+      return all || !meeting.calling() || meeting_end == Clock::time_point::max();
     });  // they may have the reason
     meeting_end = Clock::time_point::max();
     all = over();
     if (failed) throw failed;
-    if (missing.empty()) return;
-    if (refused) throw refused;
+    if (missing.text.empty()) return;
+    if (missing.hopeless) throw missing.hopeless;
     // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain
     // it.
     const std::string hint = refusal ? fmt::format("; a task that called was turned away: {}", refusal.message()) : "";
-    if (!all) fail(Code::deadline_exceeded, "no link came up to {}{}", missing, hint);
+    if (!all) fail(Code::deadline_exceeded, "no link came up to {}{}", missing.text, hint);
   }
 
   Config config;
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<TaskName, State> states;  // of the cluster's tasks: of clients, which may have any names, nothing is kept
-  std::map<TaskName, MetTask> met;   // likewise
-  Error refusal;                     // the last
+  Meeting meeting;                  // with the cluster's tasks: of clients, which may have any names, nothing is kept
+  std::map<TaskName, MetTask> met;  // likewise
+  Error refusal;                    // the last
   std::multimap<std::string, std::int64_t> awaited;  // since when links are waited for (steady clock), by job
   Clock::time_point meeting_end = Clock::time_point::max();
   bool ending = false;
@@ -421,21 +344,15 @@ class Links::Impl final : public WireHandler {
   std::thread caller;                      // likewise, and the wire
 };
 
-Links::Links(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
-Links::~Links() { shutdown(); }
+ClusterPeers::ClusterPeers(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
+ClusterPeers::~ClusterPeers() { shutdown(); }
 
-std::vector<MetTask> Links::meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds timeout) {
-  const ClusterSpec& cluster = impl_->config.cluster;
+std::vector<MetTask> ClusterPeers::meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds timeout) {
   const auto deadline = Clock::now() + timeout;
-  const TaskName& self = impl_->config.identity.task;
-  const bool client = !cluster.contains(self);
   {
     std::lock_guard lock(impl_->mutex);
     impl_->meeting_end = deadline;
-    for (const auto& [task, address] : cluster.tasks)
-      if (task != self)
-        impl_->states[task] = {
-            .address = address, .ours = client || task < self, .next_call = Clock::now(), .error = {}};
+    impl_->meeting = Meeting(impl_->config.identity.task, impl_->config.cluster, Clock::now());
   }
   auto join = std::make_shared<NodeJoin>();
   join->identity = impl_->config.identity;
@@ -454,22 +371,22 @@ std::vector<MetTask> Links::meet(wire::Fd listener, const std::string& job, std:
   return out;
 }
 
-void Links::await(const std::string& job, std::chrono::nanoseconds timeout) {
+void ClusterPeers::await(const std::string& job, std::chrono::nanoseconds timeout) {
   impl_->await_links(job, Clock::now() + timeout);
 }
 
-NodeActor Links::node(const TaskName& task) const {
+NodeActor ClusterPeers::node(const TaskName& task) const {
   std::lock_guard lock(impl_->mutex);
   const auto it = impl_->met.find(task);
   return it == impl_->met.end() ? NodeActor() : it->second.node;
 }
 
-std::vector<LinkSnapshot> Links::look() const {
+std::vector<LinkSnapshot> ClusterPeers::look() const {
   std::map<TaskName, LinkSnapshot> out;
   std::map<TaskName, PeerId> open;
   {
     std::lock_guard lock(impl_->mutex);
-    for (const auto& [task, state] : impl_->states) out[task];
+    for (const auto& [task, state] : impl_->meeting.states()) out[task];
     for (const auto& [id, task] : impl_->open) open[task] = PeerId{id};
   }
   const std::int64_t now = steady_now_ns();
@@ -499,13 +416,13 @@ std::vector<LinkSnapshot> Links::look() const {
   return links;
 }
 
-Waiting Links::waiting() const {
+Waiting ClusterPeers::waiting() const {
   Waiting out;
   const std::string self = impl_->config.identity.task.to_string(), meeting = wait_thing::meeting(self);
   const std::int64_t now = steady_now_ns();
   const std::lock_guard lock(impl_->mutex);
   for (const auto& [job, since] : impl_->awaited)
-    for (const auto& [task, state] : impl_->states) {
+    for (const auto& [task, state] : impl_->meeting.states()) {
       if (state.up || (!job.empty() && task.job != job)) continue;
       const std::string name = task.to_string(), coming = wait_thing::coming(self, name);
       out.things.push_back(
@@ -519,7 +436,7 @@ Waiting Links::waiting() const {
   return out;
 }
 
-std::vector<KnownTask> Links::introspectors() const {
+std::vector<KnownTask> ClusterPeers::introspectors() const {
   std::vector<KnownTask> out;
   std::lock_guard lock(impl_->mutex);
   const auto target = [&](const HostPort& address) {
@@ -527,7 +444,7 @@ std::vector<KnownTask> Links::introspectors() const {
                       .token = introspection_token(impl_->config.identity.token, impl_->config.identity.cluster),
                       .tls = impl_->config.tls};
   };
-  for (const auto& [task, state] : impl_->states) {
+  for (const auto& [task, state] : impl_->meeting.states()) {
     const auto known = impl_->introspectors.find(task);
     if (known != impl_->introspectors.end())
       out.push_back({.task = task.to_string(), .target = target(known->second)});
@@ -537,13 +454,13 @@ std::vector<KnownTask> Links::introspectors() const {
                                             state.error ? ": " + state.error.message() : "")});
   }
   for (const auto& [task, address] : impl_->introspectors)  // clients
-    if (!impl_->states.contains(task)) out.push_back({.task = task.to_string(), .target = target(address)});
+    if (!impl_->meeting.find(task)) out.push_back({.task = task.to_string(), .target = target(address)});
   return out;
 }
 
-void Links::end_all(const Error& why) { impl_->end_all(why); }
+void ClusterPeers::end_all(const Error& why) { impl_->end_all(why); }
 
-void Links::shutdown() {
+void ClusterPeers::shutdown() {
   impl_->end_calls();
   impl_->wire.shutdown();
   impl_->control.end();

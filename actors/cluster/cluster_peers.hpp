@@ -25,7 +25,7 @@ struct MetTask {
   std::vector<DeviceInfo> devices;
 };
 
-class Links {
+class ClusterPeers {
  public:
   struct Config {
     TaskIdentity identity;
@@ -43,8 +43,8 @@ class Links {
     IntrospectorActor introspector;
     std::string welcome;  // what this task says of itself
   };
-  explicit Links(Config config);
-  ~Links();
+  explicit ClusterPeers(Config config);
+  ~ClusterPeers();
 
   // Takes those who call at `listener`, dials those that are ours to call, and waits until a link to every other task
   // of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or what a peer that

@@ -104,9 +104,13 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
     return member;
   }
   member.cluster = ClusterSpec::read(membership.file);
-  take_address();
-  if (options.threads == 0)
-    options.threads = threads_per_device(member.cluster.tasks_on_host_of(options.name), options.cpu_devices);
+  const bool late = !member.cluster.contains(options.name) && member.cluster.may_join(options.name);
+  if (!late) take_address();  // nobody calls a late worker: any port does
+  if (options.threads == 0) {
+    const int tasks =
+        late ? static_cast<int>(member.cluster.tasks.size()) + 1 : member.cluster.tasks_on_host_of(options.name);
+    options.threads = threads_per_device(tasks, options.cpu_devices);
+  }
   member.task = std::make_unique<Task>(options);
   return member;
 }

@@ -13,7 +13,7 @@ constexpr bool is_one_of = (std::is_same_v<T, Types> || ...);
 
 }  // namespace
 
-Rights::Rights(TaskName peer, const ClusterSpec& cluster) : peer_(std::move(peer)), member_(cluster.contains(peer_)) {}
+Rights::Rights(TaskName peer, const ClusterSpec& cluster) : peer_(std::move(peer)), member_(cluster.may_join(peer_)) {}
 
 struct Rights::Check {
   const Rights& rights;
@@ -53,7 +53,7 @@ Error Rights::check(const Frame& frame) const {
 }
 
 Error Rights::check_name(const TaskName& peer, const ClusterSpec& cluster) {
-  if (cluster.contains(peer) || cluster.count(peer.job) == 0) return {};
+  if (cluster.may_join(peer) || cluster.count(peer.job) == 0) return {};
   return {Code::permission_denied,
           fmt::format("the cluster file has a job {} without a task {}: a client has a job of its own, such as client",
                       peer.job, peer.index)};

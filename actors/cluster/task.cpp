@@ -11,7 +11,7 @@
 #include <thread>
 
 #include <troupe/actors/base/spawn.hpp>
-#include <troupe/actors/cluster/links.hpp>
+#include <troupe/actors/cluster/cluster_peers.hpp>
 #include <troupe/actors/cluster/node_actor.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/collective/collective_actor.hpp>
@@ -289,7 +289,7 @@ class Task::Impl final : public TaskActors {
   caf::actor_system_config config;
   caf::actor_system system;  // destroyed before what its actors use
   ClusterSpec cluster;
-  std::unique_ptr<Links> links;
+  std::unique_ptr<ClusterPeers> links;
   std::multimap<ActorKind, caf::actor> own_actors;
   std::vector<LocalDevice> local_devices;
   RendezvousActor rendezvous;
@@ -345,7 +345,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   impl.token = cluster.token;
   impl.cluster = cluster;
   TaskIdentity identity{name(), cluster.name, cluster.token, Incarnation{random_id()}};
-  auto links = std::make_unique<Links>(Links::Config{
+  auto links = std::make_unique<ClusterPeers>(ClusterPeers::Config{
       .identity = identity,
       .on_wait = impl.options.on_wait,
       .wait_word = impl.options.wait_word,
