@@ -5,6 +5,7 @@
 #include <caf/send.hpp>
 #include <future>
 
+#include "tests/actors/task_cluster.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/base/counted.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
@@ -71,8 +72,9 @@ class Departures : public ::testing::Test {
                  .output("y", DType::f32)
                  .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
                  .stateful());
+    std::vector<TaskOptions> two;
     for (const TaskName& name : {worker, other}) {
-      TaskOptions options{.name = name, .threads = 1, .networked = true, .ops = ops};
+      TaskOptions& options = two.emplace_back(TaskOptions{.name = name, .ops = ops});
       options.register_kernels = [this](KernelRegistry& kernels) {
         kernels.add({.op = "Held", .device_type = "CPU", .dtypes = {}, .make = [this](const KernelInit&) -> Kernel {
                        return [this](KernelContext& context) {
@@ -81,12 +83,8 @@ class Departures : public ::testing::Test {
                        };
                      }});
       };
-      tasks.push_back(std::make_unique<Task>(options));
-      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
     }
-    auto joining = std::async(std::launch::async, [&] { tasks[1]->join(cluster, kPatience); });
-    tasks[0]->join(cluster, kPatience);
-    joining.get();
+    tasks.start(std::move(two));
   }
   Output held(Output x) {
     const Node& node =
@@ -97,8 +95,7 @@ class Departures : public ::testing::Test {
   const TaskName worker{"worker", 0}, other{"worker", 1};
   std::shared_ptr<OpRegistry> ops = std::make_shared<OpRegistry>(standard_ops());
   Gate gate;
-  ClusterSpec cluster{"departures", "token", {}};
-  std::vector<std::unique_ptr<Task>> tasks;
+  testing::TaskCluster tasks;
   Graph graph{*ops};
   Output x = placeholder(graph, DType::f32, {4}, "x");
 };
@@ -107,8 +104,8 @@ TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) 
   auto notes = std::make_shared<NotingShard::Notes>(2);
   auto last = notes->at(1).get_future(), first = notes->at(0).get_future();
   const ShardActor shard =
-      tasks[1]->system().spawn<NotingShard>(tasks[1]->actors().add(ActorKind::shard, "notes"), notes);
-  caf::anon_send(tasks[1]->handles().node, JobRoutes{shard, {}, {}});
+      tasks[1].system().spawn<NotingShard>(tasks[1].actors().add(ActorKind::shard, "notes"), notes);
+  caf::anon_send(tasks[1].handles().node, JobRoutes{shard, {}, {}});
 
   const auto push = [&](Output gradient, std::int64_t slice) {
     return graph
@@ -120,7 +117,7 @@ TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) 
   };
   const Output gradient = neg(x, "gradient");
   const int of_last = push(gradient, 1), of_first = push(held(gradient), 0);
-  Session session(*tasks[0], graph, {.shards = {other}});
+  Session session(tasks[0], graph, {.shards = {other}});
   const Callable step = session.callable({x}, {}, {Output{&graph, of_last, 0}, Output{&graph, of_first, 0}});
   auto running = step.async({Tensor::vector<float>({1, 2, 3, 4})});
   EXPECT_TRUE(gate.wait_until_reached());
@@ -131,7 +128,7 @@ TEST_F(Departures, TheLastLayersGradientIsPushedBeforeTheFirstLayersIsComputed) 
   EXPECT_EQ(first.wait_for(kPatience), std::future_status::ready);
   running.get();
   EXPECT_EQ(last.get().gradient.data<float>()[3], -4);
-  caf::anon_send(tasks[1]->handles().node, JobRoutes{});
+  caf::anon_send(tasks[1].handles().node, JobRoutes{});
   caf::anon_send(shard, Stop{});
 }
 
@@ -141,11 +138,11 @@ TEST_F(Departures, TheLastLayersGradientIsReducedBeforeTheFirstLayersIsComputed)
   const Output first = all_reduce(held(gradient), {.reduction = "sum", .name = "first"});
   // Groups must be made on both ranks at once.
   auto opening = std::async(std::launch::async, [&] {
-    return std::make_unique<CollectiveGroup>(*tasks[1], "g", std::vector{worker, other});
+    return std::make_unique<CollectiveGroup>(tasks[1], "g", std::vector{worker, other});
   });
-  CollectiveGroup group(*tasks[0], "g", {worker, other});
+  CollectiveGroup group(tasks[0], "g", {worker, other});
   const auto others = opening.get();
-  Session here(*tasks[0], graph), there(*tasks[1], graph);
+  Session here(tasks[0], graph), there(tasks[1], graph);
   const RunOptions options{.timeout = kPatience, .training = {.step = 0, .group = group.id()}};
   const Tensor ones = Tensor::vector<float>({1, 1, 1, 1});
   const Callable step = here.callable({x}, {last, first});

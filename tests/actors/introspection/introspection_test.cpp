@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "tests/actors/task_cluster.hpp"
 #include "tests/actors/wire/certificates.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
@@ -38,19 +39,11 @@ using testing::eventually;
 class LookingIn : public ::testing::Test {
  protected:
   void start(const std::vector<TaskName>& names, const NetworkOptions& network = {}) {
-    for (const TaskName& name : names) {
-      tasks.push_back(
-          std::make_unique<Task>(TaskOptions{.name = name, .threads = 1, .networked = true, .network = network}));
-      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
-    }
-    std::vector<std::thread> joiners;
-    for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, kPatience); });
-    for (auto& t : joiners) t.join();
+    std::vector<TaskOptions> options;
+    for (const TaskName& name : names) options.push_back({.name = name, .network = network});
+    tasks.start(std::move(options));
   }
-  ~LookingIn() override {
-    for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
-  }
-  HttpTarget target(std::size_t task = 0) { return *tasks.at(task)->introspection().target(); }
+  HttpTarget target(std::size_t task = 0) { return *tasks[task].introspection().target(); }
   std::string get(const std::string& path) { return http_get(target(), path, kPatience); }
   // Of all tasks, however busy the machine is.
   ClusterSnapshot snapshot_of_all() {
@@ -62,8 +55,7 @@ class LookingIn : public ::testing::Test {
     return all;
   }
 
-  ClusterSpec cluster{"test", "secret", {}};
-  std::vector<std::unique_ptr<Task>> tasks;
+  testing::TaskCluster tasks;
 };
 
 // The first snapshot of an observer, which asks the next task if one is late: begins again until it is of this one.
@@ -209,7 +201,7 @@ TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {
   EXPECT_EQ(error_of([&] { http_get(stranger, "/flight?task=worker/1", kPatience); }).code(), Code::unauthenticated);
   EXPECT_THAT(in_time([&] { return Observer({.address = target().url()}).flight_record("ps/0"); }),
               StartsWith("Flight record of /job:ps/task:0, "));
-  EXPECT_TRUE(tasks[1]->shutdown());
+  tasks.shut_down(1);
   const Error gone = error_of([&] { get("/flight?task=worker/1"); });
   EXPECT_EQ(gone.code(), Code::unavailable);
   EXPECT_THAT(gone.message(), AllOf(HasSubstr("/job:worker/task:1: "), HasSubstr("nobody listens")));
@@ -235,10 +227,10 @@ TEST_F(LookingIn, IsEncryptedAsTheClusterIs) {
 
 TEST_F(LookingIn, AnObserverFindsATaskByItsControlPortAndAnotherWhenItIsGone) {
   start({{"worker", 0}, {"worker", 1}});
-  const Observer::Options options{.address = cluster.tasks.at({"worker", 0}).to_string(), .cluster = cluster};
+  const Observer::Options options{.address = tasks.spec().tasks.at({"worker", 0}).to_string(), .cluster = tasks.spec()};
   std::optional<Observer> observer;
   EXPECT_EQ(first_snapshot(observer, options, "/job:worker/task:0").asked, "/job:worker/task:0");
-  EXPECT_TRUE(tasks[0]->shutdown());
+  tasks.shut_down(0);
   ClusterSnapshot left;
   eventually([&] { return !error_of([&] { left = observer->snapshot(); }); });
   EXPECT_EQ(left.asked, "/job:worker/task:1");
@@ -247,7 +239,7 @@ TEST_F(LookingIn, AnObserverFindsATaskByItsControlPortAndAnotherWhenItIsGone) {
   EXPECT_THAT(left.tasks[0].error, HasSubstr("nobody listens"));
   // Who has seen none of them finds it too.
   EXPECT_EQ(asked_first(options, "/job:worker/task:1"), "/job:worker/task:1");
-  EXPECT_TRUE(tasks[1]->shutdown());
+  tasks.shut_down(1);
   const Error nobody = error_of([&] { observer->snapshot(); });
   EXPECT_EQ(nobody.code(), Code::unavailable);
   EXPECT_THAT(nobody.message(), HasSubstr("no task answers"));
@@ -255,13 +247,13 @@ TEST_F(LookingIn, AnObserverFindsATaskByItsControlPortAndAnotherWhenItIsGone) {
 
 TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   start({{"worker", 0}});
-  const std::string address = cluster.tasks.at({"worker", 0}).to_string();
+  const std::string address = tasks.spec().tasks.at({"worker", 0}).to_string();
   EXPECT_EQ(error_of([] { Observer({}); }).code(), Code::invalid_argument);
   EXPECT_EQ(error_of([] { Observer({.address = "nowhere"}); }).code(), Code::invalid_argument);
   const Error none = refusal_of({.address = address});
   EXPECT_EQ(none.code(), Code::unauthenticated);
   EXPECT_THAT(none.message(), HasSubstr("give the cluster file with --cluster"));
-  ClusterSpec wrong = cluster;
+  ClusterSpec wrong = tasks.spec();
   wrong.token = "guess";
   EXPECT_EQ(refusal_of({.address = address, .cluster = wrong}).code(), Code::unauthenticated);
   EXPECT_EQ(asked_first({.address = target().url()}, "/job:worker/task:0"), "/job:worker/task:0");  // as it is printed

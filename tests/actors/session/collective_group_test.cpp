@@ -8,6 +8,7 @@
 #include <latch>
 #include <thread>
 
+#include "tests/actors/task_cluster.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/base/inspected.hpp>
@@ -26,38 +27,21 @@ using ::testing::HasSubstr;
 class Groups : public ::testing::Test {
  protected:
   explicit Groups(int ranks = 3) {
-    ClusterSpec cluster{"groups", "token", {}};
-    for (int i = 0; i < ranks; ++i) {
-      members.push_back({"worker", i});
-      tasks.push_back(std::make_unique<Task>(TaskOptions{.name = members.back(), .threads = 1, .networked = true}));
-      cluster.tasks[members.back()] = {"127.0.0.1", tasks.back()->port()};
-    }
-    std::vector<std::future<void>> joining;
-    for (const auto& task : tasks)
-      joining.push_back(std::async(std::launch::async, [&] { task->join(cluster, testing::kPatience); }));
-    for (auto& j : joining) j.get();
+    for (int i = 0; i < ranks; ++i) members.push_back({"worker", i});
+    tasks.start(members);
   }
   // What each rank's body came to: the message of its error, or "".
   std::vector<std::string> run(const std::function<void(CollectiveGroup&)>& body,
                                const CollectiveGroupOptions& options = {}) {
-    std::vector<std::future<std::string>> running;
-    for (const auto& task : tasks)
-      running.push_back(std::async(std::launch::async, [&, task = task.get()]() -> std::string {
-        try {
-          CollectiveGroup group(*task, "test", members, options);
-          body(group);
-          return "";
-        } catch (const Error& error) {
-          return error.message();
-        }
-      }));
-    std::vector<std::string> out;
-    for (auto& r : running) out.push_back(r.get());
-    return out;
+    return tasks.run([&](Task& task) -> std::string {
+      CollectiveGroup group(task, "test", members, options);
+      body(group);
+      return "";
+    });
   }
 
   std::vector<TaskName> members;
-  std::vector<std::unique_ptr<Task>> tasks;
+  testing::TaskCluster tasks;
 };
 
 const std::vector<std::string> kFine(3);
@@ -126,7 +110,7 @@ TEST_F(Groups, AStoppedCallEndsTheGroup) {
 TEST_F(Groups, ACallSaysThatItsActorWasKilled) {
   auto call = std::async(std::launch::async, [&]() -> std::string {
     try {
-      CollectiveGroup group(*tasks[0], "test", members, {.timeout = std::chrono::hours(1)});
+      CollectiveGroup group(tasks[0], "test", members, {.timeout = std::chrono::hours(1)});
       group.barrier("start");
       return "";
     } catch (const Error& error) {
@@ -134,14 +118,14 @@ TEST_F(Groups, ACallSaysThatItsActorWasKilled) {
     }
   });
   const auto waits = [&] {
-    for (const auto& record : tasks[0]->actors().actors())
+    for (const auto& record : tasks[0].actors().actors())
       if (ActorDetails details;
           record->kind == "collective" && record->look(details, std::chrono::seconds(1)) && !details.waits_for.empty())
         return true;
     return false;
   };
   while (!waits()) std::this_thread::yield();
-  caf::anon_send_exit(tasks[0]->handles().collective, caf::exit_reason::kill);
+  caf::anon_send_exit(tasks[0].handles().collective, caf::exit_reason::kill);
   EXPECT_THAT(call.get(), HasSubstr("collective /job:worker/task:0: it was killed"));
 }
 
@@ -151,7 +135,7 @@ TEST_F(Groups, ATaskThatShutsDownIsNamed) {
     if (group.rank() != 1) {
       group.all_reduce(Tensor::zeros(DType::f32, {100'000}), Reduction::sum, "x");
     } else {
-      tasks[1]->shutdown();
+      tasks[1].shutdown();
     }
   });
   for (const int r : {0, 2}) EXPECT_THAT(errors[static_cast<std::size_t>(r)], HasSubstr("/job:worker/task:1"));

@@ -3,6 +3,7 @@
 
 #include <caf/scoped_actor.hpp>
 
+#include "tests/actors/task_cluster.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/base/actor_record.hpp>
@@ -500,23 +501,12 @@ TEST(Session, OnATaskThatHasShutDownIsAClearError) {
 class TasksTest : public ::testing::Test {
  protected:
   void start(const std::vector<TaskName>& names, std::uint64_t memory_limit = 0) {
-    for (const TaskName& name : names) {
-      tasks.push_back(std::make_unique<Task>(
-          TaskOptions{.name = name, .threads = 1, .memory_limit = memory_limit, .networked = true}));
-      cluster.tasks[name] = {"127.0.0.1", tasks.back()->port()};
-    }
-    cluster.name = "test";
-    cluster.token = "secret";
-    std::vector<std::thread> joiners;
-    for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, testing::kPatience); });
-    for (auto& t : joiners) t.join();
-  }
-  ~TasksTest() override {
-    for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
+    std::vector<TaskOptions> options;
+    for (const TaskName& name : names) options.push_back({.name = name, .memory_limit = memory_limit});
+    tasks.start(std::move(options));
   }
 
-  ClusterSpec cluster;
-  std::vector<std::unique_ptr<Task>> tasks;
+  testing::TaskCluster tasks;
 };
 
 TEST_F(TasksTest, AGraphPlacedByHandOverThreeTasksGivesTheSameValuesAsOnOne) {
@@ -541,7 +531,7 @@ TEST_F(TasksTest, AGraphPlacedByHandOverThreeTasksGivesTheSameValuesAsOnOne) {
   };
   Graph one, three;
   const Outputs local = build(one, false), remote = build(three, true);
-  Session on_one(one), on_three(*tasks[0], three);
+  Session on_one(one), on_three(tasks[0], three);
   const Tensor x = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
   const auto expected = on_one.run({{local[0], x}}, {local[1], local[2], local[3]});
   for (int i = 0; i < 50; ++i) {
@@ -576,7 +566,7 @@ TEST_F(TasksTest, TheClassicPictureVariablesOnPsAndTheProductOnAWorker) {
     update = w.assign_add(constant(g, Tensor::of<float>({2, 1}, {1, 1})));
   }
   Output init = initializer(g);
-  Session session(*tasks[0], g);
+  Session session(tasks[0], g);
   session.run_targets({init});
   EXPECT_EQ(session.run({{x, Tensor::of<float>({1, 2}, {1, 10})}}, s).item<float>(), 33.0f);
   session.run({}, {}, {update});
@@ -596,16 +586,16 @@ std::int64_t count_there(Task& client, const Tensor& fed) {
 TEST_F(TasksTest, TensorsThatComeTakeMemoryThatTheDeviceKeeps) {
   start({{"worker", 0}, {"worker", 1}});
   const Tensor fed = Tensor::zeros(DType::f32, {1 << 20});
-  EXPECT_EQ(count_there(*tasks[0], fed), 1 << 20);
-  const std::uint64_t fresh = tasks[1]->device().allocator().stats().fresh;
-  EXPECT_GE(tasks[1]->device().allocator().stats().peak_bytes, fed.num_bytes());
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(count_there(*tasks[0], fed), 1 << 20);
-  EXPECT_LE(tasks[1]->device().allocator().stats().fresh, fresh + 1);  // one may come before the last has gone
+  EXPECT_EQ(count_there(tasks[0], fed), 1 << 20);
+  const std::uint64_t fresh = tasks[1].device().allocator().stats().fresh;
+  EXPECT_GE(tasks[1].device().allocator().stats().peak_bytes, fed.num_bytes());
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(count_there(tasks[0], fed), 1 << 20);
+  EXPECT_LE(tasks[1].device().allocator().stats().fresh, fresh + 1);  // one may come before the last has gone
 }
 
 TEST_F(TasksTest, AMemoryLimitDoesNotEndTheConnectionOfWhoeverSendsMore) {
   start({{"worker", 0}, {"worker", 1}}, 1 << 20);
-  EXPECT_EQ(count_there(*tasks[0], Tensor::zeros(DType::f32, {1 << 20})), 1 << 20);
+  EXPECT_EQ(count_there(tasks[0], Tensor::zeros(DType::f32, {1 << 20})), 1 << 20);
 }
 
 TEST_F(TasksTest, TheFirstErrorOfAStepReachesTheClientWithNodeDeviceAndTask) {
@@ -618,7 +608,7 @@ TEST_F(TasksTest, TheFirstErrorOfAStepReachesTheClientWithNodeDeviceAndTask) {
     rows = gather(constant(g, Tensor::of<float>({2, 1}, {1, 2})), ids, "rows");
   }
   after = relu(rows);
-  Session session(*tasks[0], g);
+  Session session(tasks[0], g);
   const Error error = error_of([&] { session.run({{ids, Tensor::vector<std::int32_t>({5})}}, after); });
   EXPECT_EQ(error.code(), Code::invalid_argument);
   EXPECT_NE(error.message().find("Gather 'rows' on /job:worker/task:1/device:CPU:0"), std::string::npos)
@@ -635,9 +625,9 @@ TEST_F(TasksTest, ATaskThatLeavesFailsTheStepsThatNeedIt) {
     auto scope = g.on_device("/job:worker/task:1");
     y = relu(x);
   }
-  Session session(*tasks[0], g);
+  Session session(tasks[0], g);
   EXPECT_EQ(session.run({{x, Tensor::scalar(1.0f)}}, y).item<float>(), 1.0f);
-  EXPECT_TRUE(tasks[1]->shutdown());
+  tasks.shut_down(1);
   const Error error = error_of([&] {
     session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = testing::kPatience});
   });
