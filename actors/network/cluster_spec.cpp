@@ -42,6 +42,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = 16 << 20;  // a task takes about 25
 constexpr std::size_t kMaxJobName = 64;
+constexpr std::uint64_t kMostWorkers = 1 << 20;
 constexpr std::size_t kMaxText = 256;  // bytes of the cluster's name, and of its token
 
 bool has_control_characters(std::string_view text) {
@@ -126,12 +127,19 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
       if (text.size() > kMaxText || has_control_characters(text))
         invalid_argument("{}: \"{}\" has more than {} bytes, or a control character in it", source, key, kMaxText);
       (key == "name" ? spec.name : spec.token) = text;
+    } else if (key == "max_workers") {
+      if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMostWorkers)
+        invalid_argument("{}: \"max_workers\" must be a number of at most {}", source, kMostWorkers);
+      spec.max_workers = value.get<int>();
     } else {
       add_job(spec, addresses, key, value, source);
     }
   }
   if (spec.name.empty()) invalid_argument("{}: \"name\" is missing", source);
   if (spec.tasks.empty()) invalid_argument("{}: no task is named", source);
+  if (json.contains("max_workers") && spec.max_workers < spec.count("worker"))
+    invalid_argument("{}: \"max_workers\" is {}, but {} workers have addresses", source, spec.max_workers,
+                     spec.count("worker"));
   check_token(spec, json.contains("token"), source);
   return spec;
 }
@@ -156,8 +164,13 @@ ClusterSpec ClusterSpec::read(const std::string& path) {
 
 std::string ClusterSpec::to_json() const {
   nlohmann::json json{{"name", name}, {"token", token}};
+  if (max_workers > 0) json["max_workers"] = max_workers;
   for (const auto& [task, address] : tasks) json[task.job].push_back(address.to_string());
   return json.dump();
+}
+
+bool ClusterSpec::may_join(const TaskName& task) const {
+  return contains(task) || (task.job == "worker" && task.index >= 0 && task.index < max_workers);
 }
 
 const HostPort& ClusterSpec::address(const TaskName& task) const {

@@ -1,5 +1,7 @@
 // The cluster file: which tasks a cluster has, and where.
 //   {"name":"demo","token":"...","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711","127.0.0.1:7712"]}
+// With "max_workers":4 the workers of tasks 2 and 3, which have no address in the file, may join too, at any time: they
+// call the others.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ struct ClusterSpec {
   std::string name{};
   std::string token{};
   std::map<TaskName, HostPort> tasks{};
+  int max_workers = 0;  // workers with indices below it may join, also without an address; 0: none
 
   // Throws invalid_argument saying where the text is malformed, which key is unknown or missing, which task has no
   // valid address, or which address two tasks share. The token may be "", if all tasks have loopback addresses.
@@ -34,6 +37,8 @@ struct ClusterSpec {
   std::string to_json() const;
 
   bool contains(const TaskName& task) const { return tasks.contains(task); }
+  // It has an address, or needs none.
+  bool may_join(const TaskName& task) const;
   // Throws not_found, naming the tasks there are.
   const HostPort& address(const TaskName& task) const;
   int count(std::string_view job) const;

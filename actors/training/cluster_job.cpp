@@ -17,13 +17,15 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
                                   .ops = &plan.task.ops()})) {
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
   shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
+  max_workers = static_cast<std::uint32_t>(plan.task.cluster().max_workers);
   if (shards == 0)
     fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
   if (workers == 0)
     fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
   const TrainingOptions& o = plan.options;
-  if (o.min_workers < 0 || o.min_workers > static_cast<int>(workers))
-    invalid_argument("training begins with at least {} workers, but the cluster has {}", o.min_workers, workers);
+  const std::uint32_t most = std::max(workers, max_workers);
+  if (o.min_workers < 0 || o.min_workers > static_cast<int>(most))
+    invalid_argument("training begins with at least {} workers, but the cluster has {}", o.min_workers, most);
   mode = o.mode == JobMode::async ? TrainingMode::asynchronous
          : o.mode == JobMode::ssp ? TrainingMode::bounded_staleness
                                   : TrainingMode::synchronous;

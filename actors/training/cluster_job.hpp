@@ -29,6 +29,7 @@ struct ClusterJob {
 
   TrainingGraph graph;
   std::uint32_t workers = 0, shards = 0, slots = 1, backups = 0;
+  std::uint32_t max_workers = 0;  // ClusterSpec::max_workers
   std::uint64_t steps_per_epoch = 0;
   TrainingMode mode = TrainingMode::synchronous;
   ShardMap map;

@@ -83,6 +83,7 @@ JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const At
   JobOptions options;
   options.mode = job.mode;
   options.workers = job.workers;
+  options.max_workers = job.max_workers;
   options.shards = job.owning_shards();
   for (std::uint32_t s = 0; s < job.shards; ++s) options.joining.push_back(s);
   options.slots = job.slots;
@@ -110,7 +111,7 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   ShardOptions options;
   options.mode = job.mode;
   options.shard = index;
-  options.workers = job.workers;
+  options.workers = std::max(job.workers, job.max_workers);
   options.slots = job.slots;
   options.backups = job.backups;
   options.staleness = static_cast<std::uint64_t>(plan.options.staleness);

@@ -22,6 +22,24 @@ Error parse_error(const std::string& json) {
   return error;
 }
 
+TEST(ClusterSpec, MoreWorkersThanHaveAddressesMayJoinIfItSaysSo) {
+  ClusterSpec spec = ClusterSpec::parse(kGood, "c.json");
+  EXPECT_TRUE(spec.may_join({"worker", 1}));
+  EXPECT_FALSE(spec.may_join({"worker", 2}));
+  spec.max_workers = 4;
+  spec = ClusterSpec::parse(spec.to_json(), "c.json");
+  EXPECT_TRUE(spec.may_join({"worker", 3}));
+  EXPECT_FALSE(spec.may_join({"worker", 4}));
+  EXPECT_FALSE(spec.may_join({"ps", 1}));
+  EXPECT_EQ(spec.count("worker"), 2);
+  EXPECT_THAT(parse_error(R"({"name":"d","token":"t","max_workers":0,"worker":["a:1"]})").message(),
+              HasSubstr("\"max_workers\" is 0, but 1 workers have addresses"));
+  for (const char* value : {"-1", "\"4\"", "2000000", "[]", "1.5"})
+    EXPECT_THAT(
+        parse_error(fmt::format(R"({{"name":"d","token":"t","max_workers":{},"worker":["a:1"]}})", value)).message(),
+        HasSubstr("\"max_workers\" must be a number of at most 1048576"));
+}
+
 TEST(HostPort, ParsesWhatItPrints) {
   EXPECT_EQ(HostPort::parse("127.0.0.1:7701"), (HostPort{"127.0.0.1", 7701}));
   EXPECT_EQ(HostPort::parse("ps-0.example:65535"), (HostPort{"ps-0.example", 65535}));
