@@ -24,7 +24,12 @@ class Cursor {
   bool at_end() const { return at_ == text_.size(); }
   std::size_t left() const { return text_.size() - at_; }
   std::size_t position() const { return at_; }
-  int line() const { return 1 + static_cast<int>(std::ranges::count(text_.substr(0, at_), '\n')); }
+  // Counts from where it was asked before: a long text is read once.
+  int line() {
+    line_ += static_cast<int>(std::ranges::count(text_.substr(counted_, at_ - counted_), '\n'));
+    counted_ = at_;
+    return line_;
+  }
 
   template <class... Args>
   [[noreturn]] void error(fmt::format_string<Args...> format, Args&&... args) const {
@@ -137,6 +142,8 @@ class Cursor {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::size_t counted_ = 0;
+  int line_ = 1;
 };
 
 template <class T>
