@@ -480,6 +480,56 @@ TEST(ClusterByHand, TrainingBeginsWithSomeOfTheWorkersAndTakesTheOthersWhenTheyC
                                                    {.slots = 2, .epochs = epochs})));
 }
 
+// It has no address in the cluster file, and leaves no trace in the bits.
+TEST(ClusterByHand, AWorkerBeyondThoseOfTheFileJoinsWhileTheJobTrainsAndIsUsed) {
+  TemporaryDirectory directory;
+  const std::vector<int> ports = free_ports(3);
+  const std::string file =
+      directory.write("c.json", fmt::format(R"({{"name":"c","token":"t","max_workers":3,"ps":["127.0.0.1:{}"],)"
+                                            R"("worker":["127.0.0.1:{}","127.0.0.1:{}"]}})",
+                                            ports[0], ports[1], ports[2]));
+  const int epochs = 120;
+  const auto start = [&](const char* job, const char* index) {
+    Arguments command = task(file, job, index);
+    *(std::ranges::find(command, "--epochs") + 1) = std::to_string(epochs);
+    return std::make_unique<Process>(command);
+  };
+  const auto shard = start("ps", "0"), first = start("worker", "0"), second = start("worker", "1");
+  first->wait_for("\"event\":\"epoch\"");
+  const auto late = start("worker", "2");
+  EXPECT_EQ(first->wait(), 0) << first->err;
+  for (Process* process : {second.get(), late.get(), shard.get()}) EXPECT_EQ(process->wait(), 0) << process->err;
+  EXPECT_THAT(shard->out, ContainsRegex("\"used\"[^\n]*/job:worker/task:2\""));
+  EXPECT_EQ(last_line(first->out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train,
+                                                   {.slots = 2, .epochs = epochs})));
+  Process stranger(task(file, "worker", "3"));  // one too many
+  EXPECT_NE(stranger.wait(), 0);
+  EXPECT_THAT(stranger.err, HasSubstr("has no task /job:worker/task:3"));
+}
+
+TEST(ClusterLaunched, AWorkerStartedByHandJoinsUpToMaxWorkers) {
+  const int epochs = 120;
+  const Arguments training = {"--mode", "sync", "--epochs", std::to_string(epochs), "--digits", "600,100"};
+  Arguments launch = {testing::program("troupe-launch"), "--ps",  "1", "--workers", "2", "--max-workers", "3", "--",
+                      testing::program("troupe-mnist"),  "--json"};
+  launch.insert(launch.end(), training.begin(), training.end());
+  Process cluster(launch);
+  cluster.wait_for("\"event\":\"epoch\"");
+  std::smatch file;
+  ASSERT_TRUE(std::regex_search(cluster.err, file, std::regex("may join with: .* --task 2 --cluster (\\S+)")))
+      << cluster.err;
+  Arguments command = {testing::program("troupe-mnist"), "--job", "worker", "--task", "2", "--cluster", file.str(1)};
+  command.insert(command.end(), training.begin(), training.end());
+  Process late(command);
+  EXPECT_EQ(cluster.wait(), 0) << cluster.err;
+  EXPECT_EQ(late.wait(), 0) << late.err;
+  EXPECT_THAT(cluster.err, HasSubstr("/job:worker/task:2 has joined"));
+  EXPECT_EQ(last_line(cluster.out).value("params_sha256", "none"),
+            params_sha256(testing::trained_by_hand(draw_digits({.train = 600, .test = 100}).train,
+                                                   {.slots = 2, .epochs = epochs})));
+}
+
 TEST(ClusterByHand, TasksWithOtherOptionsAreRefusedAndTheDifferenceIsNamed) {
   TemporaryDirectory directory;
   const std::string file = cluster_file(directory, free_ports(3));

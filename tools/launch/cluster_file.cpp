@@ -26,8 +26,9 @@ std::string random_token() {
 }
 
 ClusterFile::ClusterFile(const ClusterDescription& cluster) : file_(memfd_create("cluster.json", MFD_CLOEXEC)) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"name", cluster.name}, {"token", cluster.token}, {"ps", cluster.ps}, {"worker", cluster.worker}};
+  if (cluster.max_workers > 0) json["max_workers"] = cluster.max_workers;
   const std::string text = json.dump() + "\n";
   if (!file_.open() || fchmod(file_.get(), 0600) != 0 ||
       write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))

@@ -13,6 +13,7 @@ struct ClusterDescription {
   std::string token;
   std::vector<std::string> ps;      // HOST:PORT, in the order of the task indices
   std::vector<std::string> worker;  // likewise
+  int max_workers = 0;              // with those that may join later; 0: none may
 };
 
 // 32 random bytes from the kernel, in hexadecimal.

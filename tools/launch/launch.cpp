@@ -211,7 +211,7 @@ class Launcher {
   }
 
   void tell_of_each_other() {
-    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, {}};
+    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, {}, options_.max_workers};
     for (std::size_t i = 0; i < tasks_.size(); ++i)
       (tasks_[i].job == "ps" ? cluster.ps : cluster.worker).push_back(life_->address(i));
     cluster_file_.emplace(cluster);
@@ -227,6 +227,9 @@ class Launcher {
     }
     say(fmt::format("watch the cluster with: troupe-top {} --cluster {}", life_->address(chief),
                     cluster_file_->path()));
+    if (options_.max_workers > options_.workers)
+      say(fmt::format("another worker may join with: APP ARGS... --job worker --task {} --cluster {}", options_.workers,
+                      cluster_file_->path()));
   }
 
   const LaunchOptions& options_;

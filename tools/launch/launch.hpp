@@ -12,6 +12,7 @@ namespace troupe {
 struct LaunchOptions {
   int ps = 0;
   int workers = 1;
+  int max_workers = 0;                              // others, started by hand, may join up to this; 0: none
   std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I
   std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
   std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them

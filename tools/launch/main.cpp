@@ -55,6 +55,9 @@ int main(int argc, char** argv) {
   line.add("Cluster",
            {whole_option("--ps", "P", options.ps, 0, 256, "Parameter servers"),
             whole_option("--workers", "W", options.workers, 1, 256, "Workers"),
+            whole_option("--max-workers", "M", options.max_workers, 0, 1 << 20,
+                         "Upper limit on workers; those beyond --workers may be started by hand while the job trains, "
+                         "with --job worker --task INDEX --cluster FILE (the launcher prints FILE)"),
             optional_option("--gpus-per-worker", "N", options.gpus_per_worker, 0, 1024,
                             "GPUs of this machine for each worker alone (CUDA_VISIBLE_DEVICES); other tasks have none "
                             "(default: every task sees all GPUs)"),
@@ -72,6 +75,9 @@ int main(int argc, char** argv) {
     fmt::print("{}\n", random_token());
     return 0;
   }
+  if (options.max_workers > 0 && options.max_workers < options.workers)
+    return finish(
+        line.wrong(fmt::format("--max-workers {} is less than --workers {}", options.max_workers, options.workers)));
   if (options.command.empty() || options.command.front().empty())
     return finish(line.wrong("no app is given: troupe-launch --ps P --workers W -- APP ARGS..."));
   options.command.front() = find_app(options.command.front());
