@@ -98,6 +98,7 @@ class ActorRegistry {
  public:
   // `counting`: whether actors count what they do.
   explicit ActorRegistry(bool counting = true) : counting_(counting) {}
+  bool counting() const { return counting_; }
   std::shared_ptr<ActorRecord> add(ActorKind kind, std::string name);
   // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are
   // actors.

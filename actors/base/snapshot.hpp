@@ -128,7 +128,8 @@ struct LinkSnapshot {
   bool stalled = false;  // bulk data waits for credit
   std::uint64_t bytes_sent = 0, bytes_received = 0, frames_sent = 0, frames_received = 0;
   std::uint64_t queued_frames = 0, queued_bytes = 0, credit = 0, window = 0;
-  std::int64_t heard_ns = 0;  // since anything was heard
+  std::int64_t heard_ns = 0;     // since anything was heard
+  std::int64_t progress_ns = 0;  // since the peer, as its heartbeats say, has got on with anything
 };
 
 struct TaskSnapshot {

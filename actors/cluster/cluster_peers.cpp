@@ -10,6 +10,7 @@
 
 #include "messages/proto/cluster.pb.h"
 #include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/base/task_progress.hpp>
 #include <troupe/actors/cluster/meeting.hpp>
 #include <troupe/actors/cluster/peer_actor.hpp>
 #include <troupe/actors/cluster/rights.hpp>
@@ -66,6 +67,7 @@ class ClusterPeers::Impl final : public WireHandler {
     options.cluster = config.identity.cluster;
     options.token = config.identity.token;
     options.incarnation = config.identity.incarnation;
+    options.progress = TaskProgress(config.registry);
     if (config.cluster.contains(options.self)) options.address = config.cluster.address(options.self).to_string();
     options.admit = [&cluster = config.cluster](const TaskName& peer) { return Rights::check_name(peer, cluster); };
     return options;
@@ -407,6 +409,7 @@ std::vector<LinkSnapshot> ClusterPeers::look() const {
     link.credit = counters->credit.load();
     link.window = impl_->config.wire.connection.window;
     link.heard_ns = std::max<std::int64_t>(0, now - counters->last_heard.load());
+    if (counters->peer_progress > 0) link.progress_ns = std::max<std::int64_t>(1, now - counters->progress_at.load());
   }
   std::vector<LinkSnapshot> links;
   for (auto& [task, link] : out) {

@@ -44,7 +44,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TrainingSnapshot, mode, epoch, e
                                                 loss, doing, doing_ns, metrics, recent)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent,
                                                 bytes_received, frames_sent, frames_received, queued_frames,
-                                                queued_bytes, credit, window, heard_ns)
+                                                queued_bytes, credit, window, heard_ns, progress_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns,
                                                 uptime_ns, failure, actors, devices, shards, job, training, links,
                                                 waiting)

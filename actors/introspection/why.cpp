@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kLongMessage = 200'000'000;  // that an actor is at, ns
 constexpr std::int64_t kVeryLongMessage = 10'000'000'000;
-constexpr std::int64_t kOnItsWay = 5'000'000'000;  // longer no news is on its way
+constexpr std::int64_t kOnItsWay = 5'000'000'000;     // longer no news is on its way
+constexpr std::int64_t kNoProgress = 10'000'000'000;  // of a task whose heartbeats arrive: it is stuck
 constexpr std::string_view kCoordinator = "/job:ps/task:0";
 
 using State = WaitThing::State;
@@ -67,6 +68,9 @@ class Why {
   void add_devices(const TaskSnapshot& task);
   void add_links(const TaskSnapshot& task);
   void add_worker(const TaskSnapshot& task);
+  void note_silent(const TaskReport& report);
+  void note_progress(const TaskSnapshot& task);
+  void find_stuck_tasks();
   void leave_out_workers_that_compute();
   void leave_out_links_to_silent_tasks();
   void explain_ends();
@@ -78,18 +82,18 @@ class Why {
   std::map<std::string, const TaskSnapshot*> tasks_;  // that have answered
   std::set<std::string> said_by_its_task_;            // parts of steps
   std::set<std::string> links_;                       // ids of those that are known
+  std::map<std::string, std::int64_t> no_progress_;   // since when tasks whose heartbeats arrive have got on, in ns
   const JobSnapshot* job_ = nullptr;
   Waiting all_;
   std::vector<SilentTask> silent_;
 };
 
 Why::Why(const ClusterSnapshot& cluster) {
+  for (const TaskReport& report : cluster.tasks)
+    if (report.snapshot) note_progress(*report.snapshot);
   for (const TaskReport& report : cluster.tasks) {
     if (!report.snapshot) {
-      const char* hint = report.error.starts_with("no answer")        ? ": it is stopped, or too busy, or cut off"
-                         : report.error.starts_with("nobody listens") ? ": it has ended"
-                                                                      : "";
-      silent_.push_back({report.task, report.error.empty() ? "nothing is known of it" : report.error + hint});
+      note_silent(report);
       continue;
     }
     const TaskSnapshot& task = *report.snapshot;
@@ -106,7 +110,53 @@ Why::Why(const ClusterSnapshot& cluster) {
   }
   leave_out_workers_that_compute();
   explain_ends();
+  find_stuck_tasks();
   leave_out_links_to_silent_tasks();
+}
+
+void Why::note_silent(const TaskReport& report) {
+  std::string hint;
+  const auto quiet = no_progress_.find(report.task);
+  if (report.error.starts_with("nobody listens"))
+    hint = ": it has ended";
+  else if (report.error.starts_with("no answer") && quiet == no_progress_.end())
+    hint = ": it is stopped, or too busy, or cut off";
+  else if (report.error.starts_with("no answer") && quiet->second < kNoProgress)
+    hint = ": it is busy, as its heartbeats say";
+  else if (report.error.starts_with("no answer"))
+    hint = fmt::format(": it is stuck: its heartbeats arrive, but it has got on with nothing for {}",
+                       wait_time(quiet->second));
+  silent_.push_back({report.task, report.error.empty() ? "nothing is known of it" : report.error + hint});
+}
+
+// As its peers see it: the best that any has heard.
+void Why::note_progress(const TaskSnapshot& own) {
+  for (const LinkSnapshot& link : own.links) {
+    if (!link.up || link.suspect || link.progress_ns == 0) continue;
+    std::int64_t& best = no_progress_.try_emplace(link.peer, link.progress_ns).first->second;
+    best = std::min(best, link.progress_ns);
+  }
+}
+
+// What is being done on a task that gets on with nothing, for as long as others wait for it.
+void Why::find_stuck_tasks() {
+  std::set<std::string> waits;
+  std::map<std::string, std::int64_t> awaited;  // for how long
+  for (const Wait& wait : all_.waits) {
+    waits.insert(wait.waiter);
+    std::int64_t& for_ns = awaited[wait.awaited];
+    for_ns = std::max(for_ns, wait.for_ns);
+  }
+  for (WaitThing& thing : all_.things) {
+    const auto quiet = no_progress_.find(thing.task);
+    const auto by = awaited.find(thing.id);
+    if (thing.state != State::works || quiet == no_progress_.end() || by == awaited.end() || waits.contains(thing.id))
+      continue;
+    if (quiet->second < kNoProgress || by->second < kNoProgress) continue;
+    thing.state = State::stuck;
+    thing.text += fmt::format("; {} is stuck: its heartbeats arrive, but it has got on with nothing for {}", thing.task,
+                              wait_time(quiet->second));
+  }
 }
 
 // An actor of this kind that is long at one message.
@@ -160,7 +210,13 @@ void Why::add_links(const TaskSnapshot& own) {
         for (const std::string_view kind : {"shard", "collective", "scheduler", "rendezvous"})
           if (!busy) busy = busy_actor(*peer, kind);
       const std::string room = fmt::format("room/{}/{}", own.task, link.peer);
-      if (!busy) add(room, fmt::format("{} to take what has come", link.peer), link.peer, State::works);
+      if (!busy && link.progress_ns >= kNoProgress)
+        add(room,
+            fmt::format("{} to take what has come: it is stuck, as its heartbeats say: it has got on with nothing",
+                        link.peer),
+            link.peer, State::stuck, link.progress_ns);
+      else if (!busy)
+        add(room, fmt::format("{} to take what has come", link.peer), link.peer, State::works);
       wait(id, busy ? *busy : room, "credit",
            fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
     } else {

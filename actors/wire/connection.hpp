@@ -36,8 +36,9 @@ struct LinkCounters {
   std::atomic<bool> control_waits{false};       // even control frames cannot leave: the socket is full
   std::atomic<bool> shared_memory{false};       // frames pass through memory of this host
   std::atomic<bool> suspect{false};             // the peer has been silent for a while
-  std::atomic<std::uint64_t> peer_progress{0};  // of its last heartbeat
   std::atomic<std::int64_t> last_heard{0};      // when a chunk last ended; nanoseconds of the monotonic clock
+  std::atomic<std::uint64_t> peer_progress{0};  // of its last heartbeat
+  std::atomic<std::int64_t> progress_at{0};     // when that last changed, or the link opened; likewise
 };
 
 struct ConnectionOptions {

@@ -191,7 +191,9 @@ void Wire::on_frame(Link& link, Frame&& frame) {
                  [&](const Heartbeat& heartbeat) {
                    check_greeted();
                    if (link.leaving) return;
-                   link.connection->counters().peer_progress = heartbeat.progress;
+                   wire::LinkCounters& counters = link.connection->counters();
+                   if (counters.peer_progress.exchange(heartbeat.progress) != heartbeat.progress)
+                     counters.progress_at = Clock::now().time_since_epoch().count();
                    handler_.heartbeat(link.id);
                  },
                  [&](const ControlBytes&) { hand_on(); },
@@ -291,6 +293,7 @@ void Wire::open_link(Link& link, const Hello& hello) {
   link.stage = Stage::open;
   link.peer = hello.from;
   link.next_heartbeat = Clock::now() + options_.heartbeat_every;
+  link.connection->counters().progress_at = Clock::now().time_since_epoch().count();
   {
     const std::lock_guard lock(peers_mutex_);
     open_peers_[link.peer] = link.id;

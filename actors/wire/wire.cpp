@@ -457,7 +457,16 @@ void Wire::check_peer(Link& link, Clock::time_point now) {
   if (takes_nothing(link))
     return end_link(link, down("{} has taken nothing of what waits for it for {:.1f} s"), Farewell::goodbye);
   // One that still waits is enough.
-  if (!counters.control_waits) (void)link.connection->send(Heartbeat{progress_.load(std::memory_order_relaxed)});
+  if (!counters.control_waits) (void)link.connection->send(Heartbeat{progress(now)});
+}
+
+// Asked for once, for the heartbeats to all peers.
+std::uint64_t Wire::progress(Clock::time_point now) {
+  if (options_.progress && now >= progress_due_) {
+    progress_ = options_.progress();
+    progress_due_ = now + options_.heartbeat_every / 2;
+  }
+  return progress_;
 }
 
 }  // namespace troupe

@@ -77,8 +77,11 @@ struct WireOptions {
   Incarnation incarnation;
   std::function<Error(const TaskName&)> admit;  // may a peer have this name? Null: any
   std::string listen_host = "127.0.0.1";
-  std::uint16_t listen_port = 0;                // 0: any free one
-  std::string address;                          // at which others dial this task; "": that at which it listens
+  std::uint16_t listen_port = 0;  // 0: any free one
+  std::string address;            // at which others dial this task; "": that at which it listens
+  // Grows while this task gets on; told to peers in heartbeats. Called on the wire's thread, once per heartbeat_every.
+  // Null: it never does.
+  std::function<std::uint64_t()> progress;
   std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate
   bool shared_memory = false;                   // tasks of one host pass frames through memory; not with TLS
   wire::ConnectionOptions connection;
@@ -122,8 +125,6 @@ class Wire {
   LocalHandle defer_credit(PeerId peer, std::uint64_t bytes);
   // The answer to WireHandler::asked(); nothing happens if the one who asked has gone.
   void answer(PeerId question, Error error, std::string text);
-  // To be shown to peers in heartbeats: this task gets on.
-  void made_progress() { progress_.fetch_add(1, std::memory_order_relaxed); }
   // Counters of a connection, also after its end; null if there is none open. Reading them takes no lock.
   std::shared_ptr<const LinkCounters> counters(PeerId peer) const;
   // Stops listening and dialing; sends what is queued and a Goodbye to all, for at most close_timeout; joins
@@ -181,6 +182,7 @@ class Wire {
   void run_timers(Clock::time_point now);
   void run_dials(Clock::time_point now);
   void check_peer(Link& link, Clock::time_point now);
+  std::uint64_t progress(Clock::time_point now);
   bool takes_nothing(Link& link) const;
   void watch(Link& link, std::uint32_t interest);
   void flush(Link& link);
@@ -223,7 +225,6 @@ class Wire {
   WireHandler& handler_;
   wire::Fd epoll_;
   wire::Fd event_;
-  std::atomic<std::uint64_t> progress_{0};
 
   std::mutex commands_mutex_;
   std::vector<std::function<void()>> commands_;
@@ -234,6 +235,8 @@ class Wire {
 
   // Of the wire thread.
   wire::Handshake handshake_;
+  std::uint64_t progress_ = 0;
+  Clock::time_point progress_due_;
   const std::shared_ptr<const wire::TokenKey> key_;
   std::string address_;  // at which others dial this task
   wire::Fd listener_;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/actors/steps/step_testing.hpp"
+#include "tests/actors/task_cluster.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/base/explainer.hpp>
@@ -75,6 +76,52 @@ TEST(Why, ATaskThatDoesNotAnswer) {
   EXPECT_EQ(cause.text,
             "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, or too busy, or cut off)");
   EXPECT_EQ(cause.waiters, 2u);
+}
+
+// As its peers are told in heartbeats.
+TEST(Why, ATaskThatDoesNotAnswerButGetsOnIsBusyAndElseItIsStuck) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::version(9, 0, 4), kPs0);
+  seen.task(kW0).links.push_back({.peer = kPs0, .up = true, .progress_ns = kSecond / 5});
+  seen.silent(kPs0);
+  EXPECT_EQ(seen.first().text,
+            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is busy, as its heartbeats "
+            "say)");
+  seen.task(kW0).links[0].progress_ns = 12 * kSecond;
+  EXPECT_EQ(
+      seen.first().text,
+      "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stuck: its heartbeats arrive, but it has got "
+      "on with nothing for 12.0 s)");
+}
+
+// A worker that computes: others wait for it for longer than it has got on with nothing.
+TEST(Why, ABusyWorkerIsToldFromAStuckOne) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::worker(9, kW1), kW1, 40 * kSecond);
+  seen.task(kPs0).job = JobSnapshot{.job = 9};
+  seen.task(kW1).training = TrainingSnapshot{.mode = "sync", .doing = "computes step 7, slot 1"};
+  seen.task(kW0).links.push_back({.peer = kW1, .up = true, .progress_ns = 30 * kSecond});
+  seen.task(kPs0).links.push_back({.peer = kW1, .up = true, .progress_ns = kSecond});  // has heard more
+  EXPECT_EQ(seen.first().kind, Kind::working);
+  EXPECT_EQ(seen.first().text, "/job:worker/task:1, which computes step 7, slot 1");
+  seen.task(kPs0).links[0].progress_ns = 30 * kSecond;
+  EXPECT_EQ(seen.first().kind, Kind::stuck);
+  EXPECT_EQ(
+      seen.first().text,
+      "/job:worker/task:1, which computes step 7, slot 1; /job:worker/task:1 is stuck: its heartbeats arrive, but "
+      "it has got on with nothing for 30.0 s");
+  for (const std::string& task : {kW0, kPs0}) seen.task(task).links[0].progress_ns = 0;  // it counts nothing
+  EXPECT_EQ(seen.first().kind, Kind::working);
+}
+
+// Nobody has waited for long.
+TEST(Why, AnIdleWorkerThatIsGivenWorkIsNotStuck) {
+  Seen seen;
+  seen.waits(kW0, wait_thing::worker(9, kW1), kW1, kSecond);
+  seen.task(kPs0).job = JobSnapshot{.job = 9};
+  seen.task(kW1).training = TrainingSnapshot{.mode = "sync", .doing = "computes step 7, slot 1"};
+  seen.task(kW0).links.push_back({.peer = kW1, .up = true, .progress_ns = 600 * kSecond});
+  EXPECT_EQ(seen.first().kind, Kind::working);
 }
 
 TEST(Why, AShardThatIsLongAtAMessageWithOthersBehindIt) {
@@ -447,31 +494,24 @@ class Gated : public ::testing::Test {
       c.set_output(0, c.input(0));
     }));
     ops = own;
-    for (int i : {0, 1}) {
-      tasks.push_back(std::make_unique<Task>(TaskOptions{
-          .name = {"worker", i},
-          .threads = 1,
-          .networked = true,
-          .ops = ops,
-          .register_kernels = [this, i](KernelRegistry& k) {
-            k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this, i](const KernelInit&) -> Kernel {
-                     on_build(i);
-                     return [this](KernelContext& c) {
-                       if (!inside.try_wait()) inside.count_down();
-                       gate.wait();
-                       c.set_output(0, c.input(0));
-                     };
-                   }});
-          }}));
-      cluster.tasks[{"worker", i}] = {"127.0.0.1", tasks.back()->port()};
-    }
-    std::vector<std::jthread> joiners;
-    for (auto& task : tasks) joiners.emplace_back([&] { task->join(cluster, testing::kPatience); });
+    std::vector<TaskOptions> options;
+    for (int i : {0, 1})
+      options.push_back(
+          {.name = {"worker", i}, .ops = ops, .register_kernels = [this, i](KernelRegistry& k) {
+             k.add({.op = "Gate", .device_type = "CPU", .dtypes = {}, .make = [this, i](const KernelInit&) -> Kernel {
+                      on_build(i);
+                      return [this](KernelContext& c) {
+                        if (!inside.try_wait()) inside.count_down();
+                        gate.wait();
+                        c.set_output(0, c.input(0));
+                      };
+                    }});
+           }});
+    tasks.start(std::move(options));
   }
   ~Gated() override {
     for (std::latch* latch : {&gate, &building})
       if (!latch->try_wait()) latch->count_down();
-    for (auto& task : tasks) EXPECT_TRUE(task->shutdown());
   }
 
   // What a task says when it says `text`; its last answer after a minute.
@@ -480,15 +520,14 @@ class Gated : public ::testing::Test {
   }
   WaitAnalysis why_until(std::size_t task, const std::function<bool(const WaitAnalysis&)>& holds) {
     WaitAnalysis said;
-    testing::eventually([&] { return holds(said = tasks[task]->introspection().view().why()); });
+    testing::eventually([&] { return holds(said = tasks[task].introspection().view().why()); });
     return said;
   }
 
   std::shared_ptr<const OpRegistry> ops;
   std::function<void(int task)> on_build;  // of the plan with the op
   std::latch inside{1}, gate{1}, building{1};
-  ClusterSpec cluster{"why", "secret", {}};
-  std::vector<std::unique_ptr<Task>> tasks;
+  testing::TaskCluster tasks;  // ends first
 };
 
 TEST_F(Gated, TheErrorOfADeadlineSaysWhyTheClusterWaited) {
@@ -506,7 +545,7 @@ TEST_F(Gated, TheErrorOfADeadlineSaysWhyTheClusterWaited) {
             ::testing::ContainsRegex("   step 1 of session [0-9a-f]+ on /job:worker/task:0, for"));
   std::string message;
   EXPECT_TRUE(testing::holds_with_more_time(200ms, [&](std::chrono::milliseconds limit) {  // for it to come to the gate
-    Session session(*tasks[0], graph);
+    Session session(tasks[0], graph);
     const Error error = testing::error_of([&] {
       session.run({{x, Tensor::scalar(1.0f)}}, std::vector<Output>{y}, {}, {.timeout = limit});
     });
@@ -530,7 +569,7 @@ TEST_F(Gated, AClientWaitsForATaskThatBuildsItsPart) {
   const char* wait = "a client on /job:worker/task:0, for ";
   const char* of = "waits for /job:worker/task:1 to build its part of the graph, for ";
   {
-    Session session(*tasks[0], graph);
+    Session session(tasks[0], graph);
     auto compiling = std::async(std::launch::async, [&] { return session.callable({x}, {y}); });
     const std::string at_work = "the partition of /job:worker/task:1 is at one BuildPlan";
     EXPECT_THAT(why_with(1, at_work), AllOf(HasSubstr(wait), HasSubstr(of)));
@@ -541,7 +580,7 @@ TEST_F(Gated, AClientWaitsForATaskThatBuildsItsPart) {
   on_build = [&](int task) {
     if (task == 1) gate.wait();
   };
-  Session hasty(*tasks[0], graph, {.build_timeout = 300ms});
+  Session hasty(tasks[0], graph, {.build_timeout = 300ms});
   const Error late = testing::error_of([&] { hasty.callable({x}, {y}); });
   EXPECT_EQ(late.code(), Code::deadline_exceeded);
   EXPECT_THAT(late.message(),
@@ -553,7 +592,7 @@ TEST_F(Gated, ADirectStepShowsItsNode) {
   Graph graph(*ops);
   const Output x = placeholder(graph, DType::f32, Shape{}, "x");
   const Output y = add_op("Gate", {x});
-  Session session(*tasks[0], graph);
+  Session session(tasks[0], graph);
   auto running = session.callable({x}, {y}).async({Tensor::scalar(1.0f)});
   inside.wait();
   const WaitAnalysis found = why_until(1, [](const WaitAnalysis& said) {  // of the other, which may be late
@@ -562,7 +601,7 @@ TEST_F(Gated, ADirectStepShowsItsNode) {
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::working);
   EXPECT_THAT(found.causes[0].text, HasSubstr("/job:worker/task:0/device:CPU:0 runs Gate 'Gate' of step "));
-  const ClusterSnapshot seen = tasks[0]->introspection().view().snapshot();
+  const ClusterSnapshot seen = tasks[0].introspection().view().snapshot();
   EXPECT_EQ(seen.tasks.at(0).snapshot->devices.at(0).running, "Gate 'Gate'");
   gate.count_down();
   running.get();

@@ -404,14 +404,15 @@ TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
 }
 
 TEST(WireFault, HeartbeatsKeepAPeerAliveAndShowItsProgress) {
-  const auto fast = [](WireOptions& options) {
+  std::atomic<std::uint64_t> progress = 0;
+  const auto fast = [&](WireOptions& options) {
     options.heartbeat_every = 10ms;
     options.suspect_after = options.down_after = 1h;
+    options.progress = [&] { return progress.load(); };
   };
   Listening listening(fast);
   const auto peer = listening.friendly(kC);
-  listening.b->made_progress();
-  listening.b->made_progress();
+  progress = 2;
   for (int i = 0; i < 5; ++i) {
     const auto heartbeat = peer->next<Heartbeat>();
     ASSERT_TRUE(heartbeat);
@@ -421,9 +422,15 @@ TEST(WireFault, HeartbeatsKeepAPeerAliveAndShowItsProgress) {
     }
   }
   const auto counters = listening.b->counters(listening.at_b.peers.at(0));
-  peer->send(whole_chunk(Heartbeat{77}) + whole_chunk(TakeToken{}));
+  const std::int64_t opened = counters->progress_at;
+  EXPECT_GT(opened, 0);
+  peer->send(whole_chunk(Heartbeat{0}) + whole_chunk(TakeToken{}));
   ASSERT_TRUE(listening.at_b.wait_frames(1));
+  EXPECT_EQ(counters->progress_at, opened);
+  peer->send(whole_chunk(Heartbeat{77}) + whole_chunk(TakeToken{}));
+  ASSERT_TRUE(listening.at_b.wait_frames(2));
   EXPECT_EQ(counters->peer_progress, 77u);
+  EXPECT_GT(counters->progress_at, opened);
 }
 
 TEST(WireFault, ASecondProcessOfATaskIsRefusedUntilTheFirstIsGone) {

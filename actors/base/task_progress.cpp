@@ -1,0 +1,40 @@
+#include "troupe/actors/base/task_progress.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <troupe/actors/base/inspected.hpp>
+
+namespace troupe {
+namespace {
+
+// Others handle messages also while nothing gets on: of ticks, of links, of those who look.
+constexpr std::array<std::string_view, 4> kWorking = {"device", "rendezvous", "collective", "shard"};
+
+}  // namespace
+
+std::uint64_t TaskProgress::operator()() {
+  if (!registry_.counting()) return 0;
+  std::uint64_t done = 0;
+  for (const auto& record : registry_.actors()) {
+    if (std::ranges::find(kWorking, record->kind) != kWorking.end())
+      done += record->messages_handled.load() + record->messages_passed.load();
+    done += record->nodes_run.load();
+  }
+  if (done == std::exchange(done_, done) && moves_in_a_segment()) ++moves_;
+  return done + moves_;
+}
+
+// Nodes are counted when their segment ends, and one may be long.
+bool TaskProgress::moves_in_a_segment() {
+  std::map<std::string, std::string> running;
+  for (const auto& record : registry_.actors()) {
+    ActorDetails details;
+    if (!record->ended.load() && record->look(details, std::chrono::nanoseconds(0))) running.merge(details.running);
+  }
+  return !running.empty() && running != std::exchange(running_, running);
+}
+
+}  // namespace troupe
