@@ -3,6 +3,7 @@
 // TensorFlow has them.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>
+#include <troupe/graph/optimizers/optimizer_rules.hpp>
 #include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
@@ -97,8 +98,11 @@ AttrDef required(std::string name) { return {std::move(name), AttrType::real, st
 void register_update_ops(OpRegistry& ops) {
   const std::vector<Rule> rules = {
       {"SGD", {}, false, {}},
-      {"Momentum", {"accum"}, false, {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(false), {}}}},
-      {"Adagrad", {"accum"}, false, {{"epsilon", AttrType::real, AttrValue(1e-7), {}}}},
+      {"Momentum",
+       {"accum"},
+       false,
+       {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(MomentumRule{}.nesterov), {}}}},
+      {"Adagrad", {"accum"}, false, {{"epsilon", AttrType::real, AttrValue(AdagradRule{}.epsilon), {}}}},
       {"RMSProp", {"ms", "mom"}, false, {required("rho"), required("momentum"), required("epsilon")}},
       {"Adam", {"m", "v"}, true, {required("beta1"), required("beta2"), required("epsilon")}},
   };

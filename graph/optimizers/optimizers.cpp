@@ -105,24 +105,30 @@ struct Update {
   std::string name;
 };
 
-Output add_update(const optimizers::SGD&, const Update& u) { return apply_sgd(u.var, u.rate, u.gradient, u.name); }
-Output add_update(const optimizers::Momentum& o, const Update& u) {
-  return apply_momentum(u.var, u.slots[0], u.rate, u.gradient,
-                        {.momentum = o.momentum, .nesterov = o.nesterov, .name = u.name});
+OptimizerRule rule_of(const Optimizer& optimizer) {
+  const Overloaded cases{
+      [](const optimizers::SGD&) -> OptimizerRule { return SgdRule{}; },
+      [](const optimizers::Momentum& o) -> OptimizerRule {
+        return MomentumRule{.momentum = o.momentum, .nesterov = o.nesterov};
+      },
+      [](const optimizers::Adagrad& o) -> OptimizerRule { return AdagradRule{.epsilon = o.epsilon}; },
+      [](const optimizers::RMSProp& o) -> OptimizerRule {
+        return RmsPropRule{.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon};
+      },
+      [](const optimizers::Adam& o) -> OptimizerRule {
+        return AdamRule{.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon};
+      },
+  };
+  return std::visit(cases, optimizer);
 }
-Output add_update(const optimizers::Adagrad& o, const Update& u) {
-  return apply_adagrad(u.var, u.slots[0], u.rate, u.gradient, {.epsilon = o.epsilon, .name = u.name});
-}
-Output add_update(const optimizers::RMSProp& o, const Update& u) {
-  return apply_rmsprop(u.var, u.slots[0], u.slots[1], u.rate, u.gradient,
-                       {.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon, .name = u.name});
-}
-Output add_update(const optimizers::Adam& o, const Update& u) {
-  return apply_adam(u.var, u.slots[0], u.slots[1], u.rate, u.number, u.gradient,
-                    {.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon, .name = u.name});
-}
-Output add_update(const Optimizer& optimizer, const Update& update) {
-  return std::visit([&](const auto& o) { return add_update(o, update); }, optimizer);
+
+Output add_update(const Optimizer& optimizer, const Update& u) {
+  const OptimizerRule rule = rule_of(optimizer);
+  Outputs inputs{u.var};
+  inputs.insert(inputs.end(), u.slots.begin(), u.slots.end());
+  inputs.push_back(u.rate);
+  if (rule_kind(rule).counts_updates) inputs.push_back(u.number);
+  return apply_rule(rule, std::move(inputs), u.gradient, u.name);
 }
 
 // The Apply nodes of one call; with a loss scale, those of a device in a branch of an If: the host has to see its
@@ -133,7 +139,7 @@ class Updates {
       : graph_(graph),
         optimizer_(optimizer),
         rate_(learning_rate(optimizer)),
-        counts_(std::holds_alternative<optimizers::Adam>(optimizer)),
+        counts_(rule_kind(rule_of(optimizer)).counts_updates),
         name_(std::move(name)),
         scale_(scale) {}
 

@@ -4,7 +4,7 @@
 //   session.run(feeds, {loss}, {train});
 //
 // What an optimizer keeps beside a variable is a variable too ("dense/kernel/adam_m"): not trainable, of the
-// same dtype, shape and device, zeros at first. Formulas: graph/optimizers/updates.hpp.
+// same dtype, shape and device, zeros at first. Formulas: graph/optimizers/optimizer_rules.hpp.
 #pragma once
 
 #include <span>
@@ -15,6 +15,7 @@
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/optimizers/loss_scaling.hpp>
+#include <troupe/graph/optimizers/optimizer_rules.hpp>
 #include <troupe/graph/optimizers/schedules.hpp>
 
 namespace troupe {
@@ -29,25 +30,25 @@ struct SGD {
 };
 struct Momentum {
   Schedule learning_rate = 0.01;
-  double momentum = 0.9;
-  bool nesterov = false;
+  double momentum = MomentumRule{}.momentum;
+  bool nesterov = MomentumRule{}.nesterov;
 };
 struct Adagrad {
   Schedule learning_rate = 0.01;
   double initial_accumulator = 0.1;
-  double epsilon = 1e-7;
+  double epsilon = AdagradRule{}.epsilon;
 };
 struct RMSProp {
   Schedule learning_rate = 1e-3;
-  double rho = 0.9;
-  double momentum = 0;
-  double epsilon = 1e-7;
+  double rho = RmsPropRule{}.rho;
+  double momentum = RmsPropRule{}.momentum;
+  double epsilon = RmsPropRule{}.epsilon;
 };
 struct Adam {
   Schedule learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-7;
+  double beta1 = AdamRule{}.beta1;
+  double beta2 = AdamRule{}.beta2;
+  double epsilon = AdamRule{}.epsilon;
 };
 
 }  // namespace optimizers

@@ -74,6 +74,8 @@ class Schedule {
   // Then this schedule from its beginning.
   Schedule after_warm_up(std::int64_t updates) const;
 
+  const Course& course() const { return course_; }
+  std::int64_t warm_up() const { return warm_up_; }
   bool is_constant() const { return warm_up_ == 0 && std::holds_alternative<schedules::Constant>(course_); }
   // Needs t >= 0.
   double rate(std::int64_t t) const;

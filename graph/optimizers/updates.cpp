@@ -1,46 +1,41 @@
 #include "troupe/graph/optimizers/updates.hpp"
 
 namespace troupe {
-namespace {
 
-Output apply(const std::string& rule, Outputs inputs, const Gradient& gradient, Attributes attributes, Name name) {
+Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gradient, Name name) {
+  const std::string rule_name(rule_kind(rule).name);
   const Output var = inputs.front();
-  if (!var.valid()) invalid_argument("Apply{}: the variable is not a tensor", rule);
-  if (!gradient) invalid_argument("Apply{}: there is no gradient for variable '{}'", rule, var.name());
+  if (!var.valid()) invalid_argument("Apply{}: the variable is not a tensor", rule_name);
+  if (!gradient) invalid_argument("Apply{}: there is no gradient for variable '{}'", rule_name, var.name());
   if (gradient.is_dense()) {
     inputs.push_back(gradient.dense);
   } else {
     inputs.insert(inputs.end(), {gradient.indices, gradient.values});
   }
-  return var.graph->output(var.graph->add({.op = (gradient.is_dense() ? "Apply" : "SparseApply") + rule,
+  return var.graph->output(var.graph->add({.op = (gradient.is_dense() ? "Apply" : "SparseApply") + rule_name,
                                            .name = std::move(name),
                                            .inputs = std::move(inputs),
-                                           .attributes = std::move(attributes),
+                                           .attributes = attributes_of(rule),
                                            .device = var.source().device,
                                            .colocate_with = var.source().name}));
 }
 
-}  // namespace
-
 Output apply_sgd(Output var, Output lr, const Gradient& gradient, Name name) {
-  return apply("SGD", {var, lr}, gradient, {}, std::move(name));
+  return apply_rule(SgdRule{}, {var, lr}, gradient, std::move(name));
 }
-Output apply_momentum(Output var, Output accum, Output lr, const Gradient& gradient, MomentumOptions options) {
-  return apply("Momentum", {var, accum, lr}, gradient, {{"momentum", options.momentum}, {"nesterov", options.nesterov}},
-               std::move(options.name));
+Output apply_momentum(Output var, Output accum, Output lr, const Gradient& gradient, MomentumRule rule, Name name) {
+  return apply_rule(rule, {var, accum, lr}, gradient, std::move(name));
 }
-Output apply_adagrad(Output var, Output accum, Output lr, const Gradient& gradient, AdagradOptions options) {
-  return apply("Adagrad", {var, accum, lr}, gradient, {{"epsilon", options.epsilon}}, std::move(options.name));
+Output apply_adagrad(Output var, Output accum, Output lr, const Gradient& gradient, AdagradRule rule, Name name) {
+  return apply_rule(rule, {var, accum, lr}, gradient, std::move(name));
 }
-Output apply_rmsprop(Output var, Output ms, Output mom, Output lr, const Gradient& gradient, RMSPropOptions options) {
-  return apply("RMSProp", {var, ms, mom, lr}, gradient,
-               {{"rho", options.rho}, {"momentum", options.momentum}, {"epsilon", options.epsilon}},
-               std::move(options.name));
+Output apply_rmsprop(Output var, Output ms, Output mom, Output lr, const Gradient& gradient, RmsPropRule rule,
+                     Name name) {
+  return apply_rule(rule, {var, ms, mom, lr}, gradient, std::move(name));
 }
-Output apply_adam(Output var, Output m, Output v, Output lr, Output t, const Gradient& gradient, AdamOptions options) {
-  return apply("Adam", {var, m, v, lr, t}, gradient,
-               {{"beta1", options.beta1}, {"beta2", options.beta2}, {"epsilon", options.epsilon}},
-               std::move(options.name));
+Output apply_adam(Output var, Output m, Output v, Output lr, Output t, const Gradient& gradient, AdamRule rule,
+                  Name name) {
+  return apply_rule(rule, {var, m, v, lr, t}, gradient, std::move(name));
 }
 
 }  // namespace troupe

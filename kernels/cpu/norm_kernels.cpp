@@ -1,3 +1,4 @@
+#include <troupe/kernels/common/activation.hpp>
 #include <troupe/kernels/cpu/batch_norm.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/layer_norm.hpp>
@@ -11,7 +12,9 @@ Shape channels_shape(const Shape& x) { return x.rank() < 1 ? x : Shape{x[-1]}; }
 
 DType own_type(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-bool has_relu(const Attributes& attributes) { return attributes.string("activation") == "relu"; }
+bool has_relu(const Attributes& attributes) {
+  return parse_activation(attributes.string("activation")) == FusedActivation::relu;
+}
 
 Kernel make_batch_norm(const KernelInit& init) {
   return [epsilon = init.attributes.real("epsilon"), relu = has_relu(init.attributes)](KernelContext& ctx) {

@@ -15,16 +15,16 @@
 namespace troupe {
 namespace {
 
-using RuleFactory = OptimizerRule (*)(const Attributes&);
+using RuleFactory = decltype(OptimizerRuleKind::read);
 
-// Adam's t comes with every update.
-void take_step(OptimizerRule& rule, KernelContext& ctx, int& next_input) {
-  auto* adam = std::get_if<AdamRule>(&rule);
-  if (!adam) return;
+// The number of the update, an input of rules that count them.
+std::int64_t take_number(const OptimizerRule& rule, KernelContext& ctx, int& next_input) {
+  if (!rule_kind(rule).counts_updates) return 1;
   const Tensor& t = ctx.input(next_input++);
   if (t.dtype() != DType::i64 || t.num_elements() != 1)
-    invalid_argument("Adam's t must be one i64, but is {}{}", name(t.dtype()), t.shape().to_string());
-  adam->step = t.item<std::int64_t>();
+    invalid_argument("{}'s t must be one i64, but is {}{}", rule_kind(rule).name, name(t.dtype()),
+                     t.shape().to_string());
+  return t.item<std::int64_t>();
 }
 
 // The variables an update changes, each with its slots `stride` inputs apart.
@@ -55,16 +55,16 @@ class Variables {
 };
 
 // Of Apply<Rule>Many, and of Apply<Rule>: `count` is 1.
-void run_dense(KernelContext& ctx, OptimizerRule rule, int count) {
+void run_dense(KernelContext& ctx, const OptimizerRule& rule, int count) {
   constexpr int kSwept = 32;  // variables whose pointers fit the stack
-  const int roles = num_slots(rule) + 1;
+  const int roles = rule_kind(rule).slots + 1;
   int next = roles * count;
   const Tensor& lr = ctx.input(next++);
-  take_step(rule, ctx, next);
+  const std::int64_t number = take_number(rule, ctx, next);
   for (int v = 0; v < count; ++v) {
     try {
       Variables(ctx, v, roles, count).with_values([&](auto state) {
-        check_update(rule, state, lr, ctx.input(next + v));
+        check_update(rule, state, lr, ctx.input(next + v), number);
       });
     } catch (const Error& error) {
       if (count == 1) throw;
@@ -77,7 +77,7 @@ void run_dense(KernelContext& ctx, OptimizerRule rule, int count) {
     for (int i = 0; i < n; ++i)
       updates[static_cast<std::size_t>(i)] = {Variables(ctx, first + i, roles, count).writable(),
                                               &ctx.input(next + first + i)};
-    apply_updates(ctx.parallelism(), rule, {updates.data(), static_cast<std::size_t>(n)}, lr);
+    apply_updates(ctx.parallelism(), rule, {updates.data(), static_cast<std::size_t>(n)}, lr, number);
   }
 }
 
@@ -99,44 +99,31 @@ KernelFactory dense_many(RuleFactory make_rule) {
 
 KernelFactory sparse(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
-    return [fixed = make_rule(init.attributes)](KernelContext& ctx) {
-      OptimizerRule rule = fixed;
-      const int roles = num_slots(rule) + 1;
+    return [rule = make_rule(init.attributes)](KernelContext& ctx) {
+      const int roles = rule_kind(rule).slots + 1;
       const Variables variables(ctx, 0, roles, 1);
       int next = roles;
       const Tensor& lr = ctx.input(next++);
-      take_step(rule, ctx, next);
+      const std::int64_t number = take_number(rule, ctx, next);
       const Tensor& indices = ctx.input(next);
       const Tensor& values = ctx.input(next + 1);
-      variables.with_values([&](auto state) { check_sparse_update(rule, state, lr, indices, values); });
+      variables.with_values([&](auto state) { check_sparse_update(rule, state, lr, indices, values, number); });
       const auto state = variables.writable();
-      apply_sparse_update(ctx.parallelism(), rule, {state.data(), static_cast<std::size_t>(roles)}, lr, indices,
-                          values);
+      apply_sparse_update(ctx.parallelism(), rule, {state.data(), static_cast<std::size_t>(roles)}, lr, indices, values,
+                          number);
     };
   };
 }
 
-OptimizerRule sgd(const Attributes&) { return SgdRule{}; }
-OptimizerRule momentum(const Attributes& a) { return MomentumRule{a.real("momentum"), a.boolean("nesterov")}; }
-OptimizerRule adagrad(const Attributes& a) { return AdagradRule{a.real("epsilon")}; }
-OptimizerRule rms_prop(const Attributes& a) {
-  return RmsPropRule{a.real("rho"), a.real("momentum"), a.real("epsilon")};
-}
-OptimizerRule adam(const Attributes& a) { return AdamRule{a.real("beta1"), a.real("beta2"), a.real("epsilon")}; }
-
 }  // namespace
 
 void register_update_kernels(KernelRegistry& registry) {
-  const auto add = [&](const std::string& name, RuleFactory rule) {
-    registry.add({"Apply" + name, "CPU", {DType::f32, DType::f64}, dense(rule)});
-    registry.add({"Apply" + name + "Many", "CPU", {DType::f32, DType::f64}, dense_many(rule)});
-    registry.add({"SparseApply" + name, "CPU", {DType::f32, DType::f64}, sparse(rule)});
-  };
-  add("SGD", sgd);
-  add("Momentum", momentum);
-  add("Adagrad", adagrad);
-  add("RMSProp", rms_prop);
-  add("Adam", adam);
+  for (const OptimizerRuleKind& rule : optimizer_rules()) {
+    const std::string name(rule.name);
+    registry.add({"Apply" + name, "CPU", {DType::f32, DType::f64}, dense(rule.read)});
+    registry.add({"Apply" + name + "Many", "CPU", {DType::f32, DType::f64}, dense_many(rule.read)});
+    registry.add({"SparseApply" + name, "CPU", {DType::f32, DType::f64}, sparse(rule.read)});
+  }
   add_kernels(registry, "SlotsTouching", FloatTypes{}, []<class T>(KernelContext& ctx) {
     std::vector<std::span<const std::int64_t>> rows;
     for (int i = 0; i < ctx.num_inputs(); ++i) rows.push_back(ctx.input(i).values<std::int64_t>());

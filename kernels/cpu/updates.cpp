@@ -24,7 +24,7 @@ struct Update;
 template <class T>
 struct Update<T, SgdRule> {
   T lr;
-  Update(const SgdRule&, double rate) : lr(static_cast<T>(rate)) {}
+  Update(const SgdRule&, double rate, std::int64_t) : lr(static_cast<T>(rate)) {}
   void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
     T* __restrict var = state[0];
     for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * g[i];
@@ -35,7 +35,7 @@ template <class T>
 struct Update<T, MomentumRule> {
   T lr, momentum;
   bool nesterov;
-  Update(const MomentumRule& rule, double rate)
+  Update(const MomentumRule& rule, double rate, std::int64_t)
       : lr(static_cast<T>(rate)), momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
   void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
     T* __restrict var = state[0];
@@ -51,7 +51,8 @@ struct Update<T, MomentumRule> {
 template <class T>
 struct Update<T, AdagradRule> {
   T lr, epsilon;
-  Update(const AdagradRule& rule, double rate) : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
+  Update(const AdagradRule& rule, double rate, std::int64_t)
+      : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
   void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
     T* __restrict var = state[0];
     T* __restrict accum = state[1];
@@ -66,7 +67,7 @@ struct Update<T, AdagradRule> {
 template <class T>
 struct Update<T, RmsPropRule> {
   T lr, rho, rest, momentum, epsilon;
-  Update(const RmsPropRule& rule, double rate)
+  Update(const RmsPropRule& rule, double rate, std::int64_t)
       : lr(static_cast<T>(rate)),
         rho(static_cast<T>(rule.rho)),
         rest(static_cast<T>(1 - rule.rho)),
@@ -89,9 +90,9 @@ struct Update<T, RmsPropRule> {
 template <class T>
 struct Update<T, AdamRule> {
   T alpha, beta1, rest1, beta2, rest2, epsilon;
-  Update(const AdamRule& rule, double rate)
-      : alpha(static_cast<T>(rate * std::sqrt(1 - std::pow(rule.beta2, static_cast<double>(rule.step))) /
-                             (1 - std::pow(rule.beta1, static_cast<double>(rule.step))))),
+  Update(const AdamRule& rule, double rate, std::int64_t number)
+      : alpha(static_cast<T>(rate * std::sqrt(1 - std::pow(rule.beta2, static_cast<double>(number))) /
+                             (1 - std::pow(rule.beta1, static_cast<double>(number))))),
         beta1(static_cast<T>(rule.beta1)),
         rest1(static_cast<T>(1 - rule.beta1)),
         beta2(static_cast<T>(rule.beta2)),
@@ -160,17 +161,17 @@ void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<co
 }
 
 template <class T, class Rule>
-void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const VariableUpdate> updates,
-                  const Tensor& lr) {
-  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
+void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const VariableUpdate> updates, const Tensor& lr,
+                  std::int64_t number) {
+  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()), number);
   for (std::size_t i = 0; i < updates.size(); i += kSweep)
     sweep(parallelism, update, updates.subspan(i, std::min(kSweep, updates.size() - i)));
 }
 
 template <class T, class Rule>
 void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                   const Tensor& indices, const Tensor& values) {
-  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()));
+                   const Tensor& indices, const Tensor& values, std::int64_t number) {
+  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()), number);
   const StatePointers<T> all = pointers<T>(state);
   const auto rows = indices.values<std::int64_t>();
   if (rows.empty()) return;
@@ -196,9 +197,10 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
   });
 }
 
-void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr) {
-  if (static_cast<int>(state.size()) != num_slots(rule) + 1)
-    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given", num_slots(rule),
+void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
+                 std::int64_t number) {
+  if (static_cast<int>(state.size()) != rule_kind(rule).slots + 1)
+    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given", rule_kind(rule).slots,
                      state.size());
   const Tensor& var = *state[0];
   if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
@@ -207,8 +209,8 @@ void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state
   if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
     invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
                      lr.shape().to_string());
-  if (const auto* adam = std::get_if<AdamRule>(&rule); adam && adam->step < 1)
-    invalid_argument("Adam counts updates from 1, but t is {}", adam->step);
+  if (rule_kind(rule).counts_updates && number < 1)
+    invalid_argument("{} counts updates from 1, but t is {}", rule_kind(rule).name, number);
 }
 
 // The tensors of `state` as those nobody changes.
@@ -226,22 +228,15 @@ class ConstState {
 
 }  // namespace
 
-int num_slots(const OptimizerRule& rule) {
-  return std::visit(Overloaded{[](const SgdRule&) { return 0; }, [](const MomentumRule&) { return 1; },
-                               [](const AdagradRule&) { return 1; }, [](const RmsPropRule&) { return 2; },
-                               [](const AdamRule&) { return 2; }},
-                    rule);
-}
-
-void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
-                  const Tensor& grad) {
-  check_state(rule, state, lr);
+void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr, const Tensor& grad,
+                  std::int64_t number) {
+  check_state(rule, state, lr, number);
   check_tensor("the gradient", grad, state[0]->dtype(), state[0]->shape());
 }
 
 void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
-                         const Tensor& indices, const Tensor& values) {
-  check_state(rule, state, lr);
+                         const Tensor& indices, const Tensor& values, std::int64_t number) {
+  check_state(rule, state, lr, number);
   const Shape& shape = state[0]->shape();
   if (shape.rank() < 1) invalid_argument("a sparse update needs a variable with rows, not a scalar");
   if (indices.dtype() != DType::i64 || indices.shape().rank() != 1)
@@ -257,35 +252,35 @@ void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* cons
 }
 
 void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                  const Tensor& grad) {
-  check_update(rule, ConstState(state).all(), lr, grad);
+                  const Tensor& grad, std::int64_t number) {
+  check_update(rule, ConstState(state).all(), lr, grad, number);
   VariableUpdate update{.grad = &grad};
   std::copy(state.begin(), state.end(), update.state.begin());
-  apply_updates(parallelism, rule, {&update, 1}, lr);
+  apply_updates(parallelism, rule, {&update, 1}, lr, number);
 }
 
 void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
-                   const Tensor& lr) {
-  for (const VariableUpdate& u : updates) check_update(rule, ConstState(state_of(u)).all(), lr, *u.grad);
+                   const Tensor& lr, std::int64_t number) {
+  for (const VariableUpdate& u : updates) check_update(rule, ConstState(state_of(u)).all(), lr, *u.grad, number);
   std::visit(
       [&](const auto& typed) {
         if (lr.dtype() == DType::f32)
-          update_dense<float>(parallelism, typed, updates, lr);
+          update_dense<float>(parallelism, typed, updates, lr, number);
         else
-          update_dense<double>(parallelism, typed, updates, lr);
+          update_dense<double>(parallelism, typed, updates, lr, number);
       },
       rule);
 }
 
 void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
-                         const Tensor& lr, const Tensor& indices, const Tensor& values) {
-  check_sparse_update(rule, ConstState(state).all(), lr, indices, values);
+                         const Tensor& lr, const Tensor& indices, const Tensor& values, std::int64_t number) {
+  check_sparse_update(rule, ConstState(state).all(), lr, indices, values, number);
   std::visit(
       [&](const auto& typed) {
         if (values.dtype() == DType::f32)
-          update_sparse<float>(parallelism, typed, state, lr, indices, values);
+          update_sparse<float>(parallelism, typed, state, lr, indices, values, number);
         else
-          update_sparse<double>(parallelism, typed, state, lr, indices, values);
+          update_sparse<double>(parallelism, typed, state, lr, indices, values, number);
       },
       rule);
 }

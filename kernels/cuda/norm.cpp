@@ -2,6 +2,7 @@
 // one definition of what is computed, in what order and precision, for both devices; cuDNN's has other statistics for
 // f16 and bf16 and one of several engines.
 #include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/common/activation.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/norm_launch.hpp>
@@ -9,7 +10,9 @@
 namespace troupe {
 namespace {
 
-bool has_relu(const Attributes& attributes) { return attributes.string("activation") == "relu"; }
+bool has_relu(const Attributes& attributes) {
+  return parse_activation(attributes.string("activation")) == FusedActivation::relu;
+}
 
 DType own_type(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 

@@ -5,11 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define TROUPE_BOTH_SIDES __host__ __device__
-#else
-#define TROUPE_BOTH_SIDES
-#endif
+#include <troupe/kernels/common/host_device.hpp>
 
 namespace troupe {
 
@@ -28,7 +24,7 @@ struct CudaSchedule {
   std::int64_t from[kMostChanges] = {};
 };
 
-TROUPE_BOTH_SIDES inline double course_rate(const CudaSchedule& s, std::int64_t t) {
+TROUPE_HOST_DEVICE inline double course_rate(const CudaSchedule& s, std::int64_t t) {
   const double done = static_cast<double>(t < s.steps ? t : s.steps) / static_cast<double>(s.steps);
   switch (s.course) {
     case CudaCourse::constant:
@@ -51,7 +47,7 @@ TROUPE_BOTH_SIDES inline double course_rate(const CudaSchedule& s, std::int64_t 
 }
 
 // Of the update before which there were t; NaN if t is below 0.
-TROUPE_BOTH_SIDES inline double schedule_rate(const CudaSchedule& s, std::int64_t t) {
+TROUPE_HOST_DEVICE inline double schedule_rate(const CudaSchedule& s, std::int64_t t) {
   if (t < 0) return NAN;
   if (t < s.warm_up) return course_rate(s, 0) * static_cast<double>(t + 1) / static_cast<double>(s.warm_up);
   return course_rate(s, t - s.warm_up);

@@ -20,16 +20,16 @@
 namespace troupe {
 namespace {
 
-using RuleFactory = CudaUpdateRule (*)(const Attributes&);
+using RuleFactory = decltype(OptimizerRuleKind::read);
 
 Error not_counted(const CudaFault& fault) {
   return {Code::invalid_argument, fmt::format("Adam counts updates from 1, but t is {}", fault.value)};
 }
 
-// Only Adam looks at data.
-CudaFaultSite fault_of(KernelContext& context, const CudaUpdateRule& rule) {
+// Only rules that count updates look at data.
+CudaFaultSite fault_of(KernelContext& context, const OptimizerRule& rule) {
   CudaDevice& device = cuda_device(context);
-  if (rule.kind == CudaOptimizer::adam) return device.fault_site(not_counted);
+  if (rule_kind(rule).counts_updates) return device.fault_site(not_counted);
   return {.fault = const_cast<CudaFault*>(device.fault())};
 }
 
@@ -41,13 +41,14 @@ Error no_count(const CudaFault& fault) {
 
 // What comes before the gradients: handles of variables and slots, `stride` inputs apart, lr and t.
 struct Inputs {
-  Inputs(KernelContext& context, const CudaUpdateRule& rule, int count)
-      : context(context), roles(rule.slots() + 1), stride(count), lr(context.input(roles * count)) {
+  Inputs(KernelContext& context, const OptimizerRule& rule, int count)
+      : context(context), roles(rule_kind(rule).slots + 1), stride(count), lr(context.input(roles * count)) {
     next = roles * count + 1;
-    if (rule.kind != CudaOptimizer::adam) return;
+    if (!rule_kind(rule).counts_updates) return;
     const Tensor& given = context.input(next++);
     if (given.dtype() != DType::i64 || given.num_elements() != 1)
-      invalid_argument("Adam's t must be one i64, but is {}{}", name(given.dtype()), given.shape().to_string());
+      invalid_argument("{}'s t must be one i64, but is {}{}", rule_kind(rule).name, name(given.dtype()),
+                       given.shape().to_string());
     t = reinterpret_cast<const std::int64_t*>(given.raw());
   }
   const Tensor& value(int variable, int role) const { return context.variable(variable + role * stride).value(); }
@@ -74,7 +75,7 @@ struct Inputs {
   const std::int64_t* t = nullptr;
 };
 
-void run_dense(KernelContext& context, const CudaUpdateRule& rule, int count) {
+void run_dense(KernelContext& context, const OptimizerRule& rule, int count) {
   const Inputs in(context, rule, count);
   for (int v = 0; v < count; ++v) {
     try {
@@ -106,7 +107,7 @@ void run_dense(KernelContext& context, const CudaUpdateRule& rule, int count) {
   launch();
 }
 
-void run_sparse(KernelContext& context, const CudaUpdateRule& rule) {
+void run_sparse(KernelContext& context, const OptimizerRule& rule) {
   const Inputs in(context, rule, 1);
   in.check_state(0);
   const Tensor &indices = context.input(in.next), &values = context.input(in.next + 1);
@@ -162,22 +163,6 @@ KernelFactory sparse(RuleFactory make_rule) {
   };
 }
 
-CudaUpdateRule sgd(const Attributes&) { return {}; }
-CudaUpdateRule momentum(const Attributes& a) {
-  return {.kind = CudaOptimizer::momentum, .momentum = a.real("momentum"), .nesterov = a.boolean("nesterov")};
-}
-CudaUpdateRule adagrad(const Attributes& a) { return {.kind = CudaOptimizer::adagrad, .epsilon = a.real("epsilon")}; }
-CudaUpdateRule rms_prop(const Attributes& a) {
-  return {.kind = CudaOptimizer::rms_prop,
-          .momentum = a.real("momentum"),
-          .rho = a.real("rho"),
-          .epsilon = a.real("epsilon")};
-}
-CudaUpdateRule adam(const Attributes& a) {
-  return {
-      .kind = CudaOptimizer::adam, .beta1 = a.real("beta1"), .beta2 = a.real("beta2"), .epsilon = a.real("epsilon")};
-}
-
 Kernel make_slots_touching(const KernelInit& init) {
   return [dtype = init.output_types[0]](KernelContext& context) {
     std::vector<Tensor> on_host;
@@ -216,8 +201,9 @@ Kernel make_learning_rate(const KernelInit& init) {
       invalid_argument(kBadCount, name(step.dtype()), step.shape().to_string());
   };
   const DType dtype = init.output_types[0];
-  if (const std::optional<CudaSchedule> schedule = cuda_schedule(init.attributes))
-    return [check, dtype, schedule = *schedule](KernelContext& context) {
+  const Schedule schedule = Schedule::of(init.attributes);
+  if (const std::optional<CudaSchedule> on_gpu = cuda_schedule(schedule))
+    return [check, dtype, schedule = *on_gpu](KernelContext& context) {
       check(context.input(0));
       Tensor rate = context.allocate(dtype, Shape{});
       check_cuda(launch_learning_rate(dtype, schedule, reinterpret_cast<const std::int64_t*>(context.input(0).raw()),
@@ -226,7 +212,7 @@ Kernel make_learning_rate(const KernelInit& init) {
                  "LearningRate");
       context.set_output(0, std::move(rate));
     };
-  return [check, dtype, schedule = Schedule::of(init.attributes)](KernelContext& context) {
+  return [check, dtype, schedule](KernelContext& context) {
     check(context.input(0));
     const Tensor step = context.device().read(context.input(0));  // too many changes to take along: waits for the GPU
     context.set_output(0, context.device().upload(schedule.rate(step.item<std::int64_t>(), dtype)));
@@ -237,16 +223,12 @@ Kernel make_learning_rate(const KernelInit& init) {
 
 void register_cuda_update_kernels(KernelRegistry& registry) {
   const auto real = {DType::f32, DType::f64};
-  const auto add = [&](const std::string& name, RuleFactory rule) {
-    add_cuda(registry, "Apply" + name, real, dense(rule));
-    add_cuda(registry, "Apply" + name + "Many", real, dense_many(rule));
-    add_cuda(registry, "SparseApply" + name, real, sparse(rule), Replay::never);
-  };
-  add("SGD", sgd);
-  add("Momentum", momentum);
-  add("Adagrad", adagrad);
-  add("RMSProp", rms_prop);
-  add("Adam", adam);
+  for (const OptimizerRuleKind& rule : optimizer_rules()) {
+    const std::string name(rule.name);
+    add_cuda(registry, "Apply" + name, real, dense(rule.read));
+    add_cuda(registry, "Apply" + name + "Many", real, dense_many(rule.read));
+    add_cuda(registry, "SparseApply" + name, real, sparse(rule.read), Replay::never);
+  }
   add_cuda(registry, "SlotsTouching", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_slots_touching,
            Replay::never);
   add_cuda(registry, "LearningRate", real, make_learning_rate);

@@ -19,19 +19,23 @@ struct PlainRate {
   __device__ T rate(const T* lr, const std::int64_t*) const { return *lr; }
 };
 
+// A rule with its constants rounded to T.
+template <class T, class Rule>
+struct Update;
+
 template <class T>
-struct Sgd : PlainRate<T> {
+struct Update<T, SgdRule> : PlainRate<T> {
   static constexpr int kSlots = 0;
-  explicit Sgd(const CudaUpdateRule&) {}
+  explicit Update(const SgdRule&) {}
   __device__ void operator()(T rate, T& var, T&, T&, T g) const { var -= rate * g; }
 };
 
 template <class T>
-struct Momentum : PlainRate<T> {
+struct Update<T, MomentumRule> : PlainRate<T> {
   static constexpr int kSlots = 1;
   T momentum;
   bool nesterov;
-  explicit Momentum(const CudaUpdateRule& rule) : momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
+  explicit Update(const MomentumRule& rule) : momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
   __device__ void operator()(T rate, T& var, T& accum, T&, T g) const {
     accum = momentum * accum + g;
     var -= rate * (nesterov ? g + momentum * accum : accum);
@@ -39,10 +43,10 @@ struct Momentum : PlainRate<T> {
 };
 
 template <class T>
-struct Adagrad : PlainRate<T> {
+struct Update<T, AdagradRule> : PlainRate<T> {
   static constexpr int kSlots = 1;
   T epsilon;
-  explicit Adagrad(const CudaUpdateRule& rule) : epsilon(static_cast<T>(rule.epsilon)) {}
+  explicit Update(const AdagradRule& rule) : epsilon(static_cast<T>(rule.epsilon)) {}
   __device__ void operator()(T rate, T& var, T& accum, T&, T g) const {
     accum = accum + g * g;
     var -= rate * g / (root(accum) + epsilon);
@@ -50,10 +54,10 @@ struct Adagrad : PlainRate<T> {
 };
 
 template <class T>
-struct RmsProp : PlainRate<T> {
+struct Update<T, RmsPropRule> : PlainRate<T> {
   static constexpr int kSlots = 2;
   T rho, rest, momentum, epsilon;
-  explicit RmsProp(const CudaUpdateRule& rule)
+  explicit Update(const RmsPropRule& rule)
       : rho(static_cast<T>(rule.rho)),
         rest(static_cast<T>(1 - rule.rho)),
         momentum(static_cast<T>(rule.momentum)),
@@ -66,11 +70,11 @@ struct RmsProp : PlainRate<T> {
 };
 
 template <class T>
-struct Adam {
+struct Update<T, AdamRule> {
   static constexpr int kSlots = 2;
   T beta1, rest1, beta2, rest2, epsilon;
   double exact1, exact2;
-  explicit Adam(const CudaUpdateRule& rule)
+  explicit Update(const AdamRule& rule)
       : beta1(static_cast<T>(rule.beta1)),
         rest1(static_cast<T>(1 - rule.beta1)),
         beta2(static_cast<T>(rule.beta2)),
@@ -167,43 +171,32 @@ __global__ void __launch_bounds__(kSweepThreads)
   }
 }
 
-// Calls fn.template operator()<T, Rule>().
+// Calls fn.template operator()<T>(update).
 template <class Fn>
-cudaError_t for_rule(DType dtype, const CudaUpdateRule& rule, Fn fn) {
+cudaError_t for_rule(DType dtype, const OptimizerRule& rule, Fn fn) {
   return dispatch(Elements<float, double>{}, dtype, [&]<class T>() {
-    switch (rule.kind) {
-      case CudaOptimizer::sgd:
-        return fn.template operator()<T, Sgd<T>>();
-      case CudaOptimizer::momentum:
-        return fn.template operator()<T, Momentum<T>>();
-      case CudaOptimizer::adagrad:
-        return fn.template operator()<T, Adagrad<T>>();
-      case CudaOptimizer::rms_prop:
-        return fn.template operator()<T, RmsProp<T>>();
-      case CudaOptimizer::adam:
-        return fn.template operator()<T, Adam<T>>();
-    }
-    return cudaErrorInvalidValue;
+    const auto call = [&]<class Rule>(const Rule& typed) { return fn.template operator()<T>(Update<T, Rule>(typed)); };
+    return std::visit(call, rule);
   });
 }
 
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr,
+cudaError_t launch_updates(DType dtype, const OptimizerRule& rule, const UpdateTable& table, const void* lr,
                            const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream) {
   if (table.blocks == 0) return cudaSuccess;
-  return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
-    return device::launch(device::update_all<T, Rule>, static_cast<unsigned>(table.blocks), kSweepThreads, stream,
-                          Rule(rule), table, static_cast<const T*>(lr), t, fault);
+  return device::for_rule(dtype, rule, [&]<class T, class Made>(const Made& update) {
+    return device::launch(device::update_all<T, Made>, static_cast<unsigned>(table.blocks), kSweepThreads, stream,
+                          update, table, static_cast<const T*>(lr), t, fault);
   });
 }
 
-cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr,
+cudaError_t launch_sparse_update(DType dtype, const OptimizerRule& rule, const SparseUpdate& update, const void* lr,
                                  const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream) {
-  return device::for_rule(dtype, rule, [&]<class T, class Rule>() {
-    return device::launch(device::update_rows<T, Rule>, device::blocks_for(update.groups * update.width, kSweepThreads),
-                          kSweepThreads, stream, Rule(rule), update, static_cast<const T*>(lr), t, fault);
+  return device::for_rule(dtype, rule, [&]<class T, class Made>(const Made& made) {
+    return device::launch(device::update_rows<T, Made>, device::blocks_for(update.groups * update.width, kSweepThreads),
+                          kSweepThreads, stream, made, update, static_cast<const T*>(lr), t, fault);
   });
 }
 

@@ -1,5 +1,5 @@
-// Update rules of optimizers on a GPU, between host and device code: those of kernels/cpu/updates.hpp, with the same
-// operations in the same order. f32 and f64.
+// Update rules of optimizers on a GPU, between host and device code: the operations of kernels/cpu/updates.cpp in the
+// same order. f32 and f64.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,33 +7,19 @@
 #include <cstdint>
 
 #include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/graph/optimizers/optimizer_rules.hpp>
 #include <troupe/kernels/cuda/sweep.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {
-
-enum class CudaOptimizer { sgd, momentum, adagrad, rms_prop, adam };
-
-struct CudaUpdateRule {
-  CudaOptimizer kind = CudaOptimizer::sgd;
-  double momentum = 0;  // momentum, rms_prop
-  bool nesterov = false;
-  double rho = 0;  // rms_prop
-  double beta1 = 0, beta2 = 0;
-  double epsilon = 0;  // adagrad, rms_prop, adam
-
-  int slots() const {
-    return kind == CudaOptimizer::sgd ? 0 : kind == CudaOptimizer::momentum || kind == CudaOptimizer::adagrad ? 1 : 2;
-  }
-};
 
 // The variable, its slots (null for those that a rule does not have), the gradient.
 inline constexpr int kUpdatePointers = 4;
 using UpdateTable = SweepTable<kUpdatePointers>;
 
 // Changes the variables of the table and their slots. lr: one element of dtype. t: the number of the update as one i64,
-// for Adam; below 1 it is a fault. After a fault, of this kernel or one before it, nothing changes.
-cudaError_t launch_updates(DType dtype, const CudaUpdateRule& rule, const UpdateTable& table, const void* lr,
+// if the rule counts them; below 1 it is a fault. After a fault, of this kernel or one before it, nothing changes.
+cudaError_t launch_updates(DType dtype, const OptimizerRule& rule, const UpdateTable& table, const void* lr,
                            const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream);
 
 // Gradients of rows: those of one row are summed in order first.
@@ -46,7 +32,7 @@ struct SparseUpdate {
   const std::int64_t* order;   // [n]: positions in `values`
   const std::int64_t* rows;    // [groups]
 };
-cudaError_t launch_sparse_update(DType dtype, const CudaUpdateRule& rule, const SparseUpdate& update, const void* lr,
+cudaError_t launch_sparse_update(DType dtype, const OptimizerRule& rule, const SparseUpdate& update, const void* lr,
                                  const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream);
 
 }  // namespace troupe

@@ -219,9 +219,11 @@ class Loop {
 
   void apply(const Four& gradients) {
     const Tensor rate = Tensor::scalar(static_cast<float>(options_.learning_rate(steps_)));
-    const OptimizerRule adam = AdamRule{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .step = ++steps_};
+    const OptimizerRule adam = AdamRule{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7};
+    ++steps_;
     for (std::size_t i = 0; i < values_.size(); ++i)
-      apply_update(thread_, adam, std::array{&values_[i], &first_moments_[i], &second_moments_[i]}, rate, gradients[i]);
+      apply_update(thread_, adam, std::array{&values_[i], &first_moments_[i], &second_moments_[i]}, rate, gradients[i],
+                   steps_);
   }
 
   const Dataset& train_;

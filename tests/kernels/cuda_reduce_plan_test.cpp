@@ -150,7 +150,7 @@ TEST(CudaSchedule, GivesTheRatesOfTheSchedule) {
       schedules::Polynomial{.rate = 1, .end = 0.01, .power = 2, .steps = 25},
   };
   for (const Schedule& schedule : all) {
-    const auto on_gpu = cuda_schedule(schedule.attributes());
+    const auto on_gpu = cuda_schedule(schedule);
     ASSERT_TRUE(on_gpu) << schedule.to_string();
     for (std::int64_t t = 0; t < 50; ++t)
       EXPECT_EQ(schedule_rate(*on_gpu, t), schedule.rate(t)) << schedule.to_string() << ' ' << t;
@@ -164,12 +164,12 @@ TEST(CudaSchedule, WithMoreChangesThanAKernelTakesIsNone) {
     many.rates.push_back(1.0 / (i + 2));
     many.from.push_back(10 * (i + 1));
   }
-  const auto full = cuda_schedule(Schedule(many).attributes());
+  const auto full = cuda_schedule(Schedule(many));
   ASSERT_TRUE(full);
   for (std::int64_t t = 0; t < 700; ++t) ASSERT_EQ(schedule_rate(*full, t), Schedule(many).rate(t)) << t;
   many.rates.push_back(0.001);
   many.from.push_back(10'000);
-  EXPECT_FALSE(cuda_schedule(Schedule(many).attributes()));
+  EXPECT_FALSE(cuda_schedule(Schedule(many)));
 }
 
 }  // namespace

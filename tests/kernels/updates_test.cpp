@@ -51,7 +51,7 @@ void reference_step(const OptimizerRule& rule, double& var, std::array<double, 2
 // A variable and its slots, initialised to zero, and the kernel call on them.
 struct State {
   State(const Optimizer& optimizer, const Tensor& value) {
-    for (int i = 0; i <= num_slots(optimizer.rule); ++i) {
+    for (int i = 0; i <= rule_kind(optimizer.rule).slots; ++i) {
       variables.emplace_back(fmt::format("v{}", i), value.dtype(), value.shape());
       variables.back().assign(i == 0 ? value.clone() : Tensor::zeros(value.dtype(), value.shape()));
     }
@@ -115,7 +115,7 @@ TEST(Apply, GivesTheSameBitsForAnyCutAndAnyThreads) {
   std::mt19937_64 engine(42);
   constexpr std::int64_t kRows = 1237, kWidth = 37;
   for (const Optimizer& optimizer : optimizers()) {
-    const int tensors = num_slots(optimizer.rule) + 1;
+    const int tensors = rule_kind(optimizer.rule).slots + 1;
     std::vector<Tensor> whole, threaded, cut;
     for (int i = 0; i < tensors; ++i) {
       Tensor initial = spread({kRows, kWidth}, engine);
@@ -325,7 +325,7 @@ TEST(Update, CountsSlotsAndChecksThem) {
   const auto device = test_device();
   const std::vector<int> slots{0, 1, 1, 1, 2, 2};
   const auto all = optimizers();
-  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(num_slots(all[i].rule), slots[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(rule_kind(all[i].rule).slots, slots[i]);
   Tensor var = Tensor::zeros(DType::f32, {2}), slot = Tensor::zeros(DType::f32, {3});
   const std::vector<Tensor*> wrong_shape{&var, &slot}, missing{&var};
   const Tensor lr = Tensor::scalar(1.0f), grad = Tensor::zeros(DType::f32, {2});

@@ -17,8 +17,8 @@ struct Running final : Inspected {
 
 TEST(TaskProgress, GrowsWithWorkAndNotWithMessagesOfOtherActors) {
   ActorRegistry registry;
-  const auto device = registry.add("device", "CPU:0"), shard = registry.add("shard", "ps/0"),
-             node = registry.add("node", "ps/0");
+  const auto device = registry.add(ActorKind::device, "CPU:0"), shard = registry.add(ActorKind::shard, "ps/0"),
+             node = registry.add(ActorKind::node, "ps/0");
   TaskProgress progress(registry);
   const std::uint64_t first = progress();
   EXPECT_GT(first, 0u);
@@ -34,7 +34,7 @@ TEST(TaskProgress, GrowsWithWorkAndNotWithMessagesOfOtherActors) {
 
 TEST(TaskProgress, GrowsWithinALongSegment) {
   ActorRegistry registry;
-  const auto scheduler = registry.add("scheduler", "worker/0");
+  const auto scheduler = registry.add(ActorKind::scheduler, "worker/0");
   Running running;
   scheduler->inspected = &running;
   TaskProgress progress(registry);
@@ -50,7 +50,7 @@ TEST(TaskProgress, GrowsWithinALongSegment) {
 
 TEST(TaskProgress, IsUnknownWhereNothingIsCounted) {
   ActorRegistry registry(false);
-  registry.add("device", "CPU:0")->nodes_run = 7;
+  registry.add(ActorKind::device, "CPU:0")->nodes_run = 7;
   EXPECT_EQ(TaskProgress(registry)(), 0u);
 }
 
