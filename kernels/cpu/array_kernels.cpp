@@ -1,3 +1,4 @@
+// The kernels that slice, join, reshape and make tensors (kernels/common/array.hpp).
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/range_count.hpp>
 #include <troupe/kernels/cpu/families.hpp>

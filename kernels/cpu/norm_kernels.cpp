@@ -1,3 +1,4 @@
+// The kernels of batch and layer normalisation.
 #include <troupe/kernels/common/activation.hpp>
 #include <troupe/kernels/cpu/batch_norm.hpp>
 #include <troupe/kernels/cpu/families.hpp>

@@ -1,3 +1,4 @@
+// Maxima, minima and ArgMax over axes.
 #include <limits>
 
 #include <troupe/kernels/common/elementwise_ops.hpp>

@@ -1,3 +1,4 @@
+// Sums, means and sums of squares over axes.
 #include <troupe/kernels/cpu/reduce_loops.hpp>
 
 namespace troupe {

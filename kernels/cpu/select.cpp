@@ -1,3 +1,4 @@
+// Select, and sums of many tensors.
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>

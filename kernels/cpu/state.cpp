@@ -1,3 +1,4 @@
+// Variables, and ops that forward their input.
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>

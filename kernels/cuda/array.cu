@@ -1,3 +1,4 @@
+// Device part of array_launch.hpp.
 #include <troupe/kernels/cuda/array_launch.hpp>
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/index_plan.hpp>

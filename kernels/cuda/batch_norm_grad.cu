@@ -1,3 +1,4 @@
+// Device part of norm_launch.hpp: gradients of batch normalisation.
 #include <troupe/kernels/cuda/batch_norm.cuh>
 
 namespace troupe {

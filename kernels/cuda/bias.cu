@@ -1,3 +1,4 @@
+// Device part of bias_launch.hpp.
 #include <troupe/kernels/cuda/bias_launch.hpp>
 #include <troupe/kernels/cuda/column_walk.cuh>
 

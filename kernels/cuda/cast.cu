@@ -1,3 +1,4 @@
+// Device part of cast_launch.hpp.
 #include <troupe/kernels/common/convert.hpp>
 #include <troupe/kernels/cuda/cast_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.cuh>

@@ -1,3 +1,4 @@
+// Device part of comparisons_launch.hpp.
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cuda/comparisons_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.cuh>

@@ -1,3 +1,4 @@
+// Device part of conv_launch.hpp.
 #include <troupe/kernels/cuda/conv_launch.hpp>
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/launch.cuh>

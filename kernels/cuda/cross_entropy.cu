@@ -1,3 +1,4 @@
+// Device part of softmax_launch.hpp: cross entropies.
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/softmax_rows.cuh>
 

@@ -1,3 +1,4 @@
+// Device part of finite_launch.hpp.
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/finite_launch.hpp>

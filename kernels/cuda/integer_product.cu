@@ -1,3 +1,4 @@
+// Device part of integer_product_launch.hpp.
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/integer_product_launch.hpp>
 #include <troupe/kernels/cuda/launch.cuh>

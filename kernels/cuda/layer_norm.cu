@@ -1,3 +1,4 @@
+// Device part of norm_launch.hpp: layer normalisation.
 #include <troupe/kernels/cuda/norm_columns.cuh>
 #include <troupe/kernels/cuda/softmax_rows.cuh>
 

@@ -1,3 +1,4 @@
+// Device part of math_grad_launch.hpp.
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cuda/elementwise.cuh>
 #include <troupe/kernels/cuda/math_grad_launch.hpp>

@@ -1,3 +1,4 @@
+// Device part of math_unary_launch.hpp.
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cuda/cuda_math.cuh>
 #include <troupe/kernels/cuda/elementwise.cuh>

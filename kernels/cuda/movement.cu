@@ -1,3 +1,4 @@
+// Device part of movement_launch.hpp.
 #include <troupe/kernels/cuda/index_plan.cuh>
 #include <troupe/kernels/cuda/launch.cuh>
 #include <troupe/kernels/cuda/movement_launch.hpp>

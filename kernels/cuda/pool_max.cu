@@ -1,3 +1,4 @@
+// Device part of pool_launch.hpp: maxima.
 #include <troupe/kernels/cuda/pool_windows.cuh>
 
 namespace troupe {

@@ -1,3 +1,4 @@
+// Device part of reduce_launch.hpp: ArgMax.
 #include <troupe/kernels/cuda/reduce_kernels.cuh>
 
 namespace troupe {

@@ -1,3 +1,4 @@
+// Device part of reduce_launch.hpp: sums, means, and sums of squares.
 #include <troupe/kernels/cuda/reduce_kernels.cuh>
 
 namespace troupe {

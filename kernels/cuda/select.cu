@@ -1,3 +1,4 @@
+// Device part of select_launch.hpp.
 #include <troupe/kernels/cuda/elementwise.cuh>
 #include <troupe/kernels/cuda/select_launch.hpp>
 

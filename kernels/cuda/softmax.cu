@@ -1,3 +1,4 @@
+// Device part of softmax_launch.hpp: softmax.
 #include <troupe/kernels/cuda/softmax_rows.cuh>
 
 namespace troupe {
