@@ -51,9 +51,9 @@ struct AdamRule {
 using OptimizerRule = std::variant<SgdRule, MomentumRule, AdagradRule, RmsPropRule, AdamRule>;
 
 struct OptimizerRuleKind {
-  std::string_view name;  // of the ops Apply<name>, Apply<name>Many and SparseApply<name>
-  int slots;              // variables beside the one that is updated
-  bool counts_updates;    // takes t
+  std::string_view name{};  // of the ops Apply<name>, Apply<name>Many and SparseApply<name>
+  int slots{};              // variables beside the one that is updated
+  bool counts_updates{};    // takes t
   OptimizerRule (*read)(const Attributes& attributes);
 };
 

@@ -7,7 +7,6 @@
 
 #include <troupe/kernels/common/row_groups.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
-#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
 namespace {

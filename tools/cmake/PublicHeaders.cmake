@@ -40,6 +40,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/resnet.hpp
   graph/op.hpp
   graph/optimizers/loss_scaling.hpp
+  graph/optimizers/optimizer_rules.hpp
   graph/optimizers/optimizers.hpp
   graph/optimizers/running_average.hpp
   graph/optimizers/schedules.hpp
