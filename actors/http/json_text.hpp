@@ -1,3 +1,4 @@
+// JSON as text.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// The file system of the machine, by POSIX calls.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// troupe-checkpoint diff: compares two checkpoints, variable by variable.
 #include <fmt/core.h>
 
 #include <cmath>

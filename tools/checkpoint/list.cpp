@@ -1,3 +1,4 @@
+// troupe-checkpoint ls: lists the checkpoints of a directory, or the variables of one.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Saved models (Model::save) in the commands of troupe-checkpoint.
 #include <fmt/core.h>
 
 #include <filesystem>

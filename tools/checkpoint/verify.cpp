@@ -1,3 +1,4 @@
+// troupe-checkpoint verify: reads every byte of a checkpoint and compares checksums.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Peers of the dispatch cases on a GPU: kernels that do next to nothing, launched one after the other.
 #include "tools/bench/cuda/gpu_peer_launch.hpp"
 #include <troupe/kernels/cuda/launch.cuh>
 
