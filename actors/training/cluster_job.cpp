@@ -5,8 +5,22 @@
 
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/training/job_settings.hpp>
+#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
+namespace {
+
+// The answer to the Join of `incarnation`, or null for any other frame or none.
+const Joined* answer_in(const std::optional<WorkerFrame>& frame, Incarnation incarnation) {
+  if (!frame) return nullptr;
+  return std::visit(
+      Overloaded{[&](const Joined& joined) { return joined.incarnation == incarnation ? &joined : nullptr; },
+                 [](const auto&) -> const Joined* { return nullptr; }},
+      *frame);
+}
+
+}  // namespace
+
 ClusterJob::ClusterJob(const TrainingPlan& plan)
     : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
                                  {.batch = plan.options.batch,
@@ -79,8 +93,8 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
       fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too",
            kCoordinatorTask.to_string(), seconds(attempt.join_timeout));
     const auto frame = mailbox.take(std::min<std::chrono::nanoseconds>(kPollInterval, left));
-    const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
-    if (!joined || joined->incarnation != incarnation) continue;
+    const Joined* joined = answer_in(frame, incarnation);
+    if (!joined) continue;
     plan.task.last_job() = std::max(plan.task.last_job().load(), joined->job);
     attempt.job = routes.job = joined->job;
     if (prepare && !joined->error) prepare(*joined);
@@ -98,8 +112,8 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
   const auto deadline = std::chrono::steady_clock::now() + kReasonPatience;
   while (std::chrono::steady_clock::now() < deadline) {
     const auto frame = mailbox.take(deadline - std::chrono::steady_clock::now());
-    const auto* joined = frame ? std::get_if<Joined>(&*frame) : nullptr;
-    if (joined && joined->incarnation == incarnation && joined->error.code() == Code::cancelled) return;
+    const Joined* joined = answer_in(frame, incarnation);
+    if (joined && joined->error.code() == Code::cancelled) return;
   }
 } catch (const Error&) {  // the job, or the coordinator's task, is over
 }

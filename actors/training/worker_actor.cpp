@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-void WorkerMailbox::put(Frame frame) {
+void WorkerMailbox::put(WorkerFrame frame) {
   {
     std::lock_guard lock(mutex_);
     frames_.push_back(std::move(frame));
@@ -42,12 +42,12 @@ void WorkerMailbox::close() {
   closed_ = true;
 }
 
-std::optional<Frame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
+std::optional<WorkerFrame> WorkerMailbox::take(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
   came_.wait_for(lock, timeout, [this] { return error_ || woken_ || !frames_.empty(); });
   woken_ = false;
   if (!frames_.empty()) {
-    Frame frame = std::move(frames_.front());
+    WorkerFrame frame = std::move(frames_.front());
     frames_.pop_front();
     return frame;
   }

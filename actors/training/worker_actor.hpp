@@ -9,12 +9,16 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include <troupe/actors/base/counted.hpp>
 #include <troupe/actors/training/job_links.hpp>
 
 namespace troupe {
+
+// The frames that a worker takes.
+using WorkerFrame = std::variant<Joined, Token, EpochDone, Commit, Fence, BarrierOpen>;
 
 // Filled by the worker actor, emptied by the training loop.
 class WorkerMailbox {
@@ -25,7 +29,7 @@ class WorkerMailbox {
   explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now,
                          std::function<std::string()> why = nullptr)
       : silence_(silence), now_(std::move(now)), why_(std::move(why)), heard_(now_()) {}
-  void put(Frame frame);
+  void put(WorkerFrame frame);
   // The job has failed; later calls change nothing. `over`: its number, if it is known to be over for all.
   void fail(Error error, std::uint64_t over = 0);
   void close();  // the job is over: losing tasks is no failure any more
@@ -33,7 +37,7 @@ class WorkerMailbox {
   // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job, or
   // deadline_exceeded if nothing has come for so long that the coordinator, which has deadlines of its own, must be
   // stuck.
-  std::optional<Frame> take(std::chrono::nanoseconds timeout);
+  std::optional<WorkerFrame> take(std::chrono::nanoseconds timeout);
   // Throws the error of a failed job, also if it fails within `patience`.
   void check(std::chrono::nanoseconds patience = {});
   std::uint64_t over() const;  // as told to fail()
@@ -41,7 +45,7 @@ class WorkerMailbox {
  private:
   mutable std::mutex mutex_;
   std::condition_variable came_;
-  std::deque<Frame> frames_;
+  std::deque<WorkerFrame> frames_;
   Error error_;
   std::uint64_t over_ = 0;
   bool closed_ = false;

@@ -11,6 +11,7 @@
 #include <troupe/actors/training/batches.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/training_curves.hpp>
+#include <troupe/messages/overloaded.hpp>
 #include <troupe/scheduler/training/worker_tokens.hpp>
 
 namespace troupe {
@@ -126,13 +127,16 @@ class WorkerLoop {
     }
   }
 
-  void take_in(const Frame& frame) {
-    if (const auto* token = std::get_if<Token>(&frame))
-      tokens_->came(*token);
-    else if (const auto* commit = std::get_if<Commit>(&frame))
-      drop_unused(*commit);
-    else
-      note(frame);
+  // Returns whether the barrier has opened.
+  bool take_in(const WorkerFrame& frame) {
+    bool open = false;
+    std::visit(Overloaded{[](const Joined&) {},  // awaited before the first token
+                          [&](const Token& token) { tokens_->came(token); },
+                          [&](const EpochDone& epoch) { epoch_done(epoch); },
+                          [&](const Commit& commit) { drop_unused(commit); }, [&](const Fence& fence) { check(fence); },
+                          [&](const BarrierOpen&) { open = true; }},
+               frame);
+    return open;
   }
 
   // For those who look into the task.
@@ -155,18 +159,18 @@ class WorkerLoop {
     tell(std::move(out));
   }
 
-  void note(const Frame& frame) {
-    if (const auto* epoch = std::get_if<EpochDone>(&frame)) {
-      figures_ = *epoch;
-      record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
-      if (plan_.options.on_epoch && epoch->chief == index_) plan_.options.on_epoch(*epoch);
-      curves_.set_tells(epoch->chief == index_);
-      curves_.epoch_done(*epoch);
-      if (curves_.on()) read_for_curves(epoch->steps);
-    }
-    // This worker is a member no more, though its links are whole: it has to join again.
-    const auto* fence = std::get_if<Fence>(&frame);
-    if (fence && fence->worker == index_ && fence->view > view_) throw fence->reason;
+  void epoch_done(const EpochDone& epoch) {
+    figures_ = epoch;
+    record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
+    if (plan_.options.on_epoch && epoch.chief == index_) plan_.options.on_epoch(epoch);
+    curves_.set_tells(epoch.chief == index_);
+    curves_.epoch_done(epoch);
+    if (curves_.on()) read_for_curves(epoch.steps);
+  }
+
+  // Throws the reason if this worker, though its links are up, is no longer a member: it has to join again.
+  void check(const Fence& fence) const {
+    if (fence.worker == index_ && fence.view > view_) throw fence.reason;
   }
 
   void compute(const WorkerTokens::Work& work) {
@@ -272,11 +276,10 @@ class WorkerLoop {
       record_.does(TrainingRecord::Doing::waiting_in_barrier);
       check_stop(plan_);
       const auto frame = mailbox_->take(kPollInterval);
-      if (frame && std::holds_alternative<BarrierOpen>(*frame)) {
+      if (frame && take_in(*frame)) {
         curves_.wait();
         return out;
       }
-      if (frame) take_in(*frame);
     }
   }
 
