@@ -17,7 +17,7 @@ std::int64_t steady_now_ns() {
 void ActorRecord::count_in() {
   constexpr auto relaxed = std::memory_order_relaxed;
   const auto in = messages_in.fetch_add(1, relaxed) + 1;
-  // Messages of other senders, counted after `in` was read, may have been handled already.
+  // Messages from other senders, counted after `in` was read, may already have been handled.
   const auto handled = messages_handled.load(relaxed);
   const auto depth = in > handled ? in - handled : 0;
   if (depth > mailbox_peak.load(relaxed)) mailbox_peak.store(depth, relaxed);
@@ -26,13 +26,13 @@ void ActorRecord::count_in() {
 
 std::int64_t ActorRecord::next_came_ns() {
   const std::uint64_t next = messages_handled.load(std::memory_order_relaxed) + 1;
-  if (messages_in.load(std::memory_order_relaxed) >= next + kCameTimes) return 0;  // a later one has its place
+  if (messages_in.load(std::memory_order_relaxed) >= next + kCameTimes) return 0;  // the place belongs to a later message now
   return came_ns_[next % kCameTimes].exchange(0, std::memory_order_relaxed);
 }
 
 std::uint32_t ActorRecord::trace_track() {
   std::uint32_t track = track_.load();
-  if (track == 0) {  // only the thread that handles the actor's messages makes it
+  if (track == 0) {  // created only by the thread that handles the actor's messages
     track = registry.trace().add_track(fmt::format("{} {}", kind, name)) + 1;
     track_.store(track);
   }
@@ -43,7 +43,7 @@ void ActorRecord::begin(const MessageKind& kind, const MessageNote& note) {
   const std::int64_t now = steady_now_ns();
   current.store(&kind, std::memory_order_relaxed);
   current_since_ns.store(now, std::memory_order_relaxed);
-  // Kinds that are passed on are not handled: nobody else counts this one.
+  // Kinds that are passed on are never handled, so nothing else writes this counter.
   if (auto* count = tally(kind)) count->store(count->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   flight->add(kind, now, note);
 }
@@ -86,7 +86,7 @@ std::vector<FlightEntry> FlightRecord::entries() const {
   return out;
 }
 
-// Only the thread that handles the actor's messages writes these: no read-modify-write is needed.
+// Written only by the thread that handles the actor's messages: no read-modify-write is needed.
 void ActorRecord::end_of_message(bool handled) {
   constexpr auto relaxed = std::memory_order_relaxed;
   const std::int64_t since = current_since_ns.load(relaxed);

@@ -1,5 +1,5 @@
-// What can be seen of an actor from outside without asking it: counters in lock-free memory. The actor
-// writes, the introspector reads; so a busy or stuck actor is visible too.
+// What is visible of an actor from outside without asking it: counters in lock-free memory. The actor writes, the
+// introspector reads, so a busy or stuck actor is visible too.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace troupe {
 class Inspected;
 struct ActorDetails;
 
-// Tests send these: an actor has to survive all but the kill, which counts as its failure.
+// Sent by tests: an actor has to survive all but the kill, which counts as its failure.
 enum class Stray : std::uint8_t { unknown, error, exit, kill };
 
 struct ActorRecord {
@@ -35,14 +35,15 @@ struct ActorRecord {
 
   // A message has been sent to the actor.
   void count_in();
-  // The actor handles a message of this kind from now on, until end_of_message.
+  // The actor handles a message of this kind from now until end_of_message.
   void begin(const MessageKind& kind, const MessageNote& note);
   void end_of_message(bool handled = true);
-  // Whoever sent a message to the actor has done at once what it asks for, on any thread, and sent `out` messages on.
+  // The sender of a message has itself done the requested work, on any thread, and sent `out` messages on.
   void pass(const MessageKind& kind, const MessageNote& note, std::uint64_t out);
-  // How many messages were handled and passed, by kind.
+  // Number of messages handled and passed, by kind.
   std::vector<std::pair<const MessageKind*, std::uint64_t>> tallies() const;
-  // What the actor tells of itself. False: it does not, or it has been handling a message for all of `patience`.
+  // Fills in what the actor reports about itself. False: it reports nothing, or has been handling a message for all of
+  // `patience`.
   bool look(ActorDetails& out, std::chrono::nanoseconds patience) const;
 
   ActorRegistry& registry;
@@ -52,29 +53,29 @@ struct ActorRecord {
   const std::string name;                   // "CPU:0", "/job:ps/task:1"
   std::atomic<std::uint64_t> messages_in{0};
   std::atomic<std::uint64_t> messages_handled{0};
-  std::atomic<std::uint64_t> messages_passed{0};  // handled by their senders; in none of the two above
+  std::atomic<std::uint64_t> messages_passed{0};  // handled by their senders; counted in neither of the two above
   std::atomic<std::uint64_t> messages_out{0};
   std::atomic<std::uint64_t> mailbox_peak{0};
   std::atomic<std::int64_t> busy_ns{0};
-  std::atomic<std::uint64_t> nodes_run{0};           // of plans; a device's
+  std::atomic<std::uint64_t> nodes_run{0};  // of plans (device actors)
   std::atomic<const MessageKind*> current{nullptr};  // the message being handled
   std::atomic<std::int64_t> current_since_ns{0};     // steady clock; 0: idle
   std::atomic<bool> ended{false};
   std::atomic<std::uint64_t> restarts{0};
   std::atomic<bool> fail_next{false};          // set by tests: the handler of the next message throws
-  const std::unique_ptr<FlightRecord> flight;  // null if it does not count
+  const std::unique_ptr<FlightRecord> flight;  // null if not counting
 
-  // Held by the actor while it handles a message, if it can be looked into, and by look().
+  // Held by the actor while it handles a message, if it can be inspected, and by look().
   mutable std::timed_mutex state_mutex;
   const Inspected* inspected = nullptr;
 
-  // Sends it such a message, while it lives; guarded by `stray_mutex`.
+  // Sends the actor such a message while it lives; guarded by `stray_mutex`.
   std::mutex stray_mutex;
   std::function<void(Stray)> send_stray;
 
-  // While the task is traced: a track for what the actor does, made when it is asked for.
+  // The trace track for the actor's activity, created on first use. Only while the task is traced.
   std::uint32_t trace_track();
-  // When the next message to be handled came into the mailbox, of the steady clock; 0: not known.
+  // When the next message to be handled entered the mailbox (steady clock); 0: unknown.
   std::int64_t next_came_ns();
 
  private:
@@ -83,14 +84,14 @@ struct ActorRecord {
     std::atomic<std::uint64_t> count{0};
   };
   std::atomic<std::uint64_t>* tally(const MessageKind& kind);  // null: no place is left
-  std::array<Tally, 48> tallies_;  // more kinds than any actor takes; what finds no place is not told apart
+  std::array<Tally, 48> tallies_;  // more kinds than any actor takes; the rest are not told apart
   static constexpr std::size_t kCameTimes = 256;
   std::array<std::atomic<std::int64_t>, kCameTimes>
-      came_ns_{};                        // by the number of the message in the mailbox, while the task is traced
-  std::atomic<std::uint32_t> track_{0};  // and one; 0: none yet
+      came_ns_{};  // by the message's number in the mailbox, while the task is traced
+  std::atomic<std::uint32_t> track_{0};  // plus one; 0: none yet
 };
 
-// Nanoseconds of the steady clock.
+// Nanoseconds on the steady clock.
 std::int64_t steady_now_ns();
 
 // All actors of a task. Outlives them.
@@ -100,26 +101,26 @@ class ActorRegistry {
   explicit ActorRegistry(bool counting = true) : counting_(counting) {}
   bool counting() const { return counting_; }
   std::shared_ptr<ActorRecord> add(ActorKind kind, std::string name);
-  // What is done when an actor fails that the task cannot do without. Called on any thread. To be set before there are
-  // actors.
+  // Sets the handler for the failure of an actor that the task depends on. Called on any thread. Set it before there
+  // are actors.
   void set_on_failure(std::function<void(const Error&)> on_failure) { on_failure_ = std::move(on_failure); }
   void escalate(const Error& why) const {
     if (on_failure_) on_failure_(why);
   }
-  // Why what waits in the cluster waits, as text, for errors (explainer.hpp). To be set before there are actors. Takes
-  // up to a second.
+  // Sets the source of the explanation added to errors: why the cluster waits, as text (explainer.hpp). It takes up to
+  // a second. Set it before there are actors.
   void set_why(std::function<std::string()> why) { why_ = std::move(why); }
   const std::function<std::string()>& why() const { return why_; }
   // The actor has ended: it handles no more messages.
   void end(ActorRecord& record);
-  // Waits until all actors have ended. Returns the names of those that have not by then.
+  // Waits until all actors have ended. Returns the names of those still running at the deadline.
   std::vector<std::string> await_end(std::chrono::nanoseconds deadline) const;
   std::vector<std::shared_ptr<const ActorRecord>> actors() const;
-  // What the task does, recorded when somebody wants it.
+  // The task's activity, recorded on request.
   Trace& trace() { return trace_; }
-  // For tests: the next message of the actor of this kind fails; false if there is none.
+  // For tests: makes the handler of the next message to the actor of this kind throw; false if there is no such actor.
   bool fail_next(const std::string& kind);
-  // For tests: to each actor of this kind ("": of all). Returns to how many.
+  // For tests: sends it to every actor of this kind ("": of all kinds). Returns how many received it.
   int send_stray(const std::string& kind, Stray what);
 
  private:

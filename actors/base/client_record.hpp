@@ -1,5 +1,5 @@
-// What threads of a task's program wait for while no actor of the task does: answers of nodes of other tasks. Where it
-// can be read without asking them.
+// What threads of a task's program wait for outside the task's actors: answers from nodes of other tasks. Readable
+// without asking those threads.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace troupe {
 
-// Thread-safe. Outlives what it gives out.
+// Thread-safe. Must outlive the Pending objects it returns.
 class ClientRecord {
  public:
-  // While it lives, the thread that has it waits.
+  // The calling thread waits while this lives.
   class Pending {
    public:
     Pending(ClientRecord& record, std::uint64_t number) : record_(record), number_(number) {}
@@ -27,16 +27,16 @@ class ClientRecord {
     ClientRecord& record_;
     const std::uint64_t number_;
   };
-  // Waits for `whom` to do `what`: "to build its part of the graph".
+  // Records a wait for `whom` to do `what`: "to build its part of the graph".
   [[nodiscard]] Pending wait(const TaskName& whom, std::string what);
 
-  // All that is waited for now; `task` is this one.
+  // All current waits; `task` is this one.
   Waiting waiting(const std::string& task) const;
 
  private:
   struct Wait {
     std::string whom, what;
-    std::int64_t since_ns;  // of the steady clock
+    std::int64_t since_ns;  // steady clock
   };
   void end(std::uint64_t number);
 

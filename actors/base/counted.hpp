@@ -1,5 +1,5 @@
-// The base of every actor of Troupe: counts what it does in its ActorRecord, where it can be read without asking it,
-// and does what its kind's row says when a handler throws (actors/base/actor_kind.hpp).
+// The base of every Troupe actor: counts its activity in an ActorRecord, which is readable without asking the actor,
+// and applies the policy of its kind when a handler throws (actors/base/actor_kind.hpp).
 #pragma once
 
 #include <caf/mailbox_element.hpp>
@@ -17,18 +17,18 @@
 
 namespace troupe {
 
-// Sends it the message, if the actor is still there.
+// Sends the message if the actor still exists.
 void send_stray_to(const caf::weak_actor_ptr& actor, Stray what);
 
-// An actor to itself: what it did for `message` on the thread of its sender has thrown `error`. The message is kept
-// until the actor has failed: whoever waits for an answer hears then that the actor is gone, not before.
+// Sent by an actor to itself: handling `message` on the sender's thread threw `error`. The message is kept until the
+// actor has failed, so that callers learn that the actor is gone only then.
 struct FailedAtOnce {
   using local_message = void;
   Error error;
   caf::message message;
 };
 
-// Derive an actor with interface `Handle` from Counted<Handle>.
+// An actor with interface `Handle` derives from Counted<Handle>.
 template <class Handle>
 class Counted : public Handle::base, private Inspected {
  public:
@@ -36,7 +36,7 @@ class Counted : public Handle::base, private Inspected {
 
   Counted(caf::actor_config& config, std::shared_ptr<ActorRecord> record)
       : super(config), record_(std::move(record)), restarts_(record_->role.restarts) {
-    // Strange messages must not end an actor: some actors can be reached over the network.
+    // Unknown messages must not end an actor: some actors are reachable over the network.
     this->set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
       return caf::sec::unexpected_message;
     });
@@ -75,14 +75,14 @@ class Counted : public Handle::base, private Inspected {
   }
 
  protected:
-  // To be called in make_behavior() by those who override inspect().
+  // Call in make_behavior() when overriding inspect().
   void tell_of_itself() {
     if (!record_->counting) return;
     const std::lock_guard lock(record_->state_mutex);
     record_->inspected = this;
     told_ = true;
   }
-  // For those who let go of what they tell of outside of a message, in on_exit(): nobody looks any more.
+  // For actors that release inspected state outside a message, in on_exit(): ends inspection.
   void stop_telling() {
     if (!told_) return;
     const std::lock_guard lock(record_->state_mutex);
@@ -90,8 +90,8 @@ class Counted : public Handle::base, private Inspected {
   }
   void inspect(ActorDetails&) const override {}
 
-  // It has failed, and does not restart: those who depend on it are told why. It stays, and does as little as it can,
-  // until it is told Stop. `why` names it.
+  // The actor has failed and does not restart: its dependents are told why. It stays alive, doing as little as
+  // possible, until it receives Stop. `why` names the actor.
   virtual void escalate(const Error& why) { record_->registry.escalate(why); }
 
   // Sends a message without a reply and counts it.
@@ -99,11 +99,11 @@ class Counted : public Handle::base, private Inspected {
   void tell(const To& to, Message&& message) {
     if (!to) return;
     if (record_->counting) record_->messages_out.fetch_add(1, std::memory_order_relaxed);
-    if constexpr (!std::is_same_v<std::decay_t<Message>, Outbound>)  // its peer tells
+    if constexpr (!std::is_same_v<std::decay_t<Message>, Outbound>)  // counted by its peer
       trace_departure(record_->registry.trace(), message);
     this->send(to, std::forward<Message>(message));
   }
-  // The same for a message that several actors get.
+  // The same for one message to several actors.
   template <class To>
   void tell(const To& to, const caf::message& message) {
     if (!to) return;
@@ -113,8 +113,8 @@ class Counted : public Handle::base, private Inspected {
   void count_in() {
     if (record_->counting) record_->count_in();
   }
-  // For an enqueue() that does on the thread of its sender what a message asks for. If that throws, the actor has
-  // failed, as if its handler had thrown: it does so when its turn comes, and the sender goes on.
+  // For an enqueue() that handles a message on the sender's thread. An exception fails the actor as if its handler had
+  // thrown, at the actor's next turn; the sender continues.
   template <class Work>
   void handle_at_once(caf::mailbox_element& element, caf::execution_unit* host, Work&& work) {
     try {
@@ -134,15 +134,15 @@ class Counted : public Handle::base, private Inspected {
 
   void fail_if_asked() {
     if (record_->fail_next.load(std::memory_order_relaxed) && record_->fail_next.exchange(false))
-      fail(Code::internal, "a test has it fail");
+      fail(Code::internal, "failed by a test");
   }
 
   caf::invoke_message_result handle(caf::mailbox_element& element, bool of_caf) {
     try {
-      // CAF would end it at once, and whoever waits for it would never hear.
+      // CAF would end the actor at once, and callers would never get an answer.
       if (of_caf && element.content().match_elements<caf::exit_msg>() &&
           element.content().get_as<caf::exit_msg>(0).reason == caf::exit_reason::kill)
-        fail(Code::internal, "it was killed");
+        fail(Code::internal, "killed");
       if (element.content().match_elements<FailedAtOnce>()) throw element.content().get_as<FailedAtOnce>(0).error;
       fail_if_asked();
       return super::consume(element);
@@ -161,7 +161,7 @@ class Counted : public Handle::base, private Inspected {
     }
     if (const auto pause = restarts_.after_failure(Restarts::Clock::now())) {
       record_->restarts.fetch_add(1, std::memory_order_relaxed);
-      std::this_thread::sleep_for(*pause);  // who restarts is detached: it has the thread for itself
+      std::this_thread::sleep_for(*pause);  // actors that restart are detached: the thread is theirs
     } else if (record_->role.escalates_to == FailureScope::actor) {
       this->quit(caf::make_error(caf::sec::runtime_error, why.message()));
     } else {
@@ -169,7 +169,7 @@ class Counted : public Handle::base, private Inspected {
     }
   }
 
-  // The kind of a message, by its type: an actor takes few.
+  // The kind of a message, looked up by type: an actor takes few types.
   const MessageKind& describe(const caf::type_erased_tuple& content, MessageNote& note) {
     const std::type_info* type = content.empty() ? nullptr : content.type(0).second;
     for (const auto& [known, kind] : kinds_)
@@ -182,7 +182,7 @@ class Counted : public Handle::base, private Inspected {
   std::shared_ptr<ActorRecord> record_;
   Restarts restarts_;
   std::vector<std::pair<const std::type_info*, const MessageKind*>> kinds_;
-  bool told_ = false;  // others may look into it
+  bool told_ = false;  // inspection is on
 };
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Why the cluster waits, for the errors of deadlines. To ask all tasks takes up to a second: who finds a deadline
-// passed asks, does something else, and ends what is late when there is an answer.
+// Explains why the cluster waits, for deadline errors. Asking all tasks takes up to a second: an actor that finds a
+// deadline passed asks, continues with other work, and ends the late request when the answer has arrived.
 #pragma once
 
 #include <chrono>
@@ -10,21 +10,21 @@
 
 namespace troupe {
 
-// For one thread at a time, an actor's.
+// Not thread-safe: for one thread at a time, an actor's.
 class Explainer {
  public:
   static constexpr std::chrono::milliseconds kPatience{1500};
-  static constexpr std::chrono::milliseconds kAgain{20};  // to be asked again so soon
-  static constexpr std::chrono::seconds kFresh{5};        // for so long an answer stands for all who ask
+  static constexpr std::chrono::milliseconds kAgain{20};  // how soon to ask again
+  static constexpr std::chrono::seconds kFresh{5};  // how long an answer is reused
 
-  // `why`: gives the text, on a thread of the explainer's, and outlives it; null: nobody knows.
+  // `why` returns the text, is called on the explainer's own thread and outlives it; null: no explanation.
   explicit Explainer(std::function<std::string()> why) : why_(std::move(why)) {}
-  // What to add to an error: begins with a line break; "" if there is nothing, or it does not come within kPatience.
-  // None: not known yet, to be asked again in kAgain.
+  // The text to add to an error, beginning with a line break; "" if there is nothing to add or no answer within
+  // kPatience. None: not known yet; ask again in kAgain.
   std::optional<std::string> operator()();
-  // An answer is to come: whoever asked should ask again.
+  // True while an answer is pending: ask again.
   bool pending() const { return answer_.valid(); }
-  // Waits for the thread.
+  // Joins the thread.
   void stop();
 
  private:

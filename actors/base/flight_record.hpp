@@ -1,5 +1,5 @@
-// The last messages that an actor has handled. One thread writes, or several; any thread reads, also while they write:
-// an entry that is being written may be seen as a mix of two, which is shown for an instant and harms nobody.
+// The last messages that an actor has handled. One or several threads write; any thread reads, even during a write: an
+// entry being written may be read as a mix of two, which shows briefly and is harmless.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ class FlightRecord {
  public:
   static constexpr std::size_t kSize = 256;
 
-  // By one thread at a time: without a read-modify-write, which would wait for all stores before it.
+  // For one thread at a time; avoids a read-modify-write, which would wait for all earlier stores.
   void add(const MessageKind& kind, std::int64_t at_ns, const MessageNote& note) {
     const std::uint64_t next = next_.load(std::memory_order_relaxed);
     next_.store(next + 1, std::memory_order_relaxed);
     write(places_[next % kSize], kind, at_ns, note);
   }
-  // By any threads.
+  // For any threads.
   void add_shared(const MessageKind& kind, std::int64_t at_ns, const MessageNote& note) {
     write(places_[next_.fetch_add(1, std::memory_order_relaxed) % kSize], kind, at_ns, note);
   }

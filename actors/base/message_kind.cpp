@@ -136,7 +136,7 @@ void add(Kinds& kinds) {
   (kinds.emplace(&typeid(T), std::make_unique<MessageKind>(readable(typeid(T)), describe<T>, arrow<T>)), ...);
 }
 
-// All kinds of frames that come to an actor with their sender.
+// All kinds of frames that reach an actor as Inbound.
 template <class... F>
 void add_inbound(Kinds& kinds, std::type_identity<std::variant<F...>>) {
   const auto add_one = [&]<class T>(std::type_identity<T>) {

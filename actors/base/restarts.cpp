@@ -3,7 +3,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstRestartPause{10};  // then twice as long each time
+constexpr std::chrono::milliseconds kFirstRestartPause{10};  // doubles with each failure
 constexpr std::chrono::seconds kNewRow{10};
 
 }  // namespace

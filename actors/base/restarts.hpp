@@ -1,4 +1,4 @@
-// When an actor whose handler has thrown goes on, and when it has failed too often.
+// Decides when an actor continues after its handler has thrown, and when it has failed too often.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ class Restarts {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Restarts(int limit) : limit_(limit) {}
-  // How long to wait before it goes on; none: there have been too many. A failure 10 s after the last begins a new row.
+  // How long to pause before continuing; none: too many restarts. A failure 10 s after the last starts a new row.
   std::optional<Clock::duration> after_failure(Clock::time_point now);
 
  private:

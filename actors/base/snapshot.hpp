@@ -1,6 +1,6 @@
-// What can be seen of a task and of a cluster, as plain data, and as JSON (snapshot_json.cpp; names of members are
-// those of the JSON). Counters are since the start of their actor; whoever wants rates takes two snapshots. Times in
-// nanoseconds; `unix_ns` is the clock on the wall, all others are durations.
+// Snapshots of a task and of a cluster, as plain data and as JSON (snapshot_json.cpp; member names are the JSON keys).
+// Counters run from the start of their actor; take two snapshots for rates. Times are in nanoseconds; `unix_ns` is
+// wall-clock time, all others are durations.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ inline constexpr int kSnapshotFormat = 1;
 struct ActorSnapshot {
   std::string kind;   // "scheduler", "shard"
   std::string name;   // "/job:ps/task:1"
-  std::string state;  // "idle", "busy" (a message is being handled), "waits" (idle, and something is awaited), "failed"
+  std::string state;  // "idle", "busy" (handling a message), "waits" (idle, awaiting something), "failed"
   std::uint64_t mailbox = 0;
   std::uint64_t mailbox_peak = 0;
   std::uint64_t handled = 0;
-  std::uint64_t passed = 0;  // done at once by their senders, on their threads
+  std::uint64_t passed = 0;  // handled by their senders, on their threads
   std::uint64_t sent = 0;
   std::uint64_t restarts = 0;
   std::int64_t busy_ns = 0;
   std::string current;          // the message being handled; "": none
-  std::int64_t current_ns = 0;  // for how long
+  std::int64_t current_ns = 0;  // how long it has been handled
   std::string waits_for;        // in words; "": for nothing
   std::int64_t waits_ns = 0;
   std::map<std::string, std::uint64_t> messages;  // handled, by type
   std::map<std::string, std::uint64_t>
-      peers;  // tasks that its last messages (the flight record) came from, with how many
+      peers;  // tasks that its last messages (the flight record) came from, with counts
 };
 
 struct TensorUse {
-  std::string name;         // of the node that made it, or of the variable
+  std::string name;  // of the node that produced it, or of the variable
   std::string type;         // "f32[784,128]"
   std::uint64_t bytes = 0;  // of each
   std::uint64_t count = 1;  // tensors of this name, type and size
@@ -50,11 +50,11 @@ struct DeviceSnapshot {
   std::int64_t busy_ns = 0;  // of its compute stream
   std::uint64_t nodes_run = 0;
   std::string running;      // "MatMul 'dense/matmul'"; "": nothing
-  std::uint64_t queue = 0;  // segments enqueued and not ended
-  std::string failure;      // why nothing runs here any more; "": it works
+  std::uint64_t queue = 0;  // segments enqueued and not yet ended
+  std::string failure;  // why the device runs nothing any more; "": it works
   std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0,
                 reuses = 0;        // as AllocatorStats
-  std::uint64_t pinned_bytes = 0;  // of the host, in use and kept, for copies to and from here
+  std::uint64_t pinned_bytes = 0;  // host memory, in use and cached, for copies to and from this device
   std::vector<TensorUse> largest;  // live tensors, at most 8 kinds
   std::uint64_t recordings = 0, recording_launches = 0,
                 recording_refusals = 0;  // as RecordingStats (devices/recording.hpp)
@@ -67,9 +67,9 @@ struct ShardSnapshot {
   std::uint64_t slices = 0;
   std::uint64_t bytes = 0;  // of parameters
   std::uint64_t version = 0;
-  std::uint64_t staged = 0, needed = 0;  // of the next version
-  std::vector<std::uint32_t> missing;    // slots of it
-  std::uint64_t parked = 0;              // pulls that wait now
+  std::uint64_t staged = 0, needed = 0;  // for the next version
+  std::vector<std::uint32_t> missing;  // its missing slots
+  std::uint64_t parked = 0;  // waiting pulls
   // ShardCounters
   std::map<std::string, std::uint64_t> counts;  // pulls, parked_ever, pushes, duplicates, stale, uncommitted, fenced,
                                                 // refused, abandoned, batches, updates, staged_bytes
@@ -80,17 +80,17 @@ struct ShardSnapshot {
 struct MemberSnapshot {
   std::string task;
   std::string state;                // "expected", "joined", "suspect", "lost", "in barrier"
-  std::vector<std::string> tokens;  // that it holds: "step 7 slot 1"
+  std::vector<std::string> tokens;  // tokens held: "step 7 slot 1"
 };
 
-// Of the coordinator of a training job.
+// The coordinator of a training job.
 struct JobSnapshot {
   std::uint64_t job = 0;
   std::string mode;   // "sync", "async", "ssp"
   std::string stage;  // "training"
   std::uint64_t view = 0;
-  std::uint64_t epoch = 0, epochs = 0;  // epochs are counted from 1
-  std::uint64_t step = 0, steps = 0;    // complete, of all
+  std::uint64_t epoch = 0, epochs = 0;  // counted from 1
+  std::uint64_t step = 0, steps = 0;  // complete, total
   std::vector<MemberSnapshot> members;
   std::map<std::string, std::uint64_t> counts;  // JobCounters
   std::string waits_for;
@@ -105,19 +105,19 @@ struct StepRecord {
   std::uint64_t examples = 0;
 };
 
-// What the training loop of this task has done itself.
+// What this task's own training loop has done.
 struct TrainingSnapshot {
   std::string mode;  // "local", "sync", "async", "ssp", "allreduce"
   std::uint64_t epoch = 0, epochs = 0;
-  std::uint64_t step = 0;       // of the job, that it works on now
-  std::uint64_t all_steps = 0;  // of the job; 0: this task does not know, its coordinator does
-  std::uint64_t steps = 0;      // micro-batches or steps that this task has computed
-  std::uint64_t examples = 0;   // that it has computed
+  std::uint64_t step = 0;  // current step of the job
+  std::uint64_t all_steps = 0;  // of the job; 0: unknown to this task (its coordinator knows)
+  std::uint64_t steps = 0;  // micro-batches or steps computed by this task
+  std::uint64_t examples = 0;  // computed by this task
   double loss = 0;              // of the last
   std::string doing;            // "computes step 7, slot 1", "waits for a token"; "": nothing
   std::int64_t doing_ns = 0;
   std::map<std::string, double> metrics;  // of the last complete epoch: "train_accuracy", "test_accuracy"
-  std::vector<StepRecord> recent;         // the oldest first, at most 128
+  std::vector<StepRecord> recent;  // oldest first, at most 128
 };
 
 struct LinkSnapshot {
@@ -125,11 +125,11 @@ struct LinkSnapshot {
   bool up = false;
   bool shared_memory = false;
   bool suspect = false;
-  bool stalled = false;  // bulk data waits for credit
+  bool stalled = false;  // bulk data is waiting for credit
   std::uint64_t bytes_sent = 0, bytes_received = 0, frames_sent = 0, frames_received = 0;
   std::uint64_t queued_frames = 0, queued_bytes = 0, credit = 0, window = 0;
-  std::int64_t heard_ns = 0;     // since anything was heard
-  std::int64_t progress_ns = 0;  // since the peer, as its heartbeats say, has got on with anything
+  std::int64_t heard_ns = 0;  // since anything was received
+  std::int64_t progress_ns = 0;  // since the peer's heartbeats last showed progress
 };
 
 struct TaskSnapshot {
@@ -153,9 +153,9 @@ struct TaskSnapshot {
 
 struct TaskReport {
   std::string task;
-  std::string address;  // of its introspector; "": unknown, it has not been met
+  std::string address;  // of its introspector; "": unknown, not met yet
   bool answered = false;
-  std::string error;  // why not: "has not answered within 1.0 s"
+  std::string error;  // why there is no snapshot: "has not answered within 1.0 s"
   std::int64_t took_ns = 0;
   std::optional<TaskSnapshot> snapshot;
 };
@@ -163,7 +163,7 @@ struct TaskReport {
 struct ClusterSnapshot {
   int format = kSnapshotFormat;
   std::string cluster;
-  std::string asked;  // the task that has asked the others
+  std::string asked;  // the task that queried the others
   std::int64_t unix_ns = 0;
   std::vector<TaskReport> tasks;  // ps before worker, by index
 };
@@ -174,7 +174,7 @@ std::string to_json(const ClusterSnapshot& snapshot);
 TaskSnapshot parse_task_snapshot(std::string_view json);
 ClusterSnapshot parse_cluster_snapshot(std::string_view json);
 
-// Why what waits in the cluster waits (scheduler/waits/wait_graph.hpp); tasks that have not answered are causes.
+// Explains the waits of the cluster (scheduler/waits/wait_graph.hpp); tasks that did not answer count as causes.
 WaitAnalysis analyse(const ClusterSnapshot& snapshot);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Makes an actor as the table of kinds says (actor_kind.hpp).
+// Makes an actor according to the table of kinds (actor_kind.hpp).
 #pragma once
 
 #include <caf/actor_system.hpp>
@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// `Impl` derives from Counted; `args` follow its record. `name` tells actors of one kind apart.
+// `Impl` derives from Counted; `args` follow its record. `name` distinguishes actors of one kind.
 template <ActorKind kKind, class Impl, class... Args>
 auto spawn_actor(caf::actor_system& system, ActorRegistry& registry, std::string name, Args&&... args) {
   constexpr ActorThread kThread = role_of(kKind).thread;

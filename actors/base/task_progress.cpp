@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// Others handle messages also while nothing gets on: of ticks, of links, of those who look.
+// Other actors handle messages even without progress: ticks, link news, introspection.
 constexpr std::array<std::string_view, 4> kWorking = {"device", "rendezvous", "collective", "shard"};
 
 }  // namespace
@@ -27,7 +27,7 @@ std::uint64_t TaskProgress::operator()() {
   return done + moves_;
 }
 
-// Nodes are counted when their segment ends, and one may be long.
+// Nodes are counted when their segment ends, and a segment may be long.
 bool TaskProgress::moves_in_a_segment() {
   std::map<std::string, std::string> running;
   for (const auto& record : registry_.actors()) {

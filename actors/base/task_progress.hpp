@@ -1,7 +1,7 @@
-// A number that grows while a task gets on with work: with each node that it runs, each message of steps, gradients and
-// collectives that it handles. Heartbeats carry it, so that peers tell a task that is busy from one that is stuck.
+// A number that grows while a task makes progress: with each node it runs and each step, gradient or collective message
+// it handles. Heartbeats carry it, so that peers can tell a busy task from a stuck one.
 //
-// Not thread-safe: the wire's thread asks.
+// Not thread-safe: called by the wire's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ class TaskProgress {
   // `registry` must outlive the object.
   explicit TaskProgress(const ActorRegistry& registry) : registry_(registry) {}
 
-  // 0: the task does not count (ActorRegistry). Takes no lock that an actor holds for long.
+  // 0: the task does not count (ActorRegistry). Takes no lock that actors hold for long.
   std::uint64_t operator()();
 
  private:
   bool moves_in_a_segment();
 
   const ActorRegistry& registry_;
-  std::uint64_t done_ = 0;                      // when it was asked last
+  std::uint64_t done_ = 0;  // at the last call
   std::map<std::string, std::string> running_;  // likewise: nodes, by device
-  std::uint64_t moves_ = 1;                     // how often another node was running than before
+  std::uint64_t moves_ = 1;  // how often the running node had changed
 };
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// What a trace shows of messages: a slice while an actor handles one, how long it has waited in the mailbox, and arrows
-// from who sent it, on any task.
+// Messages in a trace: a slice while an actor handles one, the time it waited in the mailbox, and arrows from its
+// sender, on any task.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ class TracedMessage {
   std::optional<TraceSlice> slice_;
 };
 
-// A message leaves this thread for an actor of this task, or, in an Outbound, of task `to`: an arrow begins, if it has
-// one and the task is traced.
+// A message leaves this thread for an actor of this task or, in an Outbound, for task `to`: begins an arrow if the
+// message has one and the task is traced.
 void trace_departure(Trace& trace, const std::type_info& type, const void* message, const std::string& to);
 template <class Message>
 void trace_departure(Trace& trace, const Message& message, const std::string& to = {}) {

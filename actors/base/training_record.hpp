@@ -1,4 +1,4 @@
-// What the training loop of a task does, where it can be read without asking it.
+// The activity of a task's training loop, readable without asking the loop.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// Thread-safe; the loop writes, anybody reads.
+// Thread-safe: the loop writes, any thread reads.
 class TrainingRecord {
  public:
   enum class Doing : std::uint8_t {
@@ -25,17 +25,17 @@ class TrainingRecord {
     saving
   };
 
-  // A job begins or has ended.
+  // Begin and end of a job.
   void begin(std::string mode, std::uint64_t epochs);
   void end();
   // `epoch`: from 1. `all_steps`: of the job, 0 if this task does not count them.
   void set_epoch(std::uint64_t epoch, std::uint64_t all_steps = 0);
-  // Of an epoch that is complete, by name.
+  // Of a complete epoch, by name.
   void set_metrics(std::map<std::string, double> metrics);
-  // What the loop does from now on, for which step and slot, if that is of one.
+  // What the loop does from now on; step and slot where they apply.
   void does(Doing what, std::uint64_t step = 0, std::uint32_t slot = 0);
-  // A step, or a slot of one, has been computed, since `began_ns` (steady clock) or the end of the one before. `loss`:
-  // the mean over its examples.
+  // A step, or a slot of one, has been computed since `began_ns` (steady clock) or the end of the one before. `loss`:
+  // mean over its examples.
   void computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples);
   // None before the first job.
   std::optional<TrainingSnapshot> snapshot() const;
@@ -51,7 +51,7 @@ class TrainingRecord {
   std::int64_t since_ns_ = 0;
   std::int64_t ended_ns_ = 0;  // of the last step
   std::uint64_t recorded_ = 0;
-  std::array<StepRecord, kRecent> recent_;  // begin_ns: of the steady clock
+  std::array<StepRecord, kRecent> recent_;  // begin_ns: steady clock
 };
 
 }  // namespace troupe

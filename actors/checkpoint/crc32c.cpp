@@ -11,7 +11,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
   crc = ~crc;
   while (!bytes.empty()) {
     const std::size_t n = std::min(bytes.size(), kMost);
-    auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));  // it only reads
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<std::byte*>(bytes.data()));  // only read
     crc = crc32_iscsi(data, static_cast<int>(n), crc);
     bytes = bytes.subspan(n);
   }

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as RFC 3720 has it: what tensors and manifests of checkpoints are checked with.
+// CRC-32C (Castagnoli) as in RFC 3720: the checksum of checkpoint tensors and manifests.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Of `before` and `bytes` behind it, where `crc` is that of `before`; 0 of nothing.
+// The checksum of `before` followed by `bytes`, where `crc` is that of `before`; 0 for nothing.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 inline std::uint32_t crc32c(std::string_view text) { return crc32c(std::as_bytes(std::span(text))); }
 

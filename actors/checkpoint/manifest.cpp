@@ -20,22 +20,22 @@ template <class... Args>
 
 void check_rows(const TensorEntry& entry) {
   const std::int64_t own = entry.shape.rank() == 0 ? 1 : entry.shape[0];
-  if (entry.shape.rank() == 0 && entry.rows != 1) damaged("a scalar is said to be one of {} rows", entry.rows);
+  if (entry.shape.rank() == 0 && entry.rows != 1) damaged("a scalar is declared as one of {} rows", entry.rows);
   if (entry.row_begin < 0 || entry.row_end < entry.row_begin || entry.row_end > entry.rows ||
       entry.row_end - entry.row_begin != own)
-    damaged("shape {} does not fit rows [{}, {}) of {}", entry.shape.to_string(), entry.row_begin, entry.row_end,
+    damaged("shape {} does not match rows [{}, {}) of {}", entry.shape.to_string(), entry.row_begin, entry.row_end,
             entry.rows);
-  if (entry.kind == TensorKind::state && own != entry.rows) damaged("a part of a state is no state");
+  if (entry.kind == TensorKind::state && own != entry.rows) damaged("a state tensor must be whole, not a part");
 }
 
 void check_entry(const TensorEntry& entry, std::uint64_t offset, std::uint64_t file_bytes) {
   if (entry.name.empty() || entry.name.size() > kMaxName || entry.variable.size() > kMaxName)
-    damaged("a name of {} bytes", std::max(entry.name.size(), entry.variable.size()));
+    damaged("the name has {} bytes", std::max(entry.name.size(), entry.variable.size()));
   if (entry.kind < TensorKind::variable || entry.kind > TensorKind::state)
-    damaged("kind {} does not exist", static_cast<int>(entry.kind));
+    damaged("unknown tensor kind {}", static_cast<int>(entry.kind));
   if (!is_valid(entry.dtype) || entry.dtype == DType::resource)
-    damaged("dtype {} does not exist", static_cast<int>(entry.dtype));
-  if (!entry.shape.fully_known()) damaged("shape {} is not known", entry.shape.to_string());
+    damaged("unknown dtype {}", static_cast<int>(entry.dtype));
+  if (!entry.shape.fully_known()) damaged("shape {} is not fully known", entry.shape.to_string());
   check_rows(entry);
   std::uint64_t wanted = 0;
   try {
@@ -45,15 +45,15 @@ void check_entry(const TensorEntry& entry, std::uint64_t offset, std::uint64_t f
     damaged("{}", error.message());
   }
   if (entry.dtype == DType::string ? entry.bytes / 4 < wanted : entry.bytes != wanted)
-    damaged("{} bytes do not make {}{}", entry.bytes, name(entry.dtype), entry.shape.to_string());
+    damaged("{} bytes do not match {}{}", entry.bytes, name(entry.dtype), entry.shape.to_string());
   if (entry.offset != offset || entry.offset > file_bytes || entry.bytes > file_bytes - entry.offset)
-    damaged("{} bytes from {} on do not lie where they should in a file of {}", entry.bytes, entry.offset, file_bytes);
+    damaged("{} bytes at offset {} are misplaced in a file of {} bytes", entry.bytes, entry.offset, file_bytes);
 }
 
 void check_shard(const ShardManifest& shard) {
   if (!shard.file.starts_with("shard-") || shard.file.find_first_of(std::string_view("/\0", 2)) != std::string::npos ||
       shard.file.size() > 255)
-    damaged("shard {} has a file of no proper name", shard.shard);
+    damaged("shard {} has an invalid file name", shard.shard);
   std::uint64_t offset = 0;
   for (const TensorEntry& entry : shard.tensors) {
     try {
@@ -66,7 +66,7 @@ void check_shard(const ShardManifest& shard) {
       damaged("'{}': the file of {} bytes ends before '{}'", shard.file, shard.bytes, entry.name);
     offset = aligned(end);
   }
-  if (offset != shard.bytes) damaged("'{}': its tensors take {} bytes and not {}", shard.file, offset, shard.bytes);
+  if (offset != shard.bytes) damaged("'{}': tensors take {} bytes, expected {}", shard.file, offset, shard.bytes);
 }
 
 void add_part(StoredVariables& variables, const ShardManifest& shard, std::size_t tensor) {
@@ -79,7 +79,7 @@ void add_part(StoredVariables& variables, const ShardManifest& shard, std::size_
     stored = {entry.kind, entry.variable, entry.dtype, whole, entry.rows, {}};
   else if (stored.kind != entry.kind || stored.variable != entry.variable || stored.dtype != entry.dtype ||
            stored.shape != whole)
-    damaged("the parts of '{}' are not of one variable: {}{} of {}, {}{} of '{}'", entry.name, name(stored.dtype),
+    damaged("the parts of '{}' belong to different variables: {}{} of {}, {}{} of '{}'", entry.name, name(stored.dtype),
             stored.shape.to_string(), stored.variable, name(entry.dtype), whole.to_string(), shard.file);
   stored.parts.push_back({shard.shard, tensor});
 }
@@ -94,7 +94,7 @@ void check_cover(const std::string& name, StoredVariable& stored, const Checkpoi
   for (const StoredVariable::Part& part : stored.parts) {
     const TensorEntry& rows = entry(part);
     if (rows.row_begin > next) damaged("rows [{}, {}) of '{}' are on no shard", next, rows.row_begin, name);
-    if (rows.row_begin < next) damaged("rows from {} on of '{}' are there twice", rows.row_begin, name);
+    if (rows.row_begin < next) damaged("rows from {} of '{}' are stored twice", rows.row_begin, name);
     next = rows.row_end;
   }
   if (next != stored.rows) damaged("rows [{}, {}) of '{}' are on no shard", next, stored.rows, name);
@@ -106,7 +106,7 @@ StoredVariables check(const CheckpointManifest& manifest) {
   StoredVariables variables;
   for (std::size_t i = 0; i < manifest.shards.size(); ++i) {
     const ShardManifest& shard = manifest.shards[i];
-    if (shard.shard != i) damaged("shard {} stands where shard {} should", shard.shard, i);
+    if (shard.shard != i) damaged("found shard {}, expected shard {}", shard.shard, i);
     check_shard(shard);
     std::set<std::string_view> states;
     for (std::size_t t = 0; t < shard.tensors.size(); ++t) {
@@ -114,10 +114,10 @@ StoredVariables check(const CheckpointManifest& manifest) {
       if (entry.kind != TensorKind::state)
         add_part(variables, shard, t);
       else if (!states.insert(entry.name).second)
-        damaged("'{}' has two states '{}'", shard.file, entry.name);
+        damaged("'{}' has state '{}' twice", shard.file, entry.name);
     }
   }
-  if (manifest.shards.empty()) damaged("a checkpoint without a shard");
+  if (manifest.shards.empty()) damaged("the checkpoint has no shards");
   for (auto& [name, stored] : variables) check_cover(name, stored, manifest);
   return variables;
 }

@@ -1,4 +1,4 @@
-// The bytes of manifests. What they say is checked in manifest.cpp.
+// The encoding of manifests. Their contents are checked in manifest.cpp.
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 
@@ -44,7 +44,7 @@ proto::CheckpointShard to_proto(const ShardManifest& shard) {
   return out;
 }
 
-// 0 for what does not fit: no kind or dtype has that number.
+// Returns 0 for a value that does not fit: no kind or dtype has that number.
 std::uint8_t small(std::uint32_t value) { return value > 0xff ? 0 : static_cast<std::uint8_t>(value); }
 
 ShardManifest from_proto(const proto::CheckpointShard& shard) {
@@ -63,7 +63,7 @@ ShardManifest from_proto(const proto::CheckpointShard& shard) {
   return out;
 }
 
-// An entry that says nothing takes two bytes of a file and a hundred of memory: entries are counted before any is made.
+// An empty entry takes two bytes in a file and a hundred in memory, so entries are counted before any is made.
 // `shards`: `in` has the fields of a manifest, else those of a shard.
 bool few_entries(CodedInputStream& in, bool shards, int& left) {
   const int field =
@@ -94,11 +94,11 @@ bool few_entries(CodedInputStream& in, bool shards, int& left) {
 template <class Message>
 Message parse(std::string_view bytes, bool shards) {
   Message message;
-  const google::protobuf::LogSilencer silence;  // bad input is our caller's news, not stderr's
+  const google::protobuf::LogSilencer silence;  // malformed input is the caller's to report, not stderr's
   int left = kMaxEntries;
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
   if (!few_entries(in, shards, left) || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    fail(Code::data_loss, "{} bytes are no manifest, or have more than {} entries", bytes.size(), kMaxEntries);
+    fail(Code::data_loss, "{} bytes are not a manifest, or it has more than {} entries", bytes.size(), kMaxEntries);
   return message;
 }
 
@@ -112,7 +112,7 @@ std::uint32_t crc_of(std::string_view manifest) {
 std::string encode(const ShardManifest& manifest) { return to_proto(manifest).SerializeAsString(); }
 
 ShardManifest decode_shard_manifest(std::string_view bytes) {
-  if (bytes.size() > kMaxManifestBytes) fail(Code::data_loss, "a shard's manifest of {} bytes", bytes.size());
+  if (bytes.size() > kMaxManifestBytes) fail(Code::data_loss, "the manifest of a shard has {} bytes", bytes.size());
   return from_proto(parse<proto::CheckpointShard>(bytes, false));
 }
 
@@ -142,7 +142,7 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
 
   const std::string body = message.SerializeAsString();
   if (body.size() > kMaxManifestBytes - kHeader)
-    fail(Code::resource_exhausted, "the manifest of checkpoint {} has {} bytes, more than the {} that it may have",
+    fail(Code::resource_exhausted, "the manifest of checkpoint {} has {} bytes, more than the limit of {}",
          manifest.id.version, body.size() + kHeader, kMaxManifestBytes);
   std::string bytes(kMagic);
   append_little_endian(bytes, kFormat);
@@ -156,16 +156,16 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
 
 CheckpointManifest decode_manifest(std::string_view bytes) {
   if (bytes.size() < kHeader || !bytes.starts_with(kMagic))
-    fail(Code::data_loss, "it does not begin as a manifest does");
+    fail(Code::data_loss, "not a manifest: wrong magic bytes");
   if (bytes.size() > kMaxManifestBytes)
     fail(Code::data_loss, "it has {} bytes, more than {}", bytes.size(), kMaxManifestBytes);
   if (read_little_endian<std::uint32_t>(bytes.data() + kCrcAt) != crc_of(bytes))
-    fail(Code::data_loss, "its crc32c does not fit");
+    fail(Code::data_loss, "crc32c mismatch");
   const auto format = read_little_endian<std::uint32_t>(bytes.data() + kMagic.size());
   if (format != kFormat)
-    fail(Code::unimplemented, "it has format {}, and this program knows {}: use a later Troupe", format, kFormat);
+    fail(Code::unimplemented, "format {} is not supported, expected {}: use a later Troupe", format, kFormat);
   if (read_little_endian<std::uint64_t>(bytes.data() + kCrcAt + 4) != bytes.size() - kHeader)
-    fail(Code::data_loss, "it is longer or shorter than it says");
+    fail(Code::data_loss, "wrong length");
 
   const auto message = parse<proto::CheckpointManifest>(bytes.substr(kHeader), true);
   const proto::CheckpointJob& job = message.job();

@@ -15,14 +15,14 @@ constexpr std::size_t kReadChunk = 1 << 20;
 
 std::string describe(const TensorEntry& entry) { return fmt::format("{} '{}'", name(entry.kind), entry.name); }
 
-// A file that should be there and is not, or is a folder, is damage; what may pass (no memory, no permission) is not.
+// A missing file, or a folder in its place, is damage; transient errors (no memory, no permission) are not.
 [[noreturn]] void rethrow_as_damage(const Error& error) {
   const bool damage = error.code() == Code::not_found || error.code() == Code::failed_precondition;
   throw damage ? Error(Code::data_loss, error.message()) : error;
 }
 
-// Reads [offset, offset + bytes) in chunks that stay in the cache; take(chunk) for each, in order. `into`: all of them,
-// or one.
+// Reads [offset, offset + bytes) in cache-sized chunks and calls take(chunk) for each, in order. `into`: all chunks, or
+// memory for one.
 template <class Take>
 void read_chunks(ReadableFile& file, std::uint64_t offset, std::span<std::byte> into, std::uint64_t bytes,
                  Take&& take) {
@@ -45,7 +45,7 @@ std::string read_manifest(FileSystem& files, const std::string& path) {
   return bytes;
 }
 
-// None for a folder that is not named as checkpoint_folder() does.
+// None for a folder whose name does not follow checkpoint_folder().
 std::optional<std::uint64_t> version_of(std::string_view folder) {
   while (folder.ends_with('/')) folder.remove_suffix(1);
   folder = folder.substr(folder.rfind('/') + 1);
@@ -67,7 +67,7 @@ Checkpoint::Checkpoint(FileSystem& files, std::string folder, CheckpointManifest
   for (const ShardManifest& shard : manifest_.shards) {
     shards_.push_back(files.open(path(shard.shard)));
     if (const std::uint64_t size = shards_.back()->size(); size != shard.bytes)
-      fail(Code::data_loss, "'{}' is damaged: it has {} bytes and not {}", path(shard.shard), size, shard.bytes);
+      fail(Code::data_loss, "'{}' is damaged: it has {} bytes, expected {}", path(shard.shard), size, shard.bytes);
   }
 }
 
@@ -88,7 +88,7 @@ Tensor Checkpoint::read_entry(std::uint32_t shard, const TensorEntry& entry) {
     if (entry.dtype == DType::boolean) truth = truth && all_at_most(chunk, std::byte{1});
   });
   if (crc != entry.crc32c)
-    fail(Code::data_loss, "'{}' is damaged: the crc32c of {} does not fit", path(shard), describe(entry));
+    fail(Code::data_loss, "'{}' is damaged: crc32c mismatch in {}", path(shard), describe(entry));
   if (!truth) fail(Code::data_loss, "'{}' is damaged: {} has bytes other than 0 and 1", path(shard), describe(entry));
   if (!packed) return tensor;
   try {
@@ -103,12 +103,12 @@ Tensor Checkpoint::read(std::string_view name) { return read_rows(name, 0, varia
 Tensor Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int64_t end) {
   const StoredVariable& stored = variable(name);
   if (begin < 0 || end < begin || end > stored.rows)
-    fail(Code::out_of_range, "'{}' has rows [0, {}), not [{}, {})", name, stored.rows, begin, end);
+    fail(Code::out_of_range, "'{}' has rows [0, {}), requested [{}, {})", name, stored.rows, begin, end);
   Shape shape = stored.shape;
   if (shape.rank() > 0)
     shape.set_dim(0, end - begin);
   else if (begin == end)
-    fail(Code::out_of_range, "no row of the scalar '{}'", name);
+    fail(Code::out_of_range, "row out of range: '{}' is a scalar", name);
   Tensor out;
   for (const StoredVariable::Part& part : stored.parts) {
     const TensorEntry& entry = manifest_.shards[part.shard].tensors[part.tensor];
@@ -143,25 +143,25 @@ void Checkpoint::verify_shard(std::uint32_t shard) {
   std::vector<std::byte> chunk(std::min<std::uint64_t>(kReadChunk, manifest_.shards[shard].bytes));
   for (const TensorEntry& entry : manifest_.shards[shard].tensors) {
     if (entry.dtype == DType::string || entry.dtype == DType::boolean) {
-      read_entry(shard, entry);  // has more to say than its checksum
+      read_entry(shard, entry);  // a more specific error than the checksum's
     } else {
       std::uint32_t crc = 0;
       read_chunks(*shards_[shard], entry.offset, chunk, entry.bytes, [&](auto bytes) { crc = crc32c(bytes, crc); });
       if (crc != entry.crc32c)
-        fail(Code::data_loss, "'{}' is damaged: the crc32c of {} does not fit", path(shard), describe(entry));
+        fail(Code::data_loss, "'{}' is damaged: crc32c mismatch in {}", path(shard), describe(entry));
     }
     const std::uint64_t end = entry.offset + entry.bytes;
     const std::span<std::byte> padding = std::span(chunk).first(aligned(end) - end);
     shards_[shard]->read(end, padding);
     if (!all_at_most(padding, std::byte{0}))
-      fail(Code::data_loss, "'{}' is damaged: bytes behind {} are not zero", path(shard), describe(entry));
+      fail(Code::data_loss, "'{}' is damaged: bytes after {} are not zero", path(shard), describe(entry));
   }
 }
 
 Checkpoint open_checkpoint(FileSystem& files, const std::string& folder) {
   const std::string path = join_path(folder, kManifestName);
   if (!files.exists(path))
-    fail(Code::not_found, "'{}' is no checkpoint: it has no {}; its save did not come to an end", folder,
+    fail(Code::not_found, "'{}' is not a checkpoint: it has no {}; its save did not complete", folder,
          kManifestName);
   try {
     CheckpointManifest manifest;
@@ -170,7 +170,7 @@ Checkpoint open_checkpoint(FileSystem& files, const std::string& folder) {
       manifest = decode_manifest(read_manifest(files, path));
       variables = check(manifest);
       if (const auto version = version_of(folder); version && *version != manifest.id.version)
-        fail(Code::data_loss, "it is of version {}", manifest.id.version);
+        fail(Code::data_loss, "it has version {}", manifest.id.version);
     } catch (const Error& error) {
       throw error.within(fmt::format("'{}'{}", path, error.code() == Code::data_loss ? " is damaged" : ""));
     }

@@ -1,6 +1,5 @@
-// Reading checkpoints. Nothing that a file says is believed: sizes are checked before anything is allocated, and each
-// tensor against its checksum when it is read. What is damaged is refused with data_loss, and the error names the file
-// and the tensor.
+// Reads checkpoints. Files are untrusted: sizes are checked before allocation, and each tensor's checksum when it is
+// read. Damage throws data_loss, naming the file and the tensor.
 #pragma once
 
 #include <functional>
@@ -22,11 +21,11 @@ struct ListedCheckpoint {
 // By version; none if the directory does not exist.
 std::vector<ListedCheckpoint> list_checkpoints(FileSystem& files, const std::string& directory);
 
-// One that was opened: its manifest is good, and all its files are there in the right size. Their content is checked
-// when it is read. Used by one thread at a time. The FileSystem outlives it.
+// An opened checkpoint: its manifest is valid and all its files are present with the right size. Their content is
+// checked on reading. Used by one thread at a time. The FileSystem outlives it.
 class Checkpoint {
  public:
-  // By open_checkpoint(). `variables`: check(manifest).
+  // Called by open_checkpoint(). `variables`: check(manifest).
   Checkpoint(FileSystem& files, std::string folder, CheckpointManifest manifest, StoredVariables variables);
 
   const std::string& folder() const { return folder_; }
@@ -35,14 +34,14 @@ class Checkpoint {
   const StoredVariables& variables() const { return variables_; }
   const StoredVariable& variable(std::string_view name) const;  // throws not_found
 
-  // Rows [begin, end) of a variable or slot, however it was cut when it was saved; of a scalar [0, 1). Throws
-  // not_found, and out_of_range for rows that it does not have. Reads whole the parts that have some of them.
+  // Rows [begin, end) of a variable or slot, regardless of how it was sharded when saved; [0, 1) for a scalar. Throws
+  // not_found, and out_of_range for rows it does not have. Reads every part that overlaps the range in full.
   Tensor read_rows(std::string_view name, std::int64_t begin, std::int64_t end);
   Tensor read(std::string_view name);  // all rows
   // A tensor of TensorKind::state. Throws not_found.
   Tensor read_state(std::uint32_t shard, std::string_view name);
 
-  // Reads everything, and throws for what is damaged; also for bytes between tensors that are not zero.
+  // Reads everything and throws for damage, including nonzero bytes between tensors.
   void verify();
 
  private:
@@ -56,23 +55,21 @@ class Checkpoint {
   std::vector<std::unique_ptr<ReadableFile>> shards_;
 };
 
-// Throws not_found if the folder has no manifest, data_loss if it is damaged, unimplemented if a later Troupe has
-// written it.
+// Throws not_found if the folder has no manifest, data_loss if it is damaged, unimplemented if written by a later
+// Troupe.
 Checkpoint open_checkpoint(FileSystem& files, const std::string& folder);
 
-// Told of each checkpoint that is passed over, and why.
+// Called for each skipped checkpoint, with the reason.
 using CheckpointNote = std::function<void(const std::string& folder, const Error& reason)>;
 
-// The newest one that can be read as it was saved, every byte of it (so this takes a while), or none. Only those that
-// are damaged or were not committed are passed over; any other error (no permission, no descriptor left) is thrown: the
-// checkpoint may be good.
+// The newest intact checkpoint, every byte verified (so this takes a while), or none. Skips only damaged and
+// uncommitted ones; any other error (no permission, no free descriptor) is thrown: the checkpoint may be good.
 std::optional<Checkpoint> newest_whole_checkpoint(FileSystem& files, const std::string& directory,
                                                   const CheckpointNote& note = nullptr);
 
-// Removes checkpoints, but for the newest `keep` (at least 1) that can be opened, and never the newest whole one; and
-// what saves have left that did not come to their end, if they are older than the newest whole one. `just_saved`: a
-// version that is known to be whole, so that it need not be read again. Of a checkpoint the manifest goes first, so
-// that a crash leaves no half of one.
+// Removes all checkpoints but the newest `keep` (at least 1) that can be opened, never the newest intact one; also
+// removes leftovers of incomplete saves older than the newest intact one. `just_saved`: a version known to be intact,
+// which is not read again. A checkpoint's manifest is removed first, so that a crash leaves no partial checkpoint.
 void remove_old_checkpoints(FileSystem& files, const std::string& directory, int keep,
                             std::optional<std::uint64_t> just_saved = std::nullopt);
 

@@ -1,4 +1,4 @@
-// Which checkpoints stay.
+// Removes old checkpoints.
 #include <algorithm>
 
 #include <troupe/actors/checkpoint/reader.hpp>
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// The manifest first, and for good: what remains is no checkpoint, however far the rest comes.
+// Removes the manifest first, durably: the rest is then not a checkpoint, however much of it is removed.
 void remove_checkpoint(FileSystem& files, const std::string& directory, const ListedCheckpoint& checkpoint) {
   const std::string& folder = checkpoint.folder;
   if (checkpoint.committed) {
@@ -20,7 +20,7 @@ void remove_checkpoint(FileSystem& files, const std::string& directory, const Li
   files.sync_directory(directory);
 }
 
-// Damage is no reason to keep one; anything else (no permission, no descriptor left) is no reason to remove any.
+// A damaged checkpoint is removed; any other error (no permission, no free descriptor) removes nothing.
 template <class Read>
 bool undamaged(Read&& read) {
   try {
@@ -36,15 +36,15 @@ bool undamaged(Read&& read) {
 
 void remove_old_checkpoints(FileSystem& files, const std::string& directory, int keep,
                             std::optional<std::uint64_t> just_saved) {
-  if (keep < 1) invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", directory, keep);
+  if (keep < 1) invalid_argument("at least one checkpoint in '{}' must be kept, not {}", directory, keep);
   const std::vector<ListedCheckpoint> listed = list_checkpoints(files, directory);
-  bool whole = false;  // one was found
+  bool whole = false;  // an intact one was found
   for (auto at = listed.rbegin(); at != listed.rend(); ++at) {
     if (whole && (keep <= 0 || !at->committed)) {
       remove_checkpoint(files, directory, *at);
       continue;
     }
-    if (!at->committed) continue;  // may be under way
+    if (!at->committed) continue;  // may be in progress
     std::optional<Checkpoint> opened;
     if (!undamaged([&] { opened = open_checkpoint(files, at->folder); })) {
       if (whole) remove_checkpoint(files, directory, *at);

@@ -22,7 +22,7 @@ TensorEntry entry_of(const SavedTensor& tensor) {
   const std::int64_t own = value.shape().rank() == 0 ? 1 : value.shape()[0];
   const std::int64_t rows = tensor.rows < 0 ? own : tensor.rows;
   if (tensor.row_begin < 0 || own > rows || tensor.row_begin > rows - own)
-    invalid_argument("'{}' cannot be saved: {} rows from {} on are not rows of {}", tensor.name, own, tensor.row_begin,
+    invalid_argument("'{}' cannot be saved: {} rows from row {} exceed its {} rows", tensor.name, own, tensor.row_begin,
                      rows);
   return {tensor.name,   tensor.kind, tensor.variable,  value.dtype(),
           value.shape(), rows,        tensor.row_begin, tensor.row_begin + own};
@@ -33,7 +33,7 @@ class TensorWriter {
   TensorWriter(WritableFile& file, const SaveProgress& progress, std::uint64_t total)
       : file_(file), progress_(progress), total_(total) {}
 
-  // Sets where it lies and its checksum.
+  // Writes a tensor; sets its offset and checksum in `entry`.
   void write(const Tensor& bytes, TensorEntry& entry) {
     entry.offset = offset_;
     entry.bytes = bytes.num_bytes();
@@ -77,7 +77,7 @@ void write_tensors(WritableFile& file, std::vector<SavedTensor>& tensors, const 
   manifest.bytes = writer.offset();
 }
 
-// What a save leaves that did not come to its end is of no use; if it cannot be removed, it harms nothing.
+// Removes a leftover of an incomplete save; if it cannot be removed, it is harmless.
 void remove_if_possible(FileSystem& files, const std::string& path) {
   try {
     files.remove(path);
@@ -85,7 +85,7 @@ void remove_if_possible(FileSystem& files, const std::string& path) {
   }
 }
 
-// One that is empty.
+// The folder must be empty.
 void remove_folder_if_possible(FileSystem& files, const std::string& folder) {
   try {
     files.remove_directory(folder);
@@ -135,9 +135,9 @@ void commit_checkpoint(FileSystem& files, const std::string& directory, const Ch
   check(manifest);
   for (const ShardManifest& shard : manifest.shards) {
     const std::string path = join_path(folder, shard.file);
-    if (!files.exists(path)) fail(Code::data_loss, "'{}' is not here: do all shards save to the same directory?", path);
+    if (!files.exists(path)) fail(Code::data_loss, "'{}' is missing: do all shards save to the same directory?", path);
     if (const std::uint64_t size = files.open(path)->size(); size != shard.bytes)
-      fail(Code::data_loss, "'{}' has {} bytes, and its shard has written {}", path, size, shard.bytes);
+      fail(Code::data_loss, "'{}' has {} bytes, but its shard wrote {}", path, size, shard.bytes);
   }
   replace_file(files, join_path(folder, kManifestName), encode_manifest(manifest),
                fmt::format("{:016x}", manifest.id.attempt));

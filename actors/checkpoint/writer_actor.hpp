@@ -1,5 +1,5 @@
-// Writes files of a running job, its checkpoints or its curves: files are slow, and nobody else may wait for them.
-// Detached; one piece of work after the other.
+// Writes the files of a running job, checkpoints and curves: files are slow, and no other actor may wait for them.
+// Detached; executes its work in order.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@
 
 namespace troupe {
 
-// `work` is not to throw.
+// `work` must not throw.
 struct WriteCheckpoint {
   using local_message = void;
   LocalHandle work;
 };
-// What it does for others. `dropped`: called in the place of `what` if that is never done, because the actor has ended.
+// Work for others. `dropped`: called instead of `what` if that never runs because the actor has ended.
 class FileWork final : public LocalWork {
  public:
   explicit FileWork(std::function<void()> what, std::function<void()> dropped = nullptr)
@@ -41,7 +41,7 @@ using CheckpointActor = caf::typed_actor<caf::reacts_to<WriteCheckpoint>, caf::r
 
 class CheckpointActorImpl final : public Counted<CheckpointActor> {
  public:
-  // `failed`: it has failed so often that it does no more.
+  // `failed`: called when it has failed too often and does no more work.
   CheckpointActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record,
                       std::function<void(const Error&)> failed)
       : Counted(config, std::move(record)), failed_(std::move(failed)) {}

@@ -26,8 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAnswerPatience{1};  // with a node whose link is open, and with the reasons of calls
-constexpr std::chrono::seconds kDialPatience{5};    // with a task that may not have joined yet
+constexpr std::chrono::seconds kAnswerPatience{1};  // for a node whose link is open, and for the reasons of callers
+constexpr std::chrono::seconds kDialPatience{5};  // for a task that may not have joined yet
 std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(1),
                   std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
@@ -49,7 +49,7 @@ std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
 
 }  // namespace
 
-// The wire's handler: its map of peers belongs to the wire's thread; the rest is guarded for those who wait in meet().
+// The wire's handler. The wire's thread owns its map of peers; the rest is guarded for threads in meet().
 class ClusterPeers::Impl final : public WireHandler {
  public:
   explicit Impl(Config given)
@@ -94,7 +94,7 @@ class ClusterPeers::Impl final : public WireHandler {
     LocalHandle held = untaken(id, frame);
     thread.send(it->second.actor, FrameCame{std::move(frame), std::move(held)});
   }
-  // A shard may be slower than those who push to it: gradients in its mailbox earn them no credit.
+  // A shard may be slower than its workers: gradients still in its mailbox earn them no credit.
   LocalHandle untaken(PeerId id, const Frame& frame) {
     if (!std::holds_alternative<Push>(frame)) return nullptr;
     const Push& push = std::get<Push>(frame);
@@ -102,7 +102,7 @@ class ClusterPeers::Impl final : public WireHandler {
     const std::uint64_t bytes = size(push.gradient) + size(push.indices);
     return bytes > wire::kSmallPayload ? wire.defer_credit(id, bytes) : nullptr;
   }
-  // What the frames have set going runs here, and what that sends leaves together.
+  // Runs the work started by the frames here; the replies leave together.
   void frames_end() override { thread.run(); }
   void disconnected(PeerId id, const TaskName& name, const Error& reason) override {
     const auto it = peers.find(id);
@@ -116,11 +116,11 @@ class ClusterPeers::Impl final : public WireHandler {
       open.erase(id.value);
       if (!meeting.find(name)) introspectors.erase(name);
     }
-    // Before the actors are told: who hears of the loss may await the next link.
+    // Before the actors are told: an observer of the loss may await the next link.
     note_down(name, why, reason ? Meeting::Loss::broken : Meeting::Loss::goodbye);
     caf::anon_send(actor, LinkLost{why, !reason});
   }
-  // "introspector": its URL. "provenance N": what the shard knows of a version of its parameters.
+  // "introspector": its URL. "provenance N": the shard's record of a version of its parameters.
   void asked(PeerId question, const std::string& text) override {
     Asked message{text, std::make_shared<PendingAnswer>([this, there = there, question](const Reply& reply) {
                     const std::lock_guard lock(there->mutex);
@@ -132,7 +132,7 @@ class ClusterPeers::Impl final : public WireHandler {
       caf::anon_send(config.introspector, std::move(message));
     else
       wire.answer(question,
-                  Error(Code::unimplemented, "this task knows no answer to that: run the same release everywhere"), "");
+                  Error(Code::unimplemented, "unknown question: run the same release on every task"), "");
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override {
     caf::anon_send(config.node, PeerSuspected{name, suspect});
@@ -174,7 +174,7 @@ class ClusterPeers::Impl final : public WireHandler {
     changed.notify_all();
   }
 
-  // Calls and greets as the meeting says, until end_calls().
+  // Calls and greets as the meeting decides, until end_calls().
   void keep_links() {
     std::unique_lock lock(mutex);
     while (!ending) {
@@ -202,7 +202,7 @@ class ClusterPeers::Impl final : public WireHandler {
       note_down(task, current_error());
     }
   }
-  // Its node answers as soon as it is there: the task has joined.
+  // The node answers once its task has joined.
   void greet(const TaskName& task, PeerId link) {
     try {
       const Clock::time_point deadline = Clock::now() + kAnswerPatience;
@@ -213,7 +213,7 @@ class ClusterPeers::Impl final : public WireHandler {
                     caf::actor_cast<caf::strong_actor_ptr>(config.node))
           .receive([&](const Reply& r) { reply = r; },
                    [&](const caf::error&) {
-                     reply = Reply::of(Error(Code::deadline_exceeded, "its node does not answer"));
+                     reply = Reply::of(Error(Code::deadline_exceeded, "its node did not answer"));
                    });
       if (const Error refused = reply.error()) throw refused;
       remember(task, node, reply.body);
@@ -253,7 +253,7 @@ class ClusterPeers::Impl final : public WireHandler {
     refusal = why;
   }
 
-  // While it lives, links to the tasks of a job ("": to all) are waited for.
+  // While it lives, links to the tasks of a job ("": all) are awaited.
   class Awaited {
    public:
     Awaited(Impl& links, const std::string& job) : links_(links) {
@@ -272,7 +272,7 @@ class ClusterPeers::Impl final : public WireHandler {
     std::multimap<std::string, std::int64_t>::iterator place_;
   };
 
-  // Steps can run as soon as it returns: the scheduler has been told of the links by then.
+  // Steps can run as soon as it returns: by then the scheduler knows the links.
   void await_links(const std::string& job, Clock::time_point deadline) {
     const Awaited awaited(*this, job);
     for (std::unique_lock lock(mutex);;) {
@@ -305,13 +305,13 @@ class ClusterPeers::Impl final : public WireHandler {
     }
     changed.wait_until(lock, deadline + kAnswerPatience, [&] {
       return all || !meeting.calling() || meeting_end == Clock::time_point::max();
-    });  // they may have the reason
+    });  // they may know the reason
     meeting_end = Clock::time_point::max();
     all = over();
     if (failed) throw failed;
     if (missing.text.empty()) return;
     if (missing.hopeless) throw missing.hopeless;
-    // Whoever was turned away may be a stranger, or the one that is missing: it does not end the wait, but may explain
+    // The task that was turned away may be a stranger, or the missing one: it does not end the wait, but may explain
     // it.
     const std::string hint = refusal ? fmt::format("; a task that called was turned away: {}", refusal.message()) : "";
     if (!all) fail(Code::deadline_exceeded, "no link came up to {}{}", missing.text, hint);
@@ -320,30 +320,30 @@ class ClusterPeers::Impl final : public WireHandler {
   Config config;
   std::mutex mutex;
   std::condition_variable changed;
-  Meeting meeting;                  // with the cluster's tasks: of clients, which may have any names, nothing is kept
+  Meeting meeting;  // with the cluster's tasks; clients, which may have any name, are not recorded
   std::map<TaskName, MetTask> met;  // likewise
   Error refusal;                    // the last
-  std::multimap<std::string, std::int64_t> awaited;  // since when links are waited for (steady clock), by job
+  std::multimap<std::string, std::int64_t> awaited;  // start of each wait for links (steady clock), by job
   Clock::time_point meeting_end = Clock::time_point::max();
   bool ending = false;
   std::map<std::uint64_t, TaskName> open;      // peers
-  std::map<TaskName, HostPort> introspectors;  // of all that said hello
-  Error failed;                                // the task has: no link stays
+  std::map<TaskName, HostPort> introspectors;  // of all tasks that said hello
+  Error failed;  // why the task has failed: no link stays
   struct Peer {
     PeerActor actor;
     Rights rights;
   };
-  // For those who answer a question late.
+  // For callbacks that outlive the object.
   struct There {
     std::mutex mutex;
     bool over = false;
   };
   const std::shared_ptr<There> there = std::make_shared<There>();
-  std::unordered_map<PeerId, Peer> peers;  // of the wire's thread
-  BorrowedThread thread;                   // the wire's
-  Control control;                         // of any thread
-  Wire wire;                               // its thread uses the above
-  std::thread caller;                      // likewise, and the wire
+  std::unordered_map<PeerId, Peer> peers;  // owned by the wire's thread
+  BorrowedThread thread;  // the wire's
+  Control control;  // any thread
+  Wire wire;  // its thread uses the members above
+  std::thread caller;  // uses the members above, and the wire
 };
 
 ClusterPeers::ClusterPeers(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
@@ -453,7 +453,7 @@ std::vector<KnownTask> ClusterPeers::introspectors() const {
       out.push_back({.task = task.to_string(), .target = target(known->second)});
     else
       out.push_back({.task = task.to_string(),
-                     .unknown = fmt::format("it has not been met yet at {}{}", state.address.to_string(),
+                     .unknown = fmt::format("no link yet to {}{}", state.address.to_string(),
                                             state.error ? ": " + state.error.message() : "")});
   }
   for (const auto& [task, address] : impl_->introspectors)  // clients

@@ -1,8 +1,8 @@
-// The links of a task to the others of its cluster: keeps one connection to each, with a peer actor at its end, over
-// which their nodes meet as well (control.hpp). One that is lost is made again as soon as the other task can be
-// reached: the same process, or a new one at the same address.
+// A task's links to the others of its cluster: keeps one connection to each, with a peer actor at its end; their nodes
+// meet over it as well (control.hpp). A lost link is made again as soon as the other task can be reached: the same
+// process, or a new one at the same address.
 //
-// Of two tasks of a cluster the one with the greater name dials. A client, which is in no cluster file, dials all.
+// Of two tasks of a cluster the one with the greater name dials. A client, which is not in the cluster file, dials all.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class ClusterPeers {
     std::function<void(const std::string&)> on_wait = nullptr;  // TaskOptions::on_wait
     std::chrono::nanoseconds wait_word{};
     ClusterSpec cluster;
-    WireOptions wire;  // without what follows from `identity`
+    WireOptions wire;  // except fields derived from `identity`
     TlsFiles tls;      // of the introspectors
     caf::actor_system& system;
     ActorRegistry& registry;
@@ -41,30 +41,30 @@ class ClusterPeers {
     RendezvousActor rendezvous;
     CollectiveActor collective;
     IntrospectorActor introspector;
-    std::string welcome;  // what this task says of itself
+    std::string welcome;  // this task's self-description
   };
   explicit ClusterPeers(Config config);
   ~ClusterPeers();
 
-  // Takes those who call at `listener`, dials those that are ours to call, and waits until a link to every other task
-  // of the job is up ("": of all jobs). Throws deadline_exceeded naming those that did not come; or what a peer that
-  // refused us said. To be called once.
+  // Accepts connections at `listener`, dials the peers that this task has to call, and waits until a link to every
+  // other task of the job is up ("": all jobs). Throws deadline_exceeded naming the missing tasks, or the error of a
+  // peer that refused this task. Call once.
   std::vector<MetTask> meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds deadline);
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
-  // Of the last process of the task that was met; null if none was.
+  // The node of the task's last process that was met; null if none was.
   NodeActor node(const TaskName& task) const;
 
   // The links to all tasks of the cluster, and to clients that are connected now.
   std::vector<LinkSnapshot> look() const;
-  // The introspectors of the same.
+  // The introspectors of the same tasks.
   std::vector<KnownTask> introspectors() const;
-  // What those wait for who are in meet() and await() now.
+  // What threads in meet() and await() are waiting for.
   Waiting waiting() const;
 
-  // Says goodbye to all and ends the wire's thread.
+  // Says goodbye to all peers and ends the wire's thread.
   void shutdown();
-  // Ends all links with this reason; none comes up any more. On any thread.
+  // Ends all links with this reason; no new ones come up. Thread-safe.
   void end_all(const Error& why);
 
  private:

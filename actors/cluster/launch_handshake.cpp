@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kLaunchVariable = "TROUPE_LAUNCH";
 constexpr const char* kLaunchClusterVariable = "TROUPE_LAUNCH_CLUSTER";
 
-// Numbers with commas between them; none if there are more, fewer, or anything else.
+// Three numbers separated by commas; none for anything else.
 std::optional<std::array<int, 3>> parse_three(std::string_view text) {
   std::array<int, 3> numbers{};
   const char* at = text.data();
@@ -34,7 +34,7 @@ std::optional<std::array<int, 3>> parse_three(std::string_view text) {
   return at == end ? std::optional(numbers) : std::nullopt;
 }
 
-// The descriptor is open, and will not leak into the task's own children.
+// Checks that the descriptor is open, and keeps it from leaking into the task's children.
 bool claim(int fd) { return fd > 2 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0; }
 
 void wait_readable(int fd, std::chrono::steady_clock::time_point deadline) {
@@ -46,7 +46,7 @@ void wait_readable(int fd, std::chrono::steady_clock::time_point deadline) {
     if (ready < 0 && errno != EINTR) fail(Code::internal, "troupe-launch: poll: {}", std::strerror(errno));
     if (left <= 0) {
       fail(Code::deadline_exceeded,
-           "troupe-launch has not given the cluster file in time: it waits until all tasks have reported "
+           "troupe-launch did not send the cluster file in time: it waits until all tasks have reported "
            "their addresses");
     }
   }
@@ -92,7 +92,7 @@ void LaunchHandshake::report(std::string_view host, std::uint16_t port) {
   do {
     written = write(report_fd_, line.data(), line.size());  // shorter than PIPE_BUF: whole or not at all
   } while (written < 0 && errno == EINTR);
-  if (written < 0) fail(Code::unavailable, "the address cannot be reported to troupe-launch: {}", std::strerror(errno));
+  if (written < 0) fail(Code::unavailable, "cannot report the address to troupe-launch: {}", std::strerror(errno));
 }
 
 std::string LaunchHandshake::wait_for_cluster_file(std::chrono::steady_clock::time_point deadline) {
@@ -102,7 +102,7 @@ std::string LaunchHandshake::wait_for_cluster_file(std::chrono::steady_clock::ti
     wait_readable(cluster_fd_, deadline);
     const ssize_t got = read(cluster_fd_, chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail(Code::unavailable, "troupe-launch has ended before it gave the cluster file");
+    if (got <= 0) fail(Code::unavailable, "troupe-launch ended before it sent the cluster file");
     line.append(chunk.data(), static_cast<std::size_t>(got));
     if (const auto end = line.find('\n'); end != std::string::npos) return line.substr(0, end);
   }

@@ -1,11 +1,10 @@
-// The task's side of troupe-launch. Addresses are not known before the tasks run, so a task binds port 0,
-// reports what it got, and then receives the cluster file. Two pipes carry this, named by the environment
-// variable
+// The task's side of troupe-launch. Addresses are unknown before the tasks run, so a task binds port 0, reports its
+// address, and then receives the cluster file. Two pipes carry this, named by the environment variable
 //   TROUPE_LAUNCH=<report fd>,<cluster fd>,<tasks>
-// where <tasks> is how many the launcher starts: they share the cores of this machine. The task writes one
-// line "HOST:PORT" to the first, and reads one line, the path of the cluster file, from the second. A task that
-// is started again finds its path in TROUPE_LAUNCH_CLUSTER already, and binds the address it has there. The
-// launcher's side: tools/launch/launch.cpp.
+// where <tasks> is the number started by the launcher: they share the cores of this machine. The task writes one line
+// "HOST:PORT" to the first, and reads one line, the path of the cluster file, from the second. A task that is started
+// again finds its path in TROUPE_LAUNCH_CLUSTER, and binds its address in that file. The launcher's side:
+// tools/launch/launch.cpp.
 #pragma once
 
 #include <chrono>
@@ -16,25 +15,24 @@
 
 namespace troupe {
 
-// Owns the pipes: they close when it goes. A launcher that has died shows as Code::unavailable.
+// Owns the pipes and closes them on destruction. A dead launcher shows as Code::unavailable.
 class LaunchHandshake {
  public:
-  // None if this process was not started by troupe-launch. Takes the variable out of the environment, so that
-  // processes the task starts do not take part. Throws invalid_argument if the variable is malformed.
+  // None if this process was not started by troupe-launch. Removes the variable from the environment, so that child
+  // processes do not take part. Throws invalid_argument if the variable is malformed.
   static std::optional<LaunchHandshake> from_environment();
 
   LaunchHandshake(LaunchHandshake&& other) noexcept;
   LaunchHandshake& operator=(LaunchHandshake&&) = delete;
   ~LaunchHandshake();
 
-  // Of the cluster on this machine, this one among them.
+  // Tasks of the cluster on this machine, including this one.
   int tasks() const { return tasks_; }
-  // If this task is started again: the path of the cluster file, which has its address. Else empty.
+  // For a restarted task: the path of the cluster file, which has its address. Otherwise empty.
   const std::string& known_cluster_file() const { return known_; }
-  // Call once, when the task can be reached at host:port. Throws unavailable.
+  // Call once, when the task is reachable at host:port. Throws unavailable.
   void report(std::string_view host, std::uint16_t port);
-  // The path of the cluster file, which exists while the launcher lives. Throws deadline_exceeded or
-  // unavailable.
+  // The path of the cluster file, which exists while the launcher lives. Throws deadline_exceeded or unavailable.
   std::string wait_for_cluster_file(std::chrono::steady_clock::time_point deadline);
 
  private:

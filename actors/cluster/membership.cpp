@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kMeetingOfWorkers{5};
 }  // namespace
 
 std::optional<std::string> Membership::problem(bool launched) const {
-  if (launched && !file.empty()) return "--cluster is not for a task of troupe-launch, which gives it the cluster file";
+  if (launched && !file.empty()) return "remove --cluster: troupe-launch gives its tasks the cluster file";
   std::string missing;
   const auto require = [&](bool present, const char* option) {
     if (!present) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", option);
@@ -34,10 +34,10 @@ std::optional<std::string> Membership::problem(bool launched) const {
 
 void Membership::set(TaskOptions& options) const {
   if (introspect_port >= 0) options.introspect_port = static_cast<std::uint16_t>(introspect_port);
-  // Not when it is needed.
+  // Checked now rather than when the task fails.
   if (!flight_directory.empty() && ::access(flight_directory.c_str(), W_OK | X_OK) != 0)
     fail(errno == ENOENT ? Code::not_found : Code::permission_denied,
-         "--flight-record: no file can be written into '{}': {}", flight_directory, std::strerror(errno));
+         "--flight-record: cannot write to directory '{}': {}", flight_directory, std::strerror(errno));
   std::error_code none;
   options.flight_directory =
       flight_directory.empty() ? std::filesystem::temp_directory_path(none).string() : flight_directory;
@@ -45,17 +45,17 @@ void Membership::set(TaskOptions& options) const {
 
 std::optional<std::string> token_warning(const ClusterSpec& cluster, const NetworkOptions& network) {
   if (wire::is_strong_token(cluster.token)) return std::nullopt;
-  const char* const wrong = !cluster.token.empty() ? "a token that can be guessed"
-                            : network.tls.given() ? "no token, so that anybody with a certificate of its CA can join it"
-                                                  : "no token, so that anybody on this machine can join it";
-  return fmt::format("warning: cluster '{}' has {}: let 'troupe-launch --make-token' make the \"token\" of its file",
+  const char* const wrong = !cluster.token.empty() ? "a guessable token"
+                            : network.tls.given() ? "no token, so anybody with a certificate of its CA can join"
+                                                  : "no token, so anybody on this machine can join";
+  return fmt::format("warning: cluster '{}' has {}: set \"token\" in its file to the output of 'troupe-launch --make-token'",
                      cluster.name, wrong);
 }
 
 std::optional<std::string> introspection_note(Task& task) {
   const auto target = task.introspection().target();
   if (!target) return std::nullopt;
-  return fmt::format("look into {} with a browser or troupe-top: {}", task.name().to_string(), target->url());
+  return fmt::format("inspect {} with a browser or troupe-top: {}", task.name().to_string(), target->url());
 }
 
 int threads_per_device(int tasks, int devices) {
@@ -65,8 +65,8 @@ int threads_per_device(int tasks, int devices) {
 
 void Member::join_for_training(std::chrono::nanoseconds timeout, bool all_workers) {
   task->join(cluster, timeout, cluster.count("ps") > 0 ? "ps" : "");
-  // Workers may be missing, and may come later. But at the start all should have met before one ends the job because of
-  // its options.
+  // Workers may be missing and may come later. But at the start all should meet before one of them ends the job because
+  // of its options.
   if (started_again || !all_workers) return;
   try {
     task->await("", std::min<std::chrono::nanoseconds>(timeout, kMeetingOfWorkers));
@@ -105,7 +105,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   }
   member.cluster = ClusterSpec::read(membership.file);
   const bool late = !member.cluster.contains(options.name) && member.cluster.may_join(options.name);
-  if (!late) take_address();  // nobody calls a late worker: any port does
+  if (!late) take_address();  // nobody calls a late worker: any port will do
   if (options.threads == 0) {
     const int tasks =
         late ? static_cast<int>(member.cluster.tasks.size()) + 1 : member.cluster.tasks_on_host_of(options.name);

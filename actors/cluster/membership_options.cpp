@@ -6,7 +6,7 @@ namespace troupe {
 
 std::vector<CommandOption> introspection_options(Membership& membership) {
   return {whole_option("--introspect-port", "PORT", membership.introspect_port, 0, 65535,
-                       "Port where a browser, troupe-top and Prometheus can look into this task; its address is "
+                       "Port for a browser, troupe-top and Prometheus to inspect this task; its address is "
                        "printed. 0: any free port"),
           text_option("--flight-record", "DIR", membership.flight_directory,
                       "Directory for the last messages of all actors, written when the task fails (by Troupe's own "
@@ -45,17 +45,17 @@ std::vector<CommandOption> membership_options(Membership& membership) {
 std::vector<CommandOption> device_options(TaskOptions& options) {
   GpuOptions& gpus = options.gpus;
   return {whole_option("--threads", "N", options.threads, 1, 1024,
-                       "Threads of each CPU device (default: a fair share of the cores)"),
+                       "Threads per CPU device (default: a fair share of the cores)"),
           bytes_option("--memory-limit", options.memory_limit, "",
-                       "Memory for the tensors of each device, 2GiB for example (default: no limit)"),
+                       "Memory limit for tensors per device, for example 2GiB (default: no limit)"),
           whole_option("--gpus", "N", gpus.count, 0, 1024,
                        "GPUs of this machine to use; ops without a GPU kernel run on the CPU (default: all; none for "
                        "parameter servers)"),
-          flag("--tf32", gpus.tf32, "GPUs: multiply f32 with TF32 (10 bits of mantissa), which is faster"),
+          flag("--tf32", gpus.tf32, "GPUs: multiply f32 in TF32 (10 bits of mantissa), which is faster"),
           flag("--nondeterministic", gpus.deterministic,
                "GPUs: allow sums in any order where that is faster; results differ from run to run", false),
           flag("--no-gpu-graphs", gpus.recordings,
-               "GPUs: launch each kernel of a repeated step by itself; slower, for debugging", false),
+               "GPUs: launch every kernel of a repeated step separately; slower, for debugging", false),
           flag("--no-nccl", gpus.nccl,
                "GPUs: all-reduce through the host even where NCCL is available; the bits are the same", false)};
 }

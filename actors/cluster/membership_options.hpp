@@ -1,5 +1,5 @@
-// The options of a command line that make a process a task of a cluster, each described once: the command lines of
-// troupe-mnist and troupe-node declare them, Task::from_command_line() takes them out of a program's arguments.
+// The command-line options that make a process a task of a cluster, each described once: troupe-mnist and troupe-node
+// declare them, and Task::from_command_line() removes them from a program's arguments.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ namespace troupe {
 std::vector<CommandOption> introspection_options(Membership& membership);
 // --tls-cert, --tls-key, --tls-ca and --insecure. `network` must outlive them.
 std::vector<CommandOption> security_options(NetworkOptions& network);
-// These, --job, --task, --cluster, and the limits and deadlines of the network.
+// The options above, --job, --task, --cluster, and the limits and timeouts of the network.
 std::vector<CommandOption> membership_options(Membership& membership);
 
-// --threads, --memory-limit, --gpus and how GPUs compute. `options` must outlive them.
+// --threads, --memory-limit, --gpus and the GPU modes. `options` must outlive them.
 std::vector<CommandOption> device_options(TaskOptions& options);
 
 }  // namespace troupe

@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kClosed = 4096;  // sessions of which late requests are known
+constexpr std::size_t kClosed = 4096;  // closed sessions remembered, to recognise late requests
 
 }  // namespace
 
@@ -26,7 +26,7 @@ struct NodeActorImpl::Registration {
 };
 
 NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
-  // An observer that has ended, such as a shard after its job, is not kept in memory.
+  // Forgets observers that have ended, like a shard after its job.
   set_down_handler([this](const caf::down_msg& down) {
     std::erase_if(observers_, [&](const PeerObserver& o) { return o.address() == down.source; });
   });
@@ -39,7 +39,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
                   Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
         peers_[message.task] = {message.peer, message.incarnation};
         for (const auto& observer : observers_) tell(observer, message);
-        tell(message.peer, routes_);  // from now on it passes on what comes
+        tell(message.peer, routes_);  // from now on the peer delivers frames
       },
       [this](const PeerLost& message) {
         const auto peer = peers_.find(message.task);
@@ -59,7 +59,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const Asked& message) { asked(message); },
       [this](const JobRoutes& routes) {
         routes_ = routes;
-        // The job's actors first: what their peers pass on finds them with the routes, and after the news of all peers.
+        // The job's actors first: frames from their peers then reach them after the routes and all peer news.
         if (routes.shard) tell(routes.shard, routes);
         if (routes.coordinator) tell(routes.coordinator, routes);
         for (const auto& [task, peer] : peers_) tell(peer.actor, routes_);
@@ -88,7 +88,7 @@ void NodeActorImpl::peer_down(const TaskName& task, const Error& reason, bool le
   end_sessions_of(task);
 }
 
-// CAF carries exit messages from anybody who has the handle. The node ends when told Stop, which no network carries.
+// CAF delivers exit messages from anybody with the handle. The node ends on Stop, which no network carries.
 void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
   if (element->content().match_elements<caf::exit_msg>()) return;
   Counted::enqueue(std::move(element), host);
@@ -98,13 +98,13 @@ TaskName NodeActorImpl::sender() {
   const caf::strong_actor_ptr& from = current_sender();
   if (from && join_)
     if (const std::optional<TaskName> task = join_->task_of(from->node())) return *task;
-  if (from && from->node() != node()) fail(Code::unavailable, "the link to the task that asks is lost");
+  if (from && from->node() != node()) fail(Code::unavailable, "lost the link to the calling task");
   return config_.identity.task;
 }
 
 Reply NodeActorImpl::hello(const HelloRequest& request, const caf::strong_actor_ptr& asker) {
   try {
-    if (!join_ || !asker) fail(Code::failed_precondition, "a hello came to a task without a cluster");
+    if (!join_ || !asker) fail(Code::failed_precondition, "hello received by a task without a cluster");
     join_->met(sender(), caf::actor_cast<NodeActor>(asker), request.welcome);
     return Reply::of(join_->welcome);
   } catch (...) {
@@ -118,10 +118,10 @@ void NodeActorImpl::asked(const Asked& message) {
   const char* const end = message.text.data() + message.text.size();
   const auto [last, code] = std::from_chars(message.text.data() + message.text.find(' ') + 1, end, version);
   if (code != std::errc() || last != end)
-    return message.answer->give(Reply::of(Error(Code::invalid_argument, "a version is a number")));
+    return message.answer->give(Reply::of(Error(Code::invalid_argument, "the version must be a number")));
   if (!routes_.shard)
     return message.answer->give(Reply::of(
-        Error(Code::failed_precondition, config_.identity.task.to_string() + " has no shard of a training job now")));
+        Error(Code::failed_precondition, config_.identity.task.to_string() + " currently has no shard of a training job")));
   this->request(routes_.shard, caf::infinite, ProvenanceRequest{version})
       .then([answer = message.answer](const Reply& reply) { answer->give(reply); },
             [this, answer = message.answer](const caf::error& error) {
@@ -168,12 +168,12 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
     if (closed_.contains(SessionId{body.session()})) fail(Code::failed_precondition, "the session is closed");
     registration->handle = make_handle(body);
     if (registration->handle->client != sender())
-      fail(Code::permission_denied, "{} registers a graph for {}", sender().to_string(),
+      fail(Code::permission_denied, "{} may not register a graph for {}", sender().to_string(),
            registration->handle->client.to_string());
     SessionState& session =
         sessions_.try_emplace(registration->handle->session, SessionState{sender(), {}, {}}).first->second;
     if (session.client != sender())
-      fail(Code::permission_denied, "{} registers a graph in a session of {}", sender().to_string(),
+      fail(Code::permission_denied, "{} may not register a graph in a session of {}", sender().to_string(),
            session.client.to_string());
     for (const proto::Partition& partition : body.partition())
       actors.push_back(spawn_partition(registration->handle->session, partition));
@@ -201,7 +201,7 @@ void NodeActorImpl::built(const std::shared_ptr<Registration>& registration, std
 
 void NodeActorImpl::hand_over(const std::shared_ptr<Registration>& registration) {
   if (!registration->error && closed_.contains(registration->handle->session))
-    registration->error = Error(Code::failed_precondition, "the session was closed while its graph was compiled");
+    registration->error = Error(Code::failed_precondition, "the session was closed during compilation of its graph");
   if (registration->error) {
     registration->promise.deliver(Reply::of(registration->error));
     return;
@@ -217,7 +217,7 @@ caf::result<Reply> NodeActorImpl::close_session(const CloseSessionRequest& reque
   const auto session = sessions_.find(SessionId{request.session});
   try {
     if (session != sessions_.end() && session->second.client != sender())
-      fail(Code::permission_denied, "{} closes a session of {}", sender().to_string(),
+      fail(Code::permission_denied, "{} may not close a session of {}", sender().to_string(),
            session->second.client.to_string());
   } catch (...) {
     return Reply::of(current_error());
@@ -233,7 +233,7 @@ void NodeActorImpl::end_session(SessionId session) {
     for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
 }
 
-// A client that is gone closes no session. The scheduler, an observer too, ends its own part.
+// A lost client closes no sessions. The scheduler, also an observer, ends its own part.
 void NodeActorImpl::end_sessions_of(const TaskName& client) {
   std::vector<SessionId> orphans;
   for (const auto& [id, session] : sessions_)
@@ -261,7 +261,7 @@ std::string make_welcome(const TaskIdentity& identity, const std::string& intros
 TaskName parse_task_name(const std::string& text) {
   const DeviceName name = DeviceName::parse(text);
   if (!name.job || !name.task || name.type || name.index)
-    invalid_argument("'{}' does not name a task (/job:NAME/task:N)", text);
+    invalid_argument("'{}' is not a task name (/job:NAME/task:N)", text);
   return name.task_name();
 }
 

@@ -1,5 +1,5 @@
-// The node of a task: its directory, and what other tasks may ask of it. Sessions of any client register their graphs
-// here; it compiles the partitions and hands them to the scheduler.
+// The node of a task: its directory of peers, and the requests that other tasks may make. Sessions of any client
+// register their graphs here; it compiles the partitions and hands them to the scheduler.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@
 
 namespace troupe {
 
-// Names a task. With `token` it proves that it belongs to the cluster. A task without a cluster has a token that
-// nobody else knows.
+// A task's name and, with `token`, the proof that it belongs to the cluster. A task without a cluster has a private
+// token.
 struct TaskIdentity {
   TaskName task;
   std::string cluster;
@@ -28,9 +28,9 @@ struct TaskIdentity {
 struct NodeJoin final : LocalWork {
   TaskIdentity identity;
   std::string welcome;  // this task's, serialized
-  // The task at the other end of the link to this node of CAF; none if it has gone.
+  // The task at the other end of the link to this CAF node; none if it has gone.
   std::function<std::optional<TaskName>(const caf::node_id&)> task_of;
-  // The node of a peer said hello; called on the node's thread. Throws data_loss.
+  // Called on the node's thread when the node of a peer has said hello. Throws data_loss.
   std::function<void(const TaskName&, NodeActor, const std::string& welcome)> met;
 };
 
@@ -59,7 +59,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   struct Registration;
 
   void peer_down(const TaskName& task, const Error& reason, bool left = false);
-  // The task that has sent the message at hand, this one too. Throws unavailable: its link is lost.
+  // The sender of the current message, possibly this task. Throws unavailable if its link is lost.
   TaskName sender();
   void asked(const Asked& message);
   Reply hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
@@ -85,8 +85,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   JobRoutes routes_;
 };
 
-// What a task says of its devices when peers meet (proto::Welcome, serialized).
-// `introspector`: "HOST:PORT"; "": it has none.
+// A task's description of its devices, exchanged when peers meet (proto::Welcome, serialized). `introspector`:
+// "HOST:PORT"; "": it has none.
 std::string make_welcome(const TaskIdentity& identity, const std::string& introspector,
                          const std::vector<LocalDevice>& devices, const KernelRegistry& kernels);
 

@@ -18,7 +18,7 @@ std::size_t size_of(const T&) {
   return 0;
 }
 
-// The memory that a frame which waits takes.
+// The memory taken by a queued frame.
 std::size_t size_of_frame(const Frame& frame) {
   const auto sum = [](const auto&... fields) { return (sizeof(Frame) + ... + size_of(fields)); };
   return std::visit([&](const auto& f) { return std::apply(sum, f.fields()); }, frame);
@@ -28,7 +28,7 @@ std::size_t size_of_frame(const Frame& frame) {
 
 PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
   return {
-      [](const Outbound&) {},  // enqueue() has passed them on
+      [](const Outbound&) {},  // passed on by enqueue()
       [](const FrameCame&) {},
       [this](const LinkLost& message) {
         tell(links_.node, PeerLost{task_, PeerActor(this), message.reason, message.left});
@@ -49,7 +49,7 @@ void PeerActorImpl::stop() {
   quit();
 }
 
-// Goes with a Join to the coordinator. One that has ended meanwhile does not run it: then it answers by itself.
+// Accompanies a Join to the coordinator. If the coordinator has ended without handling it, the ticket answers.
 class JoinTicket final : public LocalWork {
  public:
   explicit JoinTicket(std::function<void()> refuse) : refuse_(std::move(refuse)) {}
@@ -64,7 +64,7 @@ class JoinTicket final : public LocalWork {
   std::function<void()> refuse_;
 };
 
-// Hands a frame that has come to the actor it is for. Runs on any thread, which holds routes_mutex_.
+// Hands an incoming frame to its receiver. Runs on any thread, which holds routes_mutex_.
 struct PeerActorImpl::Passage {
   PeerActorImpl& self;
   caf::execution_unit* host;
@@ -84,7 +84,7 @@ struct PeerActorImpl::Passage {
       to_job(self.routes_.worker, f);
     else if constexpr (F::kReceiver == Receiver::members)
       to_members(f);
-    else  // the link has handled these
+    else  // handled by the link
       static_assert(F::kReceiver == Receiver::link);
   }
   void operator()(Put& f) const { to(self.links_.rendezvous, std::move(f)); }
@@ -97,12 +97,12 @@ struct PeerActorImpl::Passage {
   }
   void operator()(Leave& f) const {
     if (coordinator_takes(f)) return inbound(self.routes_.coordinator, f);
-    std::erase_if(self.early_, [&](const Frame& early) {  // a Join that still waits has been nothing
+    std::erase_if(self.early_, [&](const Frame& early) {  // a Join still queued has had no effect
       return std::holds_alternative<Join>(early) && std::get<Join>(early).incarnation == f.incarnation;
     });
     static_cast<void>(self.links_.send(left(f, 0)));
   }
-  void operator()(Joined& f) const {  // it says for whom it is: nobody else takes it
+  void operator()(Joined& f) const {  // names its receiver: no other actor takes it
     if (self.routes_.shard) return inbound(self.routes_.shard, f);
     if (self.routes_.worker) return inbound(self.routes_.worker, f);
     self.keep(std::move(f));
@@ -130,7 +130,7 @@ struct PeerActorImpl::Passage {
     if (to_shard) to(self.routes_.shard, Inbound<F>{self.task_, frame});
     if (self.routes_.worker || !to_shard) to_job(self.routes_.worker, frame);
   }
-  // The number of the job that is joined is not known to who joins: only which it is not.
+  // A joining task does not know the number of its job yet, only the jobs it is not.
   template <class F>
   bool coordinator_takes(const F& frame) const {
     return self.routes_.coordinator && (frame.after == 0 || frame.after < self.routes_.job);
@@ -146,7 +146,7 @@ struct PeerActorImpl::Passage {
   }
   template <class Actor, class F>
   void to_job(const Actor& actor, F& frame) const {
-    if (frame.job < std::max(self.routes_.job, self.first_job_)) return;  // of an earlier one
+    if (frame.job < std::max(self.routes_.job, self.first_job_)) return;  // of an earlier job
     if (actor && frame.job == self.routes_.job)
       inbound(actor, frame);
     else
@@ -154,13 +154,13 @@ struct PeerActorImpl::Passage {
   }
 };
 
-// Beyond the limit the link ends: a frame that is dropped would be waited for on both sides.
+// Beyond the limit the link ends: a dropped frame would leave both sides waiting.
 void PeerActorImpl::keep(Frame frame) {
   early_bytes_ += size_of_frame(frame);
   if (early_bytes_ <= kMaxEarlyFrameBytes) return early_.push_back(std::move(frame));
   early_.clear();
   give_up(Error(Code::resource_exhausted,
-                fmt::format("frames of a training job came before this task had joined it, more than {} bytes of them",
+                fmt::format("received more than {} bytes of frames of a training job that this task has not joined yet",
                             kMaxEarlyFrameBytes)));
 }
 
@@ -206,8 +206,8 @@ void PeerActorImpl::pass_in(FrameCame& came, caf::execution_unit* host) {
 void PeerActorImpl::send(const Frame& frame) {
   if (!links_.send) return;
   const Error error = links_.send(frame);
-  if (!error || error.code() == Code::unavailable) return;  // a lost link is told by LinkLost
-  // It cannot travel (too large): who waits for it must hear, or waits for ever.
+  if (!error || error.code() == Code::unavailable) return;  // LinkLost reports a lost link
+  // The frame cannot travel (too large): tell its receiver, which would otherwise wait without end.
   const Error why = error.within(fmt::format("sending to {}", task_.to_string()));
   std::visit(Overloaded{[&](const Put& put) {
                           static_cast<void>(links_.send(Put{put.key, put.version, {}, why}));
@@ -222,7 +222,7 @@ void PeerActorImpl::send(const Frame& frame) {
              frame);
 }
 
-// The link is of no use any more: both sides will be told that it is lost, and why.
+// The link is unusable: both sides learn that it is lost, and why.
 void PeerActorImpl::give_up(const Error& why) {
   if (!given_up_.exchange(true) && links_.close) links_.close(why);
 }

@@ -1,14 +1,13 @@
-// The local end of the link to another task: an actor, so that actors still send messages to actors. Frames for the
-// task go to the wire; frames that come go to the actors they are for. Its life is that of one connection.
+// The local end of the link to another task: an actor, so that actors still send messages to actors. Outgoing frames go
+// to the wire; incoming frames go to their receiving actors. Lives as long as one connection.
 //
-// enqueue() passes frames on, on the thread of their sender: no thread is woken in between. What goes wrong there ends
-// the link like any failure of the actor, and not its sender. Where those of a training
-// job go the peer knows from JobRoutes; what comes before its actor is kept for it, up to 64 MiB. A frame of a job that
-// is over on this task, or that is older than the one under way, is dropped.
+// enqueue() passes frames on, on the sender's thread: no thread is woken in between. An error there ends the link like
+// any failure of the actor, and not the sender. JobRoutes names the receivers of a training job's frames; frames that
+// arrive before their receiver exists are kept for it, up to 64 MiB. Frames of a job that is over on this task, or
+// older than the current one, are dropped.
 //
-// No frame is lost without a word. One that cannot travel, because it is larger than the limits, becomes an error where
-// its receiver can take that (Put, CollectivePart); any other ends the link with the reason, as does more than can be
-// kept.
+// No frame is lost silently. A frame over the size limits becomes an error where its receiver can take that (Put,
+// CollectivePart); any other ends the link with the reason, and so does exceeding the 64 MiB.
 #pragma once
 
 #include <atomic>
@@ -25,7 +24,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
  public:
   struct Links {
     std::function<Error(const Frame&)> send;  // to the wire; any thread
-    std::function<void(const Error&)> close;  // likewise: ends the link; LinkLost follows
+    std::function<void(const Error&)> close;  // any thread; ends the link, LinkLost follows
     LocalNodeActor node;
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
@@ -58,14 +57,14 @@ class PeerActorImpl final : public Counted<PeerActor> {
   const Links links_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> given_up_{false};
-  std::mutex routes_mutex_;  // held while frames of a job are passed on: they keep their order
-  // Frames wait until the node has told all others of this peer: it sends the routes when it has. Without a node they
-  // do not.
+  std::mutex routes_mutex_;  // held while frames of a job are passed on, to keep their order
+  // Frames are kept until the node has announced this peer to all others; it sends the routes afterwards. Without a
+  // node they are not kept.
   bool announced_;
   std::deque<FrameCame> unannounced_;
   JobRoutes routes_;
   std::uint64_t first_job_ = 0;  // jobs below it are over on this task
-  std::deque<Frame> early_;      // of a job: a worker may be faster than the shard it pulls from
+  std::deque<Frame> early_;  // of a job: a worker may be faster than the shard it pulls from
   std::size_t early_bytes_ = 0;
 };
 

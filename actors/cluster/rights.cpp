@@ -48,14 +48,14 @@ struct Rights::Check {
 Error Rights::check(const Frame& frame) const {
   if (std::visit(Check{*this}, frame)) return {};
   return {Code::permission_denied,
-          fmt::format("{}, {}, may not say this {}", peer_.to_string(),
-                      member_ ? "as the cluster file has it" : "which is not in the cluster file", kind_name(frame))};
+          fmt::format("{}, {}, may not send this {}", peer_.to_string(),
+                      member_ ? "as listed in the cluster file" : "not in the cluster file", kind_name(frame))};
 }
 
 Error Rights::check_name(const TaskName& peer, const ClusterSpec& cluster) {
   if (cluster.may_join(peer) || cluster.count(peer.job) == 0) return {};
   return {Code::permission_denied,
-          fmt::format("the cluster file has a job {} without a task {}: a client has a job of its own, such as client",
+          fmt::format("the cluster file has a job {} but no task {}: give a client its own job name, for example client",
                       peer.job, peer.index)};
 }
 

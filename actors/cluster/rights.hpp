@@ -1,8 +1,8 @@
 // Decides which frames a task may send, by its place in the cluster file. If a frame names its sender, that must be the
-// task whose link brought it. Only shards, workers and the coordinator may send their own kinds of frames. A client may
-// run steps and send tensors for them.
+// task at the other end of the link. Only shards, workers and the coordinator may send their own kinds of frames. A
+// client may run steps and send tensors for them.
 //
-//   from                     may say
+//   from                     may send
 //   anybody                  StepStart StepDone StepAbort Put
 //   a task of the cluster    CollectivePart
 //   worker i                 Pull Push TakeToken TokenDone Barrier of worker i; Join Leave of worker i
@@ -19,18 +19,18 @@ class Rights {
  public:
   Rights(TaskName peer, const ClusterSpec& cluster);
 
-  // permission_denied, naming the peer and what it may not say; or none.
+  // permission_denied, naming the peer and the frame, or no error.
   Error check(const Frame& frame) const;
 
-  // A name that only a task of the cluster may have: its job is one of the cluster's. permission_denied for any other
-  // task that calls itself so.
+  // Checks a name reserved for tasks of the cluster, that is, with one of its jobs: permission_denied if the cluster
+  // has no such task.
   static Error check_name(const TaskName& peer, const ClusterSpec& cluster);
 
  private:
   struct Check;
 
   TaskName peer_;
-  bool member_ = false;  // of the cluster file
+  bool member_ = false;  // in the cluster file
 };
 
 }  // namespace troupe

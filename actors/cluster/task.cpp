@@ -30,11 +30,11 @@
 namespace troupe {
 namespace {
 
-// Pinned memory is taken from the machine at once, so that what peers only announce must be bounded also where the task
-// has no limit.
+// Pinned memory is taken from the machine at once, so memory for tensors only announced by peers is bounded even for a
+// task without a limit.
 constexpr std::uint64_t kMostPinnedAhead = std::uint64_t{1} << 30;
 
-// What the options mean for the wire. Throws before anything has started.
+// The wire options for these task options. Throws before anything has started.
 WireOptions checked(const TaskOptions& options) {
   if (!options.networked) return {};
   options.network.check({options.host, options.port});
@@ -43,7 +43,7 @@ WireOptions checked(const TaskOptions& options) {
 
 caf::actor_system_config& configure(caf::actor_system_config& config, const TaskOptions& options) {
   register_message_types(config);
-  // Measured choices: see docs/design/caf.md.
+  // Measured; see docs/design/caf.md.
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", 2u);
   config.set("scheduler.max-throughput", 100u);
@@ -52,10 +52,10 @@ caf::actor_system_config& configure(caf::actor_system_config& config, const Task
   return config;
 }
 
-// What NCCL sends is neither encrypted, nor does it ask for certificates.
+// NCCL traffic is unencrypted and checks no certificates.
 std::string no_nccl(const TaskOptions& options) {
   if (!options.gpus.nccl) return "NCCL is switched off";
-  return options.network.tls.given() ? "the tasks speak TLS, and NCCL would not" : "";
+  return options.network.tls.given() ? "the tasks use TLS, which NCCL does not support" : "";
 }
 
 int default_threads(int cpu_devices) {
@@ -81,9 +81,9 @@ class Task::Impl final : public TaskActors {
     registry.set_why([this] { return introspection->view().why().text; });
     register_all_kernels(kernels);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024)
-      invalid_argument("a task has 1 to 1024 CPU devices, not {}", options.cpu_devices);
+      invalid_argument("the number of CPU devices must be 1 to 1024, not {}", options.cpu_devices);
     if (options.threads < 0 || options.threads > 4096)
-      invalid_argument("a CPU device has 1 to 4096 threads, or 0 for a fair share of the cores, not {}",
+      invalid_argument("threads per CPU device must be 1 to 4096, or 0 for a fair share of the cores, not {}",
                        options.threads);
     const int threads = options.threads > 0 ? options.threads : default_threads(options.cpu_devices);
     for (int i = 0; i < options.cpu_devices; ++i)
@@ -115,13 +115,13 @@ class Task::Impl final : public TaskActors {
 
   void add_gpus() {
     if (options.gpus.count == 0) {
-      accelerators = "no GPU is used";
+      accelerators = "GPUs are switched off";
     } else {
       const PluginResult cuda = open_cuda_plugin(options.gpus.plugin);
       const int there = cuda.plugin ? cuda.plugin->count() : 0;
       accelerators = cuda.plugin ? cuda.plugin->description() : cuda.why_not;
       if (options.gpus.count > there)
-        troupe::fail(Code::not_found, "{} GPUs are asked for, there are {}: {}", options.gpus.count, there,
+        troupe::fail(Code::not_found, "{} GPUs requested, {} found: {}", options.gpus.count, there,
                      accelerators);
       const int used = options.gpus.count < 0 ? there : options.gpus.count;
       if (used > 0) cuda.plugin->register_kernels(kernels);
@@ -136,13 +136,13 @@ class Task::Impl final : public TaskActors {
     if (options.register_kernels) options.register_kernels(kernels);
   }
 
-  // Of the first that has any; null: of none.
+  // Pinned memory of the first device that has any; null if none has.
   Allocator* pinned_memory() {
     for (const auto& device : devices)
       if (Allocator* pinned = device->pinned()) return pinned;
     return nullptr;
   }
-  // What comes from other tasks is put where devices take it from.
+  // Tensors from other tasks go where devices read them directly.
   Allocator& memory_of_arrivals() {
     Allocator* pinned = pinned_memory();
     return pinned ? *pinned : devices.front()->allocator();
@@ -152,7 +152,7 @@ class Task::Impl final : public TaskActors {
     return arrivals_in(memory_of_arrivals(), options.memory_limit == 0 ? unlimited : options.memory_limit / 8);
   }
 
-  // One of the task's own, which end with it.
+  // Spawns one of the task's own actors, which end with it.
   template <ActorKind kKind, class Impl, class... Args>
   auto spawn(const std::string& actor_name, Args&&... args) {
     auto actor = spawn_actor<kKind, Impl>(system, registry, actor_name, std::forward<Args>(args)...);
@@ -187,19 +187,19 @@ class Task::Impl final : public TaskActors {
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
   }
 
-  // An actor that the others need has failed: nothing here goes on. On its thread.
+  // Called on the thread of an actor that the others need and that has failed: all work of the task ends.
   void fail(const Error& why) {
     {
       const std::lock_guard lock(mutex);
       if (failure || !node) return;
       failure = why;
     }
-    // Before its actors end; on another thread, as this one is in the midst of a message of one of them.
+    // Before the actors end, and on another thread, since this one is handling a message of one of them.
     if (!options.flight_directory.empty()) std::thread([this] { write_flight_record(); }).join();
     const std::lock_guard lock(mutex);
     if (!node) return;
     if (links) links->end_all(failure);
-    stop_actors(ActorKind::introspector);  // what has failed can still be looked into
+    stop_actors(ActorKind::introspector);  // a failed task can still be inspected
   }
   void write_flight_record() {
     try {
@@ -226,7 +226,7 @@ class Task::Impl final : public TaskActors {
   NodeActor node_of(const TaskName& task) const override {
     if (task == options.name) return node;
     const NodeActor met = links ? links->node(task) : NodeActor();
-    if (!met) troupe::fail(Code::not_found, "task {} has not met task {}", options.name.to_string(), task.to_string());
+    if (!met) troupe::fail(Code::not_found, "task {} has no link to task {}", options.name.to_string(), task.to_string());
     return met;
   }
 
@@ -246,7 +246,7 @@ class Task::Impl final : public TaskActors {
     if (introspection) introspection->leave();
     if (client_gate) client_gate->close();
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
-    // Last: what the actors had to say is on the wire now. Peers of links that came up meanwhile end with them.
+    // Last: the actors' final messages are on the wire now. Peers of links that came up meanwhile end with them.
     if (links) links->shutdown();
     if (left.empty()) left = registry.await_end(until - std::chrono::steady_clock::now());
     for (const auto& device : devices)
@@ -278,7 +278,7 @@ class Task::Impl final : public TaskActors {
   }
 
   TaskOptions options;
-  std::string token = fmt::format("{:016x}{:016x}", random_id(), random_id());  // until join(): known to nobody else
+  std::string token = fmt::format("{:016x}{:016x}", random_id(), random_id());  // until join(): private
   WireOptions wire;
   KernelRegistry kernels;
   ActorRegistry registry;
@@ -287,7 +287,7 @@ class Task::Impl final : public TaskActors {
   std::vector<DeviceInfo> infos;
   std::optional<Introspection> introspection;
   caf::actor_system_config config;
-  caf::actor_system system;  // destroyed before what its actors use
+  caf::actor_system system;  // destroyed before the members that its actors use
   ClusterSpec cluster;
   std::unique_ptr<ClusterPeers> links;
   std::multimap<ActorKind, caf::actor> own_actors;
@@ -295,7 +295,7 @@ class Task::Impl final : public TaskActors {
   RendezvousActor rendezvous;
   std::shared_ptr<ClientGate> client_gate;
   std::atomic<std::uint64_t> last_job{0};
-  mutable std::mutex mutex;  // of the actors' handles and the links, for fail()
+  mutable std::mutex mutex;  // guards the actors' handles and the links, for fail()
   Error failure;
   wire::Fd listener;  // until join()
   std::uint16_t port = 0;
@@ -305,7 +305,7 @@ class Task::Impl final : public TaskActors {
 Task::Task(TaskOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 Task::~Task() {
-  // Actors of a task that does not end would keep its system's destructor waiting for ever: leak it instead.
+  // Actors of a task that cannot end would block its system's destructor indefinitely: leak the system instead.
   if (!impl_->shutdown(std::chrono::seconds(5), nullptr)) static_cast<void>(impl_.release());
 }
 
@@ -327,7 +327,7 @@ Introspection& Task::introspection() { return *impl_->introspection; }
 
 Device& Task::device(int index) {
   if (index < 0 || static_cast<std::size_t>(index) >= impl_->devices.size())
-    fail(Code::not_found, "task {} has {} devices, not one of index {}", name().to_string(), impl_->devices.size(),
+    fail(Code::not_found, "task {} has {} devices, no index {}", name().to_string(), impl_->devices.size(),
          index);
   return *impl_->devices[static_cast<std::size_t>(index)];
 }
@@ -337,7 +337,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
   if (!impl.options.networked)
     fail(Code::failed_precondition, "task {} was not started as part of a cluster (TaskOptions::networked)",
          name().to_string());
-  if (impl.links) fail(Code::failed_precondition, "task {} belongs to a cluster already", name().to_string());
+  if (impl.links) fail(Code::failed_precondition, "task {} already belongs to a cluster", name().to_string());
   impl.options.network.check({impl.options.host, impl.port}, cluster.token);
   for (const auto& [task, address] : cluster.tasks) impl.options.network.check(address, cluster.token);
   WireOptions wire = impl.wire;

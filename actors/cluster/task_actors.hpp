@@ -1,11 +1,11 @@
-// The actors of a task that other parts of its process send to. Not in task.hpp: only those who send need CAF.
+// The actors of a task that other parts of its process send to. Separate from task.hpp: only senders need CAF.
 #pragma once
 
 #include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
 
-// Task::handles(). Null when the task has shut down; the collective actor and the scheduler are there from the start.
+// Task::handles(). Null after shutdown; the collective actor and the scheduler exist from the start.
 struct TaskActors {
   SchedulerActor scheduler;
   CollectiveActor collective;
@@ -13,7 +13,7 @@ struct TaskActors {
   IntrospectorActor introspector;
 
   virtual ~TaskActors() = default;
-  // The node of any task, this one's too. Throws not_found.
+  // The node of any task, including this one. Throws not_found.
   virtual NodeActor node_of(const TaskName& task) const = 0;
 };
 

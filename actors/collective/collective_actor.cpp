@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kTicks = 8;                 // in a timeout
+constexpr std::int64_t kTicks = 8;  // per timeout
 constexpr std::int64_t kShortestTick = 1'000'000;  // ns
 
 }  // namespace
@@ -59,14 +59,14 @@ void CollectiveActorImpl::on_exit() {
   for (auto& [id, hands] : hands_)
     if (hands.communicator)
       hands.communicator->abort(Error(Code::cancelled, fmt::format("{} shuts down", self_.to_string())));
-  hands_.clear();  // what was contributed is answered by its end
+  hands_.clear();  // contributions are answered when the communicator ends
   table_.clear();
   peers_.clear();
   rendezvous_ = nullptr;
   Counted::on_exit();
 }
 
-// At once: whoever waits hears of this failure, not of the links that end because of it.
+// At once: waiting devices get this failure, not that of the links which end because of it.
 void CollectiveActorImpl::escalate(const Error& why) {
   GroupTable::Outbox out;
   for (const auto& [id, hands] : hands_) table_.fail(id, why, out);
@@ -88,7 +88,7 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
   return opened;
 }
 
-// While a group has a timeout; a few times in the shortest.
+// Runs while a group has a timeout; several ticks within the shortest.
 void CollectiveActorImpl::schedule_tick() {
   const std::int64_t shortest = table_.shortest_timeout();
   if (ticking_ || shortest == 0) return;
@@ -109,7 +109,7 @@ void CollectiveActorImpl::contribute(const std::shared_ptr<Contribution>& contri
   if (!table_.contains(contribution->group))
     return answer(
         *contribution,
-        Error(Code::failed_precondition, fmt::format("{}: {} has no group {:x} open", contribution->spec.describe(),
+        Error(Code::failed_precondition, fmt::format("{}: {} has no open group {:x}", contribution->spec.describe(),
                                                      self_.to_string(), contribution->group)),
         {});
   Hands& hands = hands_[contribution->group];
@@ -117,7 +117,7 @@ void CollectiveActorImpl::contribute(const std::shared_ptr<Contribution>& contri
       contribution->channel, contribution->sequence ? *contribution->sequence : hands.next[contribution->channel]++};
   GroupTable::Outbox out;
   if (!hands.contributions.try_emplace(position, contribution).second) {
-    const Error error(Code::already_exists, fmt::format("{} is contributed twice", contribution->spec.describe()));
+    const Error error(Code::already_exists, fmt::format("{} was contributed twice", contribution->spec.describe()));
     table_.fail(contribution->group, error, out);
     answer(*contribution, error, {});
   } else {
@@ -132,7 +132,7 @@ void CollectiveActorImpl::deliver(GroupTable::Outbox& out) {
   for (GroupTable::Outbox::Sent& sent : out.sent)
     if (const auto it = peers_.find(sent.to); it != peers_.end()) tell(it->second, Outbound{std::move(sent.part)});
   for (GroupTable::Outbox::Launch& l : out.launches) give_to_devices(l.group, std::move(l.launch));
-  // Devices wait for each other for ever: they have to be told.
+  // Devices wait for each other without limit: they have to be told.
   for (const GroupTable::Outbox::Failed& failed : out.failed)
     if (const auto hands = hands_.find(failed.group); hands != hands_.end() && hands->second.communicator)
       hands->second.communicator->abort(failed.error);

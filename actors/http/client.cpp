@@ -14,8 +14,8 @@
 namespace troupe {
 namespace {
 
-// A connection that the other side has closed gives SIGPIPE to who writes. The library ignores it in all of the
-// process; here only the threads that ask do.
+// Writing to a connection closed by the other side raises SIGPIPE. The library ignores it in the whole process; this
+// only in the threads that make requests.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() {
@@ -42,7 +42,7 @@ bool HttpTarget::is_url(const std::string& text) { return text.starts_with("http
 
 HttpTarget HttpTarget::parse(const std::string& url) {
   if (!is_url(url))
-    invalid_argument("'{}' is no address of an introspector: it would be http://HOST:PORT/#token=TOKEN", url);
+    invalid_argument("'{}' is not an introspector address: expected http://HOST:PORT/#token=TOKEN", url);
   const std::string rest = url.substr(url.find("://") + 3);
   HttpTarget out;
   out.address = HostPort::parse(rest.substr(0, rest.find_first_of("/?#")));
@@ -77,7 +77,7 @@ std::string ask(Client& client, const HttpTarget& target, const std::string& pat
     const bool late = std::chrono::steady_clock::now() - began >= timeout - connect;
     if (result.error() == httplib::Error::Read && !late)
       fail(Code::unavailable,
-           "{} closed the connection: one of the two speaks TLS, and the other does not, or it is ending", where);
+           "{} closed the connection: only one side uses TLS, or the server is ending", where);
     if (result.error() == httplib::Error::Read || result.error() == httplib::Error::ConnectionTimeout)
       fail(Code::deadline_exceeded, "no answer within {:.1f} s", static_cast<double>(timeout.count()) / 1000);
     fail(Code::unavailable, "{}: {}", where, httplib::to_string(result.error()));
@@ -95,10 +95,10 @@ std::string ask(const HttpTarget& target, const std::string& path, std::chrono::
     httplib::Client client(target.address.host, target.address.port);
     return ask(client, target, path, timeout, post);
   }
-  // As on the wire: the CA stands for membership, names in certificates are not compared with addresses.
+  // As on the wire: the CA proves membership; names in certificates are not compared with addresses.
   httplib::SSLClient client(target.address.host, target.address.port, target.tls.certificate, target.tls.key);
   if (!client.is_valid() || SSL_CTX_load_verify_locations(client.ssl_context(), target.tls.ca.c_str(), nullptr) != 1)
-    invalid_argument("the certificate '{}', its key or the CA '{}' cannot be used", target.tls.certificate,
+    invalid_argument("cannot use the certificate '{}', its key or the CA '{}'", target.tls.certificate,
                      target.tls.ca);
   client.enable_server_certificate_verification(false);
   SSL_CTX_set_verify(client.ssl_context(), SSL_VERIFY_PEER, nullptr);

@@ -1,4 +1,4 @@
-// Asks an HttpServer.
+// A client of HttpServer.
 #pragma once
 
 #include <chrono>
@@ -9,20 +9,20 @@
 
 namespace troupe {
 
-// Where a server is, and what it asks for.
+// The address and credentials of a server.
 struct HttpTarget {
   HostPort address;
   std::string token;
   TlsFiles tls;
-  // "http://127.0.0.1:7000/#token=...", or https. Without its certificates. Throws invalid_argument.
+  // "http://127.0.0.1:7000/#token=...", or https. Certificates are not set. Throws invalid_argument.
   static HttpTarget parse(const std::string& url);
   static bool is_url(const std::string& text);
-  // The token stands behind '#', which browsers keep to themselves: the page sends it in a header.
+  // The token follows '#', a part that browsers do not send: the page sends it in a header.
   std::string url(const std::string& path = "/") const;
 };
 
-// Returns the body. `timeout` is for the connection and for the answer together, about. Throws deadline_exceeded,
-// unavailable, or the error that was answered.
+// Returns the body. `timeout` covers the connection and the answer together, approximately. Throws deadline_exceeded,
+// unavailable, or the error in the answer.
 std::string http_get(const HttpTarget& target, const std::string& path, std::chrono::milliseconds timeout);
 std::string http_post(const HttpTarget& target, const std::string& path, std::chrono::milliseconds timeout);
 

@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// On one line; bytes that are no UTF-8 (names come from users) are replaced.
+// Dumps to one line, replacing bytes that are not UTF-8 (names come from users).
 inline std::string json_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -29,8 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kConnectionMemory = 8 << 10;  // for the head of a request
-constexpr unsigned kSilence = 30;                   // seconds in which an answer must get on
+constexpr std::size_t kConnectionMemory = 8 << 10;  // for a request's head
+constexpr unsigned kSilence = 30;  // seconds without progress of an answer
 
 struct StatusOfCode {
   Code code;
@@ -55,7 +55,7 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// As many connections as the machine lets this process have: the shells' limit is 1024.
+// Allows as many connections as the machine permits this process: shells limit it to 1024.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -63,13 +63,13 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Half of them: the others are for those who have proved themselves, and for files.
+// Half of the descriptors: the others are for authenticated peers, and for files.
 std::size_t descriptors_for_connections() {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::size_t>(limit.rlim_cur / 2) : 512;
 }
 
-// Only the address: many ports are one caller.
+// The address without the port: many ports are one caller.
 std::string address_of(const sockaddr* address) {
   if (!address) return {};
   if (address->sa_family == AF_INET) {
@@ -78,13 +78,13 @@ std::string address_of(const sockaddr* address) {
   }
   if (address->sa_family != AF_INET6) return {};
   const auto& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-  return {reinterpret_cast<const char*>(&v6), 8};  // one host may have all that begin so
+  return {reinterpret_cast<const char*>(&v6), 8};  // one host may own all addresses with this prefix
 }
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
-// All that are open, and which of them may be cut. Cutting is shutdown(): the library then finds an end, and closes. A
-// descriptor is in here exactly while the library has not closed it.
+// All open connections, and which may be cut. Cutting is shutdown(): the library then sees end of file, and closes. A
+// descriptor is listed here exactly while the library has not closed it.
 class Connections {
  public:
   struct Limits {
@@ -111,11 +111,11 @@ class Connections {
     if (const auto count = by_address_.find(it->second.address); --count->second == 0) by_address_.erase(count);
     open_.erase(it);
   }
-  // A whole request has come; its answer is there; it has gone.
+  // A complete request has arrived; its answer is ready; the answer has been sent.
   void asked(MHD_Connection* connection) { moves(connection, nullptr); }
   void answers(MHD_Connection* connection) { moves(connection, &taking_); }
   void answered(MHD_Connection* connection) { moves(connection, &idle_); }
-  // Cuts those that are late. Returns when the next will be.
+  // Cuts connections past their deadline. Returns the next deadline.
   Clock::time_point cut_late() {
     const std::lock_guard lock(mutex_);
     return std::min(cut_late(idle_), cut_late(taking_));
@@ -124,12 +124,12 @@ class Connections {
  private:
   struct Line {
     std::chrono::milliseconds deadline;
-    std::list<MHD_Connection*> connections;  // in the order of their deadlines
+    std::list<MHD_Connection*> connections;  // ordered by deadline
   };
   struct Open {
     int fd;
     std::string address;
-    Line* line = nullptr;  // in which it is; none while a request is worked on
+    Line* line = nullptr;  // the list it is in; none while a request is being handled
     std::list<MHD_Connection*>::iterator place;
     Clock::time_point until;
     bool is_cut = false;
@@ -172,10 +172,10 @@ class Connections {
   std::mutex mutex_;
   std::unordered_map<MHD_Connection*, Open> open_;
   std::unordered_map<std::string, std::size_t> by_address_;
-  Line idle_, taking_;  // those that wait for a request; those that take an answer
+  Line idle_, taking_;  // awaiting a request; taking an answer
 };
 
-// One request, from its first line until its answer has gone.
+// One request, from its first line until its answer has been sent.
 struct Exchange {
   HttpRequest request;
   bool too_long = false, given = false;
@@ -190,7 +190,7 @@ int http_status_of(Code code) {
 }
 
 Code code_of_http_status(int status) {
-  // Of several codes of one status the first; 409 is mostly a state that does not fit.
+  // Of several codes for one status the first; 409 is mostly a wrong state.
   const auto found = std::ranges::find(kStatuses, status, &StatusOfCode::status);
   return found == kStatuses.end() ? Code::internal : found->code;
 }
@@ -210,7 +210,7 @@ class HttpServer::Impl {
     sweeper = std::thread([this] { sweep(); });
   }
   ~Impl() {
-    MHD_quiesce_daemon(daemon);  // the socket is ours again
+    MHD_quiesce_daemon(daemon);  // returns ownership of the socket
     {
       const std::lock_guard lock(mutex);
       ending = true;
@@ -222,7 +222,7 @@ class HttpServer::Impl {
     std::deque<Waiting> left;
     {
       const std::lock_guard lock(mutex);
-      left.swap(waiting);  // none comes any more
+      left.swap(waiting);  // no more are added
     }
     for (const Waiting& asked : left) resume(asked, HttpAnswer::of(ends()));
     MHD_stop_daemon(daemon);
@@ -260,7 +260,7 @@ class HttpServer::Impl {
         {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<intptr_t>(&Impl::on_completed), this},
         {MHD_OPTION_EXTERNAL_LOGGER, reinterpret_cast<intptr_t>(&Impl::log), nullptr}};
     if (options.tls.given()) {
-      const wire::TlsContext checked(options.tls);  // says what is wrong with the files
+      const wire::TlsContext checked(options.tls);  // reports what is wrong with the files
       certificate = content_of(options.tls.certificate);
       key = content_of(options.tls.key);
       ca = content_of(options.tls.ca);
@@ -274,10 +274,10 @@ class HttpServer::Impl {
     daemon = MHD_start_daemon(flags, 0, nullptr, nullptr, &Impl::on_request, this, MHD_OPTION_ARRAY, items.data(),
                               MHD_OPTION_END);
     if (!daemon)
-      fail(Code::unavailable, "no server can be started at {}", HostPort{options.host, options.port}.to_string());
+      fail(Code::unavailable, "cannot start a server at {}", HostPort{options.host, options.port}.to_string());
   }
 
-  // ---- What the library calls, on its thread
+  // ---- Called by the library, on its thread
 
   static void log(void*, const char*, va_list) {}
 
@@ -299,7 +299,7 @@ class HttpServer::Impl {
     return static_cast<Impl*>(self)->take(connection, url, method, body, size, state);
   }
 
-  // Called when the head has come, for each piece of the body, at its end, and once more after resume().
+  // Called when the head has arrived, for each piece of the body, at its end, and once more after resume().
   MHD_Result take(MHD_Connection* connection, const char* url, std::string_view method, const char* body,
                   std::size_t* size, void** state) {
     if (!*state) {
@@ -328,14 +328,14 @@ class HttpServer::Impl {
     try {
       if (exchange.too_long)
         return send(connection,
-                    {413, "application/json", json_text({{"error", "the body of the request is too long"}})});
+                    {413, "application/json", json_text({{"error", "the request body is too long"}})});
       if (!exchange.request.post && method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
-        return send(connection, {405, "application/json", json_text({{"error", "only GET and POST are known"}})});
+        return send(connection, {405, "application/json", json_text({{"error", "only GET and POST are supported"}})});
       if (const auto page = pages.find(exchange.request.path); page != pages.end() && !exchange.request.post)
         return queue(connection, 200, page->second);
       if (!allowed(connection, exchange.request.path))
         fail(Code::unauthenticated,
-             "this needs the token of the cluster's introspection: Authorization: Bearer TOKEN; troupe-launch and "
+             "this path needs the introspection token of the cluster: Authorization: Bearer TOKEN; troupe-launch and "
              "--introspect-port print an address with it");
       MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &Impl::add_parameter, &exchange.request);
       if (options.prompt_paths.contains(exchange.request.path)) return send(connection, handler(exchange.request));
@@ -352,7 +352,7 @@ class HttpServer::Impl {
         return MHD_YES;
       }
     }
-    return send(connection, HttpAnswer::of(Error(Code::unavailable, "too many requests wait here: ask again later")));
+    return send(connection, HttpAnswer::of(Error(Code::unavailable, "too many queued requests: retry later")));
   }
 
   static MHD_Result add_parameter(void* request, MHD_ValueKind, const char* name, const char* value) {
@@ -360,7 +360,7 @@ class HttpServer::Impl {
     return MHD_YES;
   }
 
-  // Null without memory. PERSISTENT: `answer` outlives it.
+  // Null if out of memory. PERSISTENT: `answer` outlives the response.
   MHD_Response* make_response(const HttpAnswer& answer, MHD_ResponseMemoryMode mode) const {
     MHD_Response* const response =
         MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()), mode);
@@ -410,17 +410,17 @@ class HttpServer::Impl {
     return given.starts_with(kBearer) && wire::equal_secrets(given.substr(kBearer.size()), wanted);
   }
 
-  // Without a token: not what a browser asks for a page from elsewhere whose name leads here.
+  // Without a token: rejects browser requests for a page elsewhere whose name resolves to this machine.
   static bool speaks_to_this_machine(const std::string& host) {
     const std::string name = host.substr(0, host.ends_with(']') ? host.size() : host.rfind(':'));
     return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
   }
 
-  // ---- Threads of ours
+  // ---- Our own threads
 
   struct Waiting {
     MHD_Connection* connection;
-    Exchange* exchange;  // stays until the connection is resumed and its answer has gone
+    Exchange* exchange;  // stays until the connection is resumed and the answer sent
   };
 
   static void resume(const Waiting& asked, HttpAnswer answer) {
@@ -465,7 +465,7 @@ class HttpServer::Impl {
   Connections connections;
   wire::Fd listener;
   std::map<std::string, MHD_Response*> pages;
-  std::mutex mutex;  // of the token and what follows
+  std::mutex mutex;  // guards the token and the members below
   std::condition_variable wake, swept;
   std::deque<Waiting> waiting;
   bool ending = false;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFresh{250};
 
-// Parameter servers first: they are what the others wait for.
+// Parameter servers first: the others wait for them.
 auto order(const std::string& task) {
   const auto digits = task.find_last_not_of("0123456789");
   const std::string number = digits == std::string::npos ? std::string() : task.substr(digits + 1);
@@ -53,7 +53,7 @@ const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::strin
     if (task.task == whole) return task;
     known += (known.empty() ? "" : ", ") + task.task;
   }
-  fail(Code::not_found, "there is no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are",
+  fail(Code::not_found, "no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are",
        known);
 }
 

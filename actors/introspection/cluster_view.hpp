@@ -1,4 +1,4 @@
-// What a task sees of its cluster: asks the introspectors of all tasks at once.
+// A task's view of its cluster: queries the introspectors of all tasks at once.
 #pragma once
 
 #include <chrono>
@@ -11,32 +11,32 @@
 
 namespace troupe {
 
-// A task of the cluster, and how its introspector can be asked.
+// A task of the cluster, and how to reach its introspector.
 struct KnownTask {
   std::string task;
-  HttpTarget target;    // port 0: not known
-  std::string unknown;  // why not: "it has not been met: ..."
+  HttpTarget target;  // port 0: unknown
+  std::string unknown;  // why it is unknown: "no link yet to ..."
 };
 
 // Thread-safe.
 class ClusterView {
  public:
-  static constexpr std::chrono::milliseconds kPatience{900};  // with a task: a second in all
+  static constexpr std::chrono::milliseconds kPatience{900};  // per task; about a second in all
 
   using Clock = std::chrono::steady_clock;
 
-  // `own`: of this task. `others`: of the other tasks.
+  // `own`: the snapshot of this task. `others`: the other tasks.
   ClusterView(std::function<TaskSnapshot()> own, std::function<std::vector<KnownTask>()> others,
               std::function<Clock::time_point()> now = Clock::now)
       : own_(std::move(own)), others_(std::move(others)), now_(std::move(now)) {}
 
-  // Asks everyone and returns within about a second. Who asks again within a quarter of a second gets the same answer:
+  // Queries all tasks and returns within about a second. Repeated calls within a quarter of a second share one answer:
   // many viewers cost the job no more than one.
   ClusterSnapshot snapshot();
-  // Why what waits in the cluster waits.
+  // Explains the waits in the cluster.
   WaitAnalysis why() { return analyse(snapshot()); }
-  // The answers of all tasks to a request, this one's too, which `own` gives; by task. Errors are in the place of
-  // answers.
+  // The answers of all tasks to a request, by task, including this one's from `own`. Failures are returned as errors in
+  // place of answers.
   struct Answer {
     std::string task;
     std::string body;
@@ -56,12 +56,12 @@ class ClusterView {
   Clock::time_point last_at_;
 };
 
-// The one of this name, "/job:worker/task:1" or "worker/1". Throws not_found naming those that there are.
+// Finds the task of this name, "/job:worker/task:1" or "worker/1". Throws not_found listing the existing ones.
 const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::string& name);
-// Throws why it does not answer, with its name.
+// Throws the task's error, or why it does not answer, with its name.
 std::string ask_task(const KnownTask& task, const std::string& path, std::chrono::milliseconds patience);
 
-// Of answers to "/task".
+// Combines answers to "/task".
 ClusterSnapshot cluster_of(const std::vector<KnownTask>& tasks, std::vector<ClusterView::Answer> answers);
 
 }  // namespace troupe

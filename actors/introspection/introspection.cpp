@@ -83,7 +83,7 @@ std::string Introspection::write_flight_record(const Error& why) {
                                        config_.task.index, getpid());
   std::string text = introspector_.flight_record();
   if (why) text = fmt::format("{}\n\n{}", why.message(), text);
-  text += "\nWhat the cluster waits for:\n" + view_.why().text + "\n";
+  text += "\nWaits in the cluster:\n" + view_.why().text + "\n";
   replace_file(posix_file_system(), path, text, std::to_string(getpid()));
   return path;
 }

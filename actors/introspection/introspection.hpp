@@ -1,4 +1,4 @@
-// All that lets others look into a task: its introspector, its view of the cluster, their socket, and the file that is
+// Everything for inspecting a task from outside: its introspector, its view of the cluster, the socket, and the file
 // written when the task fails.
 #pragma once
 
@@ -27,28 +27,28 @@ class Introspection {
 
   // Opens the socket. `token`: the cluster's. Throws unavailable.
   void listen(HttpServer::Options http, const std::string& token);
-  // The task belongs to a cluster now. The functions may be called until leave().
+  // Called when the task has joined a cluster. The functions may be called until leave().
   struct Cluster {
     std::string name;
     std::string token;
     Incarnation incarnation;
     std::function<std::vector<LinkSnapshot>()> links;
-    std::function<std::vector<KnownTask>()> tasks;  // the others
-    std::function<Waiting()> meeting;               // for which of them a call waits
+    std::function<std::vector<KnownTask>()> tasks;  // the other tasks
+    std::function<Waiting()> meeting;  // those that a call waits for
   };
   void joined(Cluster cluster);
-  // Closes the socket and forgets the links.
+  // Closes the socket and drops the links.
   void leave();
 
   TrainingRecord& training() { return training_; }
   ClientRecord& client() { return client_; }
   ClusterView& view() { return view_; }
-  // Where it can be looked into, and with which token; none without a socket.
+  // The address and token for inspection; none without a socket.
   std::optional<HttpTarget> target() const;
 
-  // Writes the flight record and why the cluster waits into a file of Config::flight_directory, and returns its path;
-  // "" without a directory. Replaces the file of an earlier call. Takes up to a second. Throws what writing a file
-  // throws.
+  // Writes the flight record and the explanation of the cluster's waits into a file of Config::flight_directory, and
+  // returns its path; "" without a directory. Replaces the file of an earlier call. Takes up to a second. Throws errors
+  // of writing a file.
   std::string write_flight_record(const Error& why);
 
  private:

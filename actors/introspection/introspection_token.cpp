@@ -13,7 +13,7 @@ namespace troupe {
 std::string introspection_token(const std::string& cluster_token, const std::string& cluster) {
   constexpr std::string_view kPurpose = "troupe introspection";
   if (cluster_token.empty()) return "";
-  const wire::TokenKey key(cluster_token, cluster);  // not the token itself: it may be one that can be guessed
+  const wire::TokenKey key(cluster_token, cluster);  // not the token itself, which may be guessable
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   if (!HMAC(EVP_sha256(), key.bytes().data(), static_cast<int>(key.bytes().size()),

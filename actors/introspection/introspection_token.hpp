@@ -1,5 +1,5 @@
-// Makes the token that the introspectors of a cluster ask for, of the key of the cluster's token (HMAC-SHA256). It lets
-// its owner look, and nothing else.
+// Derives the token of a cluster's introspectors from the key of the cluster's token (HMAC-SHA256). It grants
+// inspection, and nothing else.
 #pragma once
 
 #include <string>

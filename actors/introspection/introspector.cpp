@@ -12,10 +12,10 @@
 namespace troupe {
 namespace {
 
-// How long all looks of a snapshot may wait for actors that are handling a message.
+// How long a snapshot waits in total for actors that are handling a message.
 constexpr std::chrono::milliseconds kPatience{100};
 constexpr std::size_t kLargest = 8;
-constexpr std::size_t kLargestAsked = 64;  // equal ones are told once
+constexpr std::size_t kLargestAsked = 64;  // equal ones are reported once
 
 std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -36,7 +36,7 @@ void Introspector::joined(std::string cluster, Incarnation incarnation) {
 
 ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& details) const {
   ActorSnapshot out{.kind = std::string(record.kind), .name = record.name};
-  out.handled = record.messages_handled.load();  // before messages_in: the mailbox is not negative
+  out.handled = record.messages_handled.load();  // read before messages_in: the mailbox depth is never negative
   const std::uint64_t in = record.messages_in.load();
   out.mailbox = in - std::min(in, out.handled);
   out.mailbox_peak = record.mailbox_peak.load();
@@ -73,7 +73,7 @@ DeviceSnapshot Introspector::look_at(Device& device) const {
   const DeviceAttributes& attributes = device.attributes();
   DeviceSnapshot out{.name = attributes.name.to_string(), .type = attributes.type};
   if (const Error failure = device.failure()) out.failure = failure.message();
-  // Statistics are read under the lock of an allocation.
+  // Statistics are read under the allocator's lock.
   AllocatorStats stats;
   std::vector<LiveBuffer> largest;
   for (const Allocator* allocator : device.allocators()) {

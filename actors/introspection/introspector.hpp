@@ -1,4 +1,4 @@
-// Takes snapshots of a task without asking its actors: reads their records, and looks into those that let it.
+// Takes snapshots of a task without asking its actors: reads their records, and inspects those that allow it.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// Thread-safe. What it is given outlives it.
+// Thread-safe. The objects passed to it must outlive it.
 class Introspector {
  public:
   struct Config {
@@ -25,21 +25,21 @@ class Introspector {
     const ClientRecord& client;
     std::vector<Device*> devices;
     std::function<Error()> failure;  // of the task
-    // To other tasks, and what for links is waited; none before the task joins a cluster.
+    // The links to other tasks, and waits for links; null before the task joins a cluster.
     std::function<std::vector<LinkSnapshot>()> links;
     std::function<Waiting()> meeting;
   };
   explicit Introspector(Config config);
 
-  // The task belongs to a cluster now.
+  // Call when the task has joined a cluster.
   void joined(std::string cluster, Incarnation incarnation);
 
   std::string task() const { return config_.task.to_string(); }
   TaskSnapshot snapshot() const;
-  // Of the task, or of the first of its devices that is lost; "": none. Waits for no actor.
+  // The failure of the task, or of its first lost device; "": none. Waits for no actor.
   std::string failure() const;
   std::int64_t uptime_ns() const { return steady_now_ns() - began_ns_; }
-  // The last messages of each actor, the oldest first, and what the task waits for; as text.
+  // The last messages of each actor, oldest first, and the task's waits; as text.
   std::string flight_record() const;
 
  private:
@@ -53,7 +53,7 @@ class Introspector {
   Incarnation incarnation_;
 };
 
-// Equal ones as one with their count; the largest first, at most `most` of these.
+// Merges equal buffers into one with a count; largest first, at most `most` of them.
 std::vector<TensorUse> tensors_of(const std::vector<LiveBuffer>& buffers, std::size_t most);
 
 }  // namespace troupe

@@ -11,7 +11,7 @@ IntrospectorActorImpl::behavior_type IntrospectorActorImpl::make_behavior() {
 
 Reply IntrospectorActorImpl::where() const {
   const auto target = introspection_.target();
-  if (!target) return Reply::of(Error(Code::unavailable, "this task has no introspector's socket"));
+  if (!target) return Reply::of(Error(Code::unavailable, "this task has no introspection port"));
   return Reply::of(target->url());
 }
 

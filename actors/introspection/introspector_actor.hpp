@@ -1,5 +1,5 @@
-// Tells those who know the token where the task can be looked into. Detached, so that a task whose control threads are
-// all busy or stuck can still be looked into.
+// Answers authenticated questions for the task's introspection address. Detached, so that a task whose control threads
+// are all busy or stuck can still be inspected.
 #pragma once
 
 #include <troupe/actors/base/counted.hpp>

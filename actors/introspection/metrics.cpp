@@ -10,7 +10,7 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// Families, each with its samples: the format wants those of one name together.
+// Metric families with their samples: the format requires those of one name together.
 class Families {
  public:
   void add(const std::string& name, const char* type, const char* help, const Labels& labels, double value) {
@@ -81,14 +81,14 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_device_bytes_limit", "gauge", "Memory limit, 0 if none.", labels, d.limit_bytes);
     f.add("troupe_device_lost", "gauge", "1 if the device is lost.", labels, std::uint64_t{!d.failure.empty()});
     if (d.type != "CPU")
-      f.add("troupe_device_bytes_pinned", "gauge", "Pinned memory of the host for copies to and from the device.",
+      f.add("troupe_device_bytes_pinned", "gauge", "Pinned host memory for copies to and from the device.",
             labels, d.pinned_bytes);
     if (d.recordings + d.recording_refusals == 0) continue;
-    f.add("troupe_device_recordings_total", "counter", "Rows of kernels recorded as CUDA graphs.", labels,
+    f.add("troupe_device_recordings_total", "counter", "Kernel sequences recorded as CUDA graphs.", labels,
           d.recordings);
     f.add("troupe_device_recording_launches_total", "counter", "Launches of recordings.", labels, d.recording_launches);
     f.add("troupe_device_recording_refusals_total", "counter",
-          "Rows of kernels that could not be recorded, or not launched as one.", labels, d.recording_refusals);
+          "Kernel sequences that could not be recorded, or not launched as one.", labels, d.recording_refusals);
   }
   for (const ShardSnapshot& s : task.shards) {
     const Labels labels{{"task", t}, {"shard", std::to_string(s.shard)}};
@@ -101,7 +101,7 @@ void add_task(Families& f, const TaskSnapshot& task) {
       f.add("troupe_shard_events_total", "counter", "Gradients received, dropped and applied.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"what", what}}, count);
     for (std::size_t i = 0; i < s.staleness.size(); ++i)
-      f.add("troupe_shard_staleness_total", "counter", "Gradients by staleness in updates; the last: that or more.",
+      f.add("troupe_shard_staleness_total", "counter", "Gradients by staleness in updates; the last bucket is open-ended.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"updates", std::to_string(i)}}, s.staleness[i]);
   }
   if (task.job) {
@@ -112,7 +112,7 @@ void add_task(Families& f, const TaskSnapshot& task) {
     std::map<std::string, std::uint64_t> members;
     for (const MemberSnapshot& m : j.members) ++members[m.state];
     for (const auto& [state, count] : members)
-      f.add("troupe_job_workers", "gauge", "Workers, by their state.", {{"task", t}, {"state", state}}, count);
+      f.add("troupe_job_workers", "gauge", "Workers by state.", {{"task", t}, {"state", state}}, count);
     for (const auto& [what, count] : j.counts)
       f.add("troupe_job_events_total", "counter", "Events counted by the coordinator.", {{"task", t}, {"what", what}},
             count);

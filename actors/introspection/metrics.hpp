@@ -10,7 +10,7 @@ namespace troupe {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-// Of all tasks that have answered; troupe_up says of each whether it has.
+// Metrics of all tasks that have answered; troupe_up gives for each whether it has.
 std::string to_metrics(const ClusterSnapshot& snapshot);
 
 }  // namespace troupe

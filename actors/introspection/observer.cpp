@@ -11,8 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFinding{900};  // of the introspector, by a question to the task
-constexpr std::chrono::milliseconds kAnswer{2500};  // of a task that asks all others for up to a second
+constexpr std::chrono::milliseconds kFinding{900};  // to find the introspector, by a question to the task
+constexpr std::chrono::milliseconds kAnswer{2500};  // for a task that queries all others for up to a second
 
 }  // namespace
 
@@ -26,8 +26,8 @@ class Observer::Impl {
       if (options.address.starts_with("https") != current->tls.given())
         invalid_argument("{}: {}", current->address.to_string(),
                          current->tls.given()
-                             ? "with certificates an address begins with https://"
-                             : "https needs certificates of the cluster: --tls-cert, --tls-key and --tls-ca");
+                             ? "with certificates the address must begin with https://"
+                             : "https needs the cluster's certificates: --tls-cert, --tls-key and --tls-ca");
     } else if (!options.address.empty()) {
       tasks.push_back(HostPort::parse(options.address));
     }
@@ -37,7 +37,7 @@ class Observer::Impl {
     for (const HostPort& task : tasks) options.network.check(task);
   }
 
-  // Asks the task that answered last, then all others in turn.
+  // Asks the task that answered last, then the others in turn.
   std::string get(const std::string& path) {
     std::string said;
     Error refused;
@@ -45,10 +45,10 @@ class Observer::Impl {
       if (error.code() == Code::unauthenticated && HttpTarget::is_url(options.address) && !options.cluster)
         throw Error(
             error.code(),
-            fmt::format("{}: {}; give the whole address that troupe-launch or --introspect-port has printed, "
+            fmt::format("{}: {}; pass the whole address printed by troupe-launch or --introspect-port, "
                         "http://HOST:PORT/#token=TOKEN, in quotes, or the cluster file with --cluster",
-                        who, current && current->token.empty() ? "it asks for a token" : "that is not its token"));
-      // Of the cluster's tasks others may answer: one may have another address in the file than was given here.
+                        who, current && current->token.empty() ? "it needs a token" : "wrong token"));
+      // Other tasks of the cluster may still answer: the file may list another address for one than was given here.
       if (error.code() == Code::unauthenticated && options.cluster && !refused) refused = error.within(who);
       if ((error.code() == Code::unauthenticated && !options.cluster) || error.code() == Code::invalid_argument ||
           error.code() == Code::not_found)
@@ -86,12 +86,12 @@ class Observer::Impl {
     if (refused) throw refused;
     if (!options.cluster && !current)
       said +=
-          "\nHOST:PORT is the address that a task advertises, such as troupe-launch prints. That of a browser is given "
-          "whole, as it was printed: http://HOST:PORT/#token=TOKEN";
+          "\nHOST:PORT is the advertised address of a task, as printed by troupe-launch. Pass a browser address "
+          "whole, as printed: http://HOST:PORT/#token=TOKEN";
     fail(Code::unavailable, "no task answers:{}", said);
   }
 
-  // From the task itself, at the address that the cluster file has.
+  // Asks the task itself, at its address in the cluster file.
   HttpTarget find(const HostPort& task) {
     const wire::Asking whom{.host = task.host,
                             .port = task.port,
@@ -103,7 +103,7 @@ class Observer::Impl {
       url = wire::ask(whom, "introspector", Clock::now() + kFinding);
     } catch (const Error& error) {
       if (error.code() == Code::unauthenticated && !options.cluster)
-        throw Error(error.code(), error.message() + "; give the cluster file with --cluster");
+        throw Error(error.code(), error.message() + "; pass the cluster file with --cluster");
       throw;
     }
     HttpTarget target = HttpTarget::parse(url);

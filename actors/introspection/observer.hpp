@@ -1,4 +1,4 @@
-// Looks into a cluster from outside: finds the introspector of a task, and asks another task when that one does not
+// Inspects a cluster from outside: finds the introspector of a task, and tries another task if that one does not
 // answer.
 #pragma once
 
@@ -13,29 +13,29 @@
 
 namespace troupe {
 
-// Thread-safe; calls wait for each other.
+// Thread-safe; calls are serialised.
 class Observer {
  public:
   struct Options {
-    // "HOST:PORT", the advertised address of a task; or what troupe-launch and --introspect-port print,
+    // "HOST:PORT", the advertised address of a task; or an address printed by troupe-launch or --introspect-port,
     // "http://HOST:PORT/#token=...". "": any task of the cluster.
     std::string address;
-    std::optional<ClusterSpec> cluster;  // has the token, and the other tasks
+    std::optional<ClusterSpec> cluster;  // for the token and the other tasks
     NetworkOptions network;              // certificates
   };
-  // Asks nobody yet. Throws invalid_argument for an address that is none, or neither address nor cluster.
+  // Makes no connection yet. Throws invalid_argument for a malformed address, or without address and cluster.
   explicit Observer(Options options);
   ~Observer();
 
-  // From the first task that answers. Throws unavailable with what each said, or what says that no task will answer
+  // Answered by the first task that can. Throws unavailable with each task's error, or the error that applies to all
   // (unauthenticated).
   ClusterSnapshot snapshot();
   std::string get(const std::string& path);  // "/why"
-  // All tasks of the cluster that are known to the one that answers, it too.
+  // All tasks of the cluster known to the answering task, including itself.
   std::vector<KnownTask> tasks();
-  // Of the task of this name, as find_task takes it; asks the task itself. Throws what find_task and ask_task do.
+  // The flight record of the task of this name (see find_task), from the task itself. Throws as find_task and ask_task.
   std::string flight_record(const std::string& task);
-  // Where the answers come from; none before the first.
+  // The task that answers; none before the first answer.
   std::optional<HttpTarget> target() const;
 
  private:

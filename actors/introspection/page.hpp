@@ -1,5 +1,5 @@
-// The web page of the introspector: one document of HTML that loads nothing but what it asks its server for,
-// /snapshot, /why and /flight. Its parts are in page/, and are put together when Troupe is built.
+// The web page of the introspector: a single HTML document that loads only data from its own server, /snapshot, /why
+// and /flight. Its parts are in page/, combined at build time.
 #pragma once
 
 #include <map>
@@ -8,10 +8,10 @@
 
 namespace troupe {
 
-// UTF-8. To be served as "text/html; charset=utf-8".
+// UTF-8. Serve as "text/html; charset=utf-8".
 std::string_view introspection_page();
 
-// With which it is to be served: it needs no more than it may do then.
+// Headers to serve it with: they permit only what it needs.
 inline const std::map<std::string, std::string> kIntrospectionHeaders = {
     {"Content-Security-Policy",
      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "

@@ -1,11 +1,11 @@
-// The introspector's socket: what others see of a task over HTTP.
+// The introspector's socket: inspection of a task over HTTP.
 //
 //   GET /          the page: a picture of the cluster, live       GET /task      this task, as JSON (TaskSnapshot)
 //   GET /snapshot  all tasks, as JSON (ClusterSnapshot)           GET /metrics   this task, for Prometheus
-//   GET /why       why what waits in the cluster waits, as text; with ?json the causes too
+//   GET /why       explains the waits in the cluster, as text; with ?json the causes too
 //   GET /flight    the last messages of the task's actors         GET /healthz   200, or 503 and why; needs no token
-//                  or, with ?task=NAME, what that task tells of its own
-//   POST, GET /trace   records what the task does (task_trace.hpp)
+//                  or, with ?task=NAME, the flight record of that task
+//   POST, GET /trace   records the task's activity (task_trace.hpp)
 #pragma once
 
 #include <functional>
@@ -25,10 +25,10 @@ class IntrospectionService {
  public:
   using Route = HttpServer::Handler;
   struct Config {
-    HttpServer::Options http;    // without open_paths
+    HttpServer::Options http;  // without open_paths
     Introspector& introspector;  // outlives the service, like
     ClusterView& view;
-    std::map<std::string, Route> more;  // paths beside those above
+    std::map<std::string, Route> more;  // in addition to the paths above
   };
   // Listens. Throws unavailable.
   explicit IntrospectionService(Config config);
@@ -43,7 +43,7 @@ class IntrospectionService {
   static HttpServer::Options open(HttpServer::Options options);
 
   const Config config_;
-  HttpServer server_;  // last: its threads use the above
+  HttpServer server_;  // last: its threads use the members above
 };
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Snapshots of tasks as JSON, for the page, troupe-top and scripts, and back.
+// Snapshots to and from JSON, for the page, troupe-top and scripts.
 #include <troupe/actors/base/snapshot.hpp>
 #include <troupe/actors/http/json_text.hpp>
 
@@ -59,7 +59,7 @@ T parse(std::string_view text, const char* what) {
     const auto json = nlohmann::json::parse(text);
     const int format = json.value("format", 0);
     if (format > kSnapshotFormat)
-      fail(Code::failed_precondition, "the {} has format {}, of a later Troupe; this program reads formats up to {}",
+      fail(Code::failed_precondition, "the {} has format {}, written by a later Troupe; this program reads formats up to {}",
            what, format, kSnapshotFormat);
     return json.get<T>();
   } catch (const nlohmann::json::exception& error) {

@@ -16,8 +16,8 @@
 namespace troupe {
 namespace {
 
-constexpr int kQuestions = 8;            // for the time
-constexpr std::uint64_t kMostAhead = 4;  // times the steps that are wanted: then nobody waits for a slower task
+constexpr int kQuestions = 8;  // clock queries
+constexpr std::uint64_t kMostAhead = 4;  // times the requested steps: then slower tasks are not awaited
 constexpr std::chrono::seconds kRecordingPatience{10};  // a recording may be long
 
 class Recorder {
@@ -35,7 +35,7 @@ class Recorder {
     ask_all("/trace" + how, true);
     const bool any = wait();
     ask_all("/trace?stop", true);
-    if (!any && request_.stop.stop_requested()) fail(Code::aborted, "no step has ended before the end");
+    if (!any && request_.stop.stop_requested()) fail(Code::aborted, "stopped before a step had ended");
     if (!any)
       fail(Code::deadline_exceeded, "no step has ended within {:.0f} s; why the cluster waits: troupe-top --why",
            std::chrono::duration<double>(request_.patience).count());
@@ -49,7 +49,7 @@ class Recorder {
     std::int64_t offset_ns, uncertainty_ns;
   };
 
-  // Who does not answer is asked no more.
+  // Drops tasks that do not answer.
   template <class Question>
   void each(Question&& question) {
     std::erase_if(tasks_, [&](Asked& asked) {
@@ -57,7 +57,7 @@ class Recorder {
         question(asked);
         return false;
       } catch (const Error& error) {
-        say_(fmt::format("{} is left out: {}", asked.task.task, error.message()));
+        say_(fmt::format("{} is skipped: {}", asked.task.task, error.message()));
         why_ = error.within(asked.task.task);
         return true;
       }
@@ -68,14 +68,14 @@ class Recorder {
     each([&](Asked& asked) { asked.last = parse_task_trace(asked.task.ask(path, post)); });
   }
 
-  // True: there are steps.
+  // Returns true if there are steps.
   bool wait() {
     const bool slow = request_.slower_than_ms > 0;
     std::uint64_t told = UINT64_MAX;
     std::int64_t heard_ns = request_.now_ns();
     for (;;) {
       ask_all("/trace", false);
-      std::uint64_t least = UINT64_MAX, most = 0;  // of those that have steps
+      std::uint64_t least = UINT64_MAX, most = 0;  // among tasks with steps
       for (const Asked& asked : tasks_) {
         const std::uint64_t steps = asked.last.status.steps;
         if (slow && asked.last.status.state == Trace::State::done && asked.last.status.slow_step_ns > 0) return true;
@@ -89,7 +89,7 @@ class Recorder {
         say_(slow ? fmt::format("{} steps, none slower than {} ms yet", done, request_.slower_than_ms)
                   : fmt::format("{} of {} steps", done, request_.steps));
       }
-      // The first one may have begun before all were recording.
+      // One extra: the first step may have begun before all tasks were recording.
       if (!slow && most > request_.steps && (least > request_.steps || most > kMostAhead * request_.steps)) return true;
       if (now_ns - heard_ns > request_.patience.count() || request_.stop.stop_requested()) return most > 0 && !slow;
       std::unique_lock lock(mutex_);
@@ -97,7 +97,7 @@ class Recorder {
     }
   }
 
-  // The answer that came fastest says best what time it was there.
+  // The fastest answer gives the best estimate of the task's clock.
   void align(Asked& asked) const {
     asked.uncertainty_ns = INT64_MAX;
     for (int i = 0; i < kQuestions; ++i) {
@@ -108,7 +108,7 @@ class Recorder {
       asked.uncertainty_ns = half;
       asked.offset_ns = asked.last.now_ns - (before + half);
     }
-    // One clock, unless a container has a time of its own.
+    // The same clock, unless a container has its own time.
     const bool same = !asked.last.clock.empty() && asked.last.clock == name_of_clock() &&
                       std::abs(asked.offset_ns) <= asked.uncertainty_ns;
     if (same) asked.offset_ns = asked.uncertainty_ns = 0;
@@ -117,7 +117,7 @@ class Recorder {
   std::vector<AlignedTrace> collect() {
     each([&](Asked& asked) { align(asked); });
     std::int64_t from = 0, to = INT64_MAX;  // on our clock
-    const Asked* first = nullptr;           // whose step was too slow; others may have had one since
+    const Asked* first = nullptr;  // the task whose step was too slow; others may have had one since
     for (const Asked& asked : tasks_)
       if (asked.last.status.slow_step_ns > 0 && asked.last.status.ended_ns - asked.offset_ns < to) {
         first = &asked;
@@ -132,9 +132,9 @@ class Recorder {
       const std::string window =
           from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
       TaskTrace trace = parse_task_trace(asked.task.ask("/trace?events" + window, false));
-      // It would cut the slow step.
+      // The recording would cut off the slow step.
       if (from != 0 && trace.recording && trace.recording->began_ns > from + asked.offset_ns)
-        fail(Code::out_of_range, "it has not recorded all of these steps");
+        fail(Code::out_of_range, "it did not record all of these steps");
       out.push_back({std::move(trace), asked.offset_ns, asked.uncertainty_ns});
     });
     return out;
@@ -145,7 +145,7 @@ class Recorder {
   std::vector<Asked> tasks_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  Error why_{Code::unavailable, "there is no task to trace"};
+  Error why_{Code::unavailable, "no task to trace"};
 };
 
 }  // namespace
@@ -169,7 +169,7 @@ std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks,
   std::vector<TracedTask> out;
   for (const KnownTask& known : tasks) {
     if (known.target.address.port == 0)
-      say(fmt::format("{} is left out: {}", known.task, known.unknown));
+      say(fmt::format("{} is skipped: {}", known.task, known.unknown));
     else
       out.push_back({known.task, [target = known.target](const std::string& what, bool post) {
                        return (post ? http_post : http_get)(target, what, kRecordingPatience);
@@ -193,7 +193,7 @@ std::string write_trace(const TraceFile& file, const std::string& path) {
 
 TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request,
                        const std::function<void(const std::string&)>& say) {
-  if (tasks.empty()) fail(Code::unavailable, "there is no task to trace");
+  if (tasks.empty()) fail(Code::unavailable, "no task to trace");
   return Recorder(std::move(tasks), request, say).run(cluster);
 }
 

@@ -1,4 +1,4 @@
-// Records what tasks do, for a few steps, as one file.
+// Records the activity of tasks for a few steps, as one file.
 #pragma once
 
 #include <chrono>
@@ -13,37 +13,37 @@
 
 namespace troupe {
 
-// A task that can be asked.
+// A task that can be recorded.
 struct TracedTask {
   std::string task;
-  // GET, or POST, of a path; the body of the answer. Throws Error.
+  // GETs or POSTs a path; returns the body of the answer. Throws Error.
   std::function<std::string(const std::string& path, bool post)> ask;
 };
-// Of this process, which is asked without a socket. `trace` outlives it.
+// This process, recorded without a socket. `trace` outlives it.
 TracedTask traced_task(Trace& trace, const std::string& task);
-// By their introspectors. Those that are not known are left out, and told.
+// Recorded through their introspectors. Unknown ones are skipped and reported.
 std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks,
                                      const std::function<void(const std::string&)>& say);
 
 struct TraceRequest {
   std::uint64_t steps = 10;
-  double slower_than_ms = 0;  // wait for a step that takes longer; `steps` is how many before it are wanted. 0: do not
+  double slower_than_ms = 0;  // waits for a step that takes longer, and keeps `steps` before it. 0: does not
   std::chrono::nanoseconds patience =
-      std::chrono::seconds(60);  // for a step to end; while it waits for a slow one, for an answer
-  std::chrono::nanoseconds pause = std::chrono::milliseconds(50);  // between questions
-  std::stop_token stop;  // there will be no other step: the file has those that there are
+      std::chrono::seconds(60);  // for a step to end; with slower_than_ms, for an answer
+  std::chrono::nanoseconds pause = std::chrono::milliseconds(50);  // between queries
+  std::stop_token stop;  // no more steps will come: the file gets those recorded so far
   std::function<std::int64_t()> now_ns = Trace::now_ns;  // our clock
 };
 
-// Blocks. `say` gets what is to be told while it lasts. Tasks that do not answer are left out, and told. Throws
-// unavailable if none answers, deadline_exceeded if no step ends, aborted if none has when it is told to stop.
+// Blocks. Passes progress messages to `say`. Tasks that do not answer are skipped and reported. Throws unavailable if
+// none answers, deadline_exceeded if no step ends, aborted if stopped before a step has ended.
 TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request,
                        const std::function<void(const std::string&)>& say);
 
-// Throws permission_denied if a file could not be written there: to be asked before a recording, which must not be lost
-// to a wrong path.
+// Throws permission_denied if a file cannot be written there: check before recording, so that a wrong path does not
+// lose the recording.
 void check_trace_path(const std::string& path);
-// Returns what there is to say of it. Throws what writing a file throws.
+// Returns a summary for people. Throws errors of writing a file.
 std::string write_trace(const TraceFile& file, const std::string& path);
 
 }  // namespace troupe

@@ -6,10 +6,9 @@
 
 namespace troupe {
 
-// They take memory that is kept for reuse, of a device or what its copies go straight from. But a frame is announced by
-// a few bytes, and whoever sends those may never send the rest: what is announced and has not come may have `most`
-// bytes. Beyond that, and where the allocator has none, tensors have memory of their own: what a peer sends ends
-// neither its connection nor a kernel here.
+// Allocates them from cached memory, of a device or pinned for its copies. But a few bytes announce a frame whose rest
+// may never come: at most `most` bytes may be announced and not yet received. Beyond that, and when the allocator has
+// none, tensors get separate memory: data sent by a peer ends neither its connection nor a kernel here.
 inline wire::Arrivals arrivals_in(Allocator& allocator, std::uint64_t most) {
   wire::Arrivals arrivals;
   arrivals.allocate = [&allocator, most, announced = arrivals.announced](DType dtype, const Shape& shape) {

@@ -22,7 +22,7 @@ HostPort HostPort::parse(std::string_view text) {
   const auto colon = text.rfind(':');
   const auto digits = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
   std::string_view host = text.substr(0, std::min(colon, text.size()));
-  // An IPv6 address needs its brackets: without them its last group could be the port.
+  // An IPv6 address requires brackets: without them its last group could be the port.
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   const bool named =
@@ -43,7 +43,7 @@ namespace {
 constexpr std::size_t kMaxFileBytes = 16 << 20;  // a task takes about 25
 constexpr std::size_t kMaxJobName = 64;
 constexpr std::uint64_t kMostWorkers = 1 << 20;
-constexpr std::size_t kMaxText = 256;  // bytes of the cluster's name, and of its token
+constexpr std::size_t kMaxText = 256;  // bytes; of the cluster's name and of its token
 
 bool has_control_characters(std::string_view text) {
   return std::ranges::any_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -54,7 +54,7 @@ void add_job(ClusterSpec& spec, std::set<HostPort>& addresses, const std::string
   if (job.empty() || job.size() > kMaxJobName || job.find_first_of("/:* ") != std::string::npos ||
       has_control_characters(job))
     invalid_argument(
-        "{}: \"{}\" cannot name a job: a name has 1 to {} bytes, and no '/', ':', '*', space or control character",
+        "{}: \"{}\" is not a valid job name: expected 1 to {} bytes without '/', ':', '*', spaces and control characters",
         source, job.substr(0, kMaxJobName), kMaxJobName);
   if (!value.is_array()) invalid_argument("{}: \"{}\" must be a list of addresses", source, job);
   int index = 0;
@@ -76,20 +76,20 @@ void add_job(ClusterSpec& spec, std::set<HostPort>& addresses, const std::string
   }
 }
 
-// A cluster that anybody can join is for one machine, and for those who say so.
+// A cluster that anybody can join must be on one machine, and must say so explicitly.
 void check_token(const ClusterSpec& spec, bool given, std::string_view source) {
   if (!spec.token.empty()) return;
   const auto reached = std::ranges::find_if(spec.tasks, [](const auto& t) { return !is_loopback(t.second.host); });
   if (given && reached == spec.tasks.end()) return;
   std::string problem = fmt::format("{}: \"token\" is {}", source, given ? "empty" : "missing");
   if (reached != spec.tasks.end())
-    problem += fmt::format(", and others can reach {} at {}", reached->first.to_string(), reached->second.to_string());
+    problem += fmt::format(", and {} is reachable from other machines at {}", reached->first.to_string(), reached->second.to_string());
   const std::string_view otherwise =
-      reached == spec.tasks.end() ? ", or \"\" to let everybody on this machine join" : "";
-  invalid_argument("{}: give it what 'troupe-launch --make-token' prints{}", problem, otherwise);
+      reached == spec.tasks.end() ? ", or to \"\" to let everybody on this machine join" : "";
+  invalid_argument("{}: set it to the output of 'troupe-launch --make-token'{}", problem, otherwise);
 }
 
-// nlohmann keeps the last of two equal keys; a job named twice is a mistake to report.
+// nlohmann keeps the last of two equal keys; report a job that is listed twice.
 nlohmann::json parse_without_duplicates(std::string_view text, std::string_view source) {
   std::vector<std::set<std::string>> keys;
   std::string duplicate;
@@ -103,7 +103,7 @@ nlohmann::json parse_without_duplicates(std::string_view text, std::string_view 
   };
   try {
     auto json = nlohmann::json::parse(text, watch);
-    if (!duplicate.empty()) invalid_argument("{}: \"{}\" is there twice", source, duplicate);
+    if (!duplicate.empty()) invalid_argument("{}: \"{}\" is given twice", source, duplicate);
     return json;
   } catch (const nlohmann::json::parse_error& error) {
     invalid_argument("{}: not JSON at byte {}: {}", source, error.byte, error.what());
@@ -116,7 +116,7 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
   const nlohmann::json json = parse_without_duplicates(text, source);
   if (!json.is_object())
     invalid_argument(
-        "{}: expected an object such as {{\"name\":\"demo\",\"token\":\"...\",\"worker\":[\"127.0.0.1:7711\"]}}",
+        "{}: expected an object like {{\"name\":\"demo\",\"token\":\"...\",\"worker\":[\"127.0.0.1:7711\"]}}",
         source);
   ClusterSpec spec;
   std::set<HostPort> addresses;
@@ -125,18 +125,18 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
       if (!value.is_string()) invalid_argument("{}: \"{}\" must be a string", source, key);
       const auto& text = value.get_ref<const std::string&>();
       if (text.size() > kMaxText || has_control_characters(text))
-        invalid_argument("{}: \"{}\" has more than {} bytes, or a control character in it", source, key, kMaxText);
+        invalid_argument("{}: \"{}\" has more than {} bytes or a control character", source, key, kMaxText);
       (key == "name" ? spec.name : spec.token) = text;
     } else if (key == "max_workers") {
       if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMostWorkers)
-        invalid_argument("{}: \"max_workers\" must be a number of at most {}", source, kMostWorkers);
+        invalid_argument("{}: \"max_workers\" must be an integer of at most {}", source, kMostWorkers);
       spec.max_workers = value.get<int>();
     } else {
       add_job(spec, addresses, key, value, source);
     }
   }
   if (spec.name.empty()) invalid_argument("{}: \"name\" is missing", source);
-  if (spec.tasks.empty()) invalid_argument("{}: no task is named", source);
+  if (spec.tasks.empty()) invalid_argument("{}: no tasks", source);
   if (json.contains("max_workers") && spec.max_workers < spec.count("worker"))
     invalid_argument("{}: \"max_workers\" is {}, but {} workers have addresses", source, spec.max_workers,
                      spec.count("worker"));
@@ -153,12 +153,12 @@ ClusterSpec ClusterSpec::read(const std::string& path) {
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
     if (text.size() > kMaxFileBytes)  // a device may never end
-      invalid_argument("'{}' has more than {} bytes: it is no cluster file", path, kMaxFileBytes);
+      invalid_argument("'{}' has more than {} bytes: not a cluster file", path, kMaxFileBytes);
   } while (file);
   ClusterSpec spec = parse(text, path);
   struct stat info {};
   if (!spec.token.empty() && ::stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0)
-    fail(Code::permission_denied, "the cluster file '{}' holds a token and may be read by others: chmod 600 it", path);
+    fail(Code::permission_denied, "the cluster file '{}' holds a token and is readable by others: chmod 600 it", path);
   return spec;
 }
 

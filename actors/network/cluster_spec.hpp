@@ -1,7 +1,7 @@
-// The cluster file: which tasks a cluster has, and where.
+// The cluster file: the tasks of a cluster and their addresses.
 //   {"name":"demo","token":"...","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711","127.0.0.1:7712"]}
-// With "max_workers":4 the workers of tasks 2 and 3, which have no address in the file, may join too, at any time: they
-// call the others.
+// With "max_workers":4 workers 2 and 3, which have no address in the file, may join too, at any time: they call the
+// others.
 #pragma once
 
 #include <cstdint>
@@ -27,22 +27,22 @@ struct ClusterSpec {
   std::string name{};
   std::string token{};
   std::map<TaskName, HostPort> tasks{};
-  int max_workers = 0;  // workers with indices below it may join, also without an address; 0: none
+  int max_workers = 0;  // workers with smaller indices may join, even without an address; 0: none
 
-  // Throws invalid_argument saying where the text is malformed, which key is unknown or missing, which task has no
-  // valid address, or which address two tasks share. The token may be "", if all tasks have loopback addresses.
+  // Throws invalid_argument naming the error: where the text is malformed, the unknown or missing key, the task without
+  // a valid address, or the address shared by two tasks. The token may be "" if all tasks have loopback addresses.
   static ClusterSpec parse(std::string_view json, std::string_view source);
   // Also throws not_found, and permission_denied if others may read a file that holds a token.
   static ClusterSpec read(const std::string& path);
   std::string to_json() const;
 
   bool contains(const TaskName& task) const { return tasks.contains(task); }
-  // It has an address, or needs none.
+  // Whether it has an address, or needs none.
   bool may_join(const TaskName& task) const;
-  // Throws not_found, naming the tasks there are.
+  // Throws not_found, listing the existing tasks.
   const HostPort& address(const TaskName& task) const;
   int count(std::string_view job) const;
-  // Tasks whose host is that of `task`: they share its cores.
+  // Tasks on the host of `task`: they share its cores.
   int tasks_on_host_of(const TaskName& task) const;
 };
 

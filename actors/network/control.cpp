@@ -17,8 +17,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kFirstHandle = std::int64_t{1} << 40;  // CAF's own are those of sockets
-constexpr std::uint16_t kPort = 1;                            // under which CAF files the node; nobody listens
+constexpr std::int64_t kFirstHandle = std::int64_t{1} << 40;  // CAF uses socket numbers
+constexpr std::uint16_t kPort = 1;  // CAF files the node under this port; nobody listens
 constexpr std::size_t kPieceBytes = 64 << 10;
 
 std::string bytes_of(caf::actor_system& system, const caf::node_id& node) {
@@ -37,10 +37,10 @@ caf::actor broker_of(caf::actor_system& system) {
 struct Control::Shared {
   explicit Shared(Config given) : config(std::move(given)), own(bytes_of(config.system, config.system.node())) {}
 
-  // Of Scribes, which may outlive their Control.
+  // Called by Scribes, which may outlive their Control.
   void send(PeerId link, std::string bytes) {
     const std::lock_guard lock(mutex_of_links);
-    if (!ended) static_cast<void>(config.send(link, ControlBytes{std::move(bytes)}));  // a lost link says so itself
+    if (!ended) static_cast<void>(config.send(link, ControlBytes{std::move(bytes)}));  // a lost link is reported separately
   }
   void close(PeerId link, const Error& why) {
     const std::lock_guard lock(mutex_of_links);
@@ -56,7 +56,7 @@ struct Control::Shared {
   const std::string own;
   std::mutex mutex_of_links;
   bool ended = false;
-  mutable std::mutex mutex;  // of what follows
+  mutable std::mutex mutex;  // guards the members below
   std::map<PeerId, caf::intrusive_ptr<Scribe>> scribes;
   struct Owner {
     PeerId link;
@@ -65,7 +65,7 @@ struct Control::Shared {
   std::map<std::string, Owner> nodes;  // by their ids, serialised
 };
 
-// One connection of CAF's broker. All but `task` is of the thread of CAF's middleman.
+// One connection of CAF's broker. All members but `task` belong to the thread of CAF's middleman.
 class Control::Scribe final : public caf::io::scribe {
  public:
   Scribe(std::shared_ptr<Shared> shared, PeerId link, TaskName task, bool dialled)
@@ -75,7 +75,7 @@ class Control::Scribe final : public caf::io::scribe {
         task_(std::move(task)),
         guard_(shared_->own, dialled) {}
 
-  // Not at once: CAF asks for bytes in the midst of what it does.
+  // Deferred: CAF asks for bytes while it is busy.
   void configure_read(caf::io::receive_policy::config config) override {
     wanted_ = config.second;
     if (passing_) return;
@@ -101,12 +101,12 @@ class Control::Scribe final : public caf::io::scribe {
   std::uint16_t port() const override { return kPort; }
   void add_to_loop() override {}
   void remove_from_loop() override {}
-  // CAF wants no more of this connection.
+  // CAF needs this connection no more.
   void graceful_shutdown() override {
-    end(Error(Code::unavailable, "the two tasks' nodes do not understand each other"));
+    end(Error(Code::unavailable, "the nodes of the two tasks are incompatible"));
   }
 
-  // Of any thread. What waits for CAF's thread waits here: its queue is a pipe that can be full.
+  // For any thread. Bytes are queued here for CAF's thread, because its own queue is a pipe that can be full.
   void came(const std::string& bytes) {
     {
       const std::lock_guard lock(arrived_mutex_);
@@ -133,7 +133,7 @@ class Control::Scribe final : public caf::io::scribe {
     if (!ended_) pass();
   }
 
-  // Gives CAF what it waits for. It asks for more while it is given some.
+  // Gives CAF the bytes it asked for. It asks for more while it receives them.
   void pass() {
     if (std::exchange(passing_, true)) return;
     while (!ended_ && !detached() && wanted_ > 0 && came_.size() - taken_ >= (ignored_ > 0 ? ignored_ : wanted_)) {
@@ -156,7 +156,7 @@ class Control::Scribe final : public caf::io::scribe {
     passing_ = false;
   }
 
-  // Whether CAF is to see it. Throws what the guard throws.
+  // Whether CAF may see the piece. Throws the guard's errors.
   bool passes(std::string_view piece) {
     if (payload_ == 0) {
       payload_ = guard_.check_header(piece);
@@ -170,7 +170,7 @@ class Control::Scribe final : public caf::io::scribe {
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->scribes.contains(link_)) fail(Code::unavailable, "the link is lost");
     const auto [it, first] = shared_->nodes.try_emplace(guard_.peer(), Shared::Owner{link_, task_});
-    if (!first) invalid_argument("it has the node of {}", it->second.task.to_string());
+    if (!first) invalid_argument("the node is already that of {}", it->second.task.to_string());
     known_ = true;
     return true;
   }
@@ -189,10 +189,10 @@ class Control::Scribe final : public caf::io::scribe {
   bool arrival_told_ = false;
   std::vector<char> out_, in_;
   std::string came_;
-  std::size_t taken_ = 0;    // of came_
-  std::size_t wanted_ = 0;   // by CAF, next
-  std::size_t payload_ = 0;  // that comes next; 0: a header
-  std::size_t ignored_ = 0;  // bytes that come next, and that CAF is not to see
+  std::size_t taken_ = 0;  // of came_
+  std::size_t wanted_ = 0;  // next, by CAF
+  std::size_t payload_ = 0;  // size of the next payload; 0: a header
+  std::size_t ignored_ = 0;  // bytes to come that are hidden from CAF
   bool passing_ = false, known_ = false, ended_ = false;
 };
 
@@ -211,7 +211,7 @@ void Control::open(PeerId link, const TaskName& peer, bool dialled) {
     shared_->scribes.emplace(link, scribe);
   }
   if (dialled) return;
-  // By CAF's thread, as all below: it has forgotten a lost link to the same node by then.
+  // On CAF's thread, like all below: by then it has forgotten a lost link to the same node.
   shared_->config.system.middleman().backend().post([shared = shared_, scribe] {
     caf::actor_system& system = shared->config.system;
     caf::anon_send(broker_of(system), caf::publish_atom::value, caf::io::scribe_ptr(scribe), kPort,
@@ -263,10 +263,10 @@ NodeActor Control::node(PeerId link, std::chrono::steady_clock::time_point deadl
             if (node && system.assignable(messages, system.message_types<NodeActor>()))
               found = caf::actor_cast<NodeActor>(std::move(node));
             else
-              error = Error(Code::failed_precondition, "what answers is not a Troupe node of this version");
+              error = Error(Code::failed_precondition, "the peer is not a Troupe node of this version");
           },
           [&](const caf::error& why) {
-            error = why == caf::sec::request_timeout ? Error(Code::deadline_exceeded, "its node does not answer")
+            error = why == caf::sec::request_timeout ? Error(Code::deadline_exceeded, "its node did not answer")
                                                      : Error(Code::unavailable, "the link is lost");
           });
   if (error) throw error;

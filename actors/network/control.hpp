@@ -1,8 +1,8 @@
 // CAF's networking between the tasks of a cluster, which carries the requests of nodes. CAF has no port and no socket
-// here: its bytes travel in Control frames of links (wire/wire.hpp), whose two ends have proved who they are, and pass
-// a ControlGuard before CAF reads them.
+// here: its bytes travel in Control frames over authenticated links (wire/wire.hpp), and pass a ControlGuard before CAF
+// reads them.
 //
-// Threads: any may call any function; none waits long but node().
+// Thread-safe. Only node() may block for long.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class node_id;
 
 namespace troupe {
 
-// Before the actor system is made.
+// Call before the actor system is made.
 void load_networking(caf::actor_system_config& config);
 
 class Control {
@@ -30,22 +30,22 @@ class Control {
     caf::actor_system& system;
     NodeActor node;  // this task's
     std::function<Error(PeerId, const Frame&)> send;
-    std::function<void(PeerId, const Error&)> close;  // the link is of no use any more
+    std::function<void(PeerId, const Error&)> close;  // ends an unusable link
   };
   explicit Control(Config config);
   ~Control();
-  // From now on nothing is sent or closed; what CAF still says goes nowhere.
+  // Sends and closes nothing from now on; further output of CAF is discarded.
   void end();
 
-  // A link to the task is open; `dialled`: by this one, which will ask for its node().
+  // A link to the task is open; `dialled`: by this task, which will call node().
   void open(PeerId link, const TaskName& peer, bool dialled);
   void came(PeerId link, const std::string& bytes);
   void lost(PeerId link);
 
-  // The node at the other end of a link that this task has dialled. To be called once. Throws: unavailable (the link is
-  // lost), deadline_exceeded, failed_precondition (it is no node of this version).
+  // The node at the other end of a link that this task has dialled. Call once. Throws unavailable (the link is lost),
+  // deadline_exceeded, failed_precondition (not a node of this version).
   NodeActor node(PeerId link, std::chrono::steady_clock::time_point deadline);
-  // The task whose node this is; none if it has no link.
+  // The task with this node; none if it has no link.
   std::optional<TaskName> task_of(const caf::node_id& node) const;
 
  private:

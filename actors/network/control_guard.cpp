@@ -17,20 +17,20 @@ enum Operation : std::uint8_t {
   kDown = 5,
   kHeartbeat = 6
 };
-constexpr std::uint8_t kNamedReceiver = 1;     // a flag of a message to an actor by name, such as CAF's "SpawnServ"
-constexpr std::uint8_t kSelectConnection = 2;  // a flag of a client handshake, which comes again with it
+constexpr std::uint8_t kNamedReceiver = 1;  // flag of a message to a named actor, like CAF's "SpawnServ"
+constexpr std::uint8_t kSelectConnection = 2;  // flag of a client handshake; set when it is repeated
 
-// Of the id of a message: whether it is one of a stream; whether it is an answer, and to which request; 0: to none.
+// Bits of a message id: whether it belongs to a stream, and which request it answers; 0: none.
 constexpr std::uint64_t kStreamCategories = 0x2000000000000000;
 constexpr std::uint64_t kAnswer = 0x8000000000000000;
 constexpr std::uint64_t kRequest = 0x0fffffffffffffff;
 constexpr std::size_t kMaxAsked = 1 << 16;
 
 constexpr std::size_t kMaxHandshake = 4096;
-constexpr std::size_t kMaxSequence = 16;  // of an actor's messages' types, and names of the application
+constexpr std::size_t kMaxSequence = 16;  // types in an actor's signature, and names of the application
 
-// The messages that nodes send, by the names under which their types travel, and the values in each: s string, a one of
-// the sender's actors, 1 and 8 numbers of so many bytes, e error.
+// The messages that nodes send, by the names of their types on the wire, and the values in each: s string, a one of the
+// sender's actors, 1 and 8 numbers of that many bytes, e error.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMessages = {{
     {"@<>+troupe::HelloRequest+@strong_actor_ptr", "sa"},
     {"@<>+troupe::RegisterGraphRequest", "s"},
@@ -39,13 +39,13 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMessages
     {"@<>+@error", "e"},
 }};
 
-// Takes values off the front of a payload.
+// Parses values from the front of a payload.
 class Reader {
  public:
   explicit Reader(std::string_view left) : left_(left) {}
 
   std::string_view bytes(std::size_t n) {
-    if (n > left_.size()) invalid_argument("a message to a node ends too soon");
+    if (n > left_.size()) invalid_argument("a message to a node is truncated");
     const std::string_view out = left_.substr(0, n);
     left_.remove_prefix(n);
     return out;
@@ -55,7 +55,7 @@ class Reader {
     for (const char c : bytes(n)) out = out << 8 | static_cast<unsigned char>(c);
     return out;
   }
-  // Seven bits in a byte, the lowest first.
+  // Seven bits per byte, lowest first.
   std::size_t size() {
     std::uint64_t out = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
@@ -67,7 +67,7 @@ class Reader {
   }
   std::string_view string() { return bytes(size()); }
 
-  // Its code, category and context, in which CAF would nest any message.
+  // Its code, category and context; CAF would accept any nested message as the context.
   void error() {
     number(1);
     number(8);
@@ -79,7 +79,7 @@ class Reader {
   }
   // The names of the types that follow.
   std::string_view object() {
-    if (number(2) != 0) invalid_argument("a message to a node has a type without a name");
+    if (number(2) != 0) invalid_argument("a message to a node has an unnamed type");
     return string();
   }
   void end() const {
@@ -127,11 +127,11 @@ std::size_t ControlGuard::check_header(std::string_view bytes) {
 
   const auto require = [&](bool holds) {
     if (!holds)
-      invalid_argument("a message to a node makes no sense (operation {}, flags {}, id {:x}, {} bytes)",
+      invalid_argument("invalid message to a node (operation {}, flags {}, id {:x}, {} bytes)",
                        header_.operation, header_.flags, header_.operation_data, header_.payload_bytes);
   };
   const bool greets = header_.operation == kServerHandshake || header_.operation == kClientHandshake;
-  if (peer_.empty() && !greets) invalid_argument("a message to a node came before a handshake");
+  if (peer_.empty() && !greets) invalid_argument("a message to a node arrived before the handshake");
   const bool again = header_.operation == kClientHandshake && header_.flags == kSelectConnection;
   ignored_ =
       header_.operation == kDirectMessage && header_.flags == kNamedReceiver && header_.payload_bytes <= kMaxHandshake;
@@ -149,7 +149,7 @@ std::size_t ControlGuard::check_header(std::string_view bytes) {
       require((header_.operation_data & kStreamCategories) == 0);
       if ((header_.operation_data & kAnswer) != 0 &&
           asked_.erase({header_.destination, header_.operation_data & kRequest}) == 0)
-        invalid_argument("a message to a node answers what nobody has asked");
+        invalid_argument("a message to a node answers no request");
       break;
     case kMonitor:
       require(header_.payload_bytes == 2 * kNodeBytes);
@@ -166,14 +166,14 @@ std::size_t ControlGuard::check_header(std::string_view bytes) {
   return header_.payload_bytes;
 }
 
-// A node's id begins with the name of its kind, which is that of ours.
+// A node's id begins with the name of its kind, which must be ours.
 void ControlGuard::check_node(std::string_view id) {
   if (id.substr(0, 8) != std::string_view(own_).substr(0, 8) || id == own_)
-    invalid_argument("a message to a node comes from no node");
+    invalid_argument("a message to a node has no valid sender");
   if (peer_.empty())
     peer_ = id;
   else if (id != peer_)
-    invalid_argument("a message to a node speaks for another");
+    invalid_argument("a message to a node has another node's sender id");
 }
 
 void ControlGuard::check_payload(std::string_view payload) {
@@ -183,7 +183,7 @@ void ControlGuard::check_payload(std::string_view payload) {
       check_node(reader.bytes(kNodeBytes));
       for (int list = 0; list < 2; ++list) {  // names of the application; after the actor: types of its messages
         const std::size_t names = reader.size();
-        if (names > kMaxSequence) invalid_argument("a node has {} kinds of messages", names);
+        if (names > kMaxSequence) invalid_argument("a node lists {} kinds of messages", names);
         for (std::size_t i = 0; i < names; ++i) reader.string();
         if (list == 0) reader.number(8);
       }
@@ -193,11 +193,11 @@ void ControlGuard::check_payload(std::string_view payload) {
       check_node(reader.bytes(kNodeBytes));
       break;
     case kDirectMessage: {
-      if (reader.size() != 0) invalid_argument("a message to a node has been forwarded");
+      if (reader.size() != 0) invalid_argument("a message to a node was forwarded");
       const std::string_view types = reader.object();
       const auto known = std::ranges::find(kMessages, types, &std::pair<std::string_view, std::string_view>::first);
       if (known == kMessages.end())
-        invalid_argument("a message to a node is of the types '{}', which none has", Reader::printable(types));
+        invalid_argument("a message to a node has unknown types '{}'", Reader::printable(types));
       for (const char kind : known->second)
         if (kind == 's') {
           reader.string();
@@ -214,7 +214,7 @@ void ControlGuard::check_payload(std::string_view payload) {
     case kMonitor:
     case kDown:
       check_node(reader.bytes(kNodeBytes));
-      if (reader.bytes(kNodeBytes) != own_) invalid_argument("a message to a node is for another");
+      if (reader.bytes(kNodeBytes) != own_) invalid_argument("a message to a node is addressed to another");
       if (header_.operation == kDown) reader.error();
       break;
     default:

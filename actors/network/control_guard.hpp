@@ -1,8 +1,8 @@
-// Looks at what a peer sends to CAF before CAF does. CAF 0.17.6 takes some messages for granted: a handshake without
-// payload, a length, a category or a nesting that makes no sense ends the process. Only what Troupe's own nodes send
-// passes; anything else ends the link, and its sender is named.
+// Checks the bytes from a peer before CAF reads them. CAF 0.17.6 trusts its input: a handshake without payload, or an
+// invalid length, category or nesting ends the process. Only messages sent by Troupe's own nodes pass; anything else
+// ends the link and names the sender.
 //
-// BASP's format, as CAF 0.17.6 writes it: numbers are big endian; a message is a header of 32 bytes
+// BASP's format, as written by CAF 0.17.6: numbers are big endian; a message is a header of 32 bytes
 //   u8 operation | u8 0 | u8 0 | u8 flags | u32 payload bytes | u64 operation data | u64 source actor | u64 dest actor
 // and its payload. A plain class. One thread.
 #pragma once
@@ -19,25 +19,25 @@ namespace troupe {
 class ControlGuard {
  public:
   static constexpr std::size_t kHeaderBytes = 32;
-  static constexpr std::size_t kNodeBytes = 32;  // of a node's id: its kind, process and host
-  // The largest message is the registration of a graph, of 1 GiB.
+  static constexpr std::size_t kNodeBytes = 32;  // of a node's id: kind, process and host
+  // The largest message is the registration of a graph, up to 1 GiB.
   static constexpr std::size_t kMaxPayload = (1 << 30) + 4096;
 
-  // `own`: this node's id, as CAF serialises it. `dialled`: this side has called the peer, which greets first.
+  // `own`: this node's id, as serialised by CAF. `dialled`: this side called the peer, which greets first.
   ControlGuard(std::string own, bool dialled) : own_(std::move(own)), dialled_(dialled) {}
 
-  // How many bytes follow a header: none, or a payload. Throws invalid_argument.
+  // The number of payload bytes after a header. Throws invalid_argument.
   std::size_t check_header(std::string_view header);
-  // The payload of the last header. Throws invalid_argument.
+  // Checks the payload of the last header. Throws invalid_argument.
   void check_payload(std::string_view payload);
 
-  // Takes note of whole messages that this side sends: only requests among them may be answered.
+  // Records complete messages sent by this side: only its requests may be answered.
   void sends(std::string_view messages);
 
-  // The last header begins a message that CAF is not to see: what it says, of its own accord, to actors of its own.
+  // Whether the last header begins a message hidden from CAF: one that CAF itself sends to its own actors.
   bool ignored() const { return ignored_; }
 
-  // The peer's node, as CAF serialises it; "" until it has introduced itself.
+  // The peer's node, as serialised by CAF; "" until it has introduced itself.
   const std::string& peer() const { return peer_; }
 
  private:
@@ -54,7 +54,7 @@ class ControlGuard {
   const bool dialled_;
   std::string peer_;
   Header header_;
-  // Of requests of this side without an answer: the actor that asks, and their number.
+  // Unanswered requests of this side: the requesting actor and the request's number.
   std::set<std::pair<std::uint64_t, std::uint64_t>> asked_;
   bool ignored_ = false;
 };

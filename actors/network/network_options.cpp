@@ -12,13 +12,13 @@ std::optional<std::string> NetworkOptions::problem() const {
   if (tls.given() && (tls.certificate.empty() || tls.key.empty() || tls.ca.empty()))
     return "--tls-cert, --tls-key and --tls-ca belong together: TLS needs all three";
   if (tls.given() && insecure)
-    return "--insecure is for connections without TLS, and certificates are given: choose one";
+    return "--insecure means no TLS, but certificates are given: choose one";
   if (max_tensor < wire::kMaxChunk || max_tensor > kMostTensor)
     return fmt::format("--max-tensor: expected 256KiB to 1TiB, not {} bytes", max_tensor);
   if (in_flight < 2 * wire::kMaxChunk)
     return fmt::format("--in-flight: expected 512KiB or more, not {} bytes", in_flight);
-  if (max_strangers <= 0) return "--max-strangers: a task that hears no stranger meets nobody";
-  if (max_connections <= 0) return "--max-connections: a task without connections meets nobody";
+  if (max_strangers <= 0) return "--max-strangers: expected 1 or more";
+  if (max_connections <= 0) return "--max-connections: expected 1 or more";
   if (hello_timeout.count() <= 0) return "--hello-timeout: expected more than 0";
   if (peer_timeout < std::chrono::milliseconds(100)) return "--peer-timeout: expected 0.1 s or more";
   return std::nullopt;
@@ -44,9 +44,9 @@ WireOptions NetworkOptions::wire() const {
 void NetworkOptions::check(const HostPort& address) const {
   if (is_loopback(address.host) || tls.given() || insecure) return;
   fail(Code::failed_precondition,
-       "{} is an address that other machines reach: give --tls-cert, --tls-key and --tls-ca, or --insecure if only "
-       "machines "
-       "that you trust are on that network, as nothing would be encrypted",
+       "{} is reachable from other machines: pass --tls-cert, --tls-key and --tls-ca, or --insecure if only "
+       "trusted "
+       "machines are on that network, since traffic would be unencrypted",
        address.to_string());
 }
 
@@ -54,10 +54,10 @@ void NetworkOptions::check(const HostPort& address, const std::string& token) co
   check(address);
   if (is_loopback(address.host) || tls.given() || wire::is_strong_token(token)) return;
   fail(Code::failed_precondition,
-       "{} is an address that other machines reach, and the cluster has {}: put what 'troupe-launch --make-token' "
-       "prints "
-       "into the cluster file as \"token\", or give --tls-cert, --tls-key and --tls-ca",
-       address.to_string(), token.empty() ? "no token" : "a token that can be guessed");
+       "{} is reachable from other machines, but the cluster has {}: set \"token\" in the cluster file to the output of "
+       "'troupe-launch --make-token', "
+       "or pass --tls-cert, --tls-key and --tls-ca",
+       address.to_string(), token.empty() ? "no token" : "a guessable token");
 }
 
 bool is_loopback(const std::string& host) {

@@ -1,5 +1,5 @@
-// How a task deals with others over a network: whom it lets in, what it takes from them, and how long it waits. Every
-// limit in one place.
+// How a task deals with peers over a network: whom it admits, what it accepts from them, and its timeouts. All limits
+// in one place.
 #pragma once
 
 #include <chrono>
@@ -17,25 +17,25 @@ namespace troupe {
 struct WireOptions;
 
 struct NetworkOptions {
-  TlsFiles tls{};             // if given, connections are TLS, with certificates on both sides
-  bool insecure = false;      // without TLS: addresses that other machines reach too
-  bool shared_memory = true;  // frames to tasks of this host pass through memory, without TLS
+  TlsFiles tls{};  // if given, connections use TLS with certificates on both sides
+  bool insecure = false;  // allows addresses reachable from other machines without TLS
+  bool shared_memory = true;  // frames between tasks of one host pass through shared memory, without TLS
 
-  std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the tensors of one frame: twice that
-  std::uint64_t in_flight = wire::kDefaultWindow;        // bytes of large tensors that a peer may send unacknowledged
-  int max_strangers = wire::kDefaultMaxStrangers;        // connections whose peers have not proved who they are
-  int max_connections = wire::kDefaultMaxConnections;    // peers at once
+  std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the limit for all tensors of one frame is twice that
+  std::uint64_t in_flight = wire::kDefaultWindow;  // bytes of large tensors that a peer may send unacknowledged
+  int max_strangers = wire::kDefaultMaxStrangers;  // unauthenticated connections
+  int max_connections = wire::kDefaultMaxConnections;  // connected peers
   std::chrono::milliseconds hello_timeout = wire::kDefaultHandshakeTimeout;  // from a connection to its Hello
-  std::chrono::milliseconds peer_timeout = wire::kDefaultDownAfter;          // a peer without a sign of life is lost
+  std::chrono::milliseconds peer_timeout = wire::kDefaultDownAfter;  // silence after which a peer counts as lost
 
-  // What makes no sense, for people, naming the option of the command line; none if all is well.
+  // A message for people about an invalid setting, naming the command-line option; none if all are valid.
   std::optional<std::string> problem() const;
-  // What the wire makes of it; the files of TLS are read here. Throws invalid_argument for a problem(), and what
-  // wire::TlsContext throws.
+  // The options for the wire; reads the TLS files. Throws invalid_argument for a problem(), and the errors of
+  // wire::TlsContext.
   WireOptions wire() const;
-  // May a task listen at, or dial, this address? Throws failed_precondition.
+  // Checks that a task may listen at, or dial, this address. Throws failed_precondition.
   void check(const HostPort& address) const;
-  // The same once it is known which token keeps strangers out there.
+  // The same once the token is known, which keeps strangers out.
   void check(const HostPort& address, const std::string& token) const;
 };
 

@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-// Constants are computed with the client's own kernels; what has none here is left to the step.
+// Constants are computed with the client's own kernels; nodes without one here are left to the step.
 Evaluator evaluator(Device& device, const KernelRegistry& kernels) {
   return [&](const Node& node, std::span<const Tensor> inputs) -> std::vector<Tensor> {
     const std::string& type = device.attributes().type;
@@ -23,14 +23,14 @@ Evaluator evaluator(Device& device, const KernelRegistry& kernels) {
   };
 }
 
-// Can every device run it? Then it does not matter where it will be placed.
+// Whether every device can run the op: then it does not matter where it is placed.
 bool on_all(std::span<const DeviceInfo> devices, std::string_view op, DType dtype) {
   const std::string any(op), typed = fmt::format("{}:{}", op, name(dtype));
   return std::ranges::all_of(devices,
                              [&](const DeviceInfo& d) { return d.kernels.contains(any) || d.kernels.contains(typed); });
 }
 
-// Not an optimization: it changes results, so it does not depend on those being on.
+// Not an optimization: it changes results, so it runs even with optimizations off.
 std::unique_ptr<Graph> narrowed(std::unique_ptr<Graph> graph, DType precision, std::span<const DeviceInfo> devices,
                                 std::string& text) {
   if (precision == DType::f32) return graph;
@@ -112,7 +112,7 @@ std::string explain_call(const Compiled& compiled, const KernelRegistry& kernels
   for (const auto& [device, part] : compiled.parts) {
     const std::string type = DeviceName::parse(device).type.value_or("");
     if (kernels.list(type).empty())
-      text += fmt::format("plan for {}: made there, of {} nodes; this task has no kernels for {}\n", device,
+      text += fmt::format("plan for {}: made by its task ({} nodes); this task has no kernels for {}\n", device,
                           part->size(), type);
     else
       text += build_plan(*part, kernels, type, device)->dump();

@@ -1,4 +1,4 @@
-// From a graph and a signature to what each task must register: prune, optimize, place, partition.
+// Compiles a graph and a signature into the registrations for each task: prune, optimize, place, partition.
 #pragma once
 
 #include <map>
@@ -21,11 +21,11 @@ struct CompileOptions {
   TaskName client;
   bool optimize = true;
   bool soft_placement = true;
-  DType precision = DType::f32;  // of products
+  DType precision = DType::f32;  // of matrix products
   std::vector<TaskName> shards;
 };
 
-// A node that asked for a device it does not run on.
+// A node that requested a device it does not run on.
 struct Fallback {
   std::string node;
   std::string requested;  // "/device:GPU:0"
@@ -33,19 +33,19 @@ struct Fallback {
 };
 
 struct Compiled {
-  std::map<TaskName, proto::RegisterGraph> tasks;       // the client's is always there
-  std::map<std::string, std::unique_ptr<Graph>> parts;  // what they register, by device
+  std::map<TaskName, proto::RegisterGraph> tasks;  // always includes the client's
+  std::map<std::string, std::unique_ptr<Graph>> parts;  // the parts they register, by device
   std::string report;                                   // passes and placement, as text
-  std::string placement;                                // the latter alone
-  std::vector<Fallback> fallbacks;                      // the first of each device that was asked for
+  std::string placement;  // placement only
+  std::vector<Fallback> fallbacks;  // the first for each requested device
 };
 
-// `constant_device` runs the kernels of constant nodes. Throws what the passes throw.
+// `constant_device` runs the kernels of constant nodes. Throws errors of the passes.
 Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
                  Device& constant_device, const KernelRegistry& kernels, const CompileOptions& options);
 
-// What becomes of a call, as text: the report, and the plan of each device. A task makes the plans of its own devices;
-// those for types of devices that `kernels` does not know are left out, and said to be.
+// Explains how a call is compiled, as text: the report, and the plan of each device. Each task plans its own devices;
+// plans for device types that `kernels` does not know are omitted, with a note.
 std::string explain_call(const Compiled& compiled, const KernelRegistry& kernels);
 
 }  // namespace troupe

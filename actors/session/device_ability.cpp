@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kBytes = 512;
-constexpr std::size_t kLongest = 160;  // of a text
+constexpr std::size_t kLongest = 160;  // bytes of a text
 constexpr char kThere = 'g', kNone = '-';
 
 }  // namespace
@@ -50,7 +50,7 @@ DeviceAbility to_ability(const Tensor& tensor) {
   std::size_t begin = 1;
   for (std::string& line : lines) {
     const std::size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) invalid_argument("what a rank says of its device has no end");
+    if (end == std::string_view::npos) invalid_argument("the device description of a rank is not terminated");
     line = text.substr(begin, end - begin);
     begin = end + 1;
   }
@@ -64,13 +64,13 @@ std::optional<std::string> why_apart(const std::vector<DeviceAbility>& abilities
   std::map<std::string, std::size_t> seen;  // by identity
   for (std::size_t r = 0; r < abilities.size(); ++r) {
     const DeviceAbility& a = abilities[r];
-    if (!a.there) return fmt::format("{} has no GPU that could", rank_name(r));
+    if (!a.there) return fmt::format("{} has no GPU", rank_name(r));
     if (!a.why_not.empty()) return fmt::format("{}: {}", rank_name(r), a.why_not);
     if (a.description != abilities[0].description)
       return fmt::format("{} has {}, but {} has {}", rank_name(0), abilities[0].description, rank_name(r),
                          a.description);
     if (const auto [other, fresh] = seen.try_emplace(a.identity, r); !fresh)
-      return fmt::format("{} and {} have the same GPU; give each task its own (CUDA_VISIBLE_DEVICES)",
+      return fmt::format("{} and {} share a GPU: give each task its own (CUDA_VISIBLE_DEVICES)",
                          rank_name(other->second), rank_name(r));
   }
   return std::nullopt;

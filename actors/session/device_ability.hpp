@@ -1,5 +1,5 @@
-// Whether the devices of a group's tasks can exchange tensors themselves: each says what it is, and all come to the
-// same answer.
+// Whether the devices of a group's tasks can exchange tensors directly: each task describes its device, and all reach
+// the same decision.
 #pragma once
 
 #include <optional>
@@ -15,17 +15,17 @@ struct DeviceAbility {
   bool there = false;       // the task has a device for it
   std::string description;  // CommunicatorMaker::description
   std::string identity;     // CommunicatorMaker::identity
-  std::string why_not;      // it has one that cannot: why
+  std::string why_not;  // why its device cannot; "": it can
 };
 
-// Of a task's device, null: it has none. Throws nothing.
+// The ability of a task's device (null: no device). Does not throw.
 DeviceAbility ability_of(Device* device);
 
-// As bytes of always the same number, for an all-gather; long texts are cut. Reading throws invalid_argument.
+// Encodes as a fixed number of bytes, for an all-gather; long texts are truncated. Decoding throws invalid_argument.
 Tensor to_tensor(const DeviceAbility& ability);
 DeviceAbility to_ability(const Tensor& tensor);
 
-// None: they can. Else the reason, which names ranks; "": no task has such a device.
+// None if they can. Otherwise the reason, naming ranks; "": no task has such a device.
 std::optional<std::string> why_apart(const std::vector<DeviceAbility>& abilities, const std::vector<TaskName>& members);
 
 }  // namespace troupe

@@ -17,11 +17,11 @@
 namespace troupe {
 namespace {
 
-// A call stays awake for so long, and gives way to whoever wants its core: the result of a small tensor is there before
-// the thread would have been put to sleep and woken.
+// How long a call polls, yielding its core, before it sleeps: the result of a small tensor arrives before the thread
+// could have been put to sleep and woken.
 constexpr std::chrono::microseconds kAwake{100};
 
-// Where a call waits for its answer; kept by both, as a call may stop waiting.
+// Where a call waits for its answer; shared, because the call may stop waiting.
 class Awaited {
  public:
   void set(CollectiveResult result) {
@@ -30,7 +30,7 @@ class Awaited {
       result_ = std::move(result);
       there_.store(true, std::memory_order_release);
     }
-    wake_.notify_one();  // both hold this object, so it is still there
+    wake_.notify_one();  // the object lives: both sides hold it
   }
   bool wait_until(std::chrono::steady_clock::time_point until) {
     const auto soon = std::min(until, std::chrono::steady_clock::now() + kAwake);
@@ -39,7 +39,7 @@ class Awaited {
     std::unique_lock lock(mutex_);
     return wake_.wait_until(lock, until, [this] { return there_.load(std::memory_order_relaxed); });
   }
-  // Once there is one.
+  // Call once there is a result.
   CollectiveResult take() { return std::move(result_); }
 
  private:
@@ -58,7 +58,7 @@ CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vecto
     : task_(task), members_(std::move(members)), options_(options) {
   for (const TaskName& member : members_)
     if (!task_.cluster().contains(member))
-      invalid_argument("{} cannot be in the group '{}': only tasks that the cluster file names can", member.to_string(),
+      invalid_argument("{} cannot be in the group '{}': it is not in the cluster file", member.to_string(),
                        name);
   auto place = std::make_shared<GroupPlace>();
   place->name = name;
@@ -132,7 +132,7 @@ Device* CollectiveGroup::able_device() const {
 }
 
 std::string CollectiveGroup::join_devices() {
-  if (device_) troupe::fail(Code::failed_precondition, "the group has joined its devices already");
+  if (device_) troupe::fail(Code::failed_precondition, "the group has already joined its devices");
   Device* const device = able_device();
   std::vector<DeviceAbility> abilities;
   for (const Tensor& said : all_gather(to_tensor(ability_of(device)), "what devices can"))
@@ -150,7 +150,7 @@ std::string CollectiveGroup::join_devices() {
                      abilities[rank_].description);
 }
 
-// Rank 0 makes it.
+// Created by rank 0.
 CommunicatorId CollectiveGroup::shared_id(CommunicatorMaker& maker) {
   CommunicatorId id;
   if (rank_ == 0) id = maker.make_id();
@@ -178,9 +178,9 @@ std::vector<Tensor> CollectiveGroup::run(std::shared_ptr<Contribution> contribut
     if (!stopped) why = fmt::format("\n{}", task_.introspection().view().why().text);  // before the group has failed
     fail(stopped
              ? Error(Code::cancelled, fmt::format("{} was stopped", spec.describe()))
-             : Error(Code::deadline_exceeded, fmt::format("{} did not end within {} s", spec.describe(),
+             : Error(Code::deadline_exceeded, fmt::format("{} did not complete within {} s", spec.describe(),
                                                           std::chrono::duration<double>(options_.timeout).count())));
-    // The answer comes soon, with that error and what was waited for; an actor that has died has answered by its end.
+    // The answer follows soon, with that error and the missing parts; a dead actor answers when it ends.
     while (!waiting->wait_until(Clock::now() + kLookAtStop)) continue;
     break;
   }

@@ -1,11 +1,11 @@
-// A group of tasks that work on tensors together, each calling the same functions in the same order:
+// A group of tasks that run collectives on tensors, each calling the same functions in the same order:
 //
 //   CollectiveGroup group(task, "job", {{"worker", 0}, {"worker", 1}});
 //   Tensor sum = group.all_reduce(gradient, Reduction::mean, "gradient");
 //
-// What comes of it does not depend on timing (devices/collective/collective.hpp). Ranks that do not agree about name,
-// dtype, shape or kind of an operation all get an error that shows both; the loss of a rank is an error that names it.
-// After an error the group is of no use any more, on any rank.
+// Results do not depend on timing (devices/collective/collective.hpp). Ranks that disagree about an operation's name,
+// dtype, shape or kind all get an error showing both; the loss of a rank is an error naming it. After an error the
+// group is unusable on every rank.
 #pragma once
 
 #include <atomic>
@@ -25,19 +25,19 @@ class CommunicatorMaker;
 class Contribution;
 
 struct CollectiveGroupOptions {
-  // Of each call; of operations of steps, for how long nothing may come. 0: none.
+  // Timeout of each call; for operations of steps, the longest time without progress. 0: none.
   std::chrono::nanoseconds timeout = std::chrono::minutes(2);
-  const std::atomic<bool>* stop = nullptr;  // set: calls throw Code::cancelled soon
+  const std::atomic<bool>* stop = nullptr;  // when set, calls soon throw Code::cancelled
 };
 
-// For one thread at a time; operations of steps (op Contribute) may be under way beside it.
+// Not thread-safe; operations of steps (op Contribute) may run concurrently with its calls.
 class CollectiveGroup {
  public:
-  // `members`, by rank, are tasks of the cluster that `task` has joined, itself among them. The same name and members
-  // on all of them; several groups of the same are told apart by their order. Throws invalid_argument.
+  // `members`, by rank, are tasks of the cluster that `task` has joined, including `task`. Name and members must be the
+  // same on all ranks; several groups with the same ones are matched by order. Throws invalid_argument.
   CollectiveGroup(Task& task, const std::string& name, std::vector<TaskName> members,
                   const CollectiveGroupOptions& options = {});
-  // Leaves. Other ranks get an error if they call on.
+  // Leaves the group. Later calls on other ranks get an error.
   ~CollectiveGroup();
   CollectiveGroup(const CollectiveGroup&) = delete;
   CollectiveGroup& operator=(const CollectiveGroup&) = delete;
@@ -46,19 +46,20 @@ class CollectiveGroup {
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(members_.size()); }
   std::uint64_t id() const { return id_; }
 
-  // Lets tensors go from GPU to GPU, past the host: the first device of each task that has communicators
-  // (devices/collective/communicator.hpp) joins those of the others. If one of them cannot, none does, and all goes on
-  // through the host. All ranks call it, at the same place. Returns what has come of it, for people: "tensors go from
-  // GPU to GPU over NCCL 2.28.9", "through the host: rank 1 (...) has no GPU"; "" if no task has a GPU. Throws as the
-  // calls below, also if devices that should be able to do it fail.
+  // Moves tensors from GPU to GPU without the host: joins the first device with communicators
+  // (devices/collective/communicator.hpp) of every task. If one task has none that can, all tensors go through the
+  // host. All ranks must call it, at the same place. Returns the outcome for people: "tensors go from GPU to GPU over
+  // NCCL 2.28.9", "through the host: rank 1 (...) has no GPU"; "" if no task has a GPU. Throws as the calls below, also
+  // if capable devices fail to join.
   std::string join_devices();
-  // Whose tensors go past the host, on all ranks; null: none do.
+  // The device whose tensors bypass the host, on all ranks; null: none.
   Device* device() const { return device_; }
 
-  // Each blocks until this rank has the result, and throws Error. Tensors are in host memory, on all ranks, or in that
-  // of device(), on all ranks and then whole (Device::hand_over): so is the result.
+  // Each blocks until this rank has the result, and throws Error. On all ranks, tensors are either in host memory or
+  // complete in the memory of device() (Device::hand_over); the result is in the same place.
   Tensor all_reduce(Tensor tensor, Reduction reduction, const std::string& name);
-  // Everyone gets the root's tensor; that of others only says dtype, shape, and whether it is device()'s.
+  // Returns the root's tensor on every rank; tensors of other ranks only give dtype, shape, and whether they are on
+  // device().
   Tensor broadcast(Tensor tensor, std::uint32_t root, const std::string& name);
   std::vector<Tensor> all_gather(Tensor tensor, const std::string& name);  // by rank
   void barrier(const std::string& name);

@@ -1,5 +1,5 @@
-// Values that take long to make, each made once: the first who asks for one makes it, others who ask for the same wait
-// for that, and nobody else waits.
+// Values that are slow to make, each made once: the first caller makes it, later callers for the same key wait for it,
+// and callers for other keys do not wait.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ namespace troupe {
 template <class Key, class Value>
 class MadeOnce {
  public:
-  // The value of `key`: there already, or make()'s, on this thread. If that throws, so does each call that waits for
-  // it; the next one tries again. Throws the reason of close().
+  // The value of `key`: cached, or made by make() on this thread. If make() throws, so does each waiting call; the next
+  // one retries. Throws the reason of close().
   template <class Make>
   Value get(const Key& key, Make&& make) {
     std::unique_lock lock(mutex_);
@@ -51,8 +51,7 @@ class MadeOnce {
     }
   }
 
-  // Forgets all values, and waits until nobody makes one any more: make() has to learn by itself that it should end.
-  // Calls after this throw `why`.
+  // Discards all values and waits for running make() calls, which must be ended separately. Later calls throw `why`.
   void close(Error why) {
     std::unique_lock lock(mutex_);
     closed_ = std::move(why);

@@ -43,7 +43,7 @@ std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
   return timeout.count() > 0 ? steady_now_ns() + timeout.count() : 0;
 }
 
-// Names compile; numbers find what is compiled already.
+// Names compile; numbers find the compiled call.
 struct CallKey {
   std::vector<Endpoint> feeds, fetches, targets;
   auto operator<=>(const CallKey&) const = default;
@@ -58,7 +58,7 @@ class Session::Impl {
   Impl(std::unique_ptr<Task> owned_task, Task& on, const Graph& source, SessionOptions given)
       : owned(std::move(owned_task)), task(on), options(std::move(given)), graph(source.clone()), sources{&source} {}
 
-  // A call, and the graph that it is of: extend() makes another.
+  // A call and its graph: extend() makes another graph.
   struct Call {
     CallKey key;
     std::shared_ptr<Graph> graph;
@@ -73,13 +73,13 @@ class Session::Impl {
     return {endpoints(feeds, "feed"), endpoints(fetches, "fetch"), endpoints(targets, "target")};
   }
 
-  // An output of another graph would be the node that has its number in this one.
+  // An output of another graph would name the node with the same number in this one.
   std::vector<Endpoint> endpoints(const std::vector<Output>& outputs, std::string_view role) const {
     std::vector<Endpoint> out;
     for (const Output& o : outputs) {
       if (!o.valid()) invalid_argument("{} {} is not a tensor of a graph", role, out.size());
       if (std::ranges::find(sources, o.graph) == sources.end())
-        invalid_argument("{} '{}' belongs to another graph than the session's: make a session of that graph", role,
+        invalid_argument("{} '{}' belongs to another graph: create a session for that graph", role,
                          o.name());
       out.push_back({o.node, o.index});
     }
@@ -90,7 +90,7 @@ class Session::Impl {
     Graph& graph = *call.graph;
     const auto name = [&](Endpoint e) {
       if (e.node >= graph.size())
-        invalid_argument("the session does not know this tensor: it was added to the graph later (Session::extend)");
+        invalid_argument("unknown tensor: it was added to the graph after the session was created (call Session::extend)");
       return graph.output(graph.node(e.node), e.index).name();
     };
     Signature out;
@@ -120,12 +120,12 @@ class Session::Impl {
     return callables.get(wanted.key, [&] { return make_callable(wanted); });
   }
 
-  // Compiles and registers without the mutex: that takes long, and other calls go on.
+  // Compiles and registers without holding the mutex: that is slow, and other calls continue.
   Callable make_callable(const Call& call) {
     const GraphId id{next_graph.fetch_add(1)};
     const Compiled compiled = compile_call(call, id);
     tell_user(compiled);
-    // The client's own task comes last: its scheduler then knows that the others are ready.
+    // The client's own task last: its scheduler then knows that the others are ready.
     for (const auto& [name, body] : compiled.tasks)
       if (name != task.name()) register_at(name, body);
     if (const auto own = compiled.tasks.find(task.name()); own != compiled.tasks.end())
@@ -154,13 +154,13 @@ class Session::Impl {
     return made;
   }
 
-  // The user's functions are called by one thread at a time.
+  // Serialised: one thread at a time calls the user's functions.
   void tell_user(const Compiled& compiled) {
     const std::lock_guard lock(telling);
     if (options.on_placement) options.on_placement(compiled.placement);
     for (const Fallback& f : compiled.fallbacks) {
       if (!fallbacks_told.insert(f.requested).second) continue;
-      std::string text = fmt::format("'{}' asks for {}, which cannot run it or is not there: it runs on {}", f.node,
+      std::string text = fmt::format("'{}' requests {}, which is missing or cannot run it: it runs on {}", f.node,
                                      f.requested, f.used);
       if (!task.accelerators().empty()) text += fmt::format("; GPUs of this task: {}", task.accelerators());
       if (options.on_warning)
@@ -170,17 +170,17 @@ class Session::Impl {
     }
   }
 
-  // The graph, if its steps may go straight to their device.
+  // The graph if its steps may go straight to their device.
   std::shared_ptr<DirectGraph> lend(GraphId id) {
     std::shared_ptr<DirectGraph> out;
     caf::scoped_actor self(task.system());
     self->request(task.handles().scheduler, caf::infinite, LendGraph{session, id})
         .receive([&](const GraphLent& lent) { out = std::static_pointer_cast<DirectGraph>(lent.graph); },
-                 [](const caf::error&) {});  // the task has shut down: the step will say so
+                 [](const caf::error&) {});  // the task has shut down: the step will report it
     return out;
   }
 
-  // A call that runs nothing on the client's task: it still starts the others and hears from them.
+  // For a call with no nodes on the client's task: it still starts the others and awaits their results.
   proto::RegisterGraph coordinator_only(const Compiled& compiled, GraphId id) const {
     proto::RegisterGraph body;
     body.set_session(session.value);
@@ -201,7 +201,7 @@ class Session::Impl {
     request(self, where, RegisterGraphRequest{std::move(bytes)}, "to build its part of the graph");
   }
 
-  // While it lives, close() ends a request that `waiter` waits for. Throws if the session is closed already.
+  // While it lives, close() ends a request that `waiter` waits for. Throws if the session is already closed.
   class Registering {
    public:
     Registering(Impl& session, const TaskName& where, caf::actor waiter) : session_(session) {
@@ -227,7 +227,7 @@ class Session::Impl {
     const NodeActor node = task.handles().node_of(where);
     if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
     const ClientRecord::Pending pending = task.introspection().client().wait(where, what);
-    // CAF loses requests to a node that has gone; its end is told to those who watch it.
+    // CAF drops requests to a dead node; monitors learn that it has died.
     self->monitor(node);
     self->send(node, std::move(message));
     Reply reply;
@@ -241,7 +241,7 @@ class Session::Impl {
             [&] {
               const auto& why = task.actors().why();
               reply = Reply::of(Error(Code::deadline_exceeded,
-                                      fmt::format("{} had {} {}, and has not answered\n{}", where.to_string(),
+                                      fmt::format("{} has not answered within {} {}\n{}", where.to_string(),
                                                   wait_time(options.build_timeout.count()), what, why ? why() : "")));
             });
     if (reply.error()) throw reply.error();
@@ -256,7 +256,7 @@ class Session::Impl {
     callables.close(session_closed());
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     if (task_alive.expired()) return;
-    std::set<TaskName> told;  // by now nobody adds to them
+    std::set<TaskName> told;  // final: no more are added
     {
       const std::lock_guard lock(mutex);
       told.swap(users);
@@ -266,7 +266,7 @@ class Session::Impl {
         caf::scoped_actor self(task.system());
         request(self, name, CloseSessionRequest{session.value}, "to end the session");
       } catch (const Error&) {
-        // A task that is gone has nothing left to close.
+        // A task that is gone has nothing to close.
       }
     }
   }
@@ -278,13 +278,13 @@ class Session::Impl {
   SessionId session{random_id()};
   MadeOnce<CallKey, Callable> callables;
   std::atomic<std::uint32_t> next_graph = 0;
-  std::mutex mutex;  // of the four below
+  std::mutex mutex;  // guards the four members below
   std::shared_ptr<Graph> graph;
-  std::vector<const Graph*> sources;  // whose outputs name nodes of it: what it is a copy of, and what extended it
-  std::set<TaskName> users;           // tasks that have heard of the session
-  std::list<caf::actor> registering;  // who waits for a task that registers a graph
+  std::vector<const Graph*> sources;  // graphs whose outputs are valid here: the one copied, and those that extended it
+  std::set<TaskName> users;  // tasks that know the session
+  std::list<caf::actor> registering;  // threads waiting for a task to register a graph
   std::mutex telling;
-  std::set<std::string> fallbacks_told;  // devices that were asked for; guarded by `telling`
+  std::set<std::string> fallbacks_told;  // requested devices already reported; guarded by `telling`
   std::shared_ptr<std::atomic<std::uint64_t>> next_step = std::make_shared<std::atomic<std::uint64_t>>(1);
   std::shared_ptr<DirectSteps> direct_steps = std::make_shared<DirectSteps>();
   std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(true);
@@ -297,14 +297,14 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options,
 
 StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done,
                        Wait wait) const {
-  if (!state_) fail(Code::failed_precondition, "this Callable belongs to no session");
+  if (!state_) fail(Code::failed_precondition, "this Callable has no session");
   if (!*state_->open) fail(Code::failed_precondition, "the session is closed");
   if (feeds.size() != state_->feeds.size())
-    invalid_argument("the call takes {} feeds, {} were given", state_->feeds.size(), feeds.size());
+    invalid_argument("the call takes {} feeds, got {}", state_->feeds.size(), feeds.size());
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const auto& [dtype, shape] = state_->feeds[i];
     if (!feeds[i].valid())
-      invalid_argument("feed '{}' is a Tensor that has no value yet: it must be {}{}", state_->feed_names[i],
+      invalid_argument("feed '{}' is an empty Tensor: it must be {}{}", state_->feed_names[i],
                        name(dtype), shape.to_string());
     if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
       invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),
@@ -325,7 +325,7 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
     request.deadline_ns = deadline_ns;
     request.done = std::move(done);
   };
-  // Deadlines are the scheduler's.
+  // The scheduler handles deadlines.
   if (state_->direct && deadline_ns == 0) {
     auto direct = std::make_shared<DirectStep>(state_->direct, state_->direct_steps);
     fill(direct->request);
@@ -346,7 +346,7 @@ namespace {
 // Where a blocking call waits for its answer.
 class Answer {
  public:
-  // Notified under the lock: the one who waits takes this object with him.
+  // Notifies under the lock: the waiting thread destroys this object.
   void set(StepResult result) {
     std::lock_guard lock(mutex_);
     result_ = std::move(result);
@@ -433,7 +433,7 @@ void Session::extend(const Graph& graph) {
     const bool same = id < graph.size() && graph.node(id).name == known.node(id).name &&
                       graph.node(id).op == known.node(id).op && graph.node(id).inputs == known.node(id).inputs;
     if (!same)
-      invalid_argument("the graph does not extend that of the session: node {} '{}' is not as it was", id,
+      invalid_argument("the graph does not extend the session's graph: node {} '{}' has changed", id,
                        known.node(id).name);
   }
   impl_->graph = graph.clone();

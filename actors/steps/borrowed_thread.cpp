@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kShare = 100;  // messages in a row, as for the pool
+constexpr std::size_t kShare = 100;  // consecutive messages, as in the pool
 
 template <class Actor>
 caf::resumable* job_of(const Actor& actor) {

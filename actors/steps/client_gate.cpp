@@ -21,7 +21,7 @@ void ClientGate::run(std::shared_ptr<StepRequest> request) {
 
 void ClientGate::run(Contribute message) { run(collective_, std::move(message), nullptr); }
 
-// `to` is read under the lock: close() lets go of it.
+// Reads `to` under the lock: close() releases it.
 template <class Actor, class Message>
 void ClientGate::run(const Actor& to, Message message, const StepRequest* own) {
   const std::shared_lock lock(mutex_);
@@ -31,7 +31,7 @@ void ClientGate::run(const Actor& to, Message message, const StepRequest* own) {
   thread.send(to, std::move(message));
   thread.run();
   if (auto answers = kept.take(); !answers.empty())
-    // As an argument, not captured: CAF follows a null pointer for an actor that is given none.
+    // Passed as an argument, not captured: CAF dereferences a null pointer for an actor without arguments.
     system_.spawn(
         [](caf::event_based_actor*, const KeptAnswers::Answers& given) {
           for (const auto& answer : given) answer();

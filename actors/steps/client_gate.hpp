@@ -1,8 +1,7 @@
-// Lets the thread of a client that makes a blocking call run the scheduler for it, so that none has to be woken to
-// begin the step. The client waits anyway.
+// Runs the scheduler on the thread of a client in a blocking call, so that no thread has to be woken to begin the step.
+// The client waits anyway.
 //
-// Callbacks of users run on threads of the runtime only: what other steps are answered meanwhile is handed to CAF's
-// pool.
+// User callbacks run on runtime threads only: answers to other steps that become ready meanwhile go to CAF's pool.
 #pragma once
 
 #include <memory>
@@ -22,7 +21,8 @@ class ClientGate {
   void run(std::shared_ptr<StepRequest> request);
   // Sends the message; the collective actor runs here if it is idle.
   void run(Contribute message);
-  // The task ends: waits for threads inside, and lets no other in. What comes later is answered by the request's end.
+  // Called at the end of the task: waits for threads inside and admits no others. Later requests are answered by their
+  // destructors.
   void close();
 
  private:
@@ -30,7 +30,7 @@ class ClientGate {
   void run(const Actor& to, Message message, const StepRequest* own);
 
   std::shared_mutex mutex_;
-  caf::actor_system& system_;  // not used once closed
+  caf::actor_system& system_;  // unused once closed
   SchedulerActor scheduler_;
   RendezvousActor rendezvous_;
   CollectiveActor collective_;

@@ -1,5 +1,4 @@
-// What the client, the devices and the collective actor of one task hand to each other about collectives. In-process
-// only.
+// The messages about collectives between the client, the devices and the collective actor of one task. In-process only.
 #pragma once
 
 #include <chrono>
@@ -18,12 +17,12 @@
 
 namespace troupe {
 
-// This task's place in a group that is to be opened.
+// This task's membership in a group to be opened.
 class GroupPlace final : public LocalWork {
  public:
   std::string name;
-  std::vector<TaskName> members;        // by rank, the same on all of them
-  std::chrono::nanoseconds timeout{0};  // for how long nothing may come while an operation waits; 0: for ever
+  std::vector<TaskName> members;  // by rank, identical on all members
+  std::chrono::nanoseconds timeout{0};  // longest time without progress of a waiting operation; 0: unlimited
 };
 
 struct CollectiveResult {
@@ -31,7 +30,7 @@ struct CollectiveResult {
   std::vector<Tensor> tensors;  // RankOperation::take_result
 };
 
-// A task's part in one operation. One that is dropped on its way, because its task has shut down, is answered too.
+// A task's part in one operation. Also answered if dropped because its task has shut down.
 class Contribution final : public LocalWork {
  public:
   Contribution() = default;
@@ -52,14 +51,13 @@ class Contribution final : public LocalWork {
   std::optional<std::uint64_t> sequence;
   CollectiveSpec spec;
   Tensor tensor;
-  // The tensor is in the memory of the device that the group has joined, made already; so is the result. The same on
-  // all ranks.
+  // The tensor is complete in the memory of the device that joined the group; so is the result. The same on all ranks.
   bool on_devices = false;
-  // With a spec that is a barrier: this rank's device joins those of the others, with this id.
+  // With a barrier's spec: joins this rank's device to those of the other ranks, under this id.
   CommunicatorMaker* joins = nullptr;
   CommunicatorId id;
-  // Where the result is wanted: at a rendezvous key (of an all-reduce or a broadcast), or by `done`, which is called
-  // once, on a thread of the runtime or of the client: short, and throws nothing.
+  // The destination of the result: a rendezvous key (all-reduce or broadcast), or `done`, called once, on a runtime or
+  // client thread: keep it short; it must not throw.
   std::optional<RendezvousKey> key;
   std::function<void(CollectiveResult)> done;
 };

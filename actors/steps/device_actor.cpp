@@ -17,7 +17,7 @@ DeviceActorImpl::behavior_type DeviceActorImpl::make_behavior() {
 
 void DeviceActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
   const auto& content = element->content();
-  // A device that has stopped handles nothing: CAF drops the message.
+  // A stopped device handles nothing: CAF drops the message.
   if (stopped_.load() || !content.match_elements<ExecuteSegment>()) return Counted::enqueue(std::move(element), host);
   count_in();
   handle_at_once(*element, host, [&] { put_on_stream(content.get_as<ExecuteSegment>(0)); });

@@ -1,5 +1,5 @@
-// The actor in front of a device. Its mailbox is the device's compute stream: a segment sent to it is on that stream
-// before the sender goes on, and is run by the device's own threads, without another actor's thread between.
+// The actor in front of a device. Its mailbox is the device's compute stream: a segment is on that stream before the
+// send returns, and the device's own threads run it, with no actor thread in between.
 #pragma once
 
 #include <troupe/actors/base/counted.hpp>

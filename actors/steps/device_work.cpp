@@ -13,7 +13,7 @@ void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(s
     std::mutex mutex;
     std::vector<Tensor> tensors;
     Error error;
-    std::size_t count = 1;  // the point in the stream, and each copy
+    std::size_t count = 1;  // the point in the stream, and the copies
     std::function<void(std::vector<Tensor>, Error)> done;
     void one(Error happened) {
       {
@@ -32,7 +32,7 @@ void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(s
     Tensor source;
     {
       const std::lock_guard lock(left->mutex);
-      if (left->tensors[i].space().on_host()) continue;  // an invalid one too
+      if (left->tensors[i].space().on_host()) continue;  // an invalid tensor too
       ++left->count;
       source = std::move(left->tensors[i]);
     }
@@ -62,7 +62,7 @@ void DeviceWork::run() {
     report();
     return;
   }
-  // What execute() does last may release this object's owner, so the record is held here.
+  // The end of execute() may release this object's owner, so the record is held here.
   const std::shared_ptr<ActorRecord> record = std::move(record_);
   record->begin(MessageKind::of<ExecuteSegment>(), note());
   std::uint64_t nodes = 0;

@@ -1,4 +1,4 @@
-// Work for a device: what ExecuteSegment carries. Counts itself in the record of the device's actor while it runs.
+// Work for a device, carried by ExecuteSegment. Counts itself in the record of the device's actor while it runs.
 #pragma once
 
 #include <functional>
@@ -11,26 +11,25 @@
 
 namespace troupe {
 
-// Copies tensors of the device to the host; those that are there already, or are none, are handed back as they are.
-// `done` is called once, with the first error if there was one, that of data which kernels found wrong included, when
-// all that has been launched on the device has ended: at once on a CPU, else on a thread of the device. On the thread
-// of Device::compute(), at the end of work.
+// Copies tensors of the device to the host; returns host tensors and invalid ones unchanged. Calls `done` once, when
+// all work launched on the device has ended, with the first error if any, including invalid data found by kernels: at
+// once on a CPU, otherwise on a thread of the device. Call on the thread of Device::compute(), at the end of the work.
 void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(std::vector<Tensor>, Error)> done);
 
 class DeviceWork : public LocalWork {
  public:
-  // By the device actor, when it puts the work on the device's stream.
+  // Called by the device actor when it puts the work on the device's stream.
   void counted_in(std::shared_ptr<ActorRecord> record);
   void run() final;
 
  protected:
-  // On the device's compute thread. Returns how many nodes of a plan it ran.
+  // Runs on the device's compute thread. Returns the number of plan nodes run.
   virtual std::uint64_t execute() = 0;
-  // Which step it is of, for the flight record.
+  // The step it belongs to, for the flight record.
   virtual MessageNote note() const { return {}; }
-  // It is on the stream, and the task is traced.
+  // Called once the work is on the stream, if the task is traced.
   virtual void trace_begin(Trace&) {}
-  // After it, when the device's actor has counted the work: what is to be told of it.
+  // Called afterwards, when the device's actor has counted the work: sends its reports.
   virtual void report() {}
 
  private:

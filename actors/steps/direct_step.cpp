@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// A direct graph has nothing that leaves its segment.
+// A direct graph sends nothing out of its segment.
 class NoOutbox final : public Outbox {
  public:
   void send(std::uint32_t, Tensor) override { fail(Code::internal, "a direct step sends nothing"); }
@@ -117,7 +117,7 @@ Error DirectStep::run_plan() {
   frame.begin(request.random);
   {
     std::lock_guard lock(steps_->mutex_);
-    if (cancelled_) return {};  // remove() tells
+    if (cancelled_) return {};  // reported by remove()
     running_ = &frame;
   }
   for (std::size_t i = 0; i < plan.feed_slots.size(); ++i)

@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-// In the memory of the device. Waits for the copy.
+// Copies to the memory of the device, and waits for the copy.
 Tensor on_device(Device& device, const Tensor& constant) {
   if (constant.dtype() == DType::string) return constant;
   std::promise<Tensor> there;

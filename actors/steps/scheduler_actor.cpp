@@ -14,7 +14,7 @@ constexpr std::size_t kLightNodes = 32;
 
 Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
   return Error(Code::invalid_argument,
-               fmt::format("the graph on {} pulls from or pushes to shard {}; the session has {} shards", plan.device,
+               fmt::format("the graph on {} pulls from or pushes to shard {}, but the session has {} shards", plan.device,
                            shard, shards));
 }
 
@@ -40,7 +40,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         if (it == active_.end()) return;
         const std::vector<TaskName>& participants = it->second.graph->handle->participants;
         const auto part = std::ranges::find(participants, message.from);
-        if (part == participants.end()) return;  // no business of its
+        if (part == participants.end()) return;  // not involved here
         advance(key,
                 table_.part_ended(key, static_cast<std::uint32_t>(part - participants.begin()), message.frame.error));
       },
@@ -85,8 +85,8 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       [this](const PeerDown& message) { peer_down(message); },
       [this](const Stop&) {
         explainer_.stop();
-        // Segments that still run keep what they need alive; nobody waits for them. Clients hear now.
-        const Error error(Code::cancelled, fmt::format("task {} shuts down", task_.to_string()));
+        // Running segments keep their data alive without anyone waiting. Clients are answered now.
+        const Error error(Code::cancelled, fmt::format("task {} is shutting down", task_.to_string()));
         for (auto& [key, active] : active_) {
           table_.abort(key, error);
           if (active.request) active.request->answer({.error = table_.error(key), .fetches = {}});
@@ -109,7 +109,7 @@ caf::resumable::resume_result SchedulerActorImpl::resume(caf::execution_unit* un
 Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
   auto handle = std::static_pointer_cast<GraphHandle>(message.work);
   auto registered = std::make_shared<Registered>();
-  std::uint32_t next_pull = 0x80000000u;  // edges of the graph are numbered from 0
+  std::uint32_t next_pull = 0x80000000u;  // edges of the graph count from 0
   for (std::uint32_t p = 0; p < handle->partitions.size(); ++p) {
     const Plan& plan = handle->partitions[p]->partition->plan();
     for (const PushTarget& push : plan.pushes)
@@ -120,7 +120,7 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
       const EdgeId edge = plan.arrivals[a].is_pull ? EdgeId{next_pull++} : plan.arrivals[a].edge;
       if (plan.arrivals[a].is_pull) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
       if (!registered->arrivals.emplace(edge.value, ArrivalPlace{p, a}).second)
-        return Reply::of(Error(Code::invalid_argument, fmt::format("'{}' on {}: another partition receives edge {} too",
+        return Reply::of(Error(Code::invalid_argument, fmt::format("'{}' on {}: edge {} is also received by another partition",
                                                                    plan.arrivals[a].name, plan.device, edge.value)));
       registered->edges.push_back(edge);
     }
@@ -158,7 +158,7 @@ void SchedulerActorImpl::run(const RunStep& message) {
     active.request = request;
     active.training = request->training;
     active.routes = routes(*it->second);
-    for (const TaskName& task : it->second->handle->participants) peer(task);  // all are there before any is told
+    for (const TaskName& task : it->second->handle->participants) peer(task);  // throws before any is told
     start(key, std::move(active), request->random, request->feeds);
     if (request->deadline_ns != 0) schedule_tick();
   } catch (...) {
@@ -176,11 +176,11 @@ void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
       of_session != graphs_.end() && of_session->first.first == key.session)
     if (const TaskName& client = of_session->second->handle->client; client != message.from)
       return refuse(Error(Code::permission_denied,
-                          fmt::format("{} starts a step of {}", message.from.to_string(), client.to_string())));
+                          fmt::format("{} may not start a step of {}", message.from.to_string(), client.to_string())));
   try {
     const auto it = graphs_.find({message.frame.session, message.frame.graph});
     if (it == graphs_.end())
-      fail(Code::failed_precondition, "task {} does not know graph {} of the session", task_.to_string(),
+      fail(Code::failed_precondition, "task {} has no graph {} of the session", task_.to_string(),
            message.frame.graph.value);
     Active active;
     active.graph = it->second;
@@ -229,13 +229,13 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   std::vector<std::shared_ptr<RegisteredPartition>> partitions;
   for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
   const GraphHandle& handle = *active.graph->handle;
-  // The client's task waits for the other parts; those know only their own.
+  // The client's task waits for the other parts; each of those knows only its own.
   const std::size_t other_parts = active.request ? handle.participants.size() : 0;
   auto progress = table_.start(key, std::move(partitions), random, feeds, static_cast<std::uint32_t>(other_parts));
   if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
   for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
   active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
-  // From here on nothing throws: the others are told of a step that this task has begun.
+  // Nothing throws from here on: the others learn of a step that this task has begun.
   const auto it = active_.emplace(key, std::move(active)).first;
   if (Trace& trace = record().registry.trace(); trace.on()) trace_begin(trace, key, it->second);
   for (std::size_t i = 0; i < other_parts; ++i)
@@ -268,13 +268,13 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
                                                                  active.training.after}});
 }
 
-// Does what follows from something that has happened to a step.
+// Handles the consequences of a step's progress.
 void SchedulerActorImpl::advance(const StepKey& key, StepTable::Progress progress) {
   const auto it = active_.find(key);
   if (it == active_.end()) return;
   const Active& active = it->second;
   if (progress.failed) tell_failed(key, active);
-  for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows by what follows segments that run here
+  for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows with successors of segments that run here
     const ReadySegment ready = std::move(progress.ready[i]);
     const LocalDevice& device = active.graph->handle->partitions[ready.partition]->device;
     auto work = std::make_shared<SegmentWork>(ready, *device.device, active.routes, active.training, active.pulled,
@@ -292,7 +292,8 @@ void SchedulerActorImpl::advance(const StepKey& key, StepTable::Progress progres
   if (progress.ended) finish(key);
 }
 
-// A segment that only hands tensors over, while nothing else of the step is on its device: nobody shares its frame.
+// True for a segment that only passes tensors on, while no other segment of the step is on its device: nobody shares
+// its frame.
 bool SchedulerActorImpl::runs_here(const Active& active, const ReadySegment& ready) const {
   return active.routes->shapes[ready.partition][ready.segment].light &&
          table_.running(ready.step, ready.partition) == 1 &&
@@ -311,7 +312,7 @@ void SchedulerActorImpl::delivered(const Put& put) {
   if (arrival.is_pull) it->second.pulled->at(arrival.slice).store(put.version, std::memory_order_relaxed);
   Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
-  if (device.attributes().synchronous) {  // hands the tensor back at once
+  if (device.attributes().synchronous) {  // returns the tensor at once
     landed_message.tensor = put.tensor;
     return landed(std::move(landed_message));
   }
@@ -371,7 +372,7 @@ void SchedulerActorImpl::peer_down(const PeerDown& message) {
                                                     message.task.to_string(), message.reason.message()));
     advance(key, table_.abort(key, down));
   }
-  // A client that is gone closes no session.
+  // A lost client closes no sessions.
   std::set<SessionId> orphans;
   for (const auto& [id, registered] : graphs_)
     if (registered->handle->client == message.task) orphans.insert(id.first);
@@ -405,7 +406,7 @@ void SchedulerActorImpl::tick() {
 Error SchedulerActorImpl::lateness(const StepKey& key, const Active& active) const {
   const std::int64_t deadline = active.request->deadline_ns, now = deadline == 0 ? 0 : steady_now_ns();
   if (now <= deadline) return {};
-  return Error(Code::deadline_exceeded, fmt::format("{} ended {} after its deadline; what it has changed stays changed",
+  return Error(Code::deadline_exceeded, fmt::format("{} ended {} after its deadline; its changes are kept",
                                                     text_of(active.training, key, task_), wait_time(now - deadline)));
 }
 

@@ -1,5 +1,5 @@
-// The scheduler of a task: topological dispatch over segments for all steps in flight. Steps are kept in StepTable;
-// this actor turns its answers into messages:
+// The scheduler of a task: topological dispatch over segments for all steps in flight. StepTable keeps the steps; this
+// actor turns its results into messages:
 //
 //   client's task:   RunStep -> [StepStart to participants] -> running -> (local part ended and all StepDone) -> done()
 //   another task:    StepStart -> running -> StepDone to the client
@@ -22,24 +22,24 @@ namespace troupe {
 
 class DirectGraph;
 
-// What of a segment's nodes says how it is best run.
+// Properties of a segment's nodes that decide how to run it.
 struct SegmentShape {
-  bool light = false;  // a few nodes, all of them sends and fetches: not worth waking a device for
-  bool sends = false;  // something leaves it
+  bool light = false;  // few nodes, all sends and fetches: not worth waking a device
+  bool sends = false;  // it sends something out
 };
 
-// Where what leaves a segment goes, and the like. Immutable; shared by the steps of a graph.
+// Destinations of a segment's outputs, among others. Immutable; shared by the steps of a graph.
 struct Routes {
   caf::actor_system* system = nullptr;
   ShortActors short_actors;
   RendezvousActor rendezvous;
   CollectiveActor collective;
   std::vector<std::vector<SegmentShape>> shapes;  // by partition and segment
-  std::vector<std::vector<PeerActor>> sends;      // by partition and Plan::sends; null: the rendezvous of this task
+  std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: this task's rendezvous
   std::vector<PeerActor> shards;
 };
 
-// The version each slice was pulled at in a step: what its pushes say. Written when the Put comes, read by the device.
+// The version at which a step pulled each slice, for its pushes. Written when the Put arrives, read by the device.
 using PulledVersions = std::map<std::uint32_t, std::atomic<std::uint64_t>>;
 
 class SchedulerActorImpl final : public Counted<SchedulerActor> {
@@ -47,7 +47,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   SchedulerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self_task)
       : Counted(config, std::move(record)), task_(std::move(self_task)) {}
   behavior_type make_behavior() override;
-  // What a run of messages sends to other tasks leaves together.
+  // Messages to other tasks from one run of the actor leave together.
   caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
@@ -55,13 +55,13 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::uint32_t partition;
     std::uint32_t arrival;
   };
-  // What of a GraphHandle is worked out once.
+  // Derived once from a GraphHandle.
   struct Registered {
     std::shared_ptr<GraphHandle> handle;
     std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
     std::vector<std::pair<EdgeId, const Arrival*>> pulls;
     std::vector<EdgeId> edges;             // of all arrivals
-    std::shared_ptr<const Routes> routes;  // null: not worked out since peers came or went
+    std::shared_ptr<const Routes> routes;  // null: stale since peers came or went
   };
   struct Active {
     std::shared_ptr<Registered> graph;
@@ -69,7 +69,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::shared_ptr<StepRequest> request;  // on the client's task
     TrainingStep training;
     std::shared_ptr<PulledVersions> pulled;
-    std::int64_t since_ns = 0;  // when it began; 0: unknown
+    std::int64_t since_ns = 0;  // start; 0: unknown
   };
 
   Reply add_graph(const AddGraph& message);
@@ -92,7 +92,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   void peer_down(const PeerDown& message);
   void tick();
   void schedule_tick();
-  // The error of a step that has ended, but after its deadline; none of one in time.
+  // The error of a step that ended after its deadline; none if it was in time.
   Error lateness(const StepKey& key, const Active& active) const;
   Error deadline_error(const StepKey& key, const Active& active, const std::string& why) const;
   void inspect(ActorDetails& out) const override;

@@ -1,4 +1,4 @@
-// What the client, the scheduler and the devices of one task hand to each other about steps. In-process only.
+// The messages about steps between the client, the scheduler and the devices of one task. In-process only.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@
 
 namespace troupe {
 
-// What people count steps by: the training's number of it, or the session's.
+// The step number shown to people: the training's, or the session's.
 inline std::uint64_t number_of(const TrainingStep& training, StepId step) {
   return training.number.value_or(step.value);
 }
-// The same in words, that say whose number it is: "slot 1 of step 7" of a job with parameter servers, "step 7 of the
-// training on /job:worker/task:0" of another, "step 812 of session 3f2a".
+// The same in words, naming the counter: "slot 1 of step 7" in a job with parameter servers, "step 7 of the training on
+// /job:worker/task:0" in other training, "step 812 of session 3f2a".
 std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client);
 
 class StepRequest;
 
-// While it lives, what steps other than `own` (null: any) are answered on this thread is kept (ClientGate).
+// While it lives, answers on this thread to steps other than `own` (null: to all steps) are held back (ClientGate).
 class KeptAnswers {
  public:
   using Answers = std::vector<std::function<void()>>;
@@ -36,7 +36,7 @@ class KeptAnswers {
   KeptAnswers& operator=(const KeptAnswers&) = delete;
   ~KeptAnswers() { current_ = outer_; }
 
-  // Where the answer of `request` has to be kept; null: nowhere.
+  // Where the answer of `request` is held back; null: nowhere.
   static Answers* of(const StepRequest& request) {
     return current_ && current_->own_ != &request ? &current_->answers_ : nullptr;
   }
@@ -49,8 +49,7 @@ class KeptAnswers {
   static inline constinit thread_local KeptAnswers* current_ = nullptr;
 };
 
-// One execution a client asks for. A request that is dropped on its way, because its task has shut down, is answered
-// too.
+// One execution requested by a client. Also answered if dropped because its task has shut down.
 class StepRequest final : public LocalWork {
  public:
   StepRequest() = default;
@@ -76,9 +75,9 @@ class StepRequest final : public LocalWork {
   RandomKey random;
   TrainingStep training;
   std::vector<Tensor> feeds;
-  std::vector<Tensor> fetches;           // as many as are wanted, empty: memory for the answer
+  std::vector<Tensor> fetches;  // empty tensors, one per fetch, used as memory for the answer
   std::int64_t deadline_ns = 0;          // steady clock; 0: none
-  std::function<void(StepResult)> done;  // called once, on a thread of the runtime: short, and throws nothing
+  std::function<void(StepResult)> done;  // called once, on a runtime thread: keep it short; must not throw
 };
 
 // A device of the task and the actor in front of it.
@@ -87,22 +86,22 @@ struct LocalDevice {
   DeviceActor actor;
 };
 
-// A partition ready to be run.
+// A partition ready to run.
 struct LocalPartition final : public LocalWork {
   std::shared_ptr<RegisteredPartition> partition;
   LocalDevice device;
 };
 
-// A registered graph: this task's partitions and who else takes part.
+// A registered graph: this task's partitions and the other participants.
 class GraphHandle final : public LocalWork {
  public:
   SessionId session;
   GraphId graph;
   TaskName client;
   std::vector<std::shared_ptr<LocalPartition>> partitions;
-  std::vector<TaskName> participants;                        // tasks but the client's; used by the client's scheduler
-  std::unordered_map<std::uint32_t, TaskName> edge_targets;  // of edges that leave this task
-  std::vector<TaskName> shards;                              // task of each shard, if the graph pulls and pushes
+  std::vector<TaskName> participants;  // all tasks but the client's; used by the client's scheduler
+  std::unordered_map<std::uint32_t, TaskName> edge_targets;  // for edges that leave this task
+  std::vector<TaskName> shards;  // task of each shard, if the graph pulls or pushes
 };
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// What a client says with a step, and gets from it.
+// What a client sends with a training step, and gets back.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace troupe {
 
 class Device;
 
-// Where a training step stands: what its Pulls, Pushes and collectives say (docs/design/training.md).
+// The position of a training step: sent with its Pulls, Pushes and collectives (docs/design/training.md).
 struct TrainingStep {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
@@ -19,10 +19,10 @@ struct TrainingStep {
   std::uint64_t min_version = 0;
   std::uint64_t group = 0;  // CollectiveGroup::id, if the graph has collectives: `step` is then their number
   const Device* group_device = nullptr;   // CollectiveGroup::device
-  std::uint64_t job = 0;                  // the training job that has the shards
-  std::uint64_t view = 0;                 // of its members, in which this worker joined
-  std::uint64_t after = 0;                // of a Pull
-  std::optional<std::uint64_t> number{};  // what the training counts the step as; none: it is none of a training
+  std::uint64_t job = 0;  // the training job that owns the shards
+  std::uint64_t view = 0;  // in which this worker joined
+  std::uint64_t after = 0;  // Pull::after
+  std::optional<std::uint64_t> number{};  // the training's number for the step; none: not part of training
 };
 
 struct StepResult {

@@ -20,7 +20,7 @@ std::string host_name() {
   return name.data();
 }
 
-// The seconds in the greatest name of an event file; 0 if there is none.
+// The greatest timestamp (seconds) in the name of an event file; 0 if there is none.
 std::uint64_t newest_in(FileSystem& files, const std::string& directory) {
   std::uint64_t newest = 0;
   for (const DirectoryEntry& entry : files.list(directory)) {
@@ -29,7 +29,7 @@ std::uint64_t newest_in(FileSystem& files, const std::string& directory) {
     std::uint64_t seconds = 0;
     const auto [end, error] = std::from_chars(begin, entry.name.data() + entry.name.size(), seconds);
     if (error == std::errc() && end - begin <= 10)
-      newest = std::max(newest, seconds);  // others are not in the order of numbers
+      newest = std::max(newest, seconds);  // other names do not sort by number
   }
   return newest;
 }

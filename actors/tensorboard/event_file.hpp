@@ -1,9 +1,8 @@
-// An event file of TensorBoard: records (record.hpp), of which each is an Event. The first one says so:
-// "brain.Event:2".
+// A TensorBoard event file: records (record.hpp), each holding an Event. The first gives the version: "brain.Event:2".
 //
-// TensorBoard takes all files of a directory whose names have "tfevents" in them as one run, in the order of their
-// names: "events.out.tfevents.SECONDS.HOST.PROCESS". A program that is started again adds a file, whose name comes
-// after all that are there. A file that is still written to is read as far as it goes.
+// TensorBoard reads all files of a directory with "tfevents" in their names as one run, ordered by name:
+// "events.out.tfevents.SECONDS.HOST.PROCESS". A restarted program adds a file whose name sorts after all existing ones.
+// TensorBoard reads a file that is still being written up to its current end.
 #pragma once
 
 #include <memory>
@@ -14,14 +13,14 @@
 
 namespace troupe {
 
-// One thread at a time. Errors are those of FileSystem.
+// Not thread-safe. Errors are those of FileSystem.
 class EventFile {
  public:
-  // Makes the directory if need be. `wall_time`: now, in seconds since 1970.
+  // Creates the directory if needed. `wall_time`: now, in seconds since 1970.
   EventFile(FileSystem& files, const std::string& directory, double wall_time);
 
-  // Whoever looks from now on sees it; it need not survive a crash of the machine. After an error nothing may follow:
-  // half of a record may be there, which TensorBoard leaves alone if it is the last.
+  // Visible to readers on return, but may not survive a crash of the machine. Write nothing after an error: the file
+  // may end in half a record, which TensorBoard ignores at the end only.
   void write(const proto::tensorboard::Event& event);
 
   const std::string& path() const { return path_; }

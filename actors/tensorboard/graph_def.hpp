@@ -1,5 +1,5 @@
-// A graph as TensorBoard shows it: its nodes with op, inputs, device, attributes and the shapes of their outputs. Large
-// things (tensors, the bodies of functions) are only named.
+// A graph in TensorBoard's format: its nodes with op, inputs, device, attributes and output shapes. Large attributes
+// (tensors, function bodies) are only named.
 #pragma once
 
 #include "messages/proto/tensorboard.pb.h"

@@ -29,7 +29,7 @@ double as_double(T value) {
   return static_cast<double>(value);
 }
 
-// Counts by bucket; the figures beside them go to `out`.
+// Counts values by bucket; writes the summary figures to `out`.
 template <class T>
 std::vector<std::uint64_t> count(const Tensor& tensor, Histogram& out) {
   const std::vector<double>& limits = histogram_limits();
@@ -46,7 +46,7 @@ std::vector<std::uint64_t> count(const Tensor& tensor, Histogram& out) {
     sum_squares += value * value;
     const auto bucket = std::ranges::upper_bound(limits, value) - limits.begin();
     ++counts[std::min(static_cast<std::size_t>(bucket),
-                      limits.size() - 1)];  // the greatest double is no limit to what is in the last
+                      limits.size() - 1)];  // the last bucket has no limit: it takes the greatest double
   }
   if (finite > 0) {
     out.set_min(least);
@@ -79,7 +79,7 @@ std::vector<std::uint64_t> count_any(const Tensor& tensor, Histogram& out) {
     case DType::i64:
       return count<std::int64_t>(tensor, out);
     default:
-      invalid_argument("a histogram is of numbers, not of {}", name(tensor.dtype()));
+      invalid_argument("a histogram needs numbers, not {}", name(tensor.dtype()));
   }
 }
 

@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr std::uint64_t kMostSteps = 1'000'000;
-constexpr std::int64_t kUnwanted = 30'000'000'000;  // ns: nobody has asked for so long, and nobody will
+constexpr std::int64_t kUnwanted = 30'000'000'000;  // ns; a recording that nobody has asked about for this long is abandoned
 
 nlohmann::json to_array(const TraceEvent& e) {
   return {static_cast<int>(e.kind),
@@ -66,7 +66,7 @@ Number number(const std::map<std::string, std::string>& parameters, const std::s
   const std::string& text = found->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error != std::errc() || end != text.data() + text.size() || !(out >= least && out <= most))
-    invalid_argument("{} is a number from {} to {}, not '{}'", key, least, most, text);
+    invalid_argument("{} must be a number from {} to {}, not '{}'", key, least, most, text);
   return out;
 }
 
@@ -115,7 +115,7 @@ TaskTrace parse_task_trace(std::string_view text) {
     const int format = json.at("format").get<int>();
     if (format > TaskTrace::kFormat)
       fail(Code::failed_precondition,
-           "the trace of a task has format {}, of a later Troupe; this program reads formats up to {}", format,
+           "the trace has format {}, written by a later Troupe; this program reads formats up to {}", format,
            TaskTrace::kFormat);
     TaskTrace out{
         .task = json.at("task"), .clock = json.at("clock"), .now_ns = json.at("now_ns"), .status = {}, .recording = {}};

@@ -14,7 +14,7 @@ namespace troupe {
 namespace {
 
 constexpr int kFirstTrack = 1000;  // tids below it are lanes of steps
-constexpr int kNoThread = -1;      // of the end of an arrow: there is no slice around it
+constexpr int kNoThread = -1;  // of an arrow's end without a slice around it
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -24,7 +24,7 @@ std::string microseconds(std::int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
 
-// The task as messages name it.
+// The task's name as recorded in messages (PackedTask).
 std::string packed(const std::string& task) {
   const std::string job = task.substr(0, task.find("/task:"));
   constexpr std::size_t kPrefix = 5, kKept = 12;  // "/job:"; PackedTask
@@ -44,7 +44,7 @@ struct End {
   std::string name;
 };
 
-// All ends of arrows with the same number between the same tasks.
+// All arrow ends with the same number between the same tasks.
 struct Ends {
   std::vector<End> departs, arrives;
 };
@@ -52,15 +52,15 @@ struct Ends {
 class Writer {
  public:
   explicit Writer(const std::vector<AlignedTrace>& traces) : traces_(traces) {
-    if (traces.empty()) invalid_argument("there is no trace to make a file of");
+    if (traces.empty()) invalid_argument("no traces to write");
     for (const AlignedTrace& t : traces) {
-      if (!t.trace.recording) invalid_argument("{} has sent no recording", t.trace.task);
+      if (!t.trace.recording) invalid_argument("{} sent no recording", t.trace.task);
       begin_ = std::max(begin_, t.trace.recording->began_ns - t.offset_ns);
       end_ = std::min(end_, t.trace.recording->ended_ns - t.offset_ns);
     }
     if (end_ <= begin_)
       invalid_argument(
-          "the tasks have recorded nothing at the same time: a ring was too short, or they were stopped too soon");
+          "the recordings do not overlap in time: a ring buffer was too short, or they were stopped too soon");
   }
 
   TraceFile write(const std::string& cluster) {
@@ -142,7 +142,7 @@ class Writer {
       events.push_back(e);
     }
     note_steps(events);
-    std::vector<std::int64_t> lanes;  // by when they are free
+    std::vector<std::int64_t> lanes;  // when each becomes free
     std::vector<bool> used(recording.tracks.size());
     std::vector<std::int64_t> slices_until(recording.tracks.size(), INT64_MIN);
     for (const TraceEvent& e : events) {
@@ -154,7 +154,7 @@ class Writer {
       const bool runs_in_step =
           e.kind == TraceKind::kernel || e.kind == TraceKind::segment || e.kind == TraceKind::transfer;
       if (runs_in_step && !steps.contains(e.step.key)) continue;
-      // The slice around an arrow's end may stick out at the begin or the end, and is not there.
+      // The slice around an arrow's end may lie outside the file's time range, and is then missing.
       if (e.kind == TraceKind::departs || e.kind == TraceKind::arrives) {
         if (e.begin_ns > slices_until[e.track]) {
           add_arrow(e, pid, kNoThread, recording, aligned.trace.task);
@@ -175,7 +175,7 @@ class Writer {
                     (recording.tracks[i].starts_with("device ") ? 1 : 2) * kFirstTrack + static_cast<int>(i));
   }
 
-  // A task that stands still at the begin or the end holds up what is under way there, and its steps.
+  // A task that pauses at the start or the end delays messages in flight there, and its steps.
   void note_steps(const std::vector<TraceEvent>& events) {
     std::int64_t first_end = INT64_MAX, last_begin = INT64_MIN;
     for (const TraceEvent& e : events) {
@@ -185,7 +185,7 @@ class Writer {
       first_end = std::min(first_end, e.end_ns);
       last_begin = std::max(last_begin, e.begin_ns);
     }
-    if (first_end == INT64_MAX) return;  // it has none of its own
+    if (first_end == INT64_MAX) return;  // no steps of its own
     first_ = std::max(first_, first_end - begin_);
     last_ = std::max(last_, end_ - last_begin);
   }
@@ -241,7 +241,7 @@ class Writer {
     slice(e, pid, tid, name, arguments);
   }
 
-  // The first that departs is the first that arrives: messages between two actors keep their order.
+  // Departures match arrivals in order: messages between two actors keep their order.
   void add_arrows() {
     for (auto& [key, ends] : arrows_) {
       std::ranges::sort(ends.departs, {}, &End::at_ns);
@@ -276,10 +276,10 @@ class Writer {
 
   const std::vector<AlignedTrace>& traces_;
   std::int64_t begin_ = INT64_MIN, end_ = INT64_MAX;  // on our clock
-  // An arrow with one end is lost if it is further from the begin and the end than these: nothing is under way for so
-  // long.
-  std::int64_t longest_ = 0;           // step
-  std::int64_t first_ = 0, last_ = 0;  // until the first whole step of each task has ended, since the last has begun
+  // A one-ended arrow is lost if it is further from the start and the end of the file than these: no message is in
+  // flight that long.
+  std::int64_t longest_ = 0;  // the longest step
+  std::int64_t first_ = 0, last_ = 0;  // until the first complete step of each task has ended, since the last has begun
   std::uint64_t waits_ = 0;
   std::vector<std::string> names_;
   std::vector<Line> lines_;

@@ -1,8 +1,8 @@
-// The traces of all tasks as one file in Chrome's JSON trace event format, which ui.perfetto.dev shows.
+// The traces of all tasks as one file in Chrome's JSON trace event format, for ui.perfetto.dev.
 //
-// A task is a process. Its first threads are the lanes of its steps; then come its actors, of which a device has the
-// kernels, and threads. Arrows are flow events, waits in mailboxes asynchronous ones. Times are microseconds since all
-// tasks record.
+// A task is a process. Its first threads are the lanes of its steps, followed by its actors (a device's shows its
+// kernels) and its threads. Arrows are flow events, waits in mailboxes asynchronous ones. Times are microseconds since
+// all tasks were recording.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace troupe {
 
 struct AlignedTrace {
   TaskTrace trace;
-  // Its steady clock less ours, and by how much that may be wrong.
+  // The task's steady clock minus ours, and the uncertainty of the difference.
   std::int64_t offset_ns = 0;
   std::int64_t uncertainty_ns = 0;
 };
@@ -23,15 +23,15 @@ struct AlignedTrace {
 struct TraceFile {
   std::string json;
   std::uint64_t events = 0;
-  std::uint64_t steps = 0;  // that are whole
+  std::uint64_t steps = 0;  // complete
   std::uint64_t arrows = 0;
-  std::uint64_t cut_arrows = 0;   // left out: their other end is before the first or after the last instant
-  std::uint64_t lost_arrows = 0;  // left out although the other end should be there
+  std::uint64_t cut_arrows = 0;  // omitted: their other end is outside the file's time range
+  std::uint64_t lost_arrows = 0;  // omitted although the other end should be present
   std::uint64_t overwritten = 0;
 };
 
-// Of what all tasks have recorded. Throws invalid_argument if a trace has no recording, or if they have no time in
-// common.
+// The file for the time that all tasks have recorded. Throws invalid_argument if a trace has no recording, or if they
+// do not overlap in time.
 TraceFile make_trace_file(const std::vector<AlignedTrace>& traces, const std::string& cluster);
 
 }  // namespace troupe

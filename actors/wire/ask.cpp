@@ -16,7 +16,7 @@ class Caller {
   Caller(const Asking& whom, Clock::time_point deadline)
       : address_(resolve(whom.host, whom.port)), deadline_(deadline) {
     Fd socket = start_connect(address_);
-    if (!socket) fail(Code::unavailable, "no file descriptor is free");
+    if (!socket) fail(Code::unavailable, "no free file descriptor");
     wait_for(socket, POLLOUT);
     if (const int code = connect_result(socket); code != 0) fail(Code::unavailable, "{}", errno_text(code));
     channel_ = whom.tls ? whom.tls->channel(std::move(socket), true) : plain_channel(std::move(socket));
@@ -24,7 +24,7 @@ class Caller {
   }
 
   void authenticate(const Asking& whom) {
-    // A token that is no secret is known to all; so is what others call the task.
+    // Everybody knows a token that is not secret; cluster files name the task by different addresses.
     Authentication::Local self{.task = {"observer", 0},
                                .incarnation = Incarnation{random_id()},
                                .purpose = Authentication::Purpose::ask,
@@ -52,7 +52,7 @@ class Caller {
       while (!left.empty()) {
         const auto n = read_some(*channel_, left);
         if (!n) return Channel::SetUp::wants_read;
-        if (*n == 0) fail(Code::unavailable, "it closed the connection without an answer");
+        if (*n == 0) fail(Code::unavailable, "the task closed the connection without an answer");
         left = left.subspan(*n);
       }
       return Channel::SetUp::done;
@@ -64,7 +64,7 @@ class Caller {
   void wait_for(const Fd& socket, short events) {
     for (;;) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-      if (left <= 0) fail(Code::deadline_exceeded, "it does not answer; it may not have joined its cluster yet");
+      if (left <= 0) fail(Code::deadline_exceeded, "no answer from the task; it may not have joined its cluster yet");
       pollfd waiting{socket.get(), events, 0};
       if (::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, 60000))) > 0) return;
     }
@@ -99,7 +99,7 @@ std::string ask(const Asking& whom, const std::string& question, Clock::time_poi
   const auto code = read_little_endian<std::uint32_t>(head.data());
   const auto size = read_little_endian<std::uint32_t>(head.data() + 4);
   if (size > kMaxAnswer || code > static_cast<std::uint32_t>(Code::unauthenticated))
-    fail(Code::data_loss, "its answer is malformed");
+    fail(Code::data_loss, "malformed answer");
   std::string answer = caller.receive(size);
   if (code != 0) throw Error(static_cast<Code>(code), std::move(answer));
   return answer;
@@ -109,7 +109,7 @@ void Questioned::received(std::string_view bytes) {
   in_ += bytes;
   if (in_.size() < expected_ || head_) return;
   expected_ = read_little_endian<std::uint32_t>(in_.data());
-  if (expected_ == 0 || expected_ > kMaxQuestion) invalid_argument("a question has 1 to {} bytes", kMaxQuestion);
+  if (expected_ == 0 || expected_ > kMaxQuestion) invalid_argument("a question must have 1 to {} bytes", kMaxQuestion);
   head_ = true;
   in_.clear();
 }

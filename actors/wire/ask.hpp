@@ -1,5 +1,5 @@
-// One question to a task from outside its cluster's links, for programs that look at it: connects, both sides prove
-// that they know the token, and the task answers. See WireHandler::asked().
+// One question to a task from outside its cluster's links, for inspection tools: connects, both sides prove that they
+// know the token, and the task answers. See WireHandler::asked().
 //
 //   question   u32 bytes, text        answer   u32 code, u32 bytes, text (of an error its message)     little endian
 #pragma once
@@ -21,14 +21,14 @@ struct Asking {
   const TlsContext* tls = nullptr;  // null: no TLS
 };
 
-// Blocks. Throws: what the task answered, what Authentication::received() throws, unavailable (nobody is there, or it
-// went away), deadline_exceeded (it may not have joined its cluster yet).
+// Blocks. Throws the error answered by the task, errors of Authentication::received(), unavailable (nobody listens, or
+// the connection broke), deadline_exceeded (the task may not have joined its cluster yet).
 std::string ask(const Asking& whom, const std::string& question, Clock::time_point deadline);
 
-// The task's side of it: takes in what comes, gives out what is to be sent.
+// The task's side: consumes incoming bytes, provides bytes to send.
 class Questioned {
  public:
-  // How many bytes to read next; 0: the question is there. received() throws invalid_argument.
+  // Number of bytes to read next; 0: the question is complete. received() throws invalid_argument.
   std::size_t wants() const { return answered_ ? 0 : expected_ - in_.size(); }
   void received(std::string_view bytes);
   bool asked() const { return !answered_ && head_ && in_.size() == expected_; }

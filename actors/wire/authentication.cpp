@@ -29,27 +29,27 @@ static_assert(kProofAt + Authentication::kProofBytes == Authentication::kAnswerB
 // scrypt's cost: 128 * N * r bytes.
 constexpr std::uint64_t kScryptN = 1 << 14, kScryptR = 8, kScryptP = 1, kScryptMemory = 64 << 20;
 
-constexpr std::size_t kStrongDigits = 32;   // of 4 bits each: 128 bits
-constexpr std::size_t kDistinctDigits = 8;  // fewer in 32 random ones: less than once in 10^7
+constexpr std::size_t kStrongDigits = 32;  // of 4 bits: 128 bits
+constexpr std::size_t kDistinctDigits = 8;  // fewer in 32 random digits: less than once in 10^7
 
 bool is_hexadecimal(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 void put_name(char* at, const TaskName& task) {
   if (task.job.size() > Authentication::kMaxJob)
-    invalid_argument("the job '{}' has a name of more than {} bytes", task.job, Authentication::kMaxJob);
+    invalid_argument("the job name '{}' has more than {} bytes", task.job, Authentication::kMaxJob);
   std::memcpy(at, task.job.data(), task.job.size());
   write_little_endian(at + Authentication::kMaxJob, static_cast<std::uint32_t>(task.index));
 }
 TaskName name(const char* at) {
   const char* const end = std::find(at, at + Authentication::kMaxJob, '\0');
   if (at == end || std::any_of(at, end, [](unsigned char c) { return c <= ' ' || c == 0x7f; }))
-    fail(Code::failed_precondition, "what speaks there is not a Troupe task: it names none");
+    fail(Code::failed_precondition, "the peer is not a Troupe task: invalid task name");
   return {std::string(at, end), static_cast<int>(read_little_endian<std::uint32_t>(at + Authentication::kMaxJob))};
 }
 
 void random_bytes(void* at, std::size_t bytes) {
   if (RAND_bytes(static_cast<unsigned char*>(at), static_cast<int>(bytes)) != 1)
-    fail(Code::internal, "no random bytes can be had");
+    fail(Code::internal, "cannot get random bytes");
 }
 
 void put_head(char* at, Authentication::Purpose purpose, Incarnation incarnation) {
@@ -63,30 +63,30 @@ void put_head(char* at, Authentication::Purpose purpose, Incarnation incarnation
 // The type of a record (RFC 8446, 5.1) and the highest byte of its version.
 bool is_tls(std::span<const char> came) { return came[0] >= 20 && came[0] <= 23 && (came.size() < 2 || came[1] == 3); }
 
-// As soon as there are as many bytes as it takes: whoever speaks another protocol may never send more.
+// Checks as soon as there are enough bytes: a peer with another protocol may never send more.
 void check_head(std::span<const char> came) {
   const std::size_t known = std::min(came.size(), kMagic.size());
   if (std::memcmp(came.data(), kMagic.data(), known) != 0) {
     if (is_tls(came))
       fail(Code::unauthenticated,
-           "it speaks TLS, and this task does not: give this one --tls-cert, --tls-key and --tls-ca too");
-    fail(Code::failed_precondition, "what speaks there is not a Troupe task of this version");
+           "the peer uses TLS, this task does not: pass --tls-cert, --tls-key and --tls-ca to this task too");
+    fail(Code::failed_precondition, "the peer is not a Troupe task of this version");
   }
   if (came.size() > kVersionAt && static_cast<std::uint8_t>(came[kVersionAt]) != Authentication::kVersion)
     fail(Code::failed_precondition,
-         "it authenticates by version {}, and this task by {}: run the same release everywhere",
+         "the peer uses authentication version {}, this task {}: run the same release everywhere",
          static_cast<std::uint8_t>(came[kVersionAt]), Authentication::kVersion);
   if (came.size() > kPurposeAt && came[kPurposeAt] != static_cast<char>(Authentication::Purpose::link) &&
       came[kPurposeAt] != static_cast<char>(Authentication::Purpose::ask))
-    fail(Code::failed_precondition, "a connection for an unknown purpose ({}) came",
+    fail(Code::failed_precondition, "unknown purpose {} of a connection",
          static_cast<std::uint8_t>(came[kPurposeAt]));
 }
 
 Error wrong_token(const std::string& address) {
   return Error(
       Code::unauthenticated,
-      fmt::format("wrong token or cluster{}: all tasks must be given the same cluster file",
-                  address.empty() ? "" : fmt::format(", or not the task that cluster files have at {}", address)));
+      fmt::format("wrong token or cluster{}: all tasks need the same cluster file",
+                  address.empty() ? "" : fmt::format(", or not the task listed at {} in the cluster file", address)));
 }
 
 std::array<unsigned char, 32> derive(const std::string& token, const std::string& cluster) {
@@ -98,7 +98,7 @@ std::array<unsigned char, 32> derive(const std::string& token, const std::string
   const std::string salt = "troupe " + cluster;
   if (EVP_PBE_scrypt(token.data(), token.size(), reinterpret_cast<const unsigned char*>(salt.data()), salt.size(),
                      kScryptN, kScryptR, kScryptP, kScryptMemory, key.data(), key.size()) != 1)
-    fail(Code::internal, "scrypt cannot be computed");
+    fail(Code::internal, "scrypt failed");
   return key;
 }
 
@@ -114,7 +114,7 @@ bool is_strong_token(const std::string& token) {
   return token.size() >= kStrongDigits && std::ranges::all_of(token, is_hexadecimal) && seen.count() >= kDistinctDigits;
 }
 
-// Tasks of one process are many in tests, and keys of thought-up tokens take their time.
+// Cached: tests run many tasks in one process, and keys of weak tokens are slow to compute.
 TokenKey::TokenKey(const std::string& token, const std::string& cluster) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, std::string>, std::array<unsigned char, 32>> known;
@@ -175,8 +175,8 @@ bool Authentication::heard_tls() const { return received_ > 0 && !proved_ && is_
 Error Authentication::left() const {
   if (!dialled_ && out_bytes_ > 0)
     return wrong_token(self_.address)
-        .within(fmt::format("one that calls itself {} ended without a proof", peer_.task.to_string()));
-  return Error(Code::unavailable, "the connection ended before the two sides had proved who they are");
+        .within(fmt::format("{} closed the connection without authenticating", peer_.task.to_string()));
+  return Error(Code::unavailable, "the connection ended before authentication");
 }
 
 void Authentication::on_opening() {
@@ -219,7 +219,7 @@ Authentication::Proof Authentication::proof(bool of_dialler) const {
   const auto key = key_->bytes();
   if (!HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
             text.size(), out.data(), &size))
-    fail(Code::internal, "HMAC cannot be computed");
+    fail(Code::internal, "HMAC failed");
   return out;
 }
 

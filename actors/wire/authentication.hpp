@@ -1,6 +1,6 @@
-// Mutual authentication: both ends of a new connection prove that they know the cluster's token before a byte of
-// anything else is read. Nobody sends the token, and whoever dials sends nothing made with it before the listener has
-// proved itself: who takes the port of a task that has died learns nothing.
+// Mutual authentication: both ends of a new connection prove that they know the cluster's token before anything else is
+// read. The token is never sent, and the dialler sends nothing derived from it before the listener has proved itself: a
+// process that takes over the port of a dead task learns nothing.
 //
 //   dialler  -> listener   Opening  184 bytes  "TROUPE" | u8 version | u8 purpose | u64 incarnation | nonce 32 |
 //                                              from: job 64, i32 index | to: job 64, i32 index
@@ -9,9 +9,9 @@
 //   dialler  -> listener   Proof     32 bytes
 //
 // A proof is HMAC-SHA256 (RFC 2104) with the token's key over the role, the Opening, the Answer without its proof, the
-// listener's address as the cluster file has it, and what TLS exports of the connection (RFC 8446, 7.5). So a proof is
-// good for one connection, in one role, to one port: relaying it over another port fails. Numbers are little endian;
-// jobs are padded with zeros.
+// listener's address in the cluster file, and the TLS exporter value of the connection (RFC 8446, 7.5). So a proof is
+// valid for one connection, in one role, to one port: relaying it over another port fails. Numbers are little endian;
+// job names are zero-padded.
 //
 // A plain class: no sockets, no clocks. One thread.
 #pragma once
@@ -27,8 +27,8 @@
 
 namespace troupe::wire {
 
-// A key made of a token, which cannot be turned back into it. A strong one (is_strong_token) is hashed (SHA-256); one
-// that may have been thought up goes through scrypt (RFC 7914; 16 MiB, some 40 ms, once in a process).
+// A key derived one-way from a token. A strong token (is_strong_token) is hashed (SHA-256); one that a person may have
+// chosen goes through scrypt (RFC 7914; 16 MiB, about 40 ms, once per process).
 class TokenKey {
  public:
   // `cluster`: the cluster's name, the salt of scrypt.
@@ -39,28 +39,28 @@ class TokenKey {
   std::array<unsigned char, 32> bytes_;
 };
 
-// Compares in a time that does not depend on where the texts differ.
+// Compares in constant time with respect to where the texts differ.
 bool equal_secrets(const std::string& a, const std::string& b);
 
-// At least 32 hexadecimal digits, not the same few again and again, as troupe-launch --make-token and openssl rand -hex
-// make them: it may have 128 random bits. All others may have been thought up.
+// At least 32 hexadecimal digits, not just a few distinct ones, like the output of troupe-launch --make-token and
+// openssl rand -hex: it may have 128 random bits. Any other token may have been chosen by a person.
 bool is_strong_token(const std::string& token);
 
 class Authentication {
  public:
   static constexpr std::uint8_t kVersion = 1;
   static constexpr std::size_t kOpeningBytes = 184, kAnswerBytes = 80, kProofBytes = 32;
-  static constexpr std::size_t kMaxJob = 64;  // bytes of a job's name
+  static constexpr std::size_t kMaxJob = 64;  // bytes of a job name
 
-  // What connections are for, so that a proof of one is none for another.
+  // The purpose of a connection; a proof for one is invalid for the other.
   enum class Purpose : std::uint8_t { link = 1, ask = 2 };
 
   struct Local {
     TaskName task;
     Incarnation incarnation;
     Purpose purpose = Purpose::link;  // of a dialler
-    std::string address;              // of the listener, as the cluster file has it
-    std::string exported;             // by TLS, of this connection; "" without TLS
+    std::string address;  // of the listener, from the cluster file
+    std::string exported;  // TLS exporter value of this connection; "" without TLS
   };
   struct Peer {
     TaskName task;
@@ -68,26 +68,26 @@ class Authentication {
     bool operator==(const Peer&) const = default;
   };
 
-  // `to`: the task that is dialled. Throws invalid_argument for a job of more than kMaxJob bytes.
+  // `to`: the dialled task. Throws invalid_argument for a job name of more than kMaxJob bytes.
   static Authentication dial(std::shared_ptr<const TokenKey> key, Local self, const TaskName& to);
   static Authentication listen(std::shared_ptr<const TokenKey> key, Local self);
 
-  // What to send now; sent() says how much of it has gone.
+  // Bytes to send now; report progress with sent().
   std::span<const char> to_send() const { return std::span(out_).subspan(sent_, out_bytes_ - sent_); }
   void sent(std::size_t bytes) { sent_ += bytes; }
-  // Where what comes next goes, not a byte more; received() says how much of that has come. Throws:
-  // failed_precondition (no Troupe task, another version), unauthenticated (it does not know the token).
+  // Buffer for the next bytes, of exactly the size to read; report progress with received(). Throws failed_precondition
+  // (not a Troupe task, or another version), unauthenticated (the peer does not know the token).
   std::span<char> to_receive() { return std::span(in_).subspan(received_, in_bytes_ - received_); }
   void received(std::size_t bytes);
-  // It has thrown because the other side speaks TLS.
+  // Whether it threw because the other side uses TLS.
   bool heard_tls() const;
-  // What it means that the connection has ended before done().
+  // The error for a connection that ended before done().
   Error left() const;
-  // Nothing is left to send or to receive: the peer has proved itself.
+  // Nothing is left to send or receive: the peer has proved itself.
   bool done() const { return proved_ && sent_ == out_bytes_; }
-  // The peer has proved itself, and is this one. The listener's name is the one that was dialled.
+  // The authenticated peer. For a dialler, the listener has the name that was dialled.
   const Peer& peer() const { return peer_; }
-  // What the dialler wants.
+  // The dialler's purpose.
   Purpose purpose() const { return self_.purpose; }
 
  private:

@@ -1,8 +1,8 @@
-// How the bytes of a connection pass: through its socket as they are, through TLS on it (tls.hpp), or beside it
-// (shared_memory.hpp). Never waits.
+// How the bytes of a connection pass: plain through its socket, through TLS on it (tls.hpp), or through shared memory
+// beside it (shared_memory.hpp). Never blocks.
 //
-// Threads: set_up() before all else; then write() and flushed() under the connection's write lock and the rest
-// on the wire thread, so that one may write while another reads.
+// Threads: set_up() before all else; then write() and flushed() under the connection's write lock and the rest on the
+// wire thread, so that one thread may write while another reads.
 #pragma once
 
 #include <sys/types.h>
@@ -23,39 +23,37 @@ class Channel {
   virtual ~Channel() = default;
 
   enum class SetUp { done, wants_read, wants_write };
-  // To be called again when the socket is ready for what it wants, until it is done: nothing is read or written
-  // before that. Throws unauthenticated for a peer that is not to be trusted or does not trust us, unavailable
-  // for one that is gone.
+  // Call again whenever the socket is ready for the returned need, until it is done: nothing is read or written before
+  // that. Throws unauthenticated if either side rejects the other, unavailable if the peer is gone.
   virtual SetUp set_up() = 0;
 
-  // 32 bytes that both ends of this connection know and nobody else, once it is set up; "" for a channel that keeps no
-  // secrets.
+  // 32 bytes known only to the two ends of this connection, once it is set up; "" for a channel without secrets.
   virtual std::string exported() const { return {}; }
 
-  // As sendmsg(): how many bytes were taken, or -1 and errno.
+  // Like sendmsg(): the number of bytes taken, or -1 and errno.
   virtual ssize_t write(std::span<iovec> pieces) = 0;
-  // All that write() has taken is in the socket, or goes there now. False: again when the socket is writable.
+  // All bytes taken by write() are in the socket, or go there now. False: call again when the socket is writable.
   virtual bool flushed() = 0;
-  // As readv(): how many bytes have come, 0 at the end, or -1 and errno. Throws unauthenticated if the peer says
-  // that it does not trust us.
+  // Like readv(): the number of bytes read, 0 at the end, or -1 and errno. Throws unauthenticated if the peer reports
+  // that it rejects this side.
   virtual ssize_t read(std::span<iovec> places) = 0;
-  // There may be more to read, of which the socket says nothing.
+  // There may be more to read that the socket does not report.
   virtual bool buffered() const = 0;
 
-  // The socket does not become writable for write(), nor readable for all that read() has, until sleep() has asked for
-  // it: buffered() and writable() are to be looked at.
+  // The socket becomes writable for write(), or readable for all that read() has, only after sleep() has asked for it:
+  // poll buffered() and writable().
   virtual bool tells_by_memory() const { return false; }
-  // After an EAGAIN: write() may take some now.
+  // After EAGAIN: write() may succeed now.
   virtual bool writable() const { return false; }
-  // To be called before the thread waits for the socket, which becomes readable then when there is something to read
-  // or, if that is wanted, to write. False: there is something now.
+  // Call before the thread waits for the socket: it then becomes readable when there is something to read or, if
+  // requested, room to write. False: there is something now.
   virtual bool sleep(bool /*to_write*/) { return true; }
 
-  // Bytes that the socket, or memory, has taken so far. Any thread.
+  // Bytes taken so far by the socket, or shared memory. Any thread.
   std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
 
   const Fd& socket() const { return socket_; }
-  // To be called under the connection's write lock.
+  // Call under the connection's write lock.
   void close() { socket_.reset(); }
   Fd release() { return std::move(socket_); }
 
@@ -72,8 +70,8 @@ class Channel {
 
 std::unique_ptr<Channel> plain_channel(Fd socket);
 
-// How many bytes have come, or were taken; none: not now. 0 have come: the end. Throws unavailable if the connection is
-// broken, and what Channel::read() throws.
+// The number of bytes read or taken; none: would block. A read of 0: the end. Throws unavailable if the connection is
+// broken, and errors of Channel::read().
 std::optional<std::size_t> read_some(Channel& channel, std::span<char> place);
 std::optional<std::size_t> write_some(Channel& channel, std::span<const char> bytes);
 

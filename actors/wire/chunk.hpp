@@ -1,15 +1,13 @@
-// Chunks: what a connection is made of. A frame travels as one or more chunks of one class; chunks of
-// different classes interleave, so that a small frame does not wait for the end of a large one.
+// Chunks, the units of a connection. A frame travels as one or more chunks of one class; chunks of different classes
+// interleave, so that a small frame does not wait for the end of a large one.
 //
-//   chunk    u8 class, u8 flags (1: first of its frame, 2: last), u16 zero, u32 length (1 .. kMaxChunk);
-//   content
+//   chunk    u8 class, u8 flags (1: first of its frame, 2: last), u16 zero, u32 length (1 .. kMaxChunk); content
 //
-// Order. Classes have strict priority: control before small before bulk. Frames of one class arrive in the
-// order in which they were sent. Put frames of one (session, edge), and Push frames of one (worker, slice),
-// arrive in the order in which they were sent whatever their size: a small one waits behind a bulk one of the
-// same edge (it joins the bulk class), and a bulk one can never pass a small one. Between other frames, a
-// control frame may overtake anything and a small one may overtake bulk: an abort or a token may come before
-// tensors that were sent earlier.
+// Order. Classes have strict priority: control before small before bulk. Frames of one class arrive in the order in
+// which they were sent. Put frames of one (session, edge), and Push frames of one (worker, slice), arrive in the order
+// in which they were sent regardless of size: a small one waits behind a bulk one of the same edge (it joins the bulk
+// class), and a bulk one never passes a small one. Between other frames, a control frame may overtake anything and a
+// small one may overtake bulk: an abort or a token may arrive before tensors that were sent earlier.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +22,13 @@ enum class FrameClass : std::uint8_t { control = 0, small = 1, bulk = 2 };
 inline constexpr std::size_t kFrameClasses = 3;
 
 inline constexpr std::size_t kChunkHeaderBytes = 8;
-inline constexpr std::size_t kMaxChunk = 256 << 10;     // bytes of content
-inline constexpr std::size_t kSmallPayload = 64 << 10;  // payloads up to this are of class small
+inline constexpr std::size_t kMaxChunk = 256 << 10;  // content bytes
+inline constexpr std::size_t kSmallPayload = 64 << 10;  // largest payload of class small
 inline constexpr std::uint8_t kFirstChunk = 1;
 inline constexpr std::uint8_t kLastChunk = 2;
 
-// The class of a frame when nothing of its edge is queued. Put, Push and a CollectivePart without an error carry
-// tensors, ControlBytes graphs; all else is control.
+// The class of a frame if nothing of its edge is queued. Put, Push and a CollectivePart without an error carry tensors,
+// ControlBytes graphs; all else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
   const Overloaded carries_data{
@@ -39,15 +37,15 @@ inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   return std::visit(carries_data, frame) ? FrameClass::small : FrameClass::control;
 }
 
-// Whether a frame may come in chunks of this class: its own, or bulk for a small one that waited behind others of its
+// Whether a frame may arrive in chunks of this class: its own, or bulk for a small one queued behind others of its
 // edge.
 inline bool may_travel_as(FrameClass frame_class, const Frame& frame, std::uint64_t payload_bytes) {
   const FrameClass own = classify(frame, payload_bytes);
   return frame_class == own || (frame_class == FrameClass::bulk && own == FrameClass::small);
 }
 
-// Frames with the same value (not 0) must not pass each other. Two edges that happen to share one cost a
-// small frame some waiting.
+// Frames with the same value (not 0) must not pass each other. If two edges share a value by chance, a small frame
+// waits a little.
 inline std::uint64_t order_key(const Frame& frame) {
   const auto mix = [](std::uint64_t a, std::uint64_t b) -> std::uint64_t {
     const std::uint64_t h = (a ^ (a >> 31)) * 0x9e3779b97f4a7c15ull + b;

@@ -44,12 +44,12 @@ void ChunkReader::begin_chunk() {
   const auto length = read_little_endian<std::uint32_t>(chunk_header_.data() + 4);
   if (frame_class >= kFrameClasses || flags > (kFirstChunk | kLastChunk) || chunk_header_[2] != 0 ||
       chunk_header_[3] != 0 || length == 0 || length > kMaxChunk)
-    fail(greeting_ ? Code::unauthenticated : Code::data_loss, "these bytes are not a chunk of a troupe connection");
+    fail(greeting_ ? Code::unauthenticated : Code::data_loss, "not a chunk of a troupe connection");
   current_class_ = static_cast<FrameClass>(frame_class);
   current_ = &streams_[frame_class];
   const bool first = (flags & kFirstChunk) != 0;
   if (first == current_->active)
-    fail(Code::data_loss, "{}", first ? "a frame begins in the middle of another" : "a chunk continues no frame");
+    fail(Code::data_loss, "{}", first ? "a frame begins in the middle of another" : "a chunk continues a frame that has not begun");
   if (current_class_ == FrameClass::bulk) {
     if (length > bulk_allowed_)
       fail(Code::resource_exhausted, "the peer sent {} bytes of bulk data with a credit of {}", length, bulk_allowed_);
@@ -65,10 +65,10 @@ void ChunkReader::end_chunk(const Sink& sink) {
   chunk_ended_ = true;
   if (!last_chunk_) return;
   Stream& stream = *current_;
-  if (!complete(stream)) fail(Code::data_loss, "the last chunk of a frame ends before the frame does");
+  if (!complete(stream)) fail(Code::data_loss, "the last chunk of a frame does not complete it");
   Frame frame = stream.decoder->finish();
   if (!may_travel_as(current_class_, frame, stream.header.payload_bytes))
-    fail(Code::data_loss, "a {} came in chunks of another class than its own", kind_name(frame));
+    fail(Code::data_loss, "a {} came in chunks of the wrong class", kind_name(frame));
   stream.decoder.reset();
   stream.announced.reset();
   stream.active = false;
@@ -77,7 +77,7 @@ void ChunkReader::end_chunk(const Sink& sink) {
   sink(std::move(frame));
 }
 
-// Takes at least one of `bytes`, which are not empty.
+// Consumes at least one of `bytes`, which must not be empty.
 std::size_t ChunkReader::feed(Stream& stream, std::span<const char> bytes) {
   std::size_t taken = 0;
   switch (stream.part) {
@@ -90,7 +90,7 @@ std::size_t ChunkReader::feed(Stream& stream, std::span<const char> bytes) {
       if (stream.buffer.size() == stream.header.body_bytes) begin_payload(stream);
       break;
     case Part::payload: {
-      if (complete(stream)) fail(Code::data_loss, "a chunk goes on after the end of its frame");
+      if (complete(stream)) fail(Code::data_loss, "a chunk continues past the end of its frame");
       const std::span<std::byte> destination = next_destination(stream);
       taken = std::min(bytes.size(), destination.size());
       std::memcpy(destination.data(), bytes.data(), taken);
@@ -116,9 +116,9 @@ void ChunkReader::begin_body(Stream& stream) {
         stream.header.body_bytes > kMaxGreeting)
       fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes", kMaxGreeting);
   }
-  // Before anything is allocated: only bulk has credits, which bound what a peer may send ahead.
+  // Checked before allocation: only bulk has credits, which limit the bytes a peer may have in flight.
   if (stream.header.payload_bytes > kSmallPayload && current_class_ != FrameClass::bulk)
-    fail(Code::data_loss, "tensors of {} bytes came in chunks of another class than bulk", stream.header.payload_bytes);
+    fail(Code::data_loss, "tensors of {} bytes came in chunks of a class other than bulk", stream.header.payload_bytes);
   stream.buffer.clear();
   stream.part = Part::body;
   if (stream.header.body_bytes == 0) begin_payload(stream);

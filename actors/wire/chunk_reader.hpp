@@ -1,7 +1,7 @@
-// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads
-// the socket, straight into direct() where that is not empty, and hands over the rest with consume().
+// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads the socket,
+// straight into direct() if that is not empty, and passes the rest to consume().
 //
-// The bytes may come from anyone: whatever is wrong throws Error, after which the reader must not be used.
+// The bytes are untrusted: any violation throws Error, after which the reader must not be used.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace troupe::wire {
 
-// Where tensors that come are put.
+// Memory for incoming tensors.
 struct Arrivals {
   TensorAllocator allocate = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); };
-  // Bytes of the frames that have been announced and have not come yet, of all connections that share this. Those of a
-  // frame are in it before its memory is allocated.
+  // Bytes of frames announced and not yet received, over all connections that share this. A frame's bytes are added
+  // before its memory is allocated.
   std::shared_ptr<std::atomic<std::uint64_t>> announced = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
@@ -28,26 +28,26 @@ class ChunkReader {
  public:
   using Sink = std::function<void(Frame&&)>;
 
-  // Begins in the state before the handshake: only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors and of
-  // at most kMaxGreeting bytes, is parsed; anything else is unauthenticated.
+  // Begins in the state before the handshake: parses only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors
+  // and of at most kMaxGreeting bytes; anything else throws unauthenticated.
   explicit ChunkReader(const Limits& limits, Arrivals arrivals = {});
   void handshake_done() { greeting_ = false; }
 
-  // Memory that the next bytes of the stream belong to, if they are elements of a tensor.
+  // The destination of the next bytes of the stream, if they are elements of a tensor.
   std::span<std::byte> direct();
-  // The first `bytes` of direct() have been filled.
+  // Reports that the first `bytes` of direct() have been filled.
   void received_direct(std::size_t bytes, const Sink& sink);
   void consume(std::span<const char> bytes, const Sink& sink);
 
-  // May be called by the sink: what follows is not parsed.
+  // May be called by the sink: stops parsing.
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
-  // May be called by the sink: what follows in these bytes is none of the stream's.
+  // May be called by the sink: the remaining bytes are not part of the stream.
   void forget_rest() { forgets_rest_ = true; }
 
-  // Bulk bytes that the peer may send; more is resource_exhausted.
+  // Allows the peer to send more bulk bytes; exceeding the allowance throws resource_exhausted.
   void allow_bulk(std::uint64_t bytes) { bulk_allowed_ += bytes; }
-  // Bulk bytes that have come since the last call.
+  // Bulk bytes received since the last call.
   std::uint64_t take_bulk_received() { return std::exchange(bulk_received_, 0); }
 
   // Whether a chunk has ended since the last call.
@@ -57,7 +57,7 @@ class ChunkReader {
 
  private:
   enum class Part { header, body, payload };
-  // Counts a frame that is arriving, while it lives.
+  // Counts an arriving frame while it lives.
   class Announced {
    public:
     Announced(std::shared_ptr<std::atomic<std::uint64_t>> total, std::uint64_t bytes)
@@ -72,7 +72,7 @@ class ChunkReader {
     const std::shared_ptr<std::atomic<std::uint64_t>> total_;
     const std::uint64_t bytes_;
   };
-  // The frame of one class that is arriving.
+  // The arriving frame of one class.
   struct Stream {
     bool active = false;
     Part part = Part::header;

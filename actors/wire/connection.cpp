@@ -10,8 +10,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kStagingBytes = 64 << 10;
-// Behind tensor memory, only the next headers and a few small frames are read along: what lands here is
-// copied.
+// After tensor memory, a read takes in only the next headers and a few small frames: bytes that land here are copied.
 constexpr std::size_t kStagingBehindTensor = 4 << 10;
 constexpr std::size_t kPieces = 256;
 constexpr std::size_t kInlineBudget = 64 << 10;
@@ -87,7 +86,7 @@ Error Connection::put(const Frame& frame, bool& bulk) {
   return {};
 }
 
-// True if nothing is left that the wire thread could write now.
+// True if the wire thread has nothing left to write now.
 bool Connection::write_inline() {
   const std::unique_lock lock(write_mutex_, std::try_to_lock);
   if (!lock || blocked_) return false;
@@ -116,7 +115,7 @@ Connection::Written Connection::write_some(std::size_t budget) {
       blocked_ = true;
       return Written::blocked;
     }
-    if (n < 0) {  // the reading side learns the reason, perhaps from a Goodbye that has already come
+    if (n < 0) {  // the reading side learns the reason, possibly from a Goodbye already received
       broken_ = true;
       return Written::broken;
     }
@@ -148,7 +147,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     counters_.frames_received.fetch_add(1, std::memory_order_relaxed);
     sink(std::move(frame));
   };
-  staging_.resize(kStagingBytes);  // not before: strangers shall cost little
+  staging_.resize(kStagingBytes);  // allocated late: strangers must cost little
   for (std::size_t total = 0; total < budget;) {
     const std::span<std::byte> direct = reader_.direct();
     const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
@@ -164,7 +163,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     const std::size_t into_tensor = std::min(n, direct.size());
     if (into_tensor > 0) reader_.received_direct(into_tensor, counting);
     if (n > into_tensor) reader_.consume({staging_.data(), n - into_tensor}, counting);
-    // Not by each byte: while a chunk goes on nothing else comes through, not even a heartbeat.
+    // Per chunk, not per byte: within a chunk nothing else passes, not even a heartbeat.
     if (reader_.take_chunk_ended()) counters_.last_heard.store(now_ns(), std::memory_order_relaxed);
     if (reader_.stopped()) return Received::stopped;
     grant_credit();
@@ -196,21 +195,21 @@ void Connection::handshake_done() {
 void Connection::add_credit(std::uint64_t bytes) {
   const std::lock_guard lock(write_mutex_);
   if (bytes > kAbsurdCredit || queue_.credit() > kAbsurdCredit)
-    fail(Code::failed_precondition, "the peer granted a credit of {} bytes", bytes);
+    fail(Code::failed_precondition, "invalid credit of {} bytes from the peer", bytes);
   queue_.add_credit(bytes);
 }
 
 void Connection::grant_credit() {
   owed_ += static_cast<std::int64_t>(reader_.take_bulk_received() + undeferred_.exchange(0, std::memory_order_acquire));
-  // Granted in large steps. A sender needs one chunk of credit to go on and at least 3/4 of the window is
-  // never owed, so it cannot wait for ever.
+  // Granted in large steps. A sender needs one chunk of credit to proceed, and at least 3/4 of the window is never
+  // owed, so it cannot block forever.
   if (owed_ < static_cast<std::int64_t>(options_.window / 4) || hold_.load(std::memory_order_acquire)) return;
   const auto bytes = static_cast<std::uint64_t>(std::exchange(owed_, 0));
   reader_.allow_bulk(bytes);
-  (void)send(Credit{bytes});  // fails only on a connection that ends
+  (void)send(Credit{bytes});  // fails only if the connection is ending
 }
 
-// Less than a quarter of the window may stay unseen: with what is owed that is half of it.
+// Less than a quarter of the window may stay unreported: together with the owed bytes, half of it.
 void Connection::taken(std::uint64_t bytes) {
   if (undeferred_.fetch_add(bytes, std::memory_order_release) + bytes >= options_.window / 4) wake_();
 }

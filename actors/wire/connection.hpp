@@ -1,9 +1,9 @@
-// One established socket between two tasks: sends and receives frames, keeps credits and counters. Knows
-// nothing of handshakes, names or epoll: those are the Wire's.
+// One established socket between two tasks: sends and receives frames, keeps credits and counters. Handshakes, names
+// and epoll are the Wire's business.
 //
-// Threads: send(), hold_credit(), taken() and counters() may be called by any thread; everything else by the wire
-// thread only. send() copies no payload and waits for no socket. A frame that is not bulk is written by the
-// sending thread itself when nobody else is writing; whatever is left wakes the wire thread.
+// Threads: send(), hold_credit(), taken() and counters() are thread-safe; all else is for the wire thread. send()
+// copies no payload and never blocks on a socket. The sending thread itself writes a frame that is not bulk if nobody
+// else is writing; the rest wakes the wire thread.
 #pragma once
 
 #include <atomic>
@@ -23,94 +23,90 @@ namespace troupe::wire {
 
 using Clock = std::chrono::steady_clock;
 
-// Lock-free: may be read at any time by any thread.
+// Lock-free: any thread may read them at any time.
 struct LinkCounters {
-  std::atomic<std::uint64_t> bytes_sent{0};  // on the socket, with headers
+  std::atomic<std::uint64_t> bytes_sent{0};  // on the socket, including headers
   std::atomic<std::uint64_t> bytes_received{0};
-  std::atomic<std::uint64_t> frames_queued{0};  // ever; the depth of the queue is frames_queued - frames_sent
+  std::atomic<std::uint64_t> frames_queued{0};  // in total; queue depth is frames_queued - frames_sent
   std::atomic<std::uint64_t> frames_sent{0};
   std::atomic<std::uint64_t> frames_received{0};
-  std::atomic<std::uint64_t> bytes_waiting{0};  // of frames in the queue, not yet on their way
-  std::atomic<std::uint64_t> credit{0};         // bulk bytes that may be sent now
-  std::atomic<bool> stalled{false};             // bulk waits for credit
-  std::atomic<bool> control_waits{false};       // even control frames cannot leave: the socket is full
-  std::atomic<bool> shared_memory{false};       // frames pass through memory of this host
+  std::atomic<std::uint64_t> bytes_waiting{0};  // of queued frames, not yet being sent
+  std::atomic<std::uint64_t> credit{0};  // bulk bytes that may be sent now
+  std::atomic<bool> stalled{false};  // bulk is waiting for credit
+  std::atomic<bool> control_waits{false};  // even control frames are blocked: the socket is full
+  std::atomic<bool> shared_memory{false};  // frames pass through shared memory of this host
   std::atomic<bool> suspect{false};             // the peer has been silent for a while
   std::atomic<std::int64_t> last_heard{0};      // when a chunk last ended; nanoseconds of the monotonic clock
-  std::atomic<std::uint64_t> peer_progress{0};  // of its last heartbeat
-  std::atomic<std::int64_t> progress_at{0};     // when that last changed, or the link opened; likewise
+  std::atomic<std::uint64_t> peer_progress{0};  // from its last heartbeat
+  std::atomic<std::int64_t> progress_at{0};  // when that last changed, or the link opened; likewise
 };
 
 struct ConnectionOptions {
   Limits limits;
-  std::size_t chunk_bytes = kMaxChunk;    // at most kMaxChunk
+  std::size_t chunk_bytes = kMaxChunk;  // at most kMaxChunk
   std::uint64_t window = kDefaultWindow;  // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
-  Arrivals arrivals;                      // memory for what comes
+  Arrivals arrivals;  // for incoming tensors
 };
 
-// Goes on with what the two ends prove to each other, and reads not a byte more. Throws what
-// Authentication::received() throws, unavailable for a peer that is gone.
+// Advances the mutual authentication without reading past it. Throws errors of Authentication::received(), and
+// unavailable if the peer is gone.
 Channel::SetUp authenticate(Channel& channel, Authentication& authentication);
 
 class Connection {
  public:
-  // `wake` makes the wire thread call flush() soon; called by any thread.
+  // `wake` makes the wire thread call flush() soon; any thread calls it.
   Connection(std::unique_ptr<Channel> channel, const ConnectionOptions& options, std::function<void()> wake);
 
-  // For what comes before frames, or in their place: set-up, proofs, a question. Of the wire's thread, and only until
-  // the first frame is sent or received.
+  // For exchanges before frames, or instead of them: set-up, proofs, a question. Wire thread only, until the first
+  // frame is sent or received.
   Channel& channel() { return *channel_; }
 
-  // Code::ok: queued or sent. Else the frame cannot be encoded, or the connection is closed (with its
-  // reason).
+  // Code::ok: queued or sent. Otherwise the frame cannot be encoded, or the connection is closed (with its reason).
   Error send(const Frame& frame);
-  // The same in two halves: queue() any number of frames, then push(). A frame that is bulk wakes the wire thread at
-  // once.
+  // The same in two halves: queue() any number of frames, then push(). A bulk frame wakes the wire thread at once.
   Error queue(const Frame& frame);
   void push();
-  // While held, received bulk earns no new credit: the peer stops after `window` bytes at most.
+  // While held, received bulk earns no new credit: the peer stops after at most `window` bytes.
   void hold_credit(bool hold);
-  // What was deferred has been taken.
+  // Deferred bytes have been consumed.
   void taken(std::uint64_t bytes);
   const LinkCounters& counters() const { return counters_; }
   LinkCounters& counters() { return counters_; }
 
   enum class Written { all, blocked, more, broken };
-  // Writes what can be written, but about `budget` bytes at most. blocked: call again when the socket is
-  // writable.
+  // Writes what it can, about `budget` bytes at most. blocked: call again when the socket is writable.
   Written flush(std::size_t budget);
 
   enum class Received { some, nothing, end, stopped };
-  // Reads about `budget` bytes at most. Throws Error: a bad frame, or unavailable for a broken socket.
+  // Reads about `budget` bytes at most. Throws Error for an invalid frame, unavailable for a broken socket.
   Received receive(std::size_t budget, const ChunkReader::Sink& sink);
-  // Bytes that the channel has taken so far.
+  // Bytes taken by the channel so far.
   std::uint64_t sent() const { return channel_->sent(); }
-  // There may be more to receive, of which the socket says nothing.
+  // There may be more to receive that the socket does not report.
   bool buffered() const { return channel_->buffered(); }
-  // All that follows, in both directions, passes through memory that both sides have; nothing may wait to be sent. May
-  // be called in the sink, of the last frame that comes through the socket.
+  // Switches both directions to shared memory for everything that follows; nothing may be queued. May be called in the
+  // sink for the last frame that arrives through the socket.
   void share(SharedMemory memory);
-  // The channel is to be looked at (Channel::tells_by_memory).
+  // The channel needs polling (Channel::tells_by_memory).
   bool shares() const { return channel_->tells_by_memory(); }
   bool writable() const { return channel_->writable(); }
   bool sleep(bool to_write) { return channel_->sleep(to_write); }
 
-  // Reads and forgets. `end`: the peer is gone.
+  // Reads and discards. `end`: the peer is gone.
   Received discard();
 
-  // Lets frames of all kinds in and grants the first credit.
+  // Admits frames of all kinds and grants the first credit.
   void handshake_done();
-  // To be called in the sink: no frame after this one is parsed.
+  // Call in the sink: no frame after this one is parsed.
   void stop_receiving() { reader_.stop(); }
-  // The peer has granted bulk bytes. Throws failed_precondition for more than makes sense.
+  // The peer has granted bulk bytes. Throws failed_precondition for an implausible amount.
   void add_credit(std::uint64_t bytes);
-  // Grants what has been received since, and what has been taken, unless held.
+  // Grants credit for bytes received or consumed since the last grant, unless held.
   void grant_credit();
-  // So many of the bulk bytes that have come earn no credit before they are taken().
+  // `bytes` of the received bulk earn no credit until reported to taken().
   void defer(std::uint64_t bytes) { owed_ -= static_cast<std::int64_t>(bytes); }
 
-  // No frame is accepted any more; send() answers `reason`. Goodbye goes last; with `drop`, what waits is
-  // forgotten.
+  // Accepts no more frames; send() returns `reason`. Goodbye goes last; with `drop`, the queue is discarded.
   void finish(const Error& reason, const Goodbye& goodbye, bool drop);
   // The Goodbye has been written.
   bool finished();
@@ -118,7 +114,7 @@ class Connection {
   void shut_write();
   void close(const Error& reason);
   int fd() const { return channel_->socket().get(); }
-  // How the connect() of this socket has ended: 0 or an errno.
+  // The result of this socket's connect(): 0 or an errno.
   int connect_error() const { return connect_result(channel_->socket()); }
 
  private:
@@ -137,9 +133,9 @@ class Connection {
   std::vector<OutgoingFrame> inbox_;
   Error closed_;
 
-  std::mutex write_mutex_;            // held while the channel is written: senders only try to take it
+  std::mutex write_mutex_;  // held while writing to the channel: senders only try to lock it
   std::unique_ptr<Channel> channel_;  // changed and closed by the wire thread under write_mutex_
-  std::vector<OutgoingFrame> taken_;  // of the inbox; kept for its memory
+  std::vector<OutgoingFrame> taken_;  // from the inbox; kept for its capacity
   SendQueue queue_;
   bool blocked_ = false;
   bool broken_ = false;
@@ -147,7 +143,7 @@ class Connection {
   ChunkReader reader_;
   std::vector<char> staging_;
   std::int64_t owed_ = 0;                     // bulk bytes received, not deferred and not yet granted again
-  std::atomic<std::uint64_t> undeferred_{0};  // taken, and not yet in owed_
+  std::atomic<std::uint64_t> undeferred_{0};  // consumed, not yet in owed_
   std::atomic<bool> hold_{false};
 };
 

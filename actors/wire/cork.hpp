@@ -1,5 +1,5 @@
-// Gathers what one thread sends: while a Cork lives, frames that are not bulk wait in their connections; when it ends,
-// those of one connection leave in one write. For code that handles many short messages in a row.
+// Batches the sends of one thread: while a Cork lives, frames that are not bulk wait in their connections; when it
+// ends, those of one connection leave in one write. For code that handles many short messages in a row.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@ class Connection;
 
 class Cork {
  public:
-  // Within another one on the same thread it does nothing.
+  // A nested Cork on the same thread does nothing.
   Cork();
   Cork(const Cork&) = delete;
   Cork& operator=(const Cork&) = delete;
   ~Cork();
 
-  // Of the calling thread; null if it has none.
+  // The calling thread's Cork; null if it has none.
   static Cork* current();
-  // `connection` has a frame that waits for the end of the cork.
+  // `connection` has a frame waiting for the end of the cork.
   void add(const std::shared_ptr<Connection>& connection);
-  // No frame waits for its end.
+  // True if no frame is waiting for its end.
   bool empty() const { return waiting_.empty(); }
 
  private:

@@ -1,4 +1,4 @@
-// Limits and timeouts of connections, unless options say otherwise.
+// Default limits and timeouts of connections.
 #pragma once
 
 #include <chrono>

@@ -6,7 +6,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kRemembered = 64;  // earlier incarnations of one task
-constexpr std::size_t kNames = 4096;     // tasks, which may have invented their names
+constexpr std::size_t kNames = 4096;  // tasks, whose names may be invented
 
 }  // namespace
 
@@ -17,16 +17,16 @@ Hello Handshake::hello_to(const TaskName& peer) const {
 Error Handshake::check(const Hello& hello, const TaskName* expected) const {
   const auto refuse = [](std::string why) { return Error(Code::failed_precondition, std::move(why)); };
   if (hello.protocol != kProtocolVersion)
-    return refuse(fmt::format("protocol version {}, but {} speaks {}: run the same release everywhere", hello.protocol,
+    return refuse(fmt::format("protocol version {}, but {} uses {}: run the same release everywhere", hello.protocol,
                               self_.to_string(), kProtocolVersion));
   if (hello.cluster != cluster_)
     return refuse(fmt::format("cluster '{}', but {} belongs to '{}'", hello.cluster, self_.to_string(), cluster_));
   if (hello.to != self_)
-    return refuse(fmt::format("{} was called, but this is {}: check the addresses of the cluster file",
+    return refuse(fmt::format("call for {}, but this is {}: check the addresses in the cluster file",
                               hello.to.to_string(), self_.to_string()));
-  if (hello.from == self_) return refuse(fmt::format("two tasks call themselves {}", self_.to_string()));
+  if (hello.from == self_) return refuse(fmt::format("two tasks are named {}", self_.to_string()));
   if (expected && hello.from != *expected)
-    return refuse(fmt::format("{} answered in the place of {}", hello.from.to_string(), expected->to_string()));
+    return refuse(fmt::format("{} answered instead of {}", hello.from.to_string(), expected->to_string()));
   const auto known = known_.find(hello.from);
   if (known != known_.end() && std::ranges::count(known->second.earlier, hello.incarnation) > 0)
     return refuse(fmt::format("this process of {} has been replaced by a later one", hello.from.to_string()));

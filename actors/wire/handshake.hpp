@@ -1,4 +1,4 @@
-// Who may connect: what a Hello must say, and which process of a task is the living one. A plain class.
+// Decides who may connect: checks a Hello, and which process of a task is current. A plain class.
 #pragma once
 
 #include <deque>
@@ -16,12 +16,12 @@ class Handshake {
 
   Hello hello_to(const TaskName& peer) const;
 
-  // ok, or failed_precondition (protocol, cluster, names, an earlier incarnation).
-  // `expected` is the task that was dialed; null if the peer dialed.
+  // Returns ok, or failed_precondition (protocol, cluster, names, an earlier incarnation). `expected`: the dialled
+  // task; null if the peer dialled.
   Error check(const Hello& hello, const TaskName* expected) const;
 
-  // A connection with this checked Hello is open: other incarnations of its task that were seen before are
-  // refused from now on. Of the last 4096 tasks that have joined, that is.
+  // A connection with this checked Hello is open: other incarnations of its task seen before are refused from now on.
+  // Remembers the last 4096 tasks that have joined.
   void joined(const Hello& hello);
   std::size_t remembered() const { return known_.size(); }
 
@@ -35,7 +35,7 @@ class Handshake {
   std::string cluster_;
   Incarnation incarnation_;
   std::map<TaskName, Known> known_;
-  std::deque<TaskName> names_;  // of known_, in the order in which they first came
+  std::deque<TaskName> names_;  // of known_, ordered by first arrival
 };
 
 }  // namespace troupe::wire

@@ -14,9 +14,9 @@ namespace {
 constexpr std::chrono::milliseconds kShortestDialPause{10};
 constexpr std::chrono::milliseconds kLongestDialPause{500};
 constexpr std::size_t kFlushAll = 1 << 20;
-constexpr std::chrono::seconds kAnswerPatience{30};  // with this task, and with the taker of its answer
+constexpr std::chrono::seconds kAnswerPatience{30};  // for this task, and for the reader of its answer
 
-// May the same dial succeed later?
+// Whether the same dial may succeed later.
 bool may_dial_again(Code code) {
   return code == Code::unavailable || code == Code::already_exists || code == Code::deadline_exceeded ||
          code == Code::ok;
@@ -32,7 +32,7 @@ Wire::Link& Wire::add_link(wire::Fd socket, Stage stage, std::string address) {
   link.address = std::move(address);
   link.deadline = Clock::now() + options_.handshake_timeout;
   link.flush_asked = std::make_shared<std::atomic<bool>>(false);
-  // One flush at a time is asked for: senders that find one under way need not wake the thread again.
+  // One flush request at a time: senders that find one pending need not wake the thread again.
   auto wake = [this, id, asked = link.flush_asked] {
     if (asked->exchange(true)) return;
     post([this, id] {
@@ -50,7 +50,7 @@ Wire::Link& Wire::add_link(wire::Fd socket, Stage stage, std::string address) {
 void Wire::start_attempt(const TaskName& peer, Dial& dial) {
   wire::Fd socket = wire::start_connect(dial.address);
   if (!socket) {
-    dial.last_error = Error(Code::resource_exhausted, "no file descriptor is free");
+    dial.last_error = Error(Code::resource_exhausted, "no free file descriptor");
     dial.next_attempt = Clock::now() + kLongestDialPause;
     return;
   }
@@ -68,19 +68,19 @@ void Wire::finish_connect(Link& link) {
   secure(link);
 }
 
-// If not, it is watched for what it waits for.
+// If not done, watches the link for the event it needs.
 bool Wire::is_done(Link& link, wire::Channel::SetUp state) {
   if (state == wire::Channel::SetUp::done) return true;
   watch(link, state == wire::Channel::SetUp::wants_read ? EPOLLIN : EPOLLOUT);
   return false;
 }
 
-// What lies below frames; nothing to do for plain TCP.
+// Sets up the layer below frames; nothing to do for plain TCP.
 void Wire::secure(Link& link) {
   try {
     if (!is_done(link, link.connection->channel().set_up())) return;
     using wire::Authentication;
-    // Without a token nothing is proved: others may know this task by another address.
+    // Without a token there is no proof, and others may know this task by another address.
     const std::string& address = link.dialed ? link.address : address_;
     Authentication::Local self{.task = options_.self,
                                .incarnation = options_.incarnation,
@@ -100,7 +100,7 @@ void Wire::prove(Link& link) {
   try {
     if (!is_done(link, authenticate(link.connection->channel(), *link.authentication))) return;
   } catch (...) {
-    // Who waits for TLS shall hear at once that there is none.
+    // A peer that expects TLS learns at once that there is none.
     if (!link.dialed && link.authentication->heard_tls())
       (void)::send(link.connection->fd(), "TROUPE", 6, MSG_NOSIGNAL | MSG_DONTWAIT);
     return end_link(link, current_error(), Farewell::none);
@@ -159,12 +159,12 @@ void Wire::greet(Link& link) {
     (void)link.connection->send(hello);
     flush(link);
   }
-  if (options_.tls) read(link);  // a Hello may have come with the end of the proof
+  if (options_.tls) read(link);  // a Hello may have arrived with the end of the proof
 }
 
 void Wire::on_frame(Link& link, Frame&& frame) {
   const auto check_greeted = [&] {
-    if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} came before a Hello", kind_name(frame));
+    if (link.stage == Stage::greeting) fail(Code::unauthenticated, "a {} before the Hello", kind_name(frame));
   };
   const auto hand_on = [&] {
     check_greeted();
@@ -179,7 +179,7 @@ void Wire::on_frame(Link& link, Frame&& frame) {
                  },
                  [&](const Hello& hello) {
                    if (link.stage != Stage::greeting || link.offered)
-                     fail(Code::failed_precondition, "a second Hello came");
+                     fail(Code::failed_precondition, "a second Hello");
                    on_hello(link, hello);
                  },
                  [&](const SharedMemoryAnswer& answer) { on_answer(link, answer.used); },
@@ -209,10 +209,10 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   Error error = handshake_.check(hello, link.dialed ? &link.peer : nullptr);
   if (!error && wire::Authentication::Peer{hello.from, hello.incarnation} != link.authentication->peer())
     error =
-        Error(Code::unauthenticated, fmt::format("{} proved who it is, and {} says Hello",
+        Error(Code::unauthenticated, fmt::format("{} authenticated, but {} says Hello",
                                                  link.authentication->peer().task.to_string(), hello.from.to_string()));
   if (!error && !open_peers_.contains(hello.from) && open_peers_.size() >= options_.max_connections)
-    error = Error(Code::resource_exhausted, fmt::format("{} has {} connections, and takes no more (--max-connections)",
+    error = Error(Code::resource_exhausted, fmt::format("{} is at its limit of {} connections (--max-connections)",
                                                         options_.self.to_string(), open_peers_.size()));
   if (!error && !link.dialed && options_.admit) error = options_.admit(hello.from);
   if (!error && !link.dialed) error = duplicate(link, hello);
@@ -224,7 +224,7 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   open_link(link, hello);
 }
 
-// ---- Shared memory: the peer that was called makes it, the one that called has the last word -----------------------
+// ---- Shared memory: made by the called peer, the caller has the last word -------------------------------------------
 
 bool Wire::may_share(const Link& link) const {
   return options_.shared_memory && !options_.tls && wire::within_host(link.connection->fd());
@@ -234,7 +234,7 @@ void Wire::offer_memory(Link& link, const Hello& hello) {
   try {
     link.offered.emplace(wire::SharedMemory::create());
   } catch (const Error&) {
-    return;  // then not
+    return;  // not possible then
   }
   Hello answer = handshake_.hello_to(hello.from);
   answer.memory = link.offered->place();
@@ -246,14 +246,14 @@ void Wire::answer_offer(Link& link, const std::string& place) {
   std::optional<wire::SharedMemory> memory;
   try {
     if (may_share(link)) memory.emplace(wire::SharedMemory::open(place));
-  } catch (const Error&) {  // of another container, perhaps: the socket does as well
+  } catch (const Error&) {  // possibly in another container: use the socket
   }
   (void)link.connection->send(SharedMemoryAnswer{memory.has_value()});
   if (memory) share(link, std::move(*memory));
 }
 
 void Wire::on_answer(Link& link, bool used) {
-  if (!link.offered) fail(Code::failed_precondition, "a SharedMemoryAnswer came to no offer");
+  if (!link.offered) fail(Code::failed_precondition, "a SharedMemoryAnswer without an offer");
   wire::SharedMemory memory = std::move(*link.offered);
   link.offered.reset();
   if (const Error error = duplicate(link, link.hello)) return end_link(link, error, Farewell::goodbye);
@@ -263,25 +263,25 @@ void Wire::on_answer(Link& link, bool used) {
 
 void Wire::share(Link& link, wire::SharedMemory memory) {
   if (link.connection->flush(kFlushAll) != Connection::Written::all)
-    fail(Code::unavailable, "the socket does not take the first frames");
+    fail(Code::unavailable, "the socket does not accept the first frames");
   link.connection->share(std::move(memory));
   link.connection->counters().shared_memory.store(true, std::memory_order_relaxed);
   shared_.push_back(link.id.value);
 }
 
-// May this connection, which the peer dialed, be the one? A dial of ours that loses is dropped without a
-// word: the peer has not yet heard of it, or prefers its own as well.
+// Decides whether this connection, dialled by the peer, may be the one to keep. A losing dial of ours is dropped
+// silently: the peer has not yet heard of it, or prefers its own as well.
 Error Wire::duplicate(const Link& link, const Hello& hello) {
   if (open_peers_.contains(hello.from))
     return Error(Code::already_exists,
-                 fmt::format("{} has a connection to {} already", options_.self.to_string(), hello.from.to_string()));
+                 fmt::format("{} already has a connection to {}", options_.self.to_string(), hello.from.to_string()));
   const auto dial = dials_.find(hello.from);
   if (dial == dials_.end()) return {};
   const auto mine = links_.find(dial->second.link.value);
   if (mine == links_.end() || mine->first == link.id.value) return {};
   if (mine->second.stage == Stage::greeting && options_.self < hello.from)
     return Error(Code::already_exists,
-                 fmt::format("{} dials as well, and its connection stays", options_.self.to_string()));
+                 fmt::format("{} dials too, and its connection is kept", options_.self.to_string()));
   close_link(mine->second);
   return {};
 }
@@ -303,7 +303,7 @@ void Wire::open_link(Link& link, const Hello& hello) {
   handler_.connected(link.id, hello);
 }
 
-// Ends a link of any stage and tells the handler, once.
+// Ends a link in any stage and tells the handler once.
 void Wire::end_link(Link& link, const Error& reason, Farewell farewell) {
   const Stage stage = link.stage;
   if (stage == Stage::closed) return;
@@ -335,7 +335,7 @@ void Wire::end_attempt(Link& link, const Error& reason) {
   dial.link = PeerId{};
   dial.last_error = reason;
   if (!may_dial_again(reason.code())) return fail_dial(link.peer, reason);
-  // A peer that comes late is met at most a quarter later.
+  // A peer that comes up late is met at most a quarter of the wait later.
   const auto now = Clock::now();
   dial.next_attempt =
       now + std::clamp<Clock::duration>((now - dial.started) / 4, kShortestDialPause, kLongestDialPause);
@@ -347,7 +347,7 @@ void Wire::fail_dial(const TaskName& peer, const Error& reason) {
   handler_.dial_failed(node.key(), reason);
 }
 
-// The channel has said why, in its own way: the peer shall hear it before the socket closes.
+// The channel has its own way to report the reason: the peer gets it before the socket closes.
 void Wire::leave_silently(Link& link) {
   link.stage = Stage::draining;
   link.deadline = Clock::now() + options_.close_timeout;
@@ -355,8 +355,8 @@ void Wire::leave_silently(Link& link) {
   watch(link, EPOLLIN);
 }
 
-// What waits is sent first, or dropped; then a Goodbye. After that the peer is expected to close its end:
-// closing ours with unread data in it could destroy the Goodbye on its way.
+// First sends or drops the queue, then a Goodbye. Then the peer is expected to close its end: closing ours with unread
+// data in it could destroy the Goodbye in flight.
 void Wire::say_goodbye(Link& link, const Error& reason, bool drop) {
   if (!link.leaving) link.connection->stop_receiving();
   link.stage = Stage::closing;

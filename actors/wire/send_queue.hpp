@@ -1,6 +1,5 @@
-// What one connection still has to send: frames in order of priority (chunk.hpp), cut into chunks, held back
-// by credit. A plain class: the caller writes what gather() gives and reports it with written(). Not
-// thread-safe.
+// The send queue of one connection: frames by priority (chunk.hpp), cut into chunks, limited by credit. A plain class:
+// the caller writes the pieces from gather() and reports them with written(). Not thread-safe.
 #pragma once
 
 #include <sys/uio.h>
@@ -27,40 +26,39 @@ class SendQueue {
   explicit SendQueue(std::size_t chunk_bytes = kMaxChunk) : chunk_bytes_(chunk_bytes) {}
 
   void push(OutgoingFrame frame);
-  // The last frame: goes when all others have gone. What is pushed later is dropped.
+  // The last frame, sent after all others. Later frames are dropped.
   void finish(EncodedFrame goodbye);
-  // Forgets the frames that wait. Chunks that gather() has already given out stay: the receiver counts on
-  // them.
+  // Discards queued frames. Chunks already returned by gather() stay: the receiver counts on them.
   void drop_waiting();
 
-  // Bulk bytes that may be sent now. The receiver grants them.
+  // Credit from the receiver: more bulk bytes may be sent.
   void add_credit(std::uint64_t bytes) { credit_ += bytes; }
   std::uint64_t credit() const { return credit_; }
-  // Bulk is all that waits, and it waits for credit.
+  // Only bulk is queued, and it lacks credit.
   bool stalled() const { return committed_.empty() && !next_class() && !queues_[2].empty(); }
 
-  // The next bytes, at most iov.size() pieces; empty if nothing can be sent now. Chunks are chosen no earlier
-  // than here, and about one chunk ahead, so that what is pushed meanwhile can overtake.
+  // The next bytes, in at most iov.size() pieces; empty if nothing can be sent now. Chunks are chosen here, about one
+  // chunk ahead, so that frames pushed meanwhile can overtake.
   std::span<iovec> gather(std::span<iovec> iov);
   void written(std::size_t bytes);
 
-  // Nothing waits and nothing is half sent.
+  // Nothing is queued or half sent.
   bool empty() const { return frames_ == 0 && committed_.empty(); }
   // The frame of finish() has been written.
   bool finished() const { return final_taken_ && empty(); }
-  std::uint64_t frames() const { return frames_; }  // not yet wholly cut into chunks
-  std::uint64_t bytes() const { return bytes_; }    // of them
+  std::uint64_t frames() const { return frames_; }  // not yet completely cut into chunks
+  std::uint64_t bytes() const { return bytes_; }  // of those frames
   bool control_waits() const { return !queues_[0].empty(); }
   std::uint64_t frames_sent() const { return frames_sent_; }
 
  private:
   struct Waiting {
     OutgoingFrame out;
-    std::size_t part = 0;     // 0: head, i: payload i - 1
+    std::size_t part = 0;  // 0: head, i: payload i - 1
     std::size_t offset = 0;   // in that part
     std::uint64_t taken = 0;  // bytes cut so far
   };
-  // Bytes in chunks already chosen: a chunk's header (own bytes) or a part of its content.
+  // Bytes of a chosen chunk: its header (stored here) or a part of its content.
   struct Piece {
     std::array<char, kChunkHeaderBytes> header{};
     const void* data = nullptr;  // null: `header`
@@ -75,14 +73,14 @@ class SendQueue {
 
   std::size_t chunk_bytes_;
   std::array<std::list<Waiting>, kFrameClasses> queues_;
-  std::unordered_map<std::uint64_t, int> bulk_orders_;  // how many bulk frames wait, by order key
+  std::unordered_map<std::uint64_t, int> bulk_orders_;  // queued bulk frames, by order key
   std::optional<EncodedFrame> final_;
   bool finishing_ = false;
   bool final_taken_ = false;
   std::deque<Piece> committed_;
   std::size_t committed_bytes_ = 0;
   std::size_t front_written_ = 0;  // of the first piece
-  std::list<Waiting> cut_;         // wholly cut frames whose bytes are not all written
+  std::list<Waiting> cut_;  // completely cut frames whose bytes are not all written
   std::uint64_t credit_ = 0;
   std::uint64_t frames_ = 0;
   std::uint64_t bytes_ = 0;

@@ -19,13 +19,13 @@
 namespace troupe::wire {
 namespace {
 
-constexpr std::size_t kRing = std::size_t{1} << 20;  // bytes of one direction: what fits the second cache of a core
-constexpr std::size_t kStep = kRing / 16;            // copied before the other side is told
-constexpr std::size_t kEnough = kRing / 4;           // free, to wake a writer
+constexpr std::size_t kRing = std::size_t{1} << 20;  // bytes per direction: fits a core's second-level cache
+constexpr std::size_t kStep = kRing / 16;  // copied before the peer is notified
+constexpr std::size_t kEnough = kRing / 4;  // free bytes that wake a writer
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr std::size_t kLine = 128;  // bytes that two cores had better not share
+constexpr std::size_t kLine = 128;  // bytes; avoids false sharing between cores
 
-// Written by the one and read by the other. Positions count bytes since the beginning.
+// Written by one side, read by the other. Positions count bytes from the start.
 struct Ring {
   alignas(kLine) std::atomic<std::uint64_t> written;
   alignas(kLine) std::atomic<std::uint64_t> taken;
@@ -40,7 +40,7 @@ std::string path_of(int process, int file) { return fmt::format("/proc/{}/fd/{}"
 }  // namespace
 
 struct SharedMemory::Area {
-  std::uint64_t key;  // that of the place
+  std::uint64_t key;  // matches that of the place
   Ring to_creator, from_creator;
 };
 
@@ -70,19 +70,19 @@ SharedMemory SharedMemory::open(const std::string& place) {
   int process = 0, number = 0;
   unsigned long long key = 0;
   if (std::sscanf(place.c_str(), "%d %d %llu", &process, &number, &key) != 3)
-    fail(Code::data_loss, "this is not a place of shared memory");
+    fail(Code::data_loss, "malformed address of shared memory");
   const std::string path = path_of(process, number);
-  // Nothing but a file of memory is opened: that of a device could have effects.
+  // Opens memory files only: opening a device could have side effects.
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) fail(Code::unavailable, "shared memory: {}", errno_text(errno));
   if (!S_ISREG(status.st_mode) || status.st_nlink != 0 || status.st_size != sizeof(Area))
-    fail(Code::data_loss, "what is there is not shared memory of this release");
+    fail(Code::data_loss, "not shared memory of this release");
   Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) fail(Code::unavailable, "shared memory: {}", errno_text(errno));
   if (const int seals = ::fcntl(file.get(), F_GET_SEALS); seals < 0 || (seals & kSeals) != kSeals)
-    fail(Code::data_loss, "what is there could shrink");
+    fail(Code::data_loss, "the shared memory is not sealed against shrinking");
   SharedMemory out(std::move(file), false);
-  if (out.area_->key != key) fail(Code::data_loss, "what is there is other shared memory");
+  if (out.area_->key != key) fail(Code::data_loss, "the shared memory has another key");
   out.file_.reset();
   return out;
 }
@@ -107,7 +107,7 @@ class SharedMemoryChannel final : public Channel {
       for (std::size_t at = 0; at < piece.iov_len;) {
         if (room == 0) {
           const std::uint64_t used = written - out_.taken.load();
-          if (used >= kRing) {  // full, or nonsense
+          if (used >= kRing) {  // full, or an invalid position
             if (written > before) return shown(before, written);
             errno = used == kRing ? EAGAIN : EPROTO;
             return -1;
@@ -137,11 +137,11 @@ class SharedMemoryChannel final : public Channel {
     for (const iovec& piece : places)
       for (std::size_t at = 0; at < piece.iov_len;) {
         if (there == 0) there = waiting_bytes();
-        if (there == 0) {  // what comes now belongs behind this, not into the next piece
+        if (there == 0) {  // bytes that arrive now belong after this piece, not into the next
           show_taken();
           return static_cast<ssize_t>(taken_ - before);
         }
-        if (there > kRing) fail(Code::data_loss, "the peer wrote a position into shared memory that cannot be");
+        if (there > kRing) fail(Code::data_loss, "the peer wrote an invalid position into shared memory");
         const std::size_t place = taken_ % kRing;
         const std::size_t n = std::min({piece.iov_len - at, there, kRing - place, kStep});
         std::memcpy(static_cast<char*>(piece.iov_base) + at, in_.bytes.data() + place, n);
@@ -166,7 +166,7 @@ class SharedMemoryChannel final : public Channel {
   }
 
  private:
-  // More than the ring holds: nonsense of the peer's.
+  // More than the ring holds: an invalid position from the peer.
   std::size_t waiting_bytes() const { return static_cast<std::size_t>(in_.written.load() - taken_); }
 
   ssize_t shown(std::uint64_t before, std::uint64_t written) {
@@ -174,7 +174,7 @@ class SharedMemoryChannel final : public Channel {
     count_sent(static_cast<ssize_t>(written - before));
     return static_cast<ssize_t>(written - before);
   }
-  // The order of the store and the load is that of sleep() turned round, so that one of the two sees the other.
+  // Store and load are in the reverse order of sleep(), so that at least one side sees the other.
   void show_written(std::uint64_t written) {
     written_.store(written, std::memory_order_relaxed);
     out_.written.store(written);
@@ -185,9 +185,9 @@ class SharedMemoryChannel final : public Channel {
     if (in_.writer_sleeps.load() == 0 || waiting_bytes() > kRing - kEnough) return;
     if (in_.writer_sleeps.exchange(0) != 0) wake_peer();
   }
-  // A socket that takes no more is full of what wakes the peer.
+  // A socket that takes no more is full of bytes that wake the peer anyway.
   void wake_peer() { (void)::send(socket().get(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
-  // As read() of a socket that has no bytes.
+  // Like read() on a socket without data.
   ssize_t drain_socket() {
     std::array<char, 256> bytes;
     for (;;) {
@@ -199,8 +199,8 @@ class SharedMemoryChannel final : public Channel {
   SharedMemory memory_;
   Ring& in_;
   Ring& out_;
-  // What we know of our own positions: what stands in the memory may be anything.
-  std::uint64_t taken_ = 0;                // of in_; the reader's
+  // Our own positions, kept privately: the shared memory may contain anything.
+  std::uint64_t taken_ = 0;  // of in_; owned by the reader
   std::atomic<std::uint64_t> written_{0};  // of out_; stored by writers
 };
 

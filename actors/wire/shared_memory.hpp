@@ -1,9 +1,9 @@
-// Memory that two processes of one host share, and a channel that passes bytes through it: copied in by the one and out
-// by the other, without the kernel. The socket stays: it wakes who sleeps, and its end is the end of the connection.
+// Memory shared by two processes of one host, and a channel through it: one side copies bytes in, the other copies them
+// out, without the kernel. The socket stays: it wakes sleepers, and its end is the end of the connection.
 //
-// One process makes the memory and tells the other its place over a connection of theirs; nobody but processes of the
-// same user finds it there. Neither trusts what the other writes: bytes are copied out before they are looked at, and
-// positions are checked. Neither can shrink the memory.
+// One process creates the memory and sends its place to the other over their connection; only processes of the same
+// user can open it. Neither trusts the other's writes: bytes are copied out before they are examined, and positions are
+// checked. Neither can shrink the memory.
 #pragma once
 
 #include <string>
@@ -16,17 +16,17 @@ class SharedMemory {
  public:
   struct Area;
 
-  // Throws unavailable: there is no memory of that kind.
+  // Throws unavailable if the system has no such memory.
   static SharedMemory create();
-  // Of the process that made it. Throws unavailable for a place that this process cannot see, data_loss for a wrong
-  // one.
+  // `place` is from the process that created it. Throws unavailable for a place that this process cannot see, data_loss
+  // for a wrong one.
   static SharedMemory open(const std::string& place);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // For open(), as long as this object or its channel lives.
+  // The argument for open(), valid while this object or its channel lives.
   std::string place() const;
 
  private:
@@ -38,7 +38,7 @@ class SharedMemory {
   Area* area_;
 };
 
-// `socket`: of an open connection, on which nothing but this channel sends from now on.
+// `socket`: an open connection; from now on only this channel sends on it.
 std::unique_ptr<Channel> shared_memory_channel(Fd socket, SharedMemory memory);
 
 }  // namespace troupe::wire

@@ -16,13 +16,13 @@ namespace troupe::wire {
 namespace {
 
 constexpr int kUnsentBytes = 512 << 10;
-// Within a host the buffers of both sides together fit the second cache of a core: bytes are then copied out of it,
-// which was measured to be up to 1.7 times as fast as with buffers of megabytes.
+// Within a host, the buffers of both sides together fit a core's second-level cache and bytes are copied from there:
+// measured up to 1.7 times faster than megabyte buffers.
 constexpr int kLocalSendBuffer = 128 << 10;
 constexpr int kLocalReceiveBuffer = 256 << 10;
 
 void set_option(const Fd& socket, int level, int option, int value) {
-  // Best effort: a socket without the option is slower, not wrong. Unix sockets (tests) have none of them.
+  // Best effort: a socket without the option is slower but correct. Unix sockets (tests) have none of them.
   (void)::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
@@ -47,7 +47,7 @@ sockaddr_storage peer_address(int socket) {
   return address;
 }
 
-// Two ends of a connection whose addresses are the same, or of the loopback, are on one host.
+// Both ends are on one host if their addresses are equal or both loopback.
 bool on_one_host(const sockaddr_storage& here, const sockaddr_storage& there) {
   if (is_loopback(here)) return true;
   if (here.ss_family != there.ss_family) return false;
@@ -104,7 +104,7 @@ Address resolve(const std::string& host, std::uint16_t port) {
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); code != 0)
-    fail(Code::unavailable, "address '{}' cannot be resolved: {}", out.text, ::gai_strerror(code));
+    fail(Code::unavailable, "cannot resolve address '{}': {}", out.text, ::gai_strerror(code));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   std::memcpy(&out.storage, found->ai_addr, found->ai_addrlen);
   out.size = found->ai_addrlen;
@@ -139,8 +139,7 @@ Fd accept_from(const Fd& listener, std::string& from, int& error) {
 
 Fd start_connect(const Address& address) {
   Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  // A failure at once is reported by connect_result(), like one that comes later: the socket is then
-  // readable.
+  // connect_result() reports an immediate failure like a later one: the socket is then readable.
   if (fd) (void)::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size);
   return fd;
 }

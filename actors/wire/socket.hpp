@@ -34,33 +34,31 @@ struct Address {
   std::string text;  // as given: "127.0.0.1:7701"
 };
 
-// "127.0.0.1:7701" or "[::1]:7701", as cluster files have it.
+// "127.0.0.1:7701" or "[::1]:7701", as in cluster files.
 std::string address_text(const std::string& host, std::uint16_t port);
 
-// `host` is a numeric address or a name; a name may take the resolver's time. Throws invalid_argument or
-// unavailable.
+// `host` is a numeric address or a name; resolving a name may block. Throws invalid_argument or unavailable.
 Address resolve(const std::string& host, std::uint16_t port);
 
 // Throws unavailable, naming the address and the reason ("address already in use").
 Fd listen_on(const Address& address);
 std::uint16_t port_of(const Fd& socket);
 
-// The next waiting connection, with its address in `from`; or none, for the reason in `error` (an errno).
+// Accepts the next connection and sets `from` to its address; none, with an errno in `error`.
 Fd accept_from(const Fd& listener, std::string& from, int& error);
 
-// Starts to connect. The socket becomes writable when it has ended; then connect_result() says how (0 or an
-// errno).
+// Starts connecting. The socket becomes writable when done; connect_result() then returns 0 or an errno.
 Fd start_connect(const Address& address);
 int connect_result(const Fd& socket);
 
-// No delay for small frames, and little unsent data in the kernel, where nothing can overtake it. `dialed`: the address
-// that the socket, not yet connected, is to reach; null if it was accepted.
+// Sets no delay for small frames, and small kernel buffers, because nothing can overtake data in them. `dialed`: the
+// address that the still unconnected socket will dial; null if it was accepted.
 void tune(const Fd& socket, const Address* dialed = nullptr);
 
-// The two ends of the connection have one address, or one of the loopback.
+// Whether both ends of the connection have the same address or loopback addresses.
 bool within_host(int socket);
 
-// Whether bytes, or an end, wait in it.
+// Whether it has data, or the end, to read.
 bool readable(int socket);
 
 std::string errno_text(int number);

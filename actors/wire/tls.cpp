@@ -18,38 +18,38 @@ namespace troupe::wire {
 
 struct TlsContext::State {
   State(TlsFiles f, std::shared_ptr<SSL_CTX> c) : files(std::move(f)), context(std::move(c)) {}
-  TlsFiles files;  // for messages
+  TlsFiles files;  // for error messages
   std::shared_ptr<SSL_CTX> context;
 };
 
 namespace {
 
-constexpr std::size_t kRecord = 16 << 10;                 // the most that TLS puts into one
-constexpr std::size_t kAhead = 16 * kRecord;              // encrypted before it is sent
-constexpr std::size_t kOutBuffer = kAhead + 4 * kRecord;  // with what TLS adds
-constexpr std::size_t kReadBuffer = 8 * kRecord + 4096;   // read from the socket at once
+constexpr std::size_t kRecord = 16 << 10;  // largest TLS record
+constexpr std::size_t kAhead = 16 * kRecord;  // encrypted ahead of sending
+constexpr std::size_t kOutBuffer = kAhead + 4 * kRecord;  // plus TLS overhead
+constexpr std::size_t kReadBuffer = 8 * kRecord + 4096;  // per read from the socket
 
-// The first bytes of a record are its type: these. And an alert, for a peer that does not speak TLS.
+// The valid first bytes (types) of a record. And an alert, for a peer without TLS.
 constexpr unsigned char kLowestType = 20, kHighestType = 23;
 constexpr std::array<unsigned char, 7> kHandshakeFailure = {21, 3, 3, 0, 2, 2, 40};
 
 constexpr const char* kNoTls =
-    "it does not speak TLS: give it --tls-cert, --tls-key and --tls-ca too, or take them from this task";
+    "the peer does not use TLS: pass it --tls-cert, --tls-key and --tls-ca too, or remove them from this task";
 
-// What OpenSSL last said on this thread: its reason, in its words.
+// The reason of OpenSSL's last error on this thread, in its words.
 struct Said {
   unsigned long code = ERR_peek_last_error();
   int reason() const { return ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0; }
   std::string text() const {
     const char* words = ERR_reason_error_string(code);
-    return words ? words : "no reason is known";
+    return words ? words : "unknown reason";
   }
 };
 
 // ---- Files ---------------------------------------------------------------------------------------------------------
 
 void check_readable(std::string_view what, const std::string& path) {
-  if (path.empty()) invalid_argument("TLS needs a certificate, a key and a CA: the {} file is not given", what);
+  if (path.empty()) invalid_argument("TLS needs a certificate, a key and a CA: no {} file given", what);
   if (::access(path.c_str(), R_OK) == 0) return;
   fail(errno == EACCES ? Code::permission_denied : Code::not_found, "cannot read the {} file '{}': {}", what, path,
        errno_text(errno));
@@ -58,10 +58,10 @@ void check_readable(std::string_view what, const std::string& path) {
 void check_private(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && (info.st_mode & 007) != 0)
-    fail(Code::permission_denied, "the key file '{}' may be read by everybody: chmod 600 it", path);
+    fail(Code::permission_denied, "the key file '{}' is readable by everybody: chmod 600 it", path);
 }
 
-// Asks nobody: a process without a terminal would wait for ever.
+// Returns no passphrase: a process without a terminal would block on the prompt.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
 std::string day_of(const ASN1_TIME* time) {
@@ -70,7 +70,7 @@ std::string day_of(const ASN1_TIME* time) {
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
-// Would peers with the same CA file take our certificate? Better said now than by each of them.
+// Checks that peers with the same CA file would accept our certificate: one error now instead of one per peer.
 void check_own_certificate(SSL_CTX* context, const TlsFiles& files) {
   X509* const own = SSL_CTX_get0_certificate(context);
   STACK_OF(X509)* chain = nullptr;
@@ -84,7 +84,7 @@ void check_own_certificate(SSL_CTX* context, const TlsFiles& files) {
   if (why == X509_V_ERR_CERT_HAS_EXPIRED && X509_STORE_CTX_get_error_depth(check.get()) == 0)
     fail(Code::failed_precondition, "the certificate '{}' expired on {}", files.certificate,
          day_of(X509_get0_notAfter(own)));
-  fail(Code::failed_precondition, "the certificate '{}' is not one that the CA file '{}' stands for: {}",
+  fail(Code::failed_precondition, "the certificate '{}' is not signed by a CA in '{}': {}",
        files.certificate, files.ca, X509_verify_cert_error_string(why));
 }
 
@@ -101,47 +101,47 @@ std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(c, 0);
-  // The wire knows a cut connection by the missing Goodbye.
+  // The wire recognises a cut connection by the missing Goodbye.
   SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_read_ahead(c, 1);
   SSL_CTX_set_default_read_buffer_len(c, kReadBuffer);
   SSL_CTX_set_default_passwd_cb(c, &no_passphrase);
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1)
-    invalid_argument("the certificate file '{}' holds no certificate in PEM form that can be used: {}",
+    invalid_argument("the certificate file '{}' has no usable PEM certificate: {}",
                      files.certificate, Said().text());
   if (SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     const Said why;
     if (ERR_GET_LIB(why.code) == ERR_LIB_X509 && ERR_GET_REASON(why.code) == X509_R_KEY_VALUES_MISMATCH)
-      fail(Code::failed_precondition, "the key '{}' is not that of the certificate '{}'", files.key, files.certificate);
-    invalid_argument("the key file '{}' holds no key in PEM form without a passphrase: {}", files.key, why.text());
+      fail(Code::failed_precondition, "the key '{}' does not match the certificate '{}'", files.key, files.certificate);
+    invalid_argument("the key file '{}' has no PEM key without a passphrase: {}", files.key, why.text());
   }
   if (SSL_CTX_check_private_key(c) != 1)
-    fail(Code::failed_precondition, "the key '{}' is not that of the certificate '{}'", files.key, files.certificate);
+    fail(Code::failed_precondition, "the key '{}' does not match the certificate '{}'", files.key, files.certificate);
   if (SSL_CTX_load_verify_file(c, files.ca.c_str()) != 1)
-    invalid_argument("the CA file '{}' holds no certificate in PEM form: {}", files.ca, Said().text());
+    invalid_argument("the CA file '{}' has no PEM certificate: {}", files.ca, Said().text());
   check_own_certificate(c, files);
   return context;
 }
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
-// Why the handshake, or what came of it, failed.
+// Throws the reason why the handshake, or the verification after it, failed.
 [[noreturn]] void explain(const SSL* ssl, const TlsFiles& files) {
   const Said said;
   const auto refuse = [](std::string why) { throw Error(Code::unauthenticated, std::move(why)); };
   const int reason = said.reason();
   if (reason > SSL_AD_REASON_OFFSET)
-    refuse(fmt::format("it does not accept this task's certificate '{}': {}", files.certificate,
+    refuse(fmt::format("the peer rejected this task's certificate '{}': {}", files.certificate,
                        SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET)));
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
-    refuse(fmt::format("its certificate is not accepted: {} (CA file '{}')",
+    refuse(fmt::format("the peer's certificate was rejected: {} (CA file '{}')",
                        X509_verify_cert_error_string(SSL_get_verify_result(ssl)), files.ca));
-  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) refuse("it shows no certificate");
-  if (reason == SSL_R_UNSUPPORTED_PROTOCOL) refuse("it does not speak TLS 1.3");
+  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) refuse("the peer sent no certificate");
+  if (reason == SSL_R_UNSUPPORTED_PROTOCOL) refuse("the peer does not support TLS 1.3");
   fail(Code::unauthenticated, "TLS failed: {}", said.text());
 }
 
-// What OpenSSL writes ends in a string.
+// OpenSSL's output is appended to a string.
 int append(BIO* bio, const char* data, int size) {
   static_cast<std::string*>(BIO_get_data(bio))->append(data, static_cast<std::size_t>(size));
   return size;
@@ -160,9 +160,8 @@ BIO* new_bio(std::string& out) {
   return bio;
 }
 
-// OpenSSL reads the socket, and writes to memory: what is in there goes out with one send(), without SIGPIPE, and
-// SSL_write() never stops half-way. One SSL object is not for two threads at once, hence the mutex; it is held
-// for about a record.
+// OpenSSL reads from the socket and writes to memory, which goes out in one send(), without SIGPIPE; so SSL_write()
+// never stops half-way. An SSL object is not thread-safe, hence the mutex; it is held for about one record.
 class TlsChannel final : public Channel {
  public:
   TlsChannel(Fd fd, std::shared_ptr<const TlsContext::State> state, bool dialed)
@@ -186,7 +185,7 @@ class TlsChannel final : public Channel {
     const bool sent = send_out();  // an alert too
     if (error == SSL_ERROR_SSL) explain(ssl_.get(), state_->files);
     if (error == SSL_ERROR_SYSCALL || error == SSL_ERROR_ZERO_RETURN)
-      fail(Code::unavailable, "the connection ended in the TLS handshake");
+      fail(Code::unavailable, "the connection ended during the TLS handshake");
     if (!sent) return SetUp::wants_write;
     return error == SSL_ERROR_NONE ? SetUp::done : SetUp::wants_read;
   }
@@ -248,7 +247,7 @@ class TlsChannel final : public Channel {
   bool buffered() const override { return buffered_; }
 
  private:
-  // OpenSSL would say many things of a peer that does not speak TLS: it gets the socket once the first byte is known.
+  // OpenSSL's errors for a peer without TLS vary, so it gets the socket only once the first byte is known.
   void check_first_byte() {
     if (heard_) return;
     unsigned char type = 0;
@@ -277,7 +276,7 @@ class TlsChannel final : public Channel {
     }
   }
 
-  // One record of what comes first: small pieces travel together. Returns its bytes, 0 if TLS has failed.
+  // Encrypts one record from the front of `pieces`: small ones travel together. Returns its bytes, 0 if TLS has failed.
   std::size_t seal(std::span<iovec>& pieces) {
     const void* data = pieces.front().iov_base;
     std::size_t size = std::min(pieces.front().iov_len, kRecord);
@@ -307,7 +306,7 @@ class TlsChannel final : public Channel {
     return size;
   }
 
-  // True if nothing is left; else errno says why. Needs mutex_.
+  // True if nothing is left; otherwise errno says why. Needs mutex_.
   bool send_out() {
     while (sent_ < out_.size()) {
       const ssize_t n = ::send(socket().get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -323,11 +322,11 @@ class TlsChannel final : public Channel {
 
   const std::shared_ptr<const TlsContext::State> state_;
   std::mutex mutex_;
-  std::string out_;       // encrypted and not yet sent,
-  std::size_t sent_ = 0;  // but for so much of it
+  std::string out_;  // encrypted and not yet sent,
+  std::size_t sent_ = 0;  // except for the first so many bytes
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
   bool heard_ = false;
-  bool buffered_ = false;  // of the wire thread
+  bool buffered_ = false;  // owned by the wire thread
   std::array<char, kRecord> record_;
 };
 

@@ -1,8 +1,8 @@
-// TLS 1.3 on the connections of the wire, with certificates on both sides: whoever dials and whoever is dialed
-// shows one that a CA of TlsFiles::ca has signed, or the connection ends before a byte of a frame is looked at.
+// TLS 1.3 on the connections of the wire, with certificates on both sides: dialler and listener each present one signed
+// by a CA of TlsFiles::ca, or the connection ends before a byte of a frame is examined.
 //
-// The CA stands for membership: it should be the cluster's own. Names in certificates are not compared with
-// addresses; who a task is, it proves with the cluster's token (authentication.hpp).
+// The CA proves membership: it should be the cluster's own. Names in certificates are not compared with addresses; a
+// task proves its identity with the cluster's token (authentication.hpp).
 #pragma once
 
 #include <memory>
@@ -16,9 +16,9 @@ namespace troupe::wire {
 class TlsContext {
  public:
   struct State;
-  // Throws, naming the file: invalid_argument (one is not given, or not what it should be), not_found,
-  // permission_denied, failed_precondition (a certificate that peers would not accept: it has expired, the key is
-  // of another, no CA of the file has signed it).
+  // Throws, naming the file: invalid_argument (missing, or malformed), not_found, permission_denied,
+  // failed_precondition (a certificate that peers would reject: it has expired, the key does not match, or no CA of the
+  // file has signed it).
   explicit TlsContext(const TlsFiles& files);
 
   std::unique_ptr<Channel> channel(Fd socket, bool dialed) const;

@@ -1,4 +1,4 @@
-// The files that make connections TLS (tls.hpp).
+// The files for TLS connections (tls.hpp).
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@ namespace troupe {
 
 // PEM files. All three, or none.
 struct TlsFiles {
-  std::string certificate{};  // of this task; the certificates of intermediate CAs may follow in it
-  std::string key{};          // of the certificate; without a passphrase, not readable by everybody
-  std::string ca{};           // of the CAs whose certificates are trusted
+  std::string certificate{};  // of this task; may be followed by certificates of intermediate CAs
+  std::string key{};  // of the certificate; no passphrase, not readable by everybody
+  std::string ca{};  // certificates of the trusted CAs
   bool given() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
 };
 

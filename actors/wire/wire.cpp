@@ -21,10 +21,10 @@ constexpr std::chrono::milliseconds kAcceptPause{50};
 
 void check_options(const WireOptions& o) {
   const auto require = [](bool holds, std::string_view what) {
-    if (!holds) invalid_argument("options of the wire: {}", what);
+    if (!holds) invalid_argument("invalid wire options: {}", what);
   };
   require(!o.self.job.empty() && o.self.index >= 0, "self must name a task");
-  require(o.self.job.size() <= wire::Authentication::kMaxJob, "the name of the own job has more than 64 bytes");
+  require(o.self.job.size() <= wire::Authentication::kMaxJob, "the job name of self has more than 64 bytes");
   require(o.connection.chunk_bytes > 0 && o.connection.chunk_bytes <= wire::kMaxChunk, "chunk_bytes out of range");
   require(o.connection.window >= 2 * wire::kMaxChunk, "window must hold two chunks of 256 KiB");
   require(o.heartbeat_every.count() > 0, "heartbeat_every must be positive");
@@ -37,7 +37,7 @@ void add_to_epoll(int epoll, int fd, std::uint64_t id) {
   event.events = EPOLLIN;
   event.data.u64 = id;
   if (::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
-    fail(Code::resource_exhausted, "a socket cannot be watched: {}", wire::errno_text(errno));
+    fail(Code::resource_exhausted, "cannot watch a socket: {}", wire::errno_text(errno));
 }
 
 void set_interest(int epoll, int fd, std::uint64_t id, std::uint32_t interest) {
@@ -58,7 +58,7 @@ Wire::Wire(WireOptions options, WireHandler& handler)
       key_(std::make_shared<const wire::TokenKey>(options_.token, options_.cluster)),
       address_(options_.address) {
   check_options(options_);
-  if (!epoll_ || !event_) fail(Code::resource_exhausted, "no file descriptors: {}", wire::errno_text(errno));
+  if (!epoll_ || !event_) fail(Code::resource_exhausted, "no free file descriptors: {}", wire::errno_text(errno));
   add_to_epoll(epoll_.get(), event_.get(), kEventId);
   thread_ = std::thread([this] { run(); });
 }
@@ -120,7 +120,7 @@ Error Wire::send(const TaskName& peer, const Frame& frame) {
     const std::lock_guard lock(peers_mutex_);
     if (const auto it = open_peers_.find(peer); it != open_peers_.end()) connection = open_connections_.at(it->second);
   }
-  if (!connection) return Error(Code::unavailable, fmt::format("there is no connection to {}", peer.to_string()));
+  if (!connection) return Error(Code::unavailable, fmt::format("no connection to {}", peer.to_string()));
   return send_on(connection, frame);
 }
 
@@ -186,7 +186,7 @@ void Wire::post(std::function<void()> command) {
     commands_.push_back(std::move(command));
   }
   const std::uint64_t one = 1;
-  (void)!::write(event_.get(), &one, sizeof one);  // full means that the thread is about to wake anyway
+  (void)!::write(event_.get(), &one, sizeof one);  // a full counter means that the thread is about to wake anyway
 }
 
 void Wire::run_commands() {
@@ -221,8 +221,7 @@ void Wire::run() {
   }
 }
 
-// As epoll_wait(), but stays awake for a while first, giving way to whoever wants its core: an answer is often on its
-// way.
+// Like epoll_wait(), but first stays awake for a while, yielding its core: an answer is often in flight.
 int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
   const auto look = [&](int wait) {
     return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
@@ -234,12 +233,12 @@ int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
   }
 }
 
-// Does it read frames?
+// Whether it reads frames.
 bool Wire::hears(const Link& link) {
   return link.stage == Stage::open || (link.stage == Stage::closing && link.leaving);
 }
 
-// Reads and writes what memory has, of which no socket tells. False: nothing.
+// Serves shared memory, which no socket reports. False: nothing to do.
 bool Wire::serve_shared() {
   bool some = false;
   for (const std::uint64_t id : shared_) {
@@ -255,7 +254,7 @@ bool Wire::serve_shared() {
   return some;
 }
 
-// From now on sockets tell. False: there is something already.
+// Switches to notification by sockets. False: something has already arrived.
 bool Wire::shared_sleep() {
   bool asleep = true;
   for (const std::uint64_t id : shared_) {
@@ -286,7 +285,7 @@ void Wire::on_event(std::uint64_t id, std::uint32_t events) {
 
 void Wire::accept_all() {
   std::string address;
-  // Not all at once: those who come first must be heard before they are the oldest.
+  // Not all at once: early connections must be served before they become the oldest.
   for (std::size_t room = std::max<std::size_t>(options_.max_strangers / 2, 1); listener_ && room > 0; --room) {
     int error = 0;
     wire::Fd socket = wire::accept_from(listener_, address, error);
@@ -300,7 +299,7 @@ void Wire::accept_all() {
   }
 }
 
-// Those that are sent away count until they are gone, and go first; those that have proved themselves go last.
+// Connections being closed count until they are gone, and go first; authenticated ones go last.
 void Wire::make_room_for_stranger() {
   std::size_t strangers = 0;
   Link* oldest = nullptr;
@@ -315,7 +314,7 @@ void Wire::make_room_for_stranger() {
     if (!oldest || age(link) < age(*oldest)) oldest = &link;
   }
   if (strangers >= options_.max_strangers)
-    end_link(*oldest, Error(Code::resource_exhausted, "too many connections have not proved who they are"),
+    end_link(*oldest, Error(Code::resource_exhausted, "too many unauthenticated connections"),
              Farewell::none);
 }
 
@@ -401,11 +400,11 @@ void Wire::run_timers(Clock::time_point now) {
     else if (link.stage != Stage::closed && now >= link.deadline)
       end_link(link,
                Error(Code::deadline_exceeded,
-                     link.stage == Stage::securing  ? "the TLS handshake did not end in time"
-                     : link.stage == Stage::proving ? link.dialed ? "it does not answer; it may not have joined yet"
-                                                                  : "it did not prove in time that it knows the token"
-                     : link.stage == Stage::asking  ? "it did not ask, or take its answer, in time"
-                                                    : "no Hello came in time"),
+                     link.stage == Stage::securing  ? "TLS handshake timeout"
+                     : link.stage == Stage::proving ? link.dialed ? "no answer; the task may not have joined yet"
+                                                                  : "authentication timeout"
+                     : link.stage == Stage::asking  ? "timeout of the question, or of reading the answer"
+                                                    : "timeout waiting for Hello"),
                Farewell::none);
   }
 }
@@ -427,8 +426,8 @@ void Wire::run_dials(Clock::time_point now) {
   }
 }
 
-// Called once per heartbeat_every. A peer may go on talking and never read; time is counted in calls, so that a process
-// that was stopped for a while does not take its own absence for theirs.
+// Called once per heartbeat_every. A peer may keep sending and never read. Time is counted in calls, so that a process
+// that was suspended does not blame its peers.
 bool Wire::takes_nothing(Link& link) const {
   const std::uint64_t sent = link.connection->sent();
   const bool waits = (link.blocked || (link.interest & EPOLLOUT) != 0) && sent == link.sent;
@@ -440,8 +439,7 @@ bool Wire::takes_nothing(Link& link) const {
 void Wire::check_peer(Link& link, Clock::time_point now) {
   LinkCounters& counters = link.connection->counters();
   const auto silence = now.time_since_epoch() - std::chrono::nanoseconds(counters.last_heard.load());
-  // A process that was stopped for a while must not take its own absence for theirs: what has come meanwhile is read
-  // first.
+  // A process that was suspended must not blame its peers: it first reads data that arrived meanwhile.
   if (silence >= options_.suspect_after && (wire::readable(link.connection->fd()) || link.connection->buffered()))
     return;
   const auto down = [&](fmt::format_string<std::string, double> why) {
@@ -449,18 +447,18 @@ void Wire::check_peer(Link& link, Clock::time_point now) {
                  fmt::format(why, link.peer.to_string(), std::chrono::duration<double>(options_.down_after).count()));
   };
   if (silence >= options_.down_after)
-    return end_link(link, down("no sign of life from {} for {:.1f} s"), Farewell::goodbye);
+    return end_link(link, down("nothing received from {} for {:.1f} s"), Farewell::goodbye);
   const bool suspect = silence >= options_.suspect_after;
   if (counters.suspect.exchange(suspect) != suspect) handler_.suspected(link.id, link.peer, suspect);
   if (now < link.next_heartbeat) return;
   link.next_heartbeat = now + options_.heartbeat_every;
   if (takes_nothing(link))
-    return end_link(link, down("{} has taken nothing of what waits for it for {:.1f} s"), Farewell::goodbye);
-  // One that still waits is enough.
+    return end_link(link, down("{} has not read its queued data for {:.1f} s"), Farewell::goodbye);
+  // One queued heartbeat is enough.
   if (!counters.control_waits) (void)link.connection->send(Heartbeat{progress(now)});
 }
 
-// Asked for once, for the heartbeats to all peers.
+// Queried once per round of heartbeats to all peers.
 std::uint64_t Wire::progress(Clock::time_point now) {
   if (options_.progress && now >= progress_due_) {
     progress_ = options_.progress();

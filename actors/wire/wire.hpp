@@ -1,25 +1,25 @@
 // All data connections of a task, served by one thread (epoll). At most one connection is open to each peer.
 //
-//   WireOptions options{.self = {"worker", 0}, .cluster = "demo", .token = token, .incarnation =
-//   {random_id()}}; Wire wire(options, handler); wire.listen();                                 // the others
-//   dial the port it gives wire.dial({"ps", 0}, "127.0.0.1", 7701, 5s);   // handler.connected() or
-//   handler.dial_failed() follows wire.send({"ps", 0}, Push{...});
+//   WireOptions options{.self = {"worker", 0}, .cluster = "demo", .token = token, .incarnation = {random_id()}};
+//   Wire wire(options, handler);
+//   wire.listen();                                 // the others dial the returned port
+//   wire.dial({"ps", 0}, "127.0.0.1", 7701, 5s);   // handler.connected() or handler.dial_failed() follows
+//   wire.send({"ps", 0}, Push{...});
 //
-// Threads: every public function may be called by any thread, the handler's too, but shutdown() and the
-// destructor, which join the wire thread, not by the handler. None waits for a socket (dial: a host name that
-// is not numeric is resolved on the calling thread).
+// Threads: every public function is thread-safe and may be called by the handler, except that shutdown() and the
+// destructor, which join the wire thread, must not be called by the handler. None blocks on a socket (dial: a host name
+// that is not numeric is resolved on the calling thread).
 //
-// Order and priorities of frames: chunk.hpp. A frame that send() took may still be lost with its connection;
-// handler.disconnected() then tells so.
+// Order and priorities of frames: chunk.hpp. A frame accepted by send() may still be lost with its connection;
+// handler.disconnected() then reports it.
 //
-// With WireOptions::tls no byte is looked at before the peer has shown a certificate that counts; no byte of a frame
-// before the two have proved to each other that they know the token (authentication.hpp). Who cannot is left without a
-// word; when there are too many strangers, the oldest goes.
-// The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong
-// Hello, is closed with a Goodbye that says why. A Hello from a task that already has an open connection is
-// refused with already_exists, whatever its incarnation: the caller tries again until its deadline, by which
-// time the old connection has ended or been found dead. If two tasks dial each other at once, the connection
-// of the lower TaskName stays.
+// With WireOptions::tls no byte is examined before the peer has presented a valid certificate, and no byte of a frame
+// before both sides have proved that they know the token (authentication.hpp). A peer that cannot is dropped silently;
+// with too many strangers, the oldest is dropped.
+// The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong Hello, is
+// closed with a Goodbye that gives the reason. A Hello from a task that already has an open connection is refused with
+// already_exists, whatever its incarnation: the caller retries until its deadline, by which time the old connection has
+// ended or been found dead. If two tasks dial each other at once, the connection of the lower TaskName is kept.
 #pragma once
 
 #include <chrono>
@@ -42,31 +42,31 @@ struct epoll_event;
 
 namespace troupe {
 
-// One connection, unique in a process: a peer that comes again has another.
+// One connection, unique in a process: a peer that reconnects gets a new one.
 using PeerId = Id<struct PeerTag>;
 
 using wire::LinkCounters;
 
-// What happens, told on the wire thread: return soon, as nothing else is served meanwhile. Heartbeat, Credit,
-// Hello and Goodbye are not given to frame(). frame() may throw Error, which closes the connection; the
-// others must not throw.
+// Events, delivered on the wire thread: return soon, because nothing else is served meanwhile. Heartbeat, Credit, Hello
+// and Goodbye are not passed to frame(). frame() may throw Error, which closes the connection; the others must not
+// throw.
 class WireHandler {
  public:
   virtual ~WireHandler() = default;
   virtual void connected(PeerId peer, const Hello& hello) = 0;
   virtual void frame(PeerId peer, Frame&& frame) = 0;
-  // All frames that one read of a socket has brought have been given to frame().
+  // All frames from one read of a socket have been passed to frame().
   virtual void frames_end() {}
-  // Once for each connected(). Code::ok: an orderly end, of theirs or ours.
+  // Once for each connected(). Code::ok: an orderly end, by either side.
   virtual void disconnected(PeerId peer, const TaskName& name, const Error& reason) = 0;
   // A dial() has ended without a connection.
   virtual void dial_failed(const TaskName& name, const Error& reason) = 0;
   virtual void heartbeat(PeerId) {}
-  // The peer has been silent for suspect_after (true), or is heard again (false).
+  // The peer has been silent for suspect_after (true), or was heard again (false).
   virtual void suspected(PeerId, const TaskName&, bool) {}
-  // Somebody who is not a peer of this task came from `address` and was sent away.
+  // A caller from `address` that is not a peer of this task was turned away.
   virtual void refused(const std::string& /*address*/, const Error& /*reason*/) {}
-  // Somebody who knows the token asks (ask.hpp), and waits for Wire::answer().
+  // A question from a caller that knows the token (ask.hpp); answer it with Wire::answer().
   virtual void asked(PeerId /*question*/, const std::string& /*text*/) {}
 };
 
@@ -75,60 +75,59 @@ struct WireOptions {
   std::string cluster;
   std::string token;
   Incarnation incarnation;
-  std::function<Error(const TaskName&)> admit;  // may a peer have this name? Null: any
+  std::function<Error(const TaskName&)> admit;  // whether a peer may have this name; null: any may
   std::string listen_host = "127.0.0.1";
-  std::uint16_t listen_port = 0;  // 0: any free one
-  std::string address;            // at which others dial this task; "": that at which it listens
-  // Grows while this task gets on; told to peers in heartbeats. Called on the wire's thread, once per heartbeat_every.
-  // Null: it never does.
+  std::uint16_t listen_port = 0;  // 0: any free port
+  std::string address;  // at which others dial this task; "": the listening address
+  // Grows while this task makes progress; sent to peers in heartbeats. Called on the wire's thread, once per
+  // heartbeat_every. Null: no progress is reported.
   std::function<std::uint64_t()> progress;
-  std::shared_ptr<const wire::TlsContext> tls;  // null: bytes are not encrypted, and peers show no certificate
-  bool shared_memory = false;                   // tasks of one host pass frames through memory; not with TLS
+  std::shared_ptr<const wire::TlsContext> tls;  // null: unencrypted, no certificates
+  bool shared_memory = false;  // tasks of one host pass frames through shared memory; not with TLS
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
   std::chrono::milliseconds down_after = wire::kDefaultDownAfter;
   std::chrono::milliseconds handshake_timeout = wire::kDefaultHandshakeTimeout;
-  std::chrono::milliseconds close_timeout{2000};  // to send what is queued and the Goodbye, and to be understood
-  // After something has come, before the thread sleeps: an answer is often on its way.
+  std::chrono::milliseconds close_timeout{2000};  // to send the queue and the Goodbye, and for the peer to close
+  // How long the thread polls after an event before it sleeps: an answer is often in flight.
   std::chrono::microseconds awake{200};
-  // Connections of others that are not open yet; with more the oldest goes.
+  // Maximum incoming connections that are not open yet; beyond it the oldest is dropped.
   std::size_t max_strangers = wire::kDefaultMaxStrangers;
-  std::size_t max_connections = wire::kDefaultMaxConnections;  // that are open
+  std::size_t max_connections = wire::kDefaultMaxConnections;  // maximum open connections
 };
 
 class Wire {
  public:
-  // Starts the thread. Throws invalid_argument for options that make no sense. `handler` must outlive the
-  // Wire.
+  // Starts the thread. Throws invalid_argument for invalid options. `handler` must outlive the Wire.
   Wire(WireOptions options, WireHandler& handler);
   ~Wire();
 
-  // Listens and returns the port. Throws unavailable, naming the address, if it cannot.
+  // Listens and returns the port. Throws unavailable, naming the address.
   std::uint16_t listen();
-  // Takes those who call at this socket, of listen_on(), from now on.
+  // Accepts connections at this socket, from listen_on(), from now on.
   void listen(wire::Fd listener);
-  // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialed. Failures
-  // that may pass (nobody listens yet) are tried again with growing pauses until `timeout` is over. Throws
-  // unavailable for a host that cannot be resolved.
+  // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialled. Transient failures
+  // (nobody listens yet) are retried with growing pauses until `timeout`. Throws unavailable for a host that cannot be
+  // resolved.
   void dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
-  // Code::ok: the frame is on its way, or waits for the end of the thread's Cork. unavailable: there is no
-  // open connection; other codes: it cannot be encoded.
+  // Code::ok: the frame is being sent, or waits for the end of the thread's Cork. unavailable: no open connection;
+  // other codes: it cannot be encoded.
   Error send(PeerId peer, const Frame& frame);
   Error send(const TaskName& peer, const Frame& frame);
-  // Drops what waits, and says Goodbye with `reason`; disconnected() follows with it.
+  // Drops the queue and says Goodbye with `reason`; disconnected() follows with it.
   void close(PeerId peer, Error reason);
   // While held, the peer's bulk data earns no credit: it stops after connection.window bytes; all else flows.
   void hold_credit(PeerId peer, bool hold);
-  // To be called in WireHandler::frame: so many bytes of bulk that the frame has brought earn the peer no credit while
-  // anybody has the handle. For frames that wait in a queue until somebody works on them.
+  // Call in WireHandler::frame: `bytes` of the frame's bulk data earn the peer no credit while the handle lives. For
+  // frames queued for later work.
   LocalHandle defer_credit(PeerId peer, std::uint64_t bytes);
-  // The answer to WireHandler::asked(); nothing happens if the one who asked has gone.
+  // Answers WireHandler::asked(); does nothing if the caller has gone.
   void answer(PeerId question, Error error, std::string text);
-  // Counters of a connection, also after its end; null if there is none open. Reading them takes no lock.
+  // Counters of a connection, also after its end; null if none is open. Reading them takes no lock.
   std::shared_ptr<const LinkCounters> counters(PeerId peer) const;
-  // Stops listening and dialing; sends what is queued and a Goodbye to all, for at most close_timeout; joins
-  // the thread. Each connection's disconnected() comes with Code::ok. Later calls of anything do nothing.
+  // Stops listening and dialling; sends the queues and a Goodbye to all, for at most close_timeout; joins the thread.
+  // Each connection's disconnected() gets Code::ok. Later calls of anything do nothing.
   void shutdown();
 
  private:
@@ -140,20 +139,20 @@ class Wire {
     PeerId id;
     Stage stage = Stage::greeting;
     bool dialed = false;
-    bool leaving = false;  // shutdown() has begun: frames of the peer are dropped, but its credits count
+    bool leaving = false;  // shutdown() has begun: the peer's frames are dropped, but its credits count
     TaskName peer;         // known if dialed or open
     std::string address;
     std::shared_ptr<Connection> connection;
-    std::unique_ptr<wire::Authentication> authentication;  // while it proves, and until its Hello has come
-    std::unique_ptr<wire::Questioned> questioned;          // it asks
+    std::unique_ptr<wire::Authentication> authentication;  // during authentication, and until its Hello has arrived
+    std::unique_ptr<wire::Questioned> questioned;  // for a caller with a question
     std::shared_ptr<std::atomic<bool>> flush_asked;
-    bool blocked = false;                       // what waits to be sent goes on when memory is free
-    std::optional<wire::SharedMemory> offered;  // to the peer, whose answer is awaited
-    Hello hello;                                // the peer's, until then
+    bool blocked = false;  // sending resumes when memory is free
+    std::optional<wire::SharedMemory> offered;  // to the peer; its answer is pending
+    Hello hello;  // from the peer, until then
     std::uint32_t interest = 0;
-    Clock::time_point deadline;  // of every stage but open
+    Clock::time_point deadline;  // in every stage but open
     Clock::time_point next_heartbeat;
-    // For how long bytes have waited of which the socket took none, and what it had taken when that began.
+    // How long queued bytes have made no progress, and the bytes sent when that began.
     std::chrono::milliseconds stuck{0};
     std::uint64_t sent = 0;
   };
@@ -162,7 +161,7 @@ class Wire {
     Clock::time_point started;
     Clock::time_point deadline;
     Clock::time_point next_attempt;
-    PeerId link;  // of the attempt under way; 0: none
+    PeerId link;  // of the current attempt; 0: none
     Error last_error;
   };
 
@@ -208,7 +207,7 @@ class Wire {
   void share(Link& link, wire::SharedMemory memory);
   void open_link(Link& link, const Hello& hello);
   Error duplicate(const Link& link, const Hello& hello);
-  static Error gone() { return Error(Code::unavailable, "who asked has gone"); }
+  static Error gone() { return Error(Code::unavailable, "the caller has gone"); }
   enum class Farewell { none, goodbye };
   void end_link(Link& link, const Error& reason, Farewell farewell);
   void end_attempt(Link& link, const Error& reason);
