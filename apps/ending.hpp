@@ -1,4 +1,4 @@
-// The last things an app does.
+// The end of an app: shutdown and exit code.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace troupe {
 
-// Ends the task's actors and threads and returns `code`. If they do not end within 5 s, names on stderr those
-// that still run and ends the process with 1: its destructors could wait for ever.
+// Ends the task's actors and threads and returns `code`. If they do not end within 5 s, names those still running on
+// stderr and ends the process with 1, because its destructors could hang.
 int end_task(const std::string& program, Task& task, int code);
 
-// `code`, or if stdout has not taken all that was printed 1, with the reason on stderr.
+// Returns `code`, or 1 with the reason on stderr if not everything printed could be written to stdout.
 int end_output(const std::string& program, int code);
 
 }  // namespace troupe

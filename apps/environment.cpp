@@ -10,7 +10,7 @@ namespace troupe {
 bool parse_verify(std::string_view value) {
   if (value != "0" && value != "1")
     invalid_argument(
-        "the environment variable TROUPE_VERIFY is '{}': set it to 1 to verify graphs after each pass, or to 0", value);
+        "environment variable TROUPE_VERIFY is '{}': set it to 1 to verify graphs after each pass, or to 0", value);
   return value == "1";
 }
 

@@ -17,10 +17,9 @@ void write_flight_record(const std::string& program, Task& task, const Error& wh
   try {
     const std::string path = task.introspection().write_flight_record(why);
     if (!path.empty())
-      fmt::print(stderr, "{}: the last messages of all actors of {} are in {}\n", program, task.name().to_string(),
-                 path);
+      fmt::print(stderr, "{}: flight record of {} written to {}\n", program, task.name().to_string(), path);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: the last messages of the actors could not be written: {}\n", program, error.what());
+    fmt::print(stderr, "{}: cannot write the flight record: {}\n", program, error.what());
   }
 }
 

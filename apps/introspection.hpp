@@ -1,4 +1,4 @@
-// What apps say about looking into their task.
+// Messages of apps about introspection of their task.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace troupe {
 
-// Says on stderr where the task can be looked into.
+// Prints to stderr where the task can be inspected.
 void tell_introspection(const std::string& program, Task& task);
 
-// Writes the flight record of the task (Introspection::write_flight_record) and says on stderr where it is, or why it
-// is not. `why`: what has failed; none if somebody asked.
+// Writes the task's flight record (Introspection::write_flight_record) and prints to stderr where it is, or why it
+// could not be written. `why`: the failure; none if a user asked for the record.
 void write_flight_record(const std::string& program, Task& task, const Error& why);
 
 }  // namespace troupe

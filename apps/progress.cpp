@@ -24,7 +24,7 @@ std::optional<std::string> Progress::update(const std::string& label, std::uint6
                                             Time now) {
   const auto interval = std::chrono::milliseconds(terminal_ ? 100 : 1000);
   if (!last_ && !terminal_) {
-    last_ = now;  // short work says nothing
+    last_ = now;  // short work prints nothing
     return std::nullopt;
   }
   if (last_ && now - *last_ < interval) return std::nullopt;

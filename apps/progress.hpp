@@ -1,4 +1,4 @@
-// How far a long piece of work is: a bar that is drawn over itself on a terminal, plain lines elsewhere.
+// Progress of long work: a bar redrawn in place on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,10 @@ class Progress {
   using Time = std::chrono::steady_clock::time_point;
   explicit Progress(bool terminal) : terminal_(terminal) {}
 
-  // What to print now that `done` of `total` steps of `label` are done, if it is time: a plain line at most
-  // once a second from `start` on, a bar ten times as often.
+  // Returns the text to print when `done` of `total` steps of `label` are done, if due: a plain line at most once a
+  // second from `start` on, a bar up to ten times a second.
   std::optional<std::string> update(const std::string& label, std::uint64_t done, std::uint64_t total, Time now);
-  // What to print before other text: takes the bar away.
+  // Returns the text to print before other output: clears the bar.
   std::string clear();
 
  private:
@@ -25,7 +25,7 @@ class Progress {
   std::optional<Time> last_;
 };
 
-// "Epoch 2/5 [=========>          ]  150/375", the bar `width` wide.
+// "Epoch 2/5 [=========>          ]  150/375", with a bar of `width` columns.
 std::string progress_bar(const std::string& label, std::uint64_t done, std::uint64_t total, int width);
 
 }  // namespace troupe

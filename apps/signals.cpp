@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// All that handlers touch is lock-free.
+// State shared with signal handlers; all of it is lock-free.
 std::atomic<bool> stop_requested = false;
 std::atomic<bool> in_order = false;
 std::atomic<int> received = 0;
@@ -66,7 +66,7 @@ ReportSignal::ReportSignal() {
   sigset_t reports;
   sigemptyset(&reports);
   sigaddset(&reports, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &reports, nullptr);  // in all threads that come
+  pthread_sigmask(SIG_BLOCK, &reports, nullptr);  // in all threads created later
   thread_ = std::thread([this, reports] {
     for (int number = 0; sigwait(&reports, &number) == 0 && !ending_.load();) {
       const std::lock_guard lock(mutex_);

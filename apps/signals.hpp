@@ -1,9 +1,9 @@
-// SIGINT, SIGTERM and SIGUSR1 for an app. The first two: end in order at the first, at once at the second.
+// SIGINT, SIGTERM and SIGUSR1 for an app. The first SIGINT or SIGTERM ends it in order, the second at once.
 //
 //   StopSignals signals;              // a signal from here on ends the process with 130 or 143 at once,
 //   signals.end_in_order();           // and from here on sets stop(), or wakes wait(); a second one kills
 //
-// One object per process at a time: signal handlers have no other place for their state than the process.
+// At most one object per process at a time: signal handlers keep their state in globals.
 #pragma once
 
 #include <atomic>
@@ -16,20 +16,20 @@ namespace troupe {
 class StopSignals {
  public:
   StopSignals();
-  ~StopSignals();  // the process has the default handlers again
+  ~StopSignals();  // restores the default handlers
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   void end_in_order();
   // Set by the first signal.
   const std::atomic<bool>& stop() const;
-  // Until a signal has come.
+  // Blocks until a signal arrives.
   void wait();
-  // 130 or 143 if a signal has come, else 0.
+  // 130 or 143 after a signal, else 0.
   int exit_code() const;
 };
 
-// Calls a function on a thread of its own for each SIGUSR1. To be made before any other thread of the process.
+// Calls a function on its own thread for each SIGUSR1. Must be constructed before any other thread is started.
 class ReportSignal {
  public:
   ReportSignal();
@@ -37,7 +37,7 @@ class ReportSignal {
   ReportSignal(const ReportSignal&) = delete;
   ReportSignal& operator=(const ReportSignal&) = delete;
 
-  // Null: nothing. Waits until the last one has returned.
+  // Null: no call. Waits until a running call has returned.
   void on_report(std::function<void()> report);
 
  private:

@@ -10,7 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{20};
-constexpr std::chrono::hours kPatience{24};  // with a step; the end of the training ends it too
+constexpr std::chrono::hours kPatience{24};  // per step; the end of training ends the wait too
 
 }  // namespace
 
@@ -40,11 +40,11 @@ void TrainingTrace::record(const std::stop_token& stop) {
   std::unique_lock lock(mutex);
   for (auto seen = training.snapshot(); !seen || seen->steps == 0; seen = training.snapshot()) {
     changed.wait_for(lock, stop, kPause, [] { return false; });
-    if (stop.stop_requested()) fail(Code::aborted, "there was no time to record anything before the training ended");
+    if (stop.stop_requested()) fail(Code::aborted, "training ended before anything was recorded");
   }
   std::vector<TracedTask> tasks = traced_tasks(task_.introspection().view().others(), options_.say);
   tasks.push_back(traced_task(task_.actors().trace(), task_.name().to_string()));
-  const std::chrono::milliseconds pause(tasks.size() == 1 ? 2 : 50);  // others are asked over a socket
+  const std::chrono::milliseconds pause(tasks.size() == 1 ? 2 : 50);  // other tasks are asked over a socket
   const TraceFile file =
       record_trace(std::move(tasks), options_.cluster,
                    {.steps = options_.steps, .patience = kPatience, .pause = pause, .stop = stop}, options_.say);

@@ -1,4 +1,4 @@
-// troupe-mnist --trace: records what is done in a training, by this task and, in a cluster, by all others.
+// troupe-mnist --trace: records the activity of this task and, in a cluster, of all others during training.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,24 @@
 
 namespace troupe {
 
-// Works on a thread of its own, from when the task has computed its first step: that one is unlike the others.
+// Runs on its own thread, starting after the task's first step, which is not typical.
 class TrainingTrace {
  public:
   struct Options {
     std::string path;
     std::uint64_t steps = 10;
     std::string cluster;                          // its name
-    std::function<void(const std::string&)> say;  // called on that thread
+    std::function<void(const std::string&)> say;  // called on the trace's thread
   };
-  // The task outlives it.
+  // `task` must outlive this object.
   TrainingTrace(Task& task, Options options);
-  // Gives up.
+  // Cancels the recording.
   ~TrainingTrace();
   TrainingTrace(const TrainingTrace&) = delete;
   TrainingTrace& operator=(const TrainingTrace&) = delete;
 
-  // There will be no other step: waits until what there is has been written. False if nothing has; why has been said.
+  // Call when no further step will come: waits until everything recorded has been written. False if nothing was
+  // written; the reason has been reported through `say`.
   bool end();
 
  private:
@@ -34,7 +35,7 @@ class TrainingTrace {
 
   Task& task_;
   const Options options_;
-  bool written_ = false;  // by the thread, until it has ended
+  bool written_ = false;  // set by the thread, read after it has ended
   std::jthread thread_;
 };
 

@@ -1,4 +1,4 @@
-// Allocators give buffers of one memory space, and know what the live ones hold.
+// Allocators hand out buffers of one memory space and keep track of the live ones.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 
 namespace troupe {
 
-// Bytes are those of the size classes: what is kept from others, a little more than was asked for.
+// Bytes are those of the size classes, slightly more than requested.
 struct AllocatorStats {
   std::uint64_t bytes_in_use = 0;
-  std::uint64_t peak_bytes = 0;    // the most that was in use at once
-  std::uint64_t cached_bytes = 0;  // released, and kept for the next
-  std::uint64_t limit_bytes = 0;   // that in use and cached never exceed; 0: none
+  std::uint64_t peak_bytes = 0;    // maximum of bytes_in_use so far
+  std::uint64_t cached_bytes = 0;  // released and kept for reuse
+  std::uint64_t limit_bytes = 0;   // maximum of bytes_in_use + cached_bytes; 0: none
   std::uint64_t allocations = 0;   // since the start
-  std::uint64_t reuses = 0;        // of them, served from the cache
-  std::uint64_t fresh = 0;         // of them, served by the system
+  std::uint64_t reuses = 0;        // allocations served from the cache
+  std::uint64_t fresh = 0;         // allocations served by the system
 
-  // Of allocators that share one memory and its limit. Their peaks may have been at different times: then the sum is
-  // more than ever was in use.
+  // Sums allocators that share one memory and its limit. Their peaks may be from different times, so the sum may exceed
+  // the real peak.
   AllocatorStats& operator+=(const AllocatorStats& other) {
     bytes_in_use += other.bytes_in_use;
     peak_bytes += other.peak_bytes;
@@ -38,21 +38,21 @@ struct AllocatorStats {
   }
 };
 
-// A buffer that is in use.
+// A buffer in use.
 struct LiveBuffer {
-  std::string type{};  // "f32[784,128]"; "": not one tensor
-  std::string op{};    // of the node that it was allocated for, long names without their middle; "": of none
+  std::string type{};  // "f32[784,128]"; "": not a single tensor
+  std::string op{};    // of the node it was allocated for, long names with the middle cut out; "": no node
   std::string node{};
   std::uint64_t bytes = 0;
 };
 
-// For whom memory is allocated, as an out-of-memory error names it.
+// The node that memory is allocated for, as out-of-memory errors name it.
 struct AllocationLabel {
   std::string_view op{};
   std::string_view node{};
 };
 
-// Who runs nodes can tell which one runs now. Asked on the same thread, for each allocation.
+// Names the node that is running. Called on the allocating thread, for each allocation.
 class AllocationSource {
  public:
   virtual AllocationLabel allocating() const = 0;
@@ -61,8 +61,8 @@ class AllocationSource {
   ~AllocationSource() = default;
 };
 
-// While it lives, what its thread allocates is labelled by `source`. One for a whole segment will do: it costs a node
-// nothing, and an allocation the copy of a name.
+// While alive, labels the calling thread's allocations by `source`. One scope can cover a whole segment: a node costs
+// nothing, an allocation the copy of a name.
 class AllocationScope {
  public:
   explicit AllocationScope(const AllocationSource& source) : outer_(std::exchange(current_, &source)) {}
@@ -70,7 +70,7 @@ class AllocationScope {
   AllocationScope& operator=(const AllocationScope&) = delete;
   ~AllocationScope() { current_ = outer_; }
 
-  // Of the calling thread; empty outside of any scope.
+  // The calling thread's label; empty outside of any scope.
   static AllocationLabel label() { return current_ ? current_->allocating() : AllocationLabel{}; }
 
  private:
@@ -82,16 +82,17 @@ class AllocationScope {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // At least `bytes`, aligned to kBufferAlignment, not cleared. Throws resource_exhausted, naming what is in use, the
-  // limit and the largest live tensors. `dtype` and `shape` say what the buffer is to hold, if that is one tensor.
+  // Allocates at least `bytes`, aligned to kBufferAlignment, not cleared. Throws resource_exhausted, naming the memory
+  // in use, the limit and the largest live tensors. `dtype` and `shape` describe the buffer's content if it is a single
+  // tensor.
   virtual BufferRef allocate(std::size_t bytes, DType dtype, const Shape& shape) = 0;
   BufferRef allocate(std::size_t bytes) { return allocate(bytes, DType::invalid, Shape{}); }
   virtual AllocatorStats stats() const = 0;
-  // The largest buffers in use, at most `count`, the largest first. Waits for no allocation but the lock of one.
+  // The largest buffers in use, at most `count`, largest first. Waits at most for the lock of one allocation.
   virtual std::vector<LiveBuffer> largest(std::size_t /*count*/) const { return {}; }
   virtual MemorySpace space() const = 0;
 
-  // A new tensor. Strings always live in ordinary host memory.
+  // Allocates a tensor. Strings always live in ordinary host memory.
   Tensor tensor(DType dtype, const Shape& shape) {
     if (dtype == DType::string) return Tensor(dtype, shape);
     return Tensor(dtype, shape, allocate(checked_bytes(dtype, shape), dtype, shape));

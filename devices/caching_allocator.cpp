@@ -13,11 +13,11 @@
 namespace troupe {
 namespace {
 
-// Classes: powers of two with three steps between, from 64 bytes to 64 GiB.
+// Size classes: powers of two with three steps between, from 64 bytes to 64 GiB.
 constexpr std::size_t kLargestClass = std::size_t{1} << 36;
 constexpr std::size_t kLargest = std::size_t{1} << 46;
 constexpr std::size_t kClasses = 4 * 31;
-constexpr std::size_t kShown = 8;  // live tensors that an error names
+constexpr std::size_t kShown = 8;  // live tensors named in an error
 
 struct SizeClass {
   std::size_t index;
@@ -46,8 +46,7 @@ std::string readable(std::uint64_t bytes) {
   return fmt::format("{:.2f} {}", value, unit);
 }
 
-// What a buffer holds. Names are copied: a buffer may outlive the plan it was allocated for. Long ones lose their
-// middle.
+// The content of a buffer. Names are copied because a buffer may outlive its plan. Long names lose their middle.
 class Contents {
  public:
   void set(std::size_t bytes, DType dtype, const Shape& shape, AllocationLabel label) {
@@ -75,7 +74,7 @@ class Contents {
   template <std::size_t N>
   static std::uint8_t copy(std::string_view text, std::array<char, N>& into) {
     constexpr std::string_view kGap = "…";
-    constexpr std::size_t kFront = N / 3, kEnd = N - kFront - kGap.size();  // the end says more
+    constexpr std::size_t kFront = N / 3, kEnd = N - kFront - kGap.size();  // the end is more specific
     if (text.size() > N) {
       std::memcpy(into.data(), text.data(), kFront);
       std::memcpy(into.data() + kFront, kGap.data(), kGap.size());
@@ -88,7 +87,7 @@ class Contents {
 
   std::size_t bytes_ = 0;
   DType dtype_ = DType::invalid;
-  std::uint8_t op_ = 0;  // lengths
+  std::uint8_t op_ = 0;  // lengths in bytes
   std::uint8_t node_ = 0;
   Shape shape_;
   std::array<char, 32> op_text_;
@@ -110,7 +109,7 @@ std::shared_ptr<MemorySource> host_memory() {
   return source;
 }
 
-// Also the node of two lists of the cache: all buffers there are, and the free ones of one class.
+// Also a node in two lists of the cache: all buffers, and the free buffers of one class.
 class CachingAllocator::CachedBuffer final : public Buffer {
  public:
   CachedBuffer(Cache& cache, void* data, SizeClass size);
@@ -158,7 +157,7 @@ class CachingAllocator::Cache {
         free_all(to_free);
         throw error;
       }
-      count_in_use(size.bytes);  // before it is there: others must not take the room
+      count_in_use(size.bytes);  // counted before it exists, so that others do not take the room
       ++users_;
     }
     free_all(to_free);
@@ -166,13 +165,13 @@ class CachingAllocator::Cache {
     std::exception_ptr failure;
     try {
       fresh = make(size);
-    } catch (...) {  // a device that is lost
+    } catch (...) {  // the device is lost
       failure = std::current_exception();
     }
     std::lock_guard lock(mutex_);
     if (!fresh) {
       stats_.bytes_in_use -= size.bytes;
-      --users_;  // the allocator is another one
+      --users_;  // the allocator is the other user
       if (failure) std::rethrow_exception(failure);
       throw exhausted(bytes, dtype, shape, label);
     }
@@ -203,7 +202,7 @@ class CachingAllocator::Cache {
     leave(lock);
   }
 
-  // The allocator goes. What is still in use comes back later.
+  // Called when the allocator is destroyed. Buffers still in use are released later.
   void close() {
     std::unique_lock lock(mutex_);
     closed_ = true;
@@ -241,7 +240,7 @@ class CachingAllocator::Cache {
   }
 
  private:
-  // All below: with the mutex held, but make and free_all.
+  // Everything below except make and free_all requires the mutex.
   void use(CachedBuffer& buffer, std::size_t bytes) {
     buffer.live_ = true;
     count_in_use(bytes);
@@ -251,7 +250,7 @@ class CachingAllocator::Cache {
     stats_.bytes_in_use += bytes;
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.bytes_in_use);
   }
-  // One user less; the last one ends the cache.
+  // Removes a user; the last one deletes the cache.
   void leave(std::unique_lock<std::mutex>& lock) {
     const bool last = --users_ == 0;
     lock.unlock();
@@ -261,12 +260,12 @@ class CachingAllocator::Cache {
     const std::uint64_t limit = stats_.limit_bytes;
     return limit == 0 || (bytes <= limit && stats_.bytes_in_use + stats_.cached_bytes <= limit - bytes);
   }
-  // Takes so much out of the cache that `bytes` more fit, if they can. To be freed by the caller.
+  // Evicts from the cache until `bytes` fit, if possible. The caller frees the result.
   CachedBuffer* make_room(std::size_t bytes) {
     if (fits(bytes)) return nullptr;
     return take_cached(stats_.bytes_in_use + stats_.cached_bytes + bytes - stats_.limit_bytes);
   }
-  // Largest first, until there are `bytes`.
+  // Evicts largest first until `bytes` have been taken.
   CachedBuffer* take_cached(std::uint64_t bytes) {
     CachedBuffer* taken = nullptr;
     std::uint64_t sum = 0;
@@ -284,7 +283,7 @@ class CachingAllocator::Cache {
   static void free_all(CachedBuffer* list) {
     while (list) delete std::exchange(list, list->next_free_);
   }
-  // Null if the system has no memory even with that of the cache.
+  // Null if the system has no memory even after the cache is freed.
   CachedBuffer* make(SizeClass size) {
     void* data = source_->allocate(size.bytes);
     if (!data) {
@@ -303,7 +302,7 @@ class CachingAllocator::Cache {
     if (buffer.next_) buffer.next_->previous_ = buffer.previous_;
   }
 
-  // How many buffers are in use, and the largest of them.
+  // The number of buffers in use, and the largest of them.
   std::pair<std::size_t, std::vector<const CachedBuffer*>> largest_live(std::size_t count) const {
     std::vector<const CachedBuffer*> live;
     for (const CachedBuffer* b = all_; b; b = b->next_)
@@ -327,11 +326,11 @@ class CachingAllocator::Cache {
     wanted.set(bytes, dtype, shape, label);
     const auto [live, shown] = largest_live(kShown);
     const std::string largest = largest_in_words(shown);
-    const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system gives no more"
+    const std::string limit = stats_.limit_bytes == 0 ? "no limit is set, but the system is out of memory"
                                                       : fmt::format("the limit is {}", readable(stats_.limit_bytes));
     return Error(
         Code::resource_exhausted,
-        fmt::format("out of memory: {} cannot be allocated; {} in use in {} buffers, {}{}{}", wanted.describe(),
+        fmt::format("out of memory: cannot allocate {}; {} in use in {} buffers, {}{}{}", wanted.describe(),
                     readable(stats_.bytes_in_use), live, limit, largest.empty() ? "" : ". Largest: ", largest));
   }
 
@@ -341,7 +340,7 @@ class CachingAllocator::Cache {
   std::array<CachedBuffer*, kClasses> free_{};
   CachedBuffer* all_ = nullptr;
   AllocatorStats stats_;
-  std::size_t users_ = 1;  // buffers in use, and the allocator
+  std::size_t users_ = 1;  // buffers in use, plus the allocator
   bool closed_ = false;
 };
 
@@ -356,14 +355,14 @@ CachingAllocator::CachingAllocator(std::uint64_t limit, std::shared_ptr<MemorySo
 CachingAllocator::~CachingAllocator() { cache_->close(); }
 
 BufferRef CachingAllocator::allocate(std::size_t bytes, DType dtype, const Shape& shape) {
-  if (bytes > kLargest) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
+  if (bytes > kLargest) fail(Code::resource_exhausted, "cannot allocate a buffer of {} bytes", bytes);
   try {
     return cache_->allocate(bytes, dtype, shape);
   } catch (const Error& error) {
     if (error.code() != Code::resource_exhausted) throw;
-    const std::string more = cache_->source().also_in_use();  // which may ask another cache: not under the lock
+    const std::string more = cache_->source().also_in_use();  // may lock another cache: not under this lock
     if (more.empty()) throw;
-    throw Error(error.code(), fmt::format("{}. Beside these {}", error.message(), more));
+    throw Error(error.code(), fmt::format("{}. In addition: {}", error.message(), more));
   }
 }
 

@@ -1,8 +1,8 @@
-// Memory in size classes; what is released is kept for the next of its class.
+// Memory in size classes; released buffers are kept for reuse by their class.
 //
-// An allocation from the cache and a release take one short lock each and allocate nothing. What is new is taken from
-// the system outside of the lock. At the limit, first what is cached goes back to the system, largest first; then
-// allocate() throws, and names the largest live tensors.
+// An allocation from the cache and a release each take one short lock and allocate nothing. New memory is taken from
+// the system outside of the lock. At the limit, cached buffers are first returned to the system, largest first; then
+// allocate() throws, naming the largest live tensors.
 #pragma once
 
 #include <memory>
@@ -11,28 +11,28 @@
 
 namespace troupe {
 
-// Where memory comes from. Thread-safe.
+// Source of memory. Thread-safe.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // `bytes`: a multiple of 64. Null if there is no memory.
+  // Allocates `bytes`, a multiple of 64. Null if there is no memory.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* data, std::size_t bytes) noexcept = 0;
   virtual MemorySpace space() const = 0;
-  // Larger buffers go back at once.
+  // The size above which buffers are freed instead of cached.
   virtual std::size_t largest_kept() const = 0;
-  // What others have in use of the same memory, for errors: "64.00 MiB in 3 buffers (...) of ..."; "": nobody else.
+  // Use of the same memory by others, for errors: "64.00 MiB in 3 buffers (...) of ..."; "": none.
   virtual std::string also_in_use() const { return {}; }
 };
 
-// The host's, of up to 1 GiB kept.
+// Host memory; keeps buffers of up to 1 GiB.
 std::shared_ptr<MemorySource> host_memory();
 
 // Buffers keep the cache alive, so they may outlive the allocator.
 class CachingAllocator final : public Allocator {
  public:
-  // `limit`: bytes that buffers in use and cached ones may have together; 0: no limit.
-  // `label`: who asks for memory on the calling thread.
+  // `limit`: maximum bytes of buffers in use and cached together; 0: no limit. `label`: names the node that allocates
+  // on the calling thread.
   explicit CachingAllocator(std::uint64_t limit = 0, std::shared_ptr<MemorySource> source = host_memory(),
                             AllocationLabel (*label)() = &AllocationScope::label);
   ~CachingAllocator() override;
@@ -41,7 +41,7 @@ class CachingAllocator final : public Allocator {
   AllocatorStats stats() const override;
   std::vector<LiveBuffer> largest(std::size_t count) const override;
   MemorySpace space() const override;
-  // Gives back to the system what is cached.
+  // Returns cached memory to the system.
   void trim();
   // "64.00 MiB in 3 buffers (f32[784,128], 392.00 KiB, of MatMul 'dense'; ...)", the largest first.
   std::string in_use() const;
@@ -49,7 +49,7 @@ class CachingAllocator final : public Allocator {
  private:
   class Cache;
   class CachedBuffer;
-  Cache* cache_;  // ends with the last of this and its buffers
+  Cache* cache_;  // deleted with the last of the allocator and its buffers
 };
 
 }  // namespace troupe

@@ -20,7 +20,7 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (by
 
 void* allocate_host_pages(std::size_t bytes) {
   if (bytes < kMapped) return std::aligned_alloc(kBufferAlignment, bytes);
-  // Mapped with room to begin at a large page; what is too much is given back.
+  // Over-allocates to align to a large page; the excess is returned.
   const std::size_t length = round_up(bytes, kPage);
   void* const mapped = ::mmap(nullptr, length + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -29,7 +29,7 @@ void* allocate_host_pages(std::size_t bytes) {
       round_up(reinterpret_cast<std::uintptr_t>(begin), kLargePage) - reinterpret_cast<std::uintptr_t>(begin);
   if (before > 0) ::munmap(begin, before);
   if (before < kLargePage) ::munmap(begin + before + length, kLargePage - before);
-  ::madvise(begin + before, length, MADV_HUGEPAGE);  // where it is refused, small pages do
+  ::madvise(begin + before, length, MADV_HUGEPAGE);  // if refused, small pages are used
   return begin + before;
 }
 

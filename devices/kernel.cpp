@@ -28,7 +28,7 @@ Tensor& Variable::writable(Allocator& allocator) {
 Tensor& Variable::writable(Allocator& allocator, CopyBytes copy_bytes) {
   const Tensor& old = value();
   ++changes_;
-  // A view of a larger buffer is copied too: kernels may rely on alignment, and the rest belongs to others.
+  // Views of a larger buffer are copied too: kernels may rely on alignment, and the rest belongs to other tensors.
   if (!value_.unique() || !value_.aligned() || value_.buffer()->data() != value_.raw()) {
     check_not_fixed();
     Tensor copy = allocator.tensor(old.dtype(), old.shape());
@@ -42,7 +42,7 @@ Tensor& Variable::writable(Allocator& allocator, CopyBytes copy_bytes) {
 }
 
 void Variable::check_not_fixed() const {
-  if (fixed_) fail(Code::failed_precondition, "variable '{}' would get other memory", name_);
+  if (fixed_) fail(Code::failed_precondition, "variable '{}' is fixed and cannot change its memory", name_);
 }
 
 Tensor KernelContext::take_or_allocate(int index, DType dtype, const Shape& shape) {
@@ -112,8 +112,8 @@ const KernelFactory& KernelRegistry::get(std::string_view op, std::string_view d
     for (const Entry& e : it->second)
       known += fmt::format("{}{}:{}", known.empty() ? "" : ", ", e.device_type,
                            e.dtype == DType::invalid ? "any" : name(e.dtype));
-  fail(Code::unimplemented, "op {} has no {} kernel for {}; there is {}", op, device_type, name(dtype),
-       known.empty() ? "none at all" : known);
+  fail(Code::unimplemented, "op {} has no {} kernel for {}; available: {}", op, device_type, name(dtype),
+       known.empty() ? "none" : known);
 }
 
 std::vector<std::string> KernelRegistry::list(std::string_view device_type) const {

@@ -1,6 +1,6 @@
 // Kernels: the code of ops. A kernel is a functor that reads its inputs and makes its outputs through a KernelContext;
-// it never sees an actor. The functor is made once per node, when the plan is built, from the node's attributes. What
-// it captures is constant: several steps may run it at once.
+// it never sees an actor. The functor is made once per node, when the plan is built, from the node's attributes. Its
+// captures are constant: several steps may run it at once.
 //
 // Registration is explicit: one `void register_<family>(KernelRegistry&)` per file.
 #pragma once
@@ -21,8 +21,8 @@
 
 namespace troupe {
 
-// The store of a variable: owned by (session, device), touched only by kernels of its device's compute stream.
-// Readers hold the tensor they read: an update writes in place only if nobody else does (see writable()).
+// The store of a variable: owned by (session, device), accessed only by kernels of its device's compute stream. Readers
+// hold the tensor they read: an update writes in place only if no reader does (see writable()).
 class Variable {
  public:
   Variable(std::string name, DType dtype, Shape shape) : name_(std::move(name)), dtype_(dtype), shape_(shape) {}
@@ -34,14 +34,14 @@ class Variable {
   const Tensor& value() const;
   // Throws invalid_argument for another dtype or shape.
   void assign(Tensor value);
-  // The value, in memory that no reader shares: copied first if one does. To be written in place.
+  // The value, to be written in place: copied first if a reader shares its memory.
   Tensor& writable(Allocator& allocator);
-  // The same for memory that `copy` copies.
+  // The same for memory that only `copy` can copy.
   using CopyBytes = FunctionRef<void(void* to, const void* from, std::size_t bytes)>;
   Tensor& writable(Allocator& allocator, CopyBytes copy);
-  // While it is fixed, whoever would give it other memory gets failed_precondition instead, and it keeps its value.
+  // While fixed, operations that would change its memory throw failed_precondition and leave the value unchanged.
   void set_fixed(bool fixed) { fixed_ = fixed; }
-  // How often it was given a value, or taken to be written.
+  // Number of assignments and calls of writable().
   std::uint64_t changes() const { return changes_; }
 
  private:
@@ -54,7 +54,7 @@ class Variable {
   std::uint64_t changes_ = 0;
 };
 
-// What a kernel is given for one execution. Inputs that are variables (DType::resource) come through variable().
+// A kernel's view of one execution. Inputs that are variables (DType::resource) come through variable().
 class KernelContext {
  public:
   virtual ~KernelContext() = default;
@@ -65,45 +65,45 @@ class KernelContext {
   virtual Variable& variable(int index) = 0;
   virtual void set_output(int index, Tensor value) = 0;
 
-  // The input's memory, if this node is its last user and nobody else shares it: may be written in place and set as an
+  // The input's memory, if this node is its last user and it is not shared: may be written in place and set as an
   // output. Otherwise an invalid tensor. After a success input(index) must not be read again.
   virtual Tensor take_input(int index) = 0;
 
   virtual Device& device() = 0;
-  // Of this node in this step: (seed, step, slot) and a hash of the node's original name.
+  // Key of this node in this step: (seed, step, slot) and a hash of the node's original name.
   virtual RandomKey random_key() const = 0;
   virtual std::uint64_t node_hash() const = 0;
-  // Below 0, or the slot of random_key() because the node has it in every step.
+  // The slot of random_key() if the node has a fixed one in every step, else negative.
   virtual std::int64_t random_slot() const { return -1; }
 
-  // Where outputs and temporaries come from: what the plan holds ready for this node, else the device's memory.
+  // Allocator of outputs and temporaries: memory that the plan reserves for this node, else the device's.
   virtual Allocator& allocator() { return device().allocator(); }
   Parallelism& parallelism() { return device().parallelism(); }
   Tensor allocate(DType dtype, const Shape& shape) { return allocator().tensor(dtype, shape); }
-  // Memory for an elementwise output: that of input `index` if it can be taken and fits, else new.
+  // Memory for an elementwise output: that of input `index` if it can be taken and fits, else new memory.
   Tensor take_or_allocate(int index, DType dtype, const Shape& shape);
 };
 
 using Kernel = std::function<void(KernelContext&)>;
 
-// What a kernel is made from.
+// The inputs of a kernel's factory.
 struct KernelInit {
   std::string_view node_name{};  // for messages
   const Attributes& attributes;
   std::span<const DType> input_types{};
   std::span<const DType> output_types{};
-  // The values of inputs that are the same in every run, null for the others; empty if nothing is known. Only for the
-  // call of the factory: a kernel that wants to keep one copies the Tensor.
+  // Values of inputs that are the same in every run, null for the others; empty if none is known. Valid only during the
+  // factory's call: a kernel that keeps one copies the Tensor.
   std::span<const Tensor* const> constants = {};
 
   const Tensor* constant(std::size_t index) const { return index < constants.size() ? constants[index] : nullptr; }
 };
 using KernelFactory = std::function<Kernel(const KernelInit&)>;
 
-// What a kernel does with memory of its inputs; memory is planned by it (scheduler/plan/memory_plan.hpp).
+// A kernel's use of its inputs' memory, for memory planning (scheduler/plan/memory_plan.hpp).
 enum class Reuse : std::uint8_t {
   none,
-  in_place,  // output 0 takes over the first input of its dtype and shape that can be taken (take_input)
+  in_place,  // output 0 takes over the first takeable input of its dtype and shape (take_input)
   view,      // output 0 is a view of input 0
 };
 
@@ -111,16 +111,16 @@ enum class Reuse : std::uint8_t {
 struct KernelDef {
   std::string op{};
   std::string device_type{};
-  std::vector<DType> dtypes{};  // empty: the op has no type attribute, or any dtype will do
+  std::vector<DType> dtypes{};  // empty: the op has no type attribute, or the kernel takes any dtype
   KernelFactory make{};
-  // For inputs of the same dtypes and shapes it launches the same work in every step, whatever the values: it may be
-  // recorded (recording.hpp). What it finds it cannot do while it is recorded it throws.
+  // Launches the same work in every step for inputs of the same dtypes and shapes, whatever the values: may be recorded
+  // (recording.hpp). Throws if recording turns out to be impossible.
   bool recordable = false;
 };
 
 class KernelRegistry {
  public:
-  // Throws already_exists if a (op, device type, dtype) is there.
+  // Throws already_exists for a duplicate (op, device type, dtype).
   void add(KernelDef def);
   // Null if there is none.
   const KernelFactory* find(std::string_view op, std::string_view device_type, DType dtype) const;
@@ -133,7 +133,7 @@ class KernelRegistry {
   bool supports(std::string_view op, std::string_view device_type, DType dtype) const {
     return find(op, device_type, dtype) != nullptr;
   }
-  // "MatMul:f32" for every kernel of a type of device, "NoOp" where any dtype will do; sorted.
+  // "MatMul:f32" for every kernel of a type of device, "NoOp" for kernels of any dtype; sorted.
   std::vector<std::string> list(std::string_view device_type) const;
 
  private:

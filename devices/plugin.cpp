@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libtroupe_cuda.so";
 
-// Where the library may lie, the likeliest first; those that are there.
+// Existing candidates for the library's path, likeliest first.
 std::vector<fs::path> places(const std::string& path) {
   std::vector<fs::path> all;
   if (!path.empty()) {
@@ -45,9 +45,9 @@ PluginResult open(const std::string& path) {
   if (!library) return none(dlerror());
   const auto abi = reinterpret_cast<PluginAbiFunction>(dlsym(library, kPluginAbiSymbol));
   const auto make = reinterpret_cast<PluginFunction>(dlsym(library, kPluginSymbol));
-  if (!abi || !make) return none(fmt::format("{} is no library of Troupe's devices", name));
+  if (!abi || !make) return none(fmt::format("{} is not a Troupe device library", name));
   if (abi() != plugin_abi())
-    return none(fmt::format("{} is of another build: it says '{}', this program '{}'", name, abi(), plugin_abi()));
+    return none(fmt::format("{} is from another build: it has '{}', this program '{}'", name, abi(), plugin_abi()));
   try {
     return {std::shared_ptr<DevicePlugin>(make(&AllocationScope::label)), ""};
   } catch (...) {

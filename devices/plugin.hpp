@@ -1,6 +1,6 @@
-// Devices of accelerators come from libraries that are opened while the program runs, so that a program needs none of
-// an accelerator's libraries to start. Such a library has copies of what it uses of Troupe; it and the program meet in
-// abstract classes only.
+// Accelerator devices come from libraries opened at run time, so that a program starts without the accelerator's
+// libraries. Such a library has its own copies of the Troupe code it uses; it and the program share only abstract
+// classes.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,38 @@ namespace troupe {
 
 struct AcceleratorOptions {
   DeviceName name;                 // complete
-  std::uint64_t memory_limit = 0;  // bytes of buffers in use and cached; 0: none
-  bool tf32 = false;               // products of f32 may round their operands to 10 bits of mantissa
-  bool deterministic = true;       // the same bits in every run, also where that is slower
-  bool recordings = true;          // segments that repeat are recorded, and run with one launch
-  std::string no_nccl;             // why collectives must not go past the host; "": they may, where there is NCCL
+  std::uint64_t memory_limit = 0;  // maximum bytes of buffers in use and cached; 0: none
+  bool tf32 = false;               // f32 products may round their operands to 10 bits of mantissa
+  bool deterministic = true;       // bit-identical in every run, even where slower
+  bool recordings = true;          // repeated segments are recorded and run with one launch
+  std::string no_nccl;             // why collectives must go through the host; "": they need not, if NCCL is there
 };
 
-// Who allocates on the calling thread: the program's AllocationScope is not that of the library.
+// Labels allocations of the calling thread: the program's AllocationScope is not the library's.
 using AllocationLabelSource = AllocationLabel (*)();
 
-// What a library of devices has to offer.
+// A library of devices.
 class DevicePlugin {
  public:
   virtual ~DevicePlugin() = default;
   virtual std::string type() const = 0;         // of its devices: "GPU"
-  virtual int count() const = 0;                // of this machine's devices
+  virtual int count() const = 0;                // number of devices on this machine
   virtual std::string description() const = 0;  // "CUDA 13.0: NVIDIA H200", or why there is none
   virtual std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) = 0;
   virtual void register_kernels(KernelRegistry& registry) = 0;
 };
 
 struct PluginResult {
-  std::shared_ptr<DevicePlugin> plugin;  // null: there is none
-  std::string why_not;                   // "no NVIDIA driver (libcuda.so.1)"; for people
+  std::shared_ptr<DevicePlugin> plugin;  // null: none
+  std::string why_not;                   // "no NVIDIA driver (libcuda.so.1)"; for users
 };
 
-// The library for NVIDIA's GPUs. Looks for the driver first, which costs some 20 us where there is none; opened once,
-// and never closed. `path`: of libtroupe_cuda.so, opened also where there is no driver; "": beside the program, in
-// ../lib beside it, where it was built or installed. Throws nothing.
+// Opens the library for NVIDIA GPUs, once; it is never closed. Looks for the driver first, which costs about 20 us
+// where there is none. `path`: of libtroupe_cuda.so, opened even without a driver; "": searched beside the program, in
+// ../lib beside it, and where it was built or installed. Throws nothing.
 PluginResult open_cuda_plugin(const std::string& path = "");
 
-// What a library exports, with C linkage. They are compared before anything else is called.
+// The library's exports, with C linkage. Both ABI strings are compared before anything else is called.
 std::string plugin_abi();
 using PluginAbiFunction = const char* (*)();
 using PluginFunction = DevicePlugin* (*)(AllocationLabelSource label);

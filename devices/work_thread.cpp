@@ -25,7 +25,7 @@ void WorkThread::stop() {
     dropped.swap(queue_);
   }
   stopped_.store(true, std::memory_order_relaxed);
-  dropped.clear();  // what it holds may answer to others: not under the lock
+  dropped.clear();  // its destructors may call others: not under the lock
   wake_.notify_all();
   if (thread_.joinable() && !is_this_thread()) thread_.join();
 }
@@ -44,7 +44,7 @@ void WorkThread::run(const std::function<void()>& begin) {
     }
     for (LocalHandle& work : batch) {
       if (!stopped_.load(std::memory_order_relaxed)) work->run();
-      work = nullptr;  // what it holds may be released on this thread
+      work = nullptr;  // its captures may be released on this thread
     }
     batch.clear();
   }

@@ -1,5 +1,5 @@
-// A thread that runs what it is given, in order. Work is taken from the queue in batches: while the thread is busy,
-// enqueueing neither waits nor wakes.
+// A thread that runs work in order. Work is taken from the queue in batches: while the thread is busy, enqueueing
+// neither waits nor wakes.
 #pragma once
 
 #include <atomic>
@@ -15,16 +15,16 @@ namespace troupe {
 
 class WorkThread {
  public:
-  // `begin` is called on the thread first.
+  // Calls `begin` on the thread first.
   explicit WorkThread(std::function<void()> begin);
   ~WorkThread() { stop(); }
   WorkThread(const WorkThread&) = delete;
   WorkThread& operator=(const WorkThread&) = delete;
 
-  // What a thread that has stopped is given, or has not begun when it stops, is dropped.
+  // A stopped thread drops work it is given and work it has not begun.
   void enqueue(LocalHandle work);
   bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
-  // Returns when running work has ended, unless it is that work which calls. Callable twice.
+  // Returns when running work has ended, unless called by that work. Callable twice.
   void stop();
 
  private:
@@ -36,7 +36,7 @@ class WorkThread {
   bool sleeping_ = false;
   bool stopping_ = false;
   std::atomic<bool> stopped_{false};
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace troupe

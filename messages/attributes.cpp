@@ -93,7 +93,7 @@ void Attributes::erase(std::string_view name) {
 
 const AttrValue& Attributes::at(std::string_view name) const {
   const auto it = values_.find(name);
-  if (it == values_.end()) fail(Code::not_found, "there is no attribute '{}'", name);
+  if (it == values_.end()) fail(Code::not_found, "no attribute '{}'", name);
   return it->second;
 }
 

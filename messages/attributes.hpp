@@ -1,4 +1,4 @@
-// Attributes of nodes: named values fixed when the graph is built.
+// Node attributes: named values fixed when the graph is built.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// The name of a function of the graph's library, as an attribute (branches of If).
+// The name of a function in the graph's library, as an attribute (branches of If).
 struct FunctionName {
   std::string value{};
   bool operator==(const FunctionName&) const = default;
@@ -36,13 +36,13 @@ enum class AttrType : std::uint8_t {
   dtypes
 };
 
-// The order of the alternatives is that of AttrType.
+// The alternatives are in the order of AttrType.
 using AttrVariant =
     std::variant<std::int64_t, double, bool, std::string, DType, Shape, Tensor, FunctionName, std::vector<std::int64_t>,
                  std::vector<double>, std::vector<std::string>, std::vector<DType>>;
 
-// A variant whose copies, moves and ends are compiled once, in attributes.cpp, and not in each source that includes
-// this.
+// A variant whose copy, move and destructor are compiled once, in attributes.cpp, instead of in each source that
+// includes this header.
 class AttrValue : public AttrVariant {
  public:
   template <class T>
@@ -60,7 +60,7 @@ class AttrValue : public AttrVariant {
 inline AttrType type_of(const AttrValue& value) { return static_cast<AttrType>(value.index()); }
 std::string_view name(AttrType type);
 std::string to_string(const AttrValue& value);
-bool equal(const AttrValue& a, const AttrValue& b);  // tensors by their bytes
+bool equal(const AttrValue& a, const AttrValue& b);  // compares tensors by their bytes
 
 class Attributes {
  public:

@@ -59,21 +59,21 @@ void BodyReader::truncated() { fail(Code::data_loss, "a frame ends in the middle
 
 void BodyReader::operator()(bool& value) {
   const auto byte = take<std::uint8_t>();
-  if (byte > 1) fail(Code::data_loss, "a truth value in a frame is {}", byte);
+  if (byte > 1) fail(Code::data_loss, "a bool in a frame is {}", byte);
   value = byte == 1;
 }
 
 void BodyReader::operator()(Code& value) {
   const auto number = take<std::uint8_t>();
   if (number > static_cast<std::uint8_t>(Code::unauthenticated))
-    fail(Code::data_loss, "a frame has the unknown error code {}", number);
+    fail(Code::data_loss, "a frame has unknown error code {}", number);
   value = static_cast<Code>(number);
 }
 
 void BodyReader::operator()(TokenKind& value) {
   const auto number = take<std::uint8_t>();
   if (number > static_cast<std::uint8_t>(TokenKind::finish))
-    fail(Code::data_loss, "a frame has the unknown token kind {}", number);
+    fail(Code::data_loss, "a frame has unknown token kind {}", number);
   value = static_cast<TokenKind>(number);
 }
 
@@ -102,7 +102,7 @@ void BodyReader::operator()(Tensor& tensor) {
   announced.dtype = static_cast<DType>(take<std::uint8_t>());
   if (announced.dtype == DType::invalid) return;
   if (!is_valid(announced.dtype) || announced.dtype == DType::resource)
-    fail(Code::data_loss, "a frame has a tensor of the unknown dtype {}", static_cast<int>(announced.dtype));
+    fail(Code::data_loss, "a frame has a tensor of unknown dtype {}", static_cast<int>(announced.dtype));
   const auto rank = take<std::uint8_t>();
   if (rank > kMaxRank) fail(Code::data_loss, "a frame has a tensor of {} dimensions; the limit is {}", rank, kMaxRank);
   std::array<std::int64_t, kMaxRank> dims{};

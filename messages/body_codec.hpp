@@ -1,13 +1,12 @@
-// The fields of a frame as bytes: explicit little-endian, no raw structs. Bytes that are read may come from
-// anyone: BodyReader checks every length against what is left before it allocates, and throws data_loss,
-// invalid_argument or resource_exhausted.
+// The fields of a frame as bytes: explicit little-endian, no raw structs. Input bytes are untrusted: BodyReader checks
+// every length against the remaining bytes before it allocates, and throws data_loss, invalid_argument or
+// resource_exhausted.
 //
 //   integers, enums  little-endian, in their own width          double   its bits
 //   bool             one byte, 0 or 1                           string   u32 length, bytes
 //   id               its integer                                vector   u32 count, elements
 //   Error            code, message                              struct   its fields()
-//   Tensor           u8 dtype (0: no tensor), u8 rank, rank x i64 dims, u64 payload bytes; the payload is
-//   elsewhere
+//   Tensor           u8 dtype (0: no tensor), u8 rank, rank x i64 dims, u64 payload bytes; the payload is elsewhere
 #pragma once
 
 #include <bit>
@@ -24,8 +23,7 @@
 
 namespace troupe {
 
-// Longer messages of errors are cut when they are sent: a frame must not break its connection by a long
-// reason.
+// Longer error messages are truncated when sent, so that a frame does not break its connection.
 inline constexpr std::size_t kMaxErrorMessage = 16 << 10;
 
 template <class T>
@@ -53,7 +51,7 @@ T read_little_endian(const char* bytes) {
 
 class BodyWriter {
  public:
-  // Appends to `out`; tensors that have to be sent behind the body are appended to `tensors`.
+  // Appends to `out`; tensors to be sent after the body are appended to `tensors`.
   BodyWriter(std::string& out, std::vector<Tensor>& tensors) : out_(out), tensors_(tensors) {}
 
   template <std::integral T>
@@ -96,7 +94,7 @@ class BodyWriter {
   std::vector<Tensor>& tensors_;
 };
 
-// A tensor that a body announces. Its target is not yet allocated.
+// A tensor announced by a body. Its target is not yet allocated.
 struct AnnouncedTensor {
   Tensor* target = nullptr;
   DType dtype = DType::invalid;

@@ -18,9 +18,9 @@ class HostBuffer final : public Buffer {
 
 BufferRef allocate_host(std::size_t bytes) {
   const std::size_t rounded = (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-  if (rounded < bytes) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
+  if (rounded < bytes) fail(Code::resource_exhausted, "cannot allocate a buffer of {} bytes", bytes);
   void* data = std::aligned_alloc(kBufferAlignment, rounded == 0 ? kBufferAlignment : rounded);
-  if (!data) fail(Code::resource_exhausted, "a buffer of {} bytes cannot be allocated", bytes);
+  if (!data) fail(Code::resource_exhausted, "cannot allocate a buffer of {} bytes", bytes);
   return BufferRef(new HostBuffer(data, bytes, MemorySpace{}));
 }
 

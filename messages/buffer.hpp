@@ -11,17 +11,17 @@ namespace troupe {
 
 inline constexpr std::size_t kBufferAlignment = 64;
 
-// Where memory lies. Code may dereference `host` and `pinned` only.
+// The location of memory. Code may dereference `host` and `pinned` only.
 struct MemorySpace {
   enum class Kind : std::uint8_t { host, pinned, cuda };
   Kind kind = Kind::host;
-  int ordinal = 0;  // of the GPU
+  int ordinal = 0;  // GPU index
   bool on_host() const { return kind != Kind::cuda; }
   bool operator==(const MemorySpace&) const = default;
 };
 
-// Memory with a reference count of its own. Whoever makes one derives from it and gives the memory back in the
-// destructor. `data` is aligned to kBufferAlignment.
+// Memory with an intrusive reference count. Makers of buffers derive from it and release the memory in the destructor.
+// `data` is aligned to kBufferAlignment.
 class Buffer {
  public:
   Buffer(void* data, std::size_t size, MemorySpace space) : data_(data), size_(size), space_(space) {}
@@ -41,7 +41,7 @@ class Buffer {
   std::uint32_t references() const { return count_.load(std::memory_order_acquire); }
 
  protected:
-  // Called when the last reference is gone. An allocator that caches overrides it.
+  // Called when the last reference is gone. Caching allocators override it.
   virtual void release() { delete this; }
   void reset_count() { count_.store(1, std::memory_order_relaxed); }
 
@@ -76,7 +76,7 @@ class BufferRef {
   Buffer* buffer_ = nullptr;
 };
 
-// Host memory from the C library, aligned, not cleared. Throws resource_exhausted.
+// Allocates host memory from the C library, aligned, not cleared. Throws resource_exhausted.
 BufferRef allocate_host(std::size_t bytes);
 
 }  // namespace troupe

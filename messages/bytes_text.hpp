@@ -1,4 +1,4 @@
-// Amounts of memory in words.
+// Byte counts as text.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ std::span<std::byte> bytes_of(Tensor& tensor) { return {tensor.mutable_raw(), te
 
 void check_size(const Frame& frame, const Tensor& tensor, const Limits& limits) {
   if (tensor.num_bytes() > limits.max_tensor_bytes)
-    fail(Code::resource_exhausted, "a {} has a tensor of {} bytes; the limit is {}", kind_name(frame),
+    fail(Code::resource_exhausted, "a {} frame has a tensor of {} bytes; the limit is {}", kind_name(frame),
          tensor.num_bytes(), limits.max_tensor_bytes);
 }
 
@@ -46,7 +46,7 @@ EncodedFrame encode(const Frame& frame, const Limits& limits) {
   std::visit(BodyWriter(out.head, out.payloads), frame);
   const std::size_t body = out.head.size() - kFrameHeaderBytes;
   if (body > limits.max_body)
-    fail(Code::resource_exhausted, "the fields of a {} have {} bytes; the limit is {}", kind_name(frame), body,
+    fail(Code::resource_exhausted, "the fields of a {} frame have {} bytes; the limit is {}", kind_name(frame), body,
          limits.max_body);
   const std::size_t tensors = out.payloads.size();
   for (Tensor& tensor : out.payloads) {
@@ -58,7 +58,7 @@ EncodedFrame encode(const Frame& frame, const Limits& limits) {
     out.payload_bytes += tensor.num_bytes();
   }
   if (out.payload_bytes > limits.max_payload)
-    fail(Code::resource_exhausted, "the tensors of a {} have {} bytes; the limit is {}", kind_name(frame),
+    fail(Code::resource_exhausted, "the tensors of a {} frame have {} bytes; the limit is {}", kind_name(frame),
          out.payload_bytes, limits.max_payload);
   std::erase_if(out.payloads, [](const Tensor& tensor) { return tensor.num_bytes() == 0; });
   out.head.replace(0, kFrameHeaderBytes,
@@ -70,13 +70,13 @@ EncodedFrame encode(const Frame& frame, const Limits& limits) {
 FrameHeader parse_frame_header(std::string_view bytes, const Limits& limits) {
   if (bytes.size() < kFrameHeaderBytes) fail(Code::data_loss, "a frame ends in the middle of its header");
   if (read_little_endian<std::uint32_t>(bytes.data()) != kFrameMagic)
-    fail(Code::data_loss, "these bytes are not a frame of troupe (wrong magic number)");
+    fail(Code::data_loss, "not a Troupe frame (wrong magic number)");
   FrameHeader header;
   header.kind = read_little_endian<std::uint16_t>(bytes.data() + 4);
   header.tensors = read_little_endian<std::uint16_t>(bytes.data() + 6);
   header.body_bytes = read_little_endian<std::uint32_t>(bytes.data() + 8);
   header.payload_bytes = read_little_endian<std::uint64_t>(bytes.data() + 16);
-  if (header.kind >= kKinds) fail(Code::data_loss, "a frame has the unknown kind {}", header.kind);
+  if (header.kind >= kKinds) fail(Code::data_loss, "a frame has unknown kind {}", header.kind);
   if (read_little_endian<std::uint32_t>(bytes.data() + 12) != 0)
     fail(Code::data_loss, "the reserved bytes of a frame's header are not zero");
   if (header.body_bytes > limits.max_body)
@@ -94,10 +94,10 @@ FrameDecoder::FrameDecoder(const FrameHeader& header, std::string_view body, con
   BodyReader reader(body, limits);
   std::visit(reader, frame_);
   if (body.size() != header.body_bytes || reader.bytes_left() != 0)
-    fail(Code::data_loss, "{} bytes are left behind the fields of a {}", reader.bytes_left(), kind_name(frame_));
+    fail(Code::data_loss, "{} extra bytes after the fields of a {} frame", reader.bytes_left(), kind_name(frame_));
   if (reader.tensors().size() != header.tensors || reader.payload_bytes() != header.payload_bytes)
-    fail(Code::data_loss, "the header of a {} says {} tensors of {} bytes, its fields {} of {}", kind_name(frame_),
-         header.tensors, header.payload_bytes, reader.tensors().size(), reader.payload_bytes());
+    fail(Code::data_loss, "the header of a {} frame announces {} tensors of {} bytes, but its fields {} of {}",
+         kind_name(frame_), header.tensors, header.payload_bytes, reader.tensors().size(), reader.payload_bytes());
   for (const AnnouncedTensor& tensor : reader.tensors()) {
     if (tensor.dtype == DType::string) {
       string_tensors_.push_back(
@@ -117,7 +117,7 @@ Frame FrameDecoder::finish() {
   for (const Tensor* tensor : truth_tensors_) {
     const std::span<const std::byte> bytes(tensor->raw(), tensor->num_bytes());
     if (std::ranges::any_of(bytes, [](std::byte b) { return b > std::byte{1}; }))
-      fail(Code::data_loss, "a bool tensor of a {} has bytes other than 0 and 1", kind_name(frame_));
+      fail(Code::data_loss, "a bool tensor of a {} frame has bytes other than 0 and 1", kind_name(frame_));
   }
   return std::move(frame_);
 }
@@ -136,7 +136,7 @@ Frame decode_from_string(std::string_view bytes, const Limits& limits) {
   bytes.remove_prefix(kFrameHeaderBytes);
   // In this order, the sum cannot overflow: both are within the limits or fit their fields.
   if (bytes.size() < header.body_bytes || bytes.size() - header.body_bytes != header.payload_bytes)
-    fail(Code::data_loss, "a frame of {} + {} bytes comes in {} bytes", header.body_bytes, header.payload_bytes,
+    fail(Code::data_loss, "a frame of {} + {} bytes was received as {} bytes", header.body_bytes, header.payload_bytes,
          bytes.size());
   FrameDecoder decoder(header, bytes.substr(0, header.body_bytes), limits,
                        [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); });

@@ -26,7 +26,7 @@ void take(const CommandOption& option, const std::string& value) try {
   throw error.within(option.name);
 }
 
-// The words of `text` in lines that begin at kHelpColumn; the first line is `head`, which may reach beyond that.
+// Wraps `text` in lines that begin at kHelpColumn; the first line begins with `head`, which may extend past it.
 std::string wrapped(std::string head, std::string_view text) {
   if (head.size() + 1 > kHelpColumn) head += "\n";
   std::string out, line = head.ends_with('\n') ? "" : head;
@@ -52,7 +52,7 @@ std::string help_line(const CommandOption& option) {
                  option.help + (option.default_value.empty() ? "" : fmt::format(" [{}]", option.default_value)));
 }
 
-// A negative number is a value.
+// A negative number is a value, not an option.
 bool is_option(const std::string& word) {
   return word.size() > 1 && word.front() == '-' && std::isdigit(static_cast<unsigned char>(word[1])) == 0;
 }
@@ -102,7 +102,7 @@ std::uint64_t parse_bytes(std::string_view text) {
   std::uint64_t number = 0;
   if (!is_number(text.substr(0, text.size() - unit->first.size()), number) || number == 0 ||
       __builtin_mul_overflow(number, unit->second, &number))
-    invalid_argument("expected a number of bytes such as 1000000, 500MB or 2GiB, not '{}'", text);
+    invalid_argument("expected a number of bytes like 1000000, 500MB or 2GiB, not '{}'", text);
   return number;
 }
 
@@ -166,7 +166,7 @@ void take_options(const std::vector<CommandOption>& options, std::vector<std::st
     } else if (std::next(at) != arguments.end()) {
       take(*option, *++at);
     } else {
-      invalid_argument("{}: its value ({}) is missing", option->name, option->value);
+      invalid_argument("{}: missing value {}", option->name, option->value);
     }
   }
   arguments = std::move(rest);
@@ -179,7 +179,7 @@ std::string help_of(const std::vector<CommandOption>& options) {
 }
 
 int finish(const EarlyExit& exit) {
-  // Not fmt::print, which throws where a write fails: the caller that ends the output reports that.
+  // Not fmt::print, which throws on write errors: the caller that ends the output reports those.
   std::fputs(exit.out.c_str(), stdout);
   std::fputs(exit.err.c_str(), stderr);
   return exit.code;
@@ -257,7 +257,7 @@ std::optional<std::string> CommandLine::conflict(const std::vector<std::string>&
   for (const std::string& name : names)
     if (given(name)) both.push_back(name);
   if (both.size() < 2) return std::nullopt;
-  return fmt::format("{} and {} do not go together", both[0], both[1]);
+  return fmt::format("{} and {} cannot be combined", both[0], both[1]);
 }
 
 std::string CommandLine::help() const {

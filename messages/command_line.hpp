@@ -1,5 +1,5 @@
-// The command line of a program as one table: each option stands once, with its name, the field that it sets, its
-// default and its help. The table parses the arguments, prints --help, and so makes the pages of docs/reference.
+// The command line of a program as one table: each option appears once, with its name, target field, default and help.
+// The table parses the arguments, prints --help, and thus generates the pages of docs/reference.
 #pragma once
 
 #include <chrono>
@@ -17,16 +17,16 @@
 namespace troupe {
 
 struct CommandOption {
-  std::string name;           // "--task"; of an argument without dashes, "CASE"
-  std::string value;          // how the help calls the value; "": the option is a flag
-  std::string default_value;  // for the help; "": none is shown
+  std::string name;           // "--task"; for an argument without dashes, "CASE"
+  std::string value;          // the value's name in the help; "": the option is a flag
+  std::string default_value;  // shown in the help; "": none
   std::string help;
-  // Called with the value, "" for a flag. Throws invalid_argument that says what it expects, without the option's name.
+  // Called with the value, "" for a flag. Throws invalid_argument saying what it expects, without the option's name.
   std::function<void(const std::string&)> take;
 };
 
-// A whole number in decimal from low to high, a number, bytes (a whole number above 0, and B, KB, MB, GB, TB, KiB, MiB,
-// GiB or TiB behind it). Throw invalid_argument that says what is expected.
+// Parse a whole decimal number from low to high, a number, bytes (a whole number above 0, optionally followed by B, KB,
+// MB, GB, TB, KiB, MiB, GiB or TiB). Throw invalid_argument saying what is expected.
 std::int64_t parse_whole(std::string_view text, std::int64_t low, std::int64_t high);
 std::uint64_t parse_unsigned(std::string_view text);
 double parse_number(std::string_view text, double low, double high);
@@ -36,7 +36,7 @@ std::uint64_t parse_bytes(std::string_view text);
 std::string alternatives(const std::vector<std::string>& names);
 
 // Rows of a table. All keep a reference to `target`, which must outlive them, and show its value as the default unless
-// that lies below `low`, which stands for "not given".
+// it is below `low`, which means "not given".
 CommandOption flag(std::string name, bool& target, std::string help, bool value = true);
 CommandOption text_option(std::string name, std::string value, std::string& target, std::string help);
 CommandOption number_option(std::string name, std::string value, double& target, double low, double high,
@@ -72,7 +72,7 @@ CommandOption seconds_option(std::string name, Duration& target, std::string hel
           [&target, low](const std::string& text) { target = std::chrono::seconds(parse_whole(text, low, kDay)); }};
 }
 
-// One of the names in `choices`; the first that has the target's value is the default.
+// One of the names in `choices`; the first with the target's value is the default.
 template <class T>
 CommandOption choice_option(std::string name, T& target, std::vector<std::pair<std::string, T>> choices,
                             std::string help) {
@@ -94,7 +94,7 @@ CommandOption choice_option(std::string name, T& target, std::vector<std::pair<s
   return option;
 }
 
-// The choices of an enum whose values have names: name(value).
+// Choices of an enum whose values have names: name(value).
 template <class T>
 std::vector<std::pair<std::string, T>> by_name(std::initializer_list<T> values) {
   std::vector<std::pair<std::string, T>> choices;
@@ -102,43 +102,43 @@ std::vector<std::pair<std::string, T>> by_name(std::initializer_list<T> values) 
   return choices;
 }
 
-// Takes the options out of the arguments, given as "--task 1" or "--task=1", wherever they stand; the others keep their
-// order. Throws invalid_argument naming the option.
+// Removes the options from the arguments, given as "--task 1" or "--task=1" in any place; the other arguments keep
+// their order. Throws invalid_argument naming the option.
 void take_options(const std::vector<CommandOption>& options, std::vector<std::string>& arguments);
-// A line or more for each, as in --help.
+// One or more lines for each option, as in --help.
 std::string help_of(const std::vector<CommandOption>& options);
 
-// What a command line comes to when there is nothing to run: --help, --version, or wrong usage.
+// The result of a command line with nothing to run: --help, --version, or wrong usage.
 struct EarlyExit {
   int code = 0;     // of the process
   std::string out;  // for stdout
   std::string err;  // for stderr
 };
-// Prints both and returns the code.
+// Prints both texts and returns the code.
 int finish(const EarlyExit& exit);
 // Wrong usage: "PROGRAM: MESSAGE", a pointer to --help, and exit code 2.
 EarlyExit wrong_usage(const std::string& program, const std::string& message);
 
 class CommandLine {
  public:
-  // `usage` follows the name in "Usage: NAME ...". The description's indented lines are examples.
+  // `usage` follows the name in "Usage: NAME ...". Indented lines of the description are examples.
   CommandLine(std::string program, std::string usage, std::string description)
       : program_(std::move(program)), usage_(std::move(usage)), description_(std::move(description)) {}
 
-  // Options under a heading of the help.
+  // Adds options under a heading of the help.
   void add(std::string title, std::vector<CommandOption> options);
-  // Arguments without dashes, one after the other; each is described as an option is.
+  // Adds an argument without dashes, in order; it is described like an option.
   void add_argument(CommandOption argument) { arguments_.push_back(std::move(argument)); }
-  // The first argument without dashes, or what follows "--", begins a command of its own, which is kept as it is.
+  // The first argument without dashes, or the words after "--", start a separate command, which is kept verbatim.
   void end_with_command(std::vector<std::string>& command) { command_ = &command; }
-  // Any number of arguments without dashes.
+  // Accepts any number of arguments without dashes.
   void add_arguments(CommandOption argument, std::vector<std::string>& all);
 
-  // Fills the fields. None if there is something to run.
+  // Parses the words into the fields. Returns nothing if the program should run.
   std::optional<EarlyExit> parse(const std::vector<std::string>& words);
-  // After parse(): whether the option was on the command line.
+  // After parse(): whether the option was given.
   bool given(std::string_view name) const;
-  // The options of `names` that were given, if that is more than one: "--a and --b do not go together".
+  // If more than one of the options `names` was given: "--a and --b cannot be combined".
   std::optional<std::string> conflict(const std::vector<std::string>& names) const;
   EarlyExit wrong(const std::string& message) const { return wrong_usage(program_, message); }
   std::string help() const;
@@ -147,7 +147,7 @@ class CommandLine {
   using Words = std::vector<std::string>::const_iterator;
 
   const CommandOption* find(std::string_view name) const;
-  Words take_option(Words at, Words end);  // returns the last word of it
+  Words take_option(Words at, Words end);  // returns the option's last word
   void take_argument(const std::string& word);
 
   struct Group {
@@ -157,8 +157,8 @@ class CommandLine {
   std::string program_, usage_, description_;
   std::vector<Group> groups_;
   std::vector<CommandOption> arguments_;
-  std::vector<std::string>* rest_ = nullptr;     // of the last of arguments_, if it takes any number
-  std::vector<std::string>* command_ = nullptr;  // what is left is not ours
+  std::vector<std::string>* rest_ = nullptr;     // for the last of arguments_, if it takes any number
+  std::vector<std::string>* command_ = nullptr;  // receives the command
   std::vector<std::string> given_;
   std::size_t taken_ = 0;  // of arguments_
 };

@@ -1,6 +1,6 @@
 // Requests between the node actors of different tasks, over CAF's networking. Bodies are protobuf messages (proto/),
-// because CAF's serialisation is not to be trusted with numbers (docs/design/caf.md). Who asks is known by the link
-// over which a request comes (actors/network/control.hpp).
+// because CAF's serialisation of numbers is not reliable (docs/design/caf.md). The link over which a request comes
+// identifies the caller (actors/network/control.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,22 @@
 
 namespace troupe {
 
-// What the one who asks has, a proto::Welcome; beside it travels the asker's node. Reply: the proto::Welcome of the one
-// asked.
+// The caller's proto::Welcome, sent along with the caller's node. Reply: the callee's proto::Welcome.
 struct HelloRequest {
   std::string welcome;
 };
 
-// A proto::RegisterGraph, of the client that sends it. Reply: empty.
+// A proto::RegisterGraph from its client. Reply: empty.
 struct RegisterGraphRequest {
   std::string body;
 };
 
-// Ends a session on the task: its graphs, variables and steps. Only its client may. Reply: empty.
+// Ends a session on the task: its graphs, variables and steps. Only its client may request it. Reply: empty.
 struct CloseSessionRequest {
   std::uint64_t session = 0;
 };
 
-// What the task's shard knows of a version of its parameters: what went into it, and what came for it and did not.
+// Asks the task's shard about a version of its parameters: the gradients applied, and those received and not applied.
 // Within a task. Reply: text.
 struct ProvenanceRequest {
   using local_message = void;

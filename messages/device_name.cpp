@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// A misspelt type would otherwise be a device that is not there, for which soft placement takes another.
+// Otherwise a misspelt type would be a missing device, which soft placement replaces by another.
 constexpr std::array<std::string_view, 2> kDeviceTypes = {"CPU", "GPU"};
 
 std::optional<int> parse_index(std::string_view text, std::string_view whole) {
@@ -24,13 +24,13 @@ std::optional<int> parse_index(std::string_view text, std::string_view whole) {
 void parse_type(DeviceName& out, std::string_view text, std::string_view whole) {
   const auto colon = text.find(':');
   const auto type = text.substr(0, colon);
-  if (type.empty()) invalid_argument("device '{}': the device type is missing", whole);
+  if (type.empty()) invalid_argument("device '{}': missing device type", whole);
   if (type != "*") {
     out.type = std::string(type);
     for (char& c : *out.type) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     if (std::ranges::find(kDeviceTypes, *out.type) == kDeviceTypes.end())
       invalid_argument(
-          "device '{}': there is no type of device '{}'; expected CPU or GPU, as in \"GPU:0\" or "
+          "device '{}': unknown device type '{}'; expected CPU or GPU, as in \"GPU:0\" or "
           "\"/job:worker/task:1/device:CPU:0\"",
           whole, type);
   }
@@ -58,7 +58,7 @@ DeviceName DeviceName::parse(std::string_view text) {
     const auto part = rest.substr(0, slash);
     rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash);
     if (part.starts_with("job:")) {
-      if (part.size() == 4) invalid_argument("device '{}': the job is missing", text);
+      if (part.size() == 4) invalid_argument("device '{}': missing job", text);
       if (part.substr(4) != "*") out.job = std::string(part.substr(4));
     } else if (part.starts_with("task:")) {
       out.task = parse_index(part.substr(5), text);

@@ -1,4 +1,4 @@
-// Names of tasks and devices: /job:worker/task:0/device:CPU:0, any part of which may be left open in a constraint.
+// Names of tasks and devices: /job:worker/task:0/device:CPU:0; constraints may leave out any part.
 #pragma once
 
 #include <compare>
@@ -28,12 +28,12 @@ struct DeviceName {
   static DeviceName of(const TaskName& task, std::string type, int index);
 
   bool complete() const { return job && task && type && index; }
-  TaskName task_name() const;  // needs job and task
-  // Does `concrete` satisfy this constraint?
+  TaskName task_name() const;  // requires job and task
+  // Whether `concrete` satisfies this constraint.
   bool matches(const DeviceName& concrete) const;
-  // Both constraints at once, field by field; nullopt if a field differs.
+  // Combines both constraints field by field; nullopt if a field differs.
   std::optional<DeviceName> merged(const DeviceName& other) const;
-  // This constraint, with the fields it leaves open taken from `outer`.
+  // This constraint, with open fields filled from `outer`.
   DeviceName or_else(const DeviceName& outer) const;
 
   std::string to_string() const;

@@ -47,7 +47,7 @@ struct BFloat16 {
 std::size_t size_of(DType dtype);
 std::string_view name(DType dtype);  // "f32", "bool", ...
 std::optional<DType> parse_dtype(std::string_view name);
-// True for values that may come from a message or a file.
+// Whether the dtype may appear in a message or a file.
 bool is_valid(DType dtype);
 constexpr bool is_floating(DType d) { return d >= DType::f32 && d <= DType::bf16; }
 constexpr bool is_integer(DType d) { return d >= DType::i8 && d <= DType::i64; }

@@ -1,4 +1,4 @@
-// The figures of an epoch: a frame, and what users are told.
+// The figures of an epoch: a frame, and what users see.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace troupe {
 
-// Figures of a finished epoch, coordinator to every worker.
+// Figures of a finished epoch, sent by the coordinator to every worker.
 struct EpochDone {
   static constexpr Receiver kReceiver = Receiver::worker;
   std::uint32_t epoch = 0;
-  std::uint32_t chief = 0;    // the lowest worker of the job: it tells the user
+  std::uint32_t chief = 0;    // the lowest worker of the job: it reports to the user
   double loss = 0;            // mean over the accepted slots
-  double train_accuracy = 0;  // likewise
+  double train_accuracy = 0;  // mean over the accepted slots
   double test_accuracy = 0;
-  double images_per_second = 0;  // without evaluation
+  double images_per_second = 0;  // excluding evaluation
   std::uint64_t steps = 0;       // so far
   double seconds = 0;            // so far
   std::uint64_t job = 0;

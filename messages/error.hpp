@@ -1,5 +1,5 @@
 // Errors. In the synchronous API misuse throws troupe::Error; across actors and the wire the same object travels as a
-// value (Code::ok means "no error"). A message says what, where and what to do:
+// value (Code::ok means "no error"). A message says what is wrong, where, and what to do:
 //   MatMul 'dense/matmul': inner dimensions differ: [32,784] x [128,10]
 #pragma once
 
@@ -47,7 +47,7 @@ class Error : public std::exception {
   explicit operator bool() const { return !ok(); }  // true: there is an error
   const char* what() const noexcept override { return message_.c_str(); }
 
-  // The same error with "where: " in front of its message.
+  // The same error with its message prefixed by "where: ".
   Error within(std::string_view where) const;
   // "invalid_argument: message"
   std::string to_string() const;
@@ -57,8 +57,8 @@ class Error : public std::exception {
   std::string message_;
 };
 
-// The Error in flight: call inside a catch block. An exception of another type becomes Code::internal, an allocation
-// failure Code::resource_exhausted.
+// The Error in flight: call inside a catch block. Other exception types become Code::internal, allocation failures
+// Code::resource_exhausted.
 Error current_error();
 
 template <class... Args>

@@ -1,11 +1,11 @@
-// fields(): the members of a struct, in the order in which they go over the wire.
+// fields(): the members of a struct, in wire order.
 #pragma once
 
 #include <tuple>
 
 namespace troupe {
 
-// Makes the tuple of references that fields() returns, where it is called: it takes long to compile.
+// Makes the tuple of references that fields() returns only where it is used: it is slow to compile.
 struct TieFields {
   template <class... T>
   std::tuple<T&...> operator()(T&... fields) const {

@@ -1,5 +1,5 @@
 // Everything that crosses between tasks on our own connections, one struct per kind. The same structs travel as actor
-// messages inside a task. Encoding: messages/codec.hpp; who sends what to whom: docs/design/wire.md and protocol.hpp.
+// messages inside a task. Encoding: messages/codec.hpp; senders and receivers: docs/design/wire.md and protocol.hpp.
 //
 // fields() lists the members in wire order. Members are integers, bool, double (as its bits), enums, strings, ids,
 // vectors of these, Error, and Tensor (announced in the frame's header; its bytes follow in chunks).
@@ -27,8 +27,8 @@ inline constexpr std::uint32_t kProtocolVersion = 2;
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
-// The first frame in each direction, once both ends have proved that they know the token; nothing else is parsed before
-// it. A wrong cluster or version closes the connection with a Goodbye that says so.
+// The first frame in each direction, after both ends have proved that they know the token; nothing else is parsed
+// before it. A wrong cluster or version closes the connection with a Goodbye that says so.
 struct Hello {
   static constexpr Receiver kReceiver = Receiver::link;
   std::uint32_t protocol = kProtocolVersion;
@@ -36,8 +36,8 @@ struct Hello {
   TaskName from;
   TaskName to;
   Incarnation incarnation;
-  // Of a call: kSharesMemory, if the caller could share memory with a task on its host. Of the answer then: the place
-  // of that memory, and the next frame of the caller is a SharedMemoryAnswer. Else empty.
+  // In a call: kSharesMemory if the caller can share memory with tasks on its host. In the reply then: the memory's
+  // location, and the caller's next frame is a SharedMemoryAnswer. Else empty.
   std::string memory;
   TROUPE_FIELDS(protocol, cluster, from, to, incarnation, memory)
 };
@@ -46,18 +46,18 @@ inline constexpr const char* kSharesMemory = "shares memory";
 
 struct Heartbeat {
   static constexpr Receiver kReceiver = Receiver::link;
-  std::uint64_t progress = 0;  // grows while the task makes progress
+  std::uint64_t progress = 0;  // increases while the task makes progress
   TROUPE_FIELDS(progress)
 };
 
-// Credits: the receiver has taken `bytes` more of bulk data out of its socket.
+// Flow-control credit: the receiver has read `bytes` more of bulk data from its socket.
 struct Credit {
   static constexpr Receiver kReceiver = Receiver::link;
   std::uint64_t bytes = 0;
   TROUPE_FIELDS(bytes)
 };
 
-// Last frame of a connection: why it ends. Code::ok: an orderly end.
+// The last frame of a connection: why it ends. Code::ok: an orderly end.
 struct Goodbye {
   static constexpr Receiver kReceiver = Receiver::link;
   Error reason;
@@ -66,7 +66,7 @@ struct Goodbye {
 
 // ---- Steps: scheduler to scheduler, rendezvous to rendezvous -------------------------------------------------------
 
-// Client's scheduler to the others: start your partitions of `graph`.
+// From the client's scheduler to the others: start your partitions of `graph`.
 struct StepStart {
   static constexpr Receiver kReceiver = Receiver::scheduler;
   SessionId session;
@@ -76,7 +76,7 @@ struct StepStart {
   TROUPE_FIELDS(session, graph, step, random)
 };
 
-// A remote task's partitions of the step have ended (with an error, if it has one).
+// A remote task's partitions of the step have ended, possibly with an error.
 struct StepDone {
   static constexpr Receiver kReceiver = Receiver::scheduler;
   SessionId session;
@@ -93,7 +93,7 @@ struct StepAbort {
   TROUPE_FIELDS(session, step, error)
 };
 
-// A tensor for the consumer at `key`. Also the answer to a Pull; `version` is then that of the shard.
+// A tensor for the consumer at `key`. Also the reply to a Pull, with the shard's `version`.
 struct Put {
   static constexpr Receiver kReceiver = Receiver::rendezvous;
   RendezvousKey key;
@@ -105,14 +105,14 @@ struct Put {
 
 // ---- Training: workers and shards ----------------------------------------------------------------------------------
 //
-// The same tasks may train several times. `job` is the number of the job that a frame belongs to: the coordinator draws
-// it, larger than those before, and tells it to those who join. What is left of an earlier job is dropped
-// (actors/cluster/ peer_actor.hpp). `view` is the membership view in which the sender, a worker, joined: what comes
-// from before a Fence is dropped. 0: it does not say.
+// The same tasks may train several times. `job` is the number of the frame's job: the coordinator assigns it, larger
+// than all earlier ones, and sends it to joining tasks. Frames of earlier jobs are dropped
+// (actors/cluster/peer_actor.hpp). `view` is the membership view in which the sender, a worker, joined: frames from
+// before a Fence are dropped. 0: no view.
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
-// Synchronous shards answer with min_version itself while they have it. Asynchronous ones answer when they have taken
-// what the worker computed last, of batch `after` - 1 (0: of none): its pushes may come later than this.
+// Synchronous shards answer with exactly min_version while they have it. Asynchronous ones answer once they have
+// applied the worker's latest result, of batch `after` - 1 (0: none), whose pushes may arrive later than this.
 struct Pull {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
@@ -127,7 +127,7 @@ struct Pull {
 
 // One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient
 // has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is absent.
-// pulled_version: that of the Put which brought this slice's value.
+// pulled_version: the version of the Put that carried this slice's value.
 struct Push {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
@@ -144,33 +144,33 @@ struct Push {
 
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
 
-// A worker or a shard enters the job; answered by Joined. `fingerprint` covers the ShardMap, the optimizer and the
-// training options: all must agree. `settings` are the options in words, one "name=value" a line, so that a
-// disagreement can be named.
+// A worker or a shard joins the job; answered by Joined. `fingerprint` covers the ShardMap, the optimizer and the
+// training options: all must agree. `settings` lists the options, one "name=value" a line, so that a mismatch can be
+// named.
 struct Join {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   Incarnation incarnation;
   std::uint64_t fingerprint = 0;
   std::string settings;
-  bool shard = false;       // a shard of index `worker`, not a worker
-  std::uint64_t after = 0;  // the number of the last job this task knows of: it joins a later one
+  bool shard = false;       // the sender is the shard of index `worker`, not a worker
+  std::uint64_t after = 0;  // the number of the last job this task knows: it joins a later one
   TROUPE_FIELDS(worker, incarnation, fingerprint, settings, shard, after)
 };
 
-// The answer to a Join: the number of the job, and why the task is turned away, if it is.
+// The reply to a Join: the number of the job, or why the task was rejected.
 struct Joined {
   static constexpr Receiver kReceiver = Receiver::members;
-  Incarnation incarnation;  // that of the Join
+  Incarnation incarnation;  // copied from the Join
   std::uint64_t job = 0;
-  std::uint64_t version = 0;  // of the parameters that the job begins with: above 0 they are those of a checkpoint
+  std::uint64_t version = 0;  // initial version of the parameters; above 0: restored from a checkpoint
   Error error;
-  std::uint64_t view = 0;  // in which a worker is a member now
+  std::uint64_t view = 0;  // the worker's membership view
   TROUPE_FIELDS(incarnation, job, version, error, view)
 };
 
-// A worker is lost, or has joined anew: frames of it from views below `view` are of one that is no member any more. To
-// all shards; and to the worker if such a frame has come: it may join again.
+// A worker is lost or has rejoined: its frames from views below `view` are stale. Sent to all shards, and to the worker
+// if such a frame arrives: it may rejoin.
 struct Fence {
   static constexpr Receiver kReceiver = Receiver::members;
   std::uint32_t worker = 0;
@@ -180,20 +180,20 @@ struct Fence {
   TROUPE_FIELDS(worker, view, reason, job)
 };
 
-// Who has said Join gives up, for this reason.
+// The sender of a Join gives up, for this reason.
 struct Leave {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
-  Incarnation incarnation;  // that of the Join, like `shard` and `after`
+  Incarnation incarnation;  // copied from the Join, like `shard` and `after`
   bool shard = false;
   std::uint64_t after = 0;
   Error reason;
   TROUPE_FIELDS(worker, incarnation, shard, after, reason)
 };
 
-// A worker has nothing to do. Answered by a Token with the same `request`, at once or when there is one; a token that a
-// lost worker leaves behind comes unasked, with request 0. A worker counts its requests from 1; one that does not
-// exceed those before it is a repetition and is dropped.
+// A worker is idle. Answered by a Token with the same `request`, at once or when there is one; a token left by a lost
+// worker is sent unrequested, with request 0. A worker numbers its requests from 1; a request that does not exceed all
+// earlier ones is a duplicate and dropped.
 struct TakeToken {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
@@ -242,12 +242,12 @@ struct Staged {
   std::uint32_t shard = 0;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
-  std::uint64_t version = 0;  // of the shard, after it
+  std::uint64_t version = 0;  // of the shard, after applying it
   std::uint64_t job = 0;
   TROUPE_FIELDS(shard, step, slot, version, job)
 };
 
-// Where a step has more slots than are needed (backup workers), the coordinator chooses. To all shards: apply the mean
+// The coordinator's choice in a step with more slots than needed (backup workers). Sent to all shards: apply the mean
 // of these, ascending, and drop the others; and to workers that hold another token of the step: it need not be
 // computed.
 struct Commit {
@@ -258,8 +258,8 @@ struct Commit {
   TROUPE_FIELDS(step, slots, job)
 };
 
-// Coordinator to all shards: save what you have at this version (asynchronous mode: now), while training goes on.
-// Answered by Saved when it is durable.
+// From the coordinator to all shards: save at this version (asynchronous mode: now) while training continues. Answered
+// by Saved once durable.
 struct Save {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint64_t version = 0;
@@ -271,7 +271,7 @@ struct Saved {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t shard = 0;
   std::uint64_t version = 0;
-  std::string files;  // what it has written, one line a file, as the manifest needs it
+  std::string files;  // the files written, one line each, as the manifest needs them
   Error error;
   std::uint64_t job = 0;
   TROUPE_FIELDS(shard, version, files, error, job)
@@ -293,7 +293,7 @@ struct BarrierOpen {
   TROUPE_FIELDS(workers, job)
 };
 
-// Coordinator to every task of the job: it ends, with this error.
+// From the coordinator to every task of the job: it ends, with this error.
 struct JobFailed {
   static constexpr Receiver kReceiver = Receiver::members;
   Error error;
@@ -303,30 +303,29 @@ struct JobFailed {
 
 // ---- Collectives: rank to rank -------------------------------------------------------------------------------------
 
-// A piece of what the ranks of a group compute together (scheduler/collective), or the news that they cannot.
+// A piece of a collective (scheduler/collective), or the news that it has failed.
 struct CollectivePart {
   static constexpr Receiver kReceiver = Receiver::collective;
   std::uint64_t group = 0;
   std::uint32_t channel = 0;  // operations of one channel are numbered from 0
   std::uint64_t sequence = 0;
-  std::string operation;  // what the sender takes it to be; ranks that disagree end the group
+  std::string operation;  // the sender's description of the operation; a mismatch ends the group
   std::uint32_t hop = 0;
   std::uint32_t part = 0;
   std::uint32_t piece = 0;
-  Tensor tensor;  // flat; none: a word that needs no data
-  Error error;    // the group has failed; the fields between are empty
+  Tensor tensor;  // flat; none: a control message without data
+  Error error;    // the group has failed; all fields in between are empty
   TROUPE_FIELDS(group, channel, sequence, operation, hop, part, piece, tensor, error)
 };
 
-// Whether the caller uses the memory of the Hello that it got. If so, all that follows in both directions passes
-// through it.
+// Whether the caller uses the memory offered in the Hello. If so, all later data in both directions passes through it.
 struct SharedMemoryAnswer {
   static constexpr Receiver kReceiver = Receiver::link;
   bool used = false;
   TROUPE_FIELDS(used)
 };
 
-// A piece of what CAF's nodes say to each other (actors/network/control.hpp).
+// A piece of the data that CAF's nodes exchange (actors/network/control.hpp).
 struct ControlBytes {
   static constexpr Receiver kReceiver = Receiver::link;
   std::string bytes;
@@ -346,7 +345,8 @@ inline constexpr bool is_alternative = false;
 template <class T, class... Alternatives>
 inline constexpr bool is_alternative<T, std::variant<Alternatives...>> = (std::is_same_v<T, Alternatives> || ...);
 
-// A variant whose copies, moves and ends are compiled once, in frames.cpp, and not in each source that includes this.
+// A variant whose copy, move and destructor are compiled once, in frames.cpp, instead of in each source that includes
+// this header.
 class Frame : public FrameVariant {
  public:
   template <class F>
@@ -360,6 +360,6 @@ class Frame : public FrameVariant {
   ~Frame();
 };
 
-std::string_view kind_name(const Frame& frame);  // the name of its type: "Put", "Push"
+std::string_view kind_name(const Frame& frame);  // the name of the type: "Put", "Push"
 
 }  // namespace troupe

@@ -1,5 +1,4 @@
-// A reference to something callable: no allocation, no ownership. For parameters that are called before the call
-// returns.
+// A reference to a callable: no allocation, no ownership. For parameters that are called only before the call returns.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Identifiers. Strong types: a step can not be passed where a session is wanted.
+// Identifiers. Strong types: a step cannot be passed as a session.
 #pragma once
 
 #include <compare>
@@ -23,7 +23,7 @@ using Incarnation = Id<struct IncarnationTag>;       // random, new at every sta
 // Random bits from the operating system.
 std::uint64_t random_id();
 
-// Where a tensor that crosses devices meets its consumer.
+// Names the meeting point of a tensor that crosses devices and its consumer.
 struct RendezvousKey {
   SessionId session{};
   StepId step{};
@@ -31,7 +31,7 @@ struct RendezvousKey {
   auto operator<=>(const RendezvousKey&) const = default;
 };
 
-// What random ops of a step derive their values from, beside the node's name (docs/design/numerics.md).
+// Inputs from which random ops of a step derive their values, besides the node's name (docs/design/numerics.md).
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;

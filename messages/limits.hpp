@@ -1,4 +1,4 @@
-// Limits that bytes from outside are held against before anything is allocated for them.
+// Limits on untrusted input, checked before anything is allocated for it.
 #pragma once
 
 #include <cstdint>

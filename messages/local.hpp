@@ -1,11 +1,11 @@
-// In-process work that travels between the actors of one task as an abstract handle, never serialised.
+// In-process work passed between the actors of one task as an abstract handle, never serialised.
 #pragma once
 
 #include <memory>
 
 namespace troupe {
 
-// Something an actor carries for another. Whoever made it knows its type; the carrier at most runs it.
+// Work that an actor carries for another. Its maker knows its type; the carrier at most runs it.
 class LocalWork {
  public:
   virtual ~LocalWork() = default;

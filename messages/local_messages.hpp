@@ -1,5 +1,5 @@
 // Messages between the actors of one task; `local_message` marks them as such for CAF (messages/caf/types.hpp). Frames
-// that came from another task arrive as Inbound<...>: with their sender.
+// from other tasks arrive as Inbound<...>, with their sender.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct Inbound {
   using local_message = void;
   TaskName from;
   F frame;
-  LocalHandle held = nullptr;  // while anybody has it, the sender's link counts the frame as not taken yet
+  LocalHandle held = nullptr;  // while held, the sender's link counts the frame as not received
 };
 
 // A frame for the task at the other end of a peer.
@@ -49,7 +49,7 @@ struct SegmentDone {
   std::uint32_t segment = 0;
   Error error;
 };
-// Scheduler to rendezvous: these tensors are awaited; answered by a Delivered each.
+// Scheduler to rendezvous: awaits these tensors; answered by one Delivered each.
 struct Await {
   using local_message = void;
   std::vector<RendezvousKey> keys;
@@ -58,7 +58,7 @@ struct Delivered {
   using local_message = void;
   Put put;
 };
-// A tensor is on the device that awaits it.
+// A tensor has arrived on the device that awaits it.
 struct Landed {
   using local_message = void;
   SessionId session;
@@ -67,7 +67,7 @@ struct Landed {
   std::uint32_t arrival = 0;
   Tensor tensor;
 };
-// A tensor of the step could not be copied to where it goes.
+// A tensor of the step could not be copied to its destination.
 struct StepFailed {
   using local_message = void;
   SessionId session;
@@ -83,7 +83,7 @@ struct EndSession {
   using local_message = void;
   SessionId session;
 };
-// Looks for deadlines that have passed.
+// Checks for expired deadlines.
 struct Tick {
   using local_message = void;
 };
@@ -97,13 +97,13 @@ struct Built {
   Error error;
   LocalHandle partition;
 };
-// Node to scheduler: a graph whose partitions of this task are compiled. `work` is a GraphHandle (actors/session).
+// Node to scheduler: a graph whose partitions on this task are compiled. `work` is a GraphHandle (actors/session).
 struct AddGraph {
   using local_message = void;
   LocalHandle work;
 };
 
-// Client to scheduler: may it send steps of this graph to their device itself? Answered by a DirectGraph
+// Client to scheduler: asks to send steps of this graph directly to their device. Answered by a DirectGraph
 // (actors/session), or nothing.
 struct LendGraph {
   using local_message = void;
@@ -137,7 +137,7 @@ struct Contribute {
   LocalHandle work;
 };
 
-// A device's thread to the collective actor: what it launched on devices has ended.
+// A device's thread to the collective actor: the work it launched on devices has ended.
 struct DevicesDone {
   using local_message = void;
   std::uint64_t group = 0;
@@ -147,26 +147,25 @@ struct DevicesDone {
   Error error;
 };
 
-// The task belongs to a cluster now: the node may answer peers. `work` is a NodeJoin (actors/cluster).
+// The task has joined a cluster: the node may answer peers. `work` is a NodeJoin (actors/cluster).
 struct JoinCluster {
   using local_message = void;
   LocalHandle work;
 };
-// A link to another task has ended. Told to those who observe the node.
+// The link to another task has ended. Sent to the node's observers.
 struct PeerDown {
   using local_message = void;
   TaskName task;
   Error reason;
-  bool left = false;  // it has said that it leaves
+  bool left = false;  // the task announced that it leaves
 };
-// Nothing has been heard of another task for a while (true), or something has again (false). Told to the coordinator on
-// this task.
+// Another task has been silent for a while (true), or is heard again (false). Sent to the coordinator on this task.
 struct PeerSuspected {
   using local_message = void;
   TaskName task;
   bool suspect = false;
 };
-// The wire's thread to a peer: a frame came, or the connection ended.
+// The wire's thread to a peer: a frame has arrived, or the connection has ended.
 struct FrameCame {
   using local_message = void;
   Frame frame;
@@ -175,10 +174,10 @@ struct FrameCame {
 struct LinkLost {
   using local_message = void;
   Error reason;
-  bool left = false;  // in order: the other side has said so
+  bool left = false;  // orderly: the other side announced it
 };
 
-// Ends an actor in order: it answers what it can, lets go of its handles and quits.
+// Ends an actor in order: it answers pending requests, releases its handles and quits.
 struct Stop {
   using local_message = void;
 };

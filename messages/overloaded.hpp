@@ -1,4 +1,4 @@
-// One visitor made of several lambdas, for std::visit.
+// Combines several lambdas into one visitor, for std::visit.
 #pragma once
 
 namespace troupe {
@@ -8,6 +8,6 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not deduce those of an aggregate
+Overloaded(Cases...) -> Overloaded<Cases...>;  // clang 16 does not deduce an aggregate's arguments
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The way back to somebody who waits for a Reply and is no actor.
+// Delivers a Reply to a caller that is not an actor.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,14 @@
 
 namespace troupe {
 
-// Answers once: what give() is told, or, if its last owner goes without a word, that nobody answered. Any thread, one
-// at a time.
+// Answers once: with give()'s reply, or with an error when the last owner goes without replying. May be used from any
+// thread, one at a time.
 class PendingAnswer {
  public:
   explicit PendingAnswer(std::function<void(const Reply&)> take) : take_(std::move(take)) {}
   PendingAnswer(const PendingAnswer&) = delete;
   PendingAnswer& operator=(const PendingAnswer&) = delete;
-  ~PendingAnswer() { give(Reply::of(Error(Code::unavailable, "whoever was asked has ended"))); }
+  ~PendingAnswer() { give(Reply::of(Error(Code::unavailable, "the callee ended without an answer"))); }
   void give(const Reply& reply) {
     if (const auto take = std::exchange(take_, nullptr)) take(reply);
   }

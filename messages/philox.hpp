@@ -46,14 +46,14 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
 constexpr PhiloxStream random_stream(const RandomKey& key, std::uint64_t node) {
   return {key.seed, mix64(mix64(node ^ key.step) ^ key.slot)};
 }
-// A node of the hash of its name, and of the seed that is its attribute.
+// A node's number, from the hash of its name and its seed attribute.
 constexpr std::uint64_t random_node(std::uint64_t hash, std::int64_t seed) {
   return mix64(hash ^ static_cast<std::uint64_t>(seed));
 }
 
-// A float in [0, 1): 24 bits.
+// A float in [0, 1) from 24 bits.
 constexpr float uniform_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
-// A double in [0, 1): 53 bits.
+// A double in [0, 1) from 53 bits.
 constexpr double uniform_double(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>(((std::uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
 }

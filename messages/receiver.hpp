@@ -1,18 +1,18 @@
-// Which actor of a task a frame is for.
+// The actor of a task that receives a frame.
 #pragma once
 
 #include <cstdint>
 
 namespace troupe {
 
-// Who takes a frame on the task that it comes to. Each kind of frame names its own as `kReceiver`: one that does not,
-// or whose receiver does not take it (messages/caf/protocol.hpp), does not compile where frames are routed.
+// Receiver of a frame on its destination task. Each frame kind names its own as `kReceiver`: one that does not, or
+// whose receiver does not handle it (messages/caf/protocol.hpp), fails to compile where frames are routed.
 enum class Receiver : std::uint8_t {
   link,  // the connection itself: no actor sees it
   scheduler,
   rendezvous,
   collective,
-  shard,  // this and those below: of the training job
+  shard,  // this and the ones below belong to the training job
   coordinator,
   worker,
   members,  // the shard and the worker, whichever the task has

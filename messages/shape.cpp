@@ -35,7 +35,7 @@ bool Shape::fully_known() const {
 }
 
 std::int64_t Shape::num_elements() const {
-  if (!fully_known()) invalid_argument("the number of elements of {} is not known", to_string());
+  if (!fully_known()) invalid_argument("the number of elements of {} is unknown", to_string());
   std::int64_t count = 1;
   bool overflow = false;
   bool empty = false;
@@ -43,7 +43,7 @@ std::int64_t Shape::num_elements() const {
     if (d == 0) empty = true;
     if (__builtin_mul_overflow(count, d == 0 ? 1 : d, &count)) overflow = true;
   }
-  // An empty tensor of absurd dimensions is refused as well: strides are products of these.
+  // An empty tensor with absurd dimensions is rejected as well: strides are products of these.
   if (overflow) invalid_argument("the number of elements of {} overflows 63 bits", to_string());
   return empty ? 0 : count;
 }
@@ -110,7 +110,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
     else if (x == 1)
       out.set_dim(-i, y);
     else if (x == kUnknown || y == kUnknown)
-      out.set_dim(-i, std::max(x, y));  // the known one is above 1: the other must be 1 or equal
+      out.set_dim(-i, std::max(x, y));  // the known dimension is above 1: the other must be 1 or equal
     else
       invalid_argument("shapes {} and {} cannot be broadcast together", a.to_string(), b.to_string());
   }

@@ -1,4 +1,4 @@
-// Shapes: dimensions of a tensor, or what is known of them while a graph is built.
+// Shapes: the dimensions of a tensor, possibly partly unknown while a graph is built.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class Shape {
   std::span<const std::int64_t> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_ < 0 ? 0 : rank_)}; }
   bool is_scalar() const { return rank_ == 0; }
   bool fully_known() const;
-  // Elements of a fully known shape. Throws invalid_argument if the product does not fit 63 bits.
+  // Number of elements of a fully known shape. Throws invalid_argument if the product does not fit 63 bits.
   std::int64_t num_elements() const;
 
   Shape with_appended(std::int64_t dim) const;
@@ -41,9 +41,9 @@ class Shape {
   Shape sub(int begin, int end) const;
   Shape concatenated(const Shape& tail) const;
 
-  // Could both describe one tensor?
+  // Whether both could describe one tensor.
   bool compatible_with(const Shape& other) const;
-  // What is known from either; nullopt if they contradict.
+  // Combines the known dimensions of both; nullopt if they contradict.
   std::optional<Shape> merged(const Shape& other) const;
 
   bool operator==(const Shape& other) const;
@@ -54,7 +54,8 @@ class Shape {
   int rank_ = 0;
 };
 
-// The shape of an elementwise result under NumPy's broadcasting rules. Throws invalid_argument if they do not match.
+// The shape of an elementwise result under NumPy's broadcasting rules. Throws invalid_argument if the shapes do not
+// match.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace troupe

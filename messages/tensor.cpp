@@ -39,7 +39,7 @@ void append_values(std::string& text, const Tensor& tensor, std::int64_t count) 
 std::size_t checked_bytes(DType dtype, const Shape& shape) {
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(shape.num_elements(), static_cast<std::int64_t>(size_of(dtype)), &bytes))
-    invalid_argument("a {}{} tensor has more bytes than fit 63 bits", name(dtype), shape.to_string());
+    invalid_argument("the byte size of a {}{} tensor overflows 63 bits", name(dtype), shape.to_string());
   return static_cast<std::size_t>(bytes);
 }
 
@@ -105,7 +105,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
 }
 
 Tensor Tensor::clone() const {
-  if (!space().on_host()) invalid_argument("clone() of a tensor that is not in host memory");
+  if (!space().on_host()) invalid_argument("clone() needs a tensor in host memory");
   Tensor copy(dtype_, shape_);
   if (dtype_ == DType::string)
     std::copy_n(data<std::string>(), elements_, copy.mutable_data<std::string>());
@@ -162,7 +162,7 @@ std::string Tensor::to_string(int limit) const {
 }
 
 void Tensor::check_access(DType wanted) const {
-  if (!valid()) invalid_argument("cannot read a Tensor that has no value yet as {}: assign one first", name(wanted));
+  if (!valid()) invalid_argument("cannot read a Tensor without a value as {}: assign one first", name(wanted));
   if (wanted != dtype_)
     invalid_argument("cannot read a {}{} tensor as {}: read it as {}, or make it with values of {}", name(dtype_),
                      shape_.to_string(), name(wanted), name(dtype_), name(wanted));
@@ -170,9 +170,9 @@ void Tensor::check_access(DType wanted) const {
 }
 
 void Tensor::check_single() const {
-  if (!valid()) invalid_argument("item() of a Tensor that has no value yet: assign one first");
+  if (!valid()) invalid_argument("item() of a Tensor without a value: assign one first");
   if (elements_ != 1)
-    invalid_argument("item() needs one element, the tensor is {}{}: read it with values()", name(dtype_),
+    invalid_argument("item() needs a tensor of one element, not {}{}: read it with values()", name(dtype_),
                      shape_.to_string());
 }
 

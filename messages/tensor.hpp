@@ -17,7 +17,7 @@ namespace troupe {
 class Tensor {
  public:
   Tensor() = default;  // no tensor: valid() is false
-  // New host memory, not initialised (strings are empty). Throws invalid_argument or resource_exhausted.
+  // Allocates host memory, not initialised (strings are empty). Throws invalid_argument or resource_exhausted.
   Tensor(DType dtype, const Shape& shape);
   // A view of `buffer`. Throws invalid_argument if it is too small.
   Tensor(DType dtype, const Shape& shape, BufferRef buffer, std::size_t byte_offset = 0);
@@ -29,7 +29,7 @@ class Tensor {
     *t.mutable_data<T>() = value;
     return t;
   }
-  // Throws invalid_argument if the number of values is not that of the shape.
+  // Throws invalid_argument if the number of values does not match the shape.
   template <class T>
   static Tensor of(const Shape& shape, std::span<const T> values);
   template <class T>
@@ -48,14 +48,14 @@ class Tensor {
   std::size_t num_bytes() const { return static_cast<std::size_t>(elements_) * size_of(dtype_); }
   MemorySpace space() const { return buffer_ ? buffer_->space() : MemorySpace{}; }
   const BufferRef& buffer() const { return buffer_; }
-  // No other handle shares the buffer: it may be written in place.
+  // Whether no other handle shares the buffer, so that it may be written in place.
   bool unique() const { return buffer_ && buffer_->unique(); }
 
   const std::byte* raw() const { return static_cast<const std::byte*>(buffer_ ? buffer_->data() : nullptr) + offset_; }
   std::byte* mutable_raw() { return static_cast<std::byte*>(buffer_ ? buffer_->data() : nullptr) + offset_; }
   bool aligned() const { return offset_ % kBufferAlignment == 0; }
 
-  // The elements. Throws invalid_argument if T is not the dtype, or the memory is not on the host.
+  // The elements. Throws invalid_argument if T does not match the dtype, or the memory is not on the host.
   template <class T>
   const T* data() const {
     check_access(dtype_of<T>);
@@ -81,11 +81,11 @@ class Tensor {
     return *data<T>();
   }
 
-  // A view with another shape of as many elements.
+  // A view with another shape of the same number of elements.
   Tensor reshaped(const Shape& shape) const;
   // A view of rows [begin, end) of dimension 0. May be unaligned: see aligned().
   Tensor rows(std::int64_t begin, std::int64_t end) const;
-  // A copy in host memory of its own.
+  // A copy in its own host memory.
   Tensor clone() const;
 
   // "f32[2,3] = 1 2 3 4 5 6", cut after `limit` values.
@@ -102,10 +102,10 @@ class Tensor {
   BufferRef buffer_;
 };
 
-// Same dtype, shape and bytes (strings: the same text).
+// Same dtype, shape and bytes (strings: same text).
 bool bitwise_equal(const Tensor& a, const Tensor& b);
 
-// Bytes of a tensor of this dtype and fully known shape. Throws invalid_argument if that overflows.
+// Bytes of a tensor of this dtype and fully known shape. Throws invalid_argument on overflow.
 std::size_t checked_bytes(DType dtype, const Shape& shape);
 
 }  // namespace troupe

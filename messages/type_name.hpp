@@ -1,5 +1,5 @@
-// The name of a type as its declaration spells it, without namespaces and known at compile time: type_name<Put>() is
-// "Put". For types that are no templates.
+// The name of a type as spelled in its declaration, without namespaces, at compile time: type_name<Put>() is "Put". Not
+// for templates.
 #pragma once
 
 #include <string_view>

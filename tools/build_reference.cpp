@@ -1,5 +1,5 @@
-// The unit that tools/build_report.py measures the cost of sources in: what this takes to compile in the same build. Of
-// the standard library only, and never to be changed.
+// The unit in which tools/build_report.py measures the compile cost of sources: the time to compile this file in the
+// same build. Uses the standard library only; must never change.
 #include <algorithm>
 #include <functional>
 #include <map>

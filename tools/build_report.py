@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Where the time of a build goes, by folder, and which folders cost more than they did.
+"""Reports the time of a build by folder, and folders whose cost has increased.
 
     build_report.py BUILD_DIRECTORY [--slowest N] [--strict] [--write] [--traces]
 
-Reads the log of ninja: seconds of the jobs that made the objects, the last time each was made. Seconds per 1,000 lines
-are given in units of what tools/build_reference.cpp took in the same build, so that machines can be compared, and held
-against tools/build_costs.json: a folder that costs more than a quarter more is warned of.
+Reads ninja's log: the seconds of the jobs that last made each object. Seconds per 1,000 lines are given in units of
+the compile time of tools/build_reference.cpp in the same build, so that machines can be compared, and checked against
+tools/build_costs.json: a folder whose cost has increased by more than a quarter gets a warning.
 """
 import argparse
 import collections
@@ -19,12 +19,12 @@ COSTS = os.path.join(ROOT, "tools", "build_costs.json")
 FOLDERS = ["messages", "graph", "devices", "kernels", "scheduler", "actors", "apps", "tools", "tests"]
 REFERENCE = "build_reference.cpp.o"
 GROWTH = 1.25
-SMALL = 5.0  # seconds: folders that take less are not judged
-LIMIT = 12.0  # seconds of a source
+SMALL = 5.0  # seconds: smaller folders are not judged
+LIMIT = 12.0  # seconds per source
 
 
 def read_log(directory):
-    """Output -> seconds, of all objects that the build still has."""
+    """Output -> seconds, for all objects still in the build."""
     with open(os.path.join(directory, "build.ninja"), encoding="utf-8") as rules:
         outputs = set(re.findall(r"^build (\S+\.o): ", rules.read(), re.MULTILINE))
     times = {}
@@ -37,12 +37,12 @@ def read_log(directory):
 
 
 def folder_of(output):
-    """The folder whose CMakeLists.txt made it: graph/CMakeFiles/troupe_graph_objects.dir/ops/all.cpp.o -> graph"""
+    """The folder of the CMakeLists.txt: graph/CMakeFiles/troupe_graph_objects.dir/ops/all.cpp.o -> graph"""
     return output.partition("CMakeFiles/")[0].rstrip("/") or "."
 
 
 def lines_of(folder, folders):
-    """Of its sources, but for those of other `folders` in it."""
+    """Lines of its sources, excluding those of other `folders` inside it."""
     lines = 0
     for place, inside, names in os.walk(os.path.join(ROOT, folder)):
         inside[:] = [name for name in inside if os.path.relpath(os.path.join(place, name), ROOT) not in folders]
@@ -54,7 +54,7 @@ def lines_of(folder, folders):
 
 
 def print_traces(directory):
-    """Headers by what they cost themselves, over all sources: of a build by clang with -ftime-trace."""
+    """Headers by their own cost over all sources, from a clang build with -ftime-trace."""
     cost, count = collections.Counter(), collections.Counter()
     for place, _, names in os.walk(directory):
         for name in names:
@@ -75,7 +75,7 @@ def print_traces(directory):
                     parent = os.path.relpath(within[-1]["args"]["detail"], ROOT)
                     cost[within[-1]["args"]["detail"] if parent.startswith("..") else parent] -= event["dur"]
                 within.append(event)
-    print(f"{'seconds':>8} {'included':>8}  header (without what it includes)")
+    print(f"{'seconds':>8} {'included':>8}  header (without its includes)")
     for header, microseconds in cost.most_common(40):
         print(f"{microseconds / 1e6:8.1f} {count[header]:8}  {header}")
 
@@ -83,11 +83,13 @@ def print_traces(directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory")
-    parser.add_argument("--slowest", type=int, default=10, metavar="N", help="sources that take longest (10)")
-    parser.add_argument("--strict", action="store_true", help="fail if a folder is warned of, or a source is too slow")
-    parser.add_argument("--write", action="store_true", help="write what folders cost now to tools/build_costs.json")
-    parser.add_argument("--costs", default=COSTS, metavar="FILE", help="instead of tools/build_costs.json")
-    parser.add_argument("--traces", action="store_true", help="headers by cost, of a build by clang with -ftime-trace")
+    parser.add_argument("--slowest", type=int, default=10, metavar="N", help="number of slowest sources to list (10)")
+    parser.add_argument("--strict", action="store_true", help="fail on a warning for a folder or a slow source")
+    parser.add_argument("--write", action="store_true", help="write the current costs to tools/build_costs.json")
+    parser.add_argument("--costs", default=COSTS, metavar="FILE",
+                        help="read costs from FILE instead of tools/build_costs.json")
+    parser.add_argument("--traces", action="store_true",
+                        help="list headers by cost, from a clang build with -ftime-trace")
     options = parser.parse_args()
     if options.traces:
         print_traces(options.directory)
@@ -95,7 +97,7 @@ def main():
     try:
         times = read_log(options.directory)
     except OSError as error:
-        sys.exit(f"build_report: {error}: build it first, with ninja")
+        sys.exit(f"build_report: {error}: build with ninja first")
     reference = next((seconds for output, seconds in times.items() if output.endswith(REFERENCE)), None)
     seconds, sources, slowest = collections.Counter(), collections.Counter(), {}
     for output, took in times.items():
@@ -114,7 +116,8 @@ def main():
     except OSError:
         before = {}
     now, warnings = {}, []
-    print(f"{'folder':<28}{'objects':>8}{'seconds':>9}{'share':>7}{'lines':>8}  {'per 1,000':>9} {'before':>7}  slowest")
+    print(f"{'folder':<28}{'objects':>8}{'seconds':>9}{'share':>7}{'lines':>8}  {'per 1,000':>9} {'before':>7}"
+          "  slowest")
     for folder, took in seconds.most_common():
         lines = lines_of(folder, seconds)
         cost = took / lines * 1000 / reference if comparable and lines else 0
@@ -122,7 +125,7 @@ def main():
         if cost:
             now[folder] = round(cost, 3)
         if comparable and known and took >= SMALL and cost > GROWTH * known:
-            warnings.append(f"{folder} takes {cost / known - 1:.0%} longer to compile per line than it did: why?")
+            warnings.append(f"{folder} takes {cost / known - 1:.0%} longer to compile per line than before: why?")
         print(f"{folder:<28}{sources[folder]:>8}{took:>9.1f}{took / total:>7.0%}{lines:>8}  {cost:>9.3f} {known:>7.3f}"
               f"  {slowest[folder][1]} {slowest[folder][0]:.1f}")
     print(f"{'all':<28}{sum(sources.values()):>8}{total:>9.1f}")
@@ -136,7 +139,7 @@ def main():
         print("WARNING: " + warning)
     if options.write:
         if not comparable:
-            sys.exit("build_report: nothing to write: build from nothing, without a cache")
+            sys.exit("build_report: nothing to write: do a clean build without a cache")
         with open(options.costs, "w", encoding="utf-8") as file:
             json.dump(now, file, indent=1, sort_keys=True)
             file.write("\n")

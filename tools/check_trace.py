@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks a trace that troupe-top --trace or troupe-mnist --trace has written.
+"""Checks a trace written by troupe-top --trace or troupe-mnist --trace.
 
     tools/check_trace.py FILE [--tasks N] [--steps N] [--across] [--lossy]
 
-It must be JSON of the trace event format; slices of a thread must be nested; every arrow must have two ends, each inside a slice, the
-second not before the first (as far as the clocks of the two tasks agree); every wait must end; everything that runs in a step must lie
-inside a slice of that step on its task; and no arrow between may be lost. Prints what is wrong and exits with 1, or a summary."""
+The file must be JSON in the trace event format; slices of a thread must be nested; every arrow must have two ends, each
+inside a slice, the second not before the first (within the clock uncertainty of the two tasks); every wait must end;
+all work of a step must lie inside a slice of that step on its task; and no arrow in between may be lost. Prints the
+errors and exits with 1, or prints a summary."""
 
 import argparse
 import bisect
@@ -25,7 +26,7 @@ class Checker:
     def __init__(self, trace):
         self.errors = []
         self.slices = defaultdict(list)  # (begin, end, event) by (pid, tid)
-        self.outer = {}                  # likewise, those that lie in no other: their begins, and their ends
+        self.outer = {}  # likewise, outermost slices: their begins and ends
         self.steps = defaultdict(list)   # (begin, end) by (pid, key)
         self.whole_steps = defaultdict(int)  # by pid
         self.kernels = self.waits = 0
@@ -38,7 +39,7 @@ class Checker:
 
     def check(self, trace):
         if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
-            return self.error("no traceEvents in it")
+            return self.error("no traceEvents")
         self.about = trace.get("otherData", {})
         for task in self.about.get("tasks", []):
             self.uncertain[task["pid"]] = task["uncertainty_ns"]
@@ -61,20 +62,22 @@ class Checker:
         if phase not in ("M", "X", "s", "f", "b", "e"):
             self.error(f"unknown phase: {event}")
             return False
-        needed = ["name", "pid", "tid"] + (["args"] if phase == "M" else ["ts", "cat"]) + (["dur", "args"] if phase == "X" else [])
+        needed = ["name", "pid", "tid"] + (["args"] if phase == "M" else ["ts", "cat"])
+        needed += ["dur", "args"] if phase == "X" else []
         needed += ["id"] if phase in "sfbe" else []
         missing = [key for key in needed if key not in event]
         if missing:
             self.error(f"{', '.join(missing)} missing: {event}")
             return False
         if any(not isinstance(event[key], (int, float)) or event[key] < 0 for key in ("ts", "dur") if key in event):
-            self.error(f"a time that is none: {event}")
+            self.error(f"invalid time: {event}")
             return False
         return True
 
     def where(self, event):
         place = event["pid"], event["tid"]
-        return f"{self.processes.get(place[0], place[0])}, {self.threads.get(place, place[1])}: '{event['name']}' at {event['ts']} us"
+        process, thread = self.processes.get(place[0], place[0]), self.threads.get(place, place[1])
+        return f"{process}, {thread}: '{event['name']}' at {event['ts']} us"
 
     # ---- Slices ----
 
@@ -94,7 +97,8 @@ class Checker:
                 while around and around[-1][1] <= begin:
                     around.pop()
                 if around and end > around[-1][1]:
-                    self.error(f"not nested: {self.where(event)} ends after '{around[-1][2]['name']}', in which it begins")
+                    outer = around[-1][2]["name"]
+                    self.error(f"not nested: {self.where(event)} ends after '{outer}', in which it begins")
                 if not around:
                     begins.append(begin)
                     ends.append(end)
@@ -114,7 +118,7 @@ class Checker:
             begin, end = ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])
             steps = self.steps.get((event["pid"], key), [])
             if not steps:
-                self.error(f"of no step: {self.where(event)}")
+                self.error(f"not in a step: {self.where(event)}")
             elif not any(b <= begin and end <= e for b, e in steps):
                 self.error(f"outside its step: {self.where(event)}")
 
@@ -135,7 +139,7 @@ class Checker:
                     self.error(f"a second {side} of arrow {event['id']}: {self.where(event)}")
                 by_id[event["id"]] = event
                 if not self.in_slice(event):
-                    self.error(f"the {side} of arrow {event['id']} is in no slice: {self.where(event)}")
+                    self.error(f"the {side} of arrow {event['id']} is not in a slice: {self.where(event)}")
             sides.append(by_id)
         for id, event in sides[0].items():
             other = sides[1].get(id)
@@ -158,11 +162,11 @@ class Checker:
         for event in ends:
             begin = open.pop((event["cat"], event["id"]), None)
             if begin is None:
-                self.error(f"a wait that has not begun: {self.where(event)}")
+                self.error(f"a wait ends without a begin: {self.where(event)}")
             elif ns(event["ts"]) < ns(begin["ts"]):
-                self.error(f"a wait that ends before it begins: {self.where(event)}")
+                self.error(f"a wait ends before it begins: {self.where(event)}")
         for event in open.values():
-            self.error(f"a wait without end: {self.where(event)}")
+            self.error(f"a wait without an end: {self.where(event)}")
 
     def across(self):
         return sum(a["pid"] != b["pid"] for a, b in self.arrows.values())
@@ -171,10 +175,10 @@ class Checker:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
-    parser.add_argument("--tasks", type=int, default=1, help="at least so many tasks")
-    parser.add_argument("--steps", type=int, default=0, help="at least so many whole steps on a task")
-    parser.add_argument("--across", action="store_true", help="with arrows between tasks")
-    parser.add_argument("--lossy", action="store_true", help="arrows may be lost: messages were, with a connection")
+    parser.add_argument("--tasks", type=int, default=1, help="minimum number of tasks")
+    parser.add_argument("--steps", type=int, default=0, help="minimum number of whole steps on a task")
+    parser.add_argument("--across", action="store_true", help="require arrows between tasks")
+    parser.add_argument("--lossy", action="store_true", help="allow lost arrows: a lost connection lost messages")
     options = parser.parse_args()
     try:
         with open(options.file, encoding="utf-8") as file:
@@ -185,10 +189,10 @@ def main():
     checker = Checker(trace)
     errors = checker.errors
     if len(checker.processes) < options.tasks:
-        errors.append(f"{len(checker.processes)} tasks, not {options.tasks}")
+        errors.append(f"{len(checker.processes)} tasks, expected {options.tasks}")
     most = max(checker.whole_steps.values(), default=0)
     if most < options.steps:
-        errors.append(f"{most} whole steps, not {options.steps}")
+        errors.append(f"{most} whole steps, expected {options.steps}")
     if options.across and checker.across() == 0:
         errors.append("no arrow between tasks")
     if options.steps > 0 and checker.kernels == 0:
@@ -201,7 +205,8 @@ def main():
         print(f"{options.file}: and {len(errors) - SHOWN} more", file=sys.stderr)
     if errors:
         return 1
-    print(f"{options.file}: {len(checker.processes)} tasks, {sum(checker.whole_steps.values())} whole steps, {checker.kernels} kernels, "
+    print(f"{options.file}: {len(checker.processes)} tasks, {sum(checker.whole_steps.values())} whole steps, "
+          f"{checker.kernels} kernels, "
           f"{len(checker.arrows)} arrows ({checker.across()} between tasks), {checker.waits} waits in mailboxes")
     return 0
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The demo: builds what it needs, then trains on the built-in digits with a real cluster of four processes on this machine,
-# two parameter servers and two workers. Arguments are passed to troupe-mnist, e.g. --epochs 2 or --model cnn.
+# The demo: builds the programs it needs, then trains on the built-in digits with a real cluster of four processes on
+# this machine, two parameter servers and two workers. Arguments are passed to troupe-mnist, e.g. --epochs 2 or --model
+# cnn.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,8 +20,8 @@ bin=build/release/bin
 command=("$bin/troupe-launch" --ps 2 --workers 2 -- troupe-mnist --mode sync --epochs 5 --batch 32 "$@")
 printf '\ndemo: %s\n' "${command[*]}"
 
-# Ctrl-C reaches the launcher as it reaches this script, which goes on waiting for an orderly end; other signals are passed
-# on. The launcher lets no task survive.
+# Ctrl-C reaches both the launcher and this script, which keeps waiting for an orderly end; other signals are forwarded.
+# No task outlives the launcher.
 "${command[@]}" &
 launcher=$!
 interrupted=0
@@ -42,5 +43,5 @@ cat <<TEXT
 Where to look next
   $bin/troupe-mnist --help     other models and modes, your own MNIST files
   $bin/troupe-launch --help    clusters of other sizes
-  README.md, docs/README.md                 how to go on, how it works
+  README.md, docs/README.md                 next steps, how it works
 TEXT

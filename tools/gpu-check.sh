@@ -1,27 +1,28 @@
 #!/usr/bin/env bash
-# Checks Troupe on a machine with an NVIDIA GPU: configures, builds, tests and measures, and writes a report. One command of a few minutes;
-# needs no network. On a machine without a GPU it does all but what needs one, and says so.
+# Checks Troupe on a machine with an NVIDIA GPU: configures, builds, tests, measures, and writes a report. Takes a few
+# minutes; needs no network. Without a GPU it does everything that needs none, and says so.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 usage() {
   cat <<'TEXT'
-Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all] [--quick] [--no-test] [--no-bench] [--bench CASE]...
+Usage: tools/gpu-check.sh [--prefix DIR]... [--build DIR] [--report DIR] [--all] [--quick] [--no-test] [--no-bench]
+                          [--bench CASE]...
 
-  --prefix DIR   where dependencies are that the system does not have: an installation, or packages of a distribution (DIR/*.deb; see
-                 tools/setup.sh --download), which are unpacked beside the place to build
-  --build DIR    where to build (default: build/gpu)
-  --report DIR   where the report goes (default: build/gpu-check): report.txt for people, report.jsonl with one JSON object per line,
-                 and the logs of each step
-  --all          build everything and run all tests; default: what runs on a GPU, and the tests of it
+  --prefix DIR   dependencies that the system lacks: an installation, or packages of a distribution (DIR/*.deb; see
+                 tools/setup.sh --download), which are unpacked beside the build directory
+  --build DIR    build directory (default: build/gpu)
+  --report DIR   report directory (default: build/gpu-check): report.txt for people, report.jsonl with one JSON object
+                 per line, and the log of each step
+  --all          build everything and run all tests; default: the GPU code and its tests
   --quick        measure the smallest sizes once: shows that the benchmarks work, not how fast
-  --no-test      run no tests: to measure in a second command what a first one has built and tested
-  --no-bench     measure nothing
-  --bench CASE   measure only this; as an argument of troupe-bench
-  --help         this text
+  --no-test      run no tests: for a second command that measures the build of a first one
+  --no-bench     run no benchmarks
+  --bench CASE   measure only this; an argument of troupe-bench
+  --help         print this text
 
-Exit code: 0: there is a GPU and all passed, whatever the figures are; 1: something failed; 2: wrong usage; 3: all that could be done here passed,
-but there is no GPU.
+Exit code: 0: there is a GPU and everything passed, whatever the figures; 1: something failed; 2: wrong usage;
+3: everything possible without a GPU passed, but there is none.
 TEXT
 }
 
@@ -38,7 +39,7 @@ while (($# > 0)); do
       (($# > 1)) || { echo "gpu-check: $1 needs a value; see tools/gpu-check.sh --help" >&2; exit 2; }
       case "$1" in
         --prefix)
-          [[ -d "$2" ]] || { echo "gpu-check: there is no directory $2" >&2; exit 2; }
+          [[ -d "$2" ]] || { echo "gpu-check: no directory $2" >&2; exit 2; }
           prefixes+=("$(cd "$2" && pwd)")
           ;;
         --build) build="$2" ;;
@@ -63,19 +64,19 @@ lines="$report/report.jsonl"
 : >"$text"
 : >"$lines"
 failures=()
-aimed=0  # figures that have a target
-below=0  # of them, those that miss it
+aimed=0  # figures with a target
+below=0  # those that miss it
 jobs="$(nproc)"
 
 say() { printf '%s\n' "$*" | tee -a "$text"; }
-# json_string TEXT: quoted.
+# json_string TEXT: prints TEXT as a JSON string.
 json_string() {
   local s="${1//\\/\\\\}"
   s="${s//\"/\\\"}"
   s="${s//$'\n'/ }"
   printf '"%s"' "${s//$'\t'/ }"
 }
-# begin NAME; ended NAME OK LOG: a step; the end of its log is shown if it failed.
+# begin NAME; ended NAME OK LOG: a step; prints the end of its log if it failed.
 begin() {
   began=$SECONDS
   printf '== %(%H:%M:%S)T %s\n' -1 "$1"
@@ -92,7 +93,7 @@ ended() {
   failures+=("$1")
   return 1
 }
-# step NAME COMMAND...: its output goes to REPORT/NAME.log.
+# step NAME COMMAND...: runs a step with its output in REPORT/NAME.log.
 step() {
   local name="$1" ok=true
   shift
@@ -100,7 +101,7 @@ step() {
   "$@" >"$report/$name.log" 2>&1 || ok=false
   ended "$name" $ok "$report/$name.log"
 }
-# The kernels did not run on the GPU that there is.
+# Records that the kernels did not run on the existing GPU.
 unused() {
   say "nvidia-smi shows a GPU, but nothing ran on it: see why in $report"
   [[ " ${failures[*]} " == *" use of the GPU "* ]] || failures+=("use of the GPU")
@@ -111,7 +112,7 @@ finish() {
     say "FAILED: ${failures[*]}"
     exit 1
   fi
-  [[ -n "$gpus" ]] || { say "All that can be done here passed; there is NO GPU, so nothing ran on one."; exit 3; }
+  [[ -n "$gpus" ]] || { say "Everything possible here passed; there is NO GPU, so nothing ran on one."; exit 3; }
   say "All passed on: $gpus"
   ((aimed == 0)) || say "$below of $aimed figures are below their targets."
   exit 0
@@ -125,16 +126,16 @@ commit="$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 say "Troupe $commit, $(date -u '+%Y-%m-%d %H:%M UTC')"
 say "GPU: ${gpus:-none}; driver ${driver:-none}"
 say "CPU: $cpu, $jobs threads"
-printf '{"step":"machine","commit":"%s","gpu":%s,"driver":%s,"cpu":%s,"threads":%d}\n' "$commit" "$(json_string "$gpus")" "$(json_string "$driver")" \
-  "$(json_string "$cpu")" "$jobs" >>"$lines"
+printf '{"step":"machine","commit":"%s","gpu":%s,"driver":%s,"cpu":%s,"threads":%d}\n' "$commit" \
+  "$(json_string "$gpus")" "$(json_string "$driver")" "$(json_string "$cpu")" "$jobs" >>"$lines"
 
-# ---- dependencies that lie elsewhere
-python="$(command -v python3 || echo /usr/bin/python3)"  # the machine's, which may have PyTorch; not that of a prefix
+# ---- dependencies in other places
+python="$(command -v python3 || echo /usr/bin/python3)"  # the machine's, which may have PyTorch; not a prefix's
 cmake_prefix=()
 libraries=()
 includes=()
 triplet="$(gcc -print-multiarch 2>/dev/null || true)"
-# unpack DIR TO: its packages. Links to the root of a machine that has them installed are made to point into TO.
+# unpack DIR TO: unpacks the packages in DIR. Absolute links are redirected into TO.
 unpack() {
   local package link
   rm -rf "$2" && mkdir -p "$2" || return
@@ -157,7 +158,7 @@ for prefix in "${prefixes[@]}"; do
     for library in "$root/lib" "$root/lib64" "$root/lib/${triplet:-none}"; do
       [[ -d "$library" ]] || continue
       if [[ -e "$library/libc.so.6" ]]; then
-        echo "gpu-check: $library has a C library of its own, which programs of this machine cannot use: leave out libc6" >&2
+        echo "gpu-check: $library contains a C library, which this machine's programs cannot use: leave out libc6" >&2
         exit 2
       fi
       libraries+=("$library")
@@ -170,7 +171,7 @@ if ((${#libraries[@]} > 0)); then
   LIBRARY_PATH="$(IFS=:; echo "${libraries[*]}")${LIBRARY_PATH:+:$LIBRARY_PATH}"
   export LD_LIBRARY_PATH LIBRARY_PATH
 fi
-if ((${#includes[@]} > 0)); then  # of an architecture, as Debian has them: packages do not tell of them
+if ((${#includes[@]} > 0)); then  # architecture-specific, as on Debian; CMake packages do not name them
   CPATH="$(IFS=:; echo "${includes[*]}")${CPATH:+:$CPATH}"
   export CPATH
 fi
@@ -188,39 +189,44 @@ if [[ -z "${CUDACXX:-}" ]] && ! command -v nvcc >/dev/null && [[ -x /usr/local/c
 fi
 step configure cmake "${configuration[@]}" || finish
 if ! grep -q 'Troupe: CUDA toolkit ON' "$report/configure.log"; then
-  say "the CUDA toolkit or cuDNN was not found: the library of GPUs cannot be built"
+  say "the CUDA toolkit or cuDNN was not found: the GPU library cannot be built"
   failures+=(toolkit)
   finish
 fi
 say "CUDA: $(nvcc --version 2>/dev/null | sed -n 's/^Cuda compilation tools, //p')"
-targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_gpu_kernels test_gpu_graphs test_conv_engines test_devices test_actors)
+targets=(--target troupe_cuda troupe_cuda_bench troupe-bench test_kernels test_gpu_kernels test_gpu_graphs
+  test_conv_engines test_devices test_actors)
 [[ $all == no ]] || targets=()
 step build cmake --build "$build" --parallel "$jobs" "${targets[@]}" || finish
 
 # ---- test
 selected=(-L '^test_(kernels|gpu_kernels|gpu_graphs|conv_engines|devices)$|^test_actors_')
 [[ $all == no ]] || selected=()
-run_tests() { ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --timeout 600 --no-tests=error "${selected[@]}"; }
+run_tests() {
+  ctest --test-dir "$build" --parallel "$jobs" --output-on-failure --timeout 600 --no-tests=error "${selected[@]}"
+}
 if [[ $tests == yes ]]; then
   step test run_tests
-  # "…tests passed, 2 tests failed out of 731", and a line "…(Skipped)" for each that was.
+  # "…tests passed, 2 tests failed out of 731", and a line "…(Skipped)" for each skipped test.
   total="$(sed -n 's/.*tests failed out of \([0-9]*\).*/\1/p' "$report/test.log" | tail -n 1)"
   failed="$(sed -n 's/.* \([0-9]*\) tests\{0,1\} failed out of .*/\1/p' "$report/test.log" | tail -n 1)"
   skipped="$(grep -c '\*\*\*Skipped' "$report/test.log" || true)"
-  # What nvidia-smi shows and Troupe cannot use is no machine without a GPU.
+  # A GPU shown by nvidia-smi that Troupe cannot use is a failure.
   [[ -z "$gpus" ]] || ! grep -q ' gpu_kernels .*\*\*\*Skipped' "$report/test.log" || unused
-  say "tests: ${total:-0}, of them ${failed:-0} failed and ${skipped:-0} skipped"
-  printf '{"step":"tests","total":%d,"failed":%d,"skipped":%d}\n' "${total:-0}" "${failed:-0}" "${skipped:-0}" >>"$lines"
+  say "tests: ${total:-0} run, ${failed:-0} failed, ${skipped:-0} skipped"
+  printf '{"step":"tests","total":%d,"failed":%d,"skipped":%d}\n' "${total:-0}" "${failed:-0}" "${skipped:-0}" \
+    >>"$lines"
 fi
 
 # ---- measure
 program="$build/bin/troupe-bench"
 bench_arguments+=(--python "$python")
 if [[ $bench == yes ]]; then
-  begin "bench; what it does now is in $report/bench.log"
+  begin "bench; progress in $report/bench.log"
   : >"$report/bench.jsonl"
   ok=true
-  "$program" --device gpu --results "$report/bench.jsonl" "${bench_arguments[@]}" 2>"$report/bench.log" | tee -a "$text" || ok=false
+  "$program" --device gpu --results "$report/bench.jsonl" "${bench_arguments[@]}" 2>"$report/bench.log" |
+    tee -a "$text" || ok=false
   ended bench $ok "$report/bench.log"
   cat "$report/bench.jsonl" >>"$lines"
   aimed="$(grep -c '"met":[tf]' "$report/bench.jsonl" || true)"

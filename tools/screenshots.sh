@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the screenshots of the pages again, each of a live cluster on this machine.
+# Regenerates the screenshots in the docs, each from a live cluster on this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,10 +24,11 @@ build() {
   cmake --build build/release --parallel "$(nproc)" --target troupe-launch troupe-mnist "$@"
 }
 
-# Sets `launcher`, and `address` to where the cluster can be looked into.
+# Sets `launcher`, and `address` to the cluster's introspection address.
 start_cluster() {
-  : >"$folder/err"  # not the address of the cluster before
-  "$bin/troupe-launch" --ps 2 --workers 3 -- troupe-mnist --model cnn --epochs 1000 --introspect-port 0 >"$folder/out" 2>"$folder/err" &
+  : >"$folder/err"  # removes the address of the previous cluster
+  "$bin/troupe-launch" --ps 2 --workers 3 -- troupe-mnist --model cnn --epochs 1000 --introspect-port 0 \
+    >"$folder/out" 2>"$folder/err" &
   launcher=$!
   until address="$(grep -m 1 -o 'http://[^ ]*' "$folder/err")"; do
     kill -0 "$launcher" 2>/dev/null || { cat "$folder/err" >&2; exit 1; }
@@ -60,11 +61,11 @@ terminal() {
   keep "$folder/actors.svg" docs/images/top-actors.svg
 }
 
-# A picture that everybody who clones the repository has to load.
+# Limits the size, because everyone who clones the repository downloads it.
 keep() {
   local most=300000 bytes
   bytes="$(stat --format=%s "$1")"
-  ((bytes <= most)) || { echo "screenshots: $2 would have $bytes bytes, more than $most" >&2; exit 1; }
+  ((bytes <= most)) || { echo "screenshots: $2 would have $bytes bytes; the limit is $most" >&2; exit 1; }
   mv "$1" "$2"
   echo "screenshots: $2, $bytes bytes"
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs what Troupe needs from the distribution's packages (Debian 12). Safe to run again: installs only what is missing.
+# Installs Troupe's dependencies from the distribution's packages (Debian 12). Safe to run again: installs only missing
+# ones.
 set -euo pipefail
 
 tools=(
   g++ cmake ninja-build mold ccache pkg-config git
-  clang-format                                  # the layout of sources is a test
+  clang-format  # a test checks the format of sources
   iproute2                                      # tests between network namespaces
   python3                                       # tests of traces
 )
@@ -18,30 +19,31 @@ libraries=(
   libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
 )
 packages=("${tools[@]}" "${libraries[@]}")
-peer_packages=(python3-numpy python3-torch libopenblas0-pthread)  # without the last, PyTorch multiplies with the reference BLAS
+# Without libopenblas, PyTorch multiplies with the reference BLAS.
+peer_packages=(python3-numpy python3-torch libopenblas0-pthread)
 browser_packages=(chromium)
 clang_packages=(clang-16)
-tensorboard=tensorboard==2.21.0  # of PyPI: the distribution has none
+tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 
 usage() {
   cat <<TEXT
 Usage: tools/setup.sh [--with-peers] [--with-browser] [--with-clang] [--with-tensorboard]
        tools/setup.sh --download DIR
 
-Installs the packages that Troupe is built and tested with, where they are missing:
+Installs the missing packages among those that Troupe is built and tested with:
   ${packages[*]}
 
-  --with-peers    also what the benchmarks compare with: ${peer_packages[*]}
-  --with-browser  also what the tests of the web page need: ${browser_packages[*]}
-  --with-clang    also the second compiler that the project is built with: ${clang_packages[*]}
-  --with-tensorboard  also TensorBoard, which a test loads curves with: $tensorboard from PyPI, into
-                  build/tensorboard; if that is not to be had, only says so
-  --download DIR  installs nothing, but puts the packages of the libraries, and of those that they need, into DIR: for a
-                  machine that has a compiler and reaches no registry (tools/gpu-check.sh --prefix DIR)
-  --help          this text
+  --with-peers    also the peers of the benchmarks: ${peer_packages[*]}
+  --with-browser  also the browser for tests of the web page: ${browser_packages[*]}
+  --with-clang    also the second compiler of the project: ${clang_packages[*]}
+  --with-tensorboard  also TensorBoard, which a test uses to load curves: $tensorboard from PyPI, into
+                  build/tensorboard; only prints a note if it is not available
+  --download DIR  install nothing, but download the packages of the libraries and their dependencies to DIR: for a
+                  machine that has a compiler but no registry access (tools/gpu-check.sh --prefix DIR)
+  --help          print this text
 
-For GPUs of NVIDIA's, CUDA's toolkit (13.0 or newer), cuDNN 9 and NCCL are installed apart: the distribution has none that is
-new enough. Without them everything is built but the library of GPUs.
+For NVIDIA GPUs, install the CUDA toolkit (13.0 or newer), cuDNN 9 and NCCL separately: the distribution's are too old.
+Without them everything is built except the GPU library.
 
 Needs root, or sudo, if anything is missing.
 TEXT
@@ -68,7 +70,7 @@ done
 
 installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
 
-# TensorBoard in a Python environment of its own, which is there when it is whole.
+# Installs TensorBoard in its own Python environment; the file `installed` marks a complete one.
 install_tensorboard() {
   local place
   place="$(dirname "$0")/../build/tensorboard"
@@ -78,32 +80,34 @@ install_tensorboard() {
   fi
   echo "setup: installing $tensorboard from PyPI"
   if rm -rf "$place" && mkdir -p "$(dirname "$place")" && python3 -m venv "$place" &&
-    "$place/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --timeout 10 --retries 1 "$tensorboard"; then
+    "$place/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --timeout 10 --retries 1 \
+      "$tensorboard"; then
     echo "$tensorboard" >"$place/installed"
   else
     rm -rf "$place"
-    echo "setup: TensorBoard cannot be installed; the test that loads curves with it is skipped" >&2
+    echo "setup: cannot install TensorBoard; the test that loads curves with it is skipped" >&2
   fi
 }
 
-# What is used only then: a Python that can make environments may be another than the distribution's.
+# Needed only in that case: another Python than the distribution's may already be able to make environments.
 if [[ "$with_tensorboard" == yes ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   packages+=(python3 python3-venv)
 fi
 
-# with_needs PACKAGE...: these and all that they depend on, a line each.
+# with_needs PACKAGE...: prints the packages and all their dependencies, one per line.
 with_needs() {
-  apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$@" | grep '^[a-z0-9]' | sort -u
+  apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances \
+    "$@" | grep '^[a-z0-9]' | sort -u
 }
 
-# Without the C library and what compilers bring, with all that those need: of another version they do not go with a machine's own. OpenSSL is
-# among what the C library's headers need.
+# Excludes the C library, the compilers' packages and all dependencies of both: other versions would conflict with the
+# machine's own. OpenSSL is added because the headers of the C library depend on it.
 if [[ -n "$download" ]]; then
   mkdir -p "$download"
   mapfile -t wanted < <(comm -23 <(with_needs "${libraries[@]}") <(with_needs libc6-dev libstdc++6 libgomp1 pkg-config))
   wanted+=(libssl3)
   if ((${#wanted[@]} < ${#libraries[@]})); then
-    echo "setup: the lists of packages are not there; first run as root: apt-get update" >&2
+    echo "setup: no package lists; run first, as root: apt-get update" >&2
     exit 1
   fi
   (cd "$download" && apt-get download --quiet "${wanted[@]}")
@@ -124,7 +128,7 @@ fi
 as_root=(env DEBIAN_FRONTEND=noninteractive)
 if ((EUID != 0)); then
   if ! command -v sudo >/dev/null; then
-    echo "setup: please install these as root: ${missing[*]}" >&2
+    echo "setup: install these as root: ${missing[*]}" >&2
     exit 1
   fi
   as_root=(sudo DEBIAN_FRONTEND=noninteractive)
@@ -132,7 +136,7 @@ fi
 
 echo "setup: installing ${missing[*]}"
 install=(apt-get install --yes --quiet --no-install-recommends)
-# The lists of packages may be absent or too old: then fetch them first.
+# The package lists may be missing or outdated: then update them first.
 if ! "${install[@]}" --simulate "${missing[@]}" >/dev/null 2>&1; then
   "${as_root[@]}" apt-get update --quiet
 fi

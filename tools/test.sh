@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer and
-# UndefinedBehaviorSanitizer; where clang is installed, then bytes of any kind against what reads frames, proofs and
-# requests of other tasks, for a minute and a half.
-# Ends with where the time of the build went and one summary of the tests. Exit code 0: all passed.
+# UndefinedBehaviorSanitizer; if clang is installed, then fuzzes the parsers of frames, proofs and requests from other
+# tasks for a minute and a half. Ends with the build's time by folder and a summary of the tests. Exit code 0: all
+# passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ usage() {
   cat <<'TEXT'
 Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--clang] [--long]
 
-  --no-setup  do not look for missing packages, nor for TensorBoard (build/tensorboard)
+  --no-setup  do not install missing packages or TensorBoard (build/tensorboard)
   --no-asan   no sanitizers
   --no-fuzz   no fuzzing
   --clang     also build everything with clang 16 and run all tests (tools/setup.sh --with-clang)
@@ -39,7 +39,7 @@ done
 
 jobs="$(nproc)"
 asan_targets=(test_messages test_graph test_scheduler test_fuzz test_actors)
-failures=()  # builds and runs that did not end well
+failures=()  # failed builds and runs
 results=()   # of test runs: NAME=FILE
 
 say() { printf '\n== %(%H:%M:%S)T %s\n' -1 "$*"; }
@@ -55,8 +55,9 @@ configure_and_build() {
   cmake --build "build/$preset" --parallel "$jobs" "${targets[@]}"
 }
 
-# run_tests PRESET [CTEST ARGUMENTS...]: output goes to the terminal and to build/PRESET/test.log, all that tests have
-# printed to build/PRESET/test.xml. Twice as many as processors run at once: tests wait for processes and timeouts.
+# run_tests PRESET [CTEST ARGUMENTS...]: output goes to the terminal and to build/PRESET/test.log, all output of tests
+# to build/PRESET/test.xml. Runs twice as many tests at once as there are processors, because tests wait for processes
+# and timeouts.
 run_tests() {
   local preset="$1"
   shift
@@ -68,7 +69,7 @@ run_tests() {
     "$@" 2>&1 | tee "build/$preset/test.log"
 }
 
-# fuzz NAME=SECONDS...: of all processors together. An input that breaks a promise is left in build/fuzz.
+# fuzz NAME=SECONDS...: CPU time over all processors. Failing inputs are left in build/fuzz.
 fuzz() {
   local target name seconds
   configure_and_build fuzz fuzzers || return

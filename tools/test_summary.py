@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts the tests of some runs of CTest by what GoogleTest has said of each, and names those that failed or were skipped.
+"""Counts the tests of CTest runs by their GoogleTest results, and names those that failed or were skipped.
 
     test_summary.py NAME=RESULTS.xml... [--suites] [--slowest N]
 
-RESULTS.xml is what `ctest --output-junit` writes, with all that tests have printed. Exit code 1: a test failed.
+RESULTS.xml is written by `ctest --output-junit`, with the full output of all tests. Exit code 1: a test failed.
 """
 import argparse
 import collections
@@ -12,14 +12,14 @@ import sys
 import xml.etree.ElementTree
 
 Test = collections.namedtuple("Test", "run process name result seconds")  # result: passed, failed, skipped
-MANY = 20  # skipped tests of a process that are counted, not named
+MANY = 20  # above this number, skipped tests of a process are only counted
 
 LINE = re.compile(r"^\[ (RUN     |      OK| FAILED | SKIPPED) \] ([^\s,]+)(?:,.*)?(?: \((\d+) ms\))?$", re.MULTILINE)
 RESULTS = {"      OK": "passed", " FAILED ": "failed", " SKIPPED": "skipped"}
 
 
 def tests_of_entry(run, entry):
-    """The tests of one process. One that does not speak as GoogleTest does is a test itself."""
+    """The tests of one process. A process without GoogleTest output counts as one test."""
     name, seconds = entry.get("name"), float(entry.get("time") or 0)
     skipped = entry.find("skipped") is not None
     failed = not skipped and entry.get("status") in ("fail", "notrun")
@@ -40,8 +40,8 @@ def tests_of_entry(run, entry):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="NAME=RESULTS.xml")
-    parser.add_argument("--suites", action="store_true", help="the number of tests of each suite")
-    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="the slowest N tests")
+    parser.add_argument("--suites", action="store_true", help="print the number of tests per suite")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="list the slowest N tests")
     options = parser.parse_args()
     tests = []
     for run in options.runs:

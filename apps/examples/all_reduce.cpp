@@ -1,4 +1,4 @@
-// Tasks of a cluster that work on tensors together, without a model: each knows some numbers, and all learn the mean.
+// Collectives between the tasks of a cluster, without a model: each task has some numbers, and all compute the mean.
 //   troupe-launch --workers 3 -- example_all_reduce
 #include <fmt/core.h>
 
@@ -11,12 +11,12 @@ int main(int argc, char** argv) {
   try {
     const auto task = Task::from_command_line(argc, argv);
     if (task->cluster().tasks.empty()) {
-      fmt::print(stderr, "a cluster is needed: troupe-launch --workers 3 -- {}\n", argv[0]);
+      fmt::print(stderr, "needs a cluster: troupe-launch --workers 3 -- {}\n", argv[0]);
       return 2;
     }
     std::vector<TaskName> members;
     for (int i = 0; i < task->cluster().count("worker"); ++i) members.push_back({"worker", i});
-    CollectiveGroup group(*task, "statistics", members);  // all make the same calls, in the same order
+    CollectiveGroup group(*task, "statistics", members);  // every rank makes the same calls in the same order
 
     const auto mine = static_cast<double>(group.rank());
     const Tensor sum = group.all_reduce(Tensor::vector<double>({1, mine, mine * mine}), Reduction::sum, "sum");

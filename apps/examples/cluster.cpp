@@ -1,5 +1,5 @@
-// Trains on a cluster: this program is every task of it. The parameters at the end are the same, bit by bit, as
-// without a cluster.
+// Trains on a cluster: every task runs this program. The final parameters are bit-identical to those of a run without a
+// cluster.
 //   example_cluster
 //   troupe-launch --ps 2 --workers 2 -- example_cluster
 //   example_cluster --job worker --task 0 --cluster cluster.json      and one such command for each other task
@@ -10,9 +10,10 @@
 int main(int argc, char** argv) {
   using namespace troupe;
   try {
-    const auto task = Task::from_command_line(argc, argv);  // takes its options; others are left to us
+    const auto task = Task::from_command_line(argc, argv);  // takes the task options and leaves the others
     if (argc > 1) {
-      fmt::print(stderr, "'{}' is no option. Those of a task in a cluster:\n{}", argv[1], Task::command_line_help());
+      fmt::print(stderr, "unknown option '{}'. Options of a task in a cluster:\n{}", argv[1],
+                 Task::command_line_help());
       return 2;
     }
     const bool alone = task->cluster().tasks.empty();
@@ -21,11 +22,11 @@ int main(int argc, char** argv) {
     model.compile(optimizers::Adam{.learning_rate = 2e-3}, *task);
     const TrainingResult result = model.fit(data, {.mode = alone ? JobMode::local : JobMode::sync,
                                                    .epochs = 4,
-                                                   .slots = 2,  // batches of a step, for any number of workers
+                                                   .slots = 2,  // batches per step, for any number of workers
                                                    .on_epoch = [](const EpochDone& done) {
                                                      fmt::print("epoch {}: loss {:.2f}\n", done.epoch + 1, done.loss);
                                                    }});
-    if (result.chief)  // the others, and the parameter servers, have nothing to say
+    if (result.chief)  // other workers and parameter servers print nothing
       fmt::print("Test accuracy: {:.2f}\nParameters: {}\n", result.test_accuracy, result.params_sha256);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.to_string());

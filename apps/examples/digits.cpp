@@ -1,4 +1,4 @@
-// Trains a classifier of handwritten digits in this process. Downloads nothing: Troupe draws the digits itself.
+// Trains a classifier of handwritten digits in this process. Downloads nothing: Troupe generates the digits.
 //   example_digits
 #include <fmt/core.h>
 

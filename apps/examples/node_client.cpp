@@ -1,5 +1,5 @@
-// Runs a part of a graph on another process, which lends its devices. Start two of these, and give this program the
-// cluster file that the launcher names:
+// Runs part of a graph on another process, which hosts devices for clients. Start two of these, and give this program
+// the cluster file that the launcher prints:
 //   troupe-launch --workers 2 -- troupe-node
 //   example_node_client FILE
 #include <fmt/core.h>
@@ -11,7 +11,7 @@ namespace {
 using namespace troupe;
 
 void run(const char* cluster_file) {
-  Task task({.name = {"client", 0}, .networked = true});  // a task that the cluster file does not name
+  Task task({.name = {"client", 0}, .networked = true});  // a task that is not in the cluster file
   task.join(ClusterSpec::read(cluster_file), std::chrono::seconds(60));
   for (const DeviceInfo& device : task.devices()) fmt::print("{}\n", device.name.to_string());
 

@@ -1,4 +1,4 @@
-// Finds the line through points: a graph of one's own, its gradients, and a session that runs it.
+// Fits a line to points: a graph built by hand, its gradients, and a session that runs it.
 //   example_regression
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-// Trains a model, writes its parameters into a file, and reads them into another model, which predicts the same.
+// Trains a model, saves its parameters to a file, and loads them into another model, which makes the same predictions.
 //   example_save_load FILE
 #include <fmt/core.h>
 

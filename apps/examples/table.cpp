@@ -1,4 +1,4 @@
-// Learns the last column of a table from the others, with a loop of one's own over batches of rows.
+// Predicts the last column of a table from the others, with a hand-written loop over batches of rows.
 //   example_table
 #include <fmt/core.h>
 
@@ -12,7 +12,7 @@ using namespace troupe;
 
 constexpr std::int64_t kRows = 400, kBatch = 40, kColumns = 2, kHidden = 16;
 
-// Columns: two numbers in [-1, 1), and whether they lie in the same half of their range.
+// Columns: two numbers in [-1, 1), and whether they are in the same half of their range.
 struct Table {
   std::vector<float> features;
   std::vector<std::int32_t> labels;
@@ -20,7 +20,7 @@ struct Table {
 
 Table make_table() {
   Table table;
-  std::uint32_t state = 1;  // of a small generator: the same table on all machines
+  std::uint32_t state = 1;  // a small generator: the same table on every machine
   const auto next = [&] { return static_cast<float>((state = state * 1664525 + 1013904223) >> 8) / (1 << 23) - 1; };
   for (int row = 0; row < kRows; ++row) {
     const float a = next(), b = next();

@@ -11,7 +11,7 @@ void Console::print(std::FILE* stream, const std::string& line) {
   std::lock_guard lock(mutex_);
   fmt::print(err_, "{}", progress_.clear());
   std::fputs((line + "\n").c_str(), stream);
-  std::fflush(stream);  // whoever reads it may wait for it; end_output() sees what failed
+  std::fflush(stream);  // a reader may be waiting for it; end_output() reports failures
 }
 
 void Console::begin(const DataSplits& data) {

@@ -1,4 +1,4 @@
-// What troupe-mnist says while it trains: results on stdout, the rest on stderr.
+// Output of troupe-mnist during training: results on stdout, everything else on stderr.
 #pragma once
 
 #include <cstdio>
@@ -11,21 +11,21 @@
 
 namespace troupe {
 
-// May be called from any thread.
+// Thread-safe.
 class Console {
  public:
-  // `terminal`: `err` is one, and shows a bar.
+  // `terminal`: `err` is a terminal and shows a progress bar.
   Console(const MnistOptions& options, std::FILE* out, std::FILE* err, bool terminal)
       : options_(options), out_(out), err_(err), progress_(terminal) {}
 
   void begin(const DataSplits& data);
-  // Of `epoch`, which counts from 0. Silent on all tasks but the one that speaks.
+  // Progress of `epoch`, which counts from 0. Silent on all tasks but the one that reports.
   void progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now);
   void epoch(const EpochDone& epoch);
   void result(const TrainingResult& result);
-  // A note, if people need to know; with --json a line on stdout instead.
+  // A note if users should know of the event; with --json a line on stdout instead.
   void event(const JobEvent& event);
-  // A line on stderr, after the program's name.
+  // Prints a line to stderr, prefixed with the program's name.
   void note(const std::string& message);
 
  private:

@@ -1,4 +1,4 @@
-// troupe-mnist: trains a classifier of digits, in one process or as one task of a cluster.
+// troupe-mnist: trains a classifier of digits in one process or as one task of a cluster.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ Sequential make_layers(MnistModel model) {
                      flatten(), dense(128, Activation::relu), dense(10)});
 }
 
-// Before the training: its result must not be lost to a wrong path.
+// Called before training, so that a wrong path does not lose the result.
 void prepare_save(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -64,16 +64,16 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
   if (!result.chief) return;
   console.result(result);
   if (result.skipped_steps > 0)
-    console.note(fmt::format("{} of {} steps changed nothing: f16 overflowed; the loss is scaled by {} now",
+    console.note(fmt::format("{} of {} steps were skipped because f16 overflowed; the loss scale is now {}",
                              result.skipped_steps, result.steps, result.loss_scale));
   if (options.save.empty()) return;
-  prepare_save(options.save);  // another task than the one that did it first may be the chief by now
+  prepare_save(options.save);  // the chief may have changed since the first call
   const std::string path = (std::filesystem::path(options.save) / "model.troupe").string();
   model.save(path);
   console.note(fmt::format("the model is in {}", path));
 }
 
-// Starts the task; if it is one of a cluster, with the others.
+// Starts the task; in a cluster, joins the other tasks.
 std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* handshake) {
   TaskOptions wanted = options.task;
   if (!options.in_cluster) {
@@ -91,7 +91,7 @@ std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* h
   return std::move(member.task);
 }
 
-// Whether what has ended the training says nothing about its cause, but the last messages may.
+// Whether the error does not explain itself, so that the flight record may help.
 bool is_puzzling(const Error& error) {
   return error.code() != Code::cancelled && error.code() != Code::invalid_argument && error.code() != Code::not_found &&
          error.code() != Code::permission_denied && error.code() != Code::failed_precondition &&

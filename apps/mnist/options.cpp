@@ -15,13 +15,13 @@ namespace {
 constexpr const char* kProgram = "troupe-mnist";
 constexpr const char* kUsage = "[OPTIONS]";
 constexpr const char* kDescription =
-    R"(Trains a classifier of handwritten digits, alone or as one task of a cluster, and prints how good it is.
+    R"(Trains a classifier of handwritten digits, alone or as one task of a cluster, and prints its accuracy.
 
-In this process, on digits that need no download:
+In this process, on built-in digits:
   troupe-mnist --epochs 5
   troupe-mnist --model cnn --replicas 2 --devices 2
 
-On the files of MNIST (train-images-idx3-ubyte and the other three, plain or .gz):
+On the MNIST files (train-images-idx3-ubyte and the other three, plain or .gz):
   troupe-mnist --data ~/mnist
 
 On a cluster of this machine, with parameters on two tasks and two workers:
@@ -38,7 +38,7 @@ same with workers that may be some steps ahead. async applies each batch when it
 servers, and one slot per worker. A step of sync and local has N slots of --batch examples; the result depends on N and
 on the seed, not on the number of workers.
 
-Schedules of the learning rate: constant; step,every=N[,factor=F]; piecewise,N=R[,N=R]... (R from update N on);
+Learning rate schedules: constant; step,every=N[,factor=F]; piecewise,N=R[,N=R]... (R from update N on);
 exponential,factor=F[,every=N]; cosine,steps=N[,end=R]; polynomial,steps=N[,end=R][,power=P]; each with [,warmup=N].
 
 Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on success, 1 on failure,
@@ -48,9 +48,9 @@ constexpr std::int64_t kMostSteps = 1'000'000'000;
 
 CommandOption digits_option(DigitOptions& digits) {
   return {"--digits", "TRAIN,TEST", fmt::format("{},{}", digits.train, digits.test),
-          "Built-in digits to train on and to test on", [&digits](const std::string& text) {
+          "Built-in digits for training and testing", [&digits](const std::string& text) {
             const std::size_t comma = text.find(',');
-            if (comma == std::string::npos) invalid_argument("expected TRAIN,TEST such as 12000,2000, not '{}'", text);
+            if (comma == std::string::npos) invalid_argument("expected TRAIN,TEST like 12000,2000, not '{}'", text);
             constexpr int kMost = 1'000'000;
             digits.train = parse_whole(text.substr(0, comma), 1, kMost);
             digits.test = parse_whole(text.substr(comma + 1), 1, kMost);
@@ -59,17 +59,17 @@ CommandOption digits_option(DigitOptions& digits) {
 
 std::vector<CommandOption> model_options(MnistOptions& options) {
   return {text_option("--data", "DIR", options.data,
-                      "Directory with the four files of MNIST, plain or .gz (default: the built-in digits)"),
+                      "Directory with the four MNIST files, plain or .gz (default: the built-in digits)"),
           digits_option(options.digits),
           choice_option("--model", options.model, by_name({MnistModel::mlp, MnistModel::cnn}),
                         "Model: a perceptron of 128 units, or a convolutional network"),
           choice_option("--precision", options.compiled.precision, by_name({DType::f32, DType::bf16, DType::f16}),
-                        "Type that products are computed in; weights, losses and updates stay in f32"),
-          unsigned_option("--seed", "S", options.training.seed, "Seed of the first weights and of the data's order"),
+                        "Data type of products; weights, losses and updates stay in f32"),
+          unsigned_option("--seed", "S", options.training.seed, "Seed of the initial weights and the data order"),
           text_option("--save", "DIR", options.save, "Save the trained model in DIR/model.troupe")};
 }
 
-// `rate` and `schedule` make options.learning_rate after parsing.
+// parse_mnist_options makes options.learning_rate from `rate` and `schedule` after parsing.
 std::vector<CommandOption> training_options(MnistOptions& options, double& rate, std::string& schedule) {
   TrainingOptions& training = options.training;
   CommandOption mode =
@@ -84,16 +84,16 @@ std::vector<CommandOption> training_options(MnistOptions& options, double& rate,
                        "Modes local, sync and ssp: slots per step (default: 1 in mode local, else the number of "
                        "workers less --backups)"),
           positive_option("--lr", "R", rate, "Initial learning rate (Adam)"),
-          text_option("--schedule", "S", schedule, "Schedule of the learning rate, see above"),
+          text_option("--schedule", "S", schedule, "Learning rate schedule, see above"),
           whole_option("--accumulate", "K", training.micro_batches, 1, 1024,
-                       "Compute a slot's batch in K equal micro-batches, one after the other, to save memory"),
+                       "Split a slot's batch into K equal micro-batches, computed one after the other to save memory"),
           positive_option("--clip-norm", "X", options.compiled.clip_norm,
                           "Clip the gradients of a slot to this global norm (default: no clipping)"),
           whole_option("--backups", "N", training.backups, 0, 1024,
                        "Modes sync and ssp: extra slots per step. A step uses the first that arrive, so slow workers "
                        "do not hold it up"),
           whole_option("--staleness", "S", training.staleness, 0, 1024,
-                       "Mode ssp: steps that the parameters of a step may lag behind"),
+                       "Mode ssp: maximum staleness of a step's parameters, in steps"),
           whole_option("--aggregate", "K", training.aggregate, 1, 1024,
                        "Mode async: apply the mean of K batches as one update; an incomplete last group is dropped. "
                        "Not with --checkpoint"),
@@ -104,47 +104,46 @@ std::vector<CommandOption> training_options(MnistOptions& options, double& rate,
 std::vector<CommandOption> checkpoint_options(TrainingOptions& training) {
   return {text_option("--checkpoint", "DIR", training.checkpoint,
                       "Resume from the newest whole checkpoint in DIR, and save others there while training and at "
-                      "the end. All ps tasks must see DIR; in mode allreduce worker 0"),
+                      "the end. All ps tasks must see DIR; in mode allreduce, worker 0"),
           whole_option("--checkpoint-every", "STEPS", training.checkpoint_every, 1, kMostSteps,
-                       "Steps between checkpoints (default: those of an epoch)"),
+                       "Steps between checkpoints (default: one epoch)"),
           whole_option("--max-to-keep", "N", training.checkpoints_kept, 1, 1'000'000, "Checkpoints to keep"),
           choice_option("--on-loss", training.on_loss,
                         {{"fail", TrainingOptions::OnLoss::fail},
                          {"shrink", TrainingOptions::OnLoss::shrink},
                          {"wait", TrainingOptions::OnLoss::wait}},
-                        "With parameter servers, when a task is lost: fail ends the job; shrink gives a worker's part "
+                        "With parameter servers, when a task is lost: fail ends the job; shrink moves a worker's share "
                         "to the others; wait keeps it for the worker for --rejoin-timeout. shrink and wait also wait "
                         "for a lost ps task"),
           seconds_option("--rejoin-timeout", training.rejoin_timeout,
-                         "Seconds to wait for a lost ps task, with --on-loss wait also for a worker"),
+                         "Seconds to wait for a lost ps task; with --on-loss wait, also for a lost worker"),
           whole_option("--min-workers", "N", training.min_workers, 1, 1'000'000,
                        "With parameter servers: start when N workers have joined; the others may join at any time "
-                       "(default: all, or those that have joined by --join-timeout)"),
+                       "(default: all, or however many join within --join-timeout)"),
           seconds_option("--step-timeout", training.step_timeout,
                          "Seconds without progress after which training in a cluster fails; 0: never", 0)};
 }
 
 std::vector<CommandOption> record_options(MnistOptions& options) {
   TrainingOptions& training = options.training;
-  return {flag("--json", options.json,
-               "Print one JSON object per line: each epoch, what happens to the job, then the "
-               "final figures"),
-          text_option("--tensorboard", "DIR", training.tensorboard,
-                      "Write event files for TensorBoard: loss, accuracy, speed, histograms of the parameters, the "
-                      "graph"),
-          whole_option("--tensorboard-every", "STEPS", training.tensorboard_every, 1, kMostSteps,
-                       "Steps between points of the loss"),
-          text_option("--trace", "FILE", options.trace.path,
-                      "Record some steps of all tasks, from the second on, for ui.perfetto.dev. For a running job use "
-                      "troupe-top --trace"),
-          whole_option("--trace-steps", "STEPS", options.trace.steps, 1, 10'000, "Steps of each worker to record"),
-          text_option("--provenance", "DIR", training.provenance,
-                      "With parameter servers: each ps task records in DIR which gradients went into every version of "
-                      "its parameters; with --backups also which slots each step used, in DIR/commits"),
-          text_option("--replay", "FILE", training.replay,
-                      "With --backups: use the slots of a recorded DIR/commits again, for the same bits"),
-          flag("--log-placement", options.log_placement,
-               "Print the device of each node of the graph, and why there is no GPU")};
+  return {
+      flag("--json", options.json, "Print one JSON object per line: each epoch, job events, then the final figures"),
+      text_option("--tensorboard", "DIR", training.tensorboard,
+                  "Write event files for TensorBoard: loss, accuracy, speed, histograms of the parameters, the "
+                  "graph"),
+      whole_option("--tensorboard-every", "STEPS", training.tensorboard_every, 1, kMostSteps,
+                   "Steps between points of the loss curve"),
+      text_option("--trace", "FILE", options.trace.path,
+                  "Trace some steps of all tasks, from the second on, for ui.perfetto.dev. For a running job use "
+                  "troupe-top --trace"),
+      whole_option("--trace-steps", "STEPS", options.trace.steps, 1, 10'000, "Steps of each worker to trace"),
+      text_option("--provenance", "DIR", training.provenance,
+                  "With parameter servers: each ps task records in DIR which gradients made each version of "
+                  "its parameters; with --backups also which slots each step used, in DIR/commits"),
+      text_option("--replay", "FILE", training.replay,
+                  "With --backups: replay the slots recorded in DIR/commits, for bit-identical results"),
+      flag("--log-placement", options.log_placement,
+           "Print the device of each node of the graph, and why there is no GPU")};
 }
 
 std::vector<CommandOption> running_options(TaskOptions& task) {
@@ -158,28 +157,27 @@ std::optional<std::string> check_membership(const MnistOptions& options, bool la
   if (!options.in_cluster) {
     if (options.training.mode == JobMode::local) return std::nullopt;
     return fmt::format(
-        "--mode {0} needs a cluster: troupe-launch {1}--workers 2 -- troupe-mnist --mode {0}, or --job, "
-        "--task and "
+        "--mode {0} needs a cluster: troupe-launch {1}--workers 2 -- troupe-mnist --mode {0}, or --job, --task and "
         "--cluster",
         name(options.training.mode), options.training.mode == JobMode::allreduce ? "" : "--ps 1 ");
   }
   if (auto problem = options.membership.problem(launched)) return problem;
   if (options.training.mode == JobMode::local)
-    return "--mode local is for one process, and this is a task of a cluster; use sync, ssp, async or allreduce";
+    return "--mode local is for one process, but this is a task of a cluster; use sync, ssp, async or allreduce";
   if (options.membership.job != "ps" && options.membership.job != "worker")
-    return fmt::format("--job: troupe-mnist has the jobs ps and worker, not '{}'", options.membership.job);
+    return fmt::format("--job: expected ps or worker, not '{}'", options.membership.job);
   return std::nullopt;
 }
 
-// Options that do not go together.
+// Checks for conflicting options.
 std::optional<std::string> check_rest(const MnistOptions& options, const CommandLine& line) {
   const TrainingOptions& training = options.training;
   if (line.given("--staleness") && training.mode != JobMode::ssp) return "--staleness is for --mode ssp";
   if ((training.aggregate > 1 || training.staleness_aware) && training.mode != JobMode::async)
     return "--aggregate and --staleness-aware are for --mode async";
-  if (training.aggregate > 1 && !training.checkpoint.empty()) return "--checkpoint and --aggregate do not go together";
+  if (training.aggregate > 1 && !training.checkpoint.empty()) return "--checkpoint and --aggregate cannot be combined";
   if (training.backups > 0 && training.mode != JobMode::sync && training.mode != JobMode::ssp)
-    return "--backups is for the modes sync and ssp";
+    return "--backups is for --mode sync and ssp";
   if (training.min_workers > 0 && (training.mode == JobMode::local || training.mode == JobMode::allreduce))
     return fmt::format("--min-workers needs parameter servers, and mode {} has none", name(training.mode));
   if (!training.provenance.empty() && (training.mode == JobMode::local || training.mode == JobMode::allreduce))
@@ -189,7 +187,7 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Command
     return "--tensorboard-every needs --tensorboard DIR";
   if (line.given("--trace-steps") && options.trace.path.empty()) return "--trace-steps needs --trace FILE";
   if (line.given("--digits") && !options.data.empty())
-    return "--digits and --data do not go together: give one of them";
+    return "--digits and --data cannot be combined: pass one of them";
   if (training.batch % training.micro_batches != 0)
     return fmt::format("--accumulate: batch size {} is not divisible by {} micro-batches", training.batch,
                        training.micro_batches);
@@ -198,10 +196,10 @@ std::optional<std::string> check_rest(const MnistOptions& options, const Command
   if (training.mode == JobMode::async && training.slots > 0)
     return "--replicas is not for --mode async: its steps have no slots; use local, sync or ssp";
   if (training.mode != JobMode::local && line.given("--devices"))
-    return fmt::format("--devices is for mode local; in mode {} start more workers", name(training.mode));
+    return fmt::format("--devices is for --mode local; in mode {} start more workers", name(training.mode));
   if (options.task.cpu_devices > std::max(1, training.slots)) {
-    return fmt::format("{0} devices share the slots of a step, of which there {1}: use --replicas {0} or more",
-                       options.task.cpu_devices, training.slots > 1 ? fmt::format("are {}", training.slots) : "is 1");
+    return fmt::format("{0} devices cannot share {1} slot{2} per step: use --replicas {0} or more",
+                       options.task.cpu_devices, std::max(1, training.slots), training.slots > 1 ? "s" : "");
   }
   return std::nullopt;
 }
@@ -241,16 +239,14 @@ std::optional<std::string> cluster_problem(const ClusterSpec& cluster, JobMode m
   if (mode == JobMode::allreduce) {
     if (cluster.count("ps") == 0) return std::nullopt;
     return fmt::format(
-        "--mode allreduce keeps the parameters on the workers, and cluster '{}' has tasks of job ps: troupe-launch "
-        "--workers 2 -- "
-        "troupe-mnist --mode allreduce",
+        "--mode allreduce keeps the parameters on the workers, but cluster '{}' has ps tasks: use "
+        "troupe-launch --workers 2 -- troupe-mnist --mode allreduce",
         cluster.name);
   }
   for (const char* job : {"ps", "worker"}) {
     if (cluster.count(job) > 0) continue;
     return fmt::format(
-        "training needs tasks of the jobs ps (they keep the parameters) and worker, and cluster '{}' has "
-        "none of job {}: "
+        "training needs tasks of jobs ps (which hold the parameters) and worker, but cluster '{}' has no {}: use "
         "troupe-launch --ps 1 --workers 2 -- troupe-mnist",
         cluster.name, job);
   }

@@ -1,4 +1,4 @@
-// The command line of troupe-mnist. Its options fill the structs that training takes.
+// The command line of troupe-mnist. Its options set the fields of training's structs.
 #pragma once
 
 #include <cstdint>
@@ -32,17 +32,17 @@ struct MnistOptions {
   std::string save;  // a directory; empty: nowhere
   bool json = false;
   bool in_cluster = false;
-  Membership membership;  // its place, if in_cluster
+  Membership membership;  // its task, if in_cluster
 
-  // The chief, at least at the start: it talks to the user.
+  // The initial chief reports to the user.
   bool speaks() const { return !in_cluster || (membership.job == "worker" && membership.index == 0); }
 };
 
-// `launched`: this process is a task of troupe-launch. Without --mode, a cluster trains in sync. Options that
-// contradict each other are wrong usage.
+// `launched`: this process was started by troupe-launch. Without --mode, a cluster trains in mode sync. Conflicting
+// options are wrong usage.
 std::variant<MnistOptions, EarlyExit> parse_mnist_options(const std::vector<std::string>& arguments, bool launched);
 
-// Why a cluster cannot train, for people; none if it can.
+// Why the cluster cannot train, as a message for users; none if it can.
 std::optional<std::string> cluster_problem(const ClusterSpec& cluster, JobMode mode);
 
 }  // namespace troupe

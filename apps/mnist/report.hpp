@@ -1,5 +1,4 @@
-// What troupe-mnist prints about a training job: lines for people, or with --json for programs. All without
-// the newline.
+// Reports of troupe-mnist about a training job: lines for people, or with --json for programs. All without the newline.
 #pragma once
 
 #include <chrono>
@@ -10,12 +9,12 @@
 namespace troupe {
 
 // {"event":"epoch","epoch":1,"loss":...,"train_accuracy":...,"test_accuracy":...,"images_per_second":...}
-// Epochs count from 1 here. A figure that is not finite becomes null.
+// Epochs count from 1 here. Figures that are not finite become null.
 std::string epoch_json(const EpochDone& epoch);
 // {"event":"final","test_accuracy":...,"steps":...,"seconds":...,"images_per_second":...,"params_sha256":"..."}
 std::string final_json(const TrainingResult& result);
 // {"event":"lost","time":1700000000.123456,"task":"/job:worker/task:1","step":12,"seconds":0,"text":"...","counts":{}}
-// The time is in seconds since 1970; what an event does not have is left out.
+// The time is in seconds since 1970; fields that the event does not have are left out.
 std::string event_json(const JobEvent& event, std::chrono::system_clock::time_point time);
 
 // Two lines; the second is "Test accuracy: 0.9780".

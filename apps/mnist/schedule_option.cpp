@@ -17,7 +17,7 @@ T parsed(std::string_view text, const char* what) {
   return value;
 }
 
-// "course,key=value,...": hands out the values, each once.
+// Parses "course,key=value,..." and hands out each value once.
 class Fields {
  public:
   explicit Fields(std::string_view text) {
@@ -25,9 +25,9 @@ class Fields {
     while (!text.empty()) {
       const std::string_view field = next(text);
       const std::size_t equals = field.find('=');
-      if (equals == std::string_view::npos) invalid_argument("expected a name, = and a number, not '{}'", field);
+      if (equals == std::string_view::npos) invalid_argument("expected NAME=NUMBER, not '{}'", field);
       if (!values_.emplace(field.substr(0, equals), field.substr(equals + 1)).second)
-        invalid_argument("'{}' comes twice", field.substr(0, equals));
+        invalid_argument("'{}' is given twice", field.substr(0, equals));
     }
   }
 
@@ -39,7 +39,7 @@ class Fields {
   std::int64_t whole(const std::string& key, std::optional<std::int64_t> otherwise = std::nullopt) {
     return take<std::int64_t>(key, otherwise, "a whole number");
   }
-  // Those whose keys are numbers, in their order.
+  // Fields with numeric keys, in ascending order.
   std::map<std::int64_t, double> changes() {
     std::map<std::int64_t, double> out;
     for (const auto& [key, value] : values_)

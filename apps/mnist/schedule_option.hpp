@@ -1,4 +1,4 @@
-// What troupe-mnist takes for --schedule.
+// Parses troupe-mnist's --schedule.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace troupe {
 
-// A course and its numbers, such as "cosine,steps=1000,end=1e-5,warmup=100", beginning with `rate`:
+// A course and its parameters, like "cosine,steps=1000,end=1e-5,warmup=100", starting at `rate`:
 //
 //   constant
 //   step,every=N[,factor=F]         exponential,factor=F[,every=N]
 //   cosine,steps=N[,end=R]          polynomial,steps=N[,end=R][,power=P]
 //   piecewise,N=R[,N=R]...          R from update N on
 //
-// each with [,warmup=N]. Throws invalid_argument that says what is wrong.
+// each with optional [,warmup=N]. Throws invalid_argument naming what is wrong.
 Schedule parse_schedule(std::string_view text, double rate);
 
 }  // namespace troupe

@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kNodeProgram = "troupe-node";
 constexpr const char* kNodeUsage = "--job JOB --task INDEX --cluster FILE [OPTIONS]";
 constexpr const char* kNodeDescription =
-    R"(Runs a task of a cluster that lends its devices to clients: a client that has joined the cluster places
+    R"(Runs a task of a cluster that offers its devices to clients: a client that has joined the cluster places
 parts of its graphs on them.
 
 One command for each task of the cluster file, on its machine:

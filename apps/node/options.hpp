@@ -15,7 +15,7 @@ struct NodeOptions {
   TaskOptions task;
 };
 
-// `launched`: this process is a task of troupe-launch.
+// `launched`: this process was started by troupe-launch.
 std::variant<NodeOptions, EarlyExit> parse_node_options(const std::vector<std::string>& arguments, bool launched);
 
 }  // namespace troupe

@@ -22,7 +22,7 @@ std::string_view name(Reduction reduction) { return kReductions[static_cast<std:
 Reduction parse_reduction(std::string_view text) {
   for (std::size_t i = 0; i < kReductions.size(); ++i)
     if (kReductions[i] == text) return static_cast<Reduction>(i);
-  invalid_argument("'{}' is no reduction: use sum, mean or max", text);
+  invalid_argument("unknown reduction '{}': use sum, mean or max", text);
 }
 
 std::string CollectiveSpec::describe() const {
@@ -37,10 +37,10 @@ void CollectiveSpec::check(std::uint32_t ranks) const {
   if (kind == CollectiveKind::barrier) return;
   if (!shape.fully_known()) invalid_argument("{}: the shape must be fully known", describe());
   if (kind == CollectiveKind::all_reduce && !can_reduce(dtype))
-    invalid_argument("{}: tensors of {} cannot be reduced; f16, bf16, f32, f64, i32 and i64 can", describe(),
+    invalid_argument("{}: cannot reduce tensors of {}: use f16, bf16, f32, f64, i32 or i64", describe(),
                      troupe::name(dtype));
   if (dtype == DType::invalid || dtype == DType::string || dtype == DType::resource)
-    invalid_argument("{}: tensors of {} do not travel in collectives", describe(), troupe::name(dtype));
+    invalid_argument("{}: collectives cannot transfer tensors of {}", describe(), troupe::name(dtype));
   if (kind == CollectiveKind::broadcast && root >= ranks)
     invalid_argument("{}: the group has {} ranks", describe(), ranks);
 }

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// What is added in what: f16 and bf16 as float, integers as unsigned, which wrap.
+// Types of the additions: f16 and bf16 are added as float, integers as unsigned, which wrap.
 template <class T>
 struct Wide {
   using type = T;
@@ -25,7 +25,7 @@ struct Wide<T> {
   using type = std::make_unsigned_t<T>;
 };
 
-// As BFloat16(float), but in a form that compilers vectorise.
+// Same result as BFloat16(float), but compilers can vectorise it.
 BFloat16 rounded_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -95,7 +95,7 @@ void combine(Reduction reduction, const Tensor& partial, const Tensor& local, st
     case DType::i64:
       return combine_as<std::int64_t>(reduction, partial, local, divisor, out);
     default:
-      invalid_argument("tensors of {} cannot be reduced", name(partial.dtype()));
+      invalid_argument("cannot reduce tensors of {}", name(partial.dtype()));
   }
 }
 

@@ -1,4 +1,4 @@
-// The arithmetic of reductions, element by element (collective.hpp says what it comes to).
+// The elementwise arithmetic of reductions (defined in collective.hpp).
 #pragma once
 
 #include <troupe/devices/collective/collective.hpp>
@@ -8,8 +8,8 @@ namespace troupe {
 
 bool can_reduce(DType dtype);
 
-// out = partial + local, or the maximum of both. `divisor`: of a mean, in its last addition; 1: no division. All are in
-// host memory, of one reducible dtype and as many elements; `out` may be one of the others.
+// out = partial + local, or the maximum of both. `divisor`: applied in the last addition of a mean; 1: no division. All
+// tensors are in host memory, of one reducible dtype and the same number of elements; `out` may alias either input.
 void combine(Reduction reduction, const Tensor& partial, const Tensor& local, std::uint32_t divisor, Tensor& out);
 
 }  // namespace troupe

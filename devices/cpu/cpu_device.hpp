@@ -10,7 +10,7 @@ namespace troupe {
 struct CpuDeviceOptions {
   DeviceName name;  // complete
   int threads = 1;
-  std::uint64_t memory_limit = 0;  // bytes of buffers in use and cached; 0: none
+  std::uint64_t memory_limit = 0;  // maximum bytes of buffers in use and cached; 0: none
 };
 
 std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options);

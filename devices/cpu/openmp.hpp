@@ -1,5 +1,5 @@
-// Declares what Troupe calls of GNU's OpenMP runtime, which oneDNN runs on (GOMP::gomp). No source of ours is compiled
-// with -fopenmp: clang's would bring a second runtime, whose threads are not oneDNN's.
+// Declares the functions of GNU's OpenMP runtime that Troupe calls; oneDNN runs on it (GOMP::gomp). No source of ours
+// is compiled with -fopenmp: clang would link a second runtime, which does not share oneDNN's threads.
 #pragma once
 
 extern "C" {

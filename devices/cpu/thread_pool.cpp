@@ -71,7 +71,7 @@ ThreadPool::~ThreadPool() {
   for (auto& t : helpers_) t.join();
 }
 
-// The innermost: what waits for it is furthest along.
+// Returns the innermost job with ready work: its outer jobs wait for it.
 ThreadPool::Job* ThreadPool::ready_job() const {
   for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it)
     if ((*it)->ready()) return *it;
@@ -84,7 +84,7 @@ void ThreadPool::help_until(std::unique_lock<std::mutex>& lock, FunctionRef<bool
       join(lock, *job);
       continue;
     }
-    // Idle is said before looking again: whoever makes work ready after that look sees it (see wake()).
+    // Idle is set before looking again: a thread that makes work ready after that look sees it (see wake()).
     idle_.fetch_add(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!ready_job() && !over()) wake_.wait(lock);
@@ -103,12 +103,12 @@ void ThreadPool::join(std::unique_lock<std::mutex>& lock, Job& job) {
 void ThreadPool::wake() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (idle_.load(std::memory_order_relaxed) == 0) return;
-  { std::lock_guard lock(mutex_); }  // whoever looked before this work was ready sleeps by now
+  { std::lock_guard lock(mutex_); }  // threads that looked before this work was ready are asleep by now
   wake_.notify_all();
 }
 
 void ThreadPool::withdraw(std::unique_lock<std::mutex>& lock, Job& job) {
-  std::erase(jobs_, &job);  // nobody can join any more
+  std::erase(jobs_, &job);  // no other thread can join any more
   left_.wait(lock, [&job] { return job.helpers == 0; });
 }
 
@@ -134,7 +134,7 @@ void ThreadPool::run(DynamicWork& work) {
   Dynamic job(work);
   std::unique_lock lock(mutex_);
   jobs_.push_back(&job);
-  if (idle_.load(std::memory_order_relaxed) > 0) wake_.notify_all();  // several pieces may be ready from the start
+  if (idle_.load(std::memory_order_relaxed) > 0) wake_.notify_all();  // several pieces may be ready at the start
   help_until(lock, [&work] { return work.finished(); });
   withdraw(lock, job);
 }

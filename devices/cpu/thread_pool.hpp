@@ -25,12 +25,12 @@ class ThreadPool final : public Parallelism {
   void wake() override;
 
  private:
-  // What helpers may join: the parts of a parallel_for, or dynamic work.
+  // Work that helpers may join: the parts of a parallel_for, or dynamic work.
   class Job {
    public:
     virtual ~Job() = default;
     virtual bool ready() const = 0;
-    virtual void help() = 0;  // until nothing is ready
+    virtual void help() = 0;  // returns when nothing is ready
     int helpers = 0;          // inside help(); guarded by the pool's mutex
   };
   class Parts;
@@ -44,13 +44,13 @@ class ThreadPool final : public Parallelism {
   std::mutex mutex_;
   std::condition_variable wake_;  // a job is ready, dynamic work has ended, or the pool stops
   std::condition_variable left_;  // the last helper has left a job
-  std::vector<Job*> jobs_;        // inner ones behind those they are part of
-  std::atomic<int> idle_{0};      // threads that wait for wake_, or are about to
+  std::vector<Job*> jobs_;        // inner jobs come after those that contain them
+  std::atomic<int> idle_{0};      // threads that wait for wake_ or are about to
   bool stopping_ = false;
   std::vector<std::thread> helpers_;
 };
 
-// Names the calling thread (shown by debuggers and ps) and keeps OpenMP inside it to one thread: kernels split their
+// Names the calling thread (shown by debuggers and ps) and limits OpenMP inside it to one thread: kernels split their
 // work through Parallelism only.
 void prepare_kernel_thread(const std::string& name);
 

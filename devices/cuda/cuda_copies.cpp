@@ -41,7 +41,7 @@ void CudaCopies::copy_to_host(Tensor source, const Done& done) {
 }
 
 void CudaCopies::copy_in(Tensor source, Done done) {
-  // The host copies pageable memory to pinned memory first: not on the caller's thread.
+  // The host first copies pageable memory to pinned memory: not on the caller's thread.
   copier_.enqueue(std::make_shared<CopyJob>([this, source = std::move(source), done = std::move(done)]() mutable {
     guarded(done, [&] {
       Tensor staged = pinned(source);
@@ -67,7 +67,7 @@ Tensor CudaCopies::upload(const Tensor& source) {
   throw_if_lost();
   Tensor staged = pinned(source);
   Tensor copy = parts_.device.arrival(source.dtype(), source.shape());
-  if (staged.num_bytes() <= kSmallUpload) {  // on the compute stream: not queued behind large copies
+  if (staged.num_bytes() <= kSmallUpload) {  // on the compute stream, so as not to queue behind large copies
     copy_on(parts_.compute, copy, staged);
     if (staged.num_bytes() > 0) parts_.retired->add(staged.buffer());
     return copy;
@@ -97,7 +97,7 @@ void CudaCopies::stop_streams() {
   for (CudaStream* stream : {&to_host_, &from_host_, &from_peers_}) stream->stop();
 }
 
-// Calls `copy`, or `done` with what it throws or why the device is lost.
+// Calls `copy`; on an exception or a lost device calls `done` with the error.
 template <class Copy>
 void CudaCopies::guarded(const Done& done, Copy copy) {
   Error error = parts_.device.failure();
@@ -142,9 +142,9 @@ void CudaCopies::hand(Tensor tensor, const CudaFaults::Look& look, const Done& d
   done(error ? Tensor() : std::move(tensor), std::move(error));
 }
 
-// The tensor itself if the GPU can copy straight from its memory, else a copy in pinned memory.
+// Returns the tensor itself if the GPU can copy directly from its memory, else a copy in pinned memory.
 Tensor CudaCopies::pinned(const Tensor& source) {
-  if (source.dtype() == DType::string) invalid_argument("a tensor of strings cannot be on {}", parts_.device_name);
+  if (source.dtype() == DType::string) invalid_argument("string tensors cannot be copied to {}", parts_.device_name);
   if (source.space().kind != MemorySpace::Kind::host || source.num_bytes() == 0) return source;
   Tensor copy = parts_.pinned.tensor(source.dtype(), source.shape());
   std::memcpy(copy.mutable_raw(), source.raw(), source.num_bytes());

@@ -1,5 +1,5 @@
-// Copies of tensors to and from a GPU: to the host, from the host, from other GPUs, each on a stream of its own, so
-// that they overlap with kernels.
+// Copies of tensors to the host, from the host and from other GPUs, each on its own stream, so that they overlap with
+// kernels.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@
 
 namespace troupe {
 
-// The GPU as its copies see it.
+// The GPU, as its copies see it.
 class CopyingDevice {
  public:
   virtual Error failure() const = 0;
   virtual void lost(const Error& error) = 0;
   virtual Tensor arrival(DType dtype, const Shape& shape) = 0;
-  // For faults of the kernels launched so far; null on other threads than the launching one, which knows none.
+  // Collects faults of the kernels launched so far; null on threads other than the launching one.
   virtual CudaFaults::Look look_for_faults() = 0;
 
  protected:
@@ -42,19 +42,20 @@ class CudaCopies {
     Allocator& pinned;
     CudaFaults& faults;
     std::shared_ptr<RetiredBuffers> retired;
-    std::function<void(const char* name)> begin_thread;  // called first on the thread of copies
+    std::function<void(const char* name)> begin_thread;  // called first on the copy thread
     std::function<std::string(const char* suffix)> stream_name;
   };
   explicit CudaCopies(Parts parts);
 
-  // As the functions of Device with these names.
+  // These behave like the functions of Device with the same names.
   void copy_to_host(Tensor source, const Done& done);
   void copy_in(Tensor source, Done done);
   void hand_over(const Tensor& source, const Done& done);
 
-  // Readable by kernels launched from here on. The next two: on the launching thread; throw the error of a lost device.
+  // Readable by kernels launched later. upload and read run on the launching thread and throw the error of a lost
+  // device.
   Tensor upload(const Tensor& source);
-  // Waits for the compute stream. Throws faults of the kernels before.
+  // Waits for the compute stream. Throws faults of earlier kernels.
   Tensor read(const Tensor& source);
 
   void stop_thread() { copier_.stop(); }

@@ -27,7 +27,7 @@ class Job final : public LocalWork {
   std::function<void()> work_;
 };
 
-// Kernels of a GPU split their work themselves.
+// GPU kernels split their own work.
 class OneThread final : public Parallelism {
  public:
   int threads() const override { return 1; }
@@ -71,7 +71,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
                  .begin_thread = [this](const char* thread) { begin_thread(thread); },
                  .stream_name = [this](const char* suffix) { return name(suffix); }}),
         launcher_([this] { begin_thread(""); }) {
-    memory_->share_with(&arrivals_, "what was copied to this GPU");
+    memory_->share_with(&arrivals_, "copies to this GPU");
     arrivals_memory_->share_with(&allocator_, "results of kernels");
     if (collectives.nccl) communicators_.emplace(*this, std::move(collectives));
   }
@@ -107,7 +107,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
   }
   void keep(std::shared_ptr<const void> what) override {
     BufferRef kept = keep_alive(std::move(what));
-    if (recorder_)  // launches may be in flight when the recording ends
+    if (recorder_)  // launches may be in flight when recording ends
       recorder_->keep(retire_on_release(std::move(kept), retired_));
     else
       retired_->add(std::move(kept));
@@ -129,13 +129,13 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
   Tensor upload(const Tensor& source) override {
     if (source.space() == allocator_.space()) return source;
     Tensor copy = copies_.upload(source);
-    if (recorder_) recorder_->keep(copy.buffer());  // a value that follows from shapes alone
+    if (recorder_) recorder_->keep(copy.buffer());  // a value derived from shapes only
     return copy;
   }
 
   Tensor read(const Tensor& source) override {
     if (source.space().on_host()) return source;
-    not_recorded("to wait for a value");
+    not_recorded("waiting for a value");
     return copies_.read(source);
   }
 
@@ -148,10 +148,11 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
   void lost(const Error& error) override {
     const std::lock_guard lock(mutex_);
     if (!failure_)
-      failure_ = Error(Code::unavailable, fmt::format("{} is lost: {}. If a kernel is to blame, it was launched "
-                                                      "earlier: without recordings (--no-gpu-graphs) and with "
-                                                      "CUDA_LAUNCH_BLOCKING=1 in the environment the error names it",
-                                                      attributes_.name.to_string(), error.message()));
+      failure_ =
+          Error(Code::unavailable, fmt::format("{} is lost: {}. If a kernel caused it, that kernel was launched "
+                                               "earlier: to see its name in the error, run with --no-gpu-graphs and "
+                                               "CUDA_LAUNCH_BLOCKING=1 in the environment",
+                                               attributes_.name.to_string(), error.message()));
   }
 
   void shutdown() override {
@@ -161,10 +162,10 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
     compute_.stop();
     copies_.stop_streams();
     try {
-      driver_->use(ordinal_);  // what is kept belongs to it
-    } catch (const Error&) {   // a lost one
+      driver_->use(ordinal_);  // cached memory belongs to it
+    } catch (const Error&) {   // the device is lost
     }
-    retired_->close();  // plans before the libraries that made them
+    retired_->close();  // plans are destroyed before the libraries that made them
     forget_state();
     faults_.forget();
   }
@@ -197,7 +198,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
       latch->wake.wait(lock, [&] { return latch->open; });
     }));
   }
-  // Of what has arrived and is needed no more, without an end of work.
+  // Releases arrivals that are no longer needed, outside of the end of work.
   void let_go() {
     auto event = std::make_shared<CudaEvent>();
     event->keeps = retired_->take();
@@ -216,7 +217,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
           event->look = [this, look] { return faults_.error(look); };
       } catch (const Error& error) {
         if (driver_->fatal(error)) throw;
-        event->look = [error] { return error; };  // nobody knows what the work has found
+        event->look = [error] { return error; };  // the work's own findings are unknown
       }
       compute_.record(event);
       faults_.end_work(compute_.native());
@@ -240,7 +241,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
   bool records() const { return launcher_.is_this_thread() && recorder_ != nullptr; }
 
   // ---- CopyingDevice
-  // Only the launching thread knows what has been launched.
+  // Only the launching thread knows which kernels have been launched.
   CudaFaults::Look look_for_faults() override {
     return launcher_.is_this_thread() ? faults_.look(compute_.native()) : nullptr;
   }
@@ -270,11 +271,11 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
   Error failure_;
   const std::shared_ptr<CudaMemoryUse> memory_use_;
   const std::shared_ptr<SharedCudaMemory> memory_, arrivals_memory_;
-  CachingAllocator allocator_;  // of the compute stream
-  CachingAllocator arrivals_;   // of the copies to here
+  CachingAllocator allocator_;  // for the compute stream
+  CachingAllocator arrivals_;   // for copies to this GPU
   CachingAllocator pinned_;
   CudaFaults faults_;
-  CudaRecorder* recorder_ = nullptr;  // while it records; of the thread that launches
+  CudaRecorder* recorder_ = nullptr;  // while recording; used by the launching thread
   const std::shared_ptr<RecordingCounts> counts_ = std::make_shared<RecordingCounts>();
   const std::shared_ptr<RetiredBuffers> retired_ = std::make_shared<RetiredBuffers>();
   OneThread one_thread_;

@@ -5,8 +5,7 @@
 namespace troupe {
 namespace {
 
-// While it lives, the calling thread may allocate and free memory although it captures: neither is part of what is
-// captured.
+// While alive, lets the calling thread allocate and free memory during a capture, without capturing either.
 class BesideCapture {
  public:
   BesideCapture() : status_(cudaThreadExchangeStreamCaptureMode(&mode_)) {}
@@ -27,7 +26,7 @@ class RealCudaDriver final : public CudaDriver {
   int device_count(std::string* why_none) override {
     int count = 0;
     if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());  // there being none is no error of later calls
+      static_cast<void>(cudaGetLastError());  // no GPU is not an error of later calls
       if (why_none) *why_none = fmt::format("no GPU: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
       return 0;
     }
@@ -50,7 +49,7 @@ class RealCudaDriver final : public CudaDriver {
   }
 
   void use(int ordinal) override {
-    // Asked each time: others of the process (a library with a runtime of its own) may have changed it.
+    // Queried each time: other code in the process (a library with its own runtime) may have changed it.
     int current = -1;
     if (cudaGetDevice(&current) == cudaSuccess && current == ordinal) return;
     check_cuda(cudaSetDevice(ordinal), "cudaSetDevice");
@@ -125,7 +124,7 @@ class RealCudaDriver final : public CudaDriver {
     cudaGraph_t graph = nullptr;
     static_cast<void>(cudaStreamEndCapture(stream, &graph));
     if (graph) static_cast<void>(cudaGraphDestroy(graph));
-    static_cast<void>(cudaGetLastError());  // why it is dropped is told by who drops it
+    static_cast<void>(cudaGetLastError());  // the caller reports why it is dropped
   }
   void launch(CudaGraphHandle graph, CudaStreamHandle stream) override {
     check_cuda(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
@@ -153,7 +152,7 @@ class RealCudaDriver final : public CudaDriver {
     void* data = nullptr;
     const cudaError_t status = allocate(&data, bytes);
     if (status == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());  // the caller tries again or says so
+      static_cast<void>(cudaGetLastError());  // the caller retries or reports it
       return nullptr;
     }
     check_cuda(status, call);

@@ -3,7 +3,7 @@
 namespace troupe {
 namespace {
 
-// Those that CUDA calls sticky.
+// Errors that CUDA calls sticky.
 bool is_fatal(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -28,7 +28,7 @@ bool is_fatal(cudaError_t status) {
 }  // namespace
 
 void throw_cuda_error(cudaError_t status, const char* call) {
-  static_cast<void>(cudaGetLastError());  // told here; the next launch must not be taken for what failed
+  static_cast<void>(cudaGetLastError());  // reported here; must not be attributed to the next launch
   const Code code = status == cudaErrorMemoryAllocation ? Code::resource_exhausted : Code::unavailable;
   throw CudaFailure(code, fmt::format("{}: {} ({})", call, cudaGetErrorString(status), cudaGetErrorName(status)),
                     is_fatal(status));

@@ -1,4 +1,4 @@
-// Errors of CUDA's calls as Error.
+// Converts CUDA errors to Error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ namespace troupe {
 class CudaFailure final : public Error {
  public:
   CudaFailure(Code code, std::string message, bool fatal) : Error(code, std::move(message)), fatal_(fatal) {}
-  // One after which every call of this process fails.
+  // Whether every later call of this process fails.
   bool fatal() const { return fatal_; }
 
  private:
@@ -20,7 +20,7 @@ class CudaFailure final : public Error {
 };
 
 // Throws a CudaFailure unless `status` is cudaSuccess: "cudaMemcpyAsync: an illegal memory access was encountered
-// (cudaErrorIllegalAddress)", as resource_exhausted if memory is short, else unavailable. `call`: the function or the
+// (cudaErrorIllegalAddress)", with resource_exhausted if memory is short, else unavailable. `call`: the function or the
 // kernel.
 [[noreturn]] void throw_cuda_error(cudaError_t status, const char* call);
 inline void check_cuda(cudaError_t status, const char* call) {

@@ -90,7 +90,7 @@ CudaStream::~CudaStream() {
 void CudaStream::record(const std::shared_ptr<CudaEvent>& event) {
   driver_->use(ordinal_);
   CudaEventHandle native = pool_.take();
-  // Under the lock: events are waited for in the order of the stream.
+  // Under the lock: events are waited for in stream order.
   const std::lock_guard lock(mutex_);
   try {
     driver_->record(native, native_);
@@ -113,7 +113,7 @@ void CudaStream::follow(const CudaStream& other) {
     pool_.give_back(event);
     throw;
   }
-  pool_.give_back(event);  // a stream waits for the record that was the last when it was told to
+  pool_.give_back(event);  // streams wait for the last record before they were told to wait
 }
 
 void CudaStream::stop() {

@@ -1,4 +1,4 @@
-// Events of a GPU's streams, as Event: threads that wait for them call what wants to know.
+// CUDA events as Event: threads wait for them and run their callbacks.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-// CUDA's events, kept for the next. Thread-safe.
+// Recycles CUDA events. Thread-safe.
 class CudaEventPool {
  public:
   CudaEventPool(std::shared_ptr<CudaDriver> driver, int ordinal) : driver_(std::move(driver)), ordinal_(ordinal) {}
@@ -36,14 +36,14 @@ class CudaEvent final : public Event {
   bool reached() const override;
   void on_reached(std::function<void()> callback) override;
   Error error() const override;
-  // The calling thread waits.
+  // Blocks the calling thread.
   void await();
-  // Calls what waits for it.
+  // Runs the callbacks.
   void reach();
 
-  CudaEventHandle native = nullptr;  // while the thread of its stream has it
-  std::vector<BufferRef> keeps;      // memory that the work before it uses
-  std::function<Error()> look;       // for what that work has found wrong; called when it is reached
+  CudaEventHandle native = nullptr;  // while its stream's thread has it
+  std::vector<BufferRef> keeps;      // memory used by the work before the event
+  std::function<Error()> look;       // called when the event is reached: collects faults of that work
 
  private:
   mutable std::mutex mutex_;
@@ -53,10 +53,10 @@ class CudaEvent final : public Event {
   std::vector<std::function<void()>> callbacks_;
 };
 
-// A stream, and the thread that waits for its events one after the other.
+// A stream and a thread that waits for its events in order.
 class CudaStream {
  public:
-  // `on_error` is told of what went wrong on the GPU before an event; the event is reached all the same.
+  // `on_error` is called with a GPU error that occurred before an event; the event is reached all the same.
   CudaStream(std::shared_ptr<CudaDriver> driver, int ordinal, CudaEventPool& pool, const std::string& name,
              std::function<void(const Error&)> on_error);
   // Waits for all events.
@@ -65,11 +65,11 @@ class CudaStream {
   CudaStream& operator=(const CudaStream&) = delete;
 
   CudaStreamHandle native() const { return native_; }
-  // Work launched so far lies before the event. Throws what the driver throws: the event is never reached then.
+  // Places the event after all work launched so far. Rethrows the driver's errors; the event is then never reached.
   void record(const std::shared_ptr<CudaEvent>& event);
-  // Later work of this stream comes after what `other` has been given so far.
+  // Orders later work of this stream after all work given to `other` so far.
   void follow(const CudaStream& other);
-  // Waits for all events; records no more.
+  // Waits for all events; none can be recorded afterwards.
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// What a kernel finds wrong with the data it is given, as it leaves it in memory of the GPU: plain data for both sides.
+// A fault that a kernel finds in its data, as left in GPU memory: plain data for host and device.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace troupe {
 // The first fault that the host has not seen yet.
 struct CudaFault {
   unsigned lock = 0;
-  unsigned site = 0;         // who found it; 0: nobody found anything
-  std::int64_t value = 0;    // what is wrong
-  std::int64_t element = 0;  // where it stands
-  std::int64_t bound = 0;    // that it must be below
+  unsigned site = 0;         // the kernel that found it; 0: no fault
+  std::int64_t value = 0;    // the bad value
+  std::int64_t element = 0;  // its index
+  std::int64_t bound = 0;    // the exclusive upper bound
 };
 
-// Argument of a kernel that looks at its data: where to tell of what is wrong, and as whom.
+// Argument of a kernel that checks its data: where to report a fault, and under which site number.
 struct CudaFaultSite {
   CudaFault* fault = nullptr;
   unsigned site = 0;

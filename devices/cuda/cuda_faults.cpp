@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kMostSites = 1 << 16;  // names that are kept; nodes beyond share the last
+constexpr std::size_t kMostSites = 1 << 16;  // maximum number of names kept; later nodes share the last
 
 }  // namespace
 
@@ -40,7 +40,7 @@ CudaFaultSite CudaFaults::site(CudaFaultText text, CudaStreamHandle stream) {
 CudaFaults::Look CudaFaults::look(CudaStreamHandle stream) {
   if (!armed_) return last_;
   auto seen = std::make_shared<Tensor>(pinned_.tensor(DType::u8, Shape{sizeof(CudaFault)}));
-  new (seen->mutable_raw()) CudaFault{};  // of a GPU that is lost nothing comes
+  new (seen->mutable_raw()) CudaFault{};  // a lost GPU never writes it
   driver_->copy(seen->mutable_raw(), word(stream), sizeof(CudaFault), stream);
   armed_ = false;
   return last_ = std::move(seen);

@@ -1,8 +1,8 @@
-// Faults in data, told late: a kernel that finds one (an index that is no row, a label that is no class) leaves it in a
-// word of the GPU's memory, goes on with something harmless, and nobody waits for it. The compute stream copies the
-// word to the host where work ends and before tensors leave, so who gets the event or the copy gets the error too; at
-// the end of work it is cleared. So a fault belongs to the work that had it, however many steps are in flight. Work
-// without kernels that look at their data costs nothing.
+// Faults in data, reported late: a kernel that finds one (a row index or a class label out of range) writes it to a
+// word in GPU memory and continues with a harmless value; nothing waits. The compute stream copies the word to the host
+// at the end of work and before tensors leave, so the receiver of the event or the copy also gets the error; the end of
+// work clears the word. A fault thus belongs to the work that caused it, however many steps are in flight. Work without
+// kernels that check their data costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,30 @@
 
 namespace troupe {
 
-// The error of a fault, in the words of the CPU's kernel.
+// Formats a fault with the same text as the CPU kernel.
 using CudaFaultText = Error (*)(const CudaFault&);
 
-// All methods on the thread that launches, but error().
+// All methods but error() run on the launching thread.
 class CudaFaults {
  public:
-  // The word comes from `memory`, copies of it from `pinned`. `device`: its name, for messages.
+  // Allocates the word from `memory` and copies of it from `pinned`. `device`: its name, for messages.
   CudaFaults(std::shared_ptr<CudaDriver> driver, Allocator& memory, Allocator& pinned, std::string device,
              AllocationLabelSource label);
 
-  // For a kernel of the node that runs now.
+  // The site for a kernel of the running node.
   CudaFaultSite site(CudaFaultText text, CudaStreamHandle stream);
-  // The word, for kernels that change nothing that lasts once there is a fault.
+  // The word, for kernels that must not change persistent state after a fault.
   const CudaFault* word(CudaStreamHandle stream);
-  // Kernels with sites are launched again, without site() being called.
+  // Call when kernels with sites are launched again without site().
   void arm() { armed_ = true; }
 
-  // The word as it is when the stream has got here; null if no kernel launched since it was cleared looks at its data.
+  // A snapshot of the word at the stream's current point; null if no kernel launched since the last clear checks its
+  // data.
   using Look = std::shared_ptr<const Tensor>;
   Look look(CudaStreamHandle stream);
-  // The work ends here: what comes later has a clean word.
+  // Marks the end of the work: later work starts with a clear word.
   void end_work(CudaStreamHandle stream);
-  // When the stream has got past the look. On any thread. None if nothing was found.
+  // The fault in a look that the stream has passed; none if nothing was found. Any thread.
   Error error(const Look& look) const;
 
   void forget() { memory_of_word_ = BufferRef(); }
@@ -59,11 +60,11 @@ class CudaFaults {
   const std::string device_;
   const AllocationLabelSource label_;
   BufferRef memory_of_word_;
-  bool armed_ = false;  // kernels have been launched since the last look that may find something
-  Look last_;           // since the word was cleared
+  bool armed_ = false;  // kernels that may find faults have been launched since the last look
+  Look last_;           // since the word was last cleared
   mutable std::mutex mutex_;
   std::map<SiteKey, unsigned> numbers_;
-  std::vector<Site> sites_;  // by number - 1
+  std::vector<Site> sites_;  // by site number - 1
 };
 
 }  // namespace troupe

@@ -14,12 +14,12 @@ class CudaMemory final : public MemorySource {
     driver_->use(ordinal_);
     return driver_->allocate(bytes);
   }
-  // CUDA itself waits for kernels that may still use it.
+  // CUDA itself waits for kernels that may still use the memory.
   void free(void* data, std::size_t) noexcept override { driver_->free(data); }
   MemorySpace space() const override { return {MemorySpace::Kind::cuda, ordinal_}; }
   std::size_t largest_kept() const override {
     return std::size_t{1} << 36;
-  }  // to free memory makes all of the GPU wait
+  }  // freeing memory synchronises the whole GPU
 
  private:
   std::shared_ptr<CudaDriver> driver_;

@@ -1,4 +1,4 @@
-// Memory of a GPU, and host memory that it copies straight from and to, for CachingAllocator.
+// Memory sources for CachingAllocator: GPU memory, and pinned host memory that the GPU copies from and to directly.
 #pragma once
 
 #include <atomic>
@@ -14,18 +14,18 @@ namespace troupe {
 std::shared_ptr<MemorySource> cuda_memory(std::shared_ptr<CudaDriver> driver, int ordinal);
 std::shared_ptr<MemorySource> pinned_memory(std::shared_ptr<CudaDriver> driver, int ordinal);
 
-// Bytes that the caches of a GPU hold together.
+// Bytes held by all caches of a GPU together.
 struct CudaMemoryUse {
   const std::uint64_t limit;  // 0: none
   std::atomic<std::uint64_t> bytes{0};
 };
 
-// GPU memory for one of two caches: when there is none left, the other cache frees what it keeps unused.
+// GPU memory for one of two caches: when it runs out, the other cache frees its unused buffers.
 class SharedCudaMemory final : public MemorySource {
  public:
   SharedCudaMemory(std::shared_ptr<MemorySource> memory, std::shared_ptr<CudaMemoryUse> use);
-  // Before the first allocation; `other` lives as long as this is allocated from. `content`: of the other, for
-  // messages.
+  // Call before the first allocation; `other` must live as long as this source is used. `content`: what `other` holds,
+  // for messages.
   void share_with(CachingAllocator* other, const char* content);
 
   void* allocate(std::size_t bytes) override;

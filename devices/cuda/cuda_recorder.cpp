@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-// Memory of another allocator, for one that gives it out among recordings only.
+// Memory of another allocator, for an allocator that shares it among recordings only.
 class Reserved final : public MemorySource {
  public:
   explicit Reserved(Allocator& source) : source_(source), space_(source.space()) {}
@@ -13,7 +13,7 @@ class Reserved final : public MemorySource {
     BufferRef buffer;
     try {
       buffer = source_.allocate(bytes);
-    } catch (const Error&) {  // there is no memory: who runs the work without recording it says so
+    } catch (const Error&) {  // out of memory: the caller runs the work unrecorded and reports it
       return nullptr;
     }
     void* const data = buffer->data();

@@ -1,5 +1,5 @@
-// Recordings of a GPU: CUDA graphs. Kernels are captured on a stream of the recorder's own, so that events and copies
-// of the device's streams go on meanwhile, and launched on the device's compute stream.
+// Recordings of a GPU: CUDA graphs. Kernels are captured on the recorder's own stream, so that events and copies on the
+// device's streams continue, and launched on the device's compute stream.
 #pragma once
 
 #include <atomic>
@@ -32,14 +32,14 @@ class RecordingCounts {
 
 class CudaRecorder;
 
-// What a recorder needs of its device.
+// The device, as a recorder sees it.
 class RecordingDevice {
  public:
   virtual CudaStreamHandle compute_stream() const = 0;
   virtual std::shared_ptr<RecordingCounts> counts() const = 0;
-  // Work launched from now on goes to the recorder; null: to the compute stream.
+  // Sends later launches to the recorder; null: to the compute stream.
   virtual void record_with(CudaRecorder* recorder) = 0;
-  // Copies `bytes` from memory of the host on the compute stream.
+  // Copies `bytes` from host memory on the compute stream.
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
   virtual void launches_kernels_that_look() = 0;
 
@@ -60,11 +60,11 @@ class CudaRecorder final : public WorkRecorder {
   void copy(const Tensor& source, Tensor& target) override;
   void refused(const std::string& why) override { device_.counts()->refused(why); }
 
-  // By the device, between begin() and end().
+  // Called by the device between begin() and end().
   CudaStreamHandle stream() const { return stream_; }
   const RandomKey* random();
   void kernel_looks() { looks_ = true; }
-  // Not given to others any more: what was put there is the same in each run.
+  // Excludes the buffer from reuse: its content is the same in every run.
   void keep(BufferRef buffer) { memory_->kept.push_back(std::move(buffer)); }
 
  private:
@@ -82,8 +82,8 @@ class CudaRecorder final : public WorkRecorder {
   RecordingDevice& device_;
   std::shared_ptr<Memory> memory_;
   CudaStreamHandle stream_ = nullptr;
-  bool draws_ = false;  // what is recorded draws random values
-  bool looks_ = false;  // and looks at its data
+  bool draws_ = false;  // the recorded work draws random values
+  bool looks_ = false;  // the recorded work checks its data
 };
 
 }  // namespace troupe

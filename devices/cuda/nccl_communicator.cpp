@@ -8,12 +8,12 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // between questions for errors
-constexpr std::chrono::microseconds kPause{50};  // between questions whether a call has ended
-constexpr int kAwake = 200;                      // of those without a pause
-constexpr std::chrono::seconds kLeave{5};        // for ranks to leave together
+constexpr std::chrono::milliseconds kLook{100};  // interval of checks for errors
+constexpr std::chrono::microseconds kPause{50};  // interval of polls for the end of a call
+constexpr int kAwake = 200;                      // polls before the first pause
+constexpr std::chrono::seconds kLeave{5};        // timeout for all ranks to leave
 
-constexpr std::int64_t kLine = 64;  // bytes: where each rank's tensor begins among those gathered
+constexpr std::int64_t kLine = 64;  // bytes: alignment of each rank's tensor in a gather
 
 std::int64_t whole_lines(std::int64_t elements, DType dtype) {
   const auto line = std::max<std::int64_t>(1, kLine / static_cast<std::int64_t>(size_of(dtype)));
@@ -27,8 +27,7 @@ std::uint32_t divisor_of(const CollectiveSpec& spec, std::uint32_t ranks) {
   return spec.reduction == Reduction::mean ? ranks : 1;
 }
 
-// Calls of NCCL that are one operation. A group that was not closed would keep the thread's later calls from being
-// made.
+// Makes a group of NCCL calls. A group left open would defer all later calls of the thread.
 template <class Calls>
 void grouped(NcclDriver& nccl, Calls calls) {
   nccl.start_group();
@@ -38,7 +37,7 @@ void grouped(NcclDriver& nccl, Calls calls) {
     const Error error = current_error();
     try {
       nccl.end_group();
-    } catch (const Error&) {  // of the same
+    } catch (const Error&) {  // the first error is the cause
     }
     throw error;
   }
@@ -54,7 +53,7 @@ NcclCommunicator::NcclCommunicator(CudaDevice& device, const CudaCollectives& wi
 void NcclCommunicator::shutdown() {
   {
     const std::lock_guard lock(mutex_);
-    if (!leaving_ && !failure_) failure_ = Error(Code::cancelled, "the device shuts down");
+    if (!leaving_ && !failure_) failure_ = Error(Code::cancelled, "the device is shutting down");
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -100,7 +99,8 @@ bool NcclCommunicator::over() const {
   return over_;
 }
 
-// ---- Its thread ----------------------------------------------------------------------------------------------------
+// ---- The communicator's thread
+// -----------------------------------------------------------------------------------------
 
 void NcclCommunicator::main() {
   pthread_setname_np(pthread_self(), fmt::format("gpu{}-nccl", device_.ordinal()).substr(0, 15).c_str());
@@ -130,14 +130,15 @@ void NcclCommunicator::join() {
                   fmt::format("gpu{}-nccl-done", device_.ordinal()),
                   [this](const Error& error) { device_.lost(error); });
   NcclId id{};
-  if (place_.id.size() != id.size()) invalid_argument("an id of {} bytes is none of NCCL", place_.id.size());
+  if (place_.id.size() != id.size())
+    invalid_argument("a communicator id of {} bytes is not an NCCL id", place_.id.size());
   std::ranges::copy(place_.id, id.begin());
   if (with_.load_sum) with_.load_sum();
   comm_ = with_.nccl->join(static_cast<int>(place_.ranks), static_cast<int>(place_.rank), id);
   settle();
 }
 
-// Waits for the next operation, or until it is time to look for errors.
+// Waits for the next operation, or until the next check for errors is due.
 bool NcclCommunicator::take(std::shared_ptr<Operation>& next) {
   std::unique_lock lock(mutex_);
   const auto something = [this] { return failure_ || !queue_.empty() || (leaving_ && in_flight_ == 0); };
@@ -178,7 +179,7 @@ void NcclCommunicator::start(const std::shared_ptr<Operation>& operation) {
   }
 }
 
-// On the thread of the stream.
+// Runs on the stream's thread.
 void NcclCommunicator::finish(const std::shared_ptr<Operation>& operation) {
   Error error = failure();
   if (!error) error = device_.failure();
@@ -194,8 +195,8 @@ void NcclCommunicator::finish(const std::shared_ptr<Operation>& operation) {
   wake_.notify_all();
 }
 
-// Until NCCL has done what it was told, which is to put things on the stream: nothing may follow before that. Throws
-// NCCL's error, or why it was aborted.
+// Waits until NCCL has enqueued its work on the stream; no other call may precede that. Throws NCCL's error, or the
+// reason for an abort.
 void NcclCommunicator::settle(std::chrono::nanoseconds within) {
   const auto begin = std::chrono::steady_clock::now();
   for (int asked = 0; !with_.nccl->settled(comm_); ++asked) {
@@ -205,7 +206,8 @@ void NcclCommunicator::settle(std::chrono::nanoseconds within) {
       if (failure_) throw failure_;
     }
     if (asked < kAwake) std::this_thread::yield();
-    if (std::chrono::steady_clock::now() - begin > within) fail(Code::deadline_exceeded, "other ranks do not leave");
+    if (std::chrono::steady_clock::now() - begin > within)
+      fail(Code::deadline_exceeded, "timed out waiting for other ranks to leave");
   }
 }
 
@@ -215,7 +217,7 @@ void NcclCommunicator::end() {
       with_.nccl->finalize(comm_);
       settle(kLeave);
       with_.nccl->destroy(std::exchange(comm_, nullptr));
-    } catch (const Error&) {  // all has ended well: nobody has to hear that some did not leave
+    } catch (const Error&) {  // all work ended well: a failure to leave is not reported
       failed = true;
     }
   if (comm_ && failed)
@@ -224,7 +226,7 @@ void NcclCommunicator::end() {
       if (failure_) failure_ = Error(failure_.code(), fmt::format("{}; {}", failure_.message(), more.message()));
     }
   comm_ = nullptr;
-  if (stream_ && !stranded_.empty()) {  // what NCCL had launched of them has been told to end
+  if (stream_ && !stranded_.empty()) {  // its launched work has been told to end
     auto event = std::make_shared<CudaEvent>();
     event->on_reached([this, all = std::exchange(stranded_, {})] {
       for (const auto& operation : all) finish(operation);
@@ -235,7 +237,7 @@ void NcclCommunicator::end() {
       event->reach();
     }
   }
-  stream_.reset();  // calls finish() for what was in flight
+  stream_.reset();  // calls finish() for operations in flight
   std::deque<std::shared_ptr<Operation>> rest;
   Error why;
   {
@@ -257,7 +259,7 @@ void NcclCommunicator::launch(Operation& op) {
   const bool gives = spec.kind != CollectiveKind::broadcast || spec.root == place_.rank;
   const bool here = op.local.num_bytes() == 0 || op.local.space() == device_.allocator().space();
   if (gives && (op.local.dtype() != spec.dtype || !(op.local.shape() == spec.shape) || !here))
-    invalid_argument("{}{} was given{}", name(op.local.dtype()), op.local.shape().to_string(),
+    invalid_argument("got {}{}{}", name(op.local.dtype()), op.local.shape().to_string(),
                      here ? "" : ", which is not in the memory of this device");
   switch (spec.kind) {
     case CollectiveKind::all_reduce:
@@ -276,7 +278,7 @@ void NcclCommunicator::launch(Operation& op) {
       return;
     }
     case CollectiveKind::barrier:
-      invalid_argument("a barrier is no work for devices");
+      invalid_argument("device communicators do not support barriers");
   }
 }
 
@@ -315,7 +317,7 @@ void NcclCommunicator::reduce_parts(Operation& op) {
   const CollectiveCut cut(spec.elements(), size_of(spec.dtype), place_.ranks);
   const std::int64_t each = cut.part(0).size();
   const ElementRange own = cut.part(place_.rank);
-  // Parts are gathered as if all were of one size: there is room for it.
+  // Gathers parts as if all had the same size; the output has room for that.
   Tensor out = device_.arrival(spec.dtype, Shape{each * place_.ranks});
   Tensor others = device_.arrival(spec.dtype, Shape{own.size() * (place_.ranks - 1)});
   op.scratch = {out, others};
@@ -358,7 +360,7 @@ void NcclCommunicator::all_gather(Operation& op) {
     op.results.emplace_back(spec.dtype, spec.shape, all.buffer(), bytes_of(stride * r, spec.dtype));
 }
 
-// Everyone's tensor, each `stride` elements behind the one before.
+// Gathers every rank's tensor, `stride` elements apart.
 Tensor NcclCommunicator::gathered(Operation& op, std::int64_t stride) {
   Tensor all = device_.arrival(op.spec.dtype, Shape{stride * place_.ranks});
   op.scratch.push_back(all);
@@ -388,7 +390,7 @@ CommunicatorId NcclMaker::make_id() {
 std::shared_ptr<DeviceCommunicator> NcclMaker::join(const CommunicatorPlace& place, std::function<void(Error)> joined) {
   if (const Error lost = device_.failure()) throw lost;
   const std::lock_guard lock(mutex_);
-  if (closed_) fail(Code::cancelled, "{} shuts down", device_.attributes().name.to_string());
+  if (closed_) fail(Code::cancelled, "{} is shutting down", device_.attributes().name.to_string());
   std::erase_if(all_, [](const auto& communicator) { return communicator->over(); });
   all_.push_back(std::make_shared<NcclCommunicator>(device_, with_, place, std::move(joined)));
   return all_.back();

@@ -1,11 +1,11 @@
-// Communicators of a GPU, over NCCL. Each has a stream of its own, which runs beside kernels, and a thread of its own,
-// on which all of its calls to NCCL are made. NCCL is told not to block, so that the thread can always be told to
-// abort; while something runs on the GPU, it asks now and then whether NCCL has met an error meanwhile.
+// Communicators of a GPU, over NCCL. Each has its own stream, which runs beside kernels, and its own thread, which
+// makes all of its NCCL calls. NCCL runs in non-blocking mode, so that the thread can abort at any time; while work
+// runs on the GPU, the thread polls NCCL for errors.
 //
-// An all-reduce is made of sends, a kernel and an all-gather, because the order in which NCCL itself adds depends on
-// the machine: rank r gets part r of all others, adds up in the order of collective.hpp, and everyone gathers the
-// parts. As many bytes travel as around a ring. Small ones gather whole tensors, and everyone adds. Nothing waits for
-// the host in between.
+// An all-reduce consists of sends, a kernel and an all-gather, because NCCL's own order of addition depends on the
+// machine: rank r receives part r of all others, sums in the order of collective.hpp, and all ranks gather the parts.
+// The traffic equals that of a ring. Small all-reduces gather whole tensors, and every rank sums them. Nothing waits
+// for the host in between.
 #pragma once
 
 #include <chrono>
@@ -33,9 +33,9 @@ class NcclCommunicator final : public DeviceCommunicator {
   void leave() override;
   Error failure() const override;
 
-  // Aborts, unless it was left, and waits for the end of its thread: nothing of the device is touched any more.
+  // Aborts, unless this rank has left, and joins its thread: nothing of the device is used afterwards.
   void shutdown();
-  // It is of no use any more, and touches nothing of its device from now on.
+  // Whether it is unusable and no longer uses its device.
   bool over() const;
 
  private:
@@ -44,12 +44,12 @@ class NcclCommunicator final : public DeviceCommunicator {
     Tensor local;
     Done done;
     std::vector<Tensor> results;
-    std::vector<Tensor> scratch;  // memory that it needs while it runs
+    std::vector<Tensor> scratch;  // memory used while it runs
   };
 
   void main();
   void join();
-  bool take(std::shared_ptr<Operation>& next);  // false: it is over
+  bool take(std::shared_ptr<Operation>& next);  // false: the communicator is over
   void start(const std::shared_ptr<Operation>& operation);
   void launch(Operation& operation);
   void all_reduce(Operation& operation);
@@ -64,18 +64,18 @@ class NcclCommunicator final : public DeviceCommunicator {
   const CudaCollectives with_;
   const CommunicatorPlace place_;
   std::function<void(Error)> joined_;
-  NcclHandle comm_ = nullptr;         // of its thread
+  NcclHandle comm_ = nullptr;         // used by its thread
   std::optional<CudaStream> stream_;  // likewise
   std::vector<std::shared_ptr<Operation>>
-      stranded_;  // failed while NCCL was told of them: it may use their memory until the abort
+      stranded_;  // failed while NCCL was enqueueing them: it may use their memory until the abort
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Operation>> queue_;
-  std::size_t in_flight_ = 0;  // started, and not finished
+  std::size_t in_flight_ = 0;  // started, not finished
   Error failure_;
   bool leaving_ = false;
   bool over_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 class NcclMaker final : public CommunicatorMaker {
@@ -86,14 +86,14 @@ class NcclMaker final : public CommunicatorMaker {
   std::string identity() override { return device_.properties().uuid; }
   CommunicatorId make_id() override;
   std::shared_ptr<DeviceCommunicator> join(const CommunicatorPlace& place, std::function<void(Error)> joined) override;
-  // Aborts what was not left, and waits for the ends of all.
+  // Aborts communicators that have not left, and waits for all to end.
   void shutdown();
 
  private:
   CudaDevice& device_;
   const CudaCollectives with_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<NcclCommunicator>> all_;  // whoever lets go of one must not have to wait for its end
+  std::vector<std::shared_ptr<NcclCommunicator>> all_;  // releasing one must not wait for its end
   bool closed_ = false;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
 
-// The library is opened while the program runs: where it is missing, GPUs still work.
+// The library is opened at run time: without it, GPUs still work.
 struct Nccl {
   decltype(&ncclGetVersion) get_version;
   decltype(&ncclGetUniqueId) get_unique_id;
@@ -32,7 +32,7 @@ struct Nccl {
 };
 
 constexpr const char* kLibrary = "libnccl.so.2";
-constexpr int kOldest = NCCL_VERSION(2, 14, 3);  // the first whose communicators need not block
+constexpr int kOldest = NCCL_VERSION(2, 14, 3);  // the first with non-blocking communicators
 
 template <class Function>
 void find(void* library, const char* name, Function& function) {
@@ -74,7 +74,7 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::bf16:
       return ncclBfloat16;
     default:
-      invalid_argument("NCCL is not asked to add up {}", name(dtype));
+      invalid_argument("NCCL sums of {} are not supported", name(dtype));
   }
 }
 
@@ -117,7 +117,7 @@ class RealNccl final : public NcclDriver {
     ncclResult_t state = ncclSuccess;
     check(nccl_.async_error(comm, &state), "ncclCommGetAsyncError", comm);
     if (state == ncclInProgress) return false;
-    check(state, "NCCL, later than the call,", comm);
+    check(state, "NCCL (asynchronous error)", comm);
     return true;
   }
 
@@ -138,7 +138,7 @@ class RealNccl final : public NcclDriver {
   }
   void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction, NcclHandle comm,
                   CudaStreamHandle stream) override {
-    if (reduction == Reduction::max) invalid_argument("NCCL is not asked for a maximum: it may leave out NaN");
+    if (reduction == Reduction::max) invalid_argument("NCCL maxima are not supported: they may drop NaN");
     check(nccl_.all_reduce(from, to, count, nccl_type(dtype), reduction == Reduction::mean ? ncclAvg : ncclSum, comm,
                            stream),
           "ncclAllReduce", comm);
@@ -156,7 +156,7 @@ class RealNccl final : public NcclDriver {
   }
 
  private:
-  // Calls of communicators that do not block may say that they go on: settled() tells how they end.
+  // Non-blocking calls may return "in progress": settled() reports how they end.
   void check(ncclResult_t result, const char* call, ncclComm_t comm) const {
     if (result == ncclSuccess || result == ncclInProgress) [[likely]]
       return;

@@ -1,10 +1,9 @@
-// What Troupe asks of NCCL, as an interface: the logic of communicators is tested with one that only acts as if there
-// were GPUs.
+// The NCCL calls that Troupe uses, as an interface: tests run the logic of communicators on simulated GPUs.
 //
-// A communicator is used by one thread at a time, which has chosen its GPU (CudaDriver::use). No call waits for other
-// ranks: what takes longer goes on behind settled(), and nothing else may be asked of the communicator until that says
-// true. All methods but abort() throw unavailable with the call, NCCL's name for the error and what it says of it; such
-// a communicator can only be aborted.
+// A communicator is used by one thread at a time, which must have selected its GPU (CudaDriver::use). No call waits for
+// other ranks: longer work continues in the background, and no other call may be made on the communicator until
+// settled() returns true. All methods but abort() throw unavailable with the call, NCCL's name of the error and its
+// text; a communicator that threw can only be aborted.
 #pragma once
 
 #include <array>
@@ -26,36 +25,34 @@ class NcclDriver {
  public:
   virtual ~NcclDriver() = default;
 
-  // "2.28.9". The first call opens the library; throws unavailable if there is none that will do. To be called before
-  // all others.
+  // "2.28.9". The first call opens the library; throws unavailable if none is usable. Must be called before all others.
   virtual std::string version() = 0;
   virtual NcclId make_id() = 0;
-  // Begins to join the ranks that have the same id.
+  // Begins to join the ranks with the same id.
   virtual NcclHandle join(int ranks, int rank, const NcclId& id) = 0;
-  // Has what was begun ended? Throws the error of that, and also later ones: of the network, of other ranks.
+  // Whether the last call has completed. Throws its error, and later asynchronous ones: of the network, of other ranks.
   virtual bool settled(NcclHandle comm) = 0;
 
-  // Operations, in the order of the stream. Those between start_group() and end_group() are one: they go on side by
-  // side.
+  // Operations, in stream order. Those between start_group() and end_group() form one operation and run concurrently.
   virtual void start_group() = 0;
   virtual void end_group() = 0;
   virtual void send(const void* from, std::size_t bytes, int to_rank, NcclHandle comm, CudaStreamHandle stream) = 0;
   virtual void receive(void* to, std::size_t bytes, int from_rank, NcclHandle comm, CudaStreamHandle stream) = 0;
-  // Each rank's `bytes` lie at `all` + rank * bytes; there they come to lie for all.
+  // Each rank's `bytes` are at `all` + rank * bytes, on input and output.
   virtual void all_gather(void* all, int rank, std::size_t bytes, NcclHandle comm, CudaStreamHandle stream) = 0;
   virtual void broadcast(void* data, std::size_t bytes, int root, NcclHandle comm, CudaStreamHandle stream) = 0;
-  // In any order, of floating-point numbers: sum or mean.
+  // Sum or mean of floating-point numbers, in any order.
   virtual void all_reduce(const void* from, void* to, std::size_t count, DType dtype, Reduction reduction,
                           NcclHandle comm, CudaStreamHandle stream) = 0;
 
-  // Lets go of a communicator whose work has ended on all ranks: finalize() until settled(), then destroy().
+  // Releases a communicator whose work has ended on all ranks: finalize(), poll settled() until true, then destroy().
   virtual void finalize(NcclHandle comm) = 0;
   virtual void destroy(NcclHandle comm) = 0;
-  // Ends what runs on the GPU, and lets go of the communicator. Returns what NCCL had to say if that went wrong.
+  // Ends work running on the GPU and releases the communicator. Returns NCCL's error if that failed.
   virtual Error abort(NcclHandle comm) noexcept = 0;
 };
 
-// NCCL's own; where Troupe was built without its header, one whose version() says so.
+// The real NCCL; built without its header, a driver whose version() throws that.
 std::shared_ptr<NcclDriver> make_nccl_driver();
 
 }  // namespace troupe

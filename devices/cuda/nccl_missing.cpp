@@ -1,4 +1,4 @@
-// In place of nccl_driver.cpp, where there is no nccl.h.
+// Replaces nccl_driver.cpp in builds without nccl.h.
 #include <troupe/devices/cuda/nccl_driver.hpp>
 
 namespace troupe {

@@ -28,14 +28,14 @@ void make_directories(FileSystem& files, const std::string& path) {
       files.make_directory(path);
       made = true;
     } catch (const Error& error) {
-      if (error.code() != Code::already_exists) throw;  // another was faster
+      if (error.code() != Code::already_exists) throw;  // another process made it first
     }
   }
   try {
-    files.sync_directory(parent_path(path));  // also if it was there: whoever made it may not have come as far as this
+    files.sync_directory(parent_path(path));  // even if it existed: its creator may not have synced it
   } catch (const Error& error) {
     if (made || error.code() != Code::permission_denied)
-      throw;  // a folder that was given to us in one that is not ours
+      throw;  // else: an existing folder in a parent that we may not open
   }
 }
 
@@ -52,7 +52,7 @@ void replace_file(FileSystem& files, const std::string& path, std::string_view b
   } catch (...) {
     try {
       if (created) files.remove(temporary);
-    } catch (const Error&) {  // what went wrong first is the news
+    } catch (const Error&) {  // the first error is the cause
     }
     throw;
   }
@@ -62,8 +62,7 @@ void replace_file(FileSystem& files, const std::string& path, std::string_view b
 std::string read_file(FileSystem& files, const std::string& path, std::uint64_t limit) {
   const std::unique_ptr<ReadableFile> file = files.open(path);
   const std::uint64_t size = file->size();
-  if (size > limit)
-    fail(Code::resource_exhausted, "'{}' has {} bytes, more than the {} that it may have", path, size, limit);
+  if (size > limit) fail(Code::resource_exhausted, "'{}' has {} bytes; the limit is {}", path, size, limit);
   std::string bytes(size, '\0');
   file->read(0, std::as_writable_bytes(std::span(bytes)));
   return bytes;

@@ -1,8 +1,8 @@
 // The files that Troupe keeps (checkpoints, saved models), behind one small interface: POSIX now, object stores later.
 //
-// Paths are as the file system takes them; folders are separated by '/'. What is to survive a crash of the machine must
-// be synced: the content of a file by WritableFile::sync(), the names in a folder (of files created, renamed and
-// removed) by sync_directory(). Until then it may survive or not, in any part.
+// Paths use the file system's syntax; folders are separated by '/'. Anything that must survive a machine crash has to
+// be synced: a file's content by WritableFile::sync(), the names in a folder (of files created, renamed and removed) by
+// sync_directory(). Unsynced changes may survive in full, in part or not at all.
 //
 // Errors of all functions name the path and the reason:
 //   not_found, already_exists, permission_denied
@@ -11,7 +11,7 @@
 //   data_loss            the disk cannot give back what it was given
 //   unavailable          anything else
 //
-// A FileSystem may be used by many threads at once; a file by one at a time.
+// A FileSystem is thread-safe; a file may be used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +24,21 @@
 
 namespace troupe {
 
-// Destroying one closes it; an error of that is lost.
+// The destructor closes the file and ignores errors.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
   virtual void append(std::span<const std::byte> bytes) = 0;
-  // All that was appended survives a crash.
+  // Makes everything appended survive a crash.
   virtual void sync() = 0;
-  virtual void close() = 0;  // once; nothing else after it
+  virtual void close() = 0;  // at most once; no calls afterwards
 };
 
 class ReadableFile {
  public:
   virtual ~ReadableFile() = default;
   virtual std::uint64_t size() = 0;
-  // Fills `out` from `offset` on; data_loss if the file ends before.
+  // Fills `out` from `offset` on; data_loss if the file ends first.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) = 0;
 };
 
@@ -52,40 +52,39 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // An empty file; what was there under that name is gone.
+  // Creates an empty file; replaces an existing one.
   virtual std::unique_ptr<WritableFile> create(const std::string& path) = 0;
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
-  // By name, without "." and "..".
+  // Sorted by name, without "." and "..".
   virtual std::vector<DirectoryEntry> list(const std::string& directory) = 0;
 
-  // Replaces the file `to`, if there is one, at once: whoever looks finds the old or the new.
+  // Atomically replaces the file `to`, if it exists: readers see the old or the new file.
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove(const std::string& file) = 0;
 
-  // already_exists if something of that name is there.
+  // already_exists if the name is taken.
   virtual void make_directory(const std::string& path) = 0;
-  virtual void remove_directory(const std::string& path) = 0;  // an empty one
+  virtual void remove_directory(const std::string& path) = 0;  // must be empty
   virtual void sync_directory(const std::string& path) = 0;
 };
 
-// That of this machine. Lives as long as the process.
+// The file system of this machine. Lives as long as the process.
 FileSystem& posix_file_system();
 
-// "a/b" of "a" and "b", "b" of "" and "b".
+// "a/b" for "a" and "b", "b" for "" and "b".
 std::string join_path(std::string_view directory, std::string_view name);
-// "a" of "a/b" and "a/b/", "." of "b", "/" of "/b".
+// "a" for "a/b" and "a/b/", "." for "b", "/" for "/b".
 std::string parent_path(std::string_view path);
 
-// Makes a folder and those above it, all of it to survive a crash; nothing if it is there.
+// Makes a folder and its parents durably; does nothing if it exists.
 void make_directories(FileSystem& files, const std::string& path);
 
-// `path` has these bytes and keeps them over a crash, or is as it was: written to "PATH.tmp-SUFFIX", synced, renamed,
-// the folder synced. When it throws after the rename, in the last sync, `path` has the new bytes but may lose them. Two
-// writers need two suffixes.
+// Writes `path` durably and atomically: to "PATH.tmp-SUFFIX", synced, renamed, then the folder synced. After an error
+// in that last sync, `path` has the new bytes but a crash may lose them. Concurrent writers need different suffixes.
 void replace_file(FileSystem& files, const std::string& path, std::string_view bytes, std::string_view suffix);
 
-// The whole file; resource_exhausted, without reading it, if it has more than `limit` bytes.
+// Reads the whole file; throws resource_exhausted without reading if it has more than `limit` bytes.
 std::string read_file(FileSystem& files, const std::string& path, std::uint64_t limit);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The file system of the machine, by POSIX calls.
+// The POSIX implementation of FileSystem.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,9 +46,9 @@ Code code_of(int number) {
 std::string_view advice(int number) {
   switch (number) {
     case ENOSPC:
-      return "; make room on the disk";
+      return "; free disk space";
     case EDQUOT:
-      return "; make room, or have the quota raised";
+      return "; free space, or raise the quota";
     case EMFILE:
       return "; raise the limit of open files (ulimit -n)";
     default:
@@ -107,10 +107,10 @@ class PosixWritableFile final : public WritableFile {
 class PosixReadableFile final : public ReadableFile {
  public:
   explicit PosixReadableFile(const std::string& path)
-      : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {  // that of a pipe would wait
+      : path_(path), fd_(path, O_RDONLY | O_NONBLOCK, "open") {  // opening a pipe would block
     struct stat status {};
-    if (::fstat(fd_.get(), &status) != 0) file_error("look at", path);
-    if (!S_ISREG(status.st_mode)) fail(Code::failed_precondition, "cannot open '{}': it is not a plain file", path);
+    if (::fstat(fd_.get(), &status) != 0) file_error("stat", path);
+    if (!S_ISREG(status.st_mode)) fail(Code::failed_precondition, "cannot open '{}': not a regular file", path);
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
 
@@ -121,7 +121,7 @@ class PosixReadableFile final : public ReadableFile {
       const ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) file_error("read", path_);
-      if (n == 0) break;  // somebody has cut it
+      if (n == 0) break;  // the file was truncated meanwhile
       out = out.subspan(static_cast<std::size_t>(n));
       offset += static_cast<std::uint64_t>(n);
     }
@@ -146,7 +146,7 @@ class PosixFileSystem final : public FileSystem {
   bool exists(const std::string& path) override {
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0) return true;
-    if (errno != ENOENT && errno != ENOTDIR) file_error("look at", path);
+    if (errno != ENOENT && errno != ENOTDIR) file_error("stat", path);
     return false;
   }
 
@@ -163,7 +163,7 @@ class PosixFileSystem final : public FileSystem {
       struct stat status {};
       if (::fstatat(::dirfd(open.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno == ENOENT) continue;  // removed meanwhile
-        file_error("look at", join_path(directory, name));
+        file_error("stat", join_path(directory, name));
       }
       out.push_back({std::string(name), S_ISDIR(status.st_mode)});
     }
@@ -175,8 +175,7 @@ class PosixFileSystem final : public FileSystem {
   void rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) == 0) return;
     if (errno == EISDIR)
-      fail(Code::failed_precondition,
-           "cannot write the file '{}': a folder of that name is there; give the path of a file", to);
+      fail(Code::failed_precondition, "cannot write file '{}': it is a folder; pass the path of a file", to);
     file_error(fmt::format("rename '{}' to", from), to);
   }
   void remove(const std::string& file) override {
@@ -185,11 +184,11 @@ class PosixFileSystem final : public FileSystem {
   void make_directory(const std::string& path) override {
     if (::mkdir(path.c_str(), 0777) == 0) return;
     if (errno == ENOENT || errno == EACCES || errno == EPERM || errno == EROFS) {
-      const int number = errno;  // /proc says ENOENT
-      fail(code_of(number), "cannot make the folder '{}': {}; give a place where this program may make folders", path,
+      const int number = errno;  // /proc reports ENOENT
+      fail(code_of(number), "cannot create folder '{}': {}; pass a path where this program may create folders", path,
            std::strerror(number));
     }
-    file_error("make the folder", path);
+    file_error("create folder", path);
   }
   void remove_directory(const std::string& path) override {
     if (::rmdir(path.c_str()) != 0) {

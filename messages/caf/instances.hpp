@@ -1,6 +1,6 @@
-// What CAF makes of each message is compiled once, in instances_*.cpp, and not in every file that sends one: that was a
-// quarter to half of the time of compiling an actor. For files that send messages; a message that is missing here, or a
-// file that does without, only costs time.
+// Explicit instantiations of CAF's code for each message, compiled once in instances_*.cpp instead of in every file
+// that sends one: that took a quarter to half of an actor's compile time. Include it in files that send messages; a
+// missing message or include only costs compile time.
 #pragma once
 
 #include <troupe/messages/caf/protocol.hpp>

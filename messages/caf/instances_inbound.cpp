@@ -1,9 +1,9 @@
-// What CAF makes of the frames that come from other tasks (instances.hpp).
+// CAF's code for frames from other tasks (instances.hpp).
 #define TROUPE_INSTANCES
 
 #include <troupe/messages/caf/instances.hpp>
 
-// CAF's own text of dispose() does not compile, and nobody calls it.
+// CAF's definition of dispose() does not compile, and nothing calls it.
 #define TROUPE_INSTANCE(T)                                                          \
   template <>                                                                       \
   void caf::mailbox_element_vals<troupe::Inbound<troupe::T>>::dispose() noexcept {} \

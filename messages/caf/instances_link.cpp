@@ -1,9 +1,9 @@
-// What CAF makes of the messages about links and peers (instances.hpp).
+// CAF's code for messages about links and peers (instances.hpp).
 #define TROUPE_INSTANCES
 
 #include <troupe/messages/caf/instances.hpp>
 
-// CAF's own text of dispose() does not compile, and nobody calls it.
+// CAF's definition of dispose() does not compile, and nothing calls it.
 #define TROUPE_INSTANCE(T)                                         \
   template <>                                                      \
   void caf::mailbox_element_vals<troupe::T>::dispose() noexcept {} \

@@ -1,4 +1,4 @@
-// The protocol of every actor: the whole system in one place.
+// The protocols of all actors: the whole system in one place.
 //
 //   client --ExecuteSegment--> device                       (a graph that is one segment on one device of the task)
 //   client --RunStep--> scheduler --ExecuteSegment--> device
@@ -9,9 +9,9 @@
 //   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, collective, shard, coordinator, worker; Put
 //   --> rendezvous
 //
-// One actor of each kind per task, but: a device actor per device, a partition actor per (registered graph, device), a
-// peer per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel inside
-// a task as Inbound<frame>, with their sender, and leave it as Outbound{frame} to a peer.
+// One actor of each kind per task, except: a device actor per device, a partition actor per (registered graph, device),
+// a peer per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel
+// inside a task as Inbound<frame>, with their sender, and leave it as Outbound{frame} to a peer.
 #pragma once
 
 #include <caf/replies_to.hpp>
@@ -26,11 +26,11 @@ namespace troupe {
 
 struct JobRoutes;  // below
 
-// Whether actors with this interface handle this message.
+// Whether actors with this interface handle the message.
 template <class Actor, class Message>
 inline constexpr bool takes = caf::response_type<typename Actor::signatures, Message>::valid;
 
-// The local end of the link to another task. Takes frames for it; hands those that come to the actors they are for.
+// The local end of the link to another task. Sends frames over it; passes received frames to the actors they are for.
 using PeerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<FrameCame>, caf::reacts_to<LinkLost>,
                                    caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
 
@@ -42,14 +42,14 @@ struct PeerUp {
   Incarnation incarnation;
 };
 
-// Those who want to know which tasks can be reached.
+// Observers of the tasks that can be reached.
 using PeerObserver = caf::typed_actor<caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>>;
 
-// What the node tells peers about: where frames go.
+// Destinations of received frames, which the node tells to peers.
 using StepFrameSink = caf::typed_actor<caf::reacts_to<Inbound<StepStart>>, caf::reacts_to<Inbound<StepDone>>,
                                        caf::reacts_to<Inbound<StepAbort>>>;
 
-// Where tensors that cross devices meet their consumers.
+// Matches tensors that cross devices with their consumers.
 using RendezvousActor = caf::typed_actor<caf::reacts_to<Put>, caf::reacts_to<Await>, caf::reacts_to<EndStep>,
                                          caf::reacts_to<EndSession>, caf::reacts_to<Stop>>;
 
@@ -59,14 +59,14 @@ using CollectiveActor =
                      caf::reacts_to<Contribute>, caf::reacts_to<DevicesDone>, caf::reacts_to<Inbound<CollectivePart>>,
                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
-// Tells the scheduler of its neighbours, which were spawned after it.
+// Introduces neighbours that were spawned after the scheduler.
 struct MeetAt {
   using local_message = void;
   RendezvousActor rendezvous;
   CollectiveActor collective;
 };
 
-// Topological dispatch over segments: ready counts of all steps in flight on the task.
+// Dispatches segments topologically: keeps the ready counts of all steps in flight on the task.
 using SchedulerActor =
     StepFrameSink::extend<caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>,
                           caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>,
@@ -98,20 +98,20 @@ using CoordinatorActor =
                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<PeerSuspected>,
                      caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
-// A worker's place in a training job: carries the training loop's frames to the coordinator, and what comes back to it.
+// A worker's place in a training job: carries frames of the training loop to the coordinator and its replies back.
 using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<Inbound<Joined>>,
                                      caf::reacts_to<Inbound<Token>>, caf::reacts_to<Inbound<EpochDone>>,
                                      caf::reacts_to<Inbound<Commit>>, caf::reacts_to<Inbound<Fence>>,
                                      caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
-// The answer to a Leave.
+// The reply to a Leave.
 inline Joined left(const Leave& leave, std::uint64_t job) {
-  return {.incarnation = leave.incarnation, .job = job, .error = Error(Code::cancelled, "it has left the job")};
+  return {.incarnation = leave.incarnation, .job = job, .error = Error(Code::cancelled, "the task has left the job")};
 }
 
-// Where the frames of a training job go on this task. What comes before its actor is there is kept for it; what is of
-// an earlier job is dropped. `job` 0: the task joins, and does not know the number yet.
+// Destinations of a training job's frames on this task. Frames for an actor that does not exist yet are kept; frames of
+// earlier jobs are dropped. `job` 0: the task is joining and does not know the number yet.
 struct JobRoutes {
   using local_message = void;
   ShardActor shard;
@@ -120,27 +120,27 @@ struct JobRoutes {
   std::uint64_t job = 0;
 };
 
-// Somebody who knows the token asks from outside (actors/wire/ask.hpp).
+// A query from outside, by a client that knows the token (actors/wire/ask.hpp).
 struct Asked {
   using local_message = void;
   std::string text;
   std::shared_ptr<PendingAnswer> answer;
 };
-// Tells where the task can be looked into.
+// Answers introspection queries.
 using IntrospectorActor = caf::typed_actor<caf::reacts_to<Asked>, caf::reacts_to<Stop>>;
 
-// What another task may ask of this one, over CAF. Beside a HelloRequest travels the NodeActor of the asker.
+// Requests from other tasks, over CAF. A HelloRequest comes with the caller's NodeActor.
 using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>,
                                    caf::replies_to<RegisterGraphRequest>::with<Reply>,
                                    caf::replies_to<CloseSessionRequest>::with<Reply>>;
 
-// The task's own side of its node: the directory of peers.
+// The task's own interface to its node: the directory of peers.
 struct Observe {
   using local_message = void;
   PeerObserver observer;
 };
-// This link to the task is lost. Observers hear PeerDown, unless the task has come again by then: they have heard it
-// before that.
+// The link to the task is lost. Observers get PeerDown, unless the task has reconnected: then they have already
+// received it.
 struct PeerLost {
   using local_message = void;
   TaskName task;
@@ -148,7 +148,7 @@ struct PeerLost {
   Error reason;
   bool left = false;
 };
-// Answered when observers have been told all news of peers that came before it.
+// Answered when observers have received all earlier news of peers.
 struct SyncObservers {
   using local_message = void;
 };

@@ -1,5 +1,5 @@
-// All that ties our message types to CAF: which may cross a network, how they are written there, and which never may.
-// Nothing else in Troupe depends on CAF's serialisation.
+// Ties our message types to CAF: which may cross a network, how they are serialised, and which must stay local. Nothing
+// else in Troupe depends on CAF's serialisation.
 #pragma once
 
 #include <caf/allowed_unsafe_message_type.hpp>

@@ -12,7 +12,7 @@ TEST(Environment, VerifyIsOnOrOff) {
   EXPECT_TRUE(parse_verify("1"));
   EXPECT_FALSE(parse_verify("0"));
   EXPECT_EQ(testing::message_of([] { parse_verify("yes"); }),
-            "the environment variable TROUPE_VERIFY is 'yes': set it to 1 to verify graphs after each pass, or to 0");
+            "environment variable TROUPE_VERIFY is 'yes': set it to 1 to verify graphs after each pass, or to 0");
 }
 
 TEST(Environment, TroupeVerifySwitchesVerificationOfPasses) {

@@ -64,7 +64,7 @@ TEST(Examples, TasksReduceNumbersTogether) {
   EXPECT_EQ(printed_by(launched("0", "3", "example_all_reduce")), "3 numbers: mean 1.00, variance 0.67\n");
   Process alone({program("example_all_reduce")});
   EXPECT_EQ(alone.wait(), 2);
-  EXPECT_THAT(alone.err, HasSubstr("a cluster is needed: troupe-launch --workers 3 -- "));
+  EXPECT_THAT(alone.err, HasSubstr("needs a cluster: troupe-launch --workers 3 -- "));
 }
 
 TEST(Examples, AClientUsesTheDevicesOfNodes) {

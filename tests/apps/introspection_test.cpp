@@ -87,7 +87,7 @@ TEST(LookingIntoAProcess, ItWritesItsFlightRecordOnASignal) {
                    "--flight-record", directory.path().string()});
   process.wait_for("\"event\":\"epoch\"");
   process.signal(SIGUSR1);
-  process.wait_for("the last messages of all actors");
+  process.wait_for("flight record of");
   EXPECT_THAT(only_file_in(directory.path().string()),
               AllOf(HasSubstr("Flight record of /job:local/task:0"), HasSubstr("ExecuteSegment"),
                     HasSubstr("What the cluster waits for:")));

@@ -113,8 +113,8 @@ TEST(MnistOptions, TheLearningRateMayChange) {
   EXPECT_THAT(error("cosine,steps=0"), HasSubstr("--schedule: cosine: steps must be 1 or more, it is 0"));
   EXPECT_THAT(error("cosine,steps=1.5"), HasSubstr("--schedule: expected a whole number, not '1.5'"));
   EXPECT_THAT(error("cosine,steps=10,factor=2"), HasSubstr("--schedule: cosine has no 'factor'"));
-  EXPECT_THAT(error("cosine,steps=10,steps=11"), HasSubstr("--schedule: 'steps' comes twice"));
-  EXPECT_THAT(error("cosine,steps"), HasSubstr("--schedule: expected a name, = and a number, not 'steps'"));
+  EXPECT_THAT(error("cosine,steps=10,steps=11"), HasSubstr("--schedule: 'steps' is given twice"));
+  EXPECT_THAT(error("cosine,steps"), HasSubstr("--schedule: expected NAME=NUMBER, not 'steps'"));
   EXPECT_THAT(error("cosine,steps=10,end=x"), HasSubstr("--schedule: expected a number, not 'x'"));
   EXPECT_THAT(error("piecewise,x=1"), HasSubstr("--schedule: expected the number of an update, not 'x'"));
   EXPECT_THAT(error("piecewise,0=1"), HasSubstr("--schedule: piecewise: from must be 1 or more, it is 0"));
@@ -137,10 +137,10 @@ TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
 }
 
 TEST(MnistOptions, DigitsArePairsOfSizes) {
-  EXPECT_THAT(wrong({"--digits", "100"}), HasSubstr("expected TRAIN,TEST such as 12000,2000, not '100'"));
+  EXPECT_THAT(wrong({"--digits", "100"}), HasSubstr("expected TRAIN,TEST like 12000,2000, not '100'"));
   for (const char* text : {"0,10", "10,0", "10,", ",10", "1,2,3", "1000001,1"})
     EXPECT_THAT(wrong({"--digits", text}), HasSubstr("--digits: expected a whole number from 1 to 1000000"));
-  EXPECT_THAT(wrong({"--digits", "10,10", "--data", "mnist"}), HasSubstr("give one of them"));
+  EXPECT_THAT(wrong({"--digits", "10,10", "--data", "mnist"}), HasSubstr("pass one of them"));
 }
 
 TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
@@ -154,7 +154,7 @@ TEST(MnistOptions, UnknownAndIncompleteOptionsAreRefused) {
 
 TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
   EXPECT_THAT(wrong({"--staleness", "2"}), HasSubstr("--staleness is for --mode ssp"));
-  EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is for the modes sync and ssp"));
+  EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is for --mode sync and ssp"));
 }
 
 TEST(MnistOptions, WhatALossDoesIsAPolicy) {
@@ -179,7 +179,7 @@ TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
   EXPECT_THAT(wrong({"--aggregate", "2"}), HasSubstr("are for --mode async"));
   EXPECT_THAT(
       wrong({"--aggregate", "2", "--checkpoint", "dir", "--mode", "async", "--job", "worker", "--task", "0"}, true),
-      HasSubstr("--checkpoint and --aggregate do not go together"));
+      HasSubstr("--checkpoint and --aggregate cannot be combined"));
   EXPECT_THAT(wrong({"--staleness-aware"}), HasSubstr("are for --mode async"));
 }
 
@@ -210,7 +210,7 @@ TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
   EXPECT_EQ(good({"--memory-limit", "4096"}).task.memory_limit, 4096u);
   EXPECT_EQ(good({"--memory-limit", "4096B"}).task.memory_limit, 4096u);
   for (const char* text : {"", "0", "GiB", "2 GiB", "-1MB", "1.5GiB", "2gib", "2Gi", "99999999TiB"})
-    EXPECT_THAT(wrong({"--memory-limit", text}), HasSubstr("expected a number of bytes such as 1000000, 500MB or 2GiB"))
+    EXPECT_THAT(wrong({"--memory-limit", text}), HasSubstr("expected a number of bytes like 1000000, 500MB or 2GiB"))
         << text;
 }
 
@@ -236,7 +236,7 @@ TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
   EXPECT_THAT(wrong({}, true), HasSubstr("missing: --job, --task"));
   EXPECT_THAT(wrong({"--job", "ps", "--task", "-1"}, true), HasSubstr("--task: expected"));
   EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true), HasSubstr("--cluster is not for"));
-  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true), HasSubstr("has the jobs ps and worker, not 'chief'"));
+  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true), HasSubstr("expected ps or worker, not 'chief'"));
 }
 
 TEST(MnistOptions, ModesFitTheirSurroundings) {
@@ -246,9 +246,11 @@ TEST(MnistOptions, ModesFitTheirSurroundings) {
   EXPECT_THAT(wrong({"--mode", "async"}), HasSubstr("--mode async needs a cluster"));
   EXPECT_THAT(wrong({"--mode", "async", "--replicas", "2", "--job", "ps", "--task", "0"}, true),
               HasSubstr("--replicas is not for --mode async"));
-  EXPECT_THAT(wrong({"--devices", "2", "--job", "ps", "--task", "0"}, true), HasSubstr("--devices is for mode local"));
-  EXPECT_THAT(wrong({"--devices", "2"}), HasSubstr("of which there is 1: use --replicas 2 or more"));
-  EXPECT_THAT(wrong({"--devices", "4", "--replicas", "3"}), HasSubstr("of which there are 3: use --replicas 4"));
+  EXPECT_THAT(wrong({"--devices", "2", "--job", "ps", "--task", "0"}, true),
+              HasSubstr("--devices is for --mode local"));
+  EXPECT_THAT(wrong({"--devices", "2"}), HasSubstr("2 devices cannot share 1 slot per step: use --replicas 2 or more"));
+  EXPECT_THAT(wrong({"--devices", "4", "--replicas", "3"}),
+              HasSubstr("4 devices cannot share 3 slots per step: use --replicas 4"));
 }
 
 TEST(MnistOptions, HelpTeachesAndVersionIsPlain) {
@@ -271,9 +273,9 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
   };
   EXPECT_EQ(cluster_problem(cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), JobMode::sync), std::nullopt);
   EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])"), JobMode::sync).value(),
-              AllOf(HasSubstr("'demo' has none of job ps"), HasSubstr("troupe-launch --ps 1")));
+              AllOf(HasSubstr("'demo' has no ps: use"), HasSubstr("troupe-launch --ps 1")));
   EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(),
-              HasSubstr("none of job worker"));
+              HasSubstr("has no worker: use"));
 }
 
 TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
@@ -287,8 +289,7 @@ TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
                            JobMode::allreduce);
   };
   EXPECT_EQ(problem(R"("worker":["127.0.0.1:2"])"), std::nullopt);
-  EXPECT_THAT(problem(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])").value(),
-              HasSubstr("'demo' has tasks of job ps"));
+  EXPECT_THAT(problem(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])").value(), HasSubstr("'demo' has ps tasks"));
 }
 
 TEST(MnistOptions, ProductsAreInF32Bf16OrF16) {

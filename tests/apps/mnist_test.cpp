@@ -179,14 +179,14 @@ TEST(Mnist, ASignalEndsTheTrainingInOrder) {
 TEST(Mnist, OutputThatGoesNowhereIsAFailure) {
   Process process({"/bin/sh", "-c", "exec \"$0\" --help > /dev/full", testing::program("troupe-mnist")});
   EXPECT_EQ(process.wait(), 1);
-  EXPECT_THAT(process.err, HasSubstr("troupe-mnist: stdout did not take all results"));
+  EXPECT_THAT(process.err, HasSubstr("troupe-mnist: cannot write all results to stdout"));
 }
 
 TEST(Mnist, AClusterWithoutParameterServersIsExplained) {
   Process process({testing::program("troupe-launch"), "--workers", "1", "--", testing::program("troupe-mnist"),
                    "--digits", "10,10"});
   EXPECT_NE(process.wait(), 0);
-  EXPECT_THAT(process.err, HasSubstr("has none of job ps"));
+  EXPECT_THAT(process.err, HasSubstr("has no ps: use"));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(TraceOfATraining, ThatDoesNotBeginSaysSo) {
   TrainingTrace trace(task,
                       {.path = directory.path() / "trace.json", .say = [&](const std::string& text) { said += text; }});
   EXPECT_FALSE(trace.end());
-  EXPECT_EQ(said, "--trace: there was no time to record anything before the training ended");
+  EXPECT_EQ(said, "--trace: training ended before anything was recorded");
 }
 
 TEST(TraceOfATraining, AWrongPathIsSaidBeforeItBegins) {

@@ -217,7 +217,7 @@ void ChaosCluster::take_json(const std::string& from, const std::string& line) {
 }
 
 void ChaosCluster::take_news_of_launcher(const std::string& line) {
-  static const std::regex form("troupe-launch: (\\S+) is (?:started again as )?process (\\d+) .*");
+  static const std::regex form("troupe-launch: (\\S+) (?:is|restarted as) process (\\d+) .*");
   std::smatch match;
   if (!std::regex_match(line, match, form)) return;
   pids_[match.str(1)] = std::stoi(match.str(2));

@@ -87,7 +87,7 @@ Outcome kill_early(Workshop& workshop, std::uint64_t seed) {
       dice.below(2) == 0 ? fmt::format("ps/{}", dice.below(2)) : fmt::format("worker/{}", dice.below(4));
   ChaosCluster cluster({.app = app, .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {{FaultKind::kill, victim, dice.between(0, 0.08)}}, expected, 60, "");
-  played.outcome.counts["started again"] = cluster.said("is started again as process");
+  played.outcome.counts["started again"] = cluster.said("restarted as process");
   return finish(workshop, cluster, played.outcome);
 }
 
@@ -118,7 +118,7 @@ Outcome lose_node(Workshop& workshop, std::uint64_t seed) {
   ChaosCluster cluster({.app = faulty, .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {}, expected);
   played.outcome.schedule = fmt::format("the node actor of {} fails after {} ms", victim, after);
-  played.outcome.counts["started again"] = cluster.said(victim + " is started again");
+  played.outcome.counts["started again"] = cluster.said(victim + " restarted");
   return finish(workshop, cluster, played.outcome);
 }
 

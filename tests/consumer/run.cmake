@@ -29,7 +29,7 @@ if(NOT output MATCHES "a graph of its own.*product has shape \\[1,3\\]")
   message(FATAL_ERROR "the consumer printed:\n${output}")
 endif()
 
-# All installed headers together: without a warning, and with nothing but them and what CMake calls dependencies.
+# All installed headers together must compile without a warning, using only CMake's declared dependencies.
 file(GLOB_RECURSE headers RELATIVE ${work}/prefix/include ${work}/prefix/include/troupe/*)
 list(TRANSFORM headers PREPEND "#include <")
 list(TRANSFORM headers APPEND ">\n")
@@ -39,7 +39,7 @@ separate_arguments(launcher UNIX_COMMAND "${LAUNCHER}")
 run(${launcher} ${CXX} -std=c++20 -Wall -Wextra -Wpedantic -Werror -I${work}/prefix/include -c ${work}/headers.cpp
   -o ${work}/headers.o)
 
-# The installed examples are such a project, too, and one of them a program of one's own that trains on a cluster.
+# The installed examples are such a project too; one is a user program that trains on a cluster.
 build(${work}/prefix/share/troupe/examples)
 run(${work}/build/example_cluster)
 if(NOT output MATCHES "Parameters: [0-9a-f]+\n$")

@@ -40,7 +40,7 @@ TEST_F(CudaDeviceTest, WhatIsThereAlreadyStays) {
 TEST_F(CudaDeviceTest, AStringIsRefused) {
   std::promise<Error> refused;
   device_->copy_in(Tensor::scalar<std::string>("a"), [&](Tensor, Error error) { refused.set_value(std::move(error)); });
-  EXPECT_THAT(refused.get_future().get().message(), HasSubstr("strings cannot be on"));
+  EXPECT_THAT(refused.get_future().get().message(), HasSubstr("string tensors cannot be copied to"));
 }
 
 TEST_F(CudaDeviceTest, ACopyToTheHostComesAfterTheKernelsBeforeIt) {
@@ -160,8 +160,8 @@ TEST_F(CudaDeviceTest, TheLimitIsOfResultsAndCopiesTogether) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::resource_exhausted);
     EXPECT_THAT(error.message(), HasSubstr("8.00 MiB in use in 1 buffers, the limit is 32.00 MiB"));
-    EXPECT_THAT(error.message(), HasSubstr("Beside these 16.00 MiB in 1 buffers (f32[4194304], 16.00 MiB, of MatMul "
-                                           "'dense/matmul') of what was copied to this GPU"));
+    EXPECT_THAT(error.message(), HasSubstr("In addition: 16.00 MiB in 1 buffers (f32[4194304], 16.00 MiB, of MatMul "
+                                           "'dense/matmul') of copies to this GPU"));
   }
 }
 

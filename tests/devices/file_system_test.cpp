@@ -82,7 +82,7 @@ TEST_F(PosixFileSystem, ErrorsNamePathAndReason) {
 TEST_F(PosixFileSystem, AFullDiskIsAnErrorThatSaysSo) {
   const Error error = error_of([&] { files_.create("/dev/full")->append(bytes("x")); });
   EXPECT_EQ(error.to_string(),
-            "resource_exhausted: cannot write '/dev/full': No space left on device; make room on the disk");
+            "resource_exhausted: cannot write '/dev/full': No space left on device; free disk space");
 }
 
 TEST_F(PosixFileSystem, MakesFoldersAboveOne) {
@@ -95,15 +95,14 @@ TEST_F(PosixFileSystem, MakesFoldersAboveOne) {
 
 TEST_F(PosixFileSystem, AFolderThatCannotBeMadeIsCalledAFolder) {
   const std::string message = error_of([&] { make_directories(files_, "/proc/x"); }).message();
-  EXPECT_THAT(message, HasSubstr("cannot make the folder '/proc/x': "));
-  EXPECT_THAT(message, HasSubstr("give a place where this program may make folders"));
+  EXPECT_THAT(message, HasSubstr("cannot create folder '/proc/x': "));
+  EXPECT_THAT(message, HasSubstr("pass a path where this program may create folders"));
 }
 
 TEST_F(PosixFileSystem, AFolderIsNotReplacedByAFile) {
   files_.make_directory(path("a"));
   EXPECT_EQ(error_of([&] { replace_file(files_, path("a"), "new", "1"); }).to_string(),
-            "failed_precondition: cannot write the file '" + path("a") +
-                "': a folder of that name is there; give the path of a file");
+            "failed_precondition: cannot write file '" + path("a") + "': it is a folder; pass the path of a file");
   EXPECT_EQ(files_.list(path("")).size(), 1u);
 }
 
@@ -114,7 +113,7 @@ TEST_F(PosixFileSystem, ReplacesAFileAtOnce) {
   EXPECT_EQ(files_.list(path("")).size(), 1u);
   EXPECT_EQ(read_file(files_, path("a"), 3), "new");
   EXPECT_EQ(error_of([&] { read_file(files_, path("a"), 2); }).to_string(),
-            "resource_exhausted: '" + path("a") + "' has 3 bytes, more than the 2 that it may have");
+            "resource_exhausted: '" + path("a") + "' has 3 bytes; the limit is 2");
 }
 
 TEST(Paths, JoinAndPart) {

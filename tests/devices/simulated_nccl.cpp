@@ -103,7 +103,7 @@ NcclHandle SimulatedNccl::join(int ranks, int rank, const NcclId& id) {
 
 bool SimulatedNccl::settled(NcclHandle comm) {
   const std::lock_guard lock(mutex_);
-  if (!broken_.empty()) fail(Code::unavailable, "NCCL, later than the call,: {}", broken_);
+  if (!broken_.empty()) fail(Code::unavailable, "NCCL (asynchronous error): {}", broken_);
   return static_cast<int>(of(comm).clique->joined.size()) == of(comm).clique->ranks;
 }
 

@@ -20,7 +20,7 @@ import sys
 COMMANDS = {
     "troupe-launch": "Starts a cluster of processes on one machine.",
     "troupe-mnist": "Trains on MNIST or on built-in digits, in every mode.",
-    "troupe-node": "A task that lends its devices to clients.",
+    "troupe-node": "A task that offers its devices to clients.",
     "troupe-top": "Shows a running cluster, records traces, tells why it waits.",
     "troupe-checkpoint": "Lists, verifies and compares checkpoints.",
     "troupe-bench": "Measures Troupe beside its peers.",

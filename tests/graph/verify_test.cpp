@@ -63,8 +63,7 @@ TEST(Verify, APassThatBreaksAGraphIsNamedWithWhatItBroke) {
       {changing("n", [](Node& n) { n.attributes.set("T", DType::f64); }),
        "Neg 'n': input 'x' is f32, but attribute 'T' is f64: they must have one dtype, use cast()"},
       {changing("n", [](Node& n) { n.attributes.erase("T"); }), "Neg 'n': attribute 'T' is missing"},
-      {changing("n", [](Node& n) { n.attributes.set("axis", std::int64_t{1}); }),
-       "Neg 'n': there is no attribute 'axis'"},
+      {changing("n", [](Node& n) { n.attributes.set("axis", std::int64_t{1}); }), "Neg 'n': no attribute 'axis'"},
       {changing("fetch", [](Node& n) { n.attributes.set("index", 1.0); }),
        "Fetch 'fetch': attribute 'index' must be of type integer, not real"},
       {changing("n", [](Node& n) { n.output_types[0] = DType::f64; }), "Neg 'n': output 0 is f64 instead of f32"},
@@ -78,7 +77,7 @@ TEST(Verify, APassThatBreaksAGraphIsNamedWithWhatItBroke) {
        "Fetch 'fetch': input 0 is 'n:0', but Neg 'n' has 0 outputs"},
       {changing("n", [](Node& n) { n.output_shapes[0] = Shape{3}; }),
        "Neg 'n': output 0 has shape [3], but inference says [2]"},
-      {changing("n", [](Node& n) { n.device = "/job"; }), "Neg 'n': device '/job': there is no type of device 'job'"},
+      {changing("n", [](Node& n) { n.device = "/job"; }), "Neg 'n': device '/job': unknown device type 'job'"},
       {[](const Graph& g) {
          auto out = g.clone();
          out->set_colocation(out->get("n"), "nobody");

@@ -70,8 +70,8 @@ TEST(CommandLine, FillsTheFieldsOfItsOptions) {
 TEST(CommandLine, NamesWhatIsWrong) {
   for (const auto& [words, message] : std::vector<std::pair<Words, const char*>>{
            {{"--nothing"}, "program: '--nothing' is not an option of program\nRun with --help"},
-           {{"--count"}, "--count: its value (N) is missing"},
-           {{"--count", "--json"}, "--count: its value (N) is missing"},
+           {{"--count"}, "--count: missing value N"},
+           {{"--count", "--json"}, "--count: missing value N"},
            {{"--count", "10"}, "--count: expected a whole number from 0 to 9, not '10'"},
            {{"--size", "-1"}, "--size: expected a whole number from 1 to 9, not '-1'"},
            {{"--ratio", "3"}, "--ratio: expected a number from 0.5 to 2, not '3'"},
@@ -136,7 +136,7 @@ TEST(CommandLine, TakesAnyNumberOfArguments) {
 TEST(CommandLine, OptionsThatExcludeEachOtherAreNamed) {
   Program p;
   EXPECT_EQ(p.line.parse({"--json", "--plain"}), std::nullopt);
-  EXPECT_EQ(p.line.conflict({"--json", "--count", "--plain"}), "--json and --plain do not go together");
+  EXPECT_EQ(p.line.conflict({"--json", "--count", "--plain"}), "--json and --plain cannot be combined");
   EXPECT_EQ(p.line.conflict({"--json", "--count"}), std::nullopt);
 }
 

@@ -24,7 +24,7 @@ TEST(DeviceName, RefusesTypesThatNoDeviceHas) {
       {"banana", "banana"}, {"cuda:0", "cuda"}, {"/device:TPU:0", "TPU"}, {"/job:ps/task:0/device:CP:0", "CP"}};
   for (const auto& [given, type] : wrong)
     EXPECT_EQ(error_of([&] { DeviceName::parse(given); }).to_string(),
-              fmt::format("invalid_argument: device '{}': there is no type of device '{}'; expected CPU or GPU, as in "
+              fmt::format("invalid_argument: device '{}': unknown device type '{}'; expected CPU or GPU, as in "
                           "\"GPU:0\" or \"/job:worker/task:1/device:CPU:0\"",
                           given, type));
 }

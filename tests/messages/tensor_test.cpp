@@ -50,11 +50,10 @@ TEST(Tensor, WhatIsReadWronglyIsSaid) {
   EXPECT_EQ(error_of([&] { images.data<std::uint8_t>(); }).message(),
             "cannot read a f32[2,8] tensor as u8: read it as f32, or make it with values of u8");
   EXPECT_EQ(error_of([&] { images.item<float>(); }).message(),
-            "item() needs one element, the tensor is f32[2,8]: read it with values()");
+            "item() needs a tensor of one element, not f32[2,8]: read it with values()");
   EXPECT_EQ(error_of([] { Tensor().data<float>(); }).message(),
-            "cannot read a Tensor that has no value yet as f32: assign one first");
-  EXPECT_EQ(error_of([] { Tensor().item<float>(); }).message(),
-            "item() of a Tensor that has no value yet: assign one first");
+            "cannot read a Tensor without a value as f32: assign one first");
+  EXPECT_EQ(error_of([] { Tensor().item<float>(); }).message(), "item() of a Tensor without a value: assign one first");
 }
 
 TEST(Tensor, HoldsStrings) {

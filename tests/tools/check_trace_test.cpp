@@ -80,16 +80,16 @@ TEST(CheckTrace, FindsWhatIsWrong) {
          event(t, "segment")["dur"] = 15;
          event(t, "segment")["ts"] = 2;
        }},
-      {"of no step: worker, device: 'MatMul'", [](json& t) { event(t, "MatMul")["args"]["step_key"] = "cd"; }},
+      {"not in a step: worker, device: 'MatMul'", [](json& t) { event(t, "MatMul")["args"]["step_key"] = "cd"; }},
       {"not nested: worker, device: 'MatMul' at 20.0 us ends after 'segment'",
        [](json& t) { event(t, "MatMul")["dur"] = 79; }},
       {"arrow 1 has no end", [](json& t) { event(t, "Push", "f")["id"] = 2; }},
       {"arrow 2 has no begin", [](json& t) { event(t, "Push", "f")["id"] = 2; }},
-      {"the begin of arrow 1 is in no slice", [](json& t) { event(t, "Push", "s")["ts"] = 95; }},
+      {"the begin of arrow 1 is not in a slice", [](json& t) { event(t, "Push", "s")["ts"] = 95; }},
       {"arrow 1 ends before it begins", [](json& t) { event(t, "Push", "s")["ts"] = 61; }},
       {"a second end of arrow 1", [](json& t) { t["traceEvents"].push_back(event(t, "Push", "f")); }},
       {"a wait without end", [](json& t) { event(t, "m", "e")["id"] = "2"; }},
-      {"a wait that has not begun", [](json& t) { event(t, "m", "e")["id"] = "2"; }},
+      {"a wait ends without a begin", [](json& t) { event(t, "m", "e")["id"] = "2"; }},
       {"thread (1, 7) has no name", [](json& t) { event(t, "MatMul")["tid"] = 7; }},
       {"dur missing", [](json& t) { event(t, "MatMul").erase("dur"); }},
       {"3 arrows are lost", [](json& t) { t["otherData"]["lost_arrows"] = 3; }},
@@ -102,8 +102,8 @@ TEST(CheckTrace, FindsWhatIsWrong) {
     EXPECT_THAT(verdict.err, HasSubstr(text));
   }
   EXPECT_THAT(check("{").err, HasSubstr("trace.json: "));
-  EXPECT_THAT(check(good_trace().dump(), {"--tasks", "3"}).err, HasSubstr("2 tasks, not 3"));
-  EXPECT_THAT(check(good_trace().dump(), {"--steps", "2"}).err, HasSubstr("1 whole steps, not 2"));
+  EXPECT_THAT(check(good_trace().dump(), {"--tasks", "3"}).err, HasSubstr("2 tasks, expected 3"));
+  EXPECT_THAT(check(good_trace().dump(), {"--steps", "2"}).err, HasSubstr("1 whole steps, expected 2"));
 }
 
 // Two clocks that agree only so far.

@@ -78,7 +78,7 @@ TEST(ClusterLife, GoesOnWithoutAWorkerThatIsKilledAndEndsWithTheCodeOfTheChief) 
   EXPECT_EQ(cluster->phase(), Phase::running);
   EXPECT_FALSE(cluster->next()) << "nobody has to end";
   EXPECT_THAT(cluster.said, AllOf(HasSubstr("worker/1 was killed by signal 9"),
-                                  HasSubstr("the others may go on without worker/1 (--fail-fast ends them)")));
+                                  HasSubstr("the other tasks may continue without worker/1 (--fail-fast ends them)")));
   cluster.end("worker/0", ended_with(0));
   EXPECT_EQ(cluster->phase(), Phase::ending);
   cluster.end_rest(ended_with(0));
@@ -130,7 +130,7 @@ TEST(ClusterLife, AWorkerThatEndsWithAnErrorEndsNobodyButWithFailFastAllOthers) 
   for (LaunchedCluster* cluster : {&patient, &strict}) cluster->report_all().end("worker/1", ended_with(3));
   EXPECT_EQ(patient->phase(), Phase::running);
   EXPECT_EQ(strict->phase(), Phase::ending);
-  EXPECT_THAT(strict.said, HasSubstr("the others have 4 s to end"));
+  EXPECT_THAT(strict.said, HasSubstr("the other tasks have 4 s to end"));
   strict.pass(seconds(4));
   EXPECT_EQ(strict->phase(), Phase::asked);
   strict.end_rest(ended_with(143));
@@ -150,8 +150,8 @@ TEST(ClusterLife, ALostParameterServerEndsTheJobAfterTheTimeThatTasksWaitForIt) 
   LaunchedCluster cluster(2, 2, {.grace = seconds(10)});
   cluster.report_all().end("ps/1", killed_by(SIGKILL));
   EXPECT_EQ(cluster->phase(), Phase::ending);
-  EXPECT_THAT(cluster.said, AllOf(HasSubstr("the job cannot go on without ps/1"), HasSubstr("--restart"),
-                                  HasSubstr("the others have 20 s to end")));
+  EXPECT_THAT(cluster.said, AllOf(HasSubstr("the job cannot continue without ps/1"), HasSubstr("--restart"),
+                                  HasSubstr("the other tasks have 20 s to end")));
   cluster.pass(milliseconds(19'999));
   EXPECT_EQ(cluster->phase(), Phase::ending);
   cluster.pass(milliseconds(1));
@@ -191,7 +191,7 @@ TEST(ClusterLife, AnAppThatEndsWithoutHavingReportedIsToldHowTo) {
   cluster->reported(1, "127.0.0.1:7001", {});
   cluster.end("worker/0", ended_with(0));
   EXPECT_THAT(cluster.said, AllOf(HasSubstr("worker/0 ended with exit code 0 before the cluster was complete\n"),
-                                  HasSubstr("worker/0 had not reported its address: a program of Troupe calls "
+                                  HasSubstr("worker/0 had not reported its address: a Troupe program calls "
                                             "Task::from_command_line(argc, argv)")));
   LaunchedCluster other(0, 2);
   other->reported(1, "127.0.0.1:7001", {});
@@ -206,7 +206,7 @@ TEST(ClusterLife, TasksThatHaveNotReportedAreNamedAfterFiveSecondsAndEndedAtTheT
   EXPECT_EQ(cluster.said, "");
   EXPECT_TRUE(cluster->next());
   cluster.pass(milliseconds(1));
-  EXPECT_THAT(cluster.said, AllOf(HasSubstr("no address from ps/0, worker/1 for 5 s: a program of Troupe calls "
+  EXPECT_THAT(cluster.said, AllOf(HasSubstr("no address from ps/0, worker/1 for 5 s: a Troupe program calls "
                                             "Task::from_command_line(argc, argv)"),
                                   HasSubstr("60 s in all (--start-timeout)")));
   EXPECT_EQ(cluster->phase(), Phase::starting);
@@ -241,7 +241,7 @@ TEST(ClusterLife, ATaskIsStartedAgainAfterPausesThatDoubleUntilItHasFailedTooOft
   cluster.pass(milliseconds(100));
   EXPECT_THAT(cluster.due(), ElementsAre("worker/1"));
   cluster.end("worker/1", ended_with(1));
-  EXPECT_THAT(cluster.said, HasSubstr("worker/1 has failed too often: 3 times"));
+  EXPECT_THAT(cluster.said, HasSubstr("worker/1 has failed 3 times and is not restarted"));
   EXPECT_EQ(cluster->phase(), Phase::running) << "the others may go on";
   EXPECT_FALSE(cluster->next());
 }

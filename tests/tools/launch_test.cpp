@@ -223,7 +223,7 @@ TEST(Launch, AWorkerThatFailsIsNamedAndEndsNobody) {
   Gate gate;
   Launched run(cluster(1, 3, {"worker/0=until:" + gate.path(), "worker/1=crash", "worker/2=killed"}, {"--grace", "0"}));
   for (const char* task : {"worker/1", "worker/2"})
-    run.wait_for(std::string("the others may go on without ") + task + " (--fail-fast ends them)");
+    run.wait_for(std::string("the other tasks may continue without ") + task + " (--fail-fast ends them)");
   gate.open();
   EXPECT_EQ(run.wait(), 0) << run.err;
   EXPECT_THAT(run.err, Not(HasSubstr("still running: worker")));
@@ -232,7 +232,7 @@ TEST(Launch, AWorkerThatFailsIsNamedAndEndsNobody) {
 TEST(Launch, AnotherChiefTakesThePlaceOfOneThatIsKilledAndItsOutputPasses) {
   Gate gate;
   Launched run(cluster(1, 2, {"worker/0=killed", "worker/1=until:" + gate.path()}));
-  run.wait_for("may go on without worker/0, with worker/1 as the chief");
+  run.wait_for("may continue without worker/0, with worker/1 as the chief");
   gate.open();
   EXPECT_EQ(run.wait(), 0) << run.err;
   EXPECT_EQ(run.out, "through the gate\n");
@@ -280,7 +280,7 @@ TEST(Launch, ATaskThatDiesBeforeTheClusterIsCompleteIsStartedAgain) {
     testing::TemporaryDirectory directory;
     Launched run(cluster(0, 2, {std::string("worker/0=") + when + directory.file("")}, {"--restart", "1"}));
     EXPECT_EQ(run.wait(), 0) << run.err;
-    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 is started again")));
+    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 restarted")));
   }
 }
 
@@ -295,7 +295,7 @@ TEST(Launch, AnAppThatIsNoProgramOfTroupeIsNamed) {
   Launched run({"--workers", "1", "--", "/bin/echo"});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_EQ(run.out, "--job worker --task 0\n");
-  EXPECT_THAT(run.err, HasSubstr("worker/0 had not reported its address: a program of Troupe calls "
+  EXPECT_THAT(run.err, HasSubstr("worker/0 had not reported its address: a Troupe program calls "
                                  "Task::from_command_line(argc, argv) at its start"));
 }
 
@@ -358,8 +358,8 @@ TEST(Launch, TasksDieWithALauncherThatIsKilled) {
 
 TEST(Launch, WrongUsageExitsWithTwoAndSaysWhy) {
   for (const auto& [arguments, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{}, "no app is given"},
-           {{"--ps", "1"}, "no app is given"},
+           {{}, "no app given"},
+           {{"--ps", "1"}, "no app given"},
            {{"--workers", "0", "app"}, "--workers"},
            {{"--ps", "-1", "app"}, "--ps"},
            {{"--tasks", "3", "--", "app"}, "'--tasks' is not an option"}}) {
@@ -373,7 +373,7 @@ TEST(Launch, WrongUsageExitsWithTwoAndSaysWhy) {
 TEST(Launch, AnAppThatDoesNotExistIsNamed) {
   Launched run({"--workers", "2", "--", "no-such-app"});
   EXPECT_EQ(run.wait(), 1);
-  EXPECT_THAT(run.err, HasSubstr("'no-such-app' cannot be started: No such file or directory"));
+  EXPECT_THAT(run.err, HasSubstr("cannot start 'no-such-app': No such file or directory"));
 }
 
 TEST(Launch, HelpTeaches) {

@@ -152,7 +152,7 @@ TEST_F(TopCluster, APageIsNoWiderThanALogAndPartitionsAreOneRow) {
 TEST_F(TopCluster, TheTokenIsAskedFor) {
   Process without(command({address_, "--once"}));
   EXPECT_EQ(without.wait(), 1);
-  EXPECT_THAT(without.err, HasSubstr("give the cluster file with --cluster"));
+  EXPECT_THAT(without.err, HasSubstr("pass the cluster file with --cluster"));
 }
 
 TEST(TopCluster0, WhoIsNotThereIsNamed) {

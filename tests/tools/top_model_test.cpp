@@ -159,12 +159,12 @@ TEST_F(TopModel, WhatIsGoneIsSaidToBe) {
   later.snapshot.tasks[0].snapshot->actors.erase(later.snapshot.tasks[0].snapshot->actors.begin() + 1);
   later.rates = no_rates(later.snapshot);
   model_.take(later);
-  EXPECT_THAT(seen(), HasSubstr("It is not there any more. Esc: back"));
+  EXPECT_THAT(seen(), HasSubstr("It no longer exists. Esc: back"));
   EXPECT_THAT(after("\x1b"), HasSubstr(">ps/0     coordinator"));  // what is at its place now
 }
 
 TEST_F(TopModel, GoesIntoDevicesShardsAndEdges) {
-  EXPECT_THAT(after("d\n"), AllOf(HasSubstr("device CPU:0 of ps/0"), HasSubstr("3.0 MiB in use, 4.0 MiB at most"),
+  EXPECT_THAT(after("d\n"), AllOf(HasSubstr("device CPU:0 of ps/0"), HasSubstr("3.0 MiB in use, peak 4.0 MiB"),
                                   HasSubstr("f32[784,128] dense/weights")));
   EXPECT_THAT(after("h\n"), AllOf(HasSubstr("shard 0 of ps/0"), HasSubstr("398 KiB in 4 slices, version 20 of job 9"),
                                   HasSubstr("stale")));

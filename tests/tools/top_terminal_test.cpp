@@ -123,7 +123,7 @@ TEST_F(TopProcess, AnUnknownTerminalIsNamed) {
   PseudoTerminal terminal(command({"--read", recording()}), {{"TERM", "paper"}});
   EXPECT_EQ(terminal.wait(), 1);
   EXPECT_THAT(terminal.bytes(),
-              HasSubstr("the terminal 'paper' is not known here; set TERM (such as TERM=xterm), or use --once"));
+              HasSubstr("unknown terminal 'paper'; set TERM (for example TERM=xterm), or use --once"));
 }
 
 TEST_F(TopProcess, PrintsOnePageWithoutATerminal) {
@@ -167,7 +167,7 @@ TEST_F(TopProcess, RefusesWhatIsWrong) {
           {"--once", "--read", directory_.write("torn", to_json(testing::example_cluster(1)) + "\n{\"tasks\":")}));
   for (Process* process : {&gone, &empty, &torn}) EXPECT_EQ(process->wait(), 1);
   EXPECT_THAT(gone.err, HasSubstr("/gone: No such file"));
-  EXPECT_THAT(empty.err, HasSubstr("there is no snapshot in it"));
+  EXPECT_THAT(empty.err, HasSubstr("no snapshots in the file"));
   EXPECT_THAT(torn.err, HasSubstr("/torn, line 2: malformed snapshot"));
 }
 

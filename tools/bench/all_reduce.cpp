@@ -1,4 +1,4 @@
-// All-reduce between two processes over the loopback address, beside plain TCP both ways at once.
+// All-reduce between two processes over the loopback address, compared with plain TCP in both directions at once.
 #include <iostream>
 #include <sstream>
 
@@ -13,7 +13,7 @@ namespace {
 
 const std::vector<TaskName> kRanks = {{"client", 0}, {"worker", 0}};
 
-// One rank, with a tensor that it makes once.
+// One rank, with a tensor made once.
 class Rank {
  public:
   explicit Rank(Task& task) : group_(task, "bench", kRanks) {}
@@ -53,8 +53,8 @@ Case all_reduce_case(const std::string& name, std::size_t bytes, int in_a_row, s
   return {.bench = "allreduce",
           .name = name,
           .unit = "us",
-          .measures = fmt::format("the sum of a tensor of each of two processes, in both, {} times in a row", in_a_row),
-          .peer = "as many bytes over plain TCP, both ways at once, two threads in each process",
+          .measures = fmt::format("all-reduce sum of one tensor between two processes, {} times in a row", in_a_row),
+          .peer = "the same number of bytes over plain TCP, both ways at once, two threads in each process",
           .ratio_target = ratio,
           .value_target = most,
           .prepare = [=](const Settings& settings) -> Contest {

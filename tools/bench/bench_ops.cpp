@@ -44,7 +44,7 @@ void spin(std::int64_t iterations) {
   std::uint64_t x = 1;
   for (std::int64_t i = 0; i < iterations; ++i) {
     x = x * 6364136223846793005u + 1442695040888963407u;
-    asm volatile("" : "+r"(x));  // not to be computed in advance
+    asm volatile("" : "+r"(x));  // prevents computation in advance
   }
 }
 

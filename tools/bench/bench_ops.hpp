@@ -1,4 +1,4 @@
-// Ops of the benchmarks' own: nodes that do nothing but count themselves, and nodes that spin.
+// Ops of the benchmarks: nodes that only count themselves, and nodes that spin.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace troupe::bench {
 
-// Counts from many threads at next to no cost: each thread has a counter of its own.
+// Counts from many threads at almost no cost: each thread has its own counter.
 class Tally {
  public:
   void add() {
@@ -22,12 +22,12 @@ class Tally {
     else
       counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // Exact once those who added are waited for.
+  // Exact once all counting threads have been waited for.
   std::uint64_t total() const;
 
  private:
   static constexpr std::size_t kThreads = 256;
-  static constexpr std::size_t kShared = kThreads - 1;  // by all threads that come late
+  static constexpr std::size_t kShared = kThreads - 1;  // shared by all threads that come late
   static inline thread_local std::size_t thread_index = kThreads;
   static std::size_t index_of_new_thread();
   struct alignas(64) Counter {
@@ -36,9 +36,9 @@ class Tally {
   std::array<Counter, kThreads> counters_;
 };
 
-// Keeps a core busy for so many dependent multiplications.
+// Keeps a core busy for `iterations` dependent multiplications.
 void spin(std::int64_t iterations);
-// How many take this long on this machine now.
+// The number of iterations that currently take `seconds` on this machine.
 std::int64_t spin_iterations(double seconds);
 
 // The standard ops and
@@ -47,8 +47,7 @@ std::int64_t spin_iterations(double seconds);
 //   BenchSpin: spins for attribute "iterations"
 // None is pruned or shared by a pass.
 std::shared_ptr<const OpRegistry> bench_ops();
-// Options of a task that has kernels for them. Each run of one adds to the tally, which must outlive the
-// task.
+// Options of a task with kernels for them. Each kernel run adds to the tally, which must outlive the task.
 TaskOptions bench_task(int threads, Tally& tally);
 
 }  // namespace troupe::bench

@@ -24,7 +24,7 @@ Put put_of(std::uint64_t step, EdgeId edge, float value) {
   return {{SessionId{1}, StepId{step}, edge}, 0, Tensor::scalar(value), {}};
 }
 
-// The consumer at one side's rendezvous, in the place of a scheduler.
+// The consumer at one side's rendezvous, instead of a scheduler.
 class Consumer final : public caf::event_based_actor {
  public:
   Consumer(caf::actor_config& config, bool calls) : caf::event_based_actor(config), calls_(calls) {}
@@ -57,14 +57,14 @@ class Consumer final : public caf::event_based_actor {
         },
     };
   }
-  // Once, before anything else: the other side is there.
+  // Call first: ready when the other side is connected.
   std::future<void> up() { return up_.get_future(); }
-  // Before each message of a count: whether all answers will have been right.
+  // Call before each message of a count: yields whether all answers were right.
   std::future<bool> expect() {
     done_ = {};
     return done_.get_future();
   }
-  void on_exit() override {  // the rendezvous holds us
+  void on_exit() override {  // the rendezvous keeps us alive
     rendezvous_ = nullptr;
     peer_ = nullptr;
   }
@@ -88,14 +88,14 @@ class Consumer final : public caf::event_based_actor {
 };
 
 caf::actor_system_config& configure(caf::actor_system_config& config) {
-  config.set("scheduler.policy", caf::atom("sharing"));  // as a task's
+  config.set("scheduler.policy", caf::atom("sharing"));  // like a task's
   config.set("scheduler.max-threads", 2u);
   return config;
 }
 
 WireOptions options_of(const TaskName& self) {
   WireOptions options;
-  options.shared_memory = true;  // as a task's
+  options.shared_memory = true;  // like a task's
   options.self = self;
   options.cluster = options.token = "bench";
   options.incarnation = Incarnation{random_id()};
@@ -104,7 +104,7 @@ WireOptions options_of(const TaskName& self) {
 
 }  // namespace
 
-// One process: the actors of a task that a tensor meets on its way, and their wire.
+// One process: the wire and the actors of a task that a tensor passes through.
 class Bounce::Side final : public WireHandler {
  public:
   explicit Side(const TaskName& self)
@@ -149,7 +149,7 @@ class Bounce::Side final : public WireHandler {
   BorrowedThread thread_;
 
  public:
-  Wire wire;  // last: its thread uses the above
+  Wire wire;  // last: its thread uses the other members
 };
 
 Bounce::Bounce() : child_({own_path(), "--child", kBounce}), side_(std::make_unique<Side>(kCaller)) {
@@ -157,14 +157,14 @@ Bounce::Bounce() : child_({own_path(), "--child", kBounce}), side_(std::make_uni
   side_->wire.dial(kAnswerer, "127.0.0.1", static_cast<std::uint16_t>(std::stoi(child_.read_line())),
                    std::chrono::seconds(10));
   if (up.wait_for(std::chrono::seconds(20)) != std::future_status::ready)
-    fail(Code::unavailable, "the child process has not come");
+    fail(Code::unavailable, "the child process has not connected");
 }
 Bounce::~Bounce() = default;
 
 void Bounce::run(int count) {
   auto done = side_->consumer().expect();
   side_->start(count);
-  if (!done.get()) fail(Code::internal, "an answer is another one");
+  if (!done.get()) fail(Code::internal, "an answer has a wrong value");
 }
 
 void Bounce::serve() {

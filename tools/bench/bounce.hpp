@@ -1,5 +1,5 @@
-// A tensor of four bytes that goes to and fro between two processes: from an actor through the peer, the wire and the
-// rendezvous of the other side to an actor there, which sends it back in the same way. No steps, no kernels.
+// A four-byte tensor sent back and forth between two processes: from an actor through the peer, the wire and the
+// rendezvous of the other side to an actor there, which returns it the same way. No steps, no kernels.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@ class Bounce {
   // Starts the child and connects.
   Bounce();
   ~Bounce();
-  // There and back so often, one after the other.
+  // Makes `count` round trips, one after the other.
   void run(int count);
 
-  // What the child does (children.hpp): says its port, answers until its input ends.
+  // Runs in the child (children.hpp): reports its port, answers until its input ends.
   static void serve();
 
  private:

@@ -7,24 +7,24 @@
 
 namespace troupe::bench {
 
-inline constexpr double kMicro = 1e6;  // microseconds of a second
+inline constexpr double kMicro = 1e6;  // microseconds per second
 
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 
-void add_remote_cases(std::vector<Case>& cases);            // the same on another task
+void add_remote_cases(std::vector<Case>& cases);            // one-node graphs on another task
 void add_transfer_cases(std::vector<Case>& cases);          // tensors between tasks
-void add_all_reduce_cases(std::vector<Case>& cases);        // collectives of two tasks
-void add_stress_cases(std::vector<Case>& cases);            // a wire that is full, a peer that is stopped
-void add_kernel_cases(std::vector<Case>& cases);            // beside libraries called directly
+void add_all_reduce_cases(std::vector<Case>& cases);        // collectives between two tasks
+void add_stress_cases(std::vector<Case>& cases);            // a full wire, a stopped peer
+void add_kernel_cases(std::vector<Case>& cases);            // compared with libraries called directly
 void add_model_cases(std::vector<Case>& cases);             // training
-void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from them
-void add_cluster_training_cases(std::vector<Case>& cases);  // the same by three processes
-void add_overhead_cases(std::vector<Case>& cases);          // with counters and without
+void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from shards
+void add_cluster_training_cases(std::vector<Case>& cases);  // training by three processes
+void add_overhead_cases(std::vector<Case>& cases);          // with and without counters
 void add_startup_cases(std::vector<Case>& cases);           // processes and plans
 
 std::vector<Case> all_cases();
-// With --device gpu, instead.
+// Used instead with --device gpu.
 std::vector<Case> gpu_cases();
 
 }  // namespace troupe::bench

@@ -18,7 +18,7 @@
 namespace troupe::bench {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace{2000};  // to end after its input has
+constexpr std::chrono::milliseconds kGrace{2000};  // to end after its input has ended
 
 std::array<int, 2> make_pipe() {
   std::array<int, 2> ends{};
@@ -30,8 +30,8 @@ std::array<int, 2> make_pipe() {
 }  // namespace
 
 Child::Child(const std::vector<std::string>& command) {
-  if (access(command.at(0).c_str(), X_OK) != 0) fail(Code::not_found, "'{}' cannot be executed", command[0]);
-  signal(SIGPIPE, SIG_IGN);  // a child that is gone shows when its answer is read
+  if (access(command.at(0).c_str(), X_OK) != 0) fail(Code::not_found, "cannot execute '{}'", command[0]);
+  signal(SIGPIPE, SIG_IGN);  // a dead child is noticed when its answer is read
   std::vector<char*> argv;
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -86,7 +86,7 @@ std::string Child::read_line(std::chrono::seconds deadline) {
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0)
-      fail(Code::deadline_exceeded, "the child process has not answered within {} s", deadline.count());
+      fail(Code::deadline_exceeded, "the child process did not answer within {} s", deadline.count());
     pollfd waiting{from_, POLLIN, 0};
     if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) continue;
     std::array<char, 4096> bytes;

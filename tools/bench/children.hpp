@@ -1,4 +1,4 @@
-// What this program does as a child of itself: troupe-bench --child NAME.
+// This program's roles as a child of itself: troupe-bench --child NAME.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ inline constexpr const char* kTcp = "tcp";                     // the other end 
 inline constexpr const char* kSharedMemory = "shared-memory";  // the other end of a SharedMemoryPeer
 inline constexpr const char* kShard = "shard";                 // a parameter shard
 inline constexpr const char* kTrain = "train";                 // a task of a training job
-inline constexpr const char* kBeats = "beats";                 // the end of a wire that takes the time of heartbeats
+inline constexpr const char* kBeats = "beats";                 // the end of a wire that times heartbeats
 inline constexpr const char* kBounce = "bounce";               // the other side of a Bounce
 inline constexpr const char* kFirstStep = "first-step";        // one step of a small graph
 
 void reduce_as_child();
 
-// Runs it if the arguments ask for one: the exit code.
+// Runs the child role if the arguments ask for one, and returns its exit code.
 std::optional<int> run_as_child(const std::vector<std::string>& arguments);
 
-// A line for the parent.
+// Prints a line for the parent.
 void say(const std::string& line);
 
 }  // namespace troupe::bench

@@ -1,4 +1,4 @@
-// Dispatch: what it costs to run a node, and whether nodes that could run side by side do.
+// Dispatch: the cost of running a node, and whether independent nodes run in parallel.
 #include "tools/bench/cases.hpp"
 #include "tools/bench/node_graph.hpp"
 #include "tools/bench/tbb_peer.hpp"
@@ -20,7 +20,7 @@ Peer tbb_peer(const Predecessors& predecessors, int threads, std::function<void(
               graph->run();
               ++runs;
             });
-            if (tally->total() - before != runs * size) fail(Code::internal, "TBB has not run every node once");
+            if (tally->total() - before != runs * size) fail(Code::internal, "TBB did not run every node once");
             return run / static_cast<double>(size) * scale;
           }};
 }
@@ -44,8 +44,8 @@ void add_dispatch_cases(std::vector<Case>& cases) {
       {.bench = "null-ops",
        .name = "chain",
        .unit = "ns/op",
-       .measures = "10,000 nodes that only count themselves, one after another by control edges; passes off; "
-                   "executed kernels checked; 4 steps in flight; time of a step by the number of nodes",
+       .measures = "10,000 nodes that only count themselves, chained by control edges; passes off; "
+                   "executed kernels checked; 4 steps in flight; step time divided by the number of nodes",
        .peer = "TBB flow graph of continue_nodes, best of 1 and 2 threads",
        .ratio_target = 5,
        .value_target = 10,
@@ -56,7 +56,7 @@ void add_dispatch_cases(std::vector<Case>& cases) {
       {.bench = "null-ops",
        .name = "lattice",
        .unit = "ns/op",
-       .measures = "100x100 such nodes, each after the one above and the one to its left, by control edges",
+       .measures = "a 100x100 lattice of such nodes: each runs after the nodes above and to its left, by control edges",
        .peer = "TBB flow graph of continue_nodes, best of 1 and 2 threads",
        .ratio_target = 5,
        .prepare = [](const Settings& s) {
@@ -65,8 +65,8 @@ void add_dispatch_cases(std::vector<Case>& cases) {
   cases.push_back({.bench = "null-ops",
                    .name = "lattice-tensors",
                    .unit = "ns/op",
-                   .measures = "the same, with a tensor on every edge: each node takes two and hands one on",
-                   .peer = "TBB flow graph of continue_nodes, without any data; best of 1 and 2 threads",
+                   .measures = "the same, with a tensor on every edge: each node takes two and passes one on",
+                   .peer = "TBB flow graph of continue_nodes, without data; best of 1 and 2 threads",
                    .prepare = [](const Settings& s) {
                      return contest(lattice(s.quick ? 10 : 100),
                                     {.op = "BenchJoin", .tensors = true, .in_flight = true}, {1, 2}, s, kNano);
@@ -74,9 +74,8 @@ void add_dispatch_cases(std::vector<Case>& cases) {
   cases.push_back({.bench = "lattice",
                    .name = "parallel",
                    .unit = "us/node",
-                   .measures =
-                       "100x100 nodes that each spin for 20 us, each after the one above and the one to its left; "
-                       "2 threads: at best 10 us a node",
+                   .measures = "a 100x100 lattice of nodes that spin for 20 us each; "
+                               "2 threads: at best 10 us a node",
                    .peer = "TBB flow graph, the same work on 2 threads",
                    .ratio_target = 0.95,
                    .prepare = [](const Settings& s) {

@@ -1,4 +1,4 @@
-// Kernels on a GPU, beside its libraries called directly. All data stays on the GPU, but in cases of copies.
+// GPU kernels, compared with its libraries called directly. All data stays on the GPU, except in cases of copies.
 #include "tools/bench/cases.hpp"
 #include "tools/bench/gpu_library.hpp"
 #include "tools/bench/gpu_ranks.hpp"
@@ -45,7 +45,7 @@ void add_products(std::vector<Case>& cases) {
            .name = fmt::format("{}-{}", name, n),
            .unit = "us/node",
            .measures = fmt::format("{0}x{0}x{0} products of variables on a GPU, many nodes in one step, per node", n),
-           .peer = "cuBLASLt called directly: its heuristic's first algorithm, as many calls on one stream",
+           .peer = "cuBLASLt called directly: its heuristic's first algorithm, the same number of calls on one stream",
            .ratio_target = 0.97,
            .prepare = [dtype = dtype, tf32 = tf32, n](const Settings& s) { return product(dtype, tf32, n, s); }});
 }
@@ -91,14 +91,14 @@ void add_gpu_convolutions(std::vector<Case>& cases) {
            .measures = fmt::format("128 images {0}x{0}x{1}, bf16, filters {2}x{2} to {3} channels, stride {4}, many "
                                    "nodes in one step, per node",
                                    layer.size, layer.in, layer.kernel, layer.out, layer.stride),
-           .peer = "cuDNN called directly, in its own layout of filters: the fastest of its plans, timed",
+           .peer = "cuDNN called directly, in its own filter layout, with its fastest measured plan",
            .ratio_target = 0.95,
            .prepare = [direction = direction, layer](const Settings& s) { return convolution(direction, layer, s); }});
 }
 
-// --- What memory limits ---
+// --- Memory-bound kernels ---
 
-// `bytes` are read and as many written.
+// `bytes`: read, and the same number written.
 Contest beside_copy(const std::vector<GpuInput>& inputs, const GpuStep::Make& make, bool optimize, std::size_t bytes,
                     const Settings& settings) {
   const int times = times_of(settings, 4);
@@ -109,7 +109,7 @@ Contest beside_copy(const std::vector<GpuInput>& inputs, const GpuStep::Make& ma
 
 Contest elementwise_chain(const Settings& settings) {
   const std::int64_t n = settings.quick ? 1 << 20 : 1 << 28;
-  // Each chain is another one, or they would be shared.
+  // Each chain differs, or they would be shared.
   int number = 0;
   return beside_copy(
       {{DType::f32, {n}}},
@@ -138,7 +138,7 @@ void add_elementwise(std::vector<Case>& cases) {
                      .name = name,
                      .unit = "us/node",
                      .measures = measures,
-                     .peer = "a copy within the GPU that reads and writes as many bytes",
+                     .peer = "a copy within the GPU that reads and writes the same number of bytes",
                      .ratio_target = 0.85,
                      .prepare = prepare});
   };
@@ -169,7 +169,7 @@ Contest gpu_null_chain(const Settings& settings) {
 
 std::vector<Output> nothing(const std::vector<Output>&) { return {}; }
 
-// `n` numbers in memory that copies to the GPU go straight from.
+// `n` numbers in pinned memory.
 Tensor pinned(std::int64_t n) {
   const GpuStep source({{DType::f32, {n}}}, 1, [](const auto& in) { return in; }, {.fetch = true});
   return source.results()[0];
@@ -194,7 +194,8 @@ Contest from_gpu(const Settings& settings) {
                  per_call(settings, 1, gpu_peers()->host_copy(static_cast<std::size_t>(n) * sizeof(float), false))}}};
 }
 
-// Products alone, and beside copies that take most of their time: 20 products of some 1.4 ms, and 1 GiB of some 20 ms.
+// Products alone, and overlapped with copies that take most of their time: 20 products of about 1.4 ms, and 1 GiB of
+// about 20 ms.
 Contest overlapped(const Settings& settings) {
   const int times = times_of(settings, 20);
   const std::int64_t n = settings.quick ? 256 : 8192, fed = settings.quick ? 1 << 16 : 1 << 28;
@@ -216,8 +217,8 @@ void add_training(std::vector<Case>& cases) {
                      .name = fmt::format("{}-{}", model, training.batch),
                      .unit = "steps/s",
                      .more_is_better = true,
-                     .measures = fmt::format("training {}, batches of {}, Adam, {} built-in digits in memory of the "
-                                             "host, TF32: shuffling, gathering, copy, "
+                     .measures = fmt::format("training {}, batches of {}, Adam, {} built-in digits in host "
+                                             "memory, TF32: shuffling, gathering, copy, "
                                              "step and running figures",
                                              model, training.batch, training.images),
                      .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; all its images are on "
@@ -263,9 +264,9 @@ void add_all_reduces(std::vector<Case>& cases) {
     cases.push_back({.bench = "allreduce",
                      .name = name,
                      .unit = "us",
-                     .measures = fmt::format("the sum of a tensor of each of two GPUs, in both, {}; 20 in a row, each",
-                                             deterministic ? "with the bits of the ring" : "in any order"),
-                     .peer = "ncclAllReduce called directly, as many in a row",
+                     .measures = fmt::format("all-reduce sum of one tensor between two GPUs, {}; 20 in a row, each",
+                                             deterministic ? "with the ring's bits" : "in any order"),
+                     .peer = "ncclAllReduce called directly, the same number in a row",
                      .gpus = 2,
                      .prepare = [bytes = bytes, deterministic = deterministic](const Settings& s) {
                        return all_reduce(bytes, deterministic, s);
@@ -279,8 +280,8 @@ std::vector<Case> gpu_cases() {
   cases.push_back({.bench = "null-ops",
                    .name = "chain",
                    .unit = "us/step",
-                   .measures = "a step of 1,000 tiny kernels on a GPU, each after the last",
-                   .peer = "as many tiny kernels in a CUDA graph made by hand",
+                   .measures = "a step of 1,000 tiny kernels on a GPU, one after the other",
+                   .peer = "the same number of tiny kernels in a handwritten CUDA graph",
                    .ratio_target = 0.8,
                    .prepare = gpu_null_chain});
   add_products(cases);
@@ -303,8 +304,9 @@ std::vector<Case> gpu_cases() {
   cases.push_back({.bench = "copy",
                    .name = "overlapped-1GiB",
                    .unit = "us/node",
-                   .measures = "8192x8192x8192 products in bf16, 20 in a step that is also fed 1 GiB in pinned memory, "
-                               "two steps at a time, per product",
+                   .measures =
+                       "8192x8192x8192 products in bf16, 20 in a step that is also fed 1 GiB from pinned memory, "
+                       "two steps at a time, per product",
                    .peer = "the same steps without the copy",
                    .ratio_target = 0.9,
                    .prepare = overlapped});
@@ -313,7 +315,7 @@ std::vector<Case> gpu_cases() {
                    .name = "bf16-128",
                    .unit = "steps/s",
                    .more_is_better = true,
-                   .measures = "training ResNet-50, batches of 128 images 224x224 of f32 that are fed from pinned "
+                   .measures = "training ResNet-50, batches of 128 images 224x224 of f32 fed from pinned "
                                "memory, layers in bf16, SGD with momentum, two steps at a time",
                    .peer = "PyTorch, eager and compiled with CUDA graphs, whichever is faster; autocast to bf16, "
                            "channels last, its images are on the GPU",

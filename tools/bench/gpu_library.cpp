@@ -14,7 +14,7 @@ std::string why_not_on(int gpus) {
   if (!cuda.plugin) return cuda.why_not;
   const int there = cuda.plugin->count();
   if (there == 0) return cuda.plugin->description();
-  return there < gpus ? fmt::format("it needs {} GPUs, there {} {}", gpus, there == 1 ? "is" : "are", there) : "";
+  return there < gpus ? fmt::format("needs {} GPUs, but there {} {}", gpus, there == 1 ? "is" : "are", there) : "";
 }
 
 ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride) {
@@ -26,7 +26,7 @@ std::shared_ptr<GpuPeers> gpu_peers() {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
   if (!library) fail(Code::failed_precondition, "{}; was it built without CUDA?", dlerror());
   const auto make = reinterpret_cast<GpuPeersFunction>(dlsym(library, kGpuPeersSymbol));
-  if (!make) fail(Code::failed_precondition, "{} has no {}", path, kGpuPeersSymbol);
+  if (!make) fail(Code::failed_precondition, "{} has no symbol {}", path, kGpuPeersSymbol);
   return std::shared_ptr<GpuPeers>(make(0));
 }
 

@@ -1,4 +1,4 @@
-// The library with the peers of GPU kernels, opened at run time.
+// The library with the GPU benchmark peers, opened at run time.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,14 @@
 
 namespace troupe::bench {
 
-// Why what needs so many GPUs cannot be measured here: "no NVIDIA driver (libcuda.so.1)", "it needs 2 GPUs, there is
-// 1"; "" if it can.
+// Why a case that needs `gpus` GPUs cannot run here: "no NVIDIA driver (libcuda.so.1)", "needs 2 GPUs, but there is 1";
+// "" if it can.
 std::string why_not_on(int gpus);
 
-// Of an image and a filter, padded to SAME.
+// For an image and a filter, with SAME padding.
 ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride);
 
-// Of GPU 0. Throws failed_precondition if the library is not there.
+// Peers on GPU 0. Throws failed_precondition if the library is missing.
 std::shared_ptr<GpuPeers> gpu_peers();
 
 }  // namespace troupe::bench

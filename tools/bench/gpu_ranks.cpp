@@ -21,7 +21,7 @@ GpuRanks::GpuRanks(int gpus, std::int64_t count, bool deterministic)
   std::vector<std::future<Error>> joining;
   CommunicatorId id;
   for (int rank = 0; rank < gpus; ++rank) {
-    Device& device = *devices_.emplace_back(&task_.device(1 + rank));  // behind the CPU
+    Device& device = *devices_.emplace_back(&task_.device(1 + rank));  // after the CPU
     CommunicatorMaker* const maker = device.communicators();
     if (!maker) fail(Code::failed_precondition, "{} has no communicators", device.attributes().name.to_string());
     maker->description();  // throws if there is no NCCL

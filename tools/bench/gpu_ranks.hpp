@@ -1,4 +1,4 @@
-// GPUs of one task as ranks that reduce tensors together.
+// The GPUs of one task as ranks that all-reduce tensors.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@ namespace troupe::bench {
 
 class GpuRanks {
  public:
-  // Each has `count` numbers of f32.
+  // Each rank has `count` f32 numbers.
   GpuRanks(int gpus, std::int64_t count, bool deterministic);
   ~GpuRanks();
-  // As many sums one after the other, on all of them; waits for the last.
+  // Runs `times` sums one after the other on all ranks; waits for the last.
   void reduce(int times);
 
  private:

@@ -36,7 +36,7 @@ GpuResNet::GpuResNet(int batch, std::int64_t side) : task_({.gpus = {.count = 1,
 
 double GpuResNet::steps_per_second(double seconds) const {
   std::deque<std::future<std::vector<Tensor>>> running;
-  running.push_back(step_.async(feeds_));  // as many as end are started while time is taken
+  running.push_back(step_.async(feeds_));  // each step that ends is replaced while time is measured
   const double per_step = seconds_per_call(seconds, [&] {
     running.push_back(step_.async(feeds_));
     running.front().get();

@@ -15,7 +15,7 @@ namespace troupe::bench {
 class GpuResNet {
  public:
   GpuResNet(int batch, std::int64_t side);
-  // Of steps that take at least `seconds` together.
+  // Measured over steps that take at least `seconds` together.
   double steps_per_second(double seconds) const;
 
  private:

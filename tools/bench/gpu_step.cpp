@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kGpu = "GPU:0";
 
-// Runs there or nowhere.
+// Runs on the GPU or not at all.
 SessionOptions session_options(bool optimize) { return {.optimize = optimize, .soft_placement = false}; }
 
 Output initial(Graph& graph, const GpuInput& input) {
@@ -48,7 +48,7 @@ double GpuStep::seconds_per_node(double seconds) const {
   if (in_flight_ == 1) return seconds_per_call(seconds, [this] { all_(feeds_); }) / times_;
   std::deque<std::future<std::vector<Tensor>>> running;
   for (int i = 1; i < in_flight_; ++i)
-    running.push_back(all_.async(feeds_));  // as many as end are started while time is taken
+    running.push_back(all_.async(feeds_));  // each step that ends is replaced while time is measured
   const double per_step = seconds_per_call(seconds, [&] {
     running.push_back(all_.async(feeds_));
     running.front().get();
@@ -65,7 +65,7 @@ void GpuStep::check_recorded() {
     if (const Device& device = task_.device(static_cast<int>(i)); device.attributes().type == "GPU")
       stats = device.recording_stats();
   if (stats.launches == 0)
-    fail(Code::internal, "the GPU has recorded no step{}{}", stats.last_refusal.empty() ? "" : ": ",
+    fail(Code::internal, "the GPU did not record the steps{}{}", stats.last_refusal.empty() ? "" : ": ",
          stats.last_refusal);
 }
 

@@ -19,19 +19,19 @@ double median_of(std::vector<double> figures) {
   return figures.size() % 2 == 1 ? figures[half] : (figures[half - 1] + figures[half]) / 2;
 }
 
-// One repeat: the figures of each side, troupe first, turn by turn.
+// One repeat: the figures of each side, troupe first, in turns.
 std::vector<std::vector<double>> run_repeat(const Contest& contest, int rounds) {
   std::vector<std::vector<double>> figures(1 + contest.peers.size());
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < figures.size(); ++i) {
-      // Who begins changes from round to round.
+      // The side that begins rotates with the rounds.
       const std::size_t side = (i + static_cast<std::size_t>(round)) % figures.size();
       figures[side].push_back(side == 0 ? contest.troupe() : contest.peers[side - 1].measure());
     }
   return figures;
 }
 
-// Median of the ratios turn by turn: what comes and goes slowly does not count.
+// Median of the ratios per turn: slow drifts cancel out.
 double ratio_of_turns(const std::vector<double>& values, const std::vector<double>& peer_values, bool more_is_better) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < values.size(); ++i) ratios.push_back(ratio_of(values[i], peer_values[i], more_is_better));
@@ -61,7 +61,7 @@ std::string Case::target() const {
 }
 
 Summary summarize(std::vector<double> figures) {
-  if (figures.empty()) invalid_argument("there are no figures to summarize");
+  if (figures.empty()) invalid_argument("no figures to summarize");
   const auto [min, max] = std::ranges::minmax(figures);
   return {median_of(std::move(figures)), min, max};
 }
@@ -77,14 +77,14 @@ bool Result::meets(const Case& c) const {
 }
 
 Result run_case(const Case& c, const Settings& settings, const std::function<void(const std::string&)>& progress) {
-  progress("prepares and warms up");
+  progress("preparing and warming up");
   Contest contest = c.prepare(settings);
   contest.troupe();
   std::erase_if(contest.peers, [&](const Peer& peer) {
     try {
       peer.measure();
       return false;
-    } catch (const Error& error) {  // of several kinds of PyTorch, one may not work here
+    } catch (const Error& error) {  // some kinds of PyTorch may not work here
       progress(fmt::format("without {}: {}", peer.name, error.message()));
       return true;
     }
@@ -140,7 +140,7 @@ std::vector<const Case*> select(const std::vector<Case>& cases, const std::vecto
       chosen[i] = true;
       found = true;
     }
-    if (!found) fail(Code::not_found, "no case is named '{}'; --list shows them", pattern);
+    if (!found) fail(Code::not_found, "no case matches '{}'; --list shows all cases", pattern);
   }
   std::vector<const Case*> out;
   for (std::size_t i = 0; i < cases.size(); ++i)

@@ -38,10 +38,10 @@ void check_close(const Tensor& result, const float* expected, double tolerance) 
   for (std::size_t i = 0; i < values.size(); ++i) {
     largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
     const double d = std::abs(static_cast<double>(values[i]) - static_cast<double>(expected[i]));
-    if (!(d <= difference)) difference = d;  // also if it is not a number
+    if (!(d <= difference)) difference = d;  // also if it is NaN
   }
   if (!(difference <= tolerance * largest))
-    fail(Code::internal, "the results of troupe and its peer differ by {} where the largest is {}", difference,
+    fail(Code::internal, "the results of troupe and its peer differ by {}; the largest element is {}", difference,
          largest);
 }
 

@@ -1,4 +1,4 @@
-// Steps of many nodes of one op that all read the same fed tensors: what a kernel costs inside the runtime.
+// Steps of many nodes of one op that read the same fed tensors: the cost of a kernel inside the runtime.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,11 @@ namespace troupe::bench {
 
 class KernelStep {
  public:
-  // `make` adds one node that reads `inputs`. On one thread, passes off. Throws unimplemented if there is no
-  // kernel.
+  // `make` adds one node that reads `inputs`. On one thread, passes off. Throws unimplemented if there is no kernel.
   KernelStep(std::vector<Tensor> feeds, int nodes,
              const std::function<Output(const std::vector<Output>& inputs)>& make);
 
-  // What one node computes.
+  // The result of one node.
   Tensor result() const { return one_(feeds_)[0]; }
   // Runs steps for at least `seconds`; returns seconds per node.
   double seconds_per_node(double seconds) const;
@@ -32,7 +31,7 @@ class KernelStep {
   Callable all_;
 };
 
-// f32 in [-1, 1), the same for the same shape and seed.
+// Random f32 in [-1, 1), determined by shape and seed.
 Tensor random_tensor(const Shape& shape, std::uint64_t seed);
 
 // Throws internal if two results differ by more than `tolerance` x the largest element.

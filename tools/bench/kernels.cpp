@@ -1,4 +1,4 @@
-// Kernels inside the runtime, beside the libraries called directly. One thread everywhere.
+// Kernels inside the runtime, compared with the libraries called directly. One thread everywhere.
 #include <cstring>
 
 #include "tools/bench/cases.hpp"
@@ -10,7 +10,7 @@
 namespace troupe::bench {
 namespace {
 
-// Runs `call` as often as a step has nodes, again and again. `memory` is what it works on.
+// Calls `call` once per node of a step, repeatedly. `memory`: the tensors it works on.
 Measure per_call(const Settings& settings, int nodes, std::vector<Tensor> memory, std::function<void()> call) {
   return [nodes, memory = std::move(memory), call = std::move(call), slice = settings.slice_seconds()] {
     const double calls = seconds_per_call(slice, [&] {
@@ -80,7 +80,7 @@ void add_product(std::vector<Case>& cases, const std::string& name, const Produc
        .measures = fmt::format("{}x{}x{} products of fed tensors, {} nodes in one step (--nodes), per node; plain "
                                "row-major, 1 thread",
                                p.m, p.k, p.n, p.nodes),
-       .peer = "best of oneDNN's primitive, made once, and Eigen; likewise plain row-major and 1 thread",
+       .peer = "best of oneDNN's primitive, made once, and Eigen; also plain row-major and 1 thread",
        .ratio_target = 0.95,
        .prepare = [p](const Settings& s) {
          return f32_product(s.quick ? Product{16, 16, 16, 2} : p, s);
@@ -200,7 +200,7 @@ void add_kernel_cases(std::vector<Case>& cases) {
                    .measures =
                        "1024x1024x1024 products of fed bf16 tensors, 50 nodes in one step (--nodes), per node; plain "
                        "row-major, 1 thread",
-                   .peer = "oneDNN's primitive, made once; likewise",
+                   .peer = "oneDNN's primitive, made once; also plain row-major and 1 thread",
                    .ratio_target = 0.9,
                    .prepare = [](const Settings& s) {
                      return bf16_product(s.quick ? Product{16, 16, 16, 2} : Product{1024, 1024, 1024, 50, 1}, s);

@@ -1,4 +1,4 @@
-// troupe-bench: measures Troupe beside its peers.
+// troupe-bench: measures Troupe against its peers.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -22,9 +22,9 @@ using namespace troupe::bench;
 // A case has no state worth saving, and its child processes end with this one.
 void end_on_signal(int number) { _exit(128 + number); }
 
-// Leaves out cases that cannot run here, and says which and why.
+// Removes cases that cannot run here, and prints which and why.
 void skip(std::vector<const Case*>& chosen, bool json) {
-  std::map<std::string, std::vector<std::string>> skipped;  // by why
+  std::map<std::string, std::vector<std::string>> skipped;  // by reason
   std::erase_if(chosen, [&](const Case* c) {
     const std::string why = c->gpus > 0 ? why_not_on(c->gpus) : "";
     if (!why.empty()) skipped[why].push_back(c->id());
@@ -34,7 +34,7 @@ void skip(std::vector<const Case*>& chosen, bool json) {
     fmt::print(json ? stderr : stdout, "skipped: {}: {}\n", fmt::join(cases, " "), why);
 }
 
-// Whether all cases ran. `results` may be closed.
+// Returns whether all cases ran. `results` may be closed.
 bool run_all(const std::vector<const Case*>& chosen, const Options& options, std::ofstream& results) {
   if (!options.json) fmt::print("{}", table_header());
   bool all_ran = true;
@@ -51,8 +51,8 @@ bool run_all(const std::vector<const Case*>& chosen, const Options& options, std
     } catch (...) {
       const Error error = current_error();
       all_ran = false;
-      fmt::print(stderr, "troupe-bench: {} could not run: {}\n", c.id(), error.message());
-      if (!options.json) fmt::print("{:<38} could not run: {}\n", c.id(), error.message());
+      fmt::print(stderr, "troupe-bench: {} failed: {}\n", c.id(), error.message());
+      if (!options.json) fmt::print("{:<38} failed: {}\n", c.id(), error.message());
     }
     std::fflush(stdout);
   }

@@ -33,7 +33,7 @@ class Trainer {
   Model model_;
 };
 
-// The training images as a file that scripts read.
+// The training images in a file that scripts read.
 class ImageFiles {
  public:
   explicit ImageFiles(const Dataset& data) {
@@ -59,7 +59,7 @@ class ImageFiles {
   std::string directory_;
 };
 
-constexpr std::chrono::minutes kPeerPatience(10);  // the first answer may come after minutes of compiling
+constexpr std::chrono::minutes kPeerPatience(10);  // compiling may delay the first answer by minutes
 
 }  // namespace
 
@@ -82,7 +82,7 @@ std::optional<Peer> script_peer(const TrainingScript& script, const Training& t,
                   return std::stod(child->read_line(kPeerPatience));
                 }};
   } catch (const Error& error) {
-    fmt::print(stderr, "troupe-bench: no peer from {}: {}\n", script.file, error.message());
+    fmt::print(stderr, "troupe-bench: peer {} is not available: {}\n", script.file, error.message());
     return std::nullopt;
   }
 }

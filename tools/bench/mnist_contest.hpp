@@ -1,4 +1,4 @@
-// Training of a model of troupe-mnist, beside scripts of this folder that train the same one.
+// Training of a troupe-mnist model, compared with scripts of this folder that train the same model.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ namespace troupe::bench {
 
 struct TrainingScript {
   std::string file;
-  std::vector<std::string> arguments;  // after those that all have: directory, model, batch, epochs (mnist_data.py)
+  std::vector<std::string> arguments;  // after the common ones: directory, model, batch, epochs (mnist_data.py)
 };
 
-// A script as a peer. It says "ready NAME" or "unavailable WHY", then answers each line with the steps per second of
+// A script as a peer. It prints "ready NAME" or "unavailable WHY", then answers each line with the steps per second of
 // some epochs. `directory`: of the data. None, with a line on stderr, if it cannot run.
 std::optional<Peer> script_peer(const TrainingScript& script, const Training& training, const std::string& directory,
                                 const Settings& settings);
 
-// Steps per second on the built-in digits, in memory.
+// Steps per second on the built-in digits in memory.
 Contest mnist_contest(Training training, const TaskOptions& task, const std::vector<TrainingScript>& scripts,
                       const Settings& settings);
 

@@ -1,4 +1,4 @@
-"""What the scripts that train share: the data, and the dialogue with troupe-bench."""
+"""Common parts of the training scripts: the data, and the dialogue with troupe-bench."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ import numpy
 
 
 def arguments():
-    """directory, model, batch, epochs; the script's own come after them"""
+    """directory, model, batch, epochs; a script's own arguments follow"""
     directory, model, batch, epochs = sys.argv[1:5]
     return directory, model, int(batch), int(epochs)
 

@@ -1,4 +1,4 @@
-// The models of troupe-mnist, and a training of them to measure.
+// The models of troupe-mnist, and a training run to measure.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Training {
   int batch = 32;
   int slots = 1;
   std::int64_t images = 0;
-  int epochs = 1;  // of one measurement
+  int epochs = 1;  // per measurement
   int rounds = 1;
 };
 

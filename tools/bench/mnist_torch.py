@@ -3,7 +3,7 @@
 import os
 import sys
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when it is loaded
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read when the library is loaded
 
 import mnist_data
 
@@ -44,8 +44,8 @@ def main():
         return total / steps
 
     version = torch.__version__
-    mnist_data.serve("PyTorch " + ("1.13.1" if version.startswith(PINNED) else version + " (not the pinned 1.13.1)"), steps,
-                     run_epoch, epochs)
+    pinned = "1.13.1" if version.startswith(PINNED) else version + " (not the pinned 1.13.1)"
+    mnist_data.serve("PyTorch " + pinned, steps, run_epoch, epochs)
 
 
 main()

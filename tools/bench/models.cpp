@@ -1,5 +1,4 @@
-// Training: steps per second of the whole loop, from examples in memory to updated parameters. One thread
-// everywhere.
+// Training: steps per second of the whole loop, from examples in memory to updated parameters. One thread everywhere.
 #include "tools/bench/cases.hpp"
 #include "tools/bench/mnist_contest.hpp"
 
@@ -30,13 +29,11 @@ void add_model_cases(std::vector<Case>& cases) {
   const Training mlp128{.model = "mlp", .batch = 128, .images = 12000, .epochs = 4, .rounds = 1};
   const Training cnn32{.model = "cnn", .batch = 32, .images = 2048, .epochs = 1, .rounds = 1};
   const char* torch =
-      "PyTorch 1.13.1 of Debian (python3-torch), the same model and optimizer, 1 thread; its images are "
-      "floats "
-      "already";
+      "PyTorch 1.13.1 of Debian (python3-torch), the same model and optimizer, 1 thread; its images are already floats";
   add_training(cases, mlp32, 5, "", "mnist_torch.py", torch);
   add_training(cases, mlp128, 4, "", "mnist_torch.py", torch);
   add_training(cases, cnn32, 2.5, "", "mnist_torch.py", torch);
-  const char* tensorflow = "TensorFlow, where Python has it; likewise";
+  const char* tensorflow = "TensorFlow if Python has it, in the same way";
   for (const Training& t : {mlp32, mlp128, cnn32})
     add_training(cases, t, std::nullopt, "-tensorflow", "mnist_tensorflow.py", tensorflow);
 }

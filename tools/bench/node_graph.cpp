@@ -67,7 +67,7 @@ double NodeGraph::seconds_per_node(double seconds) {
   }
   const std::uint64_t executed = tally_.total() - before;
   if (executed != steps * size_)
-    fail(Code::internal, "{} steps of {} nodes have executed {} kernels", steps, size_, executed);
+    fail(Code::internal, "{} steps of {} nodes executed {} kernels", steps, size_, executed);
   return step / static_cast<double>(size_);
 }
 

@@ -1,4 +1,4 @@
-// Graphs of nodes that do nothing, or nothing but spin, as a callable that counts what it runs.
+// Graphs of nodes that do nothing or only spin, as a callable that counts the nodes it runs.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace troupe::bench {
 
-// The nodes that each node runs after; in an order of execution.
+// The predecessors of each node, in execution order.
 using Predecessors = std::vector<std::vector<int>>;
 Predecessors chain(int length);
-Predecessors lattice(int side);  // each after the one above and the one to its left
+Predecessors lattice(int side);  // each node runs after those above and to its left
 
 struct Work {
   std::string op = "BenchNull";  // of the nodes
@@ -22,16 +22,16 @@ struct Work {
   bool tensors = false;  // edges carry tensors (BenchJoin): else control edges
   int threads = 1;
   bool counters = true;        // of the runtime
-  bool in_flight = false;      // a step is begun before the last has ended: dispatch is measured, not waking
-  std::function<void()> body;  // what a node of a peer does beside counting
+  bool in_flight = false;      // a step begins before the last has ended: measures dispatch, not waking
+  std::function<void()> body;  // work of a peer's node besides counting
 };
 
-// On a task and session of its own, passes off.
+// On its own task and session, passes off.
 class NodeGraph {
  public:
   NodeGraph(const Predecessors& predecessors, const Work& work);
-  // Runs steps for at least `seconds`; returns the time of a step by the number of nodes. Throws internal if
-  // not every node has run once in each step.
+  // Runs steps for at least `seconds`; returns the step time divided by the number of nodes. Throws internal if a node
+  // did not run once in each step.
   double seconds_per_node(double seconds);
 
  private:

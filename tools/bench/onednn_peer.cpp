@@ -27,7 +27,7 @@ dnnl::primitive_attr own_scratchpad() {
   return attributes;
 }
 
-// What runs in one call, in order.
+// The primitives of one call, in order.
 struct Program {
   Runtime runtime;
   struct Step {
@@ -42,7 +42,7 @@ struct Program {
   }
 };
 
-// Memory of the user in its layout, and the same as the primitive wants it.
+// User memory in its layout, and the same in the primitive's layout.
 class Operand {
  public:
   Operand(Program& program, const memory::desc& user, const memory::desc& wanted, void* data)
@@ -121,8 +121,7 @@ std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, co
   const ConvDescriptions w = descriptions(layout != ConvLayout::own, layout == ConvLayout::plain);
   const dnnl::primitive_attr attributes = own_scratchpad();
   constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-  // Backward primitives are described with a forward one, which may be absent for a layout; what fails is
-  // reported.
+  // Backward primitives are described with a forward one, which may be missing for a layout; failures are reported.
   try {
     const dnnl::convolution_forward::primitive_desc forward(
         {dnnl::prop_kind::forward_training, kDirect, w.image, w.filter, w.result, strides, padding, padding},

@@ -1,5 +1,5 @@
-// oneDNN called directly, on one thread: the primitive is made once, a call runs it and waits. The memory
-// given must outlive what is returned.
+// oneDNN called directly, on one thread: the primitive is made once, a call runs it and waits. The given memory must
+// outlive the returned function.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct ConvShape {
 
 enum class ConvDirection { forward, backward_input, backward_filter };
 
-// The layouts that oneDNN works in. What is not plain is reordered from or to NHWC and HWIO in every call.
+// Layouts for oneDNN. Those that are not plain are reordered from or to NHWC and HWIO in every call.
 enum class ConvLayout {
   plain,       // NHWC and HWIO
-  own_filter,  // NHWC; the filter as oneDNN likes it
-  own,         // all as oneDNN likes it
+  own_filter,  // NHWC; the filter in oneDNN's preferred layout
+  own,         // all in oneDNN's preferred layouts
 };
 
-// The one of image, filter and result that the direction computes is written. Throws unimplemented if oneDNN
-// has no primitive for this layout.
+// Writes the image, filter or result that the direction computes. Throws unimplemented if oneDNN has no primitive for
+// this layout.
 std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& shape, float* image,
                                   float* filter, float* result);
 

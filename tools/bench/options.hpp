@@ -16,7 +16,7 @@ struct Options {
   std::string device = "cpu";  // or "gpu"
   bool list = false;
   bool json = false;
-  std::string results;            // file that gets what `json` prints; "": none
+  std::string results;            // file for the --json output; "": none
   std::optional<EarlyExit> exit;  // --help, --version or wrong usage: nothing to run
 };
 

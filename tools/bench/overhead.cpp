@@ -1,5 +1,5 @@
-// What it costs that a task can be watched: the same work with and without the runtime's counters, with somebody who
-// looks and without, traced and not.
+// The cost of observability: the same work with and without the runtime's counters, with and without a viewer, with and
+// without tracing.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -18,8 +18,8 @@ namespace troupe::bench {
 namespace {
 
 constexpr const char* kWithout = "itself without counters";
-constexpr int kRounds = 41;        // a difference of a percent needs many turns
-constexpr int kWatchedRounds = 9;  // of some seconds each
+constexpr int kRounds = 41;        // a difference of one percent needs many turns
+constexpr int kWatchedRounds = 9;  // of several seconds each
 
 Contest pair(const Measure& with, const Measure& without) {
   return {.troupe = with, .peers = {{kWithout, without}}, .rounds = kRounds};
@@ -43,18 +43,18 @@ Contest pipelined(const Settings& settings) {
   return pair(measure(true), measure(false));
 }
 
-// Asks a cluster for a snapshot each second, as troupe-top does, when it is told to look.
+// Requests a cluster snapshot each second while enabled, like troupe-top.
 class Viewer {
  public:
   explicit Viewer(const ClusterSpec& cluster)
       : observer_({.cluster = cluster}), thread_([this](std::stop_token stop) { run(stop); }) {}
 
-  // Throws unavailable if a question was left without the answer of a task.
+  // Throws unavailable if a request got no answer from a task.
   void look(bool on) {
     const std::lock_guard lock(mutex_);
     looking_ = on;
     changed_.notify_all();
-    if (!wrong_.empty()) fail(Code::unavailable, "a viewer did not see the whole cluster: {}", wrong_);
+    if (!wrong_.empty()) fail(Code::unavailable, "the viewer did not see the whole cluster: {}", wrong_);
   }
 
  private:
@@ -99,11 +99,11 @@ Contest watched(const Settings& settings) {
                 viewer->look(false);
                 return figure;
               },
-          .peers = {{"nobody looks", [cluster] { return cluster->images_per_second(); }}},
+          .peers = {{"no viewer", [cluster] { return cluster->images_per_second(); }}},
           .rounds = kWatchedRounds};
 }
 
-// Of all tasks of a cluster, in rings that keep what is newest.
+// Traces all tasks of a cluster, in rings that keep the newest events.
 class Tracing {
  public:
   explicit Tracing(const ClusterSpec& cluster) : observer_({.cluster = cluster}) {}
@@ -113,7 +113,7 @@ class Tracing {
       tasks_ = traced_tasks(observer_.tasks(), [](const std::string& text) { fail(Code::unavailable, "{}", text); });
     for (const TracedTask& task : tasks_) task.ask("/trace", true);
   }
-  // Throws failed_precondition if not all was recorded from the start on.
+  // Throws failed_precondition if a trace is incomplete.
   void stop() {
     std::uint64_t steps = 0;
     for (const TracedTask& task : tasks_) {
@@ -163,22 +163,20 @@ void add_overhead_cases(std::vector<Case>& cases) {
                    .peer = kWithout,
                    .ratio_target = 0.93,
                    .prepare = pipelined});
-  cases.push_back(
-      {.bench = "overhead",
-       .name = "watched",
-       .unit = "images/s",
-       .more_is_better = true,
-       .measures =
-           "mnist/ps-mlp while somebody asks for a snapshot of the whole cluster each second, as troupe-top does",
-       .peer = "itself while nobody looks",
-       .ratio_target = 0.99,
-       .prepare = watched});
+  cases.push_back({.bench = "overhead",
+                   .name = "watched",
+                   .unit = "images/s",
+                   .more_is_better = true,
+                   .measures = "mnist/ps-mlp while a viewer requests a cluster snapshot each second, like troupe-top",
+                   .peer = "itself without a viewer",
+                   .ratio_target = 0.99,
+                   .prepare = watched});
   cases.push_back({.bench = "overhead",
                    .name = "traced",
                    .unit = "images/s",
                    .more_is_better = true,
-                   .measures = "mnist/ps-mlp while all of its tasks record what they do, as for troupe-top --trace",
-                   .peer = "itself while nothing is recorded",
+                   .measures = "mnist/ps-mlp while all tasks are traced, as by troupe-top --trace",
+                   .peer = "itself without tracing",
                    .ratio_target = 0.9,
                    .prepare = traced});
 }

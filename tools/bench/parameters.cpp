@@ -1,4 +1,4 @@
-// Gradients to a parameter shard in another process, and parameters from it, beside plain TCP.
+// Gradients to and parameters from a parameter shard in another process, compared with plain TCP.
 #include <caf/send.hpp>
 #include <chrono>
 #include <future>
@@ -13,11 +13,11 @@
 namespace troupe::bench {
 namespace {
 
-constexpr int kInFlight = 4;  // so many that answers do not count
+constexpr int kInFlight = 4;  // enough that waiting for replies does not matter
 
 std::int64_t elements_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes / sizeof(float)); }
 
-// How often per second `work` can be done, `end` included, which waits for all of it. Works for at least `seconds`.
+// Rate per second of `work` over at least `seconds`, including `end`, which waits for all of it.
 double per_second_to_the_end(double seconds, const std::function<void()>& work, const std::function<void()>& end) {
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
@@ -27,8 +27,7 @@ double per_second_to_the_end(double seconds, const std::function<void()>& work, 
   return done / elapsed();
 }
 
-// Steps of a session that push a gradient for each variable: a batch of its own, applied when it has come, and
-// acknowledged.
+// Steps of a session that push a gradient for each variable: a separate batch, applied on arrival and acknowledged.
 class Pushes {
  public:
   explicit Pushes(std::size_t bytes, std::uint32_t variables = 1)
@@ -98,7 +97,7 @@ class Pulls {
   Callable callable_;
 };
 
-// Pushes of one element, each a batch of its own: applied once, and acknowledged by a frame of its own.
+// Pushes of one element, each a separate batch: applied once and acknowledged by a separate frame.
 class SmallPushes {
  public:
   double per_second(double seconds) {
@@ -144,7 +143,7 @@ Case bulk_case(const std::string& what, std::size_t mebibytes, double target, st
           }};
 }
 
-// Many small variables beside a large one of as many bytes.
+// Many small variables, compared with a large one of the same total size.
 template <class Steps>
 Case many_case(const std::string& what) {
   static constexpr std::size_t kBytes = 1 << 10;
@@ -156,7 +155,7 @@ Case many_case(const std::string& what) {
           .measures = fmt::format(
               "steps that {} {} variables of 1 KiB, all on one shard in another process; up to {} in flight", what,
               kVariables, kInFlight),
-          .peer = "one variable of as many bytes",
+          .peer = "one variable of the same total size",
           .prepare = [](const Settings& settings) -> Contest {
             auto many = std::make_shared<Steps>(kBytes, kVariables);
             auto one = std::make_shared<Steps>(kBytes * kVariables);

@@ -18,7 +18,7 @@ std::future<StepResult> start(const Callable& callable, std::vector<Tensor> feed
 void check(const StepResult& result, bool fed, std::int64_t step) {
   if (result.error) throw result.error;
   if (fed && result.fetches.at(0).item<float>() != -static_cast<float>(step % 1024))
-    fail(Code::internal, "step {} has fetched {}", step, result.fetches[0].to_string());
+    fail(Code::internal, "step {} fetched {}", step, result.fetches[0].to_string());
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ OneNode::OneNode(TaskOptions options) : task_(std::move(options)) {
 
 void OneNode::run_one() const {
   const auto result = callable_({Tensor::scalar(1.0f)});
-  if (result[0].item<float>() != -1.0f) fail(Code::internal, "-1 has come out as {}", result[0].to_string());
+  if (result[0].item<float>() != -1.0f) fail(Code::internal, "expected -1, got {}", result[0].to_string());
 }
 
 }  // namespace troupe::bench

@@ -1,4 +1,4 @@
-// A graph of one node, run step by step or with many steps in flight.
+// A one-node graph, run step by step or with many steps in flight.
 #pragma once
 
 #include <troupe/actors/cluster/task.hpp>
@@ -8,8 +8,8 @@ namespace troupe::bench {
 
 inline constexpr std::size_t kManyInFlight = 1024;
 
-// Runs the callable with up to `in_flight` steps in flight, each with a future of its own, for at least `seconds`;
-// checks every result: the fetches must be the negatives of the feeds, if there are any.
+// Runs the callable with up to `in_flight` steps in flight, each with its own future, for at least `seconds`; checks
+// every result: fetches, if any, must be the negatives of the feeds.
 struct Pipelined {
   std::uint64_t steps = 0;
   double seconds = 0;
@@ -18,7 +18,7 @@ Pipelined run_pipelined(const Callable& callable, bool fed, double seconds, std:
 // Steps per second.
 double pipelined_per_second(const Callable& callable, bool fed, double seconds);
 
-// y = -x of a scalar x, on a task of its own.
+// y = -x of a scalar x, on its own task.
 class OneNode {
  public:
   explicit OneNode(TaskOptions options);

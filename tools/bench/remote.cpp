@@ -1,4 +1,4 @@
-// Steps that run on another task, in another process, over the sockets of this machine.
+// Steps on another task, in another process, over local sockets.
 #include "tools/bench/cases.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_task.hpp"
@@ -7,8 +7,8 @@
 namespace troupe::bench {
 namespace {
 
-// A client, a task in a child process, and a registered graph of one node on it: a NoOp, or, with tensors,
-// the negative of what the client feeds, fetched back.
+// A client, a task in a child process, and a registered one-node graph on it: a NoOp, or, with tensors, the negative of
+// the client's feed, fetched back.
 class RemoteNode {
  public:
   explicit RemoteNode(bool tensors) : tensors_(tensors) {
@@ -27,7 +27,7 @@ class RemoteNode {
   double blocking_per_second(double seconds) const {
     return 1 / seconds_per_call(seconds, [this] {
              if (tensors_ && callable_({Tensor::scalar(1.0f)})[0].item<float>() != -1.0f)
-               fail(Code::internal, "the remote task has not computed -1");
+               fail(Code::internal, "the remote task did not compute -1");
              if (!tensors_) callable_({});
            });
   }

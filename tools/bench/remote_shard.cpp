@@ -43,7 +43,7 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
 void Acknowledgements::add(const Staged& staged) {
   {
     const std::lock_guard lock(mutex_);
-    applied_ = staged.version;  // each batch makes one
+    applied_ = staged.version;  // each batch makes one version
     if (applied_ < wanted_) return;
   }
   came_.notify_one();
@@ -53,7 +53,7 @@ void Acknowledgements::await(std::uint64_t count) {
   std::unique_lock lock(mutex_);
   wanted_ = count;
   if (!came_.wait_for(lock, kShardPatience, [&] { return applied_ >= count; }))
-    fail(Code::deadline_exceeded, "the shard has acknowledged {} of {} pushes", applied_, count);
+    fail(Code::deadline_exceeded, "the shard acknowledged {} of {} pushes", applied_, count);
 }
 
 class RemoteShard::Observer final : public Counted<CoordinatorActor> {

@@ -11,11 +11,11 @@
 
 namespace troupe::bench {
 
-// Counts what the shard acknowledges.
+// Counts the shard's acknowledgements.
 class Acknowledgements {
  public:
   void add(const Staged& staged);
-  // Until `count` batches have been applied. Throws deadline_exceeded.
+  // Waits until `count` batches have been applied. Throws deadline_exceeded.
   void await(std::uint64_t count);
 
  private:
@@ -27,19 +27,18 @@ class Acknowledgements {
 
 class RemoteShard {
  public:
-  // What this process is to the shard. A shard acknowledges to the coordinator's task, and answers pulls to the
-  // worker's.
+  // This process's role. A shard acknowledges to the coordinator's task, and answers pulls to the worker's.
   enum class As { coordinator, worker };
   RemoteShard(As what, std::int64_t elements, std::uint32_t variables = 1);
   ~RemoteShard();
 
   Task& task() { return *task_; }
   TaskName shard() const { return shard_; }
-  // To it frames for the shard go.
+  // Receives frames for the shard.
   const PeerActor& peer() const { return peer_; }
   Acknowledgements& acknowledgements() { return *acknowledgements_; }
 
-  // What the child does: a line from its input says which it is, another the cluster; serves until its input ends.
+  // Runs in the child: reads its role and the cluster from two lines of input; serves until its input ends.
   static void serve();
 
  private:

@@ -15,7 +15,7 @@ RemoteTask::RemoteTask(const std::string& kind, std::chrono::seconds peer_timeou
                .networked = true,
                .network = {.peer_timeout = peer_timeout}}) {
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
-  // Both are named, as who runs collectives must be.
+  // Both are in the cluster, as collectives require.
   const ClusterSpec cluster{
       "bench", "bench", {{{"client", 0}, {"127.0.0.1", client_.port()}}, {{"worker", 0}, {"127.0.0.1", port}}}};
   child_.write_line(in_one_line(cluster));

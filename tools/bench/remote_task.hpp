@@ -1,4 +1,4 @@
-// A task in a child process, and the one here that runs graphs on it.
+// A task in a child process, and a local task that runs graphs on it.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,19 @@ namespace troupe::bench {
 
 class RemoteTask {
  public:
-  // Starts the child of this kind (children.hpp), and joins it. Without a sign of life for `peer_timeout` the client
-  // takes the child for gone.
+  // Starts a child of this kind (children.hpp) and joins it. The client considers the child lost after `peer_timeout`
+  // without a sign of life.
   explicit RemoteTask(const std::string& kind = "serve", std::chrono::seconds peer_timeout = std::chrono::seconds(10));
 
-  static constexpr const char* kName = "/job:worker/task:0";  // of its devices, the beginning
+  static constexpr const char* kName = "/job:worker/task:0";  // prefix of its device names
   Task& client() { return client_; }
   pid_t pid() const { return child_.pid(); }
-  // A line of its input.
+  // Writes a line to the child's input.
   void tell(const std::string& line) { child_.write_line(line); }
 
-  // What the child does: says its port, reads the cluster, then works.
+  // Runs in the child: reports its port, reads the cluster, then works.
   static void serve(const std::function<void(Task&)>& work);
-  // The same, for others until its input ends.
+  // The same, but serves others until its input ends.
   static void serve();
 
  private:

@@ -37,10 +37,10 @@ struct SharedMemoryPeer::Ring {
   std::array<std::array<char, kBlock>, kBlocks> blocks;
 };
 
-// The ring in this process.
+// The ring, mapped in this process.
 class SharedMemoryPeer::Mapping {
  public:
-  // `fd` is closed.
+  // Closes `fd`.
   explicit Mapping(int fd) {
     void* const at = ::mmap(nullptr, sizeof(Ring), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ::close(fd);
@@ -54,8 +54,8 @@ class SharedMemoryPeer::Mapping {
   Ring& operator*() const { return *ring_; }
   Ring* operator->() const { return ring_; }
 
-  // visit(block of the ring, place in the message, bytes), for each block of each message, as `ready` says that it may
-  // be had.
+  // Calls visit(block of the ring, offset in the message, bytes) for each block of each message, once `ready` says that
+  // it is available.
   template <class Visit>
   void each(std::size_t bytes, std::size_t count, sem_t& ready, sem_t& done, Visit visit) {
     for (std::size_t i = 0; i < count; ++i)
@@ -72,7 +72,7 @@ class SharedMemoryPeer::Mapping {
 
  private:
   Ring* ring_ = nullptr;
-  std::size_t next_ = 0;  // block
+  std::size_t next_ = 0;  // block index
   std::vector<char> buffer_;
 };
 

@@ -1,5 +1,5 @@
-// What tasks of one host could use in the place of TCP: a ring of blocks in memory that this process and a child share.
-// Bytes are copied in by the one and out by the other, one thread in each, buffers made once.
+// An alternative to TCP for tasks on one host: a ring of blocks in memory shared by this process and a child. One
+// copies bytes in and the other copies them out, with one thread each and preallocated buffers.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ class SharedMemoryPeer {
   SharedMemoryPeer();
   ~SharedMemoryPeer();
 
-  // `count` messages of `bytes` to the child; returns when it has the last.
+  // Sends `count` messages of `bytes` to the child; returns when the last has been received.
   void send(std::size_t bytes, int count);
 
-  // What the child does (children.hpp): says that it has the ring, receives until its input ends.
+  // Runs in the child (children.hpp): confirms the ring, receives until its input ends.
   static void serve();
 
  private:

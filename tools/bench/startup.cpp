@@ -1,4 +1,4 @@
-// Start-up: from the start of a process to its first step, and from a graph to a plan.
+// Start-up: from process start to the first step, and from a graph to a plan.
 #include "tools/bench/cases.hpp"
 #include "tools/bench/child.hpp"
 #include "tools/bench/children.hpp"
@@ -14,13 +14,13 @@ Contest first_step(const Settings&) {
               [] {
                 const auto begin = std::chrono::steady_clock::now();
                 Child child({own_path(), "--child", kFirstStep});
-                if (child.read_line() != "done") fail(Code::internal, "the child process has not run its step");
+                if (child.read_line() != "done") fail(Code::internal, "the child process did not run its step");
                 return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
               },
           .peers = {}};
 }
 
-// Like a network of many layers: each takes two of those before it.
+// Shaped like a deep network: each node takes two earlier ones.
 std::vector<Output> network(const Output& x, int count) {
   std::vector<Output> nodes = {x};
   for (int i = 1; i < count; ++i) {
@@ -52,8 +52,7 @@ Contest copy(const Settings& settings) {
               [graph] {
                 const std::vector<bool> all(static_cast<std::size_t>(graph->size()), true);
                 return seconds_per_call(0, [&] {
-                  if (copy_subset(*graph, all)->size() != graph->size())
-                    fail(Code::internal, "the copy does not have all nodes");
+                  if (copy_subset(*graph, all)->size() != graph->size()) fail(Code::internal, "the copy lacks nodes");
                 });
               },
           .peers = {}};
@@ -97,7 +96,7 @@ void add_startup_cases(std::vector<Case>& cases) {
                    .name = "compile-10k",
                    .unit = "s",
                    .measures =
-                       "a session for a graph of 10,000 elementwise nodes, and a callable of it: passes, placement, "
+                       "a session for a graph of 10,000 elementwise nodes, and a callable in it: passes, placement, "
                        "plan",
                    .value_target = 0.5,
                    .prepare = compile});

@@ -1,4 +1,4 @@
-// Steps of a one-node graph: what it costs to begin and to end one.
+// Steps of a one-node graph: the cost of starting and ending a step.
 #include <time.h>
 
 #include <condition_variable>
@@ -62,13 +62,13 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Throws if the process works although nothing is asked of it.
+// Throws if the idle process uses CPU time.
 void check_idle(double seconds) {
   const double before = process_cpu_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   const double used = process_cpu_seconds() - before;
   if (used > 0.01 * seconds + 1e-3)
-    fail(Code::failed_precondition, "an idle task has used {:.1f} ms of CPU in {:.0f} ms", used * 1e3, seconds * 1e3);
+    fail(Code::failed_precondition, "an idle task used {:.1f} ms of CPU in {:.0f} ms", used * 1e3, seconds * 1e3);
 }
 
 Contest sync_steps(const Settings& settings) {
@@ -100,15 +100,14 @@ void add_step_cases(std::vector<Case>& cases) {
                    .peer = "round trip between two threads with a condition variable",
                    .ratio_target = 0.45,
                    .prepare = sync_steps});
-  cases.push_back({.bench = "step",
-                   .name = "pipelined",
-                   .unit = "steps/s",
-                   .more_is_better = true,
-                   .measures =
-                       "the same graph with up to 1,024 steps in flight, each with an id, feed, fetch and future of "
-                       "its own",
-                   .value_target = 300000,
-                   .prepare = pipelined_steps});
+  cases.push_back(
+      {.bench = "step",
+       .name = "pipelined",
+       .unit = "steps/s",
+       .more_is_better = true,
+       .measures = "the same graph with up to 1,024 steps in flight, each with its own id, feed, fetch and future",
+       .value_target = 300000,
+       .prepare = pipelined_steps});
 }
 
 }  // namespace troupe::bench

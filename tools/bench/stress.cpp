@@ -1,5 +1,5 @@
-// The wire under stress: what the sender keeps in memory while the receiver is stopped, and how late heartbeats are
-// while tensors stream.
+// The wire under stress: the sender's memory while the receiver is stopped, and the delay of heartbeats while tensors
+// stream.
 #include "tools/bench/stress.hpp"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ using std::chrono::seconds;
 
 constexpr milliseconds kBeat{10};
 
-// Of the process: now, and at most since forget_peak(), as the kernel counts them.
+// Memory of the process as counted by the kernel: now, or the peak since forget_peak().
 double resident_kib(const std::string& which) {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;)
@@ -43,7 +43,7 @@ double resident_kib(const std::string& which) {
 }
 void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-// A client queues tensors for a task that is stopped; then that goes on, and must get them all.
+// A client queues tensors for a stopped task, which then resumes and must receive all of them.
 class StoppedReceiver {
  public:
   StoppedReceiver(std::size_t tensors, std::size_t bytes) : remote_(kServe, seconds(60)) {
@@ -57,12 +57,12 @@ class StoppedReceiver {
     callable_({queue_[0]});
   }
 
-  // MiB that the process has grown by, at most, beside the tensors.
+  // Peak growth of the process in MiB, excluding the tensors.
   double growth(milliseconds stopped) const {
     ::kill(remote_.pid(), SIGSTOP);
-    siginfo_t news;  // it may run on for a while after kill()
+    siginfo_t news;  // it may keep running for a while after kill()
     if (waitid(P_PID, static_cast<id_t>(remote_.pid()), &news, WSTOPPED) != 0)
-      fail(Code::unavailable, "the receiver does not stop: {}", std::strerror(errno));
+      fail(Code::unavailable, "the receiver did not stop: {}", std::strerror(errno));
     forget_peak();
     const double before = resident_kib("VmRSS:");
     std::vector<std::future<StepResult>> results;
@@ -76,12 +76,12 @@ class StoppedReceiver {
     const bool early =
         std::ranges::any_of(results, [](auto& f) { return f.wait_for(seconds(0)) == std::future_status::ready; });
     ::kill(remote_.pid(), SIGCONT);
-    if (early) fail(Code::internal, "a step has ended although its task is stopped");
+    if (early) fail(Code::internal, "a step ended although its task is stopped");
     for (std::size_t i = 0; i < results.size(); ++i) {
       const StepResult result = results[i].get();
       if (result.error) throw result.error;
       if (result.fetches[0].item<std::int64_t>() != queue_[i].num_elements())
-        fail(Code::internal, "not all elements have arrived");
+        fail(Code::internal, "elements are missing");
     }
     return most / 1024;
   }
@@ -96,7 +96,7 @@ class StoppedReceiver {
 
 WireOptions beating(TaskName self, std::uint64_t incarnation) {
   WireOptions options;
-  options.shared_memory = true;  // as a task's
+  options.shared_memory = true;  // like a task's
   options.self = std::move(self);
   options.cluster = options.token = "bench";
   options.incarnation = Incarnation{incarnation};
@@ -106,7 +106,7 @@ WireOptions beating(TaskName self, std::uint64_t incarnation) {
 
 const TaskName kSender{"worker", 1}, kListener{"worker", 0};
 
-// Takes the time of heartbeats.
+// Times heartbeats.
 class BeatListener final : public WireHandler {
  public:
   void connected(PeerId, const Hello&) override {}
@@ -116,7 +116,7 @@ class BeatListener final : public WireHandler {
   void heartbeat(PeerId) override {
     const auto now = Clock::now();
     const std::lock_guard lock(mutex_);
-    // What comes after a long silence stands for each beat that should have come meanwhile.
+    // A beat after a long silence counts once for each missed beat.
     if (last_ != Clock::time_point())
       for (auto due = last_ + kBeat; due == last_ + kBeat || due < now; due += kBeat)
         late_.push_back(std::chrono::duration<double, std::milli>(now - due).count());
@@ -124,7 +124,7 @@ class BeatListener final : public WireHandler {
   }
   double percentile_99() {
     const std::lock_guard lock(mutex_);
-    if (late_.empty()) fail(Code::unavailable, "no heartbeat has come");
+    if (late_.empty()) fail(Code::unavailable, "no heartbeat was received");
     std::ranges::sort(late_);
     const double late = late_[late_.size() * 99 / 100];
     late_.clear();
@@ -137,7 +137,7 @@ class BeatListener final : public WireHandler {
   std::vector<double> late_;
 };
 
-// Sends tensors as fast as they go, with heartbeats between.
+// Streams tensors at full speed, with heartbeats in between.
 class Stream final : public WireHandler {
  public:
   Stream() : child_({own_path(), "--child", kBeats}), wire_(beating(kSender, 2), *this) {
@@ -190,8 +190,8 @@ void add_stress_cases(std::vector<Case>& cases) {
   cases.push_back({.bench = "stress",
                    .name = "stopped-receiver",
                    .unit = "MiB",
-                   .measures = "1 GiB is queued for a task that is stopped for 10 s: what the sender's memory grows "
-                               "by, the tensors not counted",
+                   .measures = "1 GiB is queued for a task that is stopped for 10 s: growth of the sender's memory, "
+                               "excluding the tensors",
                    .value_target = 64,
                    .prepare = [](const Settings& settings) -> Contest {
                      auto receiver = std::make_shared<StoppedReceiver>(16, settings.quick ? 1 << 20 : 64 << 20);
@@ -203,7 +203,7 @@ void add_stress_cases(std::vector<Case>& cases) {
                    .name = "heartbeat",
                    .unit = "ms late",
                    .measures = "heartbeats every 10 ms while tensors of 4 MiB stream the same way for 30 s: how late "
-                               "they come, 99th percentile",
+                               "they arrive, 99th percentile",
                    .value_target = 20,
                    .prepare = [](const Settings& settings) -> Contest {
                      auto stream = std::make_shared<Stream>();

@@ -3,8 +3,8 @@
 
 namespace troupe::bench {
 
-// Says its port; then, for each line it reads, how late the heartbeats since the last line were: the 99th percentile,
-// in ms.
+// Reports its port; then, for each line of input, the delay of the heartbeats since the last line: 99th percentile, in
+// ms.
 void listen_to_beats();
 
 }  // namespace troupe::bench

@@ -12,7 +12,7 @@ using Node = tbb::flow::continue_node<tbb::flow::continue_msg>;
 struct TbbGraph::Impl {
   explicit Impl(int threads) : arena(threads) {}
   tbb::task_arena arena;
-  std::unique_ptr<tbb::flow::graph> graph;  // runs in the arena that it is made in
+  std::unique_ptr<tbb::flow::graph> graph;  // runs in the arena where it was made
   std::deque<Node> nodes;
 };
 

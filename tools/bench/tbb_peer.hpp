@@ -1,4 +1,4 @@
-// The same graphs of nodes as TBB flow graphs, made once and run again and again.
+// The same node graphs as TBB flow graphs, made once and run repeatedly.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@ namespace troupe::bench {
 
 class TbbGraph {
  public:
-  // Node i runs `body` after the nodes in predecessors[i], all smaller than i. Node 0 alone has none.
+  // Node i runs `body` after the nodes in predecessors[i], all smaller than i. Only node 0 has none.
   TbbGraph(const std::vector<std::vector<int>>& predecessors, int threads, std::function<void()> body);
   ~TbbGraph();
   TbbGraph(TbbGraph&&) noexcept;

@@ -43,7 +43,7 @@ sockaddr_in loopback(std::uint16_t port) {
 
 int new_socket() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) fail_socket("no socket");
+  if (fd < 0) fail_socket("socket");
   return fd;
 }
 
@@ -113,8 +113,7 @@ class TcpPeer::Channel {
   }
 
  private:
-  // The second thread, which sends while the first receives. It is made once: a start would be part of what is
-  // measured.
+  // The second thread, which sends while the first receives. Made once, so that its start is not measured.
   void start_second(std::size_t bytes, std::uint32_t count) {
     {
       const std::lock_guard lock(mutex_);
@@ -152,10 +151,10 @@ class TcpPeer::Channel {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t bytes_ = 0;
-  std::uint32_t count_ = 0;  // what the second thread has to send
+  std::uint32_t count_ = 0;  // messages for the second thread to send
   Error error_;
   bool ending_ = false;
-  std::thread second_;  // last: it uses the above
+  std::thread second_;  // last: it uses the other members
 };
 
 TcpPeer::TcpPeer() : child_({own_path(), "--child", kTcp}) {

@@ -1,5 +1,5 @@
-// What the wire is measured beside: plain TCP between this process and a child, over the loopback address, with
-// blocking send and recv, one thread on each side, and buffers that are made once and used again.
+// The wire's peer: plain TCP between this process and a child, over the loopback address, with blocking send and recv,
+// one thread on each side, and preallocated, reused buffers.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ class TcpPeer {
   TcpPeer();
   ~TcpPeer();
 
-  // All return when the last byte has been received, on either side. `count` messages of `bytes` go one after the other
-  // without a word in between, and the child answers the last.
+  // All return when the last byte has been received, on either side. `count` messages of `bytes` are sent one after the
+  // other without replies in between, and the child answers the last.
   void send(std::size_t bytes, int count = 1);
   void receive(std::size_t bytes, int count = 1);
-  // Both ways at once, with a second thread on each side.
+  // Both directions at once, with a second thread on each side.
   void exchange(std::size_t bytes, int count = 1);
-  // Of a few bytes, there and back, `count` times in turn.
+  // Sends a few bytes back and forth, `count` times.
   void ping_pong(std::size_t bytes, int count);
 
-  // What the child does (children.hpp): says its port, serves one connection until that ends.
+  // Runs in the child (children.hpp): reports its port, serves one connection until it ends.
   static void serve();
 
  private:

@@ -1,7 +1,8 @@
 """Trains models on a GPU with PyTorch: a peer of troupe-bench, which starts it (see mnist_data.py).
 
-The last argument: "eager", or "compiled" (torch.compile with CUDA graphs). All data is on the GPU before it begins. Without a directory ("-")
-batches are random images of ImageNet's size. f32 products may be TF32; resnet50 computes in bf16 where PyTorch's autocast does.
+The last argument: "eager", or "compiled" (torch.compile with CUDA graphs). All data is on the GPU before training
+starts. Without a directory ("-") batches are random images of ImageNet's size. f32 products may use TF32; resnet50
+computes in bf16 where PyTorch's autocast does.
 """
 
 import sys
@@ -15,19 +16,19 @@ try:
     from torch_models import make_model
 
     if not torch.cuda.is_available():
-        raise ImportError("PyTorch " + torch.__version__ + " sees no GPU")
+        raise ImportError("PyTorch " + torch.__version__ + " found no GPU")
 except ImportError as error:
     mnist_data.say("unavailable: " + str(error))
     sys.exit(0)
 
-STEPS_OF_RANDOM_IMAGES = 20  # that are called an epoch
+STEPS_OF_RANDOM_IMAGES = 20  # counted as one epoch
 
 
 def main():
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
-    torch.backends.cudnn.benchmark = True  # the fastest algorithm of cuDNN
+    torch.backends.cudnn.benchmark = True  # picks cuDNN's fastest algorithm
     directory, model_name, batch, epochs = mnist_data.arguments()
     mode = sys.argv[5]
     device = torch.device("cuda")

@@ -1,10 +1,10 @@
-"""The models that PyTorch trains as a peer of troupe-bench."""
+"""The PyTorch models of the troupe-bench peer."""
 
 from torch import nn
 
 
 class Bottleneck(nn.Module):
-    """A block of ResNet-50, version 1.5: the 3x3 convolution has the stride."""
+    """A ResNet-50 block, version 1.5: the 3x3 convolution has the stride."""
 
     def __init__(self, channels_in, channels, stride):
         super().__init__()

@@ -39,26 +39,25 @@ class OneProcess {
 };
 
 void add_case(std::vector<Case>& cases, const Training& training, double target) {
-  cases.push_back(
-      {.bench = "mnist",
-       .name = "ps-" + training.model,
-       .unit = "images/s",
-       .more_is_better = true,
-       .measures = fmt::format(
-           "training {} with two workers and a parameter server, three processes of one thread, synchronously, "
-           "batches of {} per slot, Adam, {} built-in digits in memory",
-           training.model, training.batch, training.images),
-       .peer = "the same job in one process, on one thread",
-       .ratio_target = target,
-       .prepare = [training](const Settings& settings) -> Contest {
-         Training t = training;
-         if (settings.quick) t.images = t.batch * t.slots, t.epochs = 1;
-         auto cluster = std::make_shared<TrainingCluster>(t);
-         auto alone = std::make_shared<OneProcess>(t);
-         return {.troupe = [cluster] { return cluster->images_per_second(); },
-                 .peers = {{"one process, one thread", [alone] { return alone->images_per_second(); }}},
-                 .rounds = training.rounds};
-       }});
+  cases.push_back({.bench = "mnist",
+                   .name = "ps-" + training.model,
+                   .unit = "images/s",
+                   .more_is_better = true,
+                   .measures = fmt::format(
+                       "training {} with two workers and a parameter server, three processes of one thread, mode sync, "
+                       "batches of {} per slot, Adam, {} built-in digits in memory",
+                       training.model, training.batch, training.images),
+                   .peer = "the same job in one process, on one thread",
+                   .ratio_target = target,
+                   .prepare = [training](const Settings& settings) -> Contest {
+                     Training t = training;
+                     if (settings.quick) t.images = t.batch * t.slots, t.epochs = 1;
+                     auto cluster = std::make_shared<TrainingCluster>(t);
+                     auto alone = std::make_shared<OneProcess>(t);
+                     return {.troupe = [cluster] { return cluster->images_per_second(); },
+                             .peers = {{"one process, one thread", [alone] { return alone->images_per_second(); }}},
+                             .rounds = training.rounds};
+                   }});
 }
 
 }  // namespace
@@ -90,7 +89,7 @@ void train_as_child() {
   TaskName name;
   Training t;
   words >> name.job >> name.index >> t.model >> t.batch >> t.slots >> t.images >> t.epochs;
-  if (!words) invalid_argument("'{}' does not say what to train", line);
+  if (!words) invalid_argument("'{}' does not describe a training job", line);
   const DataSplits data = digits_for(t);
   Task task({.name = name, .threads = 1, .gpus = {.count = 0}, .networked = true});
   say(std::to_string(task.port()));

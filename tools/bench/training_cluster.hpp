@@ -13,7 +13,7 @@ namespace troupe::bench {
 class TrainingCluster {
  public:
   explicit TrainingCluster(const Training& training);
-  // Trains a new model, synchronously, one slot per worker. Images per second of training, without evaluation.
+  // Trains a new model in mode sync, one slot per worker. Returns images per second, excluding evaluation.
   double images_per_second();
   const ClusterSpec& spec() const { return spec_; }
 
@@ -22,8 +22,7 @@ class TrainingCluster {
   std::vector<std::unique_ptr<Child>> children_;  // the chief first
 };
 
-// What each of the processes does: a line from its input says which it is, another the cluster; then each line is a
-// job.
+// Runs in each child: reads its task and the cluster from two lines of input; each further line is a job.
 void train_as_child();
 
 }  // namespace troupe::bench

@@ -1,4 +1,4 @@
-// Tensors that cross from one process to another over the loopback address, beside plain TCP.
+// Tensors sent between two processes over the loopback address, compared with plain TCP.
 #include <future>
 
 #include "tools/bench/bounce.hpp"
@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// A client feeds a tensor, always the same one, to a task in another process, which counts its elements; the client
-// fetches the count. So a step ends when the whole tensor has arrived.
+// A client feeds the same tensor repeatedly to a task in another process, which counts its elements; the client fetches
+// the count. So a step ends when the whole tensor has arrived.
 class Transfer {
  public:
   explicit Transfer(std::size_t bytes) : bytes_(bytes) {
@@ -27,12 +27,11 @@ class Transfer {
     callable_ = session_->callable({x}, {count});
     tensor_ = Tensor::zeros(DType::f32, Shape{elements()});
     tensor_.mutable_values<float>().back() = 42;
-    if (session_->run({{x, tensor_}}, last).item<float>() != 42)
-      fail(Code::internal, "the last element is another one");
+    if (session_->run({{x, tensor_}}, last).item<float>() != 42) fail(Code::internal, "the last element is wrong");
   }
 
   void run_one() const { check(callable_({tensor_})[0]); }
-  // So many steps, all in flight.
+  // Runs `steps` steps, all in flight.
   void run(int steps) const {
     std::vector<std::future<StepResult>> results;
     for (int i = 0; i < steps; ++i) {
@@ -50,7 +49,7 @@ class Transfer {
  private:
   std::int64_t elements() const { return static_cast<std::int64_t>(bytes_ / sizeof(float)); }
   void check(const Tensor& count) const {
-    if (count.item<std::int64_t>() != elements()) fail(Code::internal, "not all elements have arrived");
+    if (count.item<std::int64_t>() != elements()) fail(Code::internal, "elements are missing");
   }
 
   const std::size_t bytes_;
@@ -61,7 +60,7 @@ class Transfer {
   Callable callable_;
 };
 
-// Tensors in flight: so many that the answers do not count, so few that they are not the half of the memory.
+// Tensors in flight: enough that waiting for replies does not matter, few enough to fit in memory.
 constexpr int kInFlight = 4;
 
 // GB/s of `work`, which moves `bytes`.
@@ -71,26 +70,25 @@ double throughput(double seconds, std::size_t bytes, const std::function<void()>
 
 Case transfer_case(std::size_t mebibytes, const std::string& suffix, const std::string& peer,
                    std::optional<double> target, const std::function<Peer(std::size_t bytes, double slice)>& measured) {
-  return {
-      .bench = "transfer",
-      .name = fmt::format("{}MiB{}", mebibytes, suffix),
-      .unit = "GB/s",
-      .more_is_better = true,
-      .measures = fmt::format(
-          "steps, {} in flight, that feed a tensor to a task in another process and fetch how many elements have come",
-          kInFlight),
-      .peer = peer,
-      .ratio_target = target,
-      .prepare = [=](const Settings& settings) -> Contest {
-        const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
-        auto transfer = std::make_shared<Transfer>(bytes);
-        const double slice = settings.slice_seconds();
-        return {.troupe = [=] { return throughput(slice, kInFlight * bytes, [&] { transfer->run(kInFlight); }); },
-                .peers = {measured(bytes, slice)}};
-      }};
+  return {.bench = "transfer",
+          .name = fmt::format("{}MiB{}", mebibytes, suffix),
+          .unit = "GB/s",
+          .more_is_better = true,
+          .measures = fmt::format(
+              "steps, {} in flight, that feed a tensor to a task in another process and fetch its element count",
+              kInFlight),
+          .peer = peer,
+          .ratio_target = target,
+          .prepare = [=](const Settings& settings) -> Contest {
+            const std::size_t bytes = settings.quick ? 1 << 20 : mebibytes << 20;
+            auto transfer = std::make_shared<Transfer>(bytes);
+            const double slice = settings.slice_seconds();
+            return {.troupe = [=] { return throughput(slice, kInFlight * bytes, [&] { transfer->run(kInFlight); }); },
+                    .peers = {measured(bytes, slice)}};
+          }};
 }
 
-// A peer that sends so many messages in a row.
+// A peer that sends several messages in a row.
 template <class Sender>
 Peer sender(const std::string& name, std::size_t bytes, double slice) {
   auto peer = std::make_shared<Sender>();
@@ -99,7 +97,7 @@ Peer sender(const std::string& name, std::size_t bytes, double slice) {
 
 constexpr int kInTurn = 100;
 
-// Beside plain TCP: microseconds.
+// Compared with plain TCP, in microseconds.
 Contest round_trips(const Settings& settings, const std::function<double(double slice)>& troupe) {
   auto tcp = std::make_shared<TcpPeer>();
   const double slice = settings.slice_seconds();
@@ -136,7 +134,7 @@ void add_transfer_cases(std::vector<Case>& cases) {
        .name = "4B-step",
        .unit = "us",
        .measures =
-           "a step that feeds 4 bytes to a task in another process, which runs a kernel, and fetches what that gives",
+           "a step that feeds 4 bytes to a task in another process, which runs a kernel, and fetches the result",
        .peer = peer,
        .prepare = steps});
   const std::string in_a_row =
@@ -145,7 +143,7 @@ void add_transfer_cases(std::vector<Case>& cases) {
     cases.push_back(
         transfer_case(mebibytes, "", in_a_row, mebibytes == 1 ? 0.8 : 0.85,
                       [](std::size_t bytes, double slice) { return sender<TcpPeer>("raw TCP", bytes, slice); }));
-  for (const std::size_t mebibytes : {1, 16, 64})  // whether that would pay
+  for (const std::size_t mebibytes : {1, 16, 64})  // to see whether shared memory would pay off
     cases.push_back(
         transfer_case(mebibytes, "-shared-memory", in_a_row, std::nullopt, [](std::size_t bytes, double slice) {
           return sender<SharedMemoryPeer>("a ring in shared memory", bytes, slice);

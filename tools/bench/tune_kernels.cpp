@@ -1,6 +1,6 @@
-// troupe-tune: what the tables of kernels/cpu/gemm_table.hpp and conv_onednn.cpp are made from. Runs each way
-// to compute a shape on one thread and prints GFLOP/s, the best of several runs. Nothing reads its output but
-// people: which library and layout a kernel uses is fixed in those files.
+// troupe-tune: measurements for the tables in kernels/cpu/gemm_table.hpp and conv_onednn.cpp. Runs each way to compute
+// a shape on one thread and prints GFLOP/s, the best of several runs. The output is for people only: those files fix
+// which library and layout a kernel uses.
 #include <algorithm>
 #include <chrono>
 #include <dnnl.hpp>
@@ -29,7 +29,7 @@ struct Runtime {
   Runtime() { attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user); }
 };
 
-// Seconds of one call: the best of five rounds of about 10 ms.
+// Seconds per call: the best of five rounds of about 10 ms.
 double seconds(const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
   const auto time = [&](int calls) {
@@ -44,7 +44,7 @@ double seconds(const std::function<void()>& call) {
   return best;
 }
 
-// Memory with small numbers in it.
+// Memory filled with small numbers.
 memory filled(const memory::desc& desc, const Runtime& runtime) {
   memory m(desc, runtime.engine);
   auto* bytes = static_cast<std::uint16_t*>(m.get_data_handle());
@@ -103,8 +103,8 @@ struct Convolution {
   std::int64_t batch, size, in, out, padding;
 };
 
-// NHWC in and out in every case; `blocked`: reordered to oneDNN's layouts and back; `plain`: the filter too
-// stays HWIO.
+// NHWC in and out in every case; `blocked`: reordered to oneDNN's layouts and back; `plain`: the filter stays HWIO as
+// well.
 double convolution_seconds(Runtime& runtime, const Convolution& c, int direction, bool blocked, bool plain) {
   const std::int64_t after = c.size + 2 * c.padding - 2;
   const memory::dims x{c.batch, c.in, c.size, c.size}, w{c.out, c.in, 3, 3}, y{c.batch, c.out, after, after};
@@ -178,7 +178,7 @@ void tune_convolution(Runtime& runtime, const Convolution& c) {
 
 int main(int argc, char** argv) {
   troupe::CommandLine line("troupe-tune", "",
-                           "Measures the ways to compute products and convolutions that the kernels choose from, in "
+                           "Measures the alternatives for products and convolutions that kernels choose from, in "
                            "GFLOP/s on one thread.");
   if (const auto exit = line.parse({argv + 1, argv + argc})) return troupe::finish(*exit);
   omp_set_num_threads(1);

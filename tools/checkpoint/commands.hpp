@@ -1,5 +1,5 @@
-// What troupe-checkpoint does. Each command prints its results on stdout and returns the exit code. PATH is a directory
-// of checkpoints or the folder of one, or a model that was saved. They throw Error for what they cannot look at.
+// The commands of troupe-checkpoint. Each prints its results on stdout and returns the exit code. PATH is a directory
+// of checkpoints, the folder of one, or a saved model. They throw Error for paths that they cannot read.
 #pragma once
 
 #include <optional>
@@ -10,36 +10,36 @@
 
 namespace troupe::checkpoints {
 
-// The checkpoints of a directory, or the tensors of one checkpoint.
+// Lists the checkpoints of a directory, or the tensors of one checkpoint.
 int list(FileSystem& files, const std::string& path, bool json);
 
-// 0: all that were committed are whole, and there is one.
+// 0: there is a committed checkpoint, and all committed ones are whole.
 int verify(FileSystem& files, const std::string& path, bool json);
 
-// Of two saved models, or of two checkpoints: of directories the newest that was committed. 0: equal in every bit of
-// every variable, slot and state.
+// Compares two saved models, or two checkpoints (of a directory, the newest committed one). 0: every variable, slot and
+// state is bit-identical.
 int diff(FileSystem& files, const std::string& first, const std::string& second, bool json);
 
-// The elements of two tensors of one dtype and shape, compared by their bits.
+// Bitwise comparison of the elements of two tensors of one dtype and shape.
 struct Difference {
   std::int64_t elements = 0;  // that differ
-  // The greatest of |a - b|; none for strings, NaN if one of a pair is none.
+  // The maximum of |a - b|; none for strings, NaN if either value of a pair is NaN.
   std::optional<double> greatest;
 };
 Difference compare(const Tensor& a, const Tensor& b);
 
-// The file of a model that was saved (Model::save): `path`, or model.troupe in it if it is a directory without
-// checkpoints. None if there is neither.
+// The file of a saved model (Model::save): `path`, or model.troupe in it if it is a directory without checkpoints. None
+// if neither exists.
 std::optional<std::string> saved_model_at(FileSystem& files, const std::string& path);
-// Read each byte of the file; throw data_loss if it is damaged.
+// These read every byte of the file and throw data_loss if it is damaged.
 int list_model(const std::string& file, bool json);
 int verify_model(const std::string& file, bool json);
 
-// The checkpoint in `path` (its version is not looked up), or those in the directory. Throws not_found if there is
+// The checkpoint in `path` (its version is not checked), or those in the directory. Throws not_found if there is
 // neither.
 std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path);
 
-// It had a manifest when it was listed, and has none any more: no damage, its job keeps newer ones.
+// Whether a checkpoint that had a manifest when listed has lost it: not damage, its job keeps newer ones.
 bool removed_meanwhile(FileSystem& files, const ListedCheckpoint& checkpoint);
 
 }  // namespace troupe::checkpoints

@@ -1,4 +1,4 @@
-// troupe-checkpoint diff: compares two checkpoints, variable by variable.
+// troupe-checkpoint diff: compares two checkpoints or two saved models.
 #include <fmt/core.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ class Printer {
  public:
   explicit Printer(bool json) : json_(json) {}
 
-  // What differs and how.
+  // Prints what differs and how.
   void say(const std::string& name, std::string_view kind, const std::string& how, nlohmann::json details = {}) {
     ++differences_;
     nlohmann::json line = {{"event", "difference"}, {"name", name}, {"kind", kind}, {"how", how}};
@@ -63,7 +63,7 @@ class Printer {
     }
     const Difference difference = compare(a, b);
     if (difference.elements == 0) return;
-    const std::string by = difference.greatest ? fmt::format(", by {} at most", *difference.greatest) : "";
+    const std::string by = difference.greatest ? fmt::format(", by at most {}", *difference.greatest) : "";
     say(name, kind, fmt::format("{} of {} elements{}", difference.elements, a.num_elements(), by),
         {{"elements", a.num_elements()},
          {"differ", difference.elements},
@@ -90,7 +90,7 @@ Checkpoint newest(FileSystem& files, const std::string& path) {
   const std::vector<ListedCheckpoint> listed = checkpoints_at(files, path);
   for (auto at = listed.rbegin(); at != listed.rend(); ++at)
     if (at->committed) return open_checkpoint(files, at->folder);
-  fail(Code::not_found, "no checkpoint in '{}' was committed", path);
+  fail(Code::not_found, "no committed checkpoint in '{}'", path);
 }
 
 int diff_models(const std::string& first, const std::string& second, bool json) {
@@ -158,14 +158,14 @@ Difference compare(const Tensor& a, const Tensor& b) {
     case DType::resource:
       break;
   }
-  invalid_argument("values of {} cannot be compared", name(a.dtype()));
+  invalid_argument("cannot compare values of {}", name(a.dtype()));
 }
 
 int diff(FileSystem& files, const std::string& first, const std::string& second, bool json) {
   const auto first_model = saved_model_at(files, first), second_model = saved_model_at(files, second);
   if (first_model && second_model) return diff_models(*first_model, *second_model, json);
   if (first_model || second_model)
-    invalid_argument("'{}' is a saved model and '{}' is none: compare it with another saved model",
+    invalid_argument("'{}' is a saved model but '{}' is not: compare it with another saved model",
                      first_model ? first : second, first_model ? second : first);
   Checkpoint a = newest(files, first), b = newest(files, second);
   Printer printer(json);

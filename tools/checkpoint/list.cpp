@@ -1,4 +1,4 @@
-// troupe-checkpoint ls: lists the checkpoints of a directory, or the variables of one.
+// troupe-checkpoint ls: lists the checkpoints of a directory, or the tensors of one checkpoint.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
@@ -25,9 +25,9 @@ Totals totals(const CheckpointManifest& manifest) {
   return out;
 }
 
-// Epochs are counted from 1 for people, as troupe-mnist does; `epochs` is 0 where they are not known.
+// Epochs are counted from 1 for users, as in troupe-mnist; `epochs` is 0 if unknown.
 std::string epoch_text(const CheckpointJob& job) {
-  if (job.epochs > 0 && job.epoch >= job.epochs) return fmt::format("all {} epochs are done", job.epochs);
+  if (job.epochs > 0 && job.epoch >= job.epochs) return fmt::format("all {} epochs done", job.epochs);
   return job.epochs > 0 ? fmt::format("epoch {} of {}", job.epoch + 1, job.epochs)
                         : fmt::format("epoch {}", job.epoch + 1);
 }
@@ -39,8 +39,8 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
     const Checkpoint checkpoint = open_checkpoint(files, listed.folder);
     const CheckpointManifest& manifest = checkpoint.manifest();
     const auto [tensors, bytes] = totals(manifest);
-    text = fmt::format("{} shards, {} tensors, {}; mode {}, {}, {} of its tokens are done", manifest.shards.size(),
-                       tensors, bytes_text(bytes), manifest.job.mode, epoch_text(manifest.job), manifest.job.cursor);
+    text = fmt::format("{} shards, {} tensors, {}; mode {}, {}, {} of its tokens done", manifest.shards.size(), tensors,
+                       bytes_text(bytes), manifest.job.mode, epoch_text(manifest.job), manifest.job.cursor);
     line.update({{"state", "committed"},
                  {"shards", manifest.shards.size()},
                  {"tensors", tensors},
@@ -57,7 +57,7 @@ void print_checkpoint(FileSystem& files, const ListedCheckpoint& listed, bool js
   fmt::print("{}\n", json ? json_text(line) : fmt::format("{:>12}  {}", listed.version, text));
 }
 
-// Where the job stands: with these random numbers, micro-batches and gradients it goes on.
+// The job's state from which training resumes: random numbers, micro-batches and gradients.
 void print_job(const Checkpoint& checkpoint, bool json) {
   const CheckpointManifest& manifest = checkpoint.manifest();
   const CheckpointJob& job = manifest.job;
@@ -82,7 +82,7 @@ void print_job(const Checkpoint& checkpoint, bool json) {
   std::string text = fmt::format("mode {}, {} slots of {}, seed {}\nstep {}: {}{}; {:.2f} s of training\n", job.mode,
                                  job.slots, job.batch, job.seed, manifest.id.version, epoch_text(job),
                                  done ? ""
-                                      : fmt::format(", {} of its {} steps, {} of its tokens are done",
+                                      : fmt::format(", {} of its {} steps, {} of its tokens done",
                                                     manifest.id.version >= first ? manifest.id.version - first : 0,
                                                     job.steps_per_epoch, job.cursor),
                                  static_cast<double>(job.training_ns) / 1e9);
@@ -117,7 +117,7 @@ void print_tensors(const Checkpoint& checkpoint, bool json) {
 std::vector<ListedCheckpoint> checkpoints_at(FileSystem& files, const std::string& path) {
   if (files.exists(join_path(path, kManifestName))) return {{0, path, true}};
   std::vector<ListedCheckpoint> listed = list_checkpoints(files, path);
-  if (listed.empty()) fail(Code::not_found, "'{}' is no checkpoint and has none, nor a saved model", path);
+  if (listed.empty()) fail(Code::not_found, "no checkpoint or saved model at '{}'", path);
   return listed;
 }
 

@@ -1,4 +1,4 @@
-// troupe-checkpoint: looks at checkpoints; changes nothing.
+// troupe-checkpoint: inspects checkpoints; read-only.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -24,17 +24,17 @@ by Model::save or troupe-mnist --save.
   troupe-checkpoint ls DIR/checkpoint-VERSION  one checkpoint: the state of its job, and its tensors
   troupe-checkpoint ls DIR/model.troupe        a saved model: its variables, and the hash of their values
   troupe-checkpoint verify DIR                 reads every byte; names the damaged file and tensor
-  troupe-checkpoint diff A B                   which tensors differ, in how many elements, and by how much at most
+  troupe-checkpoint diff A B                   which tensors differ, in how many elements, and the maximum difference
 
-A and B are checkpoints, directories (their newest checkpoint), or two saved models. The number of shards of each does
-not matter.
+A and B are checkpoints, directories (their newest checkpoint), or two saved models. They may have different numbers of
+shards.
 
 Exit code: 0 success (verify: all are whole; diff: all are equal), 1 damage, differences or a failure, 2 wrong usage.)";
 
-// `code`, or 1 if stdout has not taken all that was printed.
+// Returns `code`, or 1 if stdout could not be written.
 int end_output(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  fmt::print(stderr, "troupe-checkpoint: stdout did not take all results: {}\n", std::strerror(errno));
+  fmt::print(stderr, "troupe-checkpoint: cannot write all results to stdout: {}\n", std::strerror(errno));
   return 1;
 }
 
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
   if (command != "ls" && command != "verify" && command != "diff")
     return finish(line.wrong(command.empty() ? "no command: pass ls, verify or diff"
-                                             : fmt::format("'{}' is no command: pass ls, verify or diff", command)));
+                                             : fmt::format("unknown command '{}': pass ls, verify or diff", command)));
   if (const std::size_t wanted = command == "diff" ? 2 : 1; paths.size() != wanted)
     return finish(line.wrong(fmt::format("{} takes {}", command, wanted == 2 ? "two paths" : "one path")));
   try {

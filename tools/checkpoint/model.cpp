@@ -1,4 +1,4 @@
-// Saved models (Model::save) in the commands of troupe-checkpoint.
+// The commands of troupe-checkpoint for saved models.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace troupe::checkpoints {
 namespace {
 
-constexpr const char* kModelName = "model.troupe";  // as troupe-mnist --save calls it
+constexpr const char* kModelName = "model.troupe";  // the file name of troupe-mnist --save
 
 std::uint64_t bytes_of(const Parameters& parameters) {
   std::uint64_t sum = 0;
@@ -24,7 +24,7 @@ std::uint64_t bytes_of(const Parameters& parameters) {
 }  // namespace
 
 std::optional<std::string> saved_model_at(FileSystem& files, const std::string& path) {
-  std::error_code ignored;  // what is not there is told by who looks for checkpoints
+  std::error_code ignored;  // the search for checkpoints reports missing files
   if (std::filesystem::is_regular_file(path, ignored)) return path;
   const std::string inside = join_path(path, kModelName);
   if (!std::filesystem::is_regular_file(inside, ignored)) return std::nullopt;

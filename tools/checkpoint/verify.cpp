@@ -1,4 +1,4 @@
-// troupe-checkpoint verify: reads every byte of a checkpoint and compares checksums.
+// troupe-checkpoint verify: reads every byte of the checkpoints of a directory, or of one.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

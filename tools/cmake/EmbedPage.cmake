@@ -1,5 +1,5 @@
-# cmake -D PAGE=page.html -D OUTPUT=page.cpp -P EmbedPage.cmake: the page as a string of a C++ source. In the page, a line
-# "@{name}" stands for the file of that name beside it.
+# cmake -D PAGE=page.html -D OUTPUT=page.cpp -P EmbedPage.cmake: embeds the page as a string in a C++ source. In the
+# page, a line "@{name}" includes the file of that name beside it.
 get_filename_component(folder "${PAGE}" DIRECTORY)
 file(READ "${PAGE}" page)
 string(REGEX MATCHALL "@{[a-z_]+\\.[a-z]+}" places "${page}")

@@ -1,4 +1,4 @@
-# Finds the C++ Actor Framework; the distribution's package has no CMake config file of its own.
+# Finds the C++ Actor Framework; the distribution's package has no CMake config file.
 #   find_package(CAF 0.17.6 COMPONENTS core io)  ->  targets CAF::core, CAF::io
 find_path(CAF_INCLUDE_DIR caf/all.hpp)
 if(CAF_INCLUDE_DIR)

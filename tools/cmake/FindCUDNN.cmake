@@ -1,7 +1,8 @@
-# CUDNN::cudnn, beside the CUDA toolkit or in the system's places; or, with the environment's CUDNN_PATH, in a Python package of it, which has the
-# library by its full name only.
+# CUDNN::cudnn, beside the CUDA toolkit or in the system's directories; or, with CUDNN_PATH in the environment, in a
+# Python package of cuDNN, which has the library under its full name only.
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDNN_PATH PATH_SUFFIXES include)
-find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ENV CUDNN_PATH PATH_SUFFIXES lib lib64)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9
+  HINTS ${CUDAToolkit_LIBRARY_DIR} ENV CUDNN_PATH PATH_SUFFIXES lib lib64)
 include(TroupeVersion)
 troupe_version_in("${CUDNN_INCLUDE_DIR}/cudnn_version.h" CUDNN CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL)
 include(FindPackageHandleStandardArgs)

@@ -1,5 +1,5 @@
-# Finds GNU's OpenMP runtime, the one that oneDNN is linked with: GOMP::gomp, the same for every compiler. Its headers are not used
-# (devices/cpu/openmp.hpp), so that the library without its development files will do.
+# Finds GNU's OpenMP runtime, which oneDNN is linked with: GOMP::gomp, the same for every compiler. Its headers are not
+# used (devices/cpu/openmp.hpp), so the library without its development files is sufficient.
 find_library(GOMP_LIBRARY NAMES libgomp.so.1 gomp PATHS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES})
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(GOMP REQUIRED_VARS GOMP_LIBRARY)

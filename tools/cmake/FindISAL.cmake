@@ -1,4 +1,4 @@
-# Finds ISA-L, of which the distribution's package has no CMake config file.
+# Finds ISA-L; the distribution's package has no CMake config file.
 find_path(ISAL_INCLUDE_DIR isa-l/crc.h)
 find_library(ISAL_LIBRARY isal)
 include(FindPackageHandleStandardArgs)

@@ -1,4 +1,4 @@
-# NCCL::nccl, beside the CUDA toolkit or in the system's places: its header. The library is opened at run time.
+# NCCL::nccl, beside the CUDA toolkit or in the system's directories: its header. The library is opened at run time.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV NCCL_PATH PATH_SUFFIXES include)
 include(TroupeVersion)
 troupe_version_in("${NCCL_INCLUDE_DIR}/nccl.h" NCCL NCCL_MAJOR NCCL_MINOR NCCL_PATCH)

@@ -1,4 +1,4 @@
-# Finds GNU libmicrohttpd, of which the package has no CMake config file, and GnuTLS, by which it speaks TLS.
+# Finds GNU libmicrohttpd, whose package has no CMake config file, and GnuTLS, which it uses for TLS.
 find_path(MICROHTTPD_INCLUDE_DIR microhttpd.h)
 find_library(MICROHTTPD_LIBRARY microhttpd)
 find_path(GNUTLS_INCLUDE_DIR gnutls/gnutls.h)

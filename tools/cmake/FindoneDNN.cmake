@@ -1,4 +1,4 @@
-# Finds oneDNN. The distribution's own config file insists on OpenCL, which the CPU engine does not need.
+# Finds oneDNN. The distribution's own config file requires OpenCL, which the CPU engine does not need.
 find_path(oneDNN_INCLUDE_DIR dnnl.hpp)
 find_library(oneDNN_LIBRARY dnnl)
 include(FindPackageHandleStandardArgs)

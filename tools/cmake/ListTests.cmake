@@ -1,9 +1,9 @@
-# Writes the entries of CTest for a program of GoogleTest's: one for each suite, or with EACH one for each test.
+# Writes the CTest entries of a GoogleTest program: one per suite, or with EACH one per test.
 #   cmake -D PROGRAM=FILE -D EACH=BOOL -D ENVIRONMENT=LIST -D OUTPUT=FILE -P ListTests.cmake
 execute_process(COMMAND ${CMAKE_COMMAND} -E env ${ENVIRONMENT} ${PROGRAM} --gtest_list_tests
   OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 60)
 if(NOT result EQUAL 0)
-  message(FATAL_ERROR "${PROGRAM} --gtest_list_tests ended with ${result}:\n${listed}")
+  message(FATAL_ERROR "${PROGRAM} --gtest_list_tests failed with ${result}:\n${listed}")
 endif()
 get_filename_component(label ${PROGRAM} NAME)
 
@@ -15,7 +15,7 @@ set_tests_properties([=[${name}]=] PROPERTIES TIMEOUT 300 LABELS ${label} COST $
   set(entries "${entries}" PARENT_SCOPE)
 endfunction()
 
-string(REGEX REPLACE "[][;]" "_" listed "${listed}")  # of the comments behind parameters
+string(REGEX REPLACE "[][;]" "_" listed "${listed}")  # in the comments after parameters
 string(REPLACE "\n" ";" listed "${listed}")
 set(suite)
 set(tests 0)

@@ -1,6 +1,6 @@
-# The headers that users include as <troupe/...>: these are installed, no others. <troupe/troupe.hpp> has what most
-# programs need. They include each other, fmt and the C++ standard library, and neither CAF nor the frames of the wire;
-# tests/repository/public_headers_test.cpp holds them to it.
+# The headers that users include as <troupe/...>: only these are installed. <troupe/troupe.hpp> covers most programs.
+# They include each other, fmt and the C++ standard library, but neither CAF nor the wire's frames;
+# tests/repository/public_headers_test.cpp enforces that.
 set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp

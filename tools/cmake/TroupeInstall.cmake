@@ -1,5 +1,5 @@
-# `cmake --install`: the programs (component runtime); libraries, headers and a package, so that find_package(troupe) gives
-# troupe::actors and the rest, and programs to begin with (component development).
+# `cmake --install`: the programs (component runtime); libraries, headers, a package, so that find_package(troupe)
+# defines troupe::actors and the rest, and example programs (component development).
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)

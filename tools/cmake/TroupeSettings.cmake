@@ -13,7 +13,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 # The cache is shared by all clones on a machine: paths below the source directory are made relative to the build
-# directory before they are compared, and the build directory itself is not.
+# directory before comparison; the build directory itself is not.
 find_program(TROUPE_CCACHE ccache)
 if(TROUPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TROUPE_CCACHE})
@@ -29,7 +29,7 @@ foreach(linker mold lld)
   endif()
 endforeach()
 
-# g++ spends a ninth of its time looking for garbage; where there is memory it lets it lie.
+# g++ spends a ninth of its time on garbage collection; with enough memory it need not collect.
 cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # MiB
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 math(EXPR memory_of_a_core "${memory} / ${cores}")
@@ -50,16 +50,17 @@ find_package(microhttpd REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CAF 0.17.6 REQUIRED COMPONENTS core io)
 
-# The plug-in for NVIDIA's GPUs (kernels/cuda) is built where the toolkit and cuDNN are, and are new enough; without NCCL's header its GPUs
-# exchange tensors through the host.
+# The plug-in for NVIDIA GPUs (kernels/cuda) is built if the toolkit and cuDNN are installed and new enough; without
+# NCCL's header its GPUs exchange tensors through the host.
 set(TROUPE_HAS_CUDA OFF)
 if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
   find_package(CUDAToolkit 13.0 QUIET)
   find_package(CUDNN 9 QUIET)
-  find_package(NCCL 2.14.3 QUIET)  # the first whose communicators need not block
+  find_package(NCCL 2.14.3 QUIET)  # the first with non-blocking communicators
   foreach(package CUDAToolkit CUDNN NCCL)
     if(NOT ${package}_FOUND AND ${package}_VERSION)
-      message(STATUS "Troupe: ${package} ${${package}_VERSION} is too old and not used; needed are CUDAToolkit 13.0, CUDNN 9, NCCL 2.14.3")
+      message(STATUS "Troupe: ${package} ${${package}_VERSION} is too old and not used; "
+        "CUDAToolkit 13.0, CUDNN 9 and NCCL 2.14.3 or newer are needed")
     endif()
   endforeach()
   if(CUDAToolkit_FOUND AND CUDNN_FOUND)
@@ -85,53 +86,55 @@ if(TROUPE_CUDA AND NOT TROUPE_SANITIZE)
   endif()
 endif()
 if(TROUPE_HAS_CUDA AND NOT NCCL_FOUND)
-  message(STATUS "Troupe: no nccl.h; GPUs of several tasks will exchange tensors through the host")
+  message(STATUS "Troupe: no nccl.h; GPUs of different tasks will exchange tensors through the host")
 endif()
 message(STATUS "Troupe: CUDA toolkit ${TROUPE_HAS_CUDA}, native ${TROUPE_NATIVE}, sanitizers ${TROUPE_SANITIZE}")
 
-# Flags of our own code only; consumers of the installed package inherit none of them.
+# Flags of our own code only; consumers of the installed package do not inherit them.
 add_library(troupe_flags INTERFACE)
-# <troupe/...> is the library, as when it is installed; what is in quotes begins at the root.
+# <troupe/...> is the library, as when installed; quoted includes start at the root.
 target_include_directories(troupe_flags INTERFACE
   ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include ${PROJECT_BINARY_DIR})
 target_compile_definitions(troupe_flags INTERFACE TROUPE_VERSION="${PROJECT_VERSION}")
-# -ffp-contract=off: the same bits whether the compiler vectorises a loop or not (docs/design/numerics.md).
+# -ffp-contract=off: bit-identical results whether or not the compiler vectorises a loop (docs/design/numerics.md).
 target_compile_options(troupe_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # False alarms of g++ 12 for default members of aggregates made with designated initializers.
+  # False positives of g++ 12 for default members of aggregates made with designated initializers.
   target_compile_options(troupe_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  # A `this` that a pack of no fields leaves unused; loops that may be vectorised or unrolled, and gain nothing by it.
+  # An unused `this` captured by an empty pack; loops marked for vectorising or unrolling without benefit.
   target_compile_options(troupe_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unused-lambda-capture;-Wno-pass-failed>)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # To g++ all sources of a batch (TroupeTargets.cmake) are headers.
+  # To g++, all sources of a batch (TroupeTargets.cmake) are headers.
   target_compile_options(troupe_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(TROUPE_NATIVE)
   target_compile_options(troupe_flags INTERFACE -march=native)
 endif()
-# Where no step passes, optimisation is a third of the time of compiling (graph) and is left out.
+# Where no steps run (graph), optimisation is a third of the compile time and is left out.
 set(TROUPE_COLD $<$<CONFIG:Release>:-O1>)
 set(TROUPE_WARM $<$<CONFIG:Release>:-O2>)
-# Wire, parsers and protocols are watched closely: their targets and sources ask for TROUPE_WATCHED. All else is watched where it uses the heap and what
-# is static: with the checks of g++ for the stack it takes 1.6 times as long to compile, with those for undefined behaviour twice.
+# Wire, parsers and protocols are fully checked: their targets and sources use TROUPE_WATCHED. Everything else is
+# checked for heap and static memory only: g++'s stack checks make it compile 1.6 times as long, those for undefined
+# behaviour twice as long.
 if(TROUPE_SANITIZE)
-  # Simulations of the protocols take minutes if they are not optimised.
-  # Checks are calls: their code, written out at each access, is a seventh of the time of compiling.
+  # Unoptimised simulations of the protocols take minutes.
+  # Checks are calls: inlining them at each access takes a seventh of the compile time.
   add_compile_options(-fsanitize=address -fno-omit-frame-pointer -O1 -g1
     "$<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=0;--param=asan-instrumentation-with-call-threshold=0>")
   add_link_options(-fsanitize=address,undefined)
-  # Nor is it worth while where nothing is simulated or computed.
+  # Nor is optimisation worthwhile where nothing is simulated or computed.
   set(TROUPE_COLD -O0)
   set(TROUPE_WARM -O0)
-  set(TROUPE_WATCHED $<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=1> -fsanitize=undefined -fno-sanitize-recover=undefined)
+  set(TROUPE_WATCHED
+    $<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=1> -fsanitize=undefined -fno-sanitize-recover=undefined)
 endif()
 if(TROUPE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# In the build tree, <troupe/troupe.hpp> is found through this link, as it is when installed.
+# In the build tree, this link provides <troupe/troupe.hpp>, as when installed.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/include/troupe SYMBOLIC)

@@ -1,10 +1,10 @@
-# How libraries, programs and tests are declared.
+# Functions that declare libraries, programs and tests.
 
-# troupe_sources(<target> [BATCH n] SOURCES ...): compiles up to n KiB of the list's sources, one after the other, as
-# one, so that headers are read and templates instantiated once for all of them. A batch is of one language and has the same
-# compile options; a source with definitions of its own or SKIP_UNITY_BUILD_INCLUSION, and a generated one are compiled
-# alone. So sources of a target must not define the same name twice, not even in unnamed namespaces. n is chosen such
-# that no batch takes more than 10 seconds. May be called again for the same target.
+# troupe_sources(<target> [BATCH n] SOURCES ...): compiles up to n KiB of consecutive sources as one, so that headers
+# are read and templates instantiated once for all of them. A batch has one language and the same compile options; a
+# source with its own definitions or SKIP_UNITY_BUILD_INCLUSION, and a generated one are compiled alone. So sources of a
+# target must not define the same name twice, not even in unnamed namespaces. n is chosen such that no batch takes more
+# than 10 seconds. May be called again for the same target.
 function(troupe_sources target)
   cmake_parse_arguments(ARG "" "BATCH" "SOURCES" ${ARGN})
   set(most 0)
@@ -19,14 +19,14 @@ function(troupe_sources target)
     set(number 0)
   endif()
   foreach(source IN LISTS ARG_SOURCES ITEMS "")
-    set(kind)  # of sources that may be in one batch
+    set(kind)  # of the sources in a batch
     set(size 0)
     if(source MATCHES "\\.(cpp|cu)$")
       set(extension ${CMAKE_MATCH_1})
       foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS GENERATED SKIP_UNITY_BUILD_INCLUSION LANGUAGE)
         get_source_file_property(${property} ${source} ${property})
       endforeach()
-      if(LANGUAGE STREQUAL CXX)  # the emulated GPU's
+      if(LANGUAGE STREQUAL CXX)  # sources of the emulated GPU
         set(extension cpp)
       endif()
       if(NOT COMPILE_OPTIONS)
@@ -40,7 +40,7 @@ function(troupe_sources target)
     endif()
     list(LENGTH batch length)
     math(EXPR size "${size} + ${batch_size}")
-    # The end of a batch: it is full, or the next source does not belong to it.
+    # Ends a batch that is full, or that the next source does not fit.
     if("${source}" STREQUAL "" OR (length GREATER 0 AND kind AND (size GREATER most OR NOT kind STREQUAL batch_kind)))
       if(length EQUAL 1)
         target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/${batch})
@@ -49,7 +49,7 @@ function(troupe_sources target)
         string(REGEX MATCH "^(cpp|cu): (.*)$" unused "${batch_kind}")
         set(file ${CMAKE_CURRENT_BINARY_DIR}/${target}_${number}.${CMAKE_MATCH_1})
         set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${CMAKE_MATCH_2}")
-        # Paths from the root of the sources: the text is the same in every clone.
+        # Relative to the source root: the text is the same in every clone.
         list(TRANSFORM batch PREPEND "#include \"")
         list(TRANSFORM batch APPEND "\"\n")
         list(JOIN batch "" text)
@@ -72,8 +72,8 @@ function(troupe_sources target)
 endfunction()
 
 # troupe_library(<name> [BATCH n] SOURCES ... LINK ... [PRIVATE_LINK ...] [OPTIONS ...]): the library of a folder, or
-# the part of a program that is tested. Its objects are compiled once, by the target troupe_<name>_objects, and make a
-# static library for programs, troupe_<name>, and a shared one for tests, troupe_<name>_shared.
+# the tested part of a program. Its objects are compiled once, by the target troupe_<name>_objects, and form a static
+# library for programs, troupe_<name>, and a shared one for tests, troupe_<name>_shared.
 function(troupe_library name)
   cmake_parse_arguments(ARG "" "BATCH" "SOURCES;LINK;PRIVATE_LINK;OPTIONS" ${ARGN})
   add_library(troupe_${name}_objects OBJECT)
@@ -111,9 +111,9 @@ function(troupe_program name)
   set_target_properties(${name} PROPERTIES LINK_DEPENDS_NO_SHARED ON)
 endfunction()
 
-# troupe_test(<name> [BATCH n] [LIGHT] [EACH] SOURCES ... LINK ...): the tests of a folder, or of a room of it
-# (<folder>_<room>: the target test_<folder> is all of them), one program, which runs once for each suite; with EACH, for tests that take seconds, once for each test. LIGHT: the tests compute nothing themselves
-# and are not optimised.
+# troupe_test(<name> [BATCH n] [LIGHT] [EACH] SOURCES ... LINK ...): the tests of a folder, or of one of its rooms
+# (<folder>_<room>; the target test_<folder> builds all rooms), as one program, which runs once per suite; with EACH,
+# for tests that take seconds, once per test. LIGHT: the tests compute nothing themselves and are not optimised.
 function(troupe_test name)
   cmake_parse_arguments(ARG "LIGHT;EACH" "BATCH" "SOURCES;LINK" ${ARGN})
   troupe_program(test_${name} BATCH ${ARG_BATCH} SOURCES ${ARG_SOURCES} LINK ${ARG_LINK} GTest::gtest_main)

@@ -1,5 +1,5 @@
-# troupe_version_in(HEADER NAME MACRO...): sets NAME_VERSION to the numbers that HEADER defines the macros as, with dots between; to nothing if
-# there is no such header.
+# troupe_version_in(HEADER NAME MACRO...): sets NAME_VERSION to the values of the macros in HEADER, joined by dots; to
+# nothing if the header does not exist.
 function(troupe_version_in header name)
   set(numbers)
   if(EXISTS "${header}")

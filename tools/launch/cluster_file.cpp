@@ -18,7 +18,7 @@ namespace troupe {
 std::string random_token() {
   std::array<std::uint8_t, 32> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    fail(Code::unavailable, "no random bytes for the token: {}", std::strerror(errno));
+    fail(Code::unavailable, "cannot get random bytes for the token: {}", std::strerror(errno));
   }
   std::string token;
   for (const std::uint8_t byte : bytes) token += fmt::format("{:02x}", byte);
@@ -32,7 +32,7 @@ ClusterFile::ClusterFile(const ClusterDescription& cluster) : file_(memfd_create
   const std::string text = json.dump() + "\n";
   if (!file_.open() || fchmod(file_.get(), 0600) != 0 ||
       write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    fail(Code::unavailable, "the cluster file cannot be written: {}", std::strerror(errno));
+    fail(Code::unavailable, "cannot write the cluster file: {}", std::strerror(errno));
 }
 
 std::string ClusterFile::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_.get()); }

@@ -1,4 +1,4 @@
-// The cluster file: who belongs to the job, and the token that proves it (docs/reference/cluster-file.md).
+// The cluster file: the members of the job, and the token that authenticates them (docs/reference/cluster-file.md).
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ struct ClusterDescription {
   std::string name;
   std::string token;
   std::vector<std::string> ps;      // HOST:PORT, in the order of the task indices
-  std::vector<std::string> worker;  // likewise
-  int max_workers = 0;              // with those that may join later; 0: none may
+  std::vector<std::string> worker;  // HOST:PORT, in the order of the task indices
+  int max_workers = 0;              // including those that may join later; 0: nobody may join later
 };
 
-// 32 random bytes from the kernel, in hexadecimal.
+// Returns 32 random bytes from the kernel, in hexadecimal.
 std::string random_token();
 
-// A cluster file in memory, that only this user can read. It goes with the process, however that ends.
+// A cluster file in memory that only this user can read. It disappears when the process ends, however it ends.
 class ClusterFile {
  public:
   // Throws Error (unavailable) if it cannot be written.

@@ -14,12 +14,12 @@ namespace {
 
 using Clock = ClusterLife::Clock;
 
-constexpr std::chrono::milliseconds kFirstPause{100};  // before a task is started again; then twice as long
+constexpr std::chrono::milliseconds kFirstPause{100};  // before a task is restarted; doubles each time
 constexpr std::chrono::milliseconds kLongestPause{5000};
-constexpr std::chrono::seconds kGraceAtEnd{2};      // for tasks that were started again and find that the job is over
-constexpr std::chrono::seconds kSilence{5};         // from the start until tasks that have not reported are named
-constexpr std::chrono::seconds kRejoinTimeout{10};  // for which tasks wait for a lost ps task (TrainingOptions)
-constexpr const char* kHowToReport = "a program of Troupe calls Task::from_command_line(argc, argv) at its start";
+constexpr std::chrono::seconds kGraceAtEnd{2};      // for restarted tasks that find the job over
+constexpr std::chrono::seconds kSilence{5};         // from the start until tasks without an address are named
+constexpr std::chrono::seconds kRejoinTimeout{10};  // time that tasks wait for a lost ps task (TrainingOptions)
+constexpr const char* kHowToReport = "a Troupe program calls Task::from_command_line(argc, argv) at its start";
 
 bool is_address(std::string_view text) {
   const std::size_t colon = text.rfind(':');
@@ -36,7 +36,7 @@ std::string describe(int status) {
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
-// A program that aborts has decided so itself, as with an exception that nobody catches.
+// A program that aborts, like with an uncaught exception, has ended by its own decision.
 bool was_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT; }
 
 Clock::duration seconds(std::chrono::duration<double> given) {
@@ -94,7 +94,8 @@ bool ClusterLife::start_again(std::size_t task, Clock::time_point now) {
   Task& who = tasks_[task];
   if (phase_ > Phase::running) return false;
   if (who.restarts == options_.restarts) {
-    if (options_.restarts > 0) say_(fmt::format("{} has failed too often: {} times", who.name, who.restarts + 1));
+    if (options_.restarts > 0)
+      say_(fmt::format("{} has failed {} times and is not restarted", who.name, who.restarts + 1));
     return false;
   }
   if (phase_ == Phase::starting) who.address.clear();  // the next process chooses its own
@@ -103,22 +104,22 @@ bool ClusterLife::start_again(std::size_t task, Clock::time_point now) {
   return true;
 }
 
-// A task has failed by itself and does not come again.
+// A task has failed by itself and will not be restarted.
 void ClusterLife::fail_for_good(std::size_t task, Clock::time_point now) {
   const std::size_t chief_before = chief();
   if (phase_ == Phase::running) replace_chief(task);
   if (task == chief()) return ask_to_end(now);
   if (phase_ == Phase::ending) {
-    failed_ = failed_ || is_ps(task) || options_.fail_fast;  // what a ps task does at the end is part of the job
+    failed_ = failed_ || is_ps(task) || options_.fail_fast;  // the end of a ps task is part of the job
     return;
   }
   if (is_ps(task)) {
-    say_(fmt::format("the job cannot go on without {} (--restart N starts tasks again)", name(task)));
+    say_(fmt::format("the job cannot continue without {} (--restart N restarts tasks)", name(task)));
     end_others(now, grace() + kRejoinTimeout);
   } else if (options_.fail_fast) {
     end_others(now, grace());
   } else {
-    say_(fmt::format("the others may go on without {}{} (--fail-fast ends them)", name(task),
+    say_(fmt::format("the other tasks may continue without {}{} (--fail-fast ends them)", name(task),
                      chief() == chief_before ? "" : fmt::format(", with {} as the chief", name(chief()))));
   }
 }
@@ -126,10 +127,10 @@ void ClusterLife::fail_for_good(std::size_t task, Clock::time_point now) {
 void ClusterLife::end_others(Clock::time_point now, Clock::duration time) {
   failed_ = true;
   begin_to_end(now + time);
-  if (!over()) say_(fmt::format("the others have {:g} s to end", std::chrono::duration<double>(time).count()));
+  if (!over()) say_(fmt::format("the other tasks have {:g} s to end", std::chrono::duration<double>(time).count()));
 }
 
-// A worker that has ended well shows that the job is over: then nobody takes the place of one that is killed.
+// A worker that has succeeded shows that the job is over: then a killed chief is not replaced.
 void ClusterLife::replace_chief(std::size_t task) {
   if (is_ps(task) || options_.fail_fast || !was_killed(*tasks_[task].status)) return;
   const auto workers = std::ranges::subrange(tasks_.begin() + options_.ps, tasks_.end());
@@ -146,7 +147,7 @@ void ClusterLife::signalled(int number, Clock::time_point now) {
     return;
   }
   signal_ = number;
-  say_(fmt::format("{}: asking the tasks to end (once more kills them)", strsignal(number)));
+  say_(fmt::format("{}: asking the tasks to end (signal again to kill them)", strsignal(number)));
   ask_to_end(now);
 }
 
@@ -154,8 +155,8 @@ void ClusterLife::pass_time(Clock::time_point now) {
   const auto silent = [](const Task& t) { return t.address.empty(); };
   const auto running = [](const Task& t) { return !t.status; };
   if (warning_ && now >= *warning_) {
-    say_(fmt::format("no address from {} for {} s: {}. It is waited for, {:g} s in all (--start-timeout)",
-                     names(silent), kSilence.count(), kHowToReport, options_.start_timeout.count()));
+    say_(fmt::format("no address from {} for {} s: {}. Waiting up to {:g} s in all (--start-timeout)", names(silent),
+                     kSilence.count(), kHowToReport, options_.start_timeout.count()));
     warning_.reset();
   }
   if (!deadline_ || now < *deadline_ || over()) return;
@@ -210,23 +211,22 @@ int ClusterLife::exit_code() const {
   if (signal_) return 128 + *signal_;
   const bool worker_done =
       std::any_of(tasks_.begin() + options_.ps, tasks_.end(), [](const Task& t) { return t.status == 0; });
-  if (!failed_ && parameter_servers_are_done() && worker_done)
-    return 0;  // who was started again may have come too late
+  if (!failed_ && parameter_servers_are_done() && worker_done) return 0;  // a restarted task may have come too late
   if (const int code = code_of(chief()); code != 0) {
-    const int first = code_of(static_cast<std::size_t>(options_.ps));  // the chief may have failed because of it
+    const int first = code_of(static_cast<std::size_t>(options_.ps));  // the chief may have failed as a result
     return first != 0 ? first : code;
   }
   return failed_ ? 1 : 0;
 }
 
-// Of a task that was made to end, its own code says nothing.
+// The exit code of a task that was told to end is ignored.
 int ClusterLife::code_of(std::size_t task) const {
   const Task& who = tasks_[task];
   if (!who.status || !who.by_itself) return 1;
   return WIFSIGNALED(*who.status) ? 128 + WTERMSIG(*who.status) : WEXITSTATUS(*who.status);
 }
 
-// Then the job is over, and a task that is started again now finds nobody.
+// If so, the job is over, and a task restarted now would find no peers.
 bool ClusterLife::parameter_servers_are_done() const {
   return options_.restarts > 0 && options_.ps > 0 &&
          std::all_of(tasks_.begin(), tasks_.begin() + options_.ps, [](const Task& t) { return t.status == 0; });

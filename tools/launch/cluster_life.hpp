@@ -1,17 +1,16 @@
-// The life of a launched cluster: its phase, who is started again, when tasks are asked to end and when they are
-// killed, and the exit code. Plain state that is told what has happened and what time it is; processes are the
-// Launcher's (launch.cpp).
+// The life of a launched cluster: its phase, restarts, when tasks are asked to end and when they are killed, and the
+// exit code. Plain state, fed with events and the time; the Launcher (launch.cpp) manages the processes.
 //
 //   starting ──all have reported──▶ running ──the chief has ended, or a ps task is lost──▶ ending by itself ──grace──┐
 //       │                              │                                                                            ▼
 //       └──failure, timeout, signal────┴──signal, the chief has failed──▶ asked to end (SIGTERM) ◀──────────────────┘
 //                                                                              └──grace, signal──▶ killed
 //
-// While the job goes on, so does the cluster: training survives the loss of a worker, so a worker that fails for good
-// ends nobody (but see LaunchOptions::fail_fast). It does not survive the loss of a ps task.
+// While the job runs, so does the cluster: training survives the loss of a worker, so a worker that fails for good does
+// not end the others (but see LaunchOptions::fail_fast). It does not survive the loss of a ps task.
 //
-// The chief is worker 0, until that is killed while other workers are at work: then it is the first of these. One that
-// ends with an error, or aborts, has failed by its own decision, and nobody takes its place.
+// The chief is worker 0 until it is killed while other workers are running: then it is the first of these. A chief that
+// ends with an error, or aborts, has failed by its own decision and is not replaced.
 #pragma once
 
 #include <chrono>
@@ -30,7 +29,7 @@ class ClusterLife {
   using Clock = std::chrono::steady_clock;
   enum class Phase { starting, running, ending, asked, killed };
 
-  // All tasks have been started. `say` is called with what people should know.
+  // Call when all tasks have been started. `say` is called with messages for users.
   ClusterLife(const LaunchOptions& options, Clock::time_point now, std::function<void(const std::string&)> say);
 
   // Tasks are numbered ps/0, ps/1, ..., worker/0, ...
@@ -39,25 +38,25 @@ class ClusterLife {
   const std::string& address(std::size_t task) const { return tasks_[task].address; }
   int restarts(std::size_t task) const { return tasks_[task].restarts; }
 
-  // What the task has said on the pipe for its address.
+  // A line from the task's report pipe.
   void reported(std::size_t task, std::string_view line, Clock::time_point now);
-  // `status` is that of waitpid().
+  // `status`: from waitpid().
   void ended(std::size_t task, int status, Clock::time_point now);
   // The launcher got SIGINT, SIGTERM or SIGHUP.
   void signalled(int number, Clock::time_point now);
-  // Deadlines may have passed.
+  // Handles expired deadlines.
   void pass_time(Clock::time_point now);
-  // When pass_time() or take_due() has something to do, if nothing happens before.
+  // When pass_time() or take_due() next has work, if no event comes first.
   std::optional<Clock::time_point> next() const;
-  // Tasks that are to be started again now. They count as running.
+  // Returns the tasks to be restarted now. They count as running.
   std::vector<std::size_t> take_due(Clock::time_point now);
 
   Phase phase() const { return phase_; }
   bool running(std::size_t task) const { return !tasks_[task].status; }
   std::size_t chief() const;
-  // No process runs, and none is to be started again.
+  // No process is running or due for a restart.
   bool over() const;
-  // Once it is over.
+  // Valid once over() is true.
   int exit_code() const;
 
  private:
@@ -65,10 +64,10 @@ class ClusterLife {
     std::string name;
     std::string address{};  // empty: not reported
     int restarts = 0;
-    std::optional<Clock::time_point> again{};  // it has failed, and is to be started again then
-    std::optional<int> status{};               // it has ended
-    bool by_itself = false;                    // without having been asked to
-    bool replaced = false;                     // a worker that was killed while others were at work
+    std::optional<Clock::time_point> again{};  // failed, to be restarted at this time
+    std::optional<int> status{};               // set when it has ended
+    bool by_itself = false;                    // not asked to end
+    bool replaced = false;                     // a chief killed while other workers were running
   };
 
   bool is_ps(std::size_t task) const { return task < static_cast<std::size_t>(options_.ps); }
@@ -89,7 +88,7 @@ class ClusterLife {
   Phase phase_ = Phase::starting;
   std::vector<Task> tasks_;
   std::optional<Clock::time_point> warning_;   // about tasks that have not reported
-  std::optional<Clock::time_point> deadline_;  // of the phase
+  std::optional<Clock::time_point> deadline_;  // of the current phase
   std::optional<int> signal_;
   bool failed_ = false;
 };

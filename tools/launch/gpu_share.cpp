@@ -14,8 +14,9 @@ GpuShare::GpuShare(int per_worker, int workers, std::vector<std::string> visible
   if (static_cast<std::size_t>(per_worker) * static_cast<std::size_t>(workers) <= visible_.size()) return;
   std::string names;
   for (const std::string& gpu : visible_) names += (names.empty() ? ": " : ", ") + gpu;
-  fail(Code::not_found, "{} workers with {} {} each need {}, there {} {} (CUDA_VISIBLE_DEVICES, else /dev/nvidia*){}",
-       workers, per_worker, per_worker == 1 ? "GPU" : "GPUs", per_worker * workers, visible_.size() == 1 ? "is" : "are",
+  fail(Code::not_found,
+       "{} workers with {} {} each need {}, but there {} {} (CUDA_VISIBLE_DEVICES, else /dev/nvidia*){}", workers,
+       per_worker, per_worker == 1 ? "GPU" : "GPUs", per_worker * workers, visible_.size() == 1 ? "is" : "are",
        visible_.size(), names);
 }
 

@@ -1,4 +1,4 @@
-// Which of the machine's GPUs each task sees, as CUDA_VISIBLE_DEVICES tells it.
+// Assigns the machine's GPUs to tasks, through CUDA_VISIBLE_DEVICES.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@ namespace troupe {
 
 class GpuShare {
  public:
-  // `per_worker` GPUs for each of `workers`, one worker after the other, and none for other tasks. `visible`: GPUs that
-  // may be used, as CUDA names them. Throws not_found if there are too few.
+  // Assigns `per_worker` GPUs to each of `workers`, in order, and none to other tasks. `visible`: the usable GPUs, as
+  // CUDA names them. Throws not_found if there are too few.
   GpuShare(int per_worker, int workers, std::vector<std::string> visible);
 
-  // "2,3"; "" shows none.
+  // "2,3"; "" hides all GPUs.
   std::string of(const std::string& job, int index) const;
 
  private:
@@ -21,8 +21,8 @@ class GpuShare {
   std::vector<std::string> visible_;
 };
 
-// Those of CUDA_VISIBLE_DEVICES, if `variable` is its value, else all of the machine: "0", "1", ..., one for each
-// nvidia<N> in `devices` (/dev).
+// The GPUs in `variable`, the value of CUDA_VISIBLE_DEVICES, if it is set, else all of the machine: "0", "1", ..., one
+// for each nvidia<N> in `devices` (/dev).
 std::vector<std::string> visible_gpus(const std::optional<std::string>& variable, const std::string& devices = "/dev");
 
 }  // namespace troupe

@@ -38,7 +38,7 @@ struct LaunchedTask {
 
 void say(const std::string& text) { fmt::print(stderr, "troupe-launch: {}\n", text); }
 
-// Signals arrive as data on a descriptor, so that one poll waits for everything.
+// Signals arrive as data on a descriptor, so that one poll covers everything.
 FileDescriptor listen_to_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -73,12 +73,12 @@ class Launcher {
       life_->pass_time(Clock::now());
       for (const std::size_t task : life_->take_due(Clock::now())) {
         start_process(tasks_[task]);
-        say(fmt::format("{} is started again as process {} ({} of {})", life_->name(task), tasks_[task].pid,
+        say(fmt::format("{} restarted as process {} (restart {} of {})", life_->name(task), tasks_[task].pid,
                         life_->restarts(task), options_.restarts));
       }
       follow_phase();
     }
-    kill_descendants();  // before the last lines are read: nobody can write more
+    kill_descendants();  // before the last lines are read, so that nothing can write more
     for (std::size_t i = 0; i < tasks_.size(); ++i) finish_output(i);
     return life_->exit_code();
   }
@@ -117,7 +117,7 @@ class Launcher {
     task.err = LineReader(std::move(child.err));
   }
 
-  // Sleeps until something happens or a deadline comes.
+  // Sleeps until an event or a deadline.
   void wait() {
     std::vector<pollfd> wanted = {{signals_.get(), POLLIN, 0}};
     for (const LaunchedTask& task : tasks_) {
@@ -156,7 +156,7 @@ class Launcher {
     fmt::print(stderr, "[{}] {}\n", life_->name(task), line);
   }
 
-  // The stdout of the chief passes unchanged. While tasks may be started again that may come to be any worker.
+  // Passes the chief's stdout unchanged; if tasks may be restarted, that of every worker, as any may become the chief.
   void print_output(std::size_t task, std::string_view line) {
     const bool passes = options_.restarts == 0 ? task == life_->chief() : tasks_[task].job == "worker";
     if (!passes) return print_error(task, line);
@@ -171,14 +171,14 @@ class Launcher {
     }
   }
 
-  // Takes note of the processes that have ended, adopted ones among them.
+  // Records ended processes, including adopted ones.
   void reap() {
     siginfo_t info{};
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
       const pid_t pid = info.si_pid;
       info = {};
       const auto task = std::ranges::find(tasks_, pid, &LaunchedTask::pid);
-      // What a task leaves behind ends with it. Its group has its number as long as the task is not reaped.
+      // Kills the processes that the task leaves behind. Its process group keeps its number until the task is reaped.
       if (task != tasks_.end()) kill(-pid, SIGKILL);
       int status = 0;
       waitpid(pid, &status, 0);
@@ -186,12 +186,12 @@ class Launcher {
       const auto index = static_cast<std::size_t>(task - tasks_.begin());
       read_report(index);
       const bool told = life_->phase() == Phase::starting || (status != 0 && life_->phase() < Phase::asked);
-      if (told) finish_output(index);  // what it has said comes before its end
+      if (told) finish_output(index);  // its last output is printed before its end is reported
       life_->ended(index, status, Clock::now());
     }
   }
 
-  // Does what the phase that the cluster has come to asks for, once.
+  // Performs the actions of the current phase, once.
   void follow_phase() {
     if (life_->phase() >= Phase::running && !cluster_file_ && complete()) tell_of_each_other();
     if (life_->phase() == followed_) return;

@@ -1,5 +1,5 @@
-// troupe-launch: starts the tasks of a cluster as processes on this machine, tells them of each other, passes
-// their output on, and ends them all.
+// troupe-launch: starts the tasks of a cluster as processes on this machine, gives them each other's addresses,
+// forwards their output, and ends them together.
 #pragma once
 
 #include <chrono>
@@ -16,15 +16,15 @@ struct LaunchOptions {
   std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I
   std::chrono::duration<double> start_timeout{60};  // until every task has reported its address
   std::chrono::duration<double> grace{10};          // between asking tasks to end and killing them
-  std::optional<int> gpus_per_worker;               // and none for other tasks; none: every task sees all GPUs
-  int restarts = 0;                                 // how often a task that fails is started again
+  std::optional<int> gpus_per_worker;               // no GPUs for other tasks; none: every task sees all GPUs
+  int restarts = 0;                                 // maximum restarts of a failing task
   bool fail_fast = false;                           // a task that fails for good ends the others
 };
 
-// Runs until every process has ended; none survives it. Task output and the launcher's own lines go to
-// stderr, the stdout of the chief (if tasks may be started again, of any worker) to stdout. Who the chief is, what ends
-// the cluster and what the exit code is: ClusterLife (cluster_life.hpp). To be called once, by the only thread of the
-// process. Throws Error if it cannot start.
+// Runs until every process has ended; none survives it. Task output and the launcher's own lines go to stderr, the
+// stdout of the chief (of every worker if tasks may be restarted) to stdout. ClusterLife (cluster_life.hpp) decides
+// which task is the chief, when the cluster ends, and the exit code. Call once, from the only thread of the process.
+// Throws Error if it cannot start.
 int launch(const LaunchOptions& options);
 
 }  // namespace troupe

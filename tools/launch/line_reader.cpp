@@ -31,7 +31,7 @@ void LineReader::read(const std::function<void(std::string_view)>& line) {
 }
 
 void LineReader::finish(const std::function<void(std::string_view)>& line) {
-  constexpr int kReads = 1024;  // more than a pipe holds: a writer that never stops cannot keep us
+  constexpr int kReads = 1024;  // more than a pipe holds: an endless writer cannot block us
   for (int i = 0; i < kReads && open(); ++i) {
     const std::size_t before = pending_.size();
     bool progress = false;

@@ -17,10 +17,10 @@ class LineReader {
   bool open() const { return fd_.open(); }
   int fd() const { return fd_.get(); }
 
-  // Hands on the lines that can be read now, without their ends; at the end of the file also an unfinished
-  // one. Longer lines than kLongest come in pieces. Returns after a bounded amount even if there is more.
+  // Passes on the lines that can be read now, without line ends; at the end of the file also an unfinished one. Lines
+  // longer than kLongest are split. Returns after a bounded amount even if more is available.
   void read(const std::function<void(std::string_view)>& line);
-  // Hands on what there is, complete or not, and closes.
+  // Passes on all remaining data, complete lines or not, and closes.
   void finish(const std::function<void(std::string_view)>& line);
 
  private:

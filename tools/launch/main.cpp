@@ -20,23 +20,23 @@ Each task is APP ARGS... --job JOB --task INDEX. APP may be any program that cal
 slash in its name it is looked for beside troupe-launch, then in PATH. Tasks choose free ports and find each other
 through a temporary cluster file.
 
-The stdout of the chief (worker 0) passes unchanged; all other output goes to stderr with the task's name in front.
-Ctrl-C asks the tasks to end, a second one kills them.
+The stdout of the chief (worker 0) passes unchanged; all other output goes to stderr, prefixed with the task's name.
+Ctrl-C asks the tasks to end; a second one kills them.
 
-The launcher keeps going while the job does. A worker that fails is named, and the others may go on without it:
-training does, unless the app was started with another policy (troupe-mnist --on-loss fail). If the chief is killed,
-the first of the other workers takes its place. A parameter server that fails ends the job: the others have --grace
-and 10 s more to end by themselves, then they are killed. A chief that ends with an error ends the others, and with
---fail-fast so does any task that fails.
+The cluster runs as long as the job. A failed worker is reported, and the other tasks may continue without it: training
+does, unless the app was started with another policy (troupe-mnist --on-loss fail). If the chief is killed, the first of
+the other workers takes its place. A parameter server that fails ends the job: the other tasks have --grace and 10 s
+more to end by themselves, then they are killed. A chief that ends with an error ends the other tasks; with --fail-fast,
+so does any task that fails.
 
-With --restart a task that fails is started again at its address, after a pause that grows from 0.1 to 5 s, until it
-has failed more often than that. Any worker may then become the chief, and the stdout of all workers passes unchanged.
+With --restart a failed task is restarted at its address, after a pause that grows from 0.1 to 5 s, until it exceeds
+that number of failures. Any worker may then become the chief, and the stdout of all workers passes unchanged.
 
 Exit code: that of the chief (if another took its place and failed too, of the first). 1 if the chief succeeded and a
 parameter server failed, and if the chief had to be ended because another task failed or the cluster was not complete
 in time. 2 on wrong usage; 130 or 143 after SIGINT or SIGTERM.)";
 
-// Where the binaries of one build lie together, an app needs no path.
+// Finds apps beside this program, so that those of one build need no path.
 std::string find_app(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   std::error_code error;
@@ -59,12 +59,12 @@ int main(int argc, char** argv) {
                          "Upper limit on workers; those beyond --workers may be started by hand while the job trains, "
                          "with --job worker --task INDEX --cluster FILE (the launcher prints FILE)"),
             optional_option("--gpus-per-worker", "N", options.gpus_per_worker, 0, 1024,
-                            "GPUs of this machine for each worker alone (CUDA_VISIBLE_DEVICES); other tasks have none "
+                            "Dedicated GPUs of this machine per worker (CUDA_VISIBLE_DEVICES); other tasks get none "
                             "(default: every task sees all GPUs)"),
             flag("--make-token", make_token, "Print a random token for a cluster file, and start nothing")});
   line.add(
       "Failures",
-      {whole_option("--restart", "N", options.restarts, 0, 1'000'000, "Restarts of each task that fails"),
+      {whole_option("--restart", "N", options.restarts, 0, 1'000'000, "Maximum restarts of each failing task"),
        flag("--fail-fast", options.fail_fast, "End all tasks when one fails for good"),
        number_option("--start-timeout", "S", options.start_timeout, 0.001, 1e6,
                      "Seconds for all tasks to report their addresses"),
@@ -79,7 +79,7 @@ int main(int argc, char** argv) {
     return finish(
         line.wrong(fmt::format("--max-workers {} is less than --workers {}", options.max_workers, options.workers)));
   if (options.command.empty() || options.command.front().empty())
-    return finish(line.wrong("no app is given: troupe-launch --ps P --workers W -- APP ARGS..."));
+    return finish(line.wrong("no app given: troupe-launch --ps P --workers W -- APP ARGS..."));
   options.command.front() = find_app(options.command.front());
   try {
     return launch(options);

@@ -28,18 +28,18 @@ struct Pipe {
 Pipe make_pipe() {
   std::array<int, 2> fds{};
   if (pipe2(fds.data(), O_CLOEXEC) != 0) {
-    fail(Code::resource_exhausted, "no pipe for a task: {} (see ulimit -n)", std::strerror(errno));
+    fail(Code::resource_exhausted, "cannot create a pipe for a task: {} (see ulimit -n)", std::strerror(errno));
   }
   return {FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
 void set_nonblocking(const FileDescriptor& fd) { fcntl(fd.get(), F_SETFL, fcntl(fd.get(), F_GETFL) | O_NONBLOCK); }
 
-// The child's part. Returns errno if the program could not be executed.
+// Runs in the child. Returns errno if the program could not be executed.
 int become(const ChildOptions& options, pid_t launcher, int out, int err, int report, int cluster) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != launcher) _exit(1);  // it died before the line above
+  if (getppid() != launcher) _exit(1);  // the launcher died before the line above
   signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -65,7 +65,7 @@ Code code_of_exec(int error) {
   return error == ENOENT ? Code::not_found : Code::unavailable;
 }
 
-// The processes whose parent is this one, from /proc/<pid>/stat: "pid (name) state parent ...".
+// The child processes of this one, from /proc/<pid>/stat: "pid (name) state parent ...".
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
   std::error_code ignored;
@@ -96,19 +96,19 @@ Child start_child(const ChildOptions& options) {
   Pipe out = make_pipe(), err = make_pipe(), report = make_pipe(), cluster = make_pipe(), failure = make_pipe();
   const pid_t launcher = getpid();
   const pid_t pid = fork();
-  if (pid < 0) fail(Code::resource_exhausted, "no process for a task: {}", std::strerror(errno));
+  if (pid < 0) fail(Code::resource_exhausted, "cannot fork a process for a task: {}", std::strerror(errno));
   if (pid == 0) {
     const int error =
         become(options, launcher, out.write.get(), err.write.get(), report.write.get(), cluster.read.get());
     [[maybe_unused]] const ssize_t ignored = write(failure.write.get(), &error, sizeof error);
     _exit(127);
   }
-  setpgid(pid, pid);  // in the child, too: whoever comes first
+  setpgid(pid, pid);  // in parent and child: either may run first
   failure.write = FileDescriptor();
   int error = 0;
-  if (read(failure.read.get(), &error, sizeof error) == sizeof error) {  // the pipe closes when the program is executed
+  if (read(failure.read.get(), &error, sizeof error) == sizeof error) {  // the pipe closes on a successful exec
     waitpid(pid, nullptr, 0);
-    fail(code_of_exec(error), "'{}' cannot be started: {}", options.command.front(), std::strerror(error));
+    fail(code_of_exec(error), "cannot start '{}': {}", options.command.front(), std::strerror(error));
   }
   Child child{pid, std::move(report.read), std::move(cluster.write), std::move(out.read), std::move(err.read)};
   if (options.inherit_stdout) child.out = FileDescriptor();
@@ -121,7 +121,7 @@ Child start_child(const ChildOptions& options) {
 void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 void kill_descendants() {
-  // The death of a process makes its children ours: they are in the list of the next round.
+  // When a process dies, we adopt its children: the next round lists them.
   for (;;) {
     for (const pid_t pid : children()) kill(pid, SIGKILL);
     if (waitpid(-1, nullptr, 0) < 0 && errno != EINTR) return;

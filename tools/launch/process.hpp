@@ -1,4 +1,4 @@
-// Child processes of troupe-launch: each leads a process group of its own, and dies if the launcher dies.
+// Child processes of troupe-launch: each leads its own process group and dies with the launcher.
 #pragma once
 
 #include <sys/types.h>
@@ -31,16 +31,16 @@ class FileDescriptor {
 struct ChildOptions {
   std::vector<std::string> command;  // the program, searched in PATH if it has no slash, and its arguments
   bool inherit_stdout = false;       // else a pipe
-  int tasks = 1;                     // that the launcher starts, told to each
-  std::string cluster_file;          // of a task that is started again
+  int tasks = 1;                     // number of tasks started, passed to each
+  std::string cluster_file;          // for a restarted task
   std::optional<std::string> gpus;   // CUDA_VISIBLE_DEVICES; none: the launcher's
 };
 
 // The launcher's ends of the pipes do not block.
 struct Child {
   pid_t pid = -1;
-  FileDescriptor report;   // what the task reports
-  FileDescriptor cluster;  // where the path of the cluster file goes
+  FileDescriptor report;   // read end of the task's report
+  FileDescriptor cluster;  // write end for the path of the cluster file
   FileDescriptor out;      // its standard output, unless inherited
   FileDescriptor err;      // its standard error
 };
@@ -50,10 +50,10 @@ struct Child {
 // descriptors or memory.
 Child start_child(const ChildOptions& options);
 
-// Orphans among the descendants of this process become its children, so that kill_descendants finds them.
+// Makes this process adopt orphaned descendants, so that kill_descendants finds them.
 void adopt_orphans();
 
-// Kills and reaps every process that descends from this one.
+// Kills and reaps all descendants of this process.
 void kill_descendants();
 
 }  // namespace troupe

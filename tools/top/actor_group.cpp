@@ -6,10 +6,10 @@
 namespace troupe::top {
 namespace {
 
-// Of several states the gravest is shown.
+// The most severe of several states is shown.
 int rank_of(std::string_view state) { return state == "failed" ? 3 : state == "busy" ? 2 : state == "waits" ? 1 : 0; }
 
-// Unknown if that of one is.
+// Unknown if either is unknown.
 void fold_in(Rate& sum, const Rate& more) { sum = sum && more ? Rate(*sum + *more) : Rate{}; }
 
 void fold_in(ActorSnapshot& sum, const ActorSnapshot& more) {

@@ -1,4 +1,4 @@
-// Actors of a task that have one kind and one name, such as the partitions of a device, as one.
+// Actors of a task with the same kind and name, like the partitions of a device, as one.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 namespace troupe::top {
 
 struct ActorGroup {
-  ActorSnapshot actor;  // counters of all, and the state of one that works, or else waits
+  ActorSnapshot actor;  // sums of all counters, and the state of a working actor, else of a waiting one
   ActorRates rates;
   std::size_t count = 1;
 };
 
-// In the order of the first of each. `rates`: of this task.
+// Ordered by the first actor of each group. `rates`: of this task.
 std::vector<ActorGroup> actor_groups(const TaskSnapshot& task, const TaskRates& rates);
 
 }  // namespace troupe::top

@@ -15,8 +15,8 @@ double seconds_since(Time time) { return std::chrono::duration<double>(Clock::no
 }  // namespace
 
 struct Asker::State {
-  std::unique_ptr<SnapshotSource> source;  // of the thread alone
-  std::function<void()> wake;              // under the mutex, and not once it is `over`
+  std::unique_ptr<SnapshotSource> source;  // used by the thread only
+  std::function<void()> wake;              // called under the mutex, never after `over`
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -26,7 +26,7 @@ struct Asker::State {
   std::optional<Time> answered, asking;
   std::string error;
 
-  // Of the thread.
+  // Runs on the thread.
   void ask_on() {
     std::optional<ClusterSnapshot> before;
     std::unique_lock lock(mutex);

@@ -1,4 +1,4 @@
-// Asks a source again and again on a thread of its own, so that whoever shows the answers never waits for them.
+// Polls a source on its own thread, so that the display never waits for answers.
 #pragma once
 
 #include <chrono>
@@ -12,30 +12,30 @@
 
 namespace troupe::top {
 
-// Seconds between questions, at least: who asks a task again sooner gets the same answer.
+// Minimum seconds between requests: a task returns the same answer to earlier ones.
 inline constexpr double kLeastInterval = 0.25;
 
-// How the asking stands.
+// State of the polling.
 struct Asked {
   std::optional<double> age;      // seconds since the last answer came; none: no answer yet
-  std::optional<double> waiting;  // seconds since a question was asked that has no answer yet
-  std::string error;              // why the last question had no answer; "": it had one
-  bool ended = false;             // the source has no more answers: it was a recording
+  std::optional<double> waiting;  // seconds since a request that is still unanswered
+  std::string error;              // why the last request failed; "": it succeeded
+  bool ended = false;             // the source, a recording, has no more answers
 };
 
 class Asker {
  public:
-  // `wake` is called on the asking thread when there is something new.
+  // Calls `wake` on the polling thread when there is news.
   Asker(std::unique_ptr<SnapshotSource> source, std::chrono::nanoseconds interval, std::function<void()> wake);
-  // Does not wait for a question that has no answer yet: its thread ends by itself, and calls `wake` no more.
+  // Does not wait for a pending answer: the thread ends by itself and no longer calls `wake`.
   ~Asker();
   Asker(const Asker&) = delete;
   Asker& operator=(const Asker&) = delete;
 
-  // The newest observation, once.
+  // Returns the newest observation, once.
   std::optional<Observation> take();
   Asked asked() const;
-  // From the question after this one on.
+  // Takes effect from the next request on.
   void set_interval(std::chrono::nanoseconds interval);
   void set_paused(bool paused);
 

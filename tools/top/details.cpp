@@ -12,9 +12,9 @@ namespace troupe::top {
 namespace {
 
 constexpr std::size_t kLabel = 11;  // columns
-constexpr std::size_t kCauses = 4;  // of trouble, in the summary
+constexpr std::size_t kCauses = 4;  // alarms in the summary
 
-// Lines "label    text", the text broken where it is too long.
+// Lines "label    text", with long text wrapped.
 void say(Lines& out, std::string_view label, std::string_view text, std::size_t columns, Style style = Style::plain) {
   bool first = true;
   for (std::string& line : wrap(text, columns > kLabel + 20 ? columns - kLabel : columns == 0 ? 0 : 20)) {
@@ -142,7 +142,7 @@ Lines actor_details(const Observation& observation, std::size_t task_index, std:
       columns);
   say(out, "messages",
       of("handled", actor.handled + actor.passed, speed.messages) +
-          (actor.passed > 0 ? fmt::format(", {} of these by their senders at once", exact_text(actor.passed)) : "") +
+          (actor.passed > 0 ? fmt::format(", {} of these directly by their senders", exact_text(actor.passed)) : "") +
           "; " + of("sent", actor.sent, speed.sent),
       columns);
   const double whole = static_cast<double>(std::max<std::int64_t>(task.uptime_ns, 1));
@@ -157,7 +157,7 @@ Lines actor_details(const Observation& observation, std::size_t task_index, std:
   }
   if (!actor.peers.empty()) {
     out.push_back({});
-    add_table(out, counts_table("tasks that its last messages came from", actor.peers, nullptr), columns);
+    add_table(out, counts_table("senders of its latest messages, by task", actor.peers, nullptr), columns);
   }
   const auto append = [&](Lines more) {
     out.push_back({});
@@ -185,15 +185,15 @@ Lines device_details(const Observation& observation, std::size_t task_index, std
   say(out, "nodes", of("run", device.nodes_run, speed.nodes), columns);
   say(out, "memory",
       fmt::format(
-          "{} in use, {} at most, {} kept for reuse, limit {}", bytes_text(device.bytes_in_use),
-          bytes_text(device.peak_bytes), bytes_text(device.cached_bytes),
+          "{} in use, peak {}, {} cached, limit {}", bytes_text(device.bytes_in_use), bytes_text(device.peak_bytes),
+          bytes_text(device.cached_bytes),
           device.limit_bytes == 0 || device.limit_bytes == UINT64_MAX ? "none" : bytes_text(device.limit_bytes)),
       columns);
   say(out, "allocations",
-      fmt::format("{}, {} from what was kept", exact_text(device.allocations), exact_text(device.reuses)), columns);
+      fmt::format("{}, {} from the cache", exact_text(device.allocations), exact_text(device.reuses)), columns);
   if (device.pinned_bytes > 0)
-    say(out, "pinned", fmt::format("{} of the host, for copies to and from here", bytes_text(device.pinned_bytes)),
-        columns);
+    say(out, "pinned",
+        fmt::format("{} of host memory, for copies to and from this device", bytes_text(device.pinned_bytes)), columns);
   if (device.recordings + device.recording_refusals > 0)
     say(out, "recordings",
         fmt::format("{}, launched {} times; {} refused{}{}", exact_text(device.recordings),
@@ -231,7 +231,7 @@ Lines shard_details(const Observation& observation, std::size_t task_index, std:
   if (const std::string late = who_is_late(observation.snapshot, shard); !late.empty())
     say(out, "missing", late, columns);
   if (!shard.waits_for.empty()) say(out, "waits for", clean(shorten(shard.waits_for)), columns);
-  say(out, "parked", fmt::format("{} pulls wait", exact_text(shard.parked)), columns);
+  say(out, "parked", fmt::format("{} pulls", exact_text(shard.parked)), columns);
   if (const std::string text = staleness(shard.staleness); !text.empty()) {
     title(out, "staleness in updates");
     const std::uint64_t most = *std::ranges::max_element(shard.staleness);
@@ -255,7 +255,7 @@ Lines edge_details(const Observation& observation, std::size_t task_index, std::
   out.push_back({{heading(observation, task_index, "link to " + clean(shorten(link.peer))), Style::strong}});
   const std::string state = state_of(link);
   say(out, "state",
-      fmt::format("{}, by {}; heard {} ago", state, link.shared_memory ? "memory of this host" : "a socket",
+      fmt::format("{}, by {}; heard {} ago", state, link.shared_memory ? "shared memory" : "a socket",
                   duration_text(link.heard_ns)),
       columns, state == "up" ? Style::plain : Style::bad);
   say(out, "sent",
@@ -271,7 +271,7 @@ Lines edge_details(const Observation& observation, std::size_t task_index, std::
       columns);
   say(out, "credit",
       fmt::format("{} of {}{}", bytes_text(link.credit), bytes_text(link.window),
-                  link.stalled ? "; tensors wait for the peer to take what was sent" : ""),
+                  link.stalled ? "; tensors wait for the peer to read sent data" : ""),
       columns, link.stalled ? Style::warn : Style::plain);
   return out;
 }
@@ -284,7 +284,7 @@ Lines summary(const Observation& observation, const History& history, std::size_
                   all.failed > 0 ? fmt::format(", {} FAILED", all.failed) : ""),
       columns, all.silent + all.failed > 0 ? Style::bad : Style::plain);
   if (all.mode.empty() && !all.job)
-    say(out, "job", "nothing is trained", columns, Style::dim);
+    say(out, "job", "not training", columns, Style::dim);
   else
     say(out, "job", clean(progress(all)), columns, Style::strong);
   std::string speed = fmt::format("{} steps/s, {} images/s, {}/s between tasks", rate_text(all.steps_per_second),

@@ -1,4 +1,4 @@
-// Everything about one actor, device, shard or link, and about the whole cluster, as lines.
+// Everything about one actor, device, shard or link, or about the whole cluster, as lines.
 #pragma once
 
 #include "tools/top/observation.hpp"
@@ -12,16 +12,16 @@ Lines device_details(const Observation& observation, std::size_t task, std::size
 Lines shard_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 Lines edge_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 
-// Totals of the past, the newest last; for curves.
+// Past totals, newest last; for curves.
 struct History {
   std::vector<double> steps, examples, bytes;  // per second
 };
 
-// The cluster in a few lines: job, speed, gradients, staleness, and what is wrong.
+// The cluster in a few lines: job, speed, gradients, staleness, and problems.
 Lines summary(const Observation& observation, const History& history, std::size_t columns);
-// `text`: of a WaitAnalysis.
+// `text`: from a WaitAnalysis.
 Lines why(std::string_view text, std::size_t columns);
-// What does not answer or has failed, each in a line; none if all is well.
+// One line for each task that is silent or has failed; none if all is well.
 Lines alarms(const Observation& observation, std::size_t columns);
 
 }  // namespace troupe::top

@@ -1,4 +1,4 @@
-// troupe-top: looks into a running cluster.
+// troupe-top: inspects a running cluster.
 #include <unistd.h>
 
 #include <csignal>
@@ -20,9 +20,9 @@ bool interactive(const Options& options) {
 }
 
 Observer::Options cluster_of(const Options& options) {
-  Observer::Options whom{.address = options.address, .network = options.network};
-  if (!options.cluster_file.empty()) whom.cluster = ClusterSpec::read(options.cluster_file);
-  return whom;
+  Observer::Options target{.address = options.address, .network = options.network};
+  if (!options.cluster_file.empty()) target.cluster = ClusterSpec::read(options.cluster_file);
+  return target;
 }
 
 std::unique_ptr<SnapshotSource> source_of(const Options& options) {
@@ -34,12 +34,12 @@ std::unique_ptr<SnapshotSource> source_of(const Options& options) {
   return std::make_unique<LiveSource>(cluster_of(options));
 }
 
-// Lines of any text, without what a terminal would take for commands.
+// Prints lines of any text, stripped of terminal control sequences.
 void print(std::string_view text) {
   for (const std::string& line : wrap(text, 0)) std::printf("%s\n", line.c_str());
 }
 
-// Rates need two snapshots. A recording has them, or only one.
+// Rates need two snapshots; a recording may have only one.
 Observation observe_once(SnapshotSource& source, const Options& options) {
   ClusterSnapshot before = source.cluster();
   if (source.ended()) return observe(std::move(before), nullptr);
@@ -47,7 +47,7 @@ Observation observe_once(SnapshotSource& source, const Options& options) {
   return observe(source.cluster(), &before);
 }
 
-// Until SIGINT or SIGTERM.
+// Runs until SIGINT or SIGTERM.
 int serve(const Options& options) {
   sigset_t ends;
   sigemptyset(&ends);
@@ -55,7 +55,7 @@ int serve(const Options& options) {
   sigaddset(&ends, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // in the server's threads too
   const WebServer server(cluster_of(options), *options.web);
-  std::fprintf(stderr, "troupe-top: the cluster is shown at %s until Ctrl-C\n", server.url().c_str());
+  std::fprintf(stderr, "troupe-top: serving the cluster page at %s until Ctrl-C\n", server.url().c_str());
   int number = 0;
   sigwait(&ends, &number);
   return 128 + number;
@@ -75,7 +75,7 @@ int run(const Options& options) {
     print(shorten(analyse(source->cluster()).brief));
   } else if (interactive(options)) {
     const int code = show(std::move(source), options.interval);
-    std::_Exit(code);  // a question may be under way on another thread: nothing is taken away from it
+    std::_Exit(code);  // a request may be running on another thread: skip destructors
   } else {
     std::fputs(whole_text(observe_once(*source, options)).c_str(), stdout);
   }

@@ -13,8 +13,8 @@ namespace {
 using Kind = Key::Kind;
 
 constexpr std::size_t kLogColumns = 120;
-constexpr std::size_t kRemembered = 240;  // answers, for curves
-constexpr std::size_t kAlarms = 3;        // lines of them
+constexpr std::size_t kRemembered = 240;  // answers kept for curves
+constexpr std::size_t kAlarms = 3;        // lines of alarms
 
 constexpr std::array kTitles = {"Summary", "Actors", "Devices", "Shards", "Edges", "Why"};
 
@@ -25,25 +25,24 @@ struct Help {
 
 constexpr std::array kHelp = {
     Help{"1 to 6, Tab", "summary, actors, devices, shards, edges of the data plane, why it waits"},
-    Help{"s a d h e w", "the same, by their letters (h: shards)"},
-    Help{"arrows, j k", "choose a row; left and right show other columns"},
-    Help{"PgUp PgDn Home End", "further"},
-    Help{"Enter", "all about the row; of a task, its actors"},
+    Help{"s a d h e w", "the same screens by letter (h: shards)"},
+    Help{"arrows, j k", "select a row; left and right scroll columns"},
+    Help{"PgUp PgDn Home End", "scroll further"},
+    Help{"Enter", "details of the row; for a task, its actors"},
     Help{"Esc, Backspace", "back"},
-    Help{"/", "keep rows that have these words; an empty filter keeps all"},
-    Help{"< >", "sort by another column; left of the first: as the cluster lists them"},
-    Help{"r", "the other way round"},
-    Help{"p, Space", "stand still"},
-    Help{"+ -", "ask less often, or more often"},
+    Help{"/", "show only rows with these words; an empty filter shows all"},
+    Help{"< >", "sort by another column; left of the first: the cluster's order"},
+    Help{"r", "reverse the order"},
+    Help{"p, Space", "pause"},
+    Help{"+ -", "request snapshots less or more often"},
     Help{"? q", "these keys; quit"},
 };
 
 constexpr const char* kWords =
-    "msg/s, busy and other rates are those between the last two answers; \"-\" is not known (yet). peak: the most "
-    "messages that a mailbox has held. busy: the share of the time in "
-    "which messages were handled. parked: pulls that wait for a version. dropped: gradients that came twice, late, or "
-    "from who is a member no more. late: who holds the slots that "
-    "the next version waits for. credit: bytes of large tensors that may still be sent before the peer has taken some.";
+    "msg/s, busy and other rates are those between the last two answers; \"-\" is unknown (yet). peak: the maximum "
+    "number of messages in the mailbox. busy: the share of time spent handling messages. parked: pulls that wait for a "
+    "version. dropped: gradients that were duplicate, late, or from former members. late: the workers whose slots the "
+    "next version waits for. credit: bytes of large tensors that may still be sent before the peer reads some.";
 
 void keep(std::vector<double>& values, const Rate& value) {
   if (!value) return;
@@ -54,7 +53,7 @@ void keep(std::vector<double>& values, const Rate& value) {
 // "demo, 3 tasks, asked ps/0"
 std::string name_of(const ClusterSnapshot& cluster) {
   const std::string asked = clean(shorten(cluster.asked));
-  if (cluster.cluster.empty()) return asked + ", of no cluster";
+  if (cluster.cluster.empty()) return asked + ", no cluster";
   return fmt::format("{}, {} task{}, asked {}", clean(cluster.cluster), cluster.tasks.size(),
                      cluster.tasks.size() == 1 ? "" : "s", asked);
 }
@@ -69,7 +68,7 @@ void Model::take(Observation observation) {
   observation_ = std::move(observation);
 }
 
-// ---- What is chosen
+// ---- Selection
 
 Table Model::whole_table() const {
   switch (screen_) {
@@ -99,7 +98,7 @@ Table Model::table() {
   return out;
 }
 
-// Where the row is now that was chosen; if it is gone, the row at its place. The first if none was chosen yet.
+// The current row of the selection; if it is gone, the row now at its place. The first row if none was selected yet.
 std::size_t Model::selected(const Table& table) {
   View& own = view();
   if (table.rows.empty()) return 0;
@@ -251,7 +250,7 @@ void Model::enter() {
   const Row& row = now.rows[selected(now)];
   if (screen_ == Screen::summary) {
     const TaskReport& report = observation_->snapshot.tasks[row.task];
-    if (!report.snapshot) return;  // nothing is known of its actors
+    if (!report.snapshot) return;  // its actors are unknown
     go(Screen::actors);
     only_task_ = report.task;
     return;
@@ -261,7 +260,7 @@ void Model::enter() {
   over_top_ = 0;
 }
 
-// Out of what was entered last.
+// Leaves the screen entered last.
 void Model::leave() {
   if (over_ != Over::none)
     over_ = Over::none;
@@ -307,7 +306,7 @@ Lines Model::head(const Asked& asked) const {
   }
   out.push_back(std::move(tabs));
   if (!asked.error.empty()) out.push_back({{"! no answer: " + clean(asked.error), Style::bad}});
-  if (!observation_ || (screen_ == Screen::summary && over_ == Over::none)) return out;  // the summary says it itself
+  if (!observation_ || (screen_ == Screen::summary && over_ == Over::none)) return out;  // the summary shows it itself
   Lines wrong = alarms(*observation_, size_.width);
   if (wrong.size() > kAlarms) {
     const std::size_t more = wrong.size() - kAlarms + 1;
@@ -358,7 +357,7 @@ Lines Model::table_body(std::size_t height) {
                                  .selected = at}))
     out.push_back(std::move(line));
   if (now.rows.empty()) {
-    out.push_back({{own.filter.empty() ? " There are none." : " No row has these words.", Style::dim}});
+    out.push_back({{own.filter.empty() ? " None." : " No row has these words.", Style::dim}});
     return out;
   }
   const auto elastic = std::ranges::find_if(now.columns, &Column::elastic);
@@ -374,7 +373,7 @@ Lines Model::table_body(std::size_t height) {
 Lines Model::details() {
   const Table now = whole_table();
   const auto row = now.find(view().selected);
-  if (!row) return {{{"It is not there any more. Esc: back", Style::warn}}};
+  if (!row) return {{{"It no longer exists. Esc: back", Style::warn}}};
   const auto [task, item] = std::pair(now.rows[*row].task, now.rows[*row].item);
   switch (screen_) {
     case Screen::actors:

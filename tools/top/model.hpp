@@ -1,5 +1,5 @@
-// What the user sees and does: which screen, sorted how, filtered by what, where the selection is. Knows keys and
-// lines, no terminal; troupe-top draws what page() returns.
+// The user interface's state: screen, sort order, filter and selection. Handles keys and lines, but no terminal;
+// troupe-top draws the result of page().
 #pragma once
 
 #include <array>
@@ -35,13 +35,13 @@ struct Key {
 
 class Model {
  public:
-  // `interval`: seconds between questions.
+  // `interval`: seconds between requests.
   explicit Model(double interval) : interval_(interval) {}
 
   void take(Observation observation);
   void resize(Size size) { size_ = size; }
   void press(Key key);
-  // As many lines as fit the size, none wider.
+  // At most as many lines as fit the size, none wider.
   Lines page(const Asked& asked);
 
   bool ended() const { return ended_; }
@@ -51,15 +51,15 @@ class Model {
  private:
   enum class Screen : std::uint8_t { summary, actors, devices, shards, edges, why };
   static constexpr std::size_t kScreens = 6;
-  enum class Over : std::uint8_t { none, details, help };  // what lies over the screen
+  enum class Over : std::uint8_t { none, details, help };  // overlay on the screen
 
   struct View {
     std::optional<std::size_t> sorted;
     bool descending = true;
     std::string filter;
     std::string selected;   // key of the row
-    std::size_t index = 0;  // where that was when it was seen last
-    std::size_t top = 0;    // first row or line that is seen
+    std::size_t index = 0;  // its last seen position
+    std::size_t top = 0;    // first visible row or line
     std::size_t first_column = 0;
   };
 
@@ -90,14 +90,14 @@ class Model {
   Screen screen_ = Screen::summary;
   Over over_ = Over::none;
   std::array<View, kScreens> views_;
-  std::string only_task_;     // of the actors that are shown; "": of all
-  std::size_t over_top_ = 0;  // first line that is seen of what lies over
-  std::size_t rows_ = 1;      // that were seen last
+  std::string only_task_;     // the task whose actors are shown; "": all
+  std::size_t over_top_ = 0;  // first visible line of the overlay
+  std::size_t rows_ = 1;      // visible rows in the last page
   std::optional<Observation> observation_;
   History history_;
 };
 
-// One page of everything, for a log: 120 columns, and more only where names and numbers need them.
+// One page of everything, for a log: 120 columns, more only where names and numbers need them.
 std::string whole_text(const Observation& observation);
 
 }  // namespace troupe::top

@@ -24,7 +24,7 @@ void add_shard(Totals& out, const ShardSnapshot& shard) {
   for (std::size_t i = 0; i < shard.staleness.size(); ++i) out.staleness[i] += shard.staleness[i];
 }
 
-// The loss of the last step, and which that is.
+// The last step and its loss.
 std::optional<std::pair<std::uint64_t, double>> last_loss(const TrainingSnapshot& training) {
   if (!training.recent.empty()) return std::pair(training.recent.back().step, training.recent.back().loss);
   if (training.steps > 0) return std::pair(std::uint64_t{0}, training.loss);

@@ -13,18 +13,18 @@
 namespace troupe::top {
 
 struct Options {
-  std::string address;       // of a task; "": any of the cluster file's
+  std::string address;       // of a task; "": any in the cluster file
   std::string cluster_file;  // "": none
-  std::string recording;     // snapshots that --json has printed, in the place of a cluster; "": none
+  std::string recording;     // file of snapshots printed by --json, instead of a cluster; "": none
   double interval = 1;       // seconds
   bool once = false, json = false, why = false;
   std::optional<std::uint64_t> provenance;  // of this version
-  std::optional<std::uint16_t> web;         // serve the page at this port of this machine; 0: any free one
+  std::optional<std::uint16_t> web;         // port on this machine to serve the page at; 0: any free one
   TraceArguments trace;
   NetworkOptions network;
 };
 
-// None if there is something to show.
+// Parses the arguments. Returns nothing if the program should run.
 std::optional<EarlyExit> parse(const std::vector<std::string>& arguments, Options& out);
 
 }  // namespace troupe::top

@@ -1,5 +1,5 @@
-// What stands on the screen, as lines of styled text: drawn by a terminal or printed as plain text. A style never says
-// what the words do not say too.
+// The screen as lines of styled text: drawn by a terminal or printed as plain text. Styles carry no information that
+// the words do not.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct Size {
   std::size_t height = 24;
 };
 
-// A line of `spans`, cut where it is wider than `columns` (0: never).
+// A line of `spans`, cut if wider than `columns` (0: never).
 Line cut(const Line& line, std::size_t columns);
-// Without blanks at the ends of lines; every line ends with '\n'.
+// Without trailing blanks; every line ends with '\n'.
 std::string plain_text(const Lines& lines);
 
 }  // namespace troupe::top

@@ -11,8 +11,8 @@ namespace {
 
 constexpr auto kTimeout = std::chrono::seconds(5);
 
-// Only ps tasks have shards. The address of another task of the cluster, such as the one that troupe-launch prints,
-// stands for the cluster.
+// Only ps tasks have shards. The address of another task of the cluster, like the one that troupe-launch prints, stands
+// for the cluster.
 std::vector<HostPort> targets(const Options& options, const std::optional<ClusterSpec>& cluster) {
   if (!options.address.empty()) {
     const HostPort address = HostPort::parse(options.address);
@@ -28,7 +28,7 @@ std::vector<HostPort> targets(const Options& options, const std::optional<Cluste
 
 }  // namespace
 
-// All are asked, though one may not answer.
+// Asks all targets, even if one does not answer.
 int print_provenance(const Options& options) {
   std::optional<ClusterSpec> cluster;
   if (!options.cluster_file.empty()) cluster = ClusterSpec::read(options.cluster_file);
@@ -48,7 +48,7 @@ int print_provenance(const Options& options) {
     } catch (const Error& error) {
       const bool no_token = error.code() == Code::unauthenticated && !cluster;
       std::fprintf(stderr, "troupe-top: %s: %s%s\n", target.to_string().c_str(), error.message().c_str(),
-                   no_token ? "; give the cluster file with --cluster" : "");
+                   no_token ? "; pass the cluster file with --cluster" : "");
       code = 1;
     }
   return code;

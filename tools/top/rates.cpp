@@ -6,7 +6,7 @@
 namespace troupe::top {
 namespace {
 
-// Growth over `seconds`; none if there is no time between the two.
+// Growth over `seconds`; none if no time has passed.
 class Growth {
  public:
   explicit Growth(Rate seconds) : seconds_(seconds && *seconds > 0 ? seconds : Rate{}) {}
@@ -14,7 +14,7 @@ class Growth {
   Rate of(std::uint64_t before, std::uint64_t after) const {
     return seconds_ && after >= before ? static_cast<double>(after - before) / *seconds_ : Rate{};
   }
-  // The share of the time that was spent. Reading while it is written may give a little too much.
+  // The share of time spent. Counters are read while written, so it may be slightly too large.
   Rate share(std::int64_t before, std::int64_t after) const {
     return seconds_ && after >= before ? std::min(1.0, static_cast<double>(after - before) / 1e9 / *seconds_) : Rate{};
   }
@@ -32,7 +32,8 @@ class Growth {
   Rate seconds_;
 };
 
-// f(earlier or null, later) for each of `after`. Things of one key (actors of one kind and name) meet in their order.
+// f(earlier or null, later) for each of `after`. Items with equal keys (actors of one kind and name) are paired in
+// order.
 template <class Out, class In, class Key, class F>
 void each(std::vector<Out>& out, const std::vector<In>& before, const std::vector<In>& after, Key&& key, F&& f) {
   std::map<decltype(key(after.front())), std::vector<const In*>> earlier;
@@ -45,7 +46,7 @@ void each(std::vector<Out>& out, const std::vector<In>& before, const std::vecto
   }
 }
 
-// `before` is of the same process.
+// `before` is from the same process.
 TaskRates task_rates(const TaskSnapshot& before, const TaskSnapshot& after) {
   TaskRates out;
   out.seconds = static_cast<double>(after.uptime_ns - before.uptime_ns) / 1e9;

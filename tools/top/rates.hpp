@@ -1,5 +1,5 @@
-// How fast counters grow, from two snapshots of a cluster. What is not known is none: what was not in the first
-// snapshot, whose task has been started again in between, or whose counter went back (its actor is another).
+// Growth rates of counters, from two snapshots of a cluster. Unknown rates are none: items missing from the first
+// snapshot, of a task restarted in between, or whose counter went back (a different actor).
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace troupe::top {
 
-using Rate = std::optional<double>;  // per second; a share of the time: 0 to 1
+using Rate = std::optional<double>;  // per second; a share of time: 0 to 1
 
 struct ActorRates {
-  Rate messages;  // handled and passed
+  Rate messages;  // handled by the actor or directly
   Rate sent, busy;
-  std::map<std::string, double> by_type;  // without those that are not known
+  std::map<std::string, double> by_type;  // without unknown ones
 };
 
 struct DeviceRates {
@@ -35,16 +35,16 @@ struct LinkRates {
   Rate bytes_sent, bytes_received, frames_sent, frames_received;
 };
 
-// Each vector has the order of that in the second snapshot.
+// Vectors are in the order of the second snapshot.
 struct TaskRates {
-  Rate seconds;  // between the two, by the clock of the task
+  Rate seconds;  // between the snapshots, by the task's clock
   std::vector<ActorRates> actors;
   std::vector<DeviceRates> devices;
   std::vector<ShardRates> shards;
   std::vector<LinkRates> links;
   Rate job_steps;
   Rate steps, examples;  // of the task's own training loop
-  Rate step;             // of the job, as the task sees it
+  Rate step;             // of the job, as seen by the task
 };
 
 struct ClusterRates {
@@ -52,7 +52,7 @@ struct ClusterRates {
 };
 
 ClusterRates rates(const ClusterSnapshot& before, const ClusterSnapshot& after);
-// None is known.
+// All rates unknown.
 ClusterRates no_rates(const ClusterSnapshot& snapshot);
 
 }  // namespace troupe::top

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs a program in a terminal of its own, types keys, and draws what stands on the screen then as SVG.
+"""Runs a program in a terminal, types keys, and draws the resulting screen as SVG.
 
   screenshot.py OUT.svg COLUMNSxROWS 'STEP STEP ...' -- COMMAND...
 
-A step is a number of seconds to wait, or keys to type. Knows what ncurses sends to an xterm, no more.
+A step is a number of seconds to wait, or keys to type. Supports only the sequences that ncurses sends to an xterm.
 """
 import fcntl
 import html
@@ -132,13 +132,14 @@ class Screen:
         elif final in "LM":
             self.scroll(self.y, self.region[1], n if final == "M" else -n)
         elif final not in "hlt":
-            sys.exit(f"screenshot: a sequence that it does not know: ESC [ {parameters}{final}")
+            sys.exit(f"screenshot: unknown escape sequence: ESC [ {parameters}{final}")
 
 
 def svg(screen, title):
     width, height = screen.columns * CELL + 24, screen.rows * LINE + 24
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-           f'aria-label="{html.escape(title)}" font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+           f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{html.escape(title)}" '
+           'font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14">',
            f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>']
     for y, line in enumerate(screen.cells):
         x = 0
@@ -149,12 +150,14 @@ def svg(screen, title):
             style, text = line[x][1], "".join(c for c, _ in line[x:end])
             left = 12 + x * CELL
             if 7 in style:
-                out.append(f'<rect x="{left:.1f}" y="{12 + y * LINE}" width="{(end - x) * CELL:.1f}" height="{LINE}" fill="{SELECTED}"/>')
+                out.append(f'<rect x="{left:.1f}" y="{12 + y * LINE}" width="{(end - x) * CELL:.1f}" height="{LINE}" '
+                           f'fill="{SELECTED}"/>')
             if text.strip():
                 shown = text.rstrip()
                 color = next((COLORS[s - 30] for s in style if s - 30 in COLORS), DIM if 2 in style else PLAIN)
                 bold = ' font-weight="bold"' if 1 in style else ""
-                out.append(f'<text x="{left:.1f}" y="{12 + y * LINE + 13}" textLength="{len(shown) * CELL:.1f}" lengthAdjust="spacingAndGlyphs" fill="{color}"{bold} '
+                out.append(f'<text x="{left:.1f}" y="{12 + y * LINE + 13}" textLength="{len(shown) * CELL:.1f}" '
+                           f'lengthAdjust="spacingAndGlyphs" fill="{color}"{bold} '
                            f'xml:space="preserve">{html.escape(shown)}</text>')
             x = end
     return "\n".join(out + ["</svg>"]) + "\n"

@@ -20,7 +20,7 @@ RecordedSource RecordedSource::read(const std::string& path) {
       throw error.within(fmt::format("{}, line {}", path, number));
     }
   }
-  if (snapshots.empty()) invalid_argument("{}: there is no snapshot in it; troupe-top --json prints them", path);
+  if (snapshots.empty()) invalid_argument("{}: no snapshots in the file; troupe-top --json prints them", path);
   return RecordedSource(std::move(snapshots));
 }
 

@@ -1,4 +1,4 @@
-// Where snapshots come from: a cluster or a file.
+// Sources of snapshots: a cluster or a file.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@ namespace troupe::top {
 class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;
-  // Blocks. Throws Error if nobody answers.
+  // Blocks. Throws Error if no task answers.
   virtual ClusterSnapshot cluster() = 0;
-  // There will be no other snapshot than the last.
+  // Whether the last snapshot was the final one.
   virtual bool ended() const { return false; }
 };
 
 class LiveSource final : public SnapshotSource {
  public:
-  // As the constructor of Observer.
+  // Same options as Observer.
   explicit LiveSource(Observer::Options options) : observer_(std::move(options)) {}
   ClusterSnapshot cluster() override { return observer_.snapshot(); }
 
@@ -27,13 +27,13 @@ class LiveSource final : public SnapshotSource {
   Observer observer_;
 };
 
-// Snapshots that `troupe-top --json` has printed, one a line: each call gives the next one.
+// Snapshots printed by `troupe-top --json`, one per line: each call returns the next one.
 class RecordedSource final : public SnapshotSource {
  public:
-  // Throws not_found, and invalid_argument naming the line that is none.
+  // Throws not_found, and invalid_argument naming a line that is not a snapshot.
   static RecordedSource read(const std::string& path);
   explicit RecordedSource(std::vector<ClusterSnapshot> snapshots) : snapshots_(std::move(snapshots)) {}
-  void keep_last(std::size_t count);  // of the snapshots; at least one
+  void keep_last(std::size_t count);  // keeps the last `count` snapshots; at least one
   ClusterSnapshot cluster() override;
   bool ended() const override { return next_ == snapshots_.size(); }
 

@@ -6,7 +6,7 @@ namespace troupe::top {
 namespace {
 
 constexpr std::size_t kLeastElastic = 16;
-constexpr std::size_t kIndent = 10;  // of a text that follows its row
+constexpr std::size_t kIndent = 10;  // of a text below its row
 
 struct Place {
   std::size_t column = 0;
@@ -15,7 +15,7 @@ struct Place {
 
 struct Places {
   std::vector<Place> shown;
-  bool more = false;  // columns are left out at the right
+  bool more = false;  // columns are cut off at the right
 };
 
 std::size_t width_of(const Table& table, std::size_t column, bool sorted) {
@@ -26,12 +26,11 @@ std::size_t width_of(const Table& table, std::size_t column, bool sorted) {
   return about.elastic ? widest : std::min(widest, std::max(about.most, title));
 }
 
-// Columns in their order as long as there is room, the elastic one with its least width; then that gets what is left
-// over.
+// Places columns in order while there is room, the elastic one with its minimum width; it then gets the remaining room.
 Places places(const Table& table, const Layout& layout) {
   Places out;
   const bool all = layout.width == 0 || layout.whole;
-  std::size_t room = all ? SIZE_MAX : layout.width - 1;  // without the mark in front
+  std::size_t room = all ? SIZE_MAX : layout.width - 1;  // excluding the mark in front
   std::optional<std::size_t> elastic;
   std::size_t wanted_more = 0;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
@@ -41,7 +40,7 @@ Places places(const Table& table, const Layout& layout) {
     if (table.columns[i].elastic)
       least = std::min(natural, layout.whole ? width(table.columns[i].title) : kLeastElastic);
     if (out.shown.empty()) least = std::min(least, room - std::min<std::size_t>(room, 1));
-    if (least + 1 > room) {  // a blank, or the mark at the end, behind each
+    if (least + 1 > room) {  // each is followed by a blank, or by the end mark
       out.more = true;
       break;
     }

@@ -14,13 +14,13 @@ namespace troupe::top {
 struct Column {
   std::string title;
   Align align = Align::left;
-  std::size_t most = 40;  // columns of the terminal that it gets at most
-  bool elastic = false;   // gets what is left; at most one of a table
+  std::size_t most = 40;  // maximum width in terminal columns
+  bool elastic = false;   // gets the remaining width; at most one per table
 };
 
 struct Cell {
   std::string text;              // clean
-  std::optional<double> number;  // of a column of numbers; none: unknown, which is always sorted last
+  std::optional<double> number;  // for a numeric column; none: unknown, always sorted last
   Style style = Style::plain;
 };
 
@@ -28,38 +28,36 @@ struct Row {
   std::string key;  // the same for the same thing in every snapshot
   std::vector<Cell> cells;
   std::size_t task = 0;  // index in ClusterSnapshot::tasks
-  std::size_t item = 0;  // index of the actor, device, shard or link in it
+  std::size_t item = 0;  // index of the actor, device, shard or link in the task
 };
 
 struct Table {
   std::vector<Column> columns;
   std::vector<Row> rows;
-  std::size_t fixed = 1;  // columns that stay when the others are scrolled
+  std::size_t fixed = 1;  // columns that do not scroll
 
-  // The row of this key, or none.
+  // The row with this key, or none.
   std::optional<std::size_t> find(std::string_view key) const;
 };
 
-// Keeps rows that have each of these words in any of their cells.
+// Keeps rows that contain each of these words in any cell.
 void filter(Table& table, std::string_view words);
-// Rows that are equal keep their order. Numbers by their value, texts by the numbers in them.
+// Stable sort: numbers by value, texts by natural order of the numbers in them.
 void sort(Table& table, std::size_t column, bool descending);
 
 struct Layout {
-  std::size_t width = 0;              // 0: as wide as it is
-  std::size_t first_column = 0;       // of those that are not fixed
-  std::optional<std::size_t> sorted;  // this column is marked
+  std::size_t width = 0;              // 0: unlimited
+  std::size_t first_column = 0;       // among the columns that scroll
+  std::optional<std::size_t> sorted;  // the marked column
   bool descending = false;
-  std::size_t top = 0;          // first row that is seen
-  std::size_t rows = SIZE_MAX;  // that are seen
+  std::size_t top = 0;          // first visible row
+  std::size_t rows = SIZE_MAX;  // visible rows
   std::optional<std::size_t> selected;
-  // Shows all columns, though they may be wider than `width`; a text that is too long for the elastic column follows
-  // its row on lines of its own.
+  // Shows all columns, even wider than `width`; text too long for the elastic column follows its row on separate lines.
   bool whole = false;
 };
 
-// The titles and the rows. A '>' in front marks the selected row; "◀" and "▶" beside the titles say that there are more
-// columns.
+// The titles and the rows. A '>' in front marks the selected row; "◀" and "▶" beside the titles mean more columns.
 Lines lay_out(const Table& table, const Layout& layout);
 
 }  // namespace troupe::top

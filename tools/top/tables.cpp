@@ -7,7 +7,7 @@
 namespace troupe::top {
 namespace {
 
-constexpr std::int64_t kLong = 5'000'000'000;  // ns; what has waited, or been handled, for longer stands out
+constexpr std::int64_t kLong = 5'000'000'000;  // ns; longer waits or messages are highlighted
 
 Cell text(std::string_view bytes, Style style = Style::plain) { return {clean(bytes), std::nullopt, style}; }
 Cell number(double value, std::string shown, Style style = Style::plain) { return {std::move(shown), value, style}; }
@@ -31,12 +31,12 @@ Cell duration(std::optional<std::int64_t> ns, std::int64_t long_ns = kLong) {
   if (!ns) return {"", std::nullopt};
   return number(static_cast<double>(*ns), duration_text(*ns), *ns > long_ns ? Style::warn : Style::plain);
 }
-// None of those that are unknown.
+// Cell of an unknown value.
 Cell none() { return {"-", std::nullopt, Style::dim}; }
 
 Cell task_cell(const TaskReport& report) { return text(shorten(report.task)); }
 
-// Nearly all compute all the time: the word is left out.
+// The usual "computes" is left out.
 std::string_view short_doing(std::string_view doing) {
   constexpr std::string_view kComputes = "computes ";
   return doing.starts_with(kComputes) ? doing.substr(kComputes.size()) : doing;
@@ -48,7 +48,7 @@ Style style_of(std::string_view state) {
   return state == "busy" ? Style::good : state == "idle" ? Style::dim : Style::plain;
 }
 
-// f(report, snapshot, rates, index of the task) for all that have answered.
+// f(report, snapshot, rates, index of the task) for all tasks that have answered.
 template <class F>
 void each(const Observation& observation, F&& f) {
   for (std::size_t i = 0; i < observation.snapshot.tasks.size(); ++i)
@@ -56,7 +56,7 @@ void each(const Observation& observation, F&& f) {
       f(report, *report.snapshot, observation.rates.tasks[i], i);
 }
 
-// Why it is silent stands where others say what they do.
+// Shows the error in place of the task's activity.
 Row silent_task(const TaskReport& report, const Table& table) {
   Row row{.key = report.task, .cells = {task_cell(report), text("SILENT", Style::bad)}};
   while (row.cells.size() < table.columns.size())
@@ -221,7 +221,7 @@ Table devices_table(const Observation& observation) {
 }
 
 Table tensors_table(const Observation& observation) {
-  constexpr std::size_t kTensors = 3;  // of a device
+  constexpr std::size_t kTensors = 3;  // per device
   Table table{.columns = {{"task"},
                           {"device"},
                           {"bytes", Align::right},

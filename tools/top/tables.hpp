@@ -1,4 +1,4 @@
-// The tables that can be made of an observation. Their texts are clean.
+// Tables made from an observation. Their texts are clean.
 #pragma once
 
 #include "tools/top/actor_group.hpp"
@@ -10,7 +10,7 @@ namespace troupe::top {
 Table tasks_table(const Observation& observation);
 Table actors_table(const Observation& observation);
 Table devices_table(const Observation& observation);
-// The largest live tensors of each device, and what made them.
+// The largest live tensors of each device, and the ops that allocated them.
 Table tensors_table(const Observation& observation);
 Table shards_table(const Observation& observation);
 Table edges_table(const Observation& observation);
@@ -19,11 +19,11 @@ Table edges_table(const Observation& observation);
 std::string actor_title(const TaskSnapshot& task, const ActorGroup& group);
 // "5 × 392 KiB f32[784,128]". Clean.
 std::string tensor_text(const TensorUse& tensor);
-// What an actor does: "Push; waits for slot 1 of step 7". Clean.
+// The activity of an actor: "Push; waits for slot 1 of step 7". Clean.
 std::string what_it_does(const ActorSnapshot& actor);
-// For how long it has been in its state; none if that is idle.
+// Time in its current state; none if idle.
 std::optional<std::int64_t> since(const ActorSnapshot& actor);
-// "up", "down", "suspect", "stalled": the worst that holds.
+// "up", "down", "suspect", "stalled": the worst that applies.
 std::string state_of(const LinkSnapshot& link);
 
 }  // namespace troupe::top

@@ -44,7 +44,7 @@ attr_t attributes(Style style) {
   return A_NORMAL;
 }
 
-// Does the locale of the environment draw UTF-8?
+// Whether the environment's locale supports UTF-8.
 bool speaks_utf8() {
   if (!std::setlocale(LC_CTYPE, "")) return false;
   wchar_t wide = 0;
@@ -92,7 +92,7 @@ std::optional<Key> key_of(int code) {
   }
 }
 
-// What wakes the loop: bytes in a pipe, the number of a signal, or 0 for an answer.
+// Events that wake the loop, as bytes in a pipe: a signal's number, or 0 for an answer.
 std::array<int, 2> wake_pipe = {-1, -1};
 
 void wake(unsigned char why) {
@@ -107,7 +107,7 @@ class Signals {
  public:
   Signals() {
     if (wake_pipe[0] < 0 && pipe2(wake_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-      fail(Code::resource_exhausted, "no pipe: {}", std::strerror(errno));
+      fail(Code::resource_exhausted, "cannot create a pipe: {}", std::strerror(errno));
     struct sigaction action {};
     action.sa_handler = on_signal;
     for (std::size_t i = 0; i < kNumbers.size(); ++i) sigaction(kNumbers[i], &action, &before_[i]);
@@ -126,7 +126,7 @@ class Signals {
 Terminal::Terminal() : utf8_(speaks_utf8()) {
   const char* type = std::getenv("TERM");
   if (!newterm(nullptr, stdout, stdin))
-    fail(Code::failed_precondition, "the terminal '{}' is not known here; set TERM (such as TERM=xterm), or use --once",
+    fail(Code::failed_precondition, "unknown terminal '{}'; set TERM (for example TERM=xterm), or use --once",
          clean(type ? type : ""));
   cbreak();
   noecho();
@@ -154,7 +154,7 @@ void Terminal::draw(const Lines& lines) {
   erase();
   for (std::size_t y = 0; y < lines.size(); ++y) {
     std::size_t x = 0;
-    for (const Span& span : lines[y]) {  // each at its place, whatever width the terminal gives to what is before it
+    for (const Span& span : lines[y]) {  // positioned explicitly, whatever width the terminal gives earlier spans
       attrset(attributes(span.style));
       mvaddstr(static_cast<int>(y), static_cast<int>(x), (utf8_ ? span.text : ascii(span.text)).c_str());
       x += width(span.text);
@@ -179,7 +179,7 @@ int show(std::unique_ptr<SnapshotSource> source, double interval) {
     model.resize(terminal.size());
     terminal.draw(model.page(asker.asked()));
     std::array<pollfd, 2> ready = {{{STDIN_FILENO, POLLIN, 0}, {wake_pipe[0], POLLIN, 0}}};
-    poll(ready.data(), ready.size(), 500);  // the age of the answer is shown; a resize interrupts it
+    poll(ready.data(), ready.size(), 500);  // updates the age of the answer; a resize interrupts it
     if (ready[0].revents & (POLLHUP | POLLERR | POLLNVAL)) return 128 + SIGHUP;
     for (unsigned char why = 0; ::read(wake_pipe[0], &why, 1) == 1;)
       if (why != 0) return 128 + why;

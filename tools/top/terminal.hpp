@@ -12,21 +12,21 @@ class Terminal {
  public:
   // Throws failed_precondition if the terminal (TERM) is unknown.
   Terminal();
-  // Gives it back as it was.
+  // Restores the terminal.
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  Size size() const;  // as it is now
+  Size size() const;  // current size
   void draw(const Lines& lines);
-  // A key that has been pressed, if there is one; does not wait.
+  // Returns a pressed key, if any; does not block.
   std::optional<Key> read();
 
  private:
   bool utf8_ = false;
 };
 
-// Shows what the asker hears until the user quits. Returns the exit code: 0, or 128 + the number of a signal.
+// Shows the source until the user quits. Returns the exit code: 0, or 128 + the number of a signal.
 int show(std::unique_ptr<SnapshotSource> source, double interval);
 
 }  // namespace troupe::top

@@ -15,15 +15,15 @@ struct Range {
   char32_t first, last;
 };
 
-// What takes two columns: Hangul, kana, CJK, full-width forms, emoji.
+// Characters two columns wide: Hangul, kana, CJK, full-width forms, emoji.
 constexpr std::array kWide = {Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},
                               Range{0xA960, 0xA97F},   Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},
                               Range{0xFE30, 0xFE6F},   Range{0xFF01, 0xFF60},   Range{0xFFE0, 0xFFE6},
                               Range{0x1F300, 0x1F64F}, Range{0x1F680, 0x1F6FF}, Range{0x1F900, 0x1F9FF},
                               Range{0x20000, 0x2FFFD}, Range{0x30000, 0x3FFFD}};
 
-// What is not drawn by itself, or is drawn somewhere else: controls, marks that combine, joiners, directions, variants,
-// private use.
+// Characters without a glyph in their own place: controls, combining marks, joiners, direction marks, variation
+// selectors, private use.
 constexpr std::array kRefused = {
     Range{0x0, 0x1F},        Range{0x7F, 0x9F},       Range{0xAD, 0xAD},       Range{0x300, 0x36F},
     Range{0x483, 0x489},     Range{0x591, 0x5C7},     Range{0x600, 0x61C},     Range{0x64B, 0x65F},
@@ -46,7 +46,7 @@ struct Character {
   bool good = false;
 };
 
-// The first character of a text that is not empty.
+// The first character of a non-empty text.
 Character first_of(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -81,7 +81,7 @@ void each(std::string_view text, F&& f) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Digits at the front, without leading zeros.
+// Leading digits, without leading zeros.
 std::string_view take_number(std::string_view& text) {
   std::size_t zeros = 0;
   while (zeros + 1 < text.size() && text[zeros] == '0' && is_digit(text[zeros + 1])) ++zeros;
@@ -143,7 +143,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t columns) {
   const auto add = [&](std::string line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size()) + 2;
     while (columns != 0 && width(line) > columns) {
-      std::size_t used = 0, end = 0, blank = 0;  // bytes that fit; where the last blank of these is
+      std::size_t used = 0, end = 0, blank = 0;  // bytes that fit; position of the last blank among them
       bool full = false;
       each(line, [&](const Character& c, std::string_view self) {
         full = full || used + width_of(c.code) > columns;

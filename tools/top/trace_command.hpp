@@ -11,14 +11,14 @@
 namespace troupe::top {
 
 struct TraceArguments {
-  std::string file;  // "": no trace is wanted
+  std::string file;  // "": no trace
   TraceRequest request;
 };
 // --trace, --steps and --trace-slower-than.
 std::vector<CommandOption> trace_options(TraceArguments& options);
 
-// Records the tasks of a cluster and writes the file; tells on stderr how it goes. Throws what record_trace, the
+// Records the tasks of a cluster and writes the file; reports progress on stderr. Throws what record_trace, the
 // Observer and writing a file throw.
-void trace_cluster(Observer::Options whom, const TraceArguments& options);
+void trace_cluster(Observer::Options target, const TraceArguments& options);
 
 }  // namespace troupe::top

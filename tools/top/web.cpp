@@ -5,8 +5,8 @@
 
 namespace troupe::top {
 
-WebServer::WebServer(Observer::Options whom, std::uint16_t port)
-    : observer_(std::move(whom)),
+WebServer::WebServer(Observer::Options target, std::uint16_t port)
+    : observer_(std::move(target)),
       server_({.port = port, .headers = kIntrospectionHeaders},
               [this](const HttpRequest& request) { return answer(request); }) {}
 
@@ -14,7 +14,7 @@ std::string WebServer::url() const { return HttpTarget{.address = server_.addres
 
 HttpAnswer WebServer::answer(const HttpRequest& request) {
   constexpr const char* kText = "text/plain; charset=utf-8";
-  if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
+  if (request.post) fail(Code::unimplemented, "{} is read-only", request.path);
   if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())};
   if (request.path == "/snapshot") return {.body = to_json(observer_.snapshot())};
   if (request.path == "/why" && request.parameters.contains("json")) return {.body = observer_.get("/why?json")};
@@ -26,7 +26,7 @@ HttpAnswer WebServer::answer(const HttpRequest& request) {
     static_cast<void>(observer_.snapshot());
     return {.body = R"({"status":"ok"})"};
   }
-  fail(Code::not_found, "there is no {}; there are /, /snapshot, /why, /metrics, /flight, /healthz", request.path);
+  fail(Code::not_found, "no such page {}; use /, /snapshot, /why, /metrics, /flight or /healthz", request.path);
 }
 
 }  // namespace troupe::top

@@ -9,13 +9,13 @@
 
 namespace troupe::top {
 
-// Answers as the introspector of a task does (actors/introspection/service.hpp), without a token, to this machine
-// alone; with /metrics of all tasks. Asks whichever task answers: a page that is open goes on when the task that it was
-// opened at has died.
+// Answers like the introspector of a task (actors/introspection/service.hpp), but without a token, only to this
+// machine, and with /metrics of all tasks. Asks any task that answers, so an open page survives the death of the task
+// it was opened at.
 class WebServer {
  public:
   // `port` 0: any free one. Throws unavailable, and what Observer throws.
-  WebServer(Observer::Options whom, std::uint16_t port);
+  WebServer(Observer::Options target, std::uint16_t port);
   std::string url() const;
 
  private:

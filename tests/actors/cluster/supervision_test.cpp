@@ -235,7 +235,7 @@ class Introspector : public ::testing::Test {
 };
 
 TEST_F(Introspector, GoesOnAfterAFailureAndAnswersWithIt) {
-  EXPECT_EQ(fail(), "failed: whoever was asked has ended");
+  EXPECT_EQ(fail(), "failed: the callee ended without an answer");
   EXPECT_THAT(ask(), StartsWith("http://127.0.0.1:"));
   for (const auto& record : task.actors().actors()) {
     if (record->kind == "introspector") {

@@ -139,9 +139,9 @@ TEST(TaskOfACommandLine, SaysWhatIsWrongWithAnOption) {
            {{"--cluster", "c.json"}, "missing: --job, --task"},
            {{"--job", "worker", "--task", "one"}, "--task: expected a whole number from 0 to 1000000, not 'one'"},
            {{"--task=-1"}, "--task: expected a whole number from 0 to 1000000, not '-1'"},
-           {{"--epochs", "3", "--job"}, "--job: its value (JOB) is missing"},
+           {{"--epochs", "3", "--job"}, "--job: missing value JOB"},
            {{"--insecure=yes"}, "--insecure: takes no value"},
-           {{"--max-tensor", "much"}, "--max-tensor: expected a number of bytes such as 1000000, 500MB or 2GiB"},
+           {{"--max-tensor", "much"}, "--max-tensor: expected a number of bytes like 1000000, 500MB or 2GiB"},
            {{"--job", "w", "--task", "0", "--cluster", "c", "--tls-cert", "c.pem"}, "belong together"}}) {
     const Error error = error_with(words);
     EXPECT_EQ(error.code(), Code::invalid_argument) << message;

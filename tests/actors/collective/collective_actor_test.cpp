@@ -407,7 +407,7 @@ TEST_F(CollectivesOnDevices, ATaskThatShutsDownAborts) {
   give(0, "x", false);
   caf::anon_send(cluster.task(kRank0).collective, Stop{});
   cluster.system.run();
-  EXPECT_THAT(end(0).aborted.message(), HasSubstr("/job:worker/task:0 shuts down"));
+  EXPECT_THAT(end(0).aborted.message(), HasSubstr("/job:worker/task:0 is shutting down"));
 }
 
 TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) {

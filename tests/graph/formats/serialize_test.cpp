@@ -213,7 +213,7 @@ TEST(Serialize, CyclesAreRefusedByName) {
 TEST(Serialize, WrongAttributesAreRefusedByName) {
   using G = proto::Graph;
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "volume").set_integer(11); }),
-            "invalid_argument: Add 'sum': there is no attribute 'volume'");
+            "invalid_argument: Add 'sum': no attribute 'volume'");
   EXPECT_EQ(error_after([](G& m) {
               attribute_of(m, "sum", "T");
               node_of(m, "sum").mutable_attribute()->at("T").Clear();
@@ -257,8 +257,8 @@ TEST(Serialize, WrongTensorsAreRefusedBeforeTheyAreAllocated) {
             "invalid_argument: node 'c': attribute 'value': a f32[2,1] tensor has 8 bytes of content instead "
             "of 8, and 1 strings");
   EXPECT_EQ(error([](T& t) { t.mutable_shape()->set_dim(0, 1ll << 62); }),
-            "invalid_argument: node 'c': attribute 'value': a f32[4611686018427387904,1] tensor has more "
-            "bytes than fit 63 bits");
+            "invalid_argument: node 'c': attribute 'value': the byte size of a "
+            "f32[4611686018427387904,1] tensor overflows 63 bits");
   EXPECT_EQ(error([](T& t) {
               t.mutable_shape()->set_dim(0, 1ll << 62);
               t.mutable_shape()->set_dim(1, 4);

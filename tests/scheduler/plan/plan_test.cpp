@@ -230,7 +230,7 @@ TEST(Plan, RefusesWhatCannotRunAndNamesIt) {
   {
     Graph g;
     node(g, "Exp", {constant_node(g, Tensor::scalar(1.0f))}, "e");
-    EXPECT_EQ(refusal(g), "Exp 'e' on /device:CPU:0: op Exp has no CPU kernel for f32; there is none at all");
+    EXPECT_EQ(refusal(g), "Exp 'e' on /device:CPU:0: op Exp has no CPU kernel for f32; available: none");
   }
   {
     Graph g;
