@@ -33,7 +33,7 @@ std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
-// Names of devices, functions and attributes, which may be any text, are quoted if they have to be.
+// Names of devices, functions and attributes may be any text; quotes them if necessary.
 std::string word(std::string_view text) { return is_plain(text) ? std::string(text) : quoted(text); }
 
 template <class T>
@@ -58,7 +58,7 @@ std::string number(const T& value) {
   }
 }
 
-// With a point: no integer.
+// Adds a point if needed, to tell it from an integer.
 std::string real(double value) {
   std::string text = number(value);
   return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
@@ -137,7 +137,7 @@ std::string text_of(const AttrValue& value, std::int64_t max_values) {
       value);
 }
 
-// Lists and shapes look alike: where the op does not say which of them an attribute is, the text does.
+// Lists and shapes look alike: states the type where the op does not define the attribute.
 std::string type_prefix(const OpDef& op, const std::string& key, const AttrValue& value) {
   const AttrType type = type_of(value);
   const bool list = type == AttrType::shape || type >= AttrType::integers;
@@ -165,7 +165,7 @@ std::string line_of(const Graph& graph, const Node& node, std::int64_t max_value
   return out + "\n";
 }
 
-// Of a graph and of the bodies of its functions, each once.
+// Functions of a graph and of the bodies of its functions, each once.
 void collect_functions(const Graph& graph, std::map<std::string_view, const Function*>& found) {
   for (const auto& [name, function] : graph.functions())
     if (found.emplace(name, &function).second) collect_functions(*function.body, found);

@@ -14,7 +14,7 @@ struct Entry {
   ElementwiseRule rule;
 };
 
-// The words of the language that programs are in: names of ops.
+// The vocabulary of programs: names of ops.
 constexpr Entry kUnary{Kind::arithmetic, {1, false}}, kBinary{Kind::arithmetic, {2, false}},
     kOfOneShape{Kind::arithmetic, {2, true}}, kComparison{Kind::comparison, {2, false}};
 constexpr auto kWords = op_table<Entry>({
@@ -53,13 +53,13 @@ constexpr auto kWords = op_table<Entry>({
     {"Cast", {Kind::conversion, {1, false}}},
 });
 
-// The number in `text`, a letter and a number.
+// The number in `text`, which is a letter and a number.
 int number(std::string_view text, int limit, std::string_view line) {
   int value = -1;
   const char* const last = text.data() + text.size();
   const auto [end, code] = std::from_chars(text.data() + 1, last, value);
   if (code != std::errc{} || end != last || value < 0 || value >= limit)
-    invalid_argument("program line '{}': '{}' is none of the {} operands there are", line, text, limit);
+    invalid_argument("program line '{}': '{}' is not one of the {} operands available", line, text, limit);
   return value;
 }
 
@@ -76,14 +76,14 @@ std::vector<std::string_view> words(std::string_view line) {
 ElementwiseStep parse_step(const std::string& line, std::span<const DType> inputs, std::span<const DType> results) {
   const auto parts = words(line);
   const auto colon = parts.empty() ? std::string_view::npos : parts[0].find(':');
-  if (colon == std::string_view::npos) invalid_argument("program line '{}' does not begin with OP:DTYPE", line);
+  if (colon == std::string_view::npos) invalid_argument("program line '{}' must begin with OP:DTYPE", line);
   const auto dtype = parse_dtype(parts[0].substr(colon + 1));
-  if (!dtype) invalid_argument("program line '{}': there is no such dtype", line);
+  if (!dtype) invalid_argument("program line '{}': unknown dtype", line);
   ElementwiseStep step{.op = std::string(parts[0].substr(0, colon)), .dtype = *dtype};
   std::vector<DType> types;
   for (std::string_view word : std::span(parts).subspan(1)) {
     const bool is_input = word.starts_with('i');
-    if (!is_input && !word.starts_with('r')) invalid_argument("program line '{}': operands are iN or rN", line);
+    if (!is_input && !word.starts_with('r')) invalid_argument("program line '{}': operands must be iN or rN", line);
     const auto& known = is_input ? inputs : results;
     const int index = number(word, static_cast<int>(known.size()), line);
     step.operands.push_back({is_input, index});

@@ -1,5 +1,5 @@
-// What a FusedElementwise node computes, element by element: ops in the order they run, each on inputs of the node
-// and results of ops before it. As an attribute it is a list of lines:
+// The program of a FusedElementwise node: ops in execution order, each on inputs of the node and results of earlier
+// ops. As an attribute it is a list of lines:
 //
 //   Mul:f32 i0 i1       r0 = i0 * i1
 //   Relu:f32 r0         r1 = relu(r0)
@@ -16,7 +16,7 @@
 namespace troupe {
 
 struct ElementwiseOperand {
-  bool is_input = true;  // of the node; else the result of a step
+  bool is_input = true;  // of the node; otherwise the result of a step
   int index = 0;
   bool operator==(const ElementwiseOperand&) const = default;
 };
@@ -30,17 +30,17 @@ struct ElementwiseStep {
 inline constexpr int kMaxElementwiseInputs = 16;
 inline constexpr int kMaxElementwiseSteps = 32;
 
-// Throws invalid_argument for text that is no program: an op that cannot be part of one (see elementwise_rule),
-// operands that are not there yet, more than the greatest number of inputs or steps, none at all.
+// Throws invalid_argument for an invalid program: an op that cannot be part of one (see elementwise_rule), operands not
+// yet defined, too many inputs or steps, or no steps.
 std::vector<ElementwiseStep> parse_elementwise(std::span<const std::string> lines, std::span<const DType> inputs);
 std::vector<std::string> to_strings(std::span<const ElementwiseStep> steps);
 
-// What an op of programs takes. Dtypes are floating, but for the bool of comparisons and conditions.
+// Operands of an op in a program. Dtypes are floating, except the bool of comparisons and conditions.
 struct ElementwiseRule {
   int operands = 0;
-  bool same_shapes = false;  // they are not broadcast
+  bool same_shapes = false;  // operands are not broadcast
 };
-// None if an op of these dtypes cannot be part of a program.
+// None if an op with these dtypes cannot be part of a program.
 std::optional<ElementwiseRule> elementwise_rule(std::string_view op, std::span<const DType> inputs, DType result);
 
 }  // namespace troupe

@@ -7,7 +7,7 @@ namespace {
 
 class Hash {
  public:
-  // Each with its length: no two lists of texts are the same bytes.
+  // Adds the length too, so that different lists of texts give different bytes.
   void add(std::string_view text) {
     add(text.size());
     for (const char c : text) step(static_cast<unsigned char>(c));
@@ -39,7 +39,7 @@ class Hash {
     for (const auto& [key, value] : node.attributes.all()) {
       add(key);
       add(to_string(value));
-      // The text of a tensor may leave elements out.
+      // The text of a tensor may omit elements.
       if (const Tensor* t = std::get_if<Tensor>(&value); t && t->valid() && t->dtype() != DType::string)
         add(std::string_view(reinterpret_cast<const char*>(t->raw()), t->num_bytes()));
     }

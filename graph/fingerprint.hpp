@@ -1,4 +1,4 @@
-// A number that two graphs share only if they are the same: programs that must build equal graphs compare it.
+// A hash that two graphs share only if they are equal: programs that must build equal graphs compare it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// FNV-1a over all nodes (op, name, inputs, controls, attributes with the elements of tensors, device), in the order of
-// their ids, and over functions likewise. Not for graphs that somebody made to collide.
+// FNV-1a over all nodes (op, name, inputs, controls, attributes with the elements of tensors, device) in id order, and
+// likewise over functions. Does not resist deliberate collisions.
 std::uint64_t fingerprint(const Graph& graph);
 
 }  // namespace troupe

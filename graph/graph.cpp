@@ -66,7 +66,7 @@ Endpoint Graph::endpoint(std::string_view text) const {
 const Node& Graph::insert(std::unique_ptr<Node> node) {
   node->id = size();
   if (!by_name_.emplace(node->name, node->id).second)
-    fail(Code::already_exists, "{} '{}': a node of this name exists already", node->op->name, node->name);
+    fail(Code::already_exists, "{} '{}': a node with this name already exists", node->op->name, node->name);
   nodes_.push_back(std::move(node));
   return *nodes_.back();
 }
@@ -78,7 +78,8 @@ const Node& Graph::add(NodeSpec spec) {
   node->name = spec.name.empty() ? unique_name(op.name) : defaults_.scope + spec.name;
   try {
     if (!valid_name(node->name))
-      invalid_argument("a name consists of letters, digits and _ . / -, and does not begin with / or - or end with /");
+      invalid_argument(
+          "a name consists of letters, digits and _ . / -, must not begin with / or -, and must not end with /");
     node->attributes = std::move(spec.attributes);
     node->colocate_with = std::move(spec.colocate_with);
     node->device = DeviceName::parse(spec.device).or_else(DeviceName::parse(defaults_.device)).to_string();
@@ -120,7 +121,7 @@ void Graph::refine_shape(const Node& node, int index, const Shape& shape) {
   Shape& known = mutable_node(node.id).output_shapes.at(static_cast<std::size_t>(index));
   const auto merged = known.merged(shape);
   if (!merged)
-    invalid_argument("{} '{}': output {} is {}, it cannot be {}", node.op->name, node.name, index, known.to_string(),
+    invalid_argument("{} '{}': output {} is {} and cannot be {}", node.op->name, node.name, index, known.to_string(),
                      shape.to_string());
   known = *merged;
 }
@@ -150,7 +151,7 @@ std::vector<int> Graph::topological_order() const {
   }
   if (order.size() == nodes_.size()) return order;
 
-  // Walk backwards among the nodes left over until one repeats: that is a cycle.
+  // Walk backwards among the remaining nodes until one repeats: that is a cycle.
   int at = static_cast<int>(std::ranges::find_if(missing, [](int m) { return m > 0; }) - missing.begin());
   std::vector<int> path;
   std::vector<bool> seen(nodes_.size(), false);
@@ -187,7 +188,7 @@ std::unique_ptr<Graph> Graph::clone() const {
 void Graph::add_function(Function function) {
   const std::string name = function.name;
   if (!functions_.emplace(name, std::move(function)).second)
-    fail(Code::already_exists, "the graph has a function '{}' already", name);
+    fail(Code::already_exists, "the graph already has a function '{}'", name);
 }
 
 const Function* Graph::function(std::string_view name) const {

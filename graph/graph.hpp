@@ -1,5 +1,5 @@
-// A dataflow graph: nodes joined by data edges (tensors) and control edges (order only). It only grows; passes make new
-// graphs. Not thread-safe while it grows.
+// A dataflow graph: nodes joined by data edges (tensors) and control edges (order only). Nodes are never removed;
+// passes build new graphs. Not thread-safe while it grows.
 //
 // Nodes are checked as they are added: the op exists, attributes and input dtypes fit, shapes agree. Misuse throws
 // Error naming op and node. Graphs read from outside (graph/formats/serialize.hpp) may list nodes in any order;
@@ -22,7 +22,7 @@ namespace troupe {
 
 class Graph;
 
-// A symbolic tensor: output `index` of a node. Valid as long as its graph.
+// A symbolic tensor: output `index` of a node. Valid for the lifetime of its graph.
 struct Output {
   Graph* graph = nullptr;
   int node = -1;
@@ -59,10 +59,10 @@ struct Node {
   DType kernel_type() const;
 };
 
-// Marks a node (attribute, boolean) that must run although nothing fetches it: a target of a callable.
+// Marks a node (boolean attribute) that must run although nothing fetches it: a target of a callable.
 inline constexpr std::string_view kTargetAttribute = "_target";
 
-// What add() needs. An empty name is made from the op's.
+// Arguments of add(). An empty name is derived from the op's.
 struct NodeSpec {
   std::string op{};
   std::string name{};
@@ -73,7 +73,7 @@ struct NodeSpec {
   std::string colocate_with{};
 };
 
-// A graph with arguments and results: a branch of If. Arguments are its Arg nodes, by their attribute "index".
+// A graph with arguments and results, like a branch of If. Its arguments are the Arg nodes, by their attribute "index".
 struct Function {
   std::string name{};
   std::shared_ptr<const Graph> body{};
@@ -100,13 +100,13 @@ class Graph {
   DType dtype(Endpoint e) const { return node(e.node).output_types[static_cast<std::size_t>(e.index)]; }
   const Shape& shape(Endpoint e) const { return node(e.node).output_shapes[static_cast<std::size_t>(e.index)]; }
 
-  // Adds a node. A given name (prefixed by the scope) that exists throws already_exists.
+  // Adds a node. Throws already_exists if the given name (prefixed by the scope) is taken.
   const Node& add(NodeSpec spec);
-  // Adds `source`, a node of another graph of the same ops, as it is (name, device, types, shapes) with inputs and
-  // controls of this graph. Used by passes: nothing is inferred again.
+  // Adds a copy of `source`, a node of another graph with the same ops, unchanged (name, device, types, shapes) except
+  // for inputs and controls, which are of this graph. For passes: nothing is inferred again.
   const Node& add_copy(const Node& source, std::vector<Endpoint> inputs, std::vector<int> controls);
 
-  // `after` runs after `before`. May close a cycle, which topological_order reports.
+  // `after` runs after `before`. May close a cycle, which topological_order() reports.
   void add_control_edge(const Node& before, const Node& after);
   void set_device(const Node& node, std::string device) { mutable_node(node.id).device = std::move(device); }
   void set_colocation(const Node& node, std::string with) { mutable_node(node.id).colocate_with = std::move(with); }
@@ -114,10 +114,10 @@ class Graph {
     mutable_node(node.id).attributes.set(std::move(name), std::move(value));
   }
   void set_input(const Node& node, int index, Endpoint source);
-  // Narrows what is known of an output's shape. Throws invalid_argument on a contradiction.
+  // Narrows the known shape of an output. Throws invalid_argument on a contradiction.
   void refine_shape(const Node& node, int index, const Shape& shape);
 
-  // Node ids so that every edge leads forward; among nodes that are ready, lower id first. Iterative. Throws
+  // Node ids in an order where every edge leads forward; among ready nodes, lowest id first. Iterative. Throws
   // invalid_argument naming the nodes of a cycle.
   std::vector<int> topological_order() const;
 
@@ -128,18 +128,18 @@ class Graph {
   const Function* function(std::string_view name) const;
   const std::map<std::string, Function, std::less<>>& functions() const { return functions_; }
 
-  // Defaults for the nodes added while the returned object lives (see ScopedDefaults).
+  // Defaults for nodes added during the lifetime of the returned object (see ScopedDefaults).
   class ScopedDefaults;
   [[nodiscard]] ScopedDefaults scope(std::string_view name);         // prefixes names: "name/"
-  [[nodiscard]] ScopedDefaults on_device(std::string_view device);   // inner fields win over outer ones
+  [[nodiscard]] ScopedDefaults on_device(std::string_view device);   // inner fields override outer ones
   [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);  // adds control edges
 
-  // A name that does not exist yet, in the current scope.
+  // An unused name in the current scope.
   std::string unique_name(std::string_view base);
   const std::string& current_scope() const { return defaults_.scope; }
 
-  // The graph as text that parse_text() reads (graph/formats/text.hpp has the grammar): one line per node, then the
-  // functions. Of larger tensors only `max_values` elements are shown, which is not enough to read them again.
+  // The graph as text that parse_text() reads (grammar in graph/formats/text.hpp): one line per node, then the
+  // functions. Larger tensors show only `max_values` elements, which is not enough to read them back.
   std::string dump(std::int64_t max_values = 8) const;
 
  private:
@@ -159,7 +159,7 @@ class Graph {
   Defaults defaults_;
 };
 
-// Restores the graph's defaults when it goes.
+// Restores the graph's defaults on destruction.
 class Graph::ScopedDefaults {
  public:
   ScopedDefaults(Graph& graph, Defaults inner) : graph_(graph), outer_(std::move(graph.defaults_)) {

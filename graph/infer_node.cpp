@@ -29,7 +29,7 @@ class InputMatcher {
     if (next_ == given_.size()) invalid_argument("input '{}' is missing ({} were given)", arg.name, given_.size());
     return given_[next_++];
   }
-  // Inputs that remain for a list: all but those of the single arguments after it.
+  // Inputs left for a list: all but those of the single arguments after it.
   std::size_t remaining(const ArgDef& list) const {
     std::size_t after = 0;
     bool seen = false;
@@ -77,7 +77,7 @@ class InputMatcher {
     const std::string with = first == deduced_from_.end() ? fmt::format("attribute '{}'", arg.type_attr)
                              : first->second == arg.name  ? fmt::format("the first of '{}'", arg.name)
                                                           : fmt::format("input '{}'", first->second);
-    invalid_argument("input '{}' is {}, but {} is {}: they must have one dtype, use cast()", arg.name, name(dtype),
+    invalid_argument("input '{}' is {}, but {} is {}: they must have the same dtype, use cast()", arg.name, name(dtype),
                      with, name(attributes_.dtype(arg.type_attr)));
   }
 
@@ -96,7 +96,7 @@ std::string one_of(const std::vector<DType>& types) {
   return text;
 }
 
-// Names the input that the dtype comes from: most callers know of no attribute.
+// Names the input that determines the dtype: most callers do not know the attribute.
 [[noreturn]] void refuse_dtype(const OpDef& op, const AttrDef& attr, DType dtype) {
   const auto input = std::ranges::find(op.inputs, attr.name, &ArgDef::type_attr);
   if (input == op.inputs.end())

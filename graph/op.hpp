@@ -1,7 +1,7 @@
-// Ops: what kinds of operation a graph may hold. An op is a row of data: its inputs, outputs and attributes, what it
-// makes of shapes, how to differentiate it, and its traits. Kernels are registered elsewhere (devices/kernel.hpp).
+// Ops: the kinds of operation a graph may hold. An op is a row of data: inputs, outputs and attributes, its shape and
+// gradient functions, and its traits. Kernels are registered elsewhere (devices/kernel.hpp).
 //
-// Passes, placement and plans know an op by its traits. They do not compare names, except in the tables of patterns
+// Passes, placement and plans recognise an op by its traits. They do not compare names, except in the pattern tables
 // that a few of them have (graph/op_table.hpp).
 //
 //   registry.add(Op("MatMul").input("a", "T").input("b", "T").output("product", "T")
@@ -24,8 +24,8 @@ class Graph;
 struct Node;
 class GradientContext;  // graph/gradients/autodiff.hpp
 
-// An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, as
-// long as attribute `count_attr` says, or of the dtypes in attribute `types_attr`. These attributes are deduced from
+// An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, with
+// its length in attribute `count_attr`, or of the dtypes in attribute `types_attr`. These attributes are deduced from
 // inputs. Of a `shape_only` input the op reads the shape and no element.
 struct ArgDef {
   std::string name{};
@@ -40,17 +40,17 @@ struct AttrDef {
   std::string name{};
   AttrType type;
   std::optional<AttrValue> default_value{};  // none: required (or deduced)
-  std::vector<DType> allowed{};              // of a dtype attribute; empty: any
+  std::vector<DType> allowed{};              // for a dtype attribute; empty: any
 };
 
-// What a shape function sees. It throws invalid_argument without naming the node: the graph adds that.
+// The view a shape function has of its node. It throws invalid_argument without naming the node: the graph adds that.
 class ShapeContext {
  public:
   virtual ~ShapeContext() = default;
   virtual int num_inputs() const = 0;
   virtual const Shape& input(int index) const = 0;
   virtual DType input_dtype(int index) const = 0;
-  // The value of input `index`, if it is a Const node; else null.
+  // The value of input `index` if it is a Const node, else null.
   virtual const Tensor* constant(int index) const = 0;
   virtual const Attributes& attributes() const = 0;
   virtual int num_outputs() const = 0;
@@ -60,36 +60,35 @@ class ShapeContext {
 using ShapeFn = std::function<void(ShapeContext&)>;
 using GradientFn = std::function<void(GradientContext&)>;
 
-// The part that nodes of an op play. Kernels are looked up by the op's name; the runtime itself does the work of all
-// other roles.
+// The role of an op's nodes. Kernels are looked up by the op's name; the runtime itself implements all other roles.
 enum class OpRole : std::uint8_t {
   kernel,
-  // Sources: their values are there before any node runs.
+  // Sources: their values exist before any node runs.
   constant,     // attribute "value"
   variable,     // the handle of a store that outlives steps
   placeholder,  // stands for a value to be fed; never runs
-  feed,         // a value that the client feeds
-  argument,     // of a function; in its body only
+  feed,         // a value fed by the client
+  argument,     // of a function; only in its body
   // Hands a value to the client.
   fetch,
-  // Arrivals: the value comes from elsewhere while the step runs. Each begins a segment of the plan.
+  // Arrivals: the value comes from elsewhere during the step. Each begins a segment of the plan.
   receive,  // from a Send on another device
   pull,     // a slice of a variable, from its shard
   collect,  // the result of a collective operation
-  // Departures: hand their inputs to elsewhere and go on.
+  // Departures: hand their inputs over without waiting.
   send,         // to a Receive on another device
   push,         // a gradient, to the shard of its variable
-  push_sparse,  // the same of some rows
+  push_sparse,  // the same for some rows
   contribute,   // to a collective operation
   // Control flow: runs one of two functions.
   branch,
 };
 
-// What mixed precision does with an op (graph/passes/mixed_precision.hpp).
+// How mixed precision treats an op (graph/passes/mixed_precision.hpp).
 enum class PrecisionClass : std::uint8_t {
   sensitive,  // keeps f32
-  follower,   // in 16 bits where its operands come in 16 bits
-  narrow,     // a product: always in 16 bits; its sums are in f32 inside
+  follower,   // in 16 bits where its operands are
+  narrow,     // a product: always in 16 bits, with sums in f32 internally
 };
 
 struct OpDef {
@@ -105,17 +104,17 @@ struct OpDef {
   std::vector<ArgDef> outputs{};
   std::vector<AttrDef> attrs{};
   ShapeFn shape{};
-  GradientFn gradient{};     // null: not differentiable
-  bool no_gradient = false;  // differentiates to "nothing flows" instead of an error (Shape, ArgMax, StopGradient)
+  GradientFn gradient{};      // null: not differentiable
+  bool no_gradient = false;   // has no gradient by design, instead of an error (Shape, ArgMax, StopGradient)
   std::string kernel_type{};  // the attribute that selects the kernel; "" if the op has none
 
   OpRole role = OpRole::kernel;
   PrecisionClass precision = PrecisionClass::sensitive;
   bool stateful = false;     // random, or reads or writes a variable: neither computed early nor shared
-  bool reads_only = false;   // changes none of the variables among its inputs
-  bool forwards = false;     // output 0 is input 0, and so are their gradients (Identity)
-  bool update_rule = false;  // changes variable 0 by a gradient, and may do so on the variable's shard (ApplyAdam)
-  std::string many{};         // the update rule that does the same for several variables in one sweep; "" if none
+  bool reads_only = false;   // modifies none of the variables among its inputs
+  bool forwards = false;     // output 0 is input 0, and likewise their gradients (Identity)
+  bool update_rule = false;  // updates variable 0 by a gradient, possibly on the variable's shard (ApplyAdam)
+  std::string many{};        // the update rule that does the same for several variables in one sweep; "" if none
 
   const AttrDef* find_attr(std::string_view name) const;
 
@@ -123,11 +122,11 @@ struct OpDef {
   bool is_source() const { return role >= OpRole::constant && role <= OpRole::argument; }
   bool is_arrival() const { return role >= OpRole::receive && role <= OpRole::collect; }
   bool is_departure() const { return role >= OpRole::send && role <= OpRole::contribute; }
-  // Belongs to a partition, never to the body of a function: what crosses the partition's border, and variables.
+  // Belongs to a partition, never to a function body: crosses the partition's boundary, or is a variable.
   bool is_boundary() const { return is_client_side() || is_arrival() || is_departure() || role == OpRole::variable; }
   // Where values enter from the client and leave to it.
   bool is_client_side() const { return role == OpRole::feed || role == OpRole::fetch; }
-  // Outputs depend on inputs and attributes alone: passes may compute it early, or once for several nodes.
+  // Outputs depend only on inputs and attributes: passes may compute it early, or once for several nodes.
   bool is_pure() const { return has_kernel() && !stateful && !outputs.empty(); }
 };
 
@@ -145,7 +144,7 @@ class Op {
   Op& output(std::string name, DType fixed);
   Op& output_list(std::string name, std::string type_attr, std::string count_attr);
   Op& output_types(std::string name, std::string types_attr);
-  // A dtype attribute. The first one declared selects the kernel. Deduced from inputs where it can be.
+  // A dtype attribute, deduced from inputs where possible. The first one declared selects the kernel.
   Op& type(std::string name, std::vector<DType> allowed = {}, std::optional<DType> default_value = std::nullopt);
   Op& kernel_type(std::string attr);
   Op& attr(std::string name, AttrType required);
@@ -166,13 +165,13 @@ class Op {
 };
 
 inline const std::vector<DType> kFloatTypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
-// For ops that have no kernels in 16 bits.
+// For ops without 16-bit kernels.
 inline const std::vector<DType> kWideFloatTypes = {DType::f32, DType::f64};
 inline const std::vector<DType> kRealTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                                               DType::u8,  DType::i16, DType::i32, DType::i64};
 inline const std::vector<DType> kDataTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                                               DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
-// All but handles of variables.
+// All but variable handles.
 inline const std::vector<DType> kTensorTypes = {DType::f32, DType::f64,     DType::f16,   DType::bf16,
                                                 DType::i8,  DType::u8,      DType::i16,   DType::i32,
                                                 DType::i64, DType::boolean, DType::string};
@@ -189,7 +188,7 @@ class OpRegistry {
   std::map<std::string, OpDef, std::less<>> ops_;
 };
 
-// All ops of Troupe; built once from the list in graph/ops/all.cpp, constant afterwards.
+// All ops of Troupe; built once from the list in graph/ops/all.cpp, then constant.
 const OpRegistry& standard_ops();
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Ops by name: how a pass or an estimate that looks for certain ops says which. It names all of them in one table and
-// otherwise asks for traits (graph/op.hpp); tests/repository/op_names.hpp checks that.
+// Ops by name, for passes and estimates that look for certain ops. Each names all of them in one table and otherwise
+// asks for traits (graph/op.hpp); tests/repository/op_names.hpp checks that.
 //
 //   enum class Part { none, product, bias };
 //   constexpr auto kParts = op_table<Part>({{"MatMul", Part::product}, {"BiasAdd", Part::bias}});
@@ -23,7 +23,7 @@ template <class Value, std::size_t N>
 struct OpTable {
   std::array<OpRow<Value>, N> rows;
 
-  // Value() if the table does not have the op.
+  // Value() if the op is not in the table.
   constexpr Value of(std::string_view op) const {
     for (const OpRow<Value>& row : rows)
       if (row.op == op) return row.value;

@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Which nodes of a list run before each node: a bit for each of the list.
+// The nodes of a list that run before each node: a bit for each entry.
 class Ancestors {
  public:
   Ancestors(const Graph& graph, const std::vector<const Node*>& list)
@@ -27,7 +27,7 @@ class Ancestors {
 
   bool has(const Node& node, std::size_t place) const { return (row(node.id)[place / 64] >> (place % 64) & 1) != 0; }
 
-  // Places of those that run before `node` here, but not before `other` there.
+  // Positions of those that run before `node` here, but not before `other` there.
   std::vector<std::size_t> missing(const Node& node, const Ancestors& there, const Node& other) const {
     std::vector<std::size_t> out;
     for (std::size_t w = 0; w < words_; ++w)
@@ -44,7 +44,7 @@ class Ancestors {
   std::vector<std::uint64_t> bits_;
 };
 
-// Does it matter what ran before? It does to what touches variables, and to what comes from elsewhere or goes there.
+// Whether earlier nodes matter: they do to nodes that touch variables, arrive or depart.
 bool is_ordered(const Graph& graph, const Node& node) {
   if (node.op->is_arrival() || node.op->is_departure()) return true;
   if (!node.op->stateful) return false;

@@ -1,4 +1,4 @@
-// The order of nodes with state, which a rewrite of a graph must keep.
+// The order of nodes with state, which rewrites of a graph must keep.
 #pragma once
 
 #include <utility>
@@ -8,17 +8,17 @@
 
 namespace troupe {
 
-// Two nodes of `after`, a rewrite of `before`, of which the second ran after the first and no longer does.
+// Two nodes of `after`, a rewrite of `before`, where the second ran after the first and no longer does.
 struct LostOrder {
   int first = -1;
   int second = -1;
 };
 
-// Of the nodes that are in both graphs, by name, and touch variables, arrive or depart. Pairs are ordered by
-// the second; of one second, all of its firsts that no other of them ran after.
+// Compares nodes that are in both graphs, by name, and touch variables, arrive or depart. Pairs are sorted by the
+// second; for each second, only the last firsts are listed: those that no other of its firsts ran after.
 std::vector<LostOrder> lost_order(const Graph& before, const Graph& after);
 
-// Adds control edges for what lost_order() finds: for passes that replace a node by what does not need its inputs.
+// Adds control edges for what lost_order() finds: for passes that replace a node by one that does not need its inputs.
 void restore_order(const Graph& before, Graph& after);
 
 }  // namespace troupe

@@ -28,14 +28,14 @@ void check_edges(const Graph& graph, const Node& node) {
   const auto exists = [&](int id) { return id >= 0 && id < graph.size(); };
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Endpoint& e = node.inputs[i];
-    if (!exists(e.node)) broken("input {} comes from node number {}, which the graph does not have", i, e.node);
+    if (!exists(e.node)) broken("input {} comes from node number {}, which does not exist", i, e.node);
     const Node& source = graph.node(e.node);
     if (e.index < 0 || static_cast<std::size_t>(e.index) >= source.output_types.size())
       broken("input {} is '{}:{}', but {} '{}' has {} outputs", i, source.name, e.index, source.op->name, source.name,
              source.output_types.size());
   }
   for (const int c : node.controls)
-    if (!exists(c)) broken("a control input is node number {}, which the graph does not have", c);
+    if (!exists(c)) broken("a control input is node number {}, which does not exist", c);
 }
 
 void check_inference(const Graph& graph, const Node& node) {
@@ -57,21 +57,21 @@ void check_inference(const Graph& graph, const Node& node) {
 }
 
 void check_names(const Graph& graph, const Node& node) {
-  if (graph.find(node.name) != &node) broken("the graph finds another node by this name");
+  if (graph.find(node.name) != &node) broken("the graph has another node with this name");
   if (graph.ops().find(node.op->name) != node.op) broken("its op is not one of the graph's");
   DeviceName::parse(node.device);
   if (!node.colocate_with.empty() && !graph.find(node.colocate_with))
-    broken("it is to be colocated with '{}', which the graph does not have", node.colocate_with);
+    broken("it is colocated with '{}', which does not exist", node.colocate_with);
 }
 
 void check_functions(const Graph& graph, const Graph& whole, const Node& node) {
   for (const auto& [key, value] : node.attributes.all())
     if (const auto* called = std::get_if<FunctionName>(&value))
       if (!graph.function(called->value) && !whole.function(called->value))
-        broken("attribute '{}' names function '{}', which the graph does not have", key, called->value);
+        broken("attribute '{}' names function '{}', which does not exist", key, called->value);
 }
 
-// Runs a check of a node; its errors name the node.
+// Runs a check of a node; adds the node to its errors.
 template <class Check>
 void at(const Node& node, Check check) {
   try {
@@ -148,7 +148,7 @@ void named_by_pass(std::string_view pass, Check check) {
   try {
     check();
   } catch (const Error& error) {
-    throw error.within(fmt::format("pass '{}' has made a graph that is broken", pass));
+    throw error.within(fmt::format("pass '{}' produced a broken graph", pass));
   }
 }
 
@@ -177,7 +177,7 @@ void verify_rewrite(const Graph& before, const Graph& after) {
   verify(after);
   check_fetches(before, after);
   if (const Node* target = some_target(before); target && !some_target(after))
-    broken("no target is left: '{}' was one", target->name);
+    broken("no target is left, but '{}' was one", target->name);
   check_order(before, after);
 }
 

@@ -44,7 +44,7 @@ Outputs unstack(Output x, std::int64_t axis, Name name) {
   if (!x.valid()) invalid_argument("unstack: x is not a tensor");
   const Shape& shape = x.shape();
   if (!shape.has_rank() || axis < -shape.rank() || axis >= shape.rank() || shape[static_cast<int>(axis)] == kUnknown)
-    invalid_argument("unstack: the size of {} along axis {} is not known", shape.to_string(), axis);
+    invalid_argument("unstack: the size of {} along axis {} is unknown", shape.to_string(), axis);
   return many("Unstack", x, {{"axis", axis}, {"N", shape[static_cast<int>(axis)]}}, std::move(name));
 }
 Output slice(Output x, Integers begin, Integers size, Name name) {

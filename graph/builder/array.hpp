@@ -1,4 +1,4 @@
-// The builder API of arrays: shapes, slices, joins, rows. Axes may be negative.
+// Builder API for arrays: shapes, slices, joins, rows. Axes may be negative.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
@@ -24,7 +24,7 @@ struct PadOptions {
 Output pad(Output x, Integers before, Integers after, PadOptions options = {});
 Output tile(Output x, Integers multiples, Name name = {});
 Output gather(Output table, Output indices, Name name = {});  // rows of axis 0
-// Zeros like `like` [m,...] with values [n,...] added to the rows `indices` [n].
+// Zeros like `like` [m,...], with values [n,...] added to the rows `indices` [n].
 Output scatter_add_rows(Output indices, Output values, Output like, Name name = {});
 struct OneHotOptions {
   DType dtype = DType::f32;

@@ -1,4 +1,4 @@
-// The builder API, all families (see graph/builder/core.hpp).
+// The builder API with all its families (see graph/builder/core.hpp).
 #pragma once
 
 #include <troupe/graph/builder/array.hpp>

@@ -1,5 +1,5 @@
-// Branches become functions of the graph. A branch's nodes and nested functions carry the function's name in front, so
-// that names are unique in the whole program.
+// Branches become functions of the graph. A branch's nodes and nested functions are prefixed with the function's name,
+// so that names are unique in the whole program.
 #include "troupe/graph/builder/control.hpp"
 
 namespace troupe {
@@ -45,7 +45,7 @@ void check_arguments(const Function& function, const Outputs& inputs) {
                        name(function.body->dtype(function.arguments[i])), name(inputs[i].dtype()));
 }
 
-// What is known of a result whichever branch runs.
+// The shape of a result, regardless of which branch runs.
 Shape common(const Shape& a, const Shape& b) {
   if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return Shape::unknown_rank();
   Shape out = a;
@@ -56,7 +56,8 @@ Shape common(const Shape& a, const Shape& b) {
 
 std::vector<DType> result_types(const Function& then_branch, const Function& else_branch) {
   if (then_branch.results.size() != else_branch.results.size())
-    invalid_argument("the branches return {} and {} results", then_branch.results.size(), else_branch.results.size());
+    invalid_argument("the branches return different numbers of results: {} and {}", then_branch.results.size(),
+                     else_branch.results.size());
   std::vector<DType> types;
   for (std::size_t i = 0; i < then_branch.results.size(); ++i) {
     types.push_back(then_branch.body->dtype(then_branch.results[i]));

@@ -1,4 +1,4 @@
-// The builder API of control flow.
+// Builder API for control flow.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace troupe {
 
-// Builds a branch: adds nodes to the graph given, using the arguments alone, and returns the results.
+// Builds a branch: adds nodes to the given graph, reading only the given arguments, and returns the results.
 using BranchFn = std::function<Outputs(Graph&, const Outputs&)>;
-// Runs one branch on `inputs`. Both must return as many results, of the same dtypes.
+// Runs one of two branches on `inputs`. Both must return the same number of results with the same dtypes.
 Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch, const BranchFn& else_branch,
                 Name name = {});
-// The same, of functions that the graph has.
+// The same for functions that the graph already has.
 Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function, const std::string& else_function,
                 Name name = {});
 

@@ -1,12 +1,12 @@
-// The builder API: one function for each op, so that a graph reads like mathematics. Here is what its families share,
-// with the sources of tensors and the order of nodes.
+// The builder API: one function per op, so that a graph reads like mathematics. This header has what all families
+// share, sources of tensors, and node order.
 //
 //   Output hidden = relu(matmul(x, w) + b);
 //   Output loss = mean(sparse_softmax_cross_entropy(matmul(hidden, v), labels));
 //
-// Each function adds one node to the graph of its arguments (to the graph given, if it has none) and returns its
-// output. A name is optional and relative to the graph's scope. Attributes, dtypes and shapes are checked at once:
-// misuse throws Error naming op and node. Comments say what an op computes where it is not obvious.
+// Each function adds one node to the graph of its arguments (or to the graph passed in, if they have none) and returns
+// its output. Names are optional and relative to the graph's scope. Attributes, dtypes and shapes are checked
+// immediately: misuse throws Error naming op and node. Comments state what an op computes where it is not obvious.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ using Outputs = std::vector<Output>;
 using Integers = std::vector<std::int64_t>;
 using Name = std::string;
 
-// Any op: adds a node to the graph of the first input. For ops without a function of their own.
+// Any op: adds a node to the graph of the first input. For ops without a builder function.
 const Node& add_node(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});
 Output add_op(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});  // its first output
 Outputs outputs_of(Graph& graph, const Node& node);
@@ -36,12 +36,12 @@ requires(dtype_of<T> != DType::invalid) Output constant(Graph& graph, std::initi
 }
 // A scalar of x's dtype in x's graph. Throws invalid_argument if an integer dtype cannot hold the value.
 Output scalar_like(Output x, double value, Name name = {});
-// A value to be fed. Its shape may be unknown in part.
+// A value to be fed. Its shape may be partly unknown.
 Output placeholder(Graph& graph, DType dtype, Shape shape = Shape::unknown_rank(), Name name = {});
 
 Output identity(Output x, Name name = {});
 Output stop_gradient(Output x, Name name = {});
-// A node without outputs that runs after all of `nodes`; to be used as a control or a target.
+// A node without outputs that runs after all of `nodes`; use it as a control or a target.
 Output group(Graph& graph, const Outputs& nodes, Name name = {});
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The builder API of linear algebra.
+// Builder API for linear algebra.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>

@@ -1,4 +1,4 @@
-// The builder API of elementwise ops. Binary functions broadcast as NumPy does.
+// Builder API for elementwise ops. Binary functions broadcast like NumPy.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
@@ -18,7 +18,7 @@ Output operator-(Output a, Output b);
 Output operator*(Output a, Output b);
 Output operator/(Output a, Output b);
 Output operator-(Output x);
-Output operator+(Output a, double b);  // the number becomes a constant of the other side's dtype
+Output operator+(Output a, double b);  // the number becomes a constant of the other operand's dtype
 Output operator-(Output a, double b);
 Output operator*(Output a, double b);
 Output operator/(Output a, double b);
@@ -43,7 +43,7 @@ Output floor(Output x, Name name = {});
 Output erf(Output x, Name name = {});
 Output relu(Output x, Name name = {});
 Output leaky_relu(Output x, double alpha = 0.2, Name name = {});
-Output cast(Output x, DType to, Name name = {});  // x itself if it has the dtype and no name is given
+Output cast(Output x, DType to, Name name = {});  // x itself if it already has the dtype and no name is given
 
 Output equal(Output a, Output b, Name name = {});
 Output not_equal(Output a, Output b, Name name = {});
@@ -56,8 +56,8 @@ Output logical_or(Output a, Output b, Name name = {});
 Output logical_not(Output x, Name name = {});
 Output select(Output cond, Output a, Output b, Name name = {});  // cond ? a : b
 
-Output add_n(const Outputs& xs, Name name = {});  // of one shape, from left to right
-// The sum of x over the axes along which `like` was broadcast to x's shape.
+Output add_n(const Outputs& xs, Name name = {});  // same shape, summed from left to right
+// Sums x over the axes along which `like` was broadcast to x's shape.
 Output sum_to_like(Output x, Output like, Name name = {});
 Output broadcast_like(Output x, Output like, Name name = {});
 Output zeros_like(Output x, Name name = {});

@@ -1,4 +1,4 @@
-// The builder API of neural networks. Images are NHWC, filters HWIO [height, width, in, out].
+// Builder API for neural networks. Images are NHWC, filters HWIO [height, width, in, out].
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
@@ -13,7 +13,7 @@ bool is_softmax(Output x);                     // made by softmax(): probabiliti
 Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name = {});
 // logits [n,c], labels [n,c] (probabilities; rows sum to 1) -> loss [n].
 Output softmax_cross_entropy(Output logits, Output labels, Name name = {});
-// Elementwise, of independent classes: max(x,0) - x z + log(1 + exp(-|x|)).
+// Elementwise, for independent classes: max(x,0) - x z + log(1 + exp(-|x|)).
 Output sigmoid_cross_entropy(Output logits, Output labels, Name name = {});
 
 std::string to_string(Padding padding);  // the value of the attribute
@@ -36,23 +36,23 @@ Output avg_pool(Output x, PoolOptions options = {});  // padding does not count
 
 struct BatchNormOptions {
   double epsilon = 1e-5;
-  // y = max(y, 0), in the same kernels. It pays, as these ops do nothing but wait for memory: of each bf16 element a
-  // batch_norm and a relu after it move 6 + 4 bytes forward and 10 + 6 back, both in one 6 and 10. (A residual sum in
-  // between would save 6 of 28: it is left to fused elementwise ops.)
+  // y = max(y, 0), in the same kernels. Pays off because these ops are memory-bound: per bf16 element, a batch_norm and
+  // a separate relu move 6 + 4 bytes forward and 10 + 6 back; combined, 6 and 10. (Fusing a residual sum in between
+  // would save 6 of 28: that is left to fused elementwise ops.)
   bool relu = false;
   Name name{};
 };
 struct BatchNormOutputs {
   Output y{};     // of x's dtype
   Output mean{};  // [c], of the batch
-  Output
-      variance;  // [c]: of the batch, as an estimate of that of all data: n / (n - 1) times the mean squared distance
+  // [c]: of the batch, as an estimate for all data: n / (n - 1) times the mean squared distance
+  Output variance;
 };
-// Over all dimensions but the last (Ioffe & Szegedy 2015): x [...,c] -> y = scale (x - mean) / sqrt(mean squared
-// distance + epsilon) + offset, with the mean of the n numbers of each channel. scale and offset are [c]; they and the
-// statistics are f32 (f64 if x is), whatever x is. Gradients flow through y alone.
+// Batch normalisation over all dimensions but the last (Ioffe & Szegedy 2015): x [...,c] -> y = scale (x - mean) /
+// sqrt(mean squared distance + epsilon) + offset, with the mean of the n elements of each channel. scale and offset are
+// [c]; they and the statistics are f32 (f64 if x is f64), regardless of x's dtype. Gradients flow through y only.
 BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOptions options = {});
-// The same with a mean and variance [c] that are given.
+// The same with a given mean and variance [c].
 Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
                             BatchNormOptions options = {});
 
@@ -60,8 +60,8 @@ struct LayerNormOptions {
   double epsilon = 1e-5;
   Name name{};
 };
-// Over the last dimension (Ba, Kiros & Hinton 2016): each row [c] by itself. scale and offset [c] are f32 (f64 if x
-// is).
+// Layer normalisation over the last dimension (Ba, Kiros & Hinton 2016): each row [c] on its own. scale and offset [c]
+// are f32 (f64 if x is f64).
 Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions options = {});
 
 struct DropoutOptions {

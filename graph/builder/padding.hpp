@@ -3,8 +3,8 @@
 
 namespace troupe {
 
-// same: as many outputs as ceil(input / stride), zeros around the input where needed, the odd one at the end.
-// valid: only windows that lie inside the input.
+// same: ceil(input / stride) outputs, zero-padded around the input where needed, the odd zero at the end.
+// valid: only windows entirely inside the input.
 enum class Padding { same, valid };
 
 }  // namespace troupe

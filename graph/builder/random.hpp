@@ -1,4 +1,4 @@
-// The builder API of random numbers: each step draws anew; runs with the same seeds draw the same numbers.
+// Builder API for random numbers: each step draws new ones; runs with the same seeds draw the same numbers.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
@@ -13,7 +13,7 @@ struct RandomOptions {
 Output random_uniform(Graph& graph, const Shape& shape, double minval = 0, double maxval = 1,
                       RandomOptions options = {});
 Output random_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1, RandomOptions options = {});
-// Normal within two standard deviations: values beyond are drawn again.
+// Normal, truncated at two standard deviations: values beyond are redrawn.
 Output truncated_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1,
                         RandomOptions options = {});
 

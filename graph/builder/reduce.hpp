@@ -1,4 +1,4 @@
-// The builder API of reductions: over all axes if none are given.
+// Builder API for reductions: over all axes if none are given.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>

@@ -12,11 +12,12 @@ constexpr const char* kTrainable = "_trainable";
 constexpr const char* kInitialValue = "_initial_value";
 constexpr const char* kInitializer = "_initializer";
 
-// Of variable `of`.
+// Zeros for variable `of`.
 Output zeros(Graph& graph, DType dtype, const Shape& shape, std::string_view of) {
   if (!shape.fully_known())
-    invalid_argument("variable '{}': needs an initial value, or a fully known shape for zeros; the shape is {}", of,
-                     shape.to_string());
+    invalid_argument(
+        "variable '{}': needs an initial value, or a fully known shape to fill with zeros; its shape is {}", of,
+        shape.to_string());
   const auto scope = graph.scope("zeros");
   const Output dims = constant(graph, Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims()), "dims");
   return fill(dims, constant(graph, Tensor::zeros(dtype, Shape{}), "value"));

@@ -4,8 +4,7 @@
 //   Output y = matmul(x, w.read());
 //   session.run({}, {}, {initializer(graph)});
 //
-// All that is known of a variable lies in its Variable node, so a graph that was read from a file has its
-// variables too.
+// A Variable node holds everything known about its variable, so a graph read from a file has its variables too.
 #pragma once
 
 #include <string>
@@ -19,7 +18,7 @@ struct VariableOptions {
   Name name = "variable";               // relative to the scope; made unique
   Output initial_value{};               // default: zeros of `shape` and `dtype`
   Shape shape = Shape::unknown_rank();  // default: that of initial_value; otherwise it must agree
-  DType dtype = DType::f32;             // of the zeros; not used with an initial_value
+  DType dtype = DType::f32;             // of the zeros; unused with an initial_value
   bool trainable = true;
   std::string device{};
 };
@@ -31,8 +30,8 @@ struct VariableRef {
   Shape shape{};
   std::string name{};
 
-  // The value: always the same node, "name/read". It may run at any time of a step; what must see an
-  // assignment of the same step uses fresh_read() under Graph::after.
+  // The value: always the same node, "name/read". It may run at any time during a step; to see an assignment of the
+  // same step, use fresh_read() under Graph::after.
   Output read() const;
   Output fresh_read() const;
   // Each returns the new value.
@@ -51,13 +50,13 @@ struct VariableInfo {
   Shape shape{};
   bool trainable = true;
   Endpoint handle{};
-  Endpoint initial_value{};   // node -1: it has none (a Variable node added by hand)
+  Endpoint initial_value{};   // node -1: none (a Variable node added by hand)
   std::string initializer{};  // the node that assigns the initial value, or ""
 };
 
-// The variables of a graph, sorted by name. Throws invalid_argument if a node's notes are wrong.
+// The variables of a graph, sorted by name. Throws invalid_argument if a node's "_" attributes are wrong.
 std::vector<VariableInfo> variables(const Graph& graph);
-// The same variable as a VariableRef again. Throws not_found.
+// Rebuilds the VariableRef of an existing variable. Throws not_found.
 VariableRef find_variable(Graph& graph, std::string_view name);
 
 // A NoOp that runs the initializers of all variables that exist now.

@@ -13,8 +13,8 @@ namespace {
 
 using Nodes = std::vector<ImportedNode>;
 
-// The error in flight, as a reader of data hears it: op definitions and shape functions fail in many ways,
-// data in three. Names the node, unless Graph::add has done so.
+// The error in flight, converted for readers of data: op definitions and shape functions fail in many ways, data in
+// three. Names the node, unless Graph::add has done so.
 Error import_error(const ImportedNode& node) {
   const Error error = current_error();
   const bool kept = error.code() == Code::not_found || error.code() == Code::data_loss;
@@ -30,7 +30,7 @@ std::vector<DType> types_of(const Graph& graph, const std::vector<Endpoint>& end
   return types;
 }
 
-// What is known of a result whichever branch runs.
+// The shape of a result, regardless of which branch runs.
 Shape common(const Shape& a, const Shape& b) {
   if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return Shape::unknown_rank();
   Shape out = a;
@@ -39,7 +39,7 @@ Shape common(const Shape& a, const Shape& b) {
   return out;
 }
 
-// The branches take and return what the If does; its outputs have the shapes of their results.
+// Checks that the branches take and return what the If does; its outputs get the shapes of their results.
 void check_branches(Graph& graph, const Node& node) {
   const Function* branches[2] = {nullptr, nullptr};
   for (int i = 0; i < 2; ++i) {
@@ -47,7 +47,7 @@ void check_branches(Graph& graph, const Node& node) {
     branches[i] = graph.function(name);
     if (types_of(*branches[i]->body, branches[i]->arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
         types_of(*branches[i]->body, branches[i]->results) != node.attributes.get<std::vector<DType>>("Tout"))
-      invalid_argument("function '{}' has other argument or result dtypes than its node", name);
+      invalid_argument("function '{}' does not have the argument and result dtypes of its node", name);
   }
   for (std::size_t i = 0; i < node.output_types.size(); ++i)
     graph.refine_shape(
@@ -55,7 +55,7 @@ void check_branches(Graph& graph, const Node& node) {
         common(branches[0]->body->shape(branches[0]->results[i]), branches[1]->body->shape(branches[1]->results[i])));
 }
 
-// Reads the nodes of a graph, or of a function's body, which has its functions already.
+// Reads the nodes of a graph, or of a function body whose functions are already attached.
 class NodeReader {
  public:
   NodeReader(const Nodes& nodes, Graph& graph) : nodes_(nodes), graph_(graph) {}
@@ -82,7 +82,7 @@ class NodeReader {
  private:
   const ImportedNode& node(int at) const { return nodes_[static_cast<std::size_t>(at)]; }
 
-  // Of one node; numbers are places in the list.
+  // Of one node; numbers are positions in the list.
   struct Edges {
     std::vector<Endpoint> inputs;
     std::vector<int> controls;
@@ -90,7 +90,7 @@ class NodeReader {
 
   static void check_index(const Node& node, int index) {
     if (static_cast<std::size_t>(index) >= node.output_types.size())
-      invalid_argument("there is no output '{}:{}': it has {}", node.name, index, node.output_types.size());
+      invalid_argument("there is no output '{}:{}': the node has {}", node.name, index, node.output_types.size());
   }
 
   void index_names() {
@@ -133,7 +133,7 @@ class NodeReader {
     }
   }
 
-  // Places so that sources come first; of those that are ready, the first in the list.
+  // Positions in an order where sources come first; among ready nodes, the first in the list.
   std::vector<int> order() const {
     std::vector<int> missing(resolved_.size(), 0);
     std::vector<std::vector<int>> consumers(resolved_.size());
@@ -160,7 +160,7 @@ class NodeReader {
     return out;
   }
 
-  // Every node that still misses a source has one that does as well: walking back among them ends in a cycle.
+  // Every node that still misses a source has such a node among its sources: walking back ends in a cycle.
   [[noreturn]] void report_cycle(const std::vector<int>& missing) const {
     const auto stuck = [&](int at) { return missing[static_cast<std::size_t>(at)] > 0; };
     int at = static_cast<int>(std::ranges::find_if(missing, [](int m) { return m > 0; }) - missing.begin());
@@ -216,7 +216,7 @@ class NodeReader {
   std::int64_t outputs_ = 0;
 };
 
-// Reads the functions of a graph, those that others name first.
+// Reads the functions of a graph, those named by others first.
 class FunctionReader {
  public:
   FunctionReader(const ImportedGraph& imported, const OpRegistry& ops) : imported_(imported), ops_(ops) {
@@ -235,13 +235,13 @@ class FunctionReader {
     for (const std::string& name : named_by(nodes))
       if (!graph.function(name)) graph.add_function(done_.at(name));
   }
-  // ... and those that no node at all names.
+  // ... and those that no node names.
   void attach_unused(Graph& graph) {
     for (const auto& [name, function] : done_)
       if (!used_.contains(name) && !graph.function(name)) graph.add_function(function);
   }
 
-  // Names in the attributes of nodes, each of which must be a function.
+  // Function names in the attributes of nodes; each function must exist.
   std::vector<std::string> named_by(const Nodes& nodes) {
     std::vector<std::string> names;
     for (const ImportedNode& node : nodes)
@@ -261,8 +261,7 @@ class FunctionReader {
   }
 
  private:
-  // Returns how deep functions are nested in this one, itself included. Recursion ends at the limit, and so
-  // do circles.
+  // Returns the nesting depth of the function, itself included. Recursion ends at the limit, and so do cycles.
   int read(const std::string& name, int outer) {
     if (const auto it = depth_.find(name); it != depth_.end()) return it->second;
     if (outer >= kMaxFunctionDepth) too_deep(name);
@@ -283,8 +282,7 @@ class FunctionReader {
   }
 
   [[noreturn]] static void too_deep(const std::string& name) {
-    invalid_argument("function '{}': functions name each other deeper than {}, or in a circle", name,
-                     kMaxFunctionDepth);
+    invalid_argument("function '{}': functions are nested deeper than {}, or in a cycle", name, kMaxFunctionDepth);
   }
 
   Function build(const ImportedFunction& imported) {
@@ -303,12 +301,13 @@ class FunctionReader {
     for (int id = 0; id < body.size(); ++id) {
       const Node& node = body.node(id);
       if (node.op->role == OpRole::argument && !by_index.emplace(node.attributes.integer("index"), id).second)
-        invalid_argument("node '{}': argument {} is there twice", node.name, node.attributes.integer("index"));
+        invalid_argument("node '{}': argument {} appears twice", node.name, node.attributes.integer("index"));
     }
     std::vector<Endpoint> arguments;
     for (const auto& [index, id] : by_index) {
       if (index != static_cast<std::int64_t>(arguments.size()))
-        invalid_argument("node '{}': argument {} comes after {} others", body.node(id).name, index, arguments.size());
+        invalid_argument("node '{}': argument {} exists, but argument {} does not", body.node(id).name, index,
+                         arguments.size());
       arguments.push_back({id, 0});
     }
     return arguments;

@@ -1,4 +1,4 @@
-// Graphs as readers of a format find them, before anything is believed: the formats parse, importing checks.
+// Graphs as parsed from a format, not yet trusted: the formats parse, importing checks.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-inline constexpr int kMaxFunctionDepth = 16;                 // functions whose nodes name functions
-inline constexpr std::int64_t kMaxGraphOutputs = 1'000'000;  // of one graph: a node may ask for many in few bytes
+inline constexpr int kMaxFunctionDepth = 16;                 // nesting of functions that name functions
+inline constexpr std::int64_t kMaxGraphOutputs = 1'000'000;  // of one graph: a node can claim many in a few bytes
 
 struct ImportedOutput {
   DType dtype = DType::invalid;
@@ -28,25 +28,25 @@ struct ImportedNode {
   std::string device;
   std::string colocate_with;
   std::optional<std::vector<ImportedOutput>> outputs;  // none: inferred
-  std::string where;                                   // "line 3": stands before the node's errors
+  std::string where;                                   // "line 3": prefixes the node's errors
 };
 
-// Its arguments are the Arg nodes, by their attribute "index".
+// Its arguments are the Arg nodes, ordered by their attribute "index".
 struct ImportedFunction {
   std::string name;
   std::vector<ImportedNode> nodes;
   std::vector<std::string> results;
 };
 
-// Nodes may come in any order. Functions form one list.
+// Nodes may come in any order. Functions form one flat list.
 struct ImportedGraph {
   std::vector<ImportedNode> nodes;
   std::vector<ImportedFunction> functions;
 };
 
-// The graph. Its nodes are in the given order, but behind what they need. It and each function body get the functions
-// that their own nodes name, and the graph also those that nothing names. Throws, naming the node, data_loss or
-// not_found (an op, node or function that does not exist), else invalid_argument.
+// Builds the graph. Nodes keep the given order, except that sources precede their consumers. The graph and each
+// function body receive the functions that their own nodes name; the graph also receives those that nothing names.
+// Throws, naming the node, data_loss or not_found (unknown op, node or function), otherwise invalid_argument.
 std::unique_ptr<Graph> import_graph(const ImportedGraph& imported, const OpRegistry& ops = standard_ops());
 
 }  // namespace troupe

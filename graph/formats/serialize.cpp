@@ -64,12 +64,12 @@ std::string deterministic_bytes(const Message& message) {
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);  // maps by key
-  if (!message.SerializeToCodedStream(&coded)) invalid_argument("a graph cannot be written");
+  if (!message.SerializeToCodedStream(&coded)) invalid_argument("the graph cannot be serialized");
   coded.Trim();
   return bytes;
 }
 
-// Functions of the graph and, below, of their bodies. One name means one function.
+// Collects functions of the graph and, recursively, of their bodies. A name stands for one function.
 void collect_functions(const Graph& graph, int depth, std::map<std::string, const Function*>& found) {
   if (depth > kMaxFunctionDepth && !graph.functions().empty())
     invalid_argument("functions are nested deeper than {}", kMaxFunctionDepth);
@@ -99,12 +99,12 @@ proto::Graph to_proto(const Graph& graph) {
 std::string serialize(const Graph& graph) {
   const proto::Graph message = to_proto(graph);
   if (message.ByteSizeLong() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    invalid_argument("the graph has more than 2 GiB: load large constants into variables instead");
+    invalid_argument("the graph is larger than 2 GiB: load large constants into variables instead");
   return deterministic_bytes(message);
 }
 
 std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
-  if (message.version() == 0) fail(Code::data_loss, "the graph has no version: it is not a graph, or a part of one");
+  if (message.version() == 0) fail(Code::data_loss, "the data has no version: it is not a graph, or is truncated");
   if (message.version() != kGraphVersion)
     invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
   ImportedGraph imported{.nodes = nodes_from_proto(message.node())};
@@ -117,10 +117,10 @@ std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry&
 std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops) {
   proto::Graph message;
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    invalid_argument("a graph of {} bytes is over the limit of 2 GiB", bytes.size());
-  const google::protobuf::LogSilencer silence;  // bad input is our caller's news, not stderr's
+    invalid_argument("a graph of {} bytes exceeds the limit of 2 GiB", bytes.size());
+  const google::protobuf::LogSilencer silence;  // bad input is reported to the caller, not to stderr
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    fail(Code::data_loss, "{} bytes are not a graph, or a part of one", bytes.size());
+    fail(Code::data_loss, "{} bytes of data are not a graph, or are truncated", bytes.size());
   return from_proto(message, ops);
 }
 

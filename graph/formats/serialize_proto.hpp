@@ -1,4 +1,4 @@
-// Graphs as protobuf messages: serialize.hpp, for those who put them into messages of their own.
+// Graphs as protobuf messages: serialize.hpp for callers that embed them in their own messages.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace troupe {
 
-// Fails as serialize() and parse_graph().
+// Throw like serialize() and parse_graph().
 proto::Graph to_proto(const Graph& graph);
 std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops = standard_ops());
 
-// One attribute value or tensor, by the same rules. The tensor must lie in host memory.
+// A single attribute value or tensor, by the same rules. The tensor must be in host memory.
 proto::Attribute to_proto(const AttrValue& value);
 AttrValue from_proto(const proto::Attribute& message);
 proto::TensorValue to_proto(const Tensor& tensor);

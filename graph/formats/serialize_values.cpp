@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little, "tensor content is lit
 
 DType parse_dtype_number(std::uint32_t number) {
   const auto dtype = static_cast<DType>(number);
-  if (number > 0xff || !is_valid(dtype)) invalid_argument("there is no dtype number {}", number);
+  if (number > 0xff || !is_valid(dtype)) invalid_argument("unknown dtype number {}", number);
   return dtype;
 }
 
@@ -43,7 +43,7 @@ proto::TensorValue to_proto(const Tensor& tensor) {
   message.set_dtype(static_cast<std::uint32_t>(tensor.dtype()));
   *message.mutable_shape() = shape_to_proto(tensor.shape());
   if (!tensor.valid()) return message;
-  if (!tensor.space().on_host()) invalid_argument("a tensor that is not in host memory cannot be written");
+  if (!tensor.space().on_host()) invalid_argument("a tensor outside host memory cannot be serialized");
   if (tensor.dtype() == DType::string) {
     for (const std::string& s : tensor.values<std::string>()) message.add_strings(s);
   } else {

@@ -16,7 +16,7 @@ bool is_word_character(char c) {
          std::string_view("_./-:*").find(c) != std::string_view::npos;
 }
 
-// Walks through text; its errors say where.
+// A position in text; its errors state line and column.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
@@ -42,7 +42,7 @@ class Cursor {
     fail(code, "line {}, column {}: {}", 1 + std::ranges::count(before, '\n'), 1 + position - line_begin, message);
   }
 
-  // Spaces, comments and lines that are continued.
+  // Skips spaces, comments and line continuations.
   void skip() {
     while (!at_end()) {
       if (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')
@@ -72,7 +72,7 @@ class Cursor {
     at_ += token.size();
     return true;
   }
-  // The token as a word of its own.
+  // Takes the token if it is a whole word.
   bool take_word(std::string_view token) {
     if (!starts_with(token) || (at_ + token.size() < text_.size() && is_word_character(text_[at_ + token.size()])))
       return false;
@@ -98,7 +98,7 @@ class Cursor {
     while (end < text_.size() && is_word_character(text_[end])) ++end;
     return advance_to(end);
   }
-  // Up to one of the characters that end a number.
+  // Up to a character that ends a number.
   std::string_view number_text() {
     skip();
     std::size_t end = at_;
@@ -111,7 +111,7 @@ class Cursor {
     expect("\"", "before a string");
     std::string out;
     for (;;) {
-      if (at_end() || text_[at_] == '\n') error("the string has no end: expected '\"'");
+      if (at_end() || text_[at_] == '\n') error("unterminated string: expected '\"'");
       const char c = text_[at_++];
       if (c == '"') return out;
       out += c == '\\' ? escaped() : c;
@@ -183,7 +183,7 @@ T real(Cursor& cursor) {
   Wide value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || code != std::errc{} || end != text.data() + text.size() || text.find("nan") != std::string::npos)
-    cursor.error_at(begin, fmt::format("'{}' is not a number, or too large", text));
+    cursor.error_at(begin, fmt::format("'{}' is not a number, or is too large", text));
   return T(value);
 }
 
@@ -229,7 +229,7 @@ Shape shape(Cursor& cursor) {
     const std::size_t begin = cursor.position();
     dims.push_back(cursor.take("?") ? kUnknown : integer<std::int64_t>(cursor));
     if (dims.back() < kUnknown || dims.size() > static_cast<std::size_t>(kMaxRank))
-      cursor.error_at(begin, fmt::format("a shape has at most {} dimensions, none of them below 0", kMaxRank));
+      cursor.error_at(begin, fmt::format("a shape has at most {} dimensions, none of them negative", kMaxRank));
   }
   return Shape(std::span<const std::int64_t>(dims));
 }
@@ -238,7 +238,7 @@ template <class T>
 void read_elements(Cursor& cursor, Tensor& tensor) {
   for (T& value : tensor.mutable_values<T>()) {
     if (cursor.starts_with("..."))
-      cursor.error("elements of the tensor are left out: write the graph with to_text(), which has all of them");
+      cursor.error("tensor elements are omitted: write the graph with to_text(), which includes all of them");
     value = element<T>(cursor);
   }
 }
@@ -280,7 +280,7 @@ Tensor tensor(Cursor& cursor) {
   const Shape dims = shape(cursor);
   cursor.expect("=", "before the elements of a tensor");
   try {
-    // An element takes a character and a space: nothing is allocated that the text cannot fill.
+    // Every element takes a character and a space: allocates nothing that the text cannot fill.
     if (dims.fully_known() && static_cast<std::uint64_t>(dims.num_elements()) > cursor.left())
       invalid_argument("a tensor of {} elements has only {} characters of text", dims.num_elements(), cursor.left());
     Tensor out(type, dims);
@@ -334,13 +334,13 @@ AttrValue value_of(Cursor& cursor, AttrType type) {
   cursor.error("expected a value");
 }
 
-// The type that a value shows: of attributes that the op does not know.
+// The type that a value shows, for attributes the op does not define.
 AttrType shown_type(Cursor& cursor) {
   for (int i = 0; i <= static_cast<int>(AttrType::dtypes); ++i)
     if (const auto type = static_cast<AttrType>(i); cursor.take(fmt::format("{}:", name(type)))) return type;
   if (cursor.starts_with("\"")) return AttrType::string;
   if (cursor.starts_with("@")) return AttrType::function;
-  if (cursor.starts_with("[")) cursor.error("say what list this is, as in shape:[2] or integers:[2]");
+  if (cursor.starts_with("[")) cursor.error("ambiguous list: state its type, as in shape:[2] or integers:[2]");
   Cursor ahead = cursor;
   const std::string_view text = ahead.number_text();
   if (text == "true" || text == "false") return AttrType::boolean;
@@ -365,7 +365,7 @@ class TextParser {
   }
 
  private:
-  // "function NAME", not a node that is named so.
+  // "function NAME", not a node named "function".
   bool at_function() {
     Cursor ahead = cursor_;
     return ahead.take_word("function") && !ahead.starts_with("=");
@@ -380,7 +380,7 @@ class TextParser {
     cursor_.expect("{", "before the body of a function");
     end_line();
     for (cursor_.skip_lines(); !cursor_.take("}"); cursor_.skip_lines()) {
-      if (cursor_.at_end()) cursor_.error("function '{}' has no end: expected '}}'", out.name);
+      if (cursor_.at_end()) cursor_.error("function '{}' is not closed: expected '}}'", out.name);
       out.nodes.push_back(node());
     }
     end_line();
@@ -461,7 +461,7 @@ class TextParser {
     }
   }
 
-  // "with NODE", not an attribute of this name.
+  // "with NODE", not an attribute named "with".
   bool at_with() {
     Cursor ahead = cursor_;
     return ahead.take_word("with") && !ahead.starts_with("=");

@@ -21,7 +21,7 @@ std::string_view relative_name(const Graph& graph, const Node& node) {
   return name;
 }
 
-// Nodes added while it lives go to the device and colocation group of a forward node.
+// During its lifetime, new nodes get the device and colocation group of a forward node.
 class BesideNode {
  public:
   BesideNode(Graph& graph, const Node& node)
@@ -95,7 +95,7 @@ class ReverseMode {
     }
   }
 
-  // Does a gradient with respect to `e` matter?
+  // Whether a gradient with respect to `e` matters.
   bool depends(Endpoint e) const {
     if (!is_floating(graph_.dtype(e))) return false;
     if (xs_.contains(e)) return true;
@@ -138,7 +138,7 @@ class ReverseMode {
     return dense(gradient, {&graph_, e.node, e.index});
   }
 
-  // The sum of what has come to `e`, in the order it came; kept, so that it is built once.
+  // The sum of the gradients of `e`, in order of arrival; cached, so that it is built once.
   Gradient total(Endpoint e) {
     const auto found = partial_.find(e);
     if (found == partial_.end()) return {};
@@ -214,7 +214,7 @@ Output dense(const Gradient& gradient, Output x) {
 
 std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
                                 const GradientOptions& options) {
-  if (ys.empty()) invalid_argument("gradients: there are no ys");
+  if (ys.empty()) invalid_argument("gradients: ys is empty");
   check(ys, xs, options);
   Graph& graph = *ys.front().graph;
   const auto scope = graph.scope(kScope);

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// The gradient of one tensor. Dense: `dense` is valid. Sparse (of Gather's table): `values` holds rows of the
-// gradient, `indices` (i64 [n]) the row of each; rows may repeat, their sum counts. Neither: nothing flows.
+// The gradient of one tensor. Dense: `dense` is valid. Sparse (of Gather's table): `values` holds rows of the gradient,
+// `indices` (i64 [n]) their row numbers; repeated rows are summed. Neither: no gradient flows.
 struct Gradient {
   Output dense{};
   Output indices{};
@@ -19,7 +19,7 @@ struct Gradient {
   explicit operator bool() const { return is_dense() || is_sparse(); }
 };
 
-// What an op's gradient function works on.
+// The view an op's gradient function has of its node.
 class GradientContext {
  public:
   GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients, std::vector<bool> needed)
@@ -38,10 +38,10 @@ class GradientContext {
     return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node, node_.inputs[static_cast<std::size_t>(i)].index};
   }
   Output output(int i) { return {&graph_, node_.id, i}; }
-  // Gradient with respect to output i; zeros if nothing flows into that output.
+  // Gradient with respect to output i; zeros if no gradient flows into that output.
   Output grad(int i = 0);
   bool has_grad(int i) const { return output_gradients_[static_cast<std::size_t>(i)].valid(); }
-  // Does an x depend on input i? The gradient of others is not used and need not be set.
+  // Whether an x depends on input i. Gradients of other inputs are ignored and need not be set.
   bool needs(int i) const { return needed_[static_cast<std::size_t>(i)]; }
 
   void set(int i, Output gradient) { input_gradients_[static_cast<std::size_t>(i)] = Gradient{.dense = gradient}; }
@@ -63,13 +63,13 @@ struct GradientOptions {
   std::vector<Output> stop_gradients{};  // treated as constants
 };
 
-// A gradient as one dense tensor like `x`; zeros if nothing flows.
+// A gradient as one dense tensor like `x`; zeros if no gradient flows.
 Output dense(const Gradient& gradient, Output x);
 
-// d(sum of ys)/dx for each x. Several paths are summed in a fixed order. An x that no y depends on gets an
-// empty Gradient. New nodes lie under the scope "gradients/" + the name, relative to the current scope, of
-// the node that they differentiate, and on its device. Throws unimplemented naming the node if an op on the
-// way has no gradient; invalid_argument for ys that are not floating.
+// d(sum of ys)/dx for each x. Multiple paths are summed in a fixed order. An x that no y depends on gets an empty
+// Gradient. New nodes go under the scope "gradients/" + the name, relative to the current scope, of the node that they
+// differentiate, and on its device. Throws unimplemented naming the node if an op on the path has no gradient;
+// invalid_argument for ys that are not floating.
 std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
                                 const GradientOptions& options = {});
 

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// A known rank, or an error that says how x should look.
+// Requires a known rank; the error states how x should look.
 void require_rank(Output x, int rank, const char* expected) {
   if (x.shape().rank() != rank)
     invalid_argument("the input is {}, but must be {}{}", x.shape().to_string(), expected,
@@ -21,10 +21,10 @@ std::int64_t known_dim(Output x, int axis, const char* what) {
 }
 
 void require_positive(const char* layer, const char* option, std::int64_t value) {
-  if (value < 1) invalid_argument("{}: {} must be at least 1, it is {}", layer, option, value);
+  if (value < 1) invalid_argument("{}: {} must be at least 1, not {}", layer, option, value);
 }
 
-// A weight as the layer computes with it.
+// A weight in the dtype the layer computes in.
 Output weight(LayerContext& context, const std::string& name, const WeightSpec& spec, const Initializer& initializer,
               DType compute) {
   return cast(context.weight(name, spec, initializer).read(), compute);
@@ -35,13 +35,13 @@ Output with_bias(LayerContext& context, Output x, std::int64_t units, DType dtyp
   return bias_add(x, weight(context, "bias", spec, initializers::zeros(), x.dtype()));
 }
 
-// For ops that have no kernels for f16 and bf16, or need the precision.
+// For ops that have no f16 and bf16 kernels, or need the precision.
 Output widened(const LayerContext& context, Output x) {
   const bool narrow = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
   return narrow && context.weights != DType::invalid ? cast(x, context.weights) : x;
 }
 
-// Softmax is a quotient of sums: not in f16 or bf16.
+// Softmax is a quotient of sums: never in f16 or bf16.
 Output activated(const LayerContext& context, Output x, Activation activation) {
   return activate(activation == Activation::softmax ? widened(context, x) : x, activation);
 }
@@ -133,7 +133,7 @@ class GlobalAveragePool : public Layer {
   }
 };
 
-// What normalisations learn, and their statistics, are f32, or f64 if the data is.
+// Parameters and statistics of normalisations are f32, or f64 if the data is.
 WeightSpec channels_of(Output x, bool trainable = true) {
   if (x.shape().rank() < 1)
     invalid_argument("the input is {}, but must have a last dimension to normalise", x.shape().to_string());
@@ -158,7 +158,7 @@ class BatchNorm : public Layer {
     Output y;
     if (context.training) {
       if (!context.averages)
-        invalid_argument("in training it has running averages: LayerContext::averages must not be null");
+        invalid_argument("training updates running averages: LayerContext::averages must not be null");
       const BatchNormOutputs out = troupe::batch_norm(x, scale, offset, options);
       context.averages->push_back({mean, out.mean, 1 - options_.momentum});
       context.averages->push_back({variance, out.variance, 1 - options_.momentum});
@@ -198,7 +198,7 @@ class Residual : public Layer {
     const Output y = body_.apply(context, x);
     const Output past = cast(around(context, x), y.dtype());
     if (!y.shape().compatible_with(past.shape()))
-      invalid_argument("the body makes {} of the input, but its shortcut {}", y.shape().to_string(),
+      invalid_argument("the output of the body is {}, but that of its shortcut is {}", y.shape().to_string(),
                        past.shape().to_string());
     return activated(context, add(y, past), activation_);
   }
@@ -259,7 +259,7 @@ std::string to_string(Activation activation) {
     case Activation::softmax:
       return "softmax";
   }
-  invalid_argument("there is no activation {}", static_cast<int>(activation));
+  invalid_argument("unknown activation {}", static_cast<int>(activation));
 }
 
 Output activate(Output x, Activation activation) {
@@ -279,7 +279,7 @@ Output activate(Output x, Activation activation) {
     case Activation::softmax:
       return softmax(x);
   }
-  invalid_argument("there is no activation {}", static_cast<int>(activation));
+  invalid_argument("unknown activation {}", static_cast<int>(activation));
 }
 
 namespace layers {
@@ -319,13 +319,13 @@ LayerPtr global_average_pool() { return std::make_shared<GlobalAveragePool>(); }
 
 LayerPtr batch_norm(Activation activation, BatchNormOptions options) {
   if (!(options.momentum >= 0 && options.momentum < 1))
-    invalid_argument("batch_norm: the momentum must be in [0, 1), it is {}", options.momentum);
-  if (!(options.epsilon > 0)) invalid_argument("batch_norm: epsilon must be positive, it is {}", options.epsilon);
+    invalid_argument("batch_norm: the momentum must be in [0, 1), not {}", options.momentum);
+  if (!(options.epsilon > 0)) invalid_argument("batch_norm: epsilon must be positive, not {}", options.epsilon);
   return std::make_shared<BatchNorm>(activation, std::move(options));
 }
 
 LayerPtr layer_norm(double epsilon) {
-  if (!(epsilon > 0)) invalid_argument("layer_norm: epsilon must be positive, it is {}", epsilon);
+  if (!(epsilon > 0)) invalid_argument("layer_norm: epsilon must be positive, not {}", epsilon);
   return std::make_shared<LayerNorm>(epsilon);
 }
 
@@ -334,7 +334,7 @@ LayerPtr residual(Sequential body, Sequential shortcut, Activation activation) {
 }
 
 LayerPtr dropout(double rate, std::int64_t seed) {
-  if (!(rate >= 0 && rate < 1)) invalid_argument("dropout: the rate must be in [0, 1), it is {}", rate);
+  if (!(rate >= 0 && rate < 1)) invalid_argument("dropout: the rate must be in [0, 1), not {}", rate);
   return std::make_shared<Dropout>(rate, seed);
 }
 

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// Random nodes lie in the scope of the variable: their values follow from their names.
+// Puts random nodes into the scope of the variable: their values depend on their names.
 Initializer random_initializer(std::function<Output(Graph&, const WeightSpec&, RandomOptions)> draw,
                                std::int64_t seed) {
   return [draw = std::move(draw), seed](Graph& graph, const WeightSpec& spec) {
@@ -67,7 +67,7 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
   }
   if (!initializer) invalid_argument("variable '{}' has no initializer", name);
   if (!is_floating(spec.dtype))
-    invalid_argument("variable '{}': weights are floating, but the input is {}", name, troupe::name(spec.dtype));
+    invalid_argument("variable '{}': weights must be floating, but the input is {}", name, troupe::name(spec.dtype));
   // Another model may have a variable of this name in the same scope.
   const std::string full = graph.unique_name(name.substr(name.rfind('/') + 1));
   const std::string local = full.substr(graph.current_scope().size());

@@ -22,7 +22,7 @@ void require_examples(Output outputs) {
 // Broadcasting [n] with [n,1] would be a silent mistake.
 void require_alike(const char* what, Output x, Output targets) {
   if (targets.valid() && !x.shape().compatible_with(targets.shape()))
-    invalid_argument("{}: what is compared, '{}' and '{}', is {} and {}", what, x.name(), targets.name(),
+    invalid_argument("{}: cannot compare '{}' and '{}' of shapes {} and {}", what, x.name(), targets.name(),
                      x.shape().to_string(), targets.shape().to_string());
 }
 
@@ -47,7 +47,7 @@ Output per_example(Loss loss, Output outputs, Output targets) {
     case Loss::mean_squared_error:
       return mean_per_example(squared_error(outputs, targets));
   }
-  invalid_argument("there is no loss {}", static_cast<int>(loss));
+  invalid_argument("unknown loss {}", static_cast<int>(loss));
 }
 
 Output mean(Loss loss, Output outputs, Output targets) { return troupe::mean(per_example(loss, outputs, targets)); }

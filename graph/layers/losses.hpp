@@ -1,5 +1,5 @@
-// Losses and metrics. `outputs` are what a model makes of n examples, `targets` what it should have made; a
-// loss is floating, of the dtype of the outputs.
+// Losses and metrics. `outputs` are a model's results for n examples, `targets` the expected ones; a loss is floating,
+// with the dtype of the outputs.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
@@ -15,11 +15,11 @@ enum class Loss {
 
 namespace losses {
 
-// [n]: the loss of each example; where an example has several elements, their mean. Throws invalid_argument
-// for outputs of unknown rank or without dimension n.
+// [n]: the loss of each example, averaged over its elements if it has several. Throws invalid_argument for outputs of
+// unknown rank or without dimension n.
 Output per_example(Loss loss, Output outputs, Output targets);
 
-// Scalars: the mean over the examples of per_example().
+// Scalars: the mean of per_example() over the examples.
 Output mean(Loss loss, Output outputs, Output targets);
 Output sparse_softmax_cross_entropy(Output logits, Output labels);
 Output softmax_cross_entropy(Output logits, Output labels);
@@ -28,13 +28,13 @@ Output mean_squared_error(Output outputs, Output targets);
 
 }  // namespace losses
 
-// Sums over examples, from which means over any number of batches follow.
+// Sums over examples, from which means over any number of batches can be computed.
 namespace metrics {
 
-// How many of n examples have their largest logit (the first, of several) at their label: logits [n,c],
-// labels [n] of an integer dtype -> i64 scalar.
+// The number of examples whose largest logit (the first of several) is at their label: logits [n,c], labels [n] of an
+// integer dtype -> i64 scalar.
 Output correct_count(Output logits, Output labels, Name name = {});
-// Of losses [n]: their sum, f32 (f64 for f64) -> scalar.
+// The sum of losses [n]: f32 (f64 for f64) scalar.
 Output loss_sum(Output per_example, Name name = {});
 
 }  // namespace metrics

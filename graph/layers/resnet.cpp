@@ -26,9 +26,9 @@ LayerPtr bottleneck(std::int64_t width, std::int64_t stride, bool projects) {
 
 Sequential resnet(const ResNetOptions& options) {
   if (options.blocks.empty() || options.blocks.size() > 16)
-    invalid_argument("resnet: there are 1 to 16 stages, not {}", options.blocks.size());
+    invalid_argument("resnet: the number of stages must be 1 to 16, not {}", options.blocks.size());
   for (const int blocks : options.blocks)
-    if (blocks < 1) invalid_argument("resnet: a stage has at least one block, not {}", blocks);
+    if (blocks < 1) invalid_argument("resnet: a stage must have at least one block, not {}", blocks);
   Sequential model(
       {convolution(options.width, 7, 2), layers::batch_norm(Activation::relu), layers::max_pool(3, 2, Padding::same)});
   for (std::size_t stage = 0; stage < options.blocks.size(); ++stage)

@@ -1,5 +1,5 @@
 // Residual networks for images (He, Zhang, Ren & Sun, "Deep Residual Learning for Image Recognition", 2016), in the
-// variant v1.5: where a stage halves the image, the 3x3 convolution of its first block has the stride, not the 1x1
+// variant v1.5: where a stage halves the image, the stride is in the 3x3 convolution of its first block, not in the 1x1
 // before it.
 //
 //   Sequential model = resnet50();
@@ -18,13 +18,13 @@ namespace troupe {
 
 struct ResNetOptions {
   std::vector<int> blocks = {3, 4, 6, 3};  // bottleneck blocks of each stage; each stage but the first halves the image
-  std::int64_t width = 64;  // channels after the first convolution; a block of stage s makes 4 width 2^s of its input
+  std::int64_t width = 64;                 // channels after the first convolution; blocks of stage s output 4 width 2^s
   std::int64_t classes = 1000;
 };
 
-// Convolutions begin as in He et al. 2015, and the last normalisation of each block with a scale of 0, so that the
-// block is its shortcut (Goyal et al., "Accurate, Large Minibatch SGD", 2017). Throws invalid_argument for options that
-// make no sense.
+// Convolutions are initialized as in He et al. 2015, and the last normalisation of each block with a scale of 0, so
+// that the block starts as its shortcut (Goyal et al., "Accurate, Large Minibatch SGD", 2017). Throws invalid_argument
+// for invalid options.
 Sequential resnet(const ResNetOptions& options);
 
 // 25,557,032 parameters for 1000 classes.

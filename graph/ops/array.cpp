@@ -46,7 +46,7 @@ void stack_gradient(GradientContext& c) {
 void slice_gradient(GradientContext& c) {
   c.set(0, add_op("SliceGrad", {c.grad(), c.input(0)}, {{"begin", c.attributes().integers("begin")}}));
 }
-// dy's size is unknown only where a slice went to the end.
+// dy's size is unknown only where a slice extends to the end.
 void slice_grad_gradient(GradientContext& c) {
   const Integers& begin = c.attributes().integers("begin");
   const Shape& dy = c.input(0).shape();
@@ -61,7 +61,7 @@ void pad_gradient(GradientContext& c) {
   for (std::size_t i = 0; i < after.size(); ++i) {
     const std::int64_t known = x.has_rank() ? x[static_cast<int>(i)] : kUnknown;
     if (known == kUnknown && after[i] != 0)
-      fail(Code::unimplemented, "dimension {} must be known, where it is padded at its end: {}", i, x.to_string());
+      fail(Code::unimplemented, "dimension {} is padded at its end, so its size must be known: {}", i, x.to_string());
     size[i] = known;
   }
   c.set(0, slice(c.grad(), c.attributes().integers("before"), size));
@@ -72,7 +72,7 @@ void tile_gradient(GradientContext& c) {
 }
 void tile_grad_gradient(GradientContext& c) { c.set(0, tile(c.grad(), c.attributes().integers("multiples"))); }
 
-// Sparse: the rows that were taken, as a list.
+// Sparse: a list of the gathered rows.
 void gather_gradient(GradientContext& c) {
   const Output table = c.input(0);
   const Output g = c.grad();

@@ -32,14 +32,14 @@ Shape per_dimension(const Shape& x, const std::vector<std::int64_t>& list, std::
 
 std::int64_t entry(const std::vector<std::int64_t>& list, int i) { return list[static_cast<std::size_t>(i)]; }
 
-// Both fully known: do they have as many elements?
+// Checks that both have the same number of elements, if both are fully known.
 void check_same_size(const Shape& from, const Shape& to) {
   if (from.fully_known() && to.fully_known() && from.num_elements() != to.num_elements())
     invalid_argument("cannot reshape {} ({} elements) to {} ({} elements)", from.to_string(), from.num_elements(),
                      to.to_string(), to.num_elements());
 }
 
-// The dimension that -1 stands for; unknown if it cannot be told.
+// The dimension that -1 stands for; unknown if it cannot be deduced.
 std::int64_t deduced_dim(const Shape& from, const Shape& to, int wildcard) {
   if (!from.fully_known()) return kUnknown;
   Shape rest = to;
@@ -51,7 +51,7 @@ std::int64_t deduced_dim(const Shape& from, const Shape& to, int wildcard) {
   return total / others;
 }
 
-// x with the size along `axis` taken out of account.
+// x with the dimension along `axis` set to `size`.
 Shape along_axis(const Shape& x, int axis, std::int64_t size) {
   Shape out = x;
   out.set_dim(axis, size);
@@ -117,7 +117,7 @@ void transpose(ShapeContext& c) {
   }
   const Shape x = per_dimension(c.input(0), perm, "perm");
   for (std::int64_t p : perm)
-    if (p < 0) invalid_argument("attribute 'perm' holds {}", p);
+    if (p < 0) invalid_argument("attribute 'perm' has the negative entry {}", p);
   axes(perm, x.rank());  // every axis once
   Shape out = x;
   for (int i = 0; i < x.rank(); ++i) out.set_dim(i, x[static_cast<int>(entry(perm, i))]);
@@ -138,7 +138,7 @@ void concat(ShapeContext& c) {
     size = size == kUnknown || x[at] == kUnknown ? kUnknown : checked_add(size, x[at]);
     const auto merged = out.merged(along_axis(x, at, kUnknown));
     if (!merged)
-      invalid_argument("input {} is {}: but along axis {} it must be like the others, {}", i, x.to_string(), at,
+      invalid_argument("input {} is {}, but except along axis {} it must match the others, {}", i, x.to_string(), at,
                        out.to_string());
     out = *merged;
   }
@@ -163,7 +163,7 @@ void split_sizes(ShapeContext& c) {
     invalid_argument("attribute 'sizes' has {} entries, but 'N' is {}", sizes.size(), c.attributes().integer("N"));
   std::int64_t total = 0;
   for (std::int64_t s : sizes) {
-    if (s < 0) invalid_argument("attribute 'sizes' holds {}", s);
+    if (s < 0) invalid_argument("attribute 'sizes' has the negative entry {}", s);
     total = checked_add(total, s);
   }
   const Shape& x = at_least_rank(c.input(0), 1, "x");
@@ -183,11 +183,11 @@ void slice(ShapeContext& c) {
   for (int i = 0; i < x.rank(); ++i) {
     const std::int64_t from = entry(begin, i);
     const std::int64_t count = entry(size, i);
-    if (from < 0 || count < -1) invalid_argument("a slice of {} elements from {} does not exist", count, from);
+    if (from < 0 || count < -1) invalid_argument("invalid slice: {} elements from {}", count, from);
     checked_add(from, count);
     const bool outside = x[i] != kUnknown && (from > x[i] || (count >= 0 && count > x[i] - from));
     if (outside)
-      invalid_argument("slice [{}, {}) of dimension {} does not lie in {}", from,
+      invalid_argument("slice [{}, {}) of dimension {} is out of range for {}", from,
                        count < 0 ? "end" : std::to_string(from + count), i, x.to_string());
     out.set_dim(i, count >= 0 ? count : x[i] == kUnknown ? kUnknown : x[i] - from);
   }
@@ -200,9 +200,10 @@ void slice_grad(ShapeContext& c) {
   const Shape dy = with_rank(c.input(0), x.rank(), "dy");
   for (int i = 0; i < x.rank(); ++i) {
     const std::int64_t from = entry(begin, i);
-    if (from < 0) invalid_argument("attribute 'begin' holds {}", from);
+    if (from < 0) invalid_argument("attribute 'begin' has the negative entry {}", from);
     if (x[i] != kUnknown && (from > x[i] || dy[i] > x[i] - from))
-      invalid_argument("a slice {} from {} in dimension {} does not lie in {}", dy.to_string(), from, i, x.to_string());
+      invalid_argument("a slice {} from {} in dimension {} is out of range for {}", dy.to_string(), from, i,
+                       x.to_string());
   }
   c.set_output(0, x);
 }
@@ -227,7 +228,8 @@ void tile(ShapeContext& c) {
   const Shape x = per_dimension(c.input(0), multiples, "multiples");
   Shape out = x;
   for (int i = 0; i < x.rank(); ++i) {
-    if (entry(multiples, i) < 0) invalid_argument("attribute 'multiples' holds {}", entry(multiples, i));
+    if (entry(multiples, i) < 0)
+      invalid_argument("attribute 'multiples' has the negative entry {}", entry(multiples, i));
     if (x[i] != kUnknown) out.set_dim(i, checked_mul(x[i], entry(multiples, i)));
   }
   c.set_output(0, out);
@@ -238,9 +240,10 @@ void tile_grad(ShapeContext& c) {
   const Shape x = per_dimension(c.input(1), multiples, "multiples");
   const Shape dy = with_rank(c.input(0), x.rank(), "dy");
   for (int i = 0; i < x.rank(); ++i) {
-    if (entry(multiples, i) < 0) invalid_argument("attribute 'multiples' holds {}", entry(multiples, i));
+    if (entry(multiples, i) < 0)
+      invalid_argument("attribute 'multiples' has the negative entry {}", entry(multiples, i));
     if (x[i] != kUnknown)
-      merge_dim(dy[i], checked_mul(x[i], entry(multiples, i)), "the size of 'dy' and of the tiled 'x'");
+      merge_dim(dy[i], checked_mul(x[i], entry(multiples, i)), "the sizes of 'dy' and of the tiled 'x'");
   }
   c.set_output(0, x);
 }
@@ -303,7 +306,7 @@ void scatter_add_rows(ShapeContext& c) {
   const Shape& values = at_least_rank(c.input(1), 1, "values");
   const Shape& like = at_least_rank(c.input(2), 1, "like");
   if (values.has_rank()) {
-    merge_dim(indices[0], values[0], "the number of indices and of rows of 'values'");
+    merge_dim(indices[0], values[0], "the numbers of indices and of rows of 'values'");
     if (like.has_rank()) merge(values.without(0), "a row of values", like.without(0), "a row of like");
   }
   c.set_output(0, like);

@@ -1,4 +1,4 @@
-// The families of ops. Each function adds the ops of one file; graph/ops/all.cpp calls them all.
+// Op families. Each function adds the ops of one file; graph/ops/all.cpp calls them all.
 #pragma once
 
 #include <troupe/graph/op.hpp>

@@ -1,17 +1,17 @@
-// The gradient of If: an If again, whose branches go back through the branches.
+// The gradient of If: another If, whose branches go back through the original branches.
 #include <troupe/graph/ops/gradients.hpp>
 
 namespace troupe {
 namespace {
 
-// What the gradient of a branch is taken of and by; positions among the branch's results and arguments.
+// Results and arguments that a branch is differentiated between, by position.
 struct Flow {
   std::vector<int> results;
   std::vector<int> arguments;
 };
 
-// A copy of `function` without the nodes that its results do not need: a branch that is computed again must
-// not repeat side effects.
+// A copy of `function` without the nodes that its results do not need: a recomputed branch must not repeat side
+// effects.
 Function pruned(Function function) {
   const Graph& full = *function.body;
   std::vector<bool> wanted(static_cast<std::size_t>(full.size()), false);

@@ -38,8 +38,7 @@ void bias_add_grad_shape(ShapeContext& c) {
   c.set_output(0, Shape{dy.has_rank() ? dy[-1] : kUnknown});
 }
 
-// y = op(a) op(b), op being the transposition or not: da = g op(b)^T and db = op(a)^T g, transposed where a
-// or b is.
+// y = op(a) op(b), where op may transpose: da = g op(b)^T and db = op(a)^T g, transposed where a or b is.
 void matmul_gradient(GradientContext& c) {
   const bool ta = c.attributes().boolean("transpose_a");
   const bool tb = c.attributes().boolean("transpose_b");
@@ -71,8 +70,8 @@ void register_linear_ops(OpRegistry& ops) {
               .shape(matmul_shape)
               .gradient(matmul_gradient)
               .precision(PrecisionClass::narrow));
-  // activation(a b + bias): what the pass that fuses makes of MatMul, BiasAdd and an activation. It comes after
-  // differentiation, so it needs no gradient.
+  // activation(a b + bias): made by the fusing pass of MatMul, BiasAdd and an activation. The pass runs after
+  // differentiation, so no gradient is needed.
   ops.add(Op("FusedMatMul")
               .input("a", "T")
               .input("b", "T")

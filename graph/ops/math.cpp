@@ -1,5 +1,4 @@
-// Elementwise mathematics with NumPy's broadcasting, comparisons, and the ops that undo or repeat a
-// broadcast.
+// Elementwise mathematics with NumPy broadcasting, comparisons, and the ops that undo or repeat a broadcast.
 #include <troupe/graph/elementwise_program.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
@@ -10,7 +9,7 @@ namespace {
 
 const std::vector<DType> kPowTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
 
-// Can a tensor of shape `small` be broadcast to one of shape `large`?
+// Checks that a tensor of shape `small` can be broadcast to one of shape `large`.
 void check_broadcast_to(const Shape& small, const Shape& large) {
   if (!small.has_rank() || !large.has_rank()) return;
   bool fits = small.rank() <= large.rank();
@@ -26,7 +25,7 @@ void fused_shape(ShapeContext& c) {
   const auto steps = parse_elementwise(c.attributes().get<std::vector<std::string>>("program"),
                                        c.attributes().get<std::vector<DType>>("Tin"));
   if (steps.back().dtype != c.attributes().dtype("T"))
-    invalid_argument("the program makes {}, not {}", name(steps.back().dtype), name(c.attributes().dtype("T")));
+    invalid_argument("the program computes {}, not {}", name(steps.back().dtype), name(c.attributes().dtype("T")));
   shapes::broadcast_inputs(c);
 }
 
@@ -84,7 +83,7 @@ Op unary(std::string name, std::vector<DType> types) {
       .shape(shapes::same_as(0));
 }
 
-// The gradient of an activation from that of its output: its inputs have one shape.
+// The gradient of an activation from that of its output: its inputs have the same shape.
 Op activation_grad(std::string name, std::string kept, std::vector<DType> types) {
   return differentiable(std::move(name))
       .input("dy", "T")
@@ -152,7 +151,7 @@ void register_math_ops(OpRegistry& ops) {
               .type("T", kRealTypes)
               .shape(shapes::same_shapes)
               .precision(PrecisionClass::follower));
-  // Made by a pass, after differentiation: it needs no gradient.
+  // Made by a pass after differentiation, so it needs no gradient.
   ops.add(Op("FusedElementwise")
               .input_types("inputs", "Tin")
               .output("y", "T")

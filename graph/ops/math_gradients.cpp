@@ -41,12 +41,12 @@ void div_gradient(GradientContext& c) {
   binary(
       c, [](Output g, Output, Output b) { return g / b; }, [&](Output g, Output, Output b) { return -(g * y) / b; });
 }
-// g where it holds, else 0.
+// g where `holds` is true, else 0.
 Output where(Output (*holds)(Output, Output, Name), Output g, Output a, Output b) {
   const Output zeros = zeros_like(g);
   return select(holds(a, b, {}), g, zeros);
 }
-// Where both are equal, a gets it all.
+// Where both are equal, a gets the whole gradient.
 void maximum_gradient(GradientContext& c) {
   binary(
       c, [](Output g, Output a, Output b) { return where(greater_equal, g, a, b); },
@@ -57,8 +57,7 @@ void minimum_gradient(GradientContext& c) {
       c, [](Output g, Output a, Output b) { return where(less_equal, g, a, b); },
       [](Output g, Output a, Output b) { return where(greater, g, a, b); });
 }
-// y = a^b. At b = 0 the derivative for a is 0, at a <= 0 that for b is taken as 0: without care both would be
-// NaN.
+// y = a^b. At b = 0 the derivative for a is 0; at a <= 0 that for b is taken as 0. Otherwise both would be NaN.
 void pow_gradient(GradientContext& c) {
   const Output y = c.output(0);
   binary(
@@ -92,8 +91,8 @@ GradientFn unary(Unary formula) {
   return [formula](GradientContext& c) { c.set(0, formula(c.grad(), c.input(0), c.output(0))); };
 }
 
-// dx = dy f(kept): linear in dy, so that its gradient for dy is the op itself. `of_kept` is the one for the
-// kept value, null where it is zero almost everywhere.
+// dx = dy f(kept): linear in dy, so its gradient for dy is the op itself. `of_kept` is the gradient for the kept value,
+// null where it is zero almost everywhere.
 GradientFn activation(Unary of_kept) {
   return [of_kept](GradientContext& c) {
     const Output g = c.grad();

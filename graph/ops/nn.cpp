@@ -11,7 +11,7 @@ void softmax_shape(ShapeContext& c) { c.set_output(0, shapes::at_least_rank(c.in
 void sparse_cross_entropy_shape(ShapeContext& c) {
   Shape logits = shapes::with_rank(c.input(0), 2, "logits");
   const Shape labels = shapes::with_rank(c.input(1), 1, "labels");
-  logits.set_dim(0, shapes::merge_dim(logits[0], labels[0], "the number of rows of 'logits' and of 'labels'"));
+  logits.set_dim(0, shapes::merge_dim(logits[0], labels[0], "the numbers of rows of 'logits' and 'labels'"));
   c.set_output(0, Shape{logits[0]});
   c.set_output(1, logits);
 }
@@ -58,7 +58,7 @@ Shape convolved_shape(const ShapeContext& c) {
 void conv2d_shape(ShapeContext& c) { c.set_output(0, convolved_shape(c)); }
 void fused_conv2d_shape(ShapeContext& c) { shapes::add_bias(c, convolved_shape(c)); }
 
-// Of the two gradients: the output is like input `like`.
+// For both gradients: the output has the shape of input `like`.
 ShapeFn conv2d_grad_shape(int like) {
   return [like](ShapeContext& c) {
     const Shape x = shapes::with_rank(c.input(0), 4, "x");
@@ -109,7 +109,7 @@ Op op_of(std::string name, std::initializer_list<const char*> inputs, std::initi
 Op float_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
   return op_of(std::move(name), inputs, outputs, kFloatTypes);
 }
-// Without kernels in 16 bits.
+// Without 16-bit kernels.
 Op wide_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
   return op_of(std::move(name), inputs, outputs, kWideFloatTypes);
 }

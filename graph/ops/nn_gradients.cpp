@@ -15,8 +15,7 @@ Attributes window(GradientContext& c) {
   return out;
 }
 
-// What both cross entropies have in common: d loss/d logits is output 1, d output 1/d logits the softmax's
-// derivative.
+// Shared by both cross entropies: d loss/d logits is output 1, and d output 1/d logits is the softmax's derivative.
 void logits_gradient(GradientContext& c) {
   Outputs parts;
   if (c.has_grad(0)) parts.push_back(expand_dims(c.grad(0), 1) * c.output(1));
@@ -71,8 +70,8 @@ void sigmoid_cross_entropy(GradientContext& c) {
   if (c.needs(1)) c.set(1, -g * c.input(0));
 }
 
-// The convolution is linear in x and in the filter, and its two gradients are in theirs: each differentiates
-// to the others.
+// The convolution is linear in x and in the filter, and so are its two gradients in their inputs: the gradient of each
+// consists of the others.
 void conv2d(GradientContext& c) {
   const Output g = c.grad();
   if (c.needs(0)) c.set(0, add_op("Conv2DBackpropInput", {c.input(0), c.input(1), g}, window(c)));

@@ -1,7 +1,7 @@
 // Normalisation: of batches (Ioffe & Szegedy 2015) and of layers (Ba, Kiros & Hinton 2016).
 //
 // T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is
-// none or relu: of y, and in a gradient of the y that it differentiates.
+// none or relu, applied to y; in a gradient, to the y that it differentiates.
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
@@ -10,12 +10,12 @@
 namespace troupe {
 namespace {
 
-// Checks what is the same of all: the dtype of the statistics, and the attributes.
+// Checks common to all: the dtype of the statistics, and the attributes.
 void check_common(const ShapeContext& c) {
   const Attributes& a = c.attributes();
   const DType data = a.dtype("T"), own = a.dtype("U");
   if ((data == DType::f64) != (own == DType::f64))
-    invalid_argument("data in {} has scales, offsets and statistics in {}, not in {}", name(data),
+    invalid_argument("{} data needs scales, offsets and statistics in {}, not {}", name(data),
                      name(data == DType::f64 ? DType::f64 : DType::f32), name(own));
   if (a.has("epsilon") && !(a.real("epsilon") > 0))
     invalid_argument("attribute 'epsilon' is {}, not positive", a.real("epsilon"));
@@ -73,7 +73,7 @@ void layer_norm_grad_shape(ShapeContext& c) {
   c.set_output(2, Shape{n.channels});
 }
 
-// Statistics are of the step: what follows them (running averages) is not trained by them.
+// Statistics belong to the step: values that follow them (running averages) do not train through them.
 void require_no_flow(GradientContext& c, int first) {
   for (int i = first; i < c.num_outputs(); ++i)
     if (c.has_grad(i))

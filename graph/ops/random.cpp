@@ -1,5 +1,4 @@
-// Random values. Stateless in themselves: derived from (seed, step, slot, node name); see
-// docs/design/numerics.md.
+// Random values. The ops are stateless: values derive from (seed, step, slot, node name); see docs/design/numerics.md.
 #include <troupe/graph/ops/families.hpp>
 
 namespace troupe {
@@ -7,8 +6,8 @@ namespace {
 
 void random_shape(ShapeContext& c) {
   const Shape& shape = c.attributes().shape("shape");
-  if (!shape.fully_known()) invalid_argument("attribute 'shape' must be fully known, it is {}", shape.to_string());
-  shape.num_elements();  // refuses an overflow
+  if (!shape.fully_known()) invalid_argument("attribute 'shape' must be fully known, not {}", shape.to_string());
+  shape.num_elements();  // throws on overflow
   c.set_output(0, shape);
 }
 

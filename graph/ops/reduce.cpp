@@ -33,7 +33,7 @@ void arg_max_shape(ShapeContext& c) {
   if (x.has_rank()) c.set_output(0, x.without(shapes::axis(c.attributes().integer("axis"), x.rank())));
 }
 
-// A reduced value with the reduced dimensions put back as 1, so that it broadcasts to x.
+// Restores the reduced dimensions as 1, so that a reduced value broadcasts to x.
 Output with_kept_dims(GradientContext& c, Output reduced) {
   const auto& axes = c.attributes().integers("axes");
   const Shape& x = c.input(0).shape();
@@ -45,7 +45,7 @@ Output with_kept_dims(GradientContext& c, Output reduced) {
 
 void sum_gradient(GradientContext& c) { c.set(0, broadcast_like(with_kept_dims(c, c.grad()), c.input(0))); }
 
-// g divided by the number of elements that each mean is taken of.
+// g divided by the number of elements in each mean.
 Output divided_by_count(GradientContext& c, Output g) {
   const Output x = c.input(0);
   const Output y = c.output(0);
@@ -63,7 +63,7 @@ void mean_gradient(GradientContext& c) {
   c.set(0, broadcast_like(with_kept_dims(c, g), c.input(0)));
 }
 
-// Of Max and Min: elements that equal the extremum share its gradient evenly.
+// For Max and Min: elements that equal the extremum share its gradient evenly.
 void extremum_gradient(GradientContext& c) {
   const Output x = c.input(0);
   const Output extremum = with_kept_dims(c, c.output(0));

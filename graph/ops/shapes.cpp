@@ -30,8 +30,8 @@ void same_shapes(ShapeContext& c) {
   for (int i = 1; i < c.num_inputs(); ++i) {
     const auto merged = out.merged(c.input(i));
     if (!merged)
-      invalid_argument("inputs must have one shape: input {} is {}, those before it {}", i, c.input(i).to_string(),
-                       out.to_string());
+      invalid_argument("inputs must have the same shape: input {} is {}, earlier ones are {}", i,
+                       c.input(i).to_string(), out.to_string());
     out = *merged;
   }
   for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, out);
@@ -58,7 +58,7 @@ Shape merge(const Shape& x, std::string_view a, const Shape& y, std::string_view
 
 std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what) {
   if (x == kUnknown) return y;
-  if (y != kUnknown && x != y) invalid_argument("{} differs: {} and {}", what, x, y);
+  if (y != kUnknown && x != y) invalid_argument("{} differ: {} and {}", what, x, y);
   return x;
 }
 
@@ -72,7 +72,7 @@ void add_bias(ShapeContext& c, Shape shape) {
 }
 
 int axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) invalid_argument("axis {} does not exist: there are {} dimensions", axis, rank);
+  if (axis < -rank || axis >= rank) invalid_argument("axis {} is out of range: there are {} dimensions", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

@@ -24,7 +24,7 @@ void arg_shape(ShapeContext& c) {
 void if_shape(ShapeContext& c) { shapes::with_rank(c.input(0), 0, "cond"); }
 
 void identity_gradient(GradientContext& c) { c.set(0, c.grad()); }
-// Reached only between floating dtypes: nothing flows through others.
+// Reached only between floating dtypes: no gradient flows through others.
 void cast_gradient(GradientContext& c) { c.set(0, cast(c.grad(), c.input(0).dtype())); }
 
 Op assign_op(std::string name, std::vector<DType> types) {
@@ -101,7 +101,7 @@ void register_state_ops(OpRegistry& ops) {
               .shape(if_shape)
               .gradient(if_gradient)
               .role(OpRole::branch)
-              .stateful());  // its functions may be
+              .stateful());  // its functions may be stateful
 }
 
 }  // namespace troupe

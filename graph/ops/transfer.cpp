@@ -1,4 +1,4 @@
-// Transfer: where tensors enter and leave a partition. Made by passes; no kernels.
+// Transfer: where tensors enter and leave a partition. Passes create these ops; they have no kernels.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
@@ -8,7 +8,7 @@ namespace {
 void push_sparse_shape(ShapeContext& c) {
   const Shape indices = shapes::with_rank(c.input(0), 1, "indices");
   const Shape& values = shapes::at_least_rank(c.input(1), 1, "values");
-  if (values.has_rank()) shapes::merge_dim(indices[0], values[0], "the number of indices and of rows of values");
+  if (values.has_rank()) shapes::merge_dim(indices[0], values[0], "the numbers of indices and of rows of 'values'");
 }
 
 Op shard_op(std::string name) {

@@ -1,6 +1,5 @@
-// Updates of variables by gradients. Formulas: the papers' (SGD with momentum: Sutskever et al. 2013;
-// Adagrad: Duchi et al. 2011; RMSProp: Hinton 2012; Adam: Kingma & Ba 2015), with the epsilons where
-// TensorFlow has them.
+// Updates of variables by gradients. Formulas follow the papers (SGD with momentum: Sutskever et al. 2013; Adagrad:
+// Duchi et al. 2011; RMSProp: Hinton 2012; Adam: Kingma & Ba 2015), with the epsilons placed as in TensorFlow.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 #include <troupe/graph/optimizers/optimizer_rules.hpp>
@@ -31,7 +30,7 @@ ShapeFn apply_shape(int handles, int scalars, bool sparse) {
     const Shape indices = shapes::with_rank(c.input(gradient), 1, "indices");
     const Shape& values = shapes::at_least_rank(c.input(gradient + 1), 1, "values");
     shapes::at_least_rank(var, 1, "var");
-    if (values.has_rank()) shapes::merge_dim(indices[0], values[0], "the number of indices and of rows of 'values'");
+    if (values.has_rank()) shapes::merge_dim(indices[0], values[0], "the numbers of indices and of rows of 'values'");
     if (values.has_rank() && var.has_rank())
       shapes::merge(var.without(0), "a row of var", values.without(0), "a row of values");
   };
@@ -79,7 +78,7 @@ ShapeFn apply_many_shape(int roles, int scalars) {
   };
 }
 
-// The updates of N variables in one sweep: what the pass fuse_updates makes of Apply nodes.
+// The updates of N variables in one sweep: the pass fuse_updates makes these from Apply nodes.
 Op apply_many_op(const Rule& rule) {
   Op op(many(rule));
   op.input_list("vars", DType::resource, "N");
@@ -111,7 +110,7 @@ void register_update_ops(OpRegistry& ops) {
     ops.add(apply_op(rule, true));
     ops.add(apply_many_op(rule));
   }
-  // The rate of an update before which there were `step` others (graph/optimizers/schedules.hpp).
+  // The learning rate of an update preceded by `step` others (graph/optimizers/schedules.hpp).
   ops.add(Op("LearningRate")
               .input("step", DType::i64)
               .output("rate", "T")
@@ -126,7 +125,7 @@ void register_update_ops(OpRegistry& ops) {
                 c.set_output(0, Shape{});
               })
               .no_gradient());
-  // By row number, one list after the other: in how many of the lists it is (graph/training/sparse_mean.hpp).
+  // By row number, one list after the other: the number of lists that have it (graph/training/sparse_mean.hpp).
   ops.add(Op("SlotsTouching")
               .input_list("indices", DType::i64, "N")
               .output("slots", "T")
@@ -141,8 +140,8 @@ void register_update_ops(OpRegistry& ops) {
                 c.set_output(0, Shape{rows});
               })
               .no_gradient());
-  // The state of a loss scale (graph/optimizers/loss_scaling.hpp) after a step: grad is not finite if the step was
-  // skipped.
+  // Updates the state of a loss scale (graph/optimizers/loss_scaling.hpp) after a step: grad is not finite if the step
+  // was skipped.
   ops.add(Op("ApplyLossScale")
               .input("var", DType::resource)
               .input("grad", "T")

@@ -9,15 +9,14 @@
 namespace troupe {
 namespace {
 
-constexpr double kLargestScale = 16777216;  // 2^24: more would lift what f16 can not resolve anyway
+constexpr double kLargestScale = 16777216;  // 2^24: more would only lift values that f16 cannot resolve anyway
 
 void check(const LossScaling& options) {
   int exponent = 0;
   if (!(options.initial >= 1 && options.initial <= kLargestScale) || std::frexp(options.initial, &exponent) != 0.5)
-    invalid_argument("loss scaling: the initial scale must be a power of two from 1 to 2^24, it is {}",
-                     options.initial);
+    invalid_argument("loss scaling: the initial scale must be a power of two from 1 to 2^24, not {}", options.initial);
   if (options.growth_interval < 1)
-    invalid_argument("loss scaling: the growth interval must be at least 1 step, it is {}", options.growth_interval);
+    invalid_argument("loss scaling: the growth interval must be at least 1 step, not {}", options.growth_interval);
 }
 
 // Element i of the state.
@@ -45,7 +44,7 @@ LossScale loss_scale(Graph& graph, const LossScaling& options, std::string name)
 
 Output all_finite(std::span<const Gradient> gradients, std::span<const VariableRef> variables) {
   if (gradients.empty() || gradients.size() != variables.size())
-    invalid_argument("all_finite: {} gradients of {} variables", gradients.size(), variables.size());
+    invalid_argument("all_finite: {} gradients for {} variables", gradients.size(), variables.size());
   std::map<std::pair<std::string, DType>, Outputs> groups;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Output flow = gradients[i].is_dense() ? gradients[i].dense : gradients[i].values;
@@ -71,7 +70,7 @@ Output one_or_nan(Output finite) {
 Output update_loss_scale(const LossScale& scale, Output verdict, std::string name) {
   Graph& graph = *scale.state.handle.graph;
   const Node& handle = scale.state.handle.source();
-  // Like the state: gradients are shaped like what they update.
+  // Shaped like the state: a gradient has the shape of the variable it updates.
   const Output ones = constant(graph, Tensor::vector<double>({1, 1, 1}));
   const Output gradient = mul(cast(verdict, DType::f64), ones);
   const Node& node = graph.add({.op = "ApplyLossScale",

@@ -13,13 +13,13 @@
 namespace troupe {
 namespace {
 
-// A name that is free, relative to the scope.
+// An unused name, relative to the scope.
 std::string free_name(Graph& graph, const std::string& base) {
   return graph.unique_name(base).substr(graph.current_scope().size());
 }
 
 void require(bool fits, const Optimizer& optimizer, const char* option, double value, const char* range) {
-  if (!fits) invalid_argument("optimizer {}: {} must be {}, it is {}", name(optimizer), option, range, value);
+  if (!fits) invalid_argument("optimizer {}: {} must be {}, not {}", name(optimizer), option, range, value);
 }
 void require_positive(const Optimizer& optimizer, const char* option, double value) {
   require(std::isfinite(value) && value > 0, optimizer, option, value, "positive");
@@ -36,7 +36,7 @@ void check(const Optimizer& optimizer) {
   if (rate.is_constant())
     require_not_negative(optimizer, "learning_rate", rate.rate(0));
   else if (const std::string problem = rate.problem(); !problem.empty())
-    invalid_argument("optimizer {}: learning_rate, {}", name(optimizer), problem);
+    invalid_argument("optimizer {}: learning_rate: {}", name(optimizer), problem);
   const Overloaded cases{
       [](const optimizers::SGD&) {},
       [&](const optimizers::Momentum& o) { require_decay(optimizer, "momentum", o.momentum); },
@@ -69,11 +69,11 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
     if (flow.graph != &graph || variable.handle.graph != &graph)
       invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph", variable.name);
     if (!names.insert(variable.name).second)
-      invalid_argument("apply_gradients: variable '{}' comes twice; add its gradients first", variable.name);
+      invalid_argument("apply_gradients: variable '{}' is given twice; add its gradients first", variable.name);
   }
 }
 
-// What an optimizer keeps beside a variable.
+// The state that an optimizer keeps for a variable.
 struct Slot {
   std::string role;
   double first = 0;  // the initial value
@@ -95,7 +95,7 @@ std::vector<Slot> slots_of(const Optimizer& optimizer) {
   return std::visit(cases, optimizer);
 }
 
-// What one Apply node works on, in the graph it is added to.
+// Inputs of one Apply node, in the graph it is added to.
 struct Update {
   Output var;
   Outputs slots;
@@ -131,7 +131,7 @@ Output add_update(const Optimizer& optimizer, const Update& u) {
   return apply_rule(rule, std::move(inputs), u.gradient, u.name);
 }
 
-// The Apply nodes of one call; with a loss scale, those of a device in a branch of an If: the host has to see its
+// The Apply nodes of one call; with a loss scale, those of each device in a branch of an If: the host has to read its
 // condition, and once is enough.
 class Updates {
  public:
@@ -187,8 +187,8 @@ class Updates {
     if (!number_.valid()) return;
     const auto after_updates = graph_.after(done_);
     const auto scope = graph_.scope(name_);
-    // Added where it lies: steps are recorded with the memory of their variables. Counted or not: an If for one number
-    // would cost more.
+    // Added on the variable's device: steps are recorded with the memory of their variables. Added whether it counts or
+    // not: an If for one number would cost more.
     done_.push_back(count_.assign_add(scale_ ? cast(finite_, count_.dtype) : one_));
   }
 
@@ -202,11 +202,11 @@ class Updates {
                                    .name = node_name(g)});
   }
 
-  // For a shard, which has nothing but the gradient to go by.
+  // For a shard, which sees only the gradient.
   Output marked_update(const GradientAndVariable& g) {
     if (!g.gradient.is_dense())
       fail(Code::unimplemented,
-           "variable '{}' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16",
+           "variable '{}' has a sparse gradient, which loss scaling on shards does not support; use bf16",
            g.variable.name);
     if (!factor_.valid()) factor_ = mul(inverse_, verdict_, free_name(graph_, name_ + "/factor"));
     const Output factor = g.moved_by != 0 ? verdict_ : factor_;
@@ -217,7 +217,7 @@ class Updates {
     return applied;
   }
 
-  // What the If of a device does if all is finite.
+  // Runs in the If of a device if all gradients are finite.
   struct Guarded {
     Outputs inputs;
     std::vector<std::function<void(const Outputs& in)>> changes;
@@ -314,19 +314,19 @@ class Updates {
   const bool counts_;  // Adam's updates take their number
   std::string name_;
   const LossScale* scale_;
-  Output finite_;                                     // with a scale: may this step change anything?
+  Output finite_;                                     // with a scale: whether this step may change anything
   Output verdict_;                                    // the same as a factor: 1 or NaN
   Output inverse_;                                    // with a scale: 1 / scale
   Output factor_;                                     // on shards: both
-  std::map<std::pair<DType, double>, Output> rates_;  // by dtype; of running averages, by their own rate too
-  VariableRef count_;                                 // of updates; Adam's, and of a rate that changes
+  std::map<std::pair<DType, double>, Output> rates_;  // by dtype; for running averages, also by their own rate
+  VariableRef count_;                                 // of updates; for Adam, and for a rate that changes
   Output number_;                                     // of this update, from 1
-  Output one_;                                        // what count_ grows by
+  Output one_;                                        // the increment of count_
   std::map<std::string, Guarded> guarded_;            // by device
   Outputs done_;
 };
 
-// Of all trainable variables.
+// For all trainable variables.
 std::vector<GradientAndVariable> all_gradients(const char* what, Output loss) {
   if (!loss.valid()) invalid_argument("{}: the loss is not a tensor", what);
   std::vector<VariableRef> trainable;

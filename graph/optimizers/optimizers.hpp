@@ -1,10 +1,10 @@
-// Optimizers: gradients become updates of variables.
+// Optimizers turn gradients into updates of variables.
 //
 //   Output train = minimize(loss, optimizers::Adam{.learning_rate = 1e-3});
 //   session.run(feeds, {loss}, {train});
 //
-// What an optimizer keeps beside a variable is a variable too ("dense/kernel/adam_m"): not trainable, of the
-// same dtype, shape and device, zeros at first. Formulas: graph/optimizers/optimizer_rules.hpp.
+// The state that an optimizer keeps for a variable is a variable too ("dense/kernel/adam_m"): not trainable, with the
+// same dtype, shape and device, initially zeros. Formulas: graph/optimizers/optimizer_rules.hpp.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@
 
 namespace troupe {
 
-// Note on an Apply node: it changes nothing if its gradient is not finite.
+// Attribute of an Apply node: it changes nothing if its gradient is not finite.
 inline constexpr const char* kGuarded = "_guarded";
 
 namespace optimizers {
@@ -63,37 +63,36 @@ const Schedule& learning_rate(const Optimizer& optimizer);
 struct GradientAndVariable {
   Gradient gradient{};
   VariableRef variable{};
-  // Above 0: of a running average (graph/optimizers/running_average.hpp), which plain gradient descent at this rate
-  // moves, whatever the optimizer.
+  // Above 0: the gradient is of a running average (graph/optimizers/running_average.hpp), moved by plain gradient
+  // descent at this rate, regardless of the optimizer.
   double moved_by = 0;
 };
 
-// The gradient of a scalar loss for each variable, with respect to its read(). Throws invalid_argument naming
-// the variables that the loss does not depend on.
+// The gradient of a scalar loss with respect to the read() of each variable. Throws invalid_argument naming the
+// variables that the loss does not depend on.
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables);
 
-// Adds, and returns, a NoOp that updates every variable once, each after its read(). The learning rate is a
-// Const, "learning_rate", for each dtype; or a LearningRate node, if it changes. Adam, and whoever has such a
-// rate, counts updates in a variable, "global_step" (i64): the rate follows from the count before, Adam's
-// Apply nodes take it plus one, and the variable is set to that after them. The NoOp of a name
-// relative to the scope ("train") has the Apply nodes below it ("train/dense/kernel"). Throws
-// invalid_argument if there are no variables, one comes twice or has no gradient, and for options that make
-// no sense, naming them.
+// Adds and returns a NoOp that updates every variable once, each after its read(). The learning rate is a Const,
+// "learning_rate", for each dtype, or a LearningRate node if it changes. Adam and changing rates count updates in a
+// variable, "global_step" (i64): the rate is computed from the count before the update, Adam's Apply nodes use that
+// count plus one, and the variable is set to it afterwards. The NoOp has a name relative to the scope ("train") and the
+// Apply nodes below it ("train/dense/kernel"). Throws invalid_argument if there are no variables, if one is repeated or
+// has no gradient, and for invalid options, naming them.
 Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
                        Name name = "train");
 
-// The same with gradients of a scaled loss, which are divided by the scale, but for those of running averages. If one
-// is not finite, nothing is updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The
-// updates are in branches of If nodes of the same names.
+// The same for gradients of a scaled loss, which are divided by the scale, except those of running averages. If one is
+// not finite, nothing is updated: no variable, no slot, not Adam's count; `scale` counts the step and halves. The
+// updates are in branches of If nodes with the same names.
 //
-// With scale.on_shards, for graphs that shard_variables takes apart: the updates are plain Apply nodes with
-// the note kGuarded, and if a gradient is not finite all are NaN. A shard skips what is not finite, so all
-// shards skip alike, whatever the slot. Throws unimplemented for sparse gradients, which may have no element
-// to tell by.
+// With scale.on_shards, for graphs passed to shard_variables: the updates are plain Apply nodes with the attribute
+// kGuarded, and if one gradient is not finite, all become NaN. A shard skips gradients that are not finite, so all
+// shards skip alike, regardless of the slot. Throws unimplemented for sparse gradients, which may have no element to
+// mark.
 Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
                               std::span<const GradientAndVariable> gradients, Name name = "train");
 
-// Gradients and updates for all trainable variables that the loss's graph has now.
+// Adds gradients and updates for all trainable variables that the loss's graph has now.
 Output minimize(Output loss, const Optimizer& optimizer, Name name = "train");
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale, Name name = "train");
 

@@ -15,8 +15,7 @@ namespace {
 
 using namespace schedules;
 
-// A field: its name, its values. Calls `visit(name, values)` for each, so that all courses are checked, printed,
-// written and read alike.
+// Calls `visit(name, values)` for each field, so that all courses are checked, printed, written and read alike.
 template <class C, class Fn>
 void each_field(C& course, Fn visit) {
   using T = std::remove_const_t<C>;
@@ -39,10 +38,10 @@ constexpr std::array<std::string_view, std::variant_size_v<Schedule::Course>> kN
 std::string problem_with(std::string_view field, double value) {
   const bool positive = field == "factor" || field == "power";
   if (std::isfinite(value) && (positive ? value > 0 : value >= 0)) return "";
-  return fmt::format("{} must be {}, it is {}", field, positive ? "positive" : "0 or more", value);
+  return fmt::format("{} must be {}, not {}", field, positive ? "positive" : "0 or more", value);
 }
 std::string problem_with(std::string_view field, std::int64_t value) {
-  return value >= 1 ? "" : fmt::format("{} must be 1 or more, it is {}", field, value);
+  return value >= 1 ? "" : fmt::format("{} must be 1 or more, not {}", field, value);
 }
 template <class T>
 std::string problem_with(std::string_view field, const std::vector<T>& values) {
@@ -53,15 +52,15 @@ std::string problem_with(std::string_view field, const std::vector<T>& values) {
 std::string problem_between(const auto&) { return ""; }
 std::string problem_between(const Piecewise& p) {
   if (p.rates.size() != p.from.size() + 1)
-    return fmt::format("there must be one rate more than changes, not {} rates and {} changes", p.rates.size(),
+    return fmt::format("there must be one more rate than changes, not {} rates and {} changes", p.rates.size(),
                        p.from.size());
   for (std::size_t i = 1; i < p.from.size(); ++i)
     if (p.from[i] <= p.from[i - 1])
-      return fmt::format("the changes must come one after another, not at {} and then {}", p.from[i - 1], p.from[i]);
+      return fmt::format("changes must come at increasing times, not at {} and then {}", p.from[i - 1], p.from[i]);
   return "";
 }
 
-// How much of a course of so many steps is done, from 0 to 1.
+// The completed part of a course of `steps` steps, from 0 to 1.
 double done(std::int64_t t, std::int64_t steps) {
   return static_cast<double>(std::min(t, steps)) / static_cast<double>(steps);
 }
@@ -82,11 +81,11 @@ double rate_of(const Polynomial& c, std::int64_t t) {
   return c.end + (c.rate - c.end) * std::pow(1 - done(t, c.steps), c.power);
 }
 
-// The alternative of that name, with its defaults.
+// The alternative with that name, with its defaults.
 template <std::size_t I = 0>
 Schedule::Course course_named(std::string_view name) {
   if constexpr (I == kNames.size())
-    invalid_argument("there is no learning rate schedule '{}'", name);
+    invalid_argument("unknown learning rate schedule '{}'", name);
   else
     return name == kNames[I] ? Schedule::Course(std::in_place_index<I>) : course_named<I + 1>(name);
 }
@@ -110,7 +109,7 @@ double Schedule::rate(std::int64_t t) const {
 Tensor Schedule::rate(std::int64_t t, DType dtype) const {
   if (dtype == DType::f64) return Tensor::scalar(rate(t));
   if (dtype == DType::f32) return Tensor::scalar(static_cast<float>(rate(t)));
-  invalid_argument("a learning rate is f32 or f64, not {}", name(dtype));
+  invalid_argument("a learning rate must be f32 or f64, not {}", name(dtype));
 }
 
 std::string Schedule::problem() const {
@@ -123,7 +122,7 @@ std::string Schedule::problem() const {
         if (found.empty()) found = problem_between(course);
       },
       course_);
-  if (found.empty() && warm_up_ < 0) found = fmt::format("the warm-up must be 0 updates or more, it is {}", warm_up_);
+  if (found.empty() && warm_up_ < 0) found = fmt::format("the warm-up must be 0 updates or more, not {}", warm_up_);
   return found.empty() ? "" : fmt::format("{}: {}", kNames[course_.index()], found);
 }
 
@@ -172,7 +171,7 @@ Schedule Schedule::of(const Attributes& attributes) {
   out.warm_up_ = attributes.integer("warm_up");
   std::size_t next_real = 0, next_integer = 0;
   const auto next = [](const auto& list, std::size_t& at) {
-    if (at >= list.size()) invalid_argument("a learning rate schedule lacks numbers");
+    if (at >= list.size()) invalid_argument("a learning rate schedule has too few numbers");
     return list[at++];
   };
   const auto read = [&]<class T>(const char*, T& value) {
@@ -188,7 +187,7 @@ Schedule Schedule::of(const Attributes& attributes) {
   std::visit([&](auto& course) { each_field(course, read); }, out.course_);
   if (next_real != reals.size() || next_integer != integers.size())
     invalid_argument("a learning rate schedule has too many numbers");
-  if (const std::string problem = out.problem(); !problem.empty()) invalid_argument("learning rate, {}", problem);
+  if (const std::string problem = out.problem(); !problem.empty()) invalid_argument("learning rate: {}", problem);
   return out;
 }
 

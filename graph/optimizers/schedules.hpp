@@ -1,10 +1,10 @@
-// Learning rates that change while training goes on, as functions of the number of updates before: the first has t = 0.
+// Learning rates that change during training, as functions of t, the number of previous updates (0 for the first).
 //
 //   optimizers::Adam{.learning_rate = schedules::Cosine{.rate = 1e-3, .steps = 10'000}}
 //   optimizers::SGD{.learning_rate = Schedule(schedules::Step{.rate = 0.1, .every = 5'000}).after_warm_up(500)}
 //
-// A rate follows from t alone, so it is the same on every task: an optimizer's own variable counts in one process, the
-// version on a shard. Computed in double, rounded once to the dtype of the variable.
+// A rate depends on t alone, so it is the same on every task: in one process the optimizer's own variable counts, on a
+// shard the version. Computed in double, rounded once to the dtype of the variable.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Step {
   double factor = 0.1;
   std::int64_t every = 0;
 };
-// rates[0]; from t = from[0] on rates[1], from from[1] on rates[2] ...
+// rates[0]; from t = from[0] on, rates[1]; from from[1] on, rates[2] ...
 struct Piecewise {
   std::vector<double> rates{};
   std::vector<std::int64_t> from{};
@@ -70,22 +70,22 @@ class Schedule {
   template <class T>
   requires(is_alternative<T>(static_cast<Course*>(nullptr))) Schedule(T course) : course_(std::move(course)) {}
 
-  // First so many updates of warm-up: rate(0) (t + 1) / updates (Goyal et al., "Accurate, large minibatch SGD", 2017).
-  // Then this schedule from its beginning.
+  // Prepends this many updates of warm-up: rate(0) (t + 1) / updates (Goyal et al., "Accurate, large minibatch SGD",
+  // 2017). This schedule then starts from its beginning.
   Schedule after_warm_up(std::int64_t updates) const;
 
   const Course& course() const { return course_; }
   std::int64_t warm_up() const { return warm_up_; }
   bool is_constant() const { return warm_up_ == 0 && std::holds_alternative<schedules::Constant>(course_); }
-  // Needs t >= 0.
+  // Requires t >= 0.
   double rate(std::int64_t t) const;
   // The same as a scalar; f32 or f64.
   Tensor rate(std::int64_t t, DType dtype) const;
-  // What makes no sense, such as "cosine: steps must be 1 or more, it is 0"; "" if all does.
+  // The first invalid option, like "cosine: steps must be 1 or more, not 0"; "" if all are valid.
   std::string problem() const;
 
   std::string to_string() const;  // "0.001", "cosine rate 0.001 end 0 steps 1000, after 500 updates of warm-up"
-  // Of the op LearningRate, and back. The second throws invalid_argument for what is none.
+  // To and from attributes of the op LearningRate. of() throws invalid_argument if they are not a schedule.
   Attributes attributes() const;
   static Schedule of(const Attributes& attributes);
 

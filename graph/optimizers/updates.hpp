@@ -1,6 +1,6 @@
-// The builder API of updates: each function adds an Apply node, or its Sparse form if the gradient is sparse, on the
-// device of the variable. `var` and the slots are handles of variables of one shape, `lr` is a scalar of their dtype.
-// The nodes have no outputs: the result may be used as a control only (see group). Formulas:
+// Builder API for updates: each function adds an Apply node, or its Sparse form for a sparse gradient, on the
+// variable's device. `var` and the slots are handles of variables with the same shape, `lr` is a scalar of their dtype.
+// The nodes have no outputs: use the result only as a control (see group). Formulas:
 // graph/optimizers/optimizer_rules.hpp.
 #pragma once
 

@@ -11,7 +11,7 @@ Endpoint parse_tensor(const Graph& graph, const std::string& name, std::string_v
   try {
     const Endpoint e = graph.endpoint(name);
     if (graph.dtype(e) == DType::resource)
-      invalid_argument("'{}' is the handle of a variable, not a tensor: use what reads or assigns it", name);
+      invalid_argument("'{}' is a variable handle, not a tensor: use a node that reads or assigns it", name);
     return e;
   } catch (const Error& error) {
     throw error.within(role);
@@ -45,7 +45,7 @@ void require_placeholders_fed(const Graph& graph) {
 
 std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& signature) {
   if (signature.fetches.empty() && signature.targets.empty())
-    invalid_argument("there is nothing to run: the call has neither fetches nor targets");
+    invalid_argument("nothing to run: the call has neither fetches nor targets");
   Rewriter rewriter(graph);
   for (std::size_t i = 0; i < signature.feeds.size(); ++i)
     add_feed(rewriter, i, parse_tensor(graph, signature.feeds[i], "feed"));
@@ -61,8 +61,8 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
   for (int id : graph.topological_order()) {
     const Node& node = graph.node(id);
     if (node.op->is_client_side())
-      invalid_argument("{} '{}': nodes of this op are made for a call; a graph to call must not have any",
-                       node.op->name, node.name);
+      invalid_argument("{} '{}': the graph must not have nodes of this op; each call adds its own", node.op->name,
+                       node.name);
     const bool fed = node.op->role == OpRole::placeholder && rewriter.has({id, 0});
     if (!fed) rewriter.copy(node);
   }
@@ -76,7 +76,7 @@ std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& 
   }
   for (int id : targets) {
     const Node* target = out.find(graph.node(id).name);
-    if (target) out.set_attribute(*target, std::string(kTargetAttribute), true);  // else: a Placeholder that is fed
+    if (target) out.set_attribute(*target, std::string(kTargetAttribute), true);  // else: a fed Placeholder
   }
   auto callable = prune_callable(*rewriter.finish());
   require_placeholders_fed(*callable);

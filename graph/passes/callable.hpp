@@ -1,4 +1,4 @@
-// From a user's graph and what a call feeds and fetches to the graph of that call.
+// Turns a user's graph, and the feeds and fetches of a call, into the graph of that call.
 #pragma once
 
 #include <compare>
@@ -10,20 +10,19 @@
 
 namespace troupe {
 
-// What a call gives and wants. Outputs are named "node" or "node:1".
+// Inputs and results of a call. Outputs are named "node" or "node:1".
 struct Signature {
-  std::vector<std::string> feeds;    // outputs: any may be fed, not Placeholders only
+  std::vector<std::string> feeds;    // outputs: any may be fed, not only Placeholders
   std::vector<std::string> fetches;  // outputs, in the order of the results; one may be fetched twice
   std::vector<std::string> targets;  // nodes to run without fetching anything
   auto operator<=>(const Signature&) const = default;
 };
 
-// Every fed output is replaced by a Feed node (attribute index: its place in feeds), every fetch gets a Fetch
-// node (index: its place in fetches), targets are marked with kTargetAttribute, and what those do not need is
-// pruned. A feed that nothing needs has no Feed node. What ran before or after a fed Placeholder through
-// control edges does so with the Feed. Throws not_found for an output or node the graph does not have;
-// invalid_argument for an output fed twice, a resource fed or fetched, nothing to run, and Placeholders that
-// are needed but not fed.
+// Replaces every fed output by a Feed node (attribute index: its position in feeds), gives every fetch a Fetch node
+// (index: its position in fetches), marks targets with kTargetAttribute, and prunes everything they do not need. A feed
+// that nothing needs has no Feed node. Control edges of a fed Placeholder move to its Feed. Throws not_found for an
+// output or node that is not in the graph; invalid_argument for an output fed twice, a resource fed or fetched, nothing
+// to run, and Placeholders that are needed but not fed.
 std::unique_ptr<Graph> make_callable_graph(const Graph& graph, const Signature& signature);
 
 }  // namespace troupe

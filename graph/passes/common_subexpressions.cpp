@@ -48,7 +48,7 @@ bool same(const Candidate& a, const Candidate& b) {
          same_attributes(a.node->attributes, b.node->attributes);
 }
 
-// Of what is cheap to look at. Constants differ mostly in their first bytes, if not in shape.
+// Of fields that are cheap to read. Constants differ mostly in their first bytes, if not in shape.
 std::size_t hash_of(const Candidate& c) {
   std::size_t hash = std::hash<const void*>{}(c.node->op);
   const auto mix = [&hash](std::size_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15ull + (hash >> 29); };

@@ -1,4 +1,4 @@
-// Common subexpressions: what would be computed twice is computed once.
+// Common subexpressions: computes identical nodes once.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,9 @@
 
 namespace troupe {
 
-// Of nodes with the same plain op (Const included), attributes (those that begin with '_' do not count),
-// inputs, control inputs, device and colocation, keeps the first; the others' consumers take its outputs.
-// Tensors and reals are the same if their bits are. If one of them is a target (kTargetAttribute), so is the
-// node that stays.
+// Of nodes with the same plain op (Const included), attributes (except those that begin with '_'), inputs, control
+// inputs, device and colocation, keeps the first and redirects consumers of the others to it. Tensors and reals are
+// compared bit by bit. If one of the nodes is a target (kTargetAttribute), so is the one that stays.
 std::unique_ptr<Graph> eliminate_common_subexpressions(const Graph& graph);
 
 }  // namespace troupe

@@ -33,12 +33,11 @@ void check_results(const Node& node, const std::vector<Tensor>& results) {
     fits = results[i].dtype() == node.output_types[i] && results[i].shape().compatible_with(node.output_shapes[i]);
   if (!fits)
     fail(Code::internal,
-         "{} '{}': the evaluator of constants returned {} results of other dtypes or shapes than the node's "
-         "{}",
+         "{} '{}': the evaluator of constants returned {} results, which do not match the dtypes and shapes of its {}",
          node.op->name, node.name, results.size(), node.output_types.size());
 }
 
-// Empty: leave the node as it is.
+// Returns none to leave the node as it is.
 std::vector<Tensor> evaluate_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate,
                                   std::size_t max_bytes) {
   if (!node.op->is_pure() || !node.controls.empty()) return {};

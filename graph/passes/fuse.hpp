@@ -1,4 +1,4 @@
-// What passes that fuse are told.
+// Options of passes that fuse.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace troupe {
 
 struct FuseOptions {
-  // May a node of this op and dtype (OpDef::kernel_type; invalid if it has none) be made? None: yes.
+  // Whether a node with this op and dtype (OpDef::kernel_type; invalid if it has none) may be created. Not set: always.
   std::function<bool(std::string_view op, DType dtype)> has_kernel;
   PassNotes* notes = nullptr;
 

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// A product, a bias and, or not, an activation.
+// A product, a bias and, optionally, an activation.
 enum class BiasPart : std::uint8_t { none, product, bias, activation };
 struct BiasPiece {
   BiasPart part = BiasPart::none;

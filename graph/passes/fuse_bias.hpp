@@ -1,13 +1,12 @@
-// A product, its bias and its activation become one node, which adds and activates while the product is in the
-// cache.
+// Fuses a product, its bias and its activation into one node, which adds and activates while the product is in cache.
 #pragma once
 
 #include <troupe/graph/passes/fuse.hpp>
 
 namespace troupe {
 
-// MatMul or Conv2D, then BiasAdd, then Relu, Sigmoid, Tanh or none of them, become FusedMatMul or FusedConv2D, if
-// nothing else uses what is between them.
+// Turns MatMul or Conv2D, followed by BiasAdd and optionally Relu, Sigmoid or Tanh, into FusedMatMul or FusedConv2D, if
+// nothing else uses the results in between.
 std::unique_ptr<Graph> fuse_bias(const Graph& graph, const FuseOptions& options);
 
 }  // namespace troupe

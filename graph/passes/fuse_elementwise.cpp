@@ -12,7 +12,8 @@
 namespace troupe {
 namespace {
 
-// Ops of a list of tensors that are a row of binary steps, and those; all others are a step of their own name.
+// Ops on a list of tensors that expand to binary steps, with the op of a step; all others are one step of their own
+// name.
 constexpr auto kRows = op_table<std::string_view>({{"AddN", "Add"}});
 
 class ChainFinder {
@@ -53,7 +54,7 @@ class ChainFinder {
   static bool is_row(const Node& node) { return !kRows.of(node).empty(); }
   static int steps_of(const Node& node) { return is_row(node) ? static_cast<int>(node.inputs.size()) - 1 : 1; }
 
-  // The root and all above it that can come along.
+  // The root and all nodes above it that can be fused with it.
   std::vector<int> grow(const Node& root) const {
     std::vector<int> members{root.id};
     int steps = steps_of(root);

@@ -17,7 +17,7 @@ std::size_t num_handles(const Graph& graph, const Node& apply) {
   return count;
 }
 
-// Where nodes are asked to be, by themselves or by what must be with them: placement joins the same nodes.
+// Device requests of nodes, their own and those of nodes they share a device with: joins the same nodes as placement.
 class Requests {
  public:
   explicit Requests(const Graph& graph) : parent_(static_cast<std::size_t>(graph.size())) {
@@ -51,9 +51,9 @@ class UpdateFinder {
   UpdateFinder(const Graph& graph, const FuseOptions& options) : graph_(graph), options_(options), requests_(graph) {}
 
   std::vector<FusedGroup> groups() {
-    std::vector<std::vector<int>> sets;  // that may become one; few
-    // How many updates must run before the node, one after the other. Nodes with the same number can not depend
-    // on each other, and what depends on a fused node has a greater number than it: there are no cycles.
+    std::vector<std::vector<int>> sets;  // that may be fused; few
+    // The length of the chain of updates that must run before the node. Nodes with equal numbers cannot depend on each
+    // other, and dependants of a fused node have greater numbers: there are no cycles.
     std::vector<int> before(static_cast<std::size_t>(graph_.size()), 0);
     std::vector<int> set_before;
     for (int id : graph_.topological_order()) {
@@ -91,11 +91,11 @@ class UpdateFinder {
     if (!same_attributes(node, first) || !requests_.same(node.id, first.id)) return false;
     for (std::size_t i = num_handles(graph_, node); i + 1 < node.inputs.size(); ++i)  // lr, t
       if (node.inputs[i] != first.inputs[i]) return false;
-    // One variable is not updated twice at the same time.
+    // A variable is never updated twice at the same time.
     return std::ranges::none_of(set, [&](int id) { return graph_.node(id).inputs[0] == node.inputs[0]; });
   }
 
-  // Is it with its variables, as it must be anyhow, and with nothing else?
+  // Whether it is placed with its variables, as it must be anyway, and with nothing else.
   bool follows_handles(const Node& node) const {
     return node.colocate_with.empty() || std::ranges::any_of(node.inputs, [&](const Endpoint& e) {
              return graph_.dtype(e) == DType::resource && graph_.node(e.node).name == node.colocate_with;

@@ -11,7 +11,7 @@ namespace {
 
 std::size_t at(int id) { return static_cast<std::size_t>(id); }
 
-// Node ids so that every edge leads forward if the groups are one node each, their members side by side.
+// Node ids in an order where every edge leads forward if each group is one node, its members side by side.
 std::vector<int> grouped_order(const Graph& graph, std::span<const FusedGroup> groups) {
   const std::vector<int> order = graph.topological_order();
   std::vector<int> head(at(graph.size()));  // of each node: itself, or the last of its group
@@ -34,7 +34,7 @@ std::vector<int> grouped_order(const Graph& graph, std::span<const FusedGroup> g
     for (const Endpoint& e : graph.node(id).inputs) depend(e.node);
     for (int c : graph.node(id).controls) depend(c);
   }
-  std::priority_queue<int, std::vector<int>, std::greater<>> ready;  // places in the old order
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;  // positions in the old order
   for (int id : order)
     if (head[at(id)] == id && missing[at(id)] == 0) ready.push(place[at(id)]);
   std::vector<int> out;
@@ -48,7 +48,7 @@ std::vector<int> grouped_order(const Graph& graph, std::span<const FusedGroup> g
     for (int n : next[at(id)])
       if (--missing[at(n)] == 0) ready.push(place[at(n)]);
   }
-  if (out.size() != order.size()) fail(Code::internal, "fused nodes make a cycle");
+  if (out.size() != order.size()) fail(Code::internal, "fused nodes form a cycle");
   return out;
 }
 
@@ -80,14 +80,14 @@ const Node& add_fused(Rewriter& rewriter, const FusedGroup& group) {
   for (int i = 0; i < static_cast<int>(group.outputs.size()); ++i) {
     const Endpoint e = group.outputs[at(i)];
     if (fused.output_types.size() != group.outputs.size() || fused.output_types[at(i)] != old.dtype(e))
-      fail(Code::internal, "{} '{}' does not fit the outputs it stands for", fused.op->name, fused.name);
+      fail(Code::internal, "{} '{}' does not match the outputs it replaces", fused.op->name, fused.name);
     rewriter.to().refine_shape(fused, i, old.shape(e));
     rewriter.replace(e, {fused.id, i});
   }
   return fused;
 }
 
-// "fused a + b + c -> Op 'name'"; of many members the first and the last.
+// "fused a + b + c -> Op 'name'"; of many members, the first and the last.
 std::string note(const Graph& graph, const FusedGroup& group, const Node& fused) {
   constexpr std::size_t kNamed = 8;
   std::string text;

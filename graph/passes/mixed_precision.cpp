@@ -10,23 +10,23 @@ namespace {
 
 constexpr const char* kCast = "Cast";
 
-// An operand that may come from f32: a small tensor beside the one that the op works on; or what flows back to
-// something that was computed in 16 bits, which it would be rounded to a step later.
+// An operand that may come from f32: a small tensor beside the main operand, or a gradient flowing back to a 16-bit
+// result, which would be rounded to 16 bits one step later.
 bool may_come_wide(const Node& node, std::size_t input) {
   const std::string& argument = node.op->inputs[node.op->inputs.size() == 1 ? 0 : input].name;
   return argument == "bias" || argument == "dy";
 }
-// An input of a dtype of its own that only gives its shape.
+// An input with its own dtype that only provides its shape.
 bool is_like(const Node& node, std::size_t input) {
   const auto& inputs = node.op->inputs;
   return inputs.size() > 1 && inputs[input].shape_only && inputs[input].type_attr != node.op->kernel_type;
 }
-// Of the dtype that changes. A list is the only input of its op.
+// An operand whose dtype changes. A list is the only input of its op.
 bool is_operand(const Node& node, std::size_t input) {
   const auto& inputs = node.op->inputs;
   return (inputs.size() == 1 ? inputs[0] : inputs[input]).type_attr == node.op->kernel_type;
 }
-// The same of an output: statistics are not.
+// The same for an output: statistics do not change.
 bool changes(const Node& node, int output) {
   return node.op->outputs[static_cast<std::size_t>(output)].type_attr == node.op->kernel_type;
 }
@@ -85,7 +85,7 @@ class Rewriting {
 
   bool may_be_narrow(const Endpoint& e) { return role(e.node) != Role::wide && changes(graph_.node(e.node), e.index); }
 
-  // Does `user` take what `id` makes in 16 bits?
+  // Whether `user` takes the result of `id` in 16 bits.
   bool goes_on(int user, int id) {
     if (!narrowed(user)) return false;
     const Node& node = graph_.node(user);
@@ -95,7 +95,7 @@ class Rewriting {
     return false;
   }
 
-  // What a node in f32 reads.
+  // Inputs for a node in f32.
   std::vector<Endpoint> wide(const std::vector<Endpoint>& inputs) {
     std::vector<Endpoint> out;
     for (const Endpoint& e : inputs) {
@@ -106,18 +106,18 @@ class Rewriting {
     return out;
   }
 
-  // A tensor of f32 in 16 bits.
+  // An f32 tensor, in 16 bits.
   Endpoint narrow(Endpoint e) {
     const auto [at, fresh] = narrow_.try_emplace(e);
     if (!fresh) return at->second;
     const Node& source = graph_.node(e.node);
-    // Was it in 16 bits before? Then nothing is lost by taking it from there.
+    // If it was in 16 bits before, nothing is lost by taking it from there.
     if (source.op->name == kCast && graph_.dtype(source.inputs[0]) == options_.precision)
       return at->second = rewriter_.mapped(source.inputs[0]);
     return at->second = cast(rewriter_.mapped(e), e, options_.precision);
   }
 
-  // Beside the node that makes it: a tensor that goes elsewhere is cast once, before it goes.
+  // Next to the producer: a tensor for other devices is cast once, before it leaves.
   Endpoint cast(Endpoint from, Endpoint old, DType to) {
     const Node& source = graph_.node(old.node);
     const DType before = rewriter_.to().dtype(from);
@@ -167,7 +167,7 @@ class Rewriting {
   std::vector<int> order_;
   Rewriter rewriter_;
   std::vector<Role> roles_;              // by node
-  std::map<Endpoint, Endpoint> narrow_;  // what there is in 16 bits, by output of the old graph
+  std::map<Endpoint, Endpoint> narrow_;  // tensors available in 16 bits, by output of the old graph
 };
 
 }  // namespace

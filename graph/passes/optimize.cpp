@@ -41,11 +41,11 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       fusing("simplify", simplify, options),
       folding(options),
       plain("common_subexpressions", eliminate_common_subexpressions),
-      fusing("simplify_again", simplify, options),  // what folding has made constant
+      fusing("simplify_again", simplify, options),  // constants made by folding
       fusing("fuse_bias", fuse_bias, options),
       fusing("fuse_elementwise", fuse_elementwise, options),
       fusing("fuse_updates", fuse_updates, options),
-      plain("prune_again", prune_callable),  // what folding and sharing made superfluous
+      plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };
   for (const std::string& name : options.switched_off)
     if (std::erase_if(passes, [&](const Pass& pass) { return pass.name == name; }) == 0)

@@ -1,5 +1,5 @@
-// The optimizations of a callable's graph, in the order they run. Each takes a graph and makes a new one that
-// computes the same fetches; each can be switched off by name.
+// The optimizations of a callable's graph, in execution order. Each takes a graph and returns a new one that computes
+// the same fetches; each can be disabled by name.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ namespace troupe {
 
 struct Pass {
   std::string name{};
-  // Adds to the notes what it did that is worth telling.
+  // Adds notable changes to the notes.
   std::function<std::unique_ptr<Graph>(const Graph&, PassNotes& notes)> run{};
 };
 
-// What a pass did, for logs and tests.
+// The effect of a pass, for logs and tests.
 struct PassReport {
   std::string_view pass{};
   int nodes_before = 0;
@@ -38,7 +38,7 @@ struct OptimizeOptions {
   std::function<void(const PassReport&)> report{};
 };
 
-// All passes that are not switched off. The list itself is in optimize.cpp.
+// All enabled passes. The list itself is in optimize.cpp.
 std::vector<Pass> optimizations(const OptimizeOptions& options);
 
 // Runs them all. Errors name the pass.

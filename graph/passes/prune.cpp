@@ -26,24 +26,24 @@ std::vector<bool> needed_by(const Graph& graph, std::vector<int> pending) {
   return needed;
 }
 
-// Follows colocate_with through nodes that go. `path`: those nodes. The result: a node that stays, or the
-// last of the path.
+// Follows colocate_with through removed nodes, and collects these in `path`. Returns a node that stays, or the last of
+// the path.
 const Node* surviving_target(const Graph& graph, const Node& node, const std::vector<bool>& keep,
                              std::vector<const Node*>& path) {
   const Node* at = &node;
   while (!at->colocate_with.empty()) {
     const Node& next = graph.get(at->colocate_with);
     if (keep[static_cast<std::size_t>(next.id)]) return &next;
-    if (std::ranges::find(path, &next) != path.end()) break;  // a circle of nodes that all go
+    if (std::ranges::find(path, &next) != path.end()) break;  // a cycle of removed nodes
     path.push_back(&next);
     at = &next;
   }
   return at;
 }
 
-// Gives the nodes that were colocated through nodes that go a common target among those that stay.
+// Gives nodes that were colocated through removed nodes a common target among those that stay.
 void keep_colocations(const Graph& graph, const std::vector<bool>& keep, Graph& pruned) {
-  std::map<int, int> heads;  // old id of a group's lost target -> new id of its first node that stays
+  std::map<int, int> heads;  // old id of a group's lost target -> new id of its first remaining node
   for (int id = 0; id < pruned.size(); ++id) {
     const Node& node = graph.get(pruned.node(id).name);
     if (node.colocate_with.empty()) continue;

@@ -48,7 +48,7 @@ ShardMap::ShardMap(std::vector<VariableSpec> variables, int num_shards)
       throw error.within(fmt::format("variable '{}'", v.name));
     }
     if (!first_.emplace(v.name, Range{i, begin, slices_.size()}).second)
-      invalid_argument("variable '{}' is given twice to the shard map", v.name);
+      invalid_argument("variable '{}' appears twice in the shard map", v.name);
   }
   for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].id = static_cast<std::uint32_t>(i);
   assign();
@@ -80,14 +80,14 @@ void ShardMap::cut(const VariableSpec& v) {
 void ShardMap::assign() {
   std::vector<std::size_t> order(slices_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  // Slices are by name and row already: a stable sort keeps that among equal sizes.
+  // Slices are already ordered by name and row: a stable sort keeps that among equal sizes.
   std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return bytes_of_slice(slices_[i]); });
   std::vector<std::int64_t> load(static_cast<std::size_t>(num_shards_), 0);
   for (std::size_t i : order) {
     const auto least = std::ranges::min_element(load);
     slices_[i].shard = static_cast<int>(least - load.begin());
     if (__builtin_add_overflow(*least, bytes_of_slice(slices_[i]), &*least))
-      invalid_argument("the variables of shard {} have more bytes than fit 63 bits", slices_[i].shard);
+      invalid_argument("the size of shard {} in bytes does not fit in 63 bits", slices_[i].shard);
   }
 }
 

@@ -1,9 +1,9 @@
-// ShardMap: which part of the parameters each shard owns. A pure function of names, dtypes, shapes and the
-// number of shards, so that every task computes the same map alone; fingerprint() lets them check.
+// ShardMap: the part of the parameters that each shard owns. A pure function of names, dtypes, shapes and the number of
+// shards, so that every task computes the same map independently; fingerprint() lets them check.
 //
-// Variables up to 4 MiB stay whole. Larger ones are cut along dimension 0 into at most one piece per shard,
-// at rows whose offset is a multiple of 64 bytes, in pieces as equal as that allows. Pieces go, largest first
-// (then by name and row), to the shard that has the fewest bytes so far (then the lowest number).
+// Variables up to 4 MiB stay whole. Larger ones are cut along dimension 0 into at most one piece per shard, at rows
+// whose offset is a multiple of 64 bytes, in pieces as equal as that allows. Pieces are assigned, largest first (then
+// by name and row), to the shard with the fewest bytes so far (then the lowest number).
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ inline constexpr std::int64_t kSliceAlignment = 64;
 class ShardMap {
  public:
   ShardMap() = default;
-  // The order of `variables` does not matter. Throws invalid_argument for a name given twice, a shape that is
-  // not fully known or too large, a dtype that has no bytes, or num_shards < 1.
+  // The order of `variables` does not matter. Throws invalid_argument for a repeated name, a shape that is not fully
+  // known or too large, a dtype without bytes, or num_shards < 1.
   ShardMap(std::vector<VariableSpec> variables, int num_shards);
 
   int num_shards() const { return num_shards_; }

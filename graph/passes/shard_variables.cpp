@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// The ops that a shard stands in for, or reads the settings of.
+// Ops that a shard replaces, or whose settings it reads.
 enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate };
 constexpr auto kShardedParts = op_table<ShardedPart>({
     {"ReadVariable", ShardedPart::read},
@@ -20,8 +20,7 @@ constexpr auto kShardedParts = op_table<ShardedPart>({
     {"LearningRate", ShardedPart::learning_rate},
 });
 
-// Where the op's input of that name is among the node's inputs; -1 if the op has none. Update rules take no
-// lists.
+// The position of the named input among the node's inputs; -1 if the op has none. Update rules take no lists.
 int position(const Node& node, std::string_view input) {
   const auto it = std::ranges::find(node.op->inputs, input, &ArgDef::name);
   return it == node.op->inputs.end() ? -1 : static_cast<int>(it - node.op->inputs.begin());
@@ -93,7 +92,7 @@ class Sharder {
         invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name, node.name,
                          node.op->inputs[i].name);
       if (!slots_.emplace(node.inputs[i].node, variable).second)
-        invalid_argument("{} '{}': '{}' is a slot of another variable too", node.op->name, node.name,
+        invalid_argument("{} '{}': '{}' is also a slot of another variable", node.op->name, node.name,
                          slot->second.name);
       rule.slots.push_back({.role = node.op->inputs[i].name,
                             .name = slot->second.name,
@@ -103,11 +102,11 @@ class Sharder {
     }
     if (rule.sparse && map_.slices_of(variable).size() > 1)
       fail(Code::unimplemented,
-           "{} '{}': variable '{}' is cut over shards, and a sparse gradient cannot be; use a dense one, or "
-           "fewer shards",
+           "{} '{}': variable '{}' is cut across shards, but a sparse gradient cannot be; use a dense one, or fewer "
+           "shards",
            node.op->name, node.name, variable);
     if (!result_.rules.emplace(variable, std::move(rule)).second)
-      invalid_argument("{} '{}': variable '{}' is updated by another node already; a shard applies one rule",
+      invalid_argument("{} '{}': variable '{}' is already updated by another node; a shard applies one rule",
                        node.op->name, node.name, variable);
   }
 
@@ -121,9 +120,8 @@ class Sharder {
       rule.schedule = Schedule::of(source->attributes);
     } else {
       invalid_argument(
-          "{} '{}': the learning rate of '{}' is {}, but it must be a Const or a LearningRate: the shard has no other "
-          "part "
-          "of the graph",
+          "{} '{}': the learning rate of '{}' is {}, but must be a Const or a LearningRate: the shard has no other "
+          "node",
           node.op->name, node.name, *owner(node),
           source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
     }
@@ -138,14 +136,13 @@ class Sharder {
     }
     if (!node.inputs.empty() && slots_.contains(node.inputs[0].node)) {
       if (kShardedParts.of(node) == ShardedPart::assignment) return drop_assignment(node);
-      // Every variable has a read node from the start; that of a slot normally serves nothing.
+      // Every variable has a read node from the start; a slot's is normally unused.
       if (kShardedParts.of(node) == ShardedPart::read && !used_[static_cast<std::size_t>(node.id)]) return;
     }
     for (const Endpoint& e : node.inputs)
       if (sharded_.contains(e.node) || slots_.contains(e.node))
         invalid_argument(
-            "{} '{}' uses '{}', which lives on a shard: there it can only be read, initialized, and updated "
-            "by an "
+            "{} '{}' uses '{}', which is on a shard: there it can only be read, initialized, and updated by an "
             "optimizer",
             node.op->name, node.name, graph_.node(e.node).name);
     rewriter_.copy(node);
@@ -197,7 +194,7 @@ class Sharder {
     rewriter_.replace({node.id, 0}, rewriter_.mapped(node.inputs[1]));
   }
 
-  // A NoOp of the node's name after `before`.
+  // A NoOp with the node's name, after `before`.
   void stands_for_order(const Node& node, std::vector<Output> before) {
     const Node& done = rewriter_.to().add({.op = "NoOp", .name = node.name, .controls = std::move(before)});
     rewriter_.replace_node(node, done);
@@ -244,14 +241,14 @@ class Sharder {
   std::map<int, VariableInfo> info_;      // by Variable node
   std::map<int, std::string> sharded_;    // Variable node -> name
   std::map<int, std::string> slots_;      // Variable node of a slot -> the variable it belongs to
-  std::map<std::string, Output> values_;  // by variable: what its first read became
+  std::map<std::string, Output> values_;  // by variable: the replacement of its first read
 };
 
 }  // namespace
 
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map) {
   ShardedGraph sharded = Sharder(graph, map).run();
-  // Not by the order in `graph`: updates leave it, and what they waited for no longer runs before what waits for them.
+  // Not compared with `graph`: updates leave it, so what they waited for no longer runs before their successors.
   sharded.graph = verified("shard_variables", std::move(sharded.graph));
   return sharded;
 }

@@ -12,9 +12,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kMaxConstant = 1024;  // elements made of a shape
+constexpr std::int64_t kMaxConstant = 1024;  // elements of a constant computed from a shape
 
-// The ops that can be left out, computed from shapes, or are part of a pattern.
+// Ops that can be removed, computed from shapes, or are part of a pattern.
 enum class Known : std::uint8_t {
   none,
   forward,
@@ -54,7 +54,7 @@ constexpr auto kKnown = op_table<Known>({
 });
 bool is_known(const Node& node, Known known) { return kKnown.of(node) == known; }
 
-// Is it a constant scalar with the value of `number`, to the bit?
+// Whether it is a constant scalar with the value of `number`, to the bit.
 bool is_scalar(const Node& node, double number) {
   if (node.op->role != OpRole::constant) return false;
   const Tensor& value = node.attributes.tensor("value");
@@ -86,7 +86,7 @@ Tensor filled(const Shape& shape, double value) {
   return out;
 }
 
-// The tensor of ones or zeros; none for dtypes that are rare.
+// A tensor of ones or zeros; none for rare dtypes.
 std::optional<Tensor> like(DType dtype, const Shape& shape, double value) {
   if (!shape.fully_known() || shape.num_elements() > kMaxConstant) return std::nullopt;
   switch (dtype) {
@@ -123,7 +123,7 @@ class Simplifier {
       }
     }
     if (notes && count > 0)
-      notes->push_back(fmt::format("took out{}{}", taken_out, count > 8 ? fmt::format(" and {} more", count - 8) : ""));
+      notes->push_back(fmt::format("removed{}{}", taken_out, count > 8 ? fmt::format(" and {} more", count - 8) : ""));
     return rewriter_.finish();
   }
 
@@ -164,10 +164,10 @@ class Simplifier {
     return false;
   }
 
-  // The input that is the node's output.
+  // The input that equals the node's output.
   std::optional<Endpoint> forwarded(const Node& node) const {
     const auto scalar = [&](std::size_t input, double number) { return is_scalar(source(node.inputs[input]), number); };
-    // The other operand of one that changes nothing.
+    // The other operand, if this one is neutral.
     const auto beside = [&](double neutral) -> std::optional<Endpoint> {
       if (scalar(1, neutral)) return node.inputs[0];
       if (scalar(0, neutral)) return node.inputs[1];
@@ -176,7 +176,7 @@ class Simplifier {
     const auto first_if = [&](bool holds) { return holds ? std::optional(node.inputs[0]) : std::nullopt; };
     switch (kKnown.of(node)) {
       case Known::forward:
-        return first_if(same_place(node, source(node.inputs[0])));  // a Feed has no place of its own yet
+        return first_if(same_place(node, source(node.inputs[0])));  // a Feed has no device of its own yet
       case Known::cast:
         return first_if(node.attributes.dtype("SrcT") == node.attributes.dtype("DstT"));
       case Known::add_n:
@@ -194,7 +194,7 @@ class Simplifier {
     }
   }
 
-  // The value, if it follows from the shape of the input.
+  // The value, if it follows from the input's shape.
   std::optional<Tensor> known(const Node& node) const {
     const Known what = kKnown.of(node);
     if (what < Known::size || what > Known::ones) return std::nullopt;
@@ -205,7 +205,7 @@ class Simplifier {
     return like(node.output_types[0], shape, what == Known::ones ? 1 : 0);
   }
 
-  // Of Mul(ExpandDims(BroadcastLike(s, loss), 1), backprop), both of one cross-entropy, s a scalar: s and backprop.
+  // For Mul(ExpandDims(BroadcastLike(s, loss), 1), backprop), both of one cross-entropy, s a scalar: s and backprop.
   std::optional<std::vector<Endpoint>> scalar_scale(const Node& node) const {
     if (!is_known(node, Known::mul)) return std::nullopt;
     const Node& expanded = source(node.inputs[0]);
@@ -223,14 +223,14 @@ class Simplifier {
 
   const Graph& old_;
   Rewriter rewriter_;
-  std::vector<Endpoint> reshaped_;  // by old Reshape: what it reshapes, in the new graph
+  std::vector<Endpoint> reshaped_;  // by old Reshape: its input in the new graph
 };
 
 }  // namespace
 
 std::unique_ptr<Graph> simplify(const Graph& graph, const FuseOptions& options) {
   auto simplified = Simplifier(graph).run(options.notes);
-  restore_order(graph, *simplified);  // what has become a constant no longer waits for what its input waited for
+  restore_order(graph, *simplified);  // nodes that became constants no longer wait for their inputs' predecessors
   return verified("simplify", graph, std::move(simplified));
 }
 

@@ -41,11 +41,11 @@ class Partitioner {
         controls.push_back(found);
     Graph& into = part(node.device);
     const Node& copied = into.add_copy(node, std::move(inputs), std::move(controls));
-    into.set_colocation(copied, "");  // has served its purpose; the other node may be in another part
+    into.set_colocation(copied, "");  // no longer needed; the other node may be in another part
     copies_[static_cast<std::size_t>(node.id)] = copied.id;
   }
 
-  // Where `node`, on its device, finds a tensor.
+  // The given tensor on the device of `node`.
   Endpoint input(Endpoint source, const Node& node) {
     const Node& producer = graph_.node(source.node);
     if (producer.device == node.device) return {copies_[static_cast<std::size_t>(source.node)], source.index};
@@ -62,7 +62,7 @@ class Partitioner {
     return {recv, 0};
   }
 
-  // A node on `device` that runs after `source` has run.
+  // A node on `device` that runs after `source`.
   int control(int source, const std::string& device) {
     const Node& producer = graph_.node(source);
     const int copied = copies_[static_cast<std::size_t>(source)];
@@ -76,7 +76,7 @@ class Partitioner {
     return recv;
   }
 
-  // The constant that control edges send from this device.
+  // The constant that control edges from this device send.
   Output signal(Graph& from, const std::string& device) {
     const auto it = signals_.find(device);
     if (it != signals_.end()) return from.output(from.node(it->second));
@@ -109,15 +109,14 @@ class Partitioner {
         .id;
   }
 
-  // Unique in all parts: what this class adds is numbered by edge or device already, only the user's nodes
-  // may be in the way.
+  // Unique in all parts: names added here are numbered by edge or device, so only the user's nodes can collide.
   std::string new_name(const std::string& base) const {
     std::string name = base;
     for (int i = 1; graph_.find(name); ++i) name = fmt::format("{}_{}", base, i);
     return name;
   }
 
-  // Functions of the whole graph that nodes of `user`, a part or a function's body, name. Iterative.
+  // Functions of the whole graph named by nodes of `user`, a part or a function body. Iterative.
   void add_functions(const Graph& whole, Graph& into, const Graph& user) {
     std::vector<const Graph*> pending = {&user};
     while (!pending.empty()) {

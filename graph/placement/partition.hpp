@@ -1,10 +1,9 @@
 // Partitioning: cuts a placed graph into one graph per device.
 //
-// A tensor needed on another device leaves through one Send and arrives through one Recv per destination,
-// however many consumers it has there. A control edge to another device rides on a tensor that goes there
-// from the same node, or else becomes one: a constant whose Send waits for the node. Neither kind of node
-// waits for its counterpart's acknowledgement and the cut adds no edge between nodes that were not ordered
-// before, so no cut can deadlock.
+// A tensor needed on another device leaves through one Send and arrives through one Recv per destination, regardless of
+// the number of consumers there. A control edge to another device uses a tensor that the same node already sends there,
+// or else becomes one: a constant whose Send waits for the node. Neither kind of node waits for an acknowledgement from
+// its counterpart, and the cut adds no edge between nodes that were not ordered before, so no cut can deadlock.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ namespace troupe {
 // A tensor that crosses devices.
 struct EdgeInfo {
   EdgeId edge;       // attribute "edge" of its Send and Recv
-  std::string from;  // devices, complete names
+  std::string from;  // devices, full names
   std::string to;
   std::string tensor;  // "node:1"; "^node" for a control edge
   DType dtype = DType::invalid;
@@ -33,8 +32,8 @@ struct Partitioned {
   std::vector<EdgeInfo> edges;                          // by edge, from 0
 };
 
-// The same graph gives the same parts and edge numbers. Throws invalid_argument for a node that is not
-// placed, and for the handle of a variable that would have to cross devices.
+// Equal graphs give the same parts and edge numbers. Throws invalid_argument for a node that is not placed, and for a
+// variable handle that would have to cross devices.
 Partitioned partition(const Graph& placed);
 
 }  // namespace troupe

@@ -17,7 +17,7 @@ class Groups {
     while (parent != parent_[static_cast<std::size_t>(parent)]) parent = parent_[static_cast<std::size_t>(parent)];
     return parent;
   }
-  // The lower id leads, so that groups are known by their first node.
+  // The lower id leads, so groups are identified by their first node.
   void join(int a, int b) {
     a = find(a);
     b = find(b);
@@ -34,7 +34,8 @@ class Placer {
       : graph_(graph), options_(options), placed_(graph.clone()), groups_(graph.size()) {
     for (const DeviceInfo& d : devices) (d.name.task_name() == options.client ? preferred_ : others_).push_back(&d);
     if (preferred_.empty())
-      invalid_argument("task {} of the session has no device; there is {}", options.client.to_string(), names(others_));
+      invalid_argument("task {} of the session has no device; available: {}", options.client.to_string(),
+                       names(others_));
     std::ranges::stable_sort(preferred_, std::ranges::less(), [](const DeviceInfo* d) { return d->type == "CPU"; });
     client_cpu_ = DeviceName::of(options.client, "CPU", 0);
     all_ = preferred_;
@@ -58,7 +59,7 @@ class Placer {
   static std::string names(const Devices& devices) {
     std::string text;
     for (const DeviceInfo* d : devices) text += (text.empty() ? "" : ", ") + d->name.to_string();
-    return text.empty() ? "no other" : text;
+    return text.empty() ? "none" : text;
   }
   static std::string request(const Node& node) {
     return fmt::format("'{}' ({})", node.name, node.device.empty() ? "any device" : node.device);
@@ -71,7 +72,7 @@ class Placer {
       if (!node.colocate_with.empty()) {
         const Node* other = graph_.find(node.colocate_with);
         if (!other)
-          fail(Code::not_found, "{} '{}' is to be colocated with '{}', which the graph does not have", node.op->name,
+          fail(Code::not_found, "{} '{}': cannot be colocated with '{}', which is not in the graph", node.op->name,
                node.name, node.colocate_with);
         if (!other->op->is_client_side()) groups_.join(id, other->id);
       }
@@ -80,7 +81,7 @@ class Placer {
     }
   }
 
-  // What all members ask for.
+  // The combined request of all members.
   DeviceName merged_request(const std::vector<int>& ids) const {
     DeviceName merged;
     for (int id : ids) {
@@ -96,7 +97,7 @@ class Placer {
     return merged;
   }
 
-  // Does the device have the kernel, and, for If, those of both branches?
+  // Whether the device has the kernel and, for If, those of both branches.
   static bool supports(const DeviceInfo& device, const Graph& graph, const Node& node, int depth = 0) {
     const std::string kernel = kernel_name(node);
     // A kernel for any dtype is listed by the name of its op alone.
@@ -146,8 +147,9 @@ class Placer {
     std::ranges::copy_if(all_, std::back_inserter(matching),
                          [&](const DeviceInfo* d) { return wanted.matches(d->name); });
     if (matching.empty())
-      invalid_argument("{} '{}': there is no device {}; there is {}", first.op->name, first.name, request, names(all_));
-    // The member that most likely is the reason: the first that a matching device cannot run.
+      invalid_argument("{} '{}': there is no device {}; available: {}", first.op->name, first.name, request,
+                       names(all_));
+    // The most likely reason: the first member that a matching device cannot run.
     for (int id : ids)
       if (!supports(*matching.front(), graph_, graph_.node(id)))
         invalid_argument("{} '{}': {} has no kernel {}{}", graph_.node(id).op->name, graph_.node(id).name,
@@ -167,7 +169,7 @@ class Placer {
     const auto group = members.find(node.id);
     return node.device.empty() && group != members.end() && group->second.size() == 1 && !node.op->is_client_side();
   }
-  // Moves a node that asked for nothing, if that device can run it.
+  // Moves a node without a request, if that device can run it.
   void move(const Node& node, const std::string& device) {
     const auto found = std::ranges::find(all_, device, [](const DeviceInfo* d) { return d->name.to_string(); });
     if (found != all_.end() && supports(**found, graph_, node)) placed_->set_device(placed_->node(node.id), device);
@@ -176,7 +178,7 @@ class Placer {
   void follow_inputs(const std::map<int, std::vector<int>>& members) {
     for (int id : graph_.topological_order()) {
       const Node& node = graph_.node(id);
-      // What is fed goes on to where it is wanted: a Feed does not hold its Identity on the client.
+      // Feeds continue to the device that wants them: a Feed does not keep its Identity on the client.
       if (node.op->forwards && is_free(node, members) && !graph_.node(node.inputs[0].node).op->is_client_side())
         move(node, placed_->node(node.inputs[0].node).device);
     }
@@ -194,8 +196,8 @@ class Placer {
     }
   }
 
-  // What is fed goes straight to the only device that there is use for, and what is fetched comes straight from it: the
-  // graph is one partition then.
+  // If only one device is used, feeds go straight to it and fetches come straight from it: the graph is one partition
+  // then.
   void bring_client_side_together() {
     std::string only;
     for (int id = 0; id < graph_.size(); ++id) {
@@ -214,7 +216,7 @@ class Placer {
     for (int id = 0; id < graph_.size(); ++id)
       if (graph_.node(id).op->is_client_side()) assign(id, (*device)->name);
   }
-  // Of a node of the client's side: strings stay on the CPU.
+  // For a client-side node: strings stay on the CPU.
   bool is_of_strings(const Node& node) const {
     return (node.op->role == OpRole::feed ? node.output_types[0] : graph_.dtype(node.inputs[0])) == DType::string;
   }

@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// Channel 0 is for calls that programs make.
+// Channel 0 is for collectives that programs call directly.
 std::int64_t next_channel(const Graph& graph) {
   std::int64_t channel = 1;
   for (int id = 0; id < graph.size(); ++id)
@@ -19,7 +19,7 @@ std::int64_t next_channel(const Graph& graph) {
   return channel;
 }
 
-// Places in the list of gradients.
+// Positions in the list of gradients.
 using Bucket = std::vector<std::size_t>;
 
 std::vector<Bucket> make_buckets(std::span<const GradientAndVariable> gradients, std::size_t bucket_bytes) {
@@ -38,7 +38,7 @@ std::vector<Bucket> make_buckets(std::span<const GradientAndVariable> gradients,
   return full;
 }
 
-// A bucket as one flat tensor, there and back.
+// Reduces a bucket as one flat tensor and splits the result.
 void reduce_bucket(const Bucket& bucket, std::vector<GradientAndVariable>& gradients) {
   if (bucket.size() == 1) {
     Output& gradient = gradients[bucket[0]].gradient.dense;
@@ -59,7 +59,7 @@ void reduce_bucket(const Bucket& bucket, std::vector<GradientAndVariable>& gradi
   }
 }
 
-// 1 for each row of the variable that this rank's gradient has, 0 for others.
+// 1 for each row of the variable that this rank's gradient has, else 0.
 Output touched_rows(const GradientAndVariable& g) {
   const Output& values = g.gradient.values;
   const auto device = values.graph->on_device(g.variable.handle.source().device);
@@ -95,14 +95,14 @@ std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<co
                                                       const GradientsOptions& options) {
   const auto scope = graph.scope("mean_gradients");
   std::vector<GradientAndVariable> out(gradients.begin(), gradients.end());
-  std::map<std::size_t, Output> touched;  // by place, if asked for: the part of the ranks that have each row
+  std::map<std::size_t, Output> touched;  // by position, if requested: the fraction of ranks that have each row
   for (std::size_t i = 0; i < out.size(); ++i) {
     GradientAndVariable& g = out[i];
     if (g.gradient.is_sparse() && options.sparse_mean == SparseMean::touching_slots) touched[i] = touched_rows(g);
     if (!g.gradient.is_dense()) g.gradient = {.dense = dense(g.gradient, g.variable.read())};
     if (!g.gradient.dense.shape().fully_known())
-      invalid_argument("the gradient of '{}' has the shape {}: ranks exchange tensors of known shapes", g.variable.name,
-                       g.gradient.dense.shape().to_string());
+      invalid_argument("the gradient of '{}' has shape {}: ranks can only exchange tensors of known shape",
+                       g.variable.name, g.gradient.dense.shape().to_string());
   }
   for (const Bucket& bucket : make_buckets(out, options.bucket_bytes)) {
     const auto device = graph.on_device(out[bucket[0]].variable.handle.source().device);
@@ -112,7 +112,7 @@ std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<co
     Output& gradient = out[i].gradient.dense;
     Output part = all_reduce(rows);
     for (int axis = 1; axis < gradient.shape().rank(); ++axis) part = expand_dims(part, axis);
-    // A row that nobody has is 0.
+    // A row that no rank has is 0.
     gradient = div(gradient, maximum(part, scalar_like(part, std::numeric_limits<float>::min())));
   }
   return out;

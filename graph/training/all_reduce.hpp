@@ -1,7 +1,7 @@
-// The builder API of collectives in steps: what all tasks of a group run at the same place of the same graph.
+// Builder API for collectives in steps: all tasks of a group run them at the same place of the same graph.
 //
-// A node Contribute hands its tensor over as soon as that exists; a node Collect has the result, and starts what waits
-// for it. In between the step goes on. Which group it is, and the number of the step, a run says
+// A Contribute node hands over its tensor as soon as it exists; a Collect node receives the result and starts its
+// consumers. The step continues in between. The group and the number of the step are set per run
 // (RunOptions::training).
 #pragma once
 
@@ -20,21 +20,20 @@ struct AllReduceOptions {
   Name name = "all_reduce";
 };
 
-// The tensors of all ranks as one (devices/collective/collective.hpp), of the dtype and shape of x, on its device. Each
-// call makes a channel of its own; all ranks must make the same ones in the same order.
+// Reduces the tensors of all ranks to one (devices/collective/collective.hpp), with the dtype and shape of x, on its
+// device. Each call creates its own channel; all ranks must make the same calls in the same order.
 Output all_reduce(Output x, const AllReduceOptions& options = {});
 
-// Gradients travel in buckets: those of a dtype in the order in which backprop makes them, each full when it has this
-// size.
+// Gradients travel in buckets: one dtype each, in the order in which backprop produces them, full at this size.
 inline constexpr std::size_t kBucketBytes = 512 << 10;
 
 struct GradientsOptions {
   std::size_t bucket_bytes = kBucketBytes;
-  // touching_slots: the mean of a sparse gradient's row is divided by the part of the ranks that have the row.
+  // touching_slots: the mean of a sparse gradient's row is divided by the fraction of ranks that have the row.
   SparseMean sparse_mean = SparseMean::all_slots;
 };
-// Each gradient's mean over all ranks, dense ones; sparse gradients become dense. Throws invalid_argument for a
-// gradient whose shape is not fully known.
+// Each gradient's mean over all ranks, dense; sparse gradients become dense. Throws invalid_argument for a gradient
+// whose shape is not fully known.
 std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<const GradientAndVariable> gradients,
                                                       const GradientsOptions& options = {});
 

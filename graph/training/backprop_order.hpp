@@ -1,4 +1,4 @@
-// The order in which gradients exist.
+// The order in which gradients become available.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// The places of the gradients in the order in which backprop makes them: it adds its nodes in the order in which they
-// run. What is made of gradients in that order leaves in it.
+// Positions of the gradients in the order in which backprop computes them: it adds its nodes in execution order.
+// Tensors built from gradients in this order leave in it.
 std::vector<std::size_t> backprop_order(std::span<const GradientAndVariable> gradients);
 
 }  // namespace troupe

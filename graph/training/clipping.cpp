@@ -30,7 +30,7 @@ Output global_norm(std::span<const GradientAndVariable> gradients) {
 std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAndVariable> gradients, double clip_norm,
                                                      const LossScale* scale) {
   if (!(std::isfinite(clip_norm) && clip_norm > 0))
-    invalid_argument("clipping: the greatest norm must be positive, it is {}", clip_norm);
+    invalid_argument("clipping: the maximum norm must be positive, not {}", clip_norm);
   if (gradients.empty() || !flow(gradients.front()).valid()) invalid_argument("clipping: there are no gradients");
   Graph& graph = *flow(gradients.front()).graph;
   const auto scope = graph.scope("clip");
@@ -38,7 +38,7 @@ std::vector<GradientAndVariable> clip_by_global_norm(std::span<const GradientAnd
   std::ranges::copy_if(gradients, std::back_inserter(trained),
                        [](const GradientAndVariable& g) { return g.moved_by == 0; });
   Output norm = global_norm(trained);
-  // A power of two: the bits are those of gradients that were divided by it.
+  // A power of two: the same bits as for gradients divided by it.
   if (scale) norm = div(norm, cast(scale->scale, DType::f64), "unscaled_norm");
   const Output one = scalar_like(norm, 1);
   const Output shorter = minimum(clip_norm / norm, one);

@@ -24,13 +24,12 @@ void check(const Shape& input_shape, Loss loss, const TowerOptions& options) {
   if (!input_shape.has_rank()) invalid_argument("training graph: the rank of an example must be known");
   if (options.slots < 1) invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
   if (options.batch != kUnknown && options.batch < 1)
-    invalid_argument("training graph: a batch has at least 1 example, not {}", options.batch);
+    invalid_argument("training graph: a batch must have at least 1 example, not {}", options.batch);
   if (options.micro_batches < 1)
     invalid_argument("training graph: there must be at least 1 micro-batch, not {}", options.micro_batches);
   if (options.micro_batches > 1 && (options.batch == kUnknown || options.batch % options.micro_batches != 0))
-    invalid_argument("training graph: a batch of {} examples has no {} equal parts",
-                     options.batch == kUnknown ? "any number of" : std::to_string(options.batch),
-                     options.micro_batches);
+    invalid_argument("training graph: batch size {} is not divisible by {} micro-batches",
+                     options.batch == kUnknown ? "?" : std::to_string(options.batch), options.micro_batches);
 }
 
 class Builder {
@@ -73,7 +72,7 @@ class Builder {
     return placeholder(graph_, DType::f32, Shape{batch}.concatenated(input_shape_), "images");
   }
   Output labels(std::int64_t batch) { return placeholder(graph_, DType::i32, Shape{batch}, "labels"); }
-  // `averages`: what running averages are to follow, in training.
+  // `averages`: collects running averages with the values to follow, in training.
   Output logits_of(Output images, std::vector<RunningAverage>* averages) {
     LayerContext context{
         .graph = graph_, .training = averages != nullptr, .variables = variables_, .averages = averages};
@@ -91,7 +90,7 @@ class Builder {
     return t;
   }
 
-  // Figures and gradients of its images and labels.
+  // Computes figures and gradients from its images and labels.
   void compute(Tower& t) {
     std::vector<RunningAverage> averages;
     const Output logits = logits_of(t.images, &averages);
@@ -138,7 +137,7 @@ class Builder {
     return part;
   }
 
-  // Once all of the part before is there.
+  // Starts once the previous part is complete.
   Tower part_of(const Tower& whole, int k) {
     Outputs before;
     if (k > 0) {
@@ -179,14 +178,14 @@ class Builder {
     }
   }
 
-  // The gradients of variable i: all dense or all sparse, for the towers are alike.
+  // The gradients of variable i: all dense or all sparse, since the towers are alike.
   static std::vector<Gradient> flows(const std::vector<Tower>& towers, std::size_t i) {
     std::vector<Gradient> out;
     for (const Tower& t : towers) out.push_back(t.gradients[i].gradient);
     return out;
   }
 
-  // The same again: the variables exist already.
+  // Another tower: the variables already exist.
   Tower further_tower(int slot) {
     const auto scope = graph_.scope(scope_of(slot));
     return tower();
@@ -237,7 +236,7 @@ class Builder {
   }
 
   // The sum of dense gradients divided by their number; or the rows of sparse ones one after the other, each divided by
-  // it, or, by row, by how many of the gradients have the row.
+  // that number or, by row, by the number of gradients that have the row.
   Gradient average(Output dense_sum, const std::vector<Gradient>& each, const char* what, bool by_row = false) {
     const auto divided = [&](Output sum) {
       return div(sum, scalar_like(sum, static_cast<double>(each.size()), what), "mean");
@@ -265,8 +264,8 @@ class Builder {
     out_.eval_correct = metrics::correct_count(logits, out_.eval_labels, "correct");
     if (is_softmax(logits))
       invalid_argument(
-          "the loss takes logits, and the model ends in '{}': leave out the softmax of the last layer "
-          "(predictions are probabilities all the same)",
+          "the loss takes logits, but the model ends in '{}': remove the softmax of the last layer "
+          "(predictions are probabilities anyway)",
           logits.source().name);
     out_.predictions = softmax(logits, "predictions");
   }

@@ -3,8 +3,8 @@
 namespace troupe {
 namespace {
 
-// What messages say, by their hop.
-constexpr std::uint32_t kBegun = 0;   // the sender has
+// The meaning of messages, by hop.
+constexpr std::uint32_t kBegun = 0;   // the sender has begun
 constexpr std::uint32_t kNumber = 1;  // `piece`
 
 }  // namespace
@@ -27,7 +27,7 @@ void DeviceOperation::take(CollectiveMessage m, std::vector<CollectiveMessage>&)
   const bool expected = m.from < ranks_ && m.from != rank_ && m.part == m.from && !m.tensor.valid() &&
                         (m.hop == kBegun ? !begun_[m.from] : m.hop == kNumber && m.from == 0 && !number_);
   if (!expected)
-    invalid_argument("rank {} has sent a message that is none of {} between devices: part {}, piece {}, hop {}", m.from,
+    invalid_argument("rank {} sent an invalid message for {} between devices: part {}, piece {}, hop {}", m.from,
                      spec_.describe(), m.part, m.piece, m.hop);
   if (m.hop == kNumber) {
     number_ = m.piece;
@@ -48,8 +48,8 @@ void DeviceOperation::ended(std::vector<Tensor> result) {
 }
 
 std::string DeviceOperation::missing() const {
-  if (!all_have_begun()) return fmt::format("{} of {} ranks' beginnings", missing_words_, ranks_);
-  return number_ ? "the end" : "the turn";
+  if (!all_have_begun()) return fmt::format("{} of {} start signals", missing_words_, ranks_);
+  return number_ ? "the result" : "the launch number";
 }
 
 }  // namespace troupe

@@ -1,14 +1,14 @@
 // One rank's part in a collective whose tensors go from device to device (devices/collective/communicator.hpp): the
-// ranks only agree here about when.
+// ranks only agree here when to start.
 //
-//   every rank   tells all others that it has begun: its tensor is there
-//   rank 0       once all have, gives the operation a number, and tells all others
+//   every rank   tells all others that it has begun: its tensor is ready
+//   rank 0       once all have, numbers the operation and tells all others
 //   every rank   hands it to its communicator, in the order of the numbers
 //
-// So no device waits for another whose program does something else, or has come to an end; ranks that disagree hear it
-// in words, as ever; and operations are in one order on all ranks, whatever the order in which each of them began those
-// of its channels. Nobody waits in a circle: what has a number needs only those with smaller ones, and nothing of any
-// program.
+// So no device waits for another whose program does something else, or has ended; ranks that disagree get an error
+// message, as usual; and operations run in one order on all ranks, regardless of the order in which each began those of
+// its channels. There is no cyclic wait: a numbered operation needs only those with smaller numbers, and nothing from
+// any program.
 #pragma once
 
 #include <optional>
@@ -28,16 +28,16 @@ class DeviceOperation final : public CollectiveOperation {
   const CollectiveSpec& spec() const { return spec_; }
   Tensor take_local() { return std::move(local_); }
   bool all_have_begun() const { return missing_words_ == 0; }
-  // Its place among the operations between these devices; they wrap after 2^32. None: rank 0 has not given it one.
+  // Its position among the operations between these devices, wrapping after 2^32. None: rank 0 has not numbered it yet.
   std::optional<std::uint32_t> number() const { return number_; }
-  // On rank 0, when all have begun.
+  // On rank 0, once all have begun.
   void give_number(std::uint32_t number, std::vector<CollectiveMessage>& out);
-  // The devices have done it.
+  // The devices have completed it.
   void ended(std::vector<Tensor> result);
 
   std::uint64_t have() const override { return need() - missing_words_ - (number_ ? 0 : 1) - (ended_ ? 0 : 1); }
-  std::uint64_t need() const override { return ranks_ + 1; }  // words of the others, a number, the result
-  // Until the end: devices need each other all the way.
+  std::uint64_t need() const override { return ranks_ + 1; }  // signals of the others, a number, the result
+  // Until the end: devices need each other throughout.
   bool awaits(std::uint32_t from) const override { return from != rank_ && !ended_; }
   bool owes(std::uint32_t from) const override {
     return from != rank_ && (!begun_[from] || (from == 0 && all_have_begun() && !number_));

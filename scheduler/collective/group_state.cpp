@@ -18,7 +18,7 @@ std::uint64_t cost(const CollectivePart& part) { return part.tensor.num_bytes() 
 GroupState::GroupState(GroupOptions options, TensorAllocator allocate)
     : options_(std::move(options)), allocate_(std::move(allocate)) {
   if (options_.rank >= options_.members.size())
-    invalid_argument("rank {} of a group of {}", options_.rank, options_.members.size());
+    invalid_argument("rank {} is not in a group of {}", options_.rank, options_.members.size());
 }
 
 std::string GroupState::rank_name(std::uint32_t rank) const {
@@ -56,7 +56,7 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
 void GroupState::begin_on_devices(CollectivePosition position, const CollectiveSpec& spec, Tensor local,
                                   GroupOutbox& out, std::int64_t now) {
   const auto ranks = static_cast<std::uint32_t>(options_.members.size());
-  // Not the same as through the host, so that ranks that disagree about this hear it too.
+  // Differs from the text of collectives through the host, so that ranks that disagree about this get an error too.
   begin(
       position, spec, spec.describe() + " between devices",
       [&]() -> std::unique_ptr<CollectiveOperation> {
@@ -79,10 +79,10 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
   try {
     spec.check(static_cast<std::uint32_t>(options_.members.size()));
     if (next_[position.channel] != position.sequence)
-      invalid_argument("{} is operation {} of channel {}; the next is {}", spec.describe(), position.sequence,
+      invalid_argument("{} is operation {} of channel {}, but the next must be {}", spec.describe(), position.sequence,
                        position.channel, next_[position.channel]);
     if (lost_.empty()) try {
-        // Takes memory, of which there may be too little.
+        // Allocates memory, which may be exhausted.
         operation = make();
         operation->start(messages);
       } catch (...) {
@@ -117,7 +117,7 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
   settle(position, out);
 }
 
-// Whatever is next for the devices.
+// Launches the operations on devices that are next.
 void GroupState::launch(CollectivePosition position, GroupOutbox& out) {
   const auto it = on_devices_.find(position);
   if (it == on_devices_.end()) return;
@@ -128,7 +128,7 @@ void GroupState::launch(CollectivePosition position, GroupOutbox& out) {
     send(position, std::move(messages), out);
   }
   if (!operation.number() || *operation.number() - next_launch_ > std::numeric_limits<std::uint32_t>::max() / 2)
-    return;  // launched before
+    return;  // already launched
   numbered_.emplace(*operation.number(), position);
   while (auto next = numbered_.extract(next_launch_)) {
     DeviceOperation& ready = *on_devices_.at(next.mapped());
@@ -163,7 +163,7 @@ void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out)
   if (failure_) return;
   ++messages_;
   if (part.error) {
-    // Who found it may have told this rank alone. Each rank tells all others once.
+    // The finder may have told this rank alone. Each rank tells all others once.
     return fail(part.error, out);
   }
   const CollectivePosition position{part.channel, part.sequence};
@@ -173,9 +173,8 @@ void GroupState::take(std::uint32_t from, CollectivePart part, GroupOutbox& out)
     settle(position, out);
   } else if (part.sequence < next_[part.channel]) {
     fail(Error(Code::failed_precondition,
-               fmt::format("{} sends {} as operation {} of channel {}, which is over on {}: all ranks must run the "
-                           "same operations in "
-                           "the same order",
+               fmt::format("{} sends {} as operation {} of channel {}, which has ended on {}: all ranks must run the "
+                           "same operations in the same order",
                            rank_name(from), part.operation, part.sequence, part.channel, rank_name(options_.rank))),
          out);
   } else {
@@ -189,8 +188,8 @@ void GroupState::run(CollectivePosition position, std::uint32_t from, Collective
     return fail(
         Error(Code::failed_precondition,
               fmt::format(
-                  "operation {} of channel {} is {} on {}, but {} on {}: all ranks must run the same operations in the "
-                  "same order",
+                  "operation {} of channel {} is {} on {}, but {} on {}: all ranks must run the same operations in "
+                  "the same order",
                   position.sequence, position.channel, own, rank_name(options_.rank), part.operation, rank_name(from))),
         out);
   std::vector<CollectiveMessage> messages;
@@ -215,12 +214,12 @@ void GroupState::settle(CollectivePosition position, GroupOutbox& out) {
 
 void GroupState::keep(std::uint32_t from, CollectivePart part, GroupOutbox& out) {
   early_bytes_ += cost(part);
-  // Only broadcasts let a rank go on without this one, and at each of them its root waits for all.
+  // Only broadcasts let a rank run ahead of this one, and the root of each waits for all.
   const std::uint64_t most_ahead = std::max<std::uint64_t>(options_.members.size(), 2);
   if (part.sequence >= next_[part.channel] + most_ahead || early_bytes_ > options_.max_early_bytes)
     return fail(
         Error(Code::resource_exhausted,
-              fmt::format("{} is at operation {} of channel {}, {} only before operation {}: {} bytes wait there",
+              fmt::format("{} is at operation {} of channel {}, {} has only reached operation {}: {} bytes are queued",
                           rank_name(from), part.sequence, part.channel, rank_name(options_.rank), next_[part.channel],
                           early_bytes_)),
         out);
@@ -252,7 +251,7 @@ void GroupState::fail(const Error& error, GroupOutbox& out) {
 }
 
 void GroupState::tick(std::int64_t now, GroupOutbox& out, const Explain& explain) {
-  // A task that was itself stopped looks at what has come meanwhile before it judges.
+  // A task that was itself stopped handles queued messages before it judges.
   const bool stopped = now - std::exchange(last_tick_, now) > options_.timeout_ns / 2;
   const bool moved = std::exchange(ticked_, messages_) != messages_;
   if (stopped || moved || running_.empty()) quiet_since_ = now;
@@ -264,9 +263,9 @@ void GroupState::tick(std::int64_t now, GroupOutbox& out, const Explain& explain
       if (const std::string ranks = list([&](std::uint32_t rank) { return operation->owes(rank); }); !ranks.empty())
         missing = fmt::format("{} has not begun {}", ranks, texts_.at(position));
   if (missing.empty()) {
-    // Those before this one around the ring wait too. The one behind the rank that does not come knows its name.
+    // Ranks before this one around the ring wait too. The one right after the missing rank knows its name.
     if (quiet < options_.timeout_ns + options_.timeout_ns / 2) return;
-    missing = fmt::format("nothing has come of {}", waits_for());
+    missing = fmt::format("still missing {}", waits_for());
   }
   const std::optional<std::string> why = explain ? explain() : "";
   if (!why) return;
@@ -303,7 +302,7 @@ troupe::Waiting GroupState::waits(std::int64_t now) const {
   for (const auto& [at, operation] : running_) {
     thing(at, options_.rank, texts_.at(at));
     const std::string text = fmt::format("missing: {}", operation->missing());
-    bool blocked = false;  // then others only wait, as this rank does
+    bool blocked = false;  // then the others only wait, like this rank
     for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) blocked = blocked || operation->owes(rank);
     for (std::uint32_t rank = 0; rank < options_.members.size(); ++rank) {
       if (rank == options_.rank || !operation->awaits(rank) || (blocked && !operation->owes(rank))) continue;
@@ -319,7 +318,7 @@ troupe::Waiting GroupState::waits(std::int64_t now) const {
   }
   for (const auto& [at, parts] : early_) {
     out.things.push_back({.id = id(at, options_.rank),
-                          .text = fmt::format("{}'s part in {}, which others have begun and it has not",
+                          .text = fmt::format("{}'s part in {}, which others have begun but it has not",
                                               rank_name(options_.rank), parts.front().part.operation),
                           .task = options_.members[options_.rank]});
     for (const auto& [before, operation] : running_)
@@ -327,7 +326,7 @@ troupe::Waiting GroupState::waits(std::int64_t now) const {
         out.waits.push_back({.waiter = id(at, options_.rank),
                              .awaited = id(before, options_.rank),
                              .kind = "collective",
-                             .text = "operations of a channel follow each other"});
+                             .text = "operations of a channel run in order"});
   }
   return out;
 }

@@ -39,10 +39,10 @@ std::uint32_t GroupTable::rank_of(const Group& group, const TaskName& member) {
 std::uint64_t GroupTable::open(const std::string& name, const std::vector<TaskName>& members,
                                std::chrono::nanoseconds timeout, Outbox& out) {
   const auto own = std::ranges::find(members, self_);
-  if (own == members.end()) invalid_argument("{} is not among the members of group '{}'", self_.to_string(), name);
+  if (own == members.end()) invalid_argument("{} is not a member of group '{}'", self_.to_string(), name);
   std::vector<TaskName> sorted = members;
   std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) invalid_argument("a member of group '{}' comes twice", name);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) invalid_argument("group '{}' has a member twice", name);
   const std::uint64_t hash = hash_of(name, members);
   const std::uint64_t id = hash + generations_[hash]++ * 0x9e3779b97f4a7c15ull;
   GroupOptions options{.id = id,
@@ -75,11 +75,11 @@ void GroupTable::close(std::uint64_t id, const Error& error, Outbox& out) {
       why = Error(why.code(), fmt::format("{}; it was waiting for {}", why.message(), group.state.waits_for()));
     group.state.fail(why.within(self_.to_string()), said);
   } else if (group.state.in_flight() > 0 || group.state.early_bytes() > 0) {
-    // Others have begun what this rank will not: they hear now, not when they miss it.
+    // Others have begun what this rank will not: tell them now, before they miss it.
     group.state.fail(Error(Code::cancelled, fmt::format("{} has left the group", self_.to_string())), said);
   }
   deliver(id, group, said, out);
-  // Their links were lost, and perhaps messages with them. Tell them now: this rank keeps nothing of the group.
+  // Their links were lost, possibly with messages. Tell them now: this rank forgets the group.
   if (guards_.tell_of_lost_links && !group.state.failure())
     for (const TaskName& member : group.cut)
       send(member,
@@ -116,7 +116,7 @@ void GroupTable::came(const TaskName& from, CollectivePart part, Outbox& out) {
   if (it == groups_.end()) return keep(from, std::move(part), out);
   Group& group = it->second;
   const std::uint32_t rank = rank_of(group, from);
-  if (rank == group.members.size()) return;  // nobody whom this concerns
+  if (rank == group.members.size()) return;  // not a member
   GroupOutbox said;
   group.state.take(rank, std::move(part), said);
   deliver(it->first, group, said, out);
@@ -132,7 +132,7 @@ void GroupTable::keep(const TaskName& from, CollectivePart part, Outbox& out) {
   if (early_bytes_ + early_cost(part) > kMaxEarlyPartBytes) {
     if (!part.error)
       refuse(from, part.group,
-             Error(Code::resource_exhausted, fmt::format("{} has not opened the group, and {} bytes wait for it there",
+             Error(Code::resource_exhausted, fmt::format("{} has not opened the group, and {} bytes are queued for it",
                                                          self_.to_string(), early_bytes_)),
              out);
     return;
@@ -148,7 +148,7 @@ void GroupTable::refuse(const TaskName& to, std::uint64_t group, const Error& er
 void GroupTable::up(const TaskName& task, Incarnation incarnation, Outbox& out) {
   Link& link = links_[task];
   if (link.down && link.incarnation != incarnation) {
-    link.farewells.clear();  // of groups that it knows nothing of
+    link.farewells.clear();  // of groups that it does not know
     for (auto& [id, group] : groups_) group.cut.erase(task);
   }
   link.up = true;
@@ -174,7 +174,7 @@ void GroupTable::down(const TaskName& task, const Error& reason, bool left, Outb
   forget_early(task);
 }
 
-// Its parts are of no use: it will say so.
+// Drops its messages, which are useless: it will report the loss itself.
 void GroupTable::forget_early(const TaskName& lost) {
   for (auto& [group, parts] : early_)
     std::erase_if(parts, [&](const Early& early) {
@@ -242,7 +242,7 @@ std::int64_t GroupTable::shortest_timeout() const {
 troupe::Waiting GroupTable::waits(std::int64_t now) const {
   troupe::Waiting out;
   for (const auto& [id, group] : groups_) out.append(group.state.waits(now));
-  // Others have begun what this task knows nothing of.
+  // Operations that others have begun in groups that this task has not opened.
   for (const auto& [id, parts] : early_)
     for (std::size_t i = 0; i < std::min(parts.size(), kEarlyShown); ++i) {
       const CollectivePart& part = parts[i].part;

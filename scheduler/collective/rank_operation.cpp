@@ -22,7 +22,7 @@ RankOperation::RankOperation(CollectiveSpec spec, std::uint32_t rank, std::uint3
     : spec_(std::move(spec)),
       rank_(rank),
       ranks_(ranks),
-      // What goes to everyone, or comes from one, is one part.
+      // Tensors sent to everyone, or from one rank, are one part.
       cut_(spec_.elements(), size_of(spec_.dtype),
            spec_.kind == CollectiveKind::all_reduce && !is_direct() ? ranks : 1),
       allocate_(std::move(allocate)),
@@ -80,7 +80,7 @@ bool RankOperation::owes(std::uint32_t from) const {
   if (!awaits(from)) return false;
   if (spec_.kind == CollectiveKind::broadcast) return from == spec_.root;
   if (is_direct()) return true;
-  // The pieces with which it begins its own part.
+  // The first pieces of its own part.
   for (std::uint32_t k = 0; k < cut_.pieces(from); ++k)
     if (!seen_[first_[from] + 2 * std::size_t{k}]) return true;
   return false;
@@ -110,11 +110,11 @@ void RankOperation::start(std::vector<CollectiveMessage>& out) {
   if (done()) finish();
 }
 
-// Each message that may come has a place of its own in seen_. Throws for one that has none.
+// Each expected message has its own entry in seen_. Throws for any other.
 std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
   const auto wrong = [&] {
-    invalid_argument("rank {} has sent a message that is none of {}: part {}, piece {}, hop {}", m.from,
-                     spec_.describe(), m.part, m.piece, m.hop);
+    invalid_argument("rank {} sent an invalid message for {}: part {}, piece {}, hop {}", m.from, spec_.describe(),
+                     m.part, m.piece, m.hop);
   };
   if (spec_.kind == CollectiveKind::broadcast) {
     const std::uint32_t hop = rank_ == spec_.root ? ranks_ - 1 : distance(spec_.root) - 1;
@@ -130,7 +130,7 @@ std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
   }
   if (m.from != previous() || m.part >= ranks_ || m.piece >= cut_.pieces(m.part)) wrong();
   const bool sum = m.hop + 1 < ranks_;
-  // The hop on which it leaves the rank before this one.
+  // The hop on which it leaves the previous rank.
   const std::uint32_t away = (distance(m.part) + ranks_ - 1) % ranks_;
   const std::uint32_t hop = sum ? away : ranks_ - 1 + distance(m.part);
   if (m.hop != hop || (!sum && m.part == next())) wrong();
@@ -139,12 +139,12 @@ std::size_t RankOperation::slot_of(const CollectiveMessage& m) const {
 
 void RankOperation::check(const CollectiveMessage& m, std::size_t slot) const {
   if (seen_[slot])
-    invalid_argument("{}: part {}, piece {}, hop {} of rank {} has come twice", spec_.describe(), m.part, m.piece,
+    invalid_argument("{}: part {}, piece {}, hop {} of rank {} was received twice", spec_.describe(), m.part, m.piece,
                      m.hop, m.from);
   const bool word = spec_.elements() == 0 || (spec_.kind == CollectiveKind::broadcast && rank_ == spec_.root);
   const ElementRange range = word ? ElementRange{} : is_direct() ? cut_.piece(0, m.piece) : cut_.piece(m.part, m.piece);
   if (word ? m.tensor.valid() : m.tensor.dtype() != spec_.dtype || !(m.tensor.shape() == Shape{range.size()}))
-    invalid_argument("{}: part {}, piece {} of rank {} must have {} elements; {}{} came", spec_.describe(), m.part,
+    invalid_argument("{}: part {}, piece {} of rank {} must have {} elements, not {}{}", spec_.describe(), m.part,
                      m.piece, m.from, range.size(), name(m.tensor.dtype()), m.tensor.shape().to_string());
 }
 
@@ -162,12 +162,12 @@ void RankOperation::take(CollectiveMessage message, std::vector<CollectiveMessag
   else if (spec_.kind != CollectiveKind::broadcast || rank_ != spec_.root)
     take_result_piece(message, out);
   if (done()) finish();
-  // The root has to know that it need not keep its tensor any longer.
+  // The root must know when it may release its tensor.
   if (done() && spec_.kind == CollectiveKind::broadcast && rank_ != spec_.root && next() == spec_.root)
     send(out, next(), ranks_ - 1, 0, 0, {});
 }
 
-// Adds this rank's own to a sum on its way around the ring.
+// Adds this rank's values to a sum on its way around the ring.
 void RankOperation::take_sum(CollectiveMessage m, std::vector<CollectiveMessage>& out) {
   const ElementRange range = cut_.piece(m.part, m.piece);
   const Tensor own = piece_of(local_, range);
@@ -197,7 +197,7 @@ void RankOperation::take_whole(const CollectiveMessage& m) {
   copy_into(whole, cut_.piece(0, m.piece), m.tensor);
 }
 
-// What the ring would come to.
+// The result that the ring would compute.
 void RankOperation::reduce_directly() {
   const CollectiveCut parts(spec_.elements(), size_of(spec_.dtype), ranks_);
   total_ = allocate_(spec_.dtype, Shape{spec_.elements()});

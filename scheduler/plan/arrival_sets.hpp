@@ -13,13 +13,13 @@ class ArrivalSets {
   static constexpr int kEmpty = 0;
 
   ArrivalSets() : sets_(1) { by_hash_.emplace(hash(sets_[0]), kEmpty); }
-  // The set `set` and arrival number `arrival`. Throws resource_exhausted if the sets together become too large.
+  // `set` with arrival number `arrival` added. Throws resource_exhausted if the sets together become too large.
   int with(int set, std::uint32_t arrival);
   // The union of two sets; known unions cost one look-up.
   int join(int a, int b);
 
  private:
-  using Bits = std::vector<std::uint64_t>;  // without zeros at the end
+  using Bits = std::vector<std::uint64_t>;  // without trailing zeros
   static std::uint64_t hash(const Bits& bits);
   int intern(Bits bits);
 

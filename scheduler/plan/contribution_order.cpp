@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-// The node and all that it needs, directly or not.
+// The node and all its ancestors.
 std::vector<bool> ancestors(const Graph& graph, int node, std::size_t& count) {
   std::vector<bool> seen(static_cast<std::size_t>(graph.size()), false);
   std::vector<int> pending = {node};

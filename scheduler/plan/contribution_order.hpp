@@ -1,4 +1,4 @@
-// The order of a plan's nodes, changed so that gradients for other ranks and for shards leave early.
+// Reorders a plan's nodes so that gradients for other ranks and for shards leave early.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace troupe {
 
-// `order`, a topological order of the graph, with what the Contribute and Push nodes need first: those that need the
-// fewest nodes before the others, so each as soon as backprop has made it. Again a topological order, the same each
-// time.
+// `order`, a topological order of the graph, with the ancestors of Contribute and Push nodes moved to the front: those
+// with the fewest ancestors first, so each leaves as soon as backprop has made it. Again a topological order;
+// deterministic.
 std::vector<int> contributions_first(const Graph& graph, const std::vector<int>& order);
 
 }  // namespace troupe

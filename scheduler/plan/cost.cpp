@@ -44,12 +44,12 @@ constexpr auto kProducts = op_table<Product>({
     {"Conv2DBackpropFilter", Product::convolution_gradient},
 });
 
-// Each element of the result meets a whole patch.
+// Each element of the result needs a whole patch.
 double of_convolution(const Shape& result, const Shape& filter) {
   return elements(result) * dim(filter, 0) * dim(filter, 1) * dim(filter, 2);
 }
 
-// Multiply-adds of the ops that are products; 0 for others.
+// Multiply-adds of product ops; 0 for others.
 double products(const Graph& graph, const Node& node) {
   switch (kProducts.of(node)) {
     case Product::none:

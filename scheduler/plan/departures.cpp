@@ -4,9 +4,9 @@ namespace troupe {
 
 std::vector<bool> departure_flushes(std::span<const NodeWork> nodes) {
   std::vector<bool> flushes(nodes.size(), false);
-  std::size_t last = nodes.size();  // that handed something over, which still waits
-  std::size_t bytes = 0;            // wait
-  double waited = 0;                // the first of them
+  std::size_t last = nodes.size();  // the last node whose departure is pending
+  std::size_t bytes = 0;            // pending
+  double waited = 0;                // by the first of them
   const auto flush = [&] {
     flushes[last] = true;
     last = nodes.size();

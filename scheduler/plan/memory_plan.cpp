@@ -17,11 +17,11 @@ std::size_t bytes_of(const SlotType& type) {
   try {
     return checked_bytes(type.dtype, type.shape);
   } catch (const Error&) {
-    return kUnknownBytes;  // the step will say so
+    return kUnknownBytes;  // the step reports it
   }
 }
 
-// Goes through one segment in order, handing blocks out and taking them back. Outputs that are views of one another
+// Walks through one segment in order, handing out blocks and taking them back. Outputs that are views of one another
 // hold their block together.
 class SegmentPlanner {
  public:
@@ -36,7 +36,7 @@ class SegmentPlanner {
         const InputRef& ref = plan_.inputs[node.first_input + k];
         if (ref.kind == InputRef::Kind::slot_last) release(ref.index);
       }
-      // An output that nobody reads is let go at once.
+      // An output that nothing reads is released at once.
       for (std::uint32_t o = 0; o < node.num_outputs; ++o)
         if (!plan_.slot_is_read[node.first_output + o]) release(node.first_output + o);
     }
@@ -60,7 +60,7 @@ class SegmentPlanner {
         ++out_.in_place_slots;
         return hold(slot, block);
       }
-    // A counted slot may live into other segments: its block is its own.
+    // A counted slot may be used in later segments: it gets a block of its own.
     hold(slot, plan_.slot_uses[slot] > 0 ? fresh(bytes) : find(bytes));
   }
 
@@ -68,7 +68,7 @@ class SegmentPlanner {
     if (source.is_slot() && out_.block_of[source.index] != MemoryPlan::kNone) hold(slot, out_.block_of[source.index]);
   }
 
-  // The block of the input that the kernel will write over.
+  // The block of the input that the kernel overwrites.
   std::uint32_t taken(const PlanNode& node, std::uint32_t slot) const {
     for (std::uint32_t k = 0; k < node.num_inputs; ++k) {
       const InputRef& ref = plan_.inputs[node.first_input + k];
@@ -103,7 +103,7 @@ class SegmentPlanner {
       if (!it->second.empty()) return it->second.back();
     for (auto it = free_.rbegin(); it != free_.rend(); ++it) {
       if (it->second.empty()) continue;
-      // A small block is not grown to many times its size: it will be wanted as it is.
+      // Do not grow a small block to many times its size: it will be needed as it is.
       if (it->first < bytes / 4) break;
       const std::uint32_t block = it->second.back();
       it->second.pop_back();

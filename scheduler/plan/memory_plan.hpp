@@ -1,8 +1,8 @@
-// Memory of a plan, worked out when it is built: outputs of known size are given blocks, and outputs whose lifetimes do
-// not overlap share one. A node that can write in place gives its input's block to its output.
+// Memory of a plan, computed when it is built: outputs of known size get blocks, and outputs whose lifetimes do not
+// overlap share one. A node that can write in place passes its input's block to its output.
 //
-// A block is a hint that is safe to be wrong: it is lent to an output only while nobody else refers to it (a fetched
-// tensor may, long after the step); otherwise the output gets memory of the device's allocator.
+// A block is a hint that may safely be wrong: it is lent to an output only while nothing else refers to it (a fetched
+// tensor may, long after the step); otherwise the output gets memory from the device's allocator.
 #pragma once
 
 #include <cstddef>
@@ -23,20 +23,20 @@ struct MemoryPlan {
   std::vector<std::size_t> block_bytes;  // by block
   std::size_t peak_bytes = 0;            // of all blocks
   std::uint32_t planned_slots = 0;
-  std::uint32_t in_place_slots = 0;  // of them, in the block of an input
-  std::uint32_t unknown_slots = 0;   // whose size is not known before the step: left to the allocator
+  std::uint32_t in_place_slots = 0;  // of them, those in the block of an input
+  std::uint32_t unknown_slots = 0;   // of unknown size before the step: left to the allocator
 };
 
 class Plan;
 
-// What is known of a slot when the plan is built.
+// A slot, as known when the plan is built.
 struct SlotType {
   DType dtype = DType::invalid;
   Shape shape;
 };
 
 // `types` by slot; `reuse` by node of the plan. Uses and last uses of the plan's inputs must be marked. Nodes that may
-// run side by side get no blocks.
+// run in parallel get no blocks.
 MemoryPlan plan_memory(const Plan& plan, const std::vector<SlotType>& types, const std::vector<Reuse>& reuse);
 
 }  // namespace troupe

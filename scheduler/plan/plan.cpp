@@ -48,7 +48,7 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
   if (node.kind == PlanNode::Kind::contribute)
     text += fmt::format(" {} in channel {}", name(plan.contributions[node.target].reduction),
                         plan.contributions[node.target].channel);
-  if (node.flushes) text += ", written at once";
+  if (node.flushes) text += ", flushed";
   text += "\n";
   if (node.kind == PlanNode::Kind::branch) {
     text += "    then:\n" + indented(plan.branches[node.target].then_plan->dump());
@@ -78,7 +78,7 @@ std::string Plan::dump() const {
     text += fmt::format("segment {} waits for {}", s, segments[s].waits);
     for (std::uint32_t next : segments[s].successors)
       text += fmt::format("{}{}", next == segments[s].successors.front() ? ", then " : " ", next);
-    if (segments[s].order >= 0) text += ", nodes side by side";
+    if (segments[s].order >= 0) text += ", nodes in parallel";
     text += "\n";
     for (std::uint32_t i = 0; i < segments[s].num_nodes; ++i) dump_node(*this, nodes[segments[s].first_node + i], text);
   }

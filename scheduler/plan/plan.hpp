@@ -1,8 +1,8 @@
 // A plan: the compiled, immutable form of one partition. Flat arrays, no names on the hot path.
 //
-// Nodes that have the same set of arrivals (Recv, Pull, Collect) among their ancestors form a segment: once those have
-// come, the segment runs from start to end without waiting. Sends and pushes leave from the middle of it. A segment is
-// ready when the arrivals it reads and the segments it depends on are there; `waits` counts both. Plans nest: the
+// Nodes with the same set of arrivals (Recv, Pull, Collect) among their ancestors form a segment: once those have
+// arrived, the segment runs from start to end without waiting. Sends and pushes leave in the middle of it. A segment is
+// ready when the arrivals it reads and the segments it depends on are complete; `waits` counts both. Plans nest: the
 // branches of an If are plans without arrivals.
 #pragma once
 
@@ -23,7 +23,7 @@ struct InputRef {
   enum class Kind : std::uint8_t {
     slot,          // frame slot, still needed afterwards
     slot_last,     // frame slot, this is its last use
-    slot_counted,  // frame slot whose last use is known only when it comes: PlanFrame::uses tells
+    slot_counted,  // frame slot whose last use is known only at run time: see PlanFrame::uses
     constant,      // Plan::constants
     variable,      // the frame's variables
   };
@@ -33,7 +33,7 @@ struct InputRef {
   bool is_slot() const { return kind != Kind::constant && kind != Kind::variable; }
 };
 
-// What running a node needs; the rest is its NodeInfo. Small: a null node costs little more than reading this.
+// What running a node needs; the rest is in its NodeInfo. Small: a null node costs little more than reading this.
 struct PlanNode {
   enum class Kind : std::uint8_t { kernel, send, push, push_sparse, contribute, fetch, branch };
   std::uint32_t first_input = 0;   // in Plan::inputs
@@ -42,7 +42,7 @@ struct PlanNode {
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
-  bool flushes = false;     // send, push, contribute: what has left so far is written now (departures.hpp)
+  bool flushes = false;     // send, push, contribute: departures so far are written now (departures.hpp)
   bool recordable = false;  // kernel: KernelDef::recordable
 };
 
@@ -53,11 +53,11 @@ struct NodeInfo {
   std::int32_t slot = -1;  // the training slot whose randomness it draws; -1: the step's
 };
 
-// The order that the nodes of a segment need, if it pays to run them on several threads. Nodes are counted from the
-// segment's first.
+// The order that the nodes of a segment must keep, if running them on several threads pays off. Nodes are counted from
+// the segment's first.
 struct NodeOrder {
-  std::vector<std::uint32_t> predecessors;     // how many, by node
-  std::vector<std::uint32_t> first_successor;  // by node, and one more: in `successors`
+  std::vector<std::uint32_t> predecessors;     // their number, by node
+  std::vector<std::uint32_t> first_successor;  // by node, plus one entry: in `successors`
   std::vector<std::uint32_t> successors;
 };
 
@@ -66,19 +66,19 @@ struct Segment {
   std::uint32_t num_nodes = 0;
   std::uint32_t waits = 0;                // arrivals and segments before it
   std::vector<std::uint32_t> successors;  // segments that wait for this one
-  std::int32_t order = -1;                // in Plan::orders; -1: its nodes run one after the other
+  std::int32_t order = -1;                // in Plan::orders; -1: nodes run one after the other
 };
 
-// A tensor that comes from elsewhere.
+// A tensor that arrives from elsewhere.
 struct Arrival {
   bool is_pull = false;
   bool is_collect = false;
-  EdgeId edge;              // Recv, Collect. For a Pull the scheduler actor makes one up
+  EdgeId edge;              // Recv, Collect. For a Pull, the scheduler actor assigns one
   std::uint32_t slice = 0;  // Pull
   std::uint32_t shard = 0;  // Pull
   std::uint32_t slot = 0;
   DType dtype = DType::invalid;
-  Shape shape;                          // as far as known; what comes must fit
+  Shape shape;                          // as far as known; the tensor must fit
   std::string name;                     // of the tensor, for messages
   std::string from;                     // device or shard
   std::vector<std::uint32_t> segments;  // that wait for it
@@ -100,7 +100,7 @@ struct SendTarget {
   std::string to;  // device
 };
 
-// Where the result of a channel is awaited: edges of graphs are numbered below, and so are those of pulls.
+// The edge on which the result of a channel is awaited: edges of graphs and pulls have lower numbers.
 inline EdgeId collect_edge(std::uint32_t channel) { return EdgeId{0xc0000000u + channel}; }
 
 struct VariableDecl {
@@ -112,7 +112,7 @@ struct VariableDecl {
 class Plan {
  public:
   struct Branch {
-    std::shared_ptr<const Plan> then_plan;  // shared by all places that use the function
+    std::shared_ptr<const Plan> then_plan;  // shared by all uses of the function
     std::shared_ptr<const Plan> else_plan;
   };
   std::string device;
@@ -128,29 +128,29 @@ class Plan {
   std::vector<ContributionTarget> contributions;
   std::vector<Branch> branches;
   std::vector<NodeInfo> infos;               // by node
-  std::vector<std::uint32_t> feed_slots;     // by feed index; kNoSlot where this partition has no such feed
-  std::vector<std::uint32_t> fetch_indices;  // fetches this partition provides
+  std::vector<std::uint32_t> feed_slots;     // by feed index; kNoSlot if this partition lacks the feed
+  std::vector<std::uint32_t> fetch_indices;  // fetches that this partition provides
   std::vector<std::uint16_t> slot_uses;      // of counted slots; else 0
-  std::vector<std::uint8_t> slot_is_read;    // 0: an output nobody reads; it is not kept
+  std::vector<std::uint8_t> slot_is_read;    // 0: an output that nothing reads; it is not kept
   std::vector<NodeOrder> orders;
   MemoryPlan memory;
   std::uint32_t num_slots = 0;
   static constexpr std::uint32_t kNoSlot = 0xffffffffu;
 
-  // For functions: slots of the arguments, and where the results are.
+  // For functions: slots of the arguments, and locations of the results.
   std::vector<std::uint32_t> argument_slots;
   std::vector<std::uint32_t> argument_variables;  // index in variables, or kNoSlot
   std::vector<InputRef> results;
 
   const NodeInfo& info(const PlanNode& node) const { return infos[static_cast<std::size_t>(&node - nodes.data())]; }
-  std::size_t kernel_count() const;  // nodes that run a kernel, branches' own not counted
-  // Segments with their nodes, waits and arrivals, as people read it.
+  std::size_t kernel_count() const;  // nodes that run a kernel, not counting those in branches
+  // Segments with their nodes, waits and arrivals, for people.
   std::string dump() const;
 };
 
 // Compiles a placed partition (all nodes on one device). Kernels are looked up in `kernels` for the device's type.
 // Throws Error naming the node: an op without a kernel, an unfed Placeholder, a cycle.
-// `place` puts a constant where kernels of the device read it; their factories are given it as it is in the graph.
+// `place` puts a constant where the device's kernels read it; kernel factories get it as it is in the graph.
 using PlaceConstant = std::function<Tensor(const Tensor&)>;
 std::unique_ptr<const Plan> build_plan(const Graph& partition, const KernelRegistry& kernels,
                                        const std::string& device_type, const std::string& device_name,

@@ -1,4 +1,4 @@
-// Compiles a partition to a plan, and the functions that it runs: the phases of plan_draft.hpp, one after the other.
+// Compiles a partition, and the functions that it runs, to a plan: the phases of plan_draft.hpp in order.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 // Functions compiled so far in one build, so that one used in several places is compiled once. Also bounds nesting and
-// the size that nesting expands to: a small graph could otherwise describe an enormous one.
+// the size that it expands to: otherwise a small graph could describe an enormous one.
 struct FunctionPlans {
   PlaceConstant place;  // may be null
   struct Entry {
@@ -86,7 +86,7 @@ class PlanBuilder {
     return entry;
   }
 
-  // Do an If's inputs and outputs fit the function's?
+  // Checks that an If's inputs and outputs fit the function's.
   void check_call(const Node& n, const Function& f) const {
     std::vector<DType> arguments, given, results;
     for (const Endpoint& e : f.arguments) arguments.push_back(f.body->dtype(e));

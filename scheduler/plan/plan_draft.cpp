@@ -32,7 +32,8 @@ std::uint32_t PlanDraft::number(const Node& n, const char* attribute) {
 std::uint32_t PlanDraft::channel(const Node& n) {
   const std::uint32_t value = number(n, "channel");
   if (value >= kMaxChannels)
-    invalid_argument("{} '{}': channel {}; the most are {}", n.op->name, n.name, value, kMaxChannels);
+    invalid_argument("{} '{}': channel {} is out of range; there are {} channels", n.op->name, n.name, value,
+                     kMaxChannels);
   return value;
 }
 

@@ -1,4 +1,4 @@
-// The third phase of building a plan: what runs the nodes.
+// The third phase of building a plan: the kernel or destination of each node.
 #include <set>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The last phase of building a plan: in what order nodes need to run, what leaves when, and how long values live.
+// The last phase of building a plan: the order nodes need, when departures are flushed, and how long values live.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,8 +10,8 @@
 namespace troupe {
 namespace {
 
-// When it pays to run the nodes of a segment side by side: there is work for many wakes of a thread, which take some 10
-// us each; the longest path through it is much shorter than all of it; and a node is worth passing between threads.
+// Running the nodes of a segment in parallel pays off if there is work for many thread wake-ups, some 10 us each; if
+// the longest path through it is much shorter than all of it; and if a node is worth passing between threads.
 constexpr double kParallelNs = 200'000;
 constexpr double kParallelWidth = 1.5;
 constexpr double kParallelNodeNs = 1'000;
@@ -43,7 +43,7 @@ void mark_flushes(PlanDraft& draft) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = draft.graph.node(draft.members[s][i]);
       const bool leaves = n.op->is_departure();
-      // What a branch does is not estimated.
+      // Branches are not estimated.
       const double cost =
           nodes[i].kind == PlanNode::Kind::branch ? kDepartureWaitNs + 1 : estimated_cost_ns(draft.graph, n);
       work.push_back({leaves ? 0 : cost, leaves, leaves ? input_bytes(draft, n) : 0});
@@ -53,7 +53,7 @@ void mark_flushes(PlanDraft& draft) {
   }
 }
 
-// Members of the segment before `n`, also through nodes that do nothing when the plan runs.
+// Members of the segment before `n`, also through nodes that do nothing at run time.
 template <class Fn>
 void each_member_before(const PlanDraft& draft, std::size_t segment, const Node& n, Fn fn) {
   std::vector<int> pending;
@@ -76,7 +76,7 @@ void each_member_before(const PlanDraft& draft, std::size_t segment, const Node&
 
 bool worth_parallel(const PlanDraft& draft, std::size_t segment, const std::vector<std::uint32_t>& position) {
   const std::vector<int>& members = draft.members[segment];
-  std::vector<double> done(members.size(), 0);  // when each ends, on any number of threads
+  std::vector<double> done(members.size(), 0);  // end time of each, with unlimited threads
   double total = 0, longest = 0;
   for (int id : members) total += estimated_cost_ns(draft.graph, draft.graph.node(id));
   if (total < kParallelNs || total < kParallelNodeNs * static_cast<double>(members.size())) return false;
@@ -90,13 +90,12 @@ bool worth_parallel(const PlanDraft& draft, std::size_t segment, const std::vect
   return total >= kParallelWidth * longest;
 }
 
-// Beside the graph's edges: those who use a variable do so in the order of the plan, but for readers among
-// themselves.
+// In addition to the graph's edges: users of a variable keep the order of the plan, except readers among themselves.
 NodeOrder node_order(const PlanDraft& draft, std::size_t segment, const std::vector<std::uint32_t>& position) {
   const std::vector<int>& members = draft.members[segment];
   struct Users {
     int writer = -1;
-    std::vector<std::uint32_t> readers;  // since
+    std::vector<std::uint32_t> readers;  // since the last other use
   };
   std::map<std::uint32_t, Users> variables;
   std::vector<std::set<std::uint32_t>> before(members.size());
@@ -132,7 +131,7 @@ NodeOrder node_order(const PlanDraft& draft, std::size_t segment, const std::vec
   return order;
 }
 
-// For segments whose nodes are worth running side by side: which node waits for which.
+// For segments worth running in parallel: which node waits for which.
 void order_nodes(PlanDraft& draft) {
   std::vector<std::uint32_t> position(PlanDraft::at(draft.graph.size()), 0);  // in its segment
   for (std::size_t s = 0; s < draft.members.size(); ++s) {
@@ -144,7 +143,7 @@ void order_nodes(PlanDraft& draft) {
   }
 }
 
-// A slot read in one segment only has a last use known now, if its nodes run in order; others are counted.
+// A slot read in only one segment has a known last use if its nodes run in order; others are counted.
 void mark_last_uses(Plan& plan) {
   std::vector<int> segment_reading(plan.num_slots, -1);
   std::vector<std::uint16_t> uses(plan.num_slots, 0);

@@ -1,4 +1,4 @@
-// The second phase of building a plan: which nodes form segments, and what these wait for.
+// The second phase of building a plan: segments, and what they wait for.
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// Does the node do anything when the plan runs?
+// Whether the node does anything when the plan runs.
 bool runs(const Node& n) { return !n.op->is_source() && !n.op->is_arrival(); }
 
 class SegmentFormer {
@@ -86,9 +86,9 @@ class SegmentFormer {
     plan_.arrivals.push_back(std::move(a));
   }
 
-  // What a segment waits for. Looks through nodes that do nothing (Const, Feed) to the arrivals and segments behind
-  // them; behind an arrival too, for what comes may come before the arrival's own predecessors have run. Each node is
-  // looked at once for each segment.
+  // Finds what a segment waits for. Looks through nodes that do nothing (Const, Feed) to the arrivals and segments
+  // behind them; behind an arrival too, since its tensor may come before the arrival's own predecessors have run.
+  // Visits each node once per segment.
   void connect(int own) {
     Segment& segment = plan_.segments[at(own)];
     std::vector<int> pending;

@@ -1,4 +1,4 @@
-// The first phase of building a plan: where values are.
+// The first phase of building a plan: the location of values.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -8,18 +8,18 @@
 namespace troupe {
 namespace {
 
-// What may stand in a partition only, and what in a function only.
+// Checks which nodes may be in a partition only, and which in a function only.
 void check_place(const PlanDraft& draft, const Node& n) {
   const OpDef& op = *n.op;
   if (op.role == OpRole::placeholder) invalid_argument("{} '{}' must be fed", op.name, n.name);
   if (draft.function && op.is_boundary())
-    invalid_argument("{} '{}': the body of function '{}' cannot hold it; pass it as an argument", op.name, n.name,
+    invalid_argument("{} '{}': not allowed in the body of function '{}'; pass it as an argument", op.name, n.name,
                      draft.function->name);
   if (!draft.function && op.role == OpRole::argument)
-    invalid_argument("{} '{}' stands outside of a function", op.name, n.name);
+    invalid_argument("{} '{}' is outside a function", op.name, n.name);
   const bool may_be_variable = op.role == OpRole::variable || op.role == OpRole::argument;
   if (!may_be_variable && std::ranges::count(n.output_types, DType::resource) > 0)
-    invalid_argument("{} '{}' returns a variable; only a Variable or an argument can be one", op.name, n.name);
+    invalid_argument("{} '{}' returns a variable; only a Variable or an argument may", op.name, n.name);
 }
 
 void check_signature(const PlanDraft& draft) {
@@ -36,7 +36,7 @@ void check_signature(const PlanDraft& draft) {
   for (const Endpoint& e : draft.function->results) {
     if (e.node < 0 || e.node >= draft.graph.size() || e.index < 0 ||
         PlanDraft::at(e.index) >= draft.graph.node(e.node).output_types.size())
-      invalid_argument("function '{}': a result is no output of its body", draft.function->name);
+      invalid_argument("function '{}': a result is not an output of its body", draft.function->name);
     if (draft.graph.dtype(e) == DType::resource)
       invalid_argument("function '{}': a result cannot be a variable ('{}')", draft.function->name,
                        draft.graph.node(e.node).name);
@@ -45,7 +45,7 @@ void check_signature(const PlanDraft& draft) {
 
 void add_feed(Plan& plan, const Node& n, std::uint32_t slot) {
   const std::size_t index = PlanDraft::number(n, "index");
-  if (index > 1'000'000) invalid_argument("Feed '{}': index {}", n.name, index);
+  if (index > 1'000'000) invalid_argument("Feed '{}': index {} is too large", n.name, index);
   if (plan.feed_slots.size() <= index) plan.feed_slots.resize(index + 1, Plan::kNoSlot);
   if (std::exchange(plan.feed_slots[index], slot) != Plan::kNoSlot)
     invalid_argument("Feed '{}': another node has index {}", n.name, index);

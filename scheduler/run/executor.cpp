@@ -112,7 +112,7 @@ Variable& VariableStore::get(const VariableDecl& decl) {
   if (!variable)
     variable = std::make_unique<Variable>(decl.name, decl.dtype, decl.shape);
   else if (variable->dtype() != decl.dtype || !(variable->shape() == decl.shape))
-    invalid_argument("variable '{}' is {}{} in this session, a graph declares it as {}{}", decl.name,
+    invalid_argument("variable '{}' is {}{} in this session, but the graph declares it as {}{}", decl.name,
                      name(variable->dtype()), variable->shape().to_string(), name(decl.dtype), decl.shape.to_string());
   return *variable;
 }
@@ -149,7 +149,7 @@ void PlanFrame::clear() {
     if (inner) inner->clear();
 }
 
-// Puts what has been fed where kernels of the device read it. What is there already stays.
+// Moves feeds to where the device's kernels read them. Those already there stay.
 void bring_feeds(PlanFrame& frame, Device& device) {
   for (const std::uint32_t slot : frame.plan().feed_slots)
     if (slot != Plan::kNoSlot && frame.slots[slot].valid()) frame.slots[slot] = device.upload(frame.slots[slot]);

@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-// Where tensors go that leave a segment while it runs. Called on the device's thread; must not wait.
+// Where tensors go that leave a segment during its run. Called on the device's thread; must not block.
 class Outbox {
  public:
   virtual ~Outbox() = default;
@@ -24,7 +24,7 @@ class Outbox {
   virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
   // A tensor for a collective.
   virtual void contribute(const ContributionTarget& target, Tensor tensor) = 0;
-  // What has left does not wait for what leaves later.
+  // Departures so far do not wait for later ones.
   virtual void flush() = 0;
 };
 
@@ -33,43 +33,43 @@ class SegmentReplay;
 // The variables of one (session, device); pointers stay valid until the session ends.
 class VariableStore {
  public:
-  // Finds or makes it. Throws invalid_argument if it exists with another dtype or shape.
+  // Finds or creates it. Throws invalid_argument if it exists with another dtype or shape.
   Variable& get(const VariableDecl& decl);
 
  private:
-  std::mutex mutex_;  // plans are bound by several actors; values are touched by the device's thread only
+  std::mutex mutex_;  // plans are bound by several actors; only the device's thread touches values
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
 };
 
-// One execution of a plan: its values, and the memory they live in. Reused from step to step. The plan and the
-// variables must outlive it.
+// One execution of a plan: its values, and their memory. Reused from step to step. The plan and the variables must
+// outlive it.
 //
 // Threads: between begin() and clear() a slot belongs to the device's threads once a segment that may touch it is
-// ready; before that, slots of arrivals and feeds belong to the scheduler. `aborted` and `current_node` may be used by
-// both at any time.
+// ready; before that, slots of arrivals and feeds belong to the scheduler. Both may use `aborted` and `current_node` at
+// any time.
 class PlanFrame {
  public:
   // `owner` keeps the plan and the variables alive: a segment may outlast its session.
   PlanFrame(const Plan& plan, std::vector<Variable*> variables, std::shared_ptr<const void> owner = nullptr);
   ~PlanFrame();
 
-  // Before a step: sets what the step brings along.
+  // Call before a step, with its key for random numbers.
   void begin(RandomKey random);
-  // After it: releases all tensors, also those a failed branch has left. The blocks of the memory plan stay.
+  // Call after it: releases all tensors, including those left by a failed branch. The blocks of the memory plan stay.
   void clear();
 
   const Plan& plan() const { return plan_; }
   std::vector<Tensor> slots;
   std::vector<Tensor> fetches;      // by position in plan.fetch_indices
-  std::vector<std::uint16_t> uses;  // left, of counted slots
+  std::vector<std::uint16_t> uses;  // uses left, of counted slots
   std::vector<Variable*> variables;
   std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
   std::vector<BufferRef> blocks;                          // of the memory plan; empty until first used
   std::vector<std::unique_ptr<SegmentReplay>> replays;    // by segment; empty until first used
   RandomKey random;
-  std::atomic<bool> aborted{false};  // set by others: stop at the next node
+  std::atomic<bool> aborted{false};  // set by other threads: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
-  std::atomic<std::uint32_t> current_node{kIdle};  // for those who ask what is running
+  std::atomic<std::uint32_t> current_node{kIdle};  // for observers
   std::string running() const;                     // that node: "MatMul 'dense/matmul'"; "": none. On any thread
 
  private:
@@ -77,8 +77,8 @@ class PlanFrame {
   std::shared_ptr<const void> owner_;
 };
 
-// Runs segment `segment` of the frame's plan from start to end; its nodes one after the other, or, if the plan says so
-// and the device has threads for it, side by side: the results are the same. Returns the error of the node that failed,
+// Runs segment `segment` of the frame's plan from start to end; its nodes one after the other or, if the plan says so
+// and the device has threads for it, in parallel, with the same results. Returns the error of the node that failed,
 // naming op, node and device; an aborted frame gives Code::cancelled.
 Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
 

@@ -20,7 +20,7 @@ Variable& NodeContext::variable(int index) {
 
 void NodeContext::set_output(int index, Tensor value) {
   const std::uint32_t slot = node_->first_output + static_cast<std::uint32_t>(index);
-  // What nobody reads would only keep memory, and variables from being updated in place.
+  // Outputs that nothing reads would only hold memory, and keep variables from being updated in place.
   if (plan_.slot_is_read[slot]) frame_.slots[slot] = std::move(value);
 }
 
@@ -29,7 +29,7 @@ Tensor NodeContext::take_input(int index) {
   const bool last =
       ref.kind == InputRef::Kind::slot_last || (ref.kind == InputRef::Kind::slot_counted && only_use_left(ref.index));
   if (!last) return {};
-  // The same slot may be another input of this node too: those refs are not the last use, unless counted together.
+  // The same slot may be another input of this node: those refs are not the last use, unless counted together.
   for (int i = 0; i < node_->num_inputs; ++i)
     if (i != index && refs_[i].index == ref.index && refs_[i].kind != InputRef::Kind::constant &&
         refs_[i].kind != InputRef::Kind::variable)
@@ -59,7 +59,7 @@ BufferRef NodeContext::NodeMemory::allocate(std::size_t bytes, DType dtype, cons
     if (block == MemoryPlan::kNone || plan.slot_bytes[slot] != bytes || (context_.lent_ & bit) != 0) continue;
     context_.lent_ |= bit;
     BufferRef& planned = context_.frame_.blocks[block];
-    // What somebody keeps, a client or a variable, is theirs: the block gets new memory.
+    // A tensor that a client or a variable keeps is theirs: the block gets new memory.
     if (!planned || !planned->unique())
       planned = context_.device_.allocator().allocate(plan.block_bytes[block], dtype, shape);
     return planned;

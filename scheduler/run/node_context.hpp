@@ -1,4 +1,4 @@
-// What kernels are given while a plan runs: one node after the other, on one thread. Part of the executor.
+// The context of kernels while a plan runs: one node after the other, on one thread. Part of the executor.
 #pragma once
 
 #include <troupe/scheduler/run/executor.hpp>
@@ -8,7 +8,7 @@ namespace troupe {
 
 class NodeContext final : public KernelContext, private AllocationSource {
  public:
-  // `shared`: other threads run nodes of the same frame at this time. `planned`: outputs lie in the frame's blocks.
+  // `shared`: other threads run nodes of the same frame concurrently. `planned`: outputs use the frame's blocks.
   NodeContext(PlanFrame& frame, Device& device, bool shared, bool planned = true)
       : frame_(frame),
         plan_(frame.plan()),
@@ -23,7 +23,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
     refs_ = plan_.inputs.data() + node.first_input;
     lent_ = 0;
   }
-  // Lets go of inputs this node was the last to use.
+  // Releases inputs whose last use was this node.
   void leave() {
     for (std::uint32_t i = 0; i < node_->num_inputs; ++i) {
       const InputRef ref = refs_[i];
@@ -48,7 +48,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
   std::int64_t random_slot() const override { return plan_.info(*node_).slot; }
 
  private:
-  // Gives the node's outputs the blocks planned for them, and everything else memory of the device.
+  // Gives the node's outputs their planned blocks, and everything else memory of the device.
   class NodeMemory final : public Allocator {
    public:
     explicit NodeMemory(NodeContext& context) : context_(context) {}
@@ -65,7 +65,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
     return {info.op, info.name};
   }
 
-  // Counts a use; true: it was the last.
+  // Counts a use; returns true if it was the last.
   bool used(std::uint32_t slot) {
     std::uint16_t& uses = frame_.uses[slot];
     if (!shared_) return --uses == 0;
@@ -75,7 +75,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
     std::uint16_t& uses = frame_.uses[slot];
     return (shared_ ? std::atomic_ref(uses).load(std::memory_order_acquire) : uses) == 1;
   }
-  // Nobody but the slot, and the frame's block it may lie in, refers to the tensor's memory.
+  // Whether only the slot, and possibly its block in the frame, refers to the tensor's memory.
   bool held_by_slot_only(std::uint32_t slot) const;
 
   PlanFrame& frame_;
@@ -87,10 +87,10 @@ class NodeContext final : public KernelContext, private AllocationSource {
   const AllocationScope scope_;
   const PlanNode* node_ = nullptr;
   const InputRef* refs_ = nullptr;
-  std::uint64_t lent_ = 0;  // outputs of the node that have been given their blocks, a bit each
+  std::uint64_t lent_ = 0;  // a bit for each output of the node that has been given its block
 };
 
-// Runs the node the context has entered, and leaves it. Throws what its kernel throws.
+// Runs the node that the context has entered, and leaves it. Throws what the kernel throws.
 void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
               Device& device, Outbox& outbox);
 // The error in flight, with the node's op, name and device. Call inside a catch block.
@@ -98,15 +98,15 @@ Error node_error(const Plan& plan, const PlanNode& node);
 // Runs nodes [first, end) of the plan one after the other.
 Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
                 Device& device, Outbox& outbox);
-// Those of a segment.
+// The nodes of a segment.
 Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
                    Outbox& outbox);
-// The same, for a thread that records what it does.
+// The same, on a thread that is traced.
 Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
                           Outbox& outbox);
 void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
                      Device& device, Outbox& outbox, const TraceSlice& segment);
-// Runs them on all threads of the device that are idle, as NodeOrder allows.
+// Runs them on all idle threads of the device, as NodeOrder allows.
 Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
                        Outbox& outbox);
 

@@ -1,4 +1,4 @@
-// Where tensors that cross devices meet their consumers. A plain class; the rendezvous actor drives it.
+// Where tensors that cross devices meet their consumers. A plain class, driven by the rendezvous actor.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace troupe {
 
-// Which steps of a session are over. Of the newest `span` up to the last that has ended each is known by itself, in a
-// bit; all before them are over.
+// The steps of a session that are over. The newest `span` steps, up to the last that has ended, are tracked
+// individually, a bit each; all earlier ones are over.
 class EndedSteps {
  public:
   explicit EndedSteps(std::uint64_t span) : span_(span) {}
   bool contains(std::uint64_t step) const {
     return step < begin_ || (step - begin_ < ended_.size() && ended_[step % span_]);
   }
-  // False if it was there.
+  // Returns false if it was already there.
   bool insert(std::uint64_t step);
-  std::uint64_t begin() const { return begin_; }  // those below it are over
+  std::uint64_t begin() const { return begin_; }  // all steps below it are over
 
  private:
   std::uint64_t span_;
@@ -29,13 +29,13 @@ class EndedSteps {
   std::vector<bool> ended_;  // of [begin_, begin_ + span_), at step % span_; empty until one has ended
 };
 
-// Each key meets once: one put, one consumer. What comes for a step that has ended or was aborted is dropped and
-// counted, however late; a closed session drops all. Steps are numbered about in the order they start: a step that is
-// `span` behind one that has ended, and that nobody here waits for, is over too, and what is held for it goes.
+// Each key meets once: one put, one consumer. Tensors for a step that has ended or was aborted are dropped and counted,
+// however late; a closed session drops everything. Steps are numbered roughly in starting order: a step that is `span`
+// behind one that has ended, and that nothing here waits for, is over too, and tensors held for it are freed.
 //
-// Tensors are held for a step that has not begun here: others were told first. Sessions of which nothing but tensors
-// has come may be nobody's: beyond `max_unknown` of them, or `max_held_bytes` of tensors, the oldest is forgotten with
-// what it holds. Where none is left to forget an error is held in place of the next tensor (resource_exhausted).
+// Tensors are held for a step that has not begun here: other tasks may start earlier. Sessions known only from tensors
+// may belong to nobody: beyond `max_unknown` of them, or `max_held_bytes` of tensors, the oldest is dropped with its
+// tensors. If none is left to drop, an error replaces the next tensor (resource_exhausted).
 class RendezvousTable {
  public:
   struct Counters {
@@ -48,9 +48,9 @@ class RendezvousTable {
                            std::size_t max_unknown = 1024)
       : span_(span), max_held_bytes_(max_held_bytes), max_unknown_(max_unknown) {}
 
-  // A tensor (or the error instead of it) has come. True: its consumer waits, deliver it now.
+  // A tensor (or an error in its place) has arrived. True: its consumer waits, deliver it now.
   bool put(Put put);
-  // A consumer starts waiting. A value: it has come already.
+  // A consumer starts waiting. Returns the value if it has already arrived.
   std::optional<Put> get(const RendezvousKey& key);
   // The step is over on this task: frees what is left of it.
   void end_step(SessionId session, StepId step);
@@ -75,22 +75,22 @@ class RendezvousTable {
     std::uint64_t ends = 0;
     bool closed = false;
     bool known = false;  // a step of it has waited here, or ended
-    // A step so long that those after it have passed it by is not: it is waited for.
+    // A step passed by later ones because it takes long is not over: it is waited for.
     bool over(std::uint64_t step) const { return closed || (ended.contains(step) && !steps.contains(step)); }
   };
 
   Session& known(SessionId id);
-  // The oldest that is unknown, but not `other`. False: there is none.
+  // Drops the oldest unknown session other than `other`. False: there is none.
   bool forget_unknown(SessionId other);
   void hold(Meeting& meeting, Put put);
   void sweep(Session& session);
-  void forget(const Step& step);  // its meetings are counted no more
+  void forget(const Step& step);  // its meetings are no longer counted
 
   const std::uint64_t span_;
   std::unordered_map<SessionId, Session> sessions_;
   const std::uint64_t max_held_bytes_;
   const std::size_t max_unknown_;
-  std::deque<SessionId> unknown_;  // the oldest first; some are known by now
+  std::deque<SessionId> unknown_;  // oldest first; some may be known by now
   std::size_t held_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::size_t awaited_ = 0;

@@ -13,7 +13,7 @@ std::span<const InputRef> inputs_of(const Plan& plan, const PlanNode& node) {
   return std::span(plan.inputs).subspan(node.first_input, node.num_inputs);
 }
 
-// Slots that nodes [first, end) read and do not make, each once.
+// Slots that nodes [first, end) read and do not produce, each once.
 std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std::uint32_t end) {
   std::unordered_set<std::uint32_t> known;
   for (std::uint32_t at = first; at < end; ++at)
@@ -25,8 +25,8 @@ std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std
   return read;
 }
 
-// Memory of recordings as tensors see it: kept as long as they live, and given to others in the meantime, as the
-// recordings have it.
+// Memory of recordings seen as a tensor: kept for the tensor's lifetime, but reused by others meanwhile, as the
+// recordings lay it out.
 class SharedView final : public Buffer {
  public:
   SharedView(const Buffer& of, std::shared_ptr<const void> owner)
@@ -45,7 +45,7 @@ Tensor view_of(const Tensor& t, std::shared_ptr<const void> owner) {
   return Tensor(t.dtype(), t.shape(), BufferRef(new SharedView(*t.buffer().get(), std::move(owner))), offset_of(t));
 }
 
-// While it lives, variables keep their memory.
+// Variables keep their memory during its lifetime.
 class FixedVariables {
  public:
   ~FixedVariables() {
@@ -86,7 +86,7 @@ std::vector<SegmentReplay::Type> SegmentReplay::types_of(const PlanFrame& frame)
   return types;
 }
 
-// Rows of nodes that may be recorded and are long enough, and what is between them.
+// Splits the segment into long enough sequences of recordable nodes, and the parts between them.
 void SegmentReplay::split() {
   parts_.clear();
   part_of_.assign(segment_.num_nodes, 0);
@@ -212,7 +212,7 @@ Error SegmentReplay::record(PlanFrame& frame, Device& device, Outbox& outbox) {
   return error;
 }
 
-// What is recorded lies elsewhere.
+// Recorded tensors are elsewhere.
 void SegmentReplay::give_back_blocks(PlanFrame& frame) const {
   for (const Part& part : parts_) {
     for (std::uint32_t at = part.first; part.recorded && at < part.end; ++at)
@@ -224,7 +224,7 @@ void SegmentReplay::give_back_blocks(PlanFrame& frame) const {
   }
 }
 
-// The frame as a part found it, for the case that it cannot be recorded; and what became of its slots while it was.
+// The frame as a part found it, in case it cannot be recorded; and what happened to its slots during recording.
 class SegmentReplay::Recorded {
  public:
   Recorded(SegmentReplay& replay, PlanFrame& frame, Device& device, std::uint32_t index)
@@ -242,7 +242,7 @@ class SegmentReplay::Recorded {
     for (const Tensor& constant : r_.plan_.constants) constants_.insert(constant.buffer().get());
   }
 
-  // Entries come where the recording reads them.
+  // Puts entries where the recording reads them.
   void enter() {
     for (const std::uint32_t slot : part_.reads) {
       Tensor& t = frame_.slots[slot];
@@ -255,7 +255,7 @@ class SegmentReplay::Recorded {
         t = held->second;
         if (r_.readers_after(slot, index_).last == 0) r_.held_.erase(held);
       } else if (t.valid()) {
-        if (t.num_bytes() > 0 && t.space().on_host()) refuse(fmt::format("slot {} has a tensor of the host", slot));
+        if (t.num_bytes() > 0 && t.space().on_host()) refuse(fmt::format("slot {} holds a host tensor", slot));
         const auto variable = variable_of_.find(t.buffer().get());
         if (variable != variable_of_.end() || constants_.contains(t.buffer().get())) {
           entry.kind = Entry::Kind::in_place;
@@ -303,7 +303,7 @@ class SegmentReplay::Recorded {
     }
   }
 
-  // What the part leaves, and memory for what leaves it for good.
+  // The part's results, and memory for those that leave it for good.
   void find_results() {
     for (std::uint32_t at = part_.first; at < part_.end; ++at)
       for (std::uint32_t i = 0; i < r_.plan_.nodes[at].num_outputs; ++i) {
@@ -316,7 +316,7 @@ class SegmentReplay::Recorded {
           result.source = t;
         } else if (t.space().on_host()) {
           r_.refused_[at - r_.segment_.first_node] = true;
-          refuse(fmt::format("{} '{}' makes a tensor of the host", r_.plan_.infos[at].op, r_.plan_.infos[at].name));
+          refuse(fmt::format("{} '{}' produces a host tensor", r_.plan_.infos[at].op, r_.plan_.infos[at].name));
         } else if (const auto variable = variable_of_.find(t.buffer().get()); variable != variable_of_.end()) {
           result.kind = Result::Kind::variable;
           result.variable = variable->second;
@@ -330,13 +330,13 @@ class SegmentReplay::Recorded {
       }
   }
 
-  // After it was launched: the frame as if the nodes had been run one by one.
+  // After the launch: leaves the frame as if the nodes had run one by one.
   void leave() {
     for (std::size_t i = 0; i < part_.entries.size(); ++i) {
       const Entry& entry = part_.entries[i];
       if (entry.kind != Entry::Kind::copied && entry.kind != Entry::Kind::left) continue;
       Tensor inside = std::exchange(frame_.slots[entry.slot], Tensor());
-      if (!inside.valid()) continue;  // nobody reads it any more
+      if (!inside.valid()) continue;  // nothing reads it any more
       frame_.slots[entry.slot] = std::move(before_[i]);
       if (entry.kind == Entry::Kind::copied) stay(entry.slot, std::move(inside));
     }
@@ -352,7 +352,7 @@ class SegmentReplay::Recorded {
     }
   }
 
-  // As if nothing had happened, but for what parts before have left in memory of the recordings.
+  // Restores the frame as if nothing had happened, except for what earlier parts left in memory of the recordings.
   void undo() {
     for (std::uint32_t at = part_.first; at < part_.end; ++at)
       for (std::uint32_t i = 0; i < r_.plan_.nodes[at].num_outputs; ++i)
@@ -371,7 +371,7 @@ class SegmentReplay::Recorded {
  private:
   [[noreturn]] static void refuse(std::string why) { throw Refused{std::move(why)}; }
 
-  // Variables have kept their memory, and constants always do.
+  // Variables have kept their memory; constants always do.
   Tensor in_place_value(const Entry& entry) const {
     const auto in = [&](const Tensor& t) {
       if (!t.valid() || !t.buffer()) return false;
@@ -477,7 +477,7 @@ SegmentReplay::Fit SegmentReplay::fits(const PlanFrame& frame, const Part& part)
   return Fit::yes;
 }
 
-// False, and nothing has happened, if the recording cannot be launched.
+// Returns false, with nothing done, if the recording cannot be launched.
 bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
   std::vector<Tensor> out;
   for (const Result& result : part.results)
@@ -510,7 +510,7 @@ bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
   return true;
 }
 
-// From a part on; what parts before it have left in memory of the recordings comes back to the frame.
+// From a part on; tensors that earlier parts left in memory of the recordings return to the frame.
 Error SegmentReplay::one_by_one(PlanFrame& frame, Device& device, Outbox& outbox, std::uint32_t from_part) {
   try {
     for (const Resident& resident : residents_) {

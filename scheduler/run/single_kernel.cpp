@@ -14,7 +14,7 @@ class SingleContext final : public KernelContext {
   const Tensor& input(int index) const override { return inputs_[static_cast<std::size_t>(index)]; }
   Variable& variable(int index) override {
     const auto i = static_cast<std::size_t>(index);
-    if (i >= variables_.size() || !variables_[i]) invalid_argument("input {} of the kernel is no variable", index);
+    if (i >= variables_.size() || !variables_[i]) invalid_argument("input {} of the kernel is not a variable", index);
     return *variables_[i];
   }
   void set_output(int index, Tensor value) override { outputs[static_cast<std::size_t>(index)] = std::move(value); }

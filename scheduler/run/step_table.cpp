@@ -6,7 +6,7 @@ namespace {
 void check_feeds(const Plan& plan, const std::vector<Tensor>& feeds) {
   for (std::size_t i = 0; i < plan.feed_slots.size(); ++i)
     if (plan.feed_slots[i] != Plan::kNoSlot && (i >= feeds.size() || !feeds[i].valid()))
-      invalid_argument("feed {}, which {} needs, is missing", i, plan.device);
+      invalid_argument("missing feed {}, which {} needs", i, plan.device);
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ void StepTable::release(const StepKey& key, Step& step, std::uint32_t partition,
 
 StepTable::Progress StepTable::start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions,
                                      RandomKey random, const std::vector<Tensor>& feeds, std::uint32_t other_parts) {
-  if (steps_.contains(key)) fail(Code::already_exists, "step {} runs already", key.step.value);
+  if (steps_.contains(key)) fail(Code::already_exists, "step {} is already running", key.step.value);
   for (const auto& registered : partitions) check_feeds(registered->plan(), feeds);
   Step& step = steps_[key];
   Progress progress;
@@ -75,7 +75,7 @@ StepTable::Progress StepTable::arrived(const StepKey& key, std::uint32_t partiti
   if (state.arrived[arrival]) return progress;
   if (tensor.dtype() != declared.dtype || !declared.shape.compatible_with(tensor.shape()))
     return abort(
-        key, Error(Code::invalid_argument, fmt::format("'{}' from {} must be {}{}; {}{} came", declared.name,
+        key, Error(Code::invalid_argument, fmt::format("'{}' from {} must be {}{}, not {}{}", declared.name,
                                                        declared.from, name(declared.dtype), declared.shape.to_string(),
                                                        name(tensor.dtype()), tensor.shape().to_string())));
   state.arrived[arrival] = true;
@@ -169,7 +169,7 @@ std::vector<std::string> StepTable::waits_for(const StepKey& key) const {
     if (!node.empty())
       out.push_back(fmt::format("{} running on {}", node, plan.device));
     else
-      out.push_back(fmt::format("{} segments in the queue of {}", p.running, plan.device));
+      out.push_back(fmt::format("{} segments queued on {}", p.running, plan.device));
   }
   return out;
 }

@@ -1,6 +1,6 @@
-// The steps in flight on a task, from their start to their end: which segments may run now, the first error, and when
-// nothing is left to wait for, here and on the other tasks that take part. A plain class; the scheduler actor drives
-// it. Every call returns what to do next; nothing here waits, and nothing here runs kernels.
+// The steps in flight on a task, from start to end: which segments may run now, the first error, and when nothing is
+// left to wait for, here and on the other tasks that take part. A plain class, driven by the scheduler actor. Every
+// call returns what to do next; nothing here blocks or runs kernels.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace troupe {
 
-// A partition that a task has registered: its plan, and frames to run it in. take_frame and give_back are called by one
-// thread, the scheduler's.
+// A registered partition: its plan, and frames to run it in. Only the scheduler's thread calls take_frame and
+// give_back.
 class RegisteredPartition {
  public:
   // `store` owns the variables.
@@ -27,7 +27,7 @@ class RegisteredPartition {
       : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
   const Plan& plan() const { return *plan_; }
   std::shared_ptr<PlanFrame> make_frame() const;
-  // A frame nobody uses; made if there is none. Frames go back after the step.
+  // An unused frame; created if there is none. Give it back after the step.
   std::shared_ptr<PlanFrame> take_frame();
   void give_back(std::shared_ptr<PlanFrame> frame);
 
@@ -44,8 +44,8 @@ struct StepKey {
   auto operator<=>(const StepKey&) const = default;
 };
 
-// A segment to be run on the device of partition `partition`. The frame keeps what it runs alive,
-// whatever becomes of the step.
+// A segment to run on the device of partition `partition`. The frame keeps everything it uses alive, even if the step
+// ends first.
 struct ReadySegment {
   StepKey step;
   std::uint32_t partition = 0;
@@ -53,13 +53,13 @@ struct ReadySegment {
   std::shared_ptr<PlanFrame> frame;
 };
 
-// What is to be known of a step beyond its table to say what it waits for.
+// Facts about a step that its table does not have, to say what it waits for.
 struct StepPlace {
   std::string task;                       // this one
-  std::string text;                       // of the step, for people: "step 7"
+  std::string text;                       // of the step, for display: "step 7"
   std::int64_t for_ns = 0;                // since it began here
   std::vector<std::string> shards;        // by number: their tasks
-  std::uint64_t job = 0;                  // of training; 0: none
+  std::uint64_t job = 0;                  // a training job; 0: none
   std::uint64_t version = 0;              // of the parameters that it pulls
   std::uint64_t group = 0, sequence = 0;  // of its collectives
 };
@@ -69,29 +69,29 @@ class StepTable {
  public:
   struct Progress {
     std::vector<ReadySegment> ready;
-    // The step has got its first error with this call: all that take part are to hear of it, now and only now.
+    // This call set the step's first error: tell all participants, now and only now.
     bool failed = false;
-    // Nothing is left to wait for: finish() it. Without an error, all segments have run and all other parts have ended.
-    // After one, no segment runs any more; the other parts are not waited for.
+    // Nothing is left to wait for: call finish(). Without an error, all segments have run and all other parts have
+    // ended. After an error, no segment runs any more; the other parts are not waited for.
     bool ended = false;
   };
-  // What a step has come to. `fetches`, by fetch index, are those of a step that ended without an error.
+  // The outcome of a step. `fetches`, by fetch index, are those of a step that ended without an error.
   struct Result {
     Error error;
     std::vector<std::pair<std::uint32_t, Tensor>> fetches;
   };
 
-  // Starts a step over `partitions`; `feeds` by feed index. `other_parts`: on how many other tasks it runs too. Throws
-  // already_exists, or invalid_argument for a missing feed; then nothing has been started.
+  // Starts a step over `partitions`; `feeds` by feed index. `other_parts`: the number of other tasks that run it.
+  // Throws already_exists, or invalid_argument for a missing feed, without starting anything.
   Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
                  const std::vector<Tensor>& feeds, std::uint32_t other_parts = 0);
-  // A tensor for an arrival has come. An unfitting dtype or shape aborts the step with an error.
+  // A tensor for an arrival has come. A wrong dtype or shape aborts the step with an error.
   Progress arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival, Tensor tensor);
-  // A segment that was ready has run, with this error.
+  // A ready segment has run, with this error.
   Progress segment_done(const StepKey& key, std::uint32_t partition, std::uint32_t segment, const Error& error);
-  // Another task's part, of 0 .. other_parts - 1, has ended, with this error.
+  // The part of another task (0 .. other_parts - 1) has ended, with this error.
   Progress part_ended(const StepKey& key, std::uint32_t part, const Error& error);
-  // The first error counts. Segments that have not begun never will.
+  // Only the first error counts. Segments that have not begun never will.
   Progress abort(const StepKey& key, const Error& error);
 
   bool contains(const StepKey& key) const { return steps_.contains(key); }
@@ -100,16 +100,16 @@ class StepTable {
   // Whether this task's own part has ended, and which of the others have not.
   bool own_part_ended(const StepKey& key) const;
   std::vector<std::uint32_t> parts_left(const StepKey& key) const;
-  // Segments of the partition that are ready or run, and have not reported.
+  // Segments of the partition that are ready or running, and have not reported.
   std::size_t running(const StepKey& key, std::uint32_t partition) const;
-  // What the step waits for on this task: arrivals that have not come, nodes that run, segments in a device's queue.
+  // What the step waits for on this task: missing arrivals, running nodes, segments in a device's queue.
   std::vector<std::string> waits_for(const StepKey& key) const;
   // The same as things and waits (wait_graph.hpp): this task's part, its segments that have not run, what they wait
-  // for, and what other tasks await from them. Nothing of a step that is not there.
+  // for, and what other tasks await from them. Empty for an unknown step.
   Waiting waiting(const StepKey& key, const StepPlace& place) const;
-  // By device: the node that runs there.
+  // By device: the node running there.
   std::map<std::string, std::string> running() const;
-  // Forgets a step. Its frames are reused, but for those that segments still run in (a task that shuts down does not
+  // Forgets a step. Its frames are reused, except those in which segments still run (a task that shuts down does not
   // wait).
   Result finish(const StepKey& key);
   std::vector<StepKey> steps_of(SessionId session) const;

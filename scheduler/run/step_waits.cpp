@@ -1,4 +1,4 @@
-// What the steps of a table wait for, as things and waits. Computed when somebody looks.
+// What the steps of a table wait for, as things and waits. Computed on demand.
 #include <troupe/scheduler/run/step_table.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 
@@ -45,7 +45,7 @@ class StepWaits {
       id = wait_thing::version(place_.job, arrival.shard, place_.version);
       text = fmt::format("version {} of the parameters on {}", place_.version, task);
       kind = "staging";
-    } else if (arrival.is_pull) {  // its edge is known here only
+    } else if (arrival.is_pull) {  // its edge is only known here
       task = arrival.shard < place_.shards.size() ? place_.shards[arrival.shard] : "";
       id = fmt::format("pull/{:x}/{}/{}/{}", key_.session.value, key_.step.value, place_.task, arrival.slice);
       text = fmt::format("parameters '{}' from shard {} on {}", arrival.name, arrival.shard, task);
@@ -64,7 +64,7 @@ class StepWaits {
     thing(std::move(id), std::move(text), std::move(task));
   }
 
-  // What others await from a segment that has not run, but for what has left it.
+  // What others await from a segment that has not run, except what has already left it.
   void departures(const Plan& plan, std::uint32_t number, std::uint32_t running_node) {
     const Segment& segment = plan.segments[number];
     const std::uint32_t end = segment.first_node + segment.num_nodes;

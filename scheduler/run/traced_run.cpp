@@ -1,4 +1,4 @@
-// What the executor does with nodes while their task is traced: the same, and a slice for each.
+// Runs nodes while their task is traced: as the executor does, with a slice for each.
 #include <algorithm>
 
 #include <troupe/scheduler/run/node_context.hpp>

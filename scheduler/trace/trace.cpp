@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kNoTrack = 0xffffffffu;
 constexpr std::size_t kMostTracks = 1 << 14;
 constexpr std::size_t kMostThreads = 256;
-constexpr std::size_t kMostNames = 1 << 16;  // of one thread
+constexpr std::size_t kMostNames = 1 << 16;  // per thread
 
 struct TextHash {
   using is_transparent = void;
@@ -134,7 +134,7 @@ Trace::ThreadPlace& Trace::place() {
   thread_local std::deque<ThreadPlace> places;
   for (ThreadPlace& p : places)
     if (p.trace == id_) return p;
-  std::erase_if(places, [](const ThreadPlace& p) { return p.buffer.use_count() == 1; });  // of traces that are gone
+  std::erase_if(places, [](const ThreadPlace& p) { return p.buffer.use_count() == 1; });  // of destroyed traces
   ThreadPlace& mine = places.emplace_back(id_);
   const std::lock_guard lock(mutex_);
   for (const auto& buffer : buffers_)

@@ -1,5 +1,5 @@
-// analyse() of wait_graph.hpp: the circles are the strongly connected components of the graph (Tarjan, "Depth-first
-// search and linear graph algorithms", SIAM J. Comput. 1972), the other causes are the things that wait for nothing.
+// analyse() of wait_graph.hpp: cycles are the strongly connected components of the graph (Tarjan, "Depth-first search
+// and linear graph algorithms", SIAM J. Comput. 1972), the other causes are things that wait for nothing.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kCausesShown = 8;
-constexpr std::size_t kWorkShown = 4;        // of what is being done, in brief
-constexpr std::int64_t kTold = 100'000'000;  // ns; shorter times say nothing
-constexpr std::size_t kOthersShown = 4;      // who wait for the same cause
-constexpr std::size_t kChainBegin = 10;      // lines of a chain, at its two ends
+constexpr std::size_t kWorkShown = 4;        // items in progress, in brief
+constexpr std::int64_t kTold = 100'000'000;  // ns; shorter times are not shown
+constexpr std::size_t kOthersShown = 4;      // waiters for the same cause
+constexpr std::size_t kChainBegin = 10;      // lines at the two ends of a chain
 constexpr std::size_t kChainEnd = 4;
 constexpr std::size_t kCircleShown = 8;
 constexpr std::size_t kCausesCounted = 256;
@@ -62,7 +62,7 @@ std::string_view heading(Kind kind) {
   return "?";
 }
 
-// Of two texts about one thing, whichever comes first.
+// Picks one of two texts about a thing, regardless of their order.
 void keep_better(std::string& text, const std::string& other) {
   if (std::tuple(other.size(), std::string_view(text)) > std::tuple(text.size(), std::string_view(other))) text = other;
 }
@@ -97,7 +97,7 @@ class Analysis {
     bool silent = false;  // a task
     std::uint32_t on_silent = kNone;
     std::vector<std::uint32_t> out, in;  // edges
-    std::uint32_t circle = kNone;        // its component, if that is a circle
+    std::uint32_t circle = kNone;        // its component, if that is a cycle
   };
   struct Cause {
     RootCause told;
@@ -114,7 +114,7 @@ class Analysis {
   Cause cause_of(std::uint32_t node) const;
   Cause deadlock(std::vector<std::uint32_t> members) const;
   std::vector<std::uint32_t> circle_through(std::uint32_t node) const;
-  // All that wait for these; towards_ then leads from each to them.
+  // All that wait for these; afterwards, towards_ leads from each to them.
   std::vector<std::uint32_t> waiters_of(const std::vector<std::uint32_t>& nodes);
   std::string chain(std::uint32_t from, const std::vector<std::uint32_t>& to) const;
   std::string heading_of(std::size_t number, const Cause& cause) const;
@@ -131,14 +131,14 @@ class Analysis {
   std::vector<std::vector<std::uint32_t>> circles_;
   std::vector<Cause> causes_;
   std::vector<std::uint32_t> towards_;  // by node: the edge that leads to the cause, kNone: it is the cause
-  std::vector<std::uint32_t> seen_;     // by node: in which search
+  std::vector<std::uint32_t> seen_;     // by node: the search that reached it
   std::uint32_t searches_ = 0;
   std::size_t waiting_ = 0;  // things that wait
 };
 
 std::uint32_t Analysis::node(const std::string& id) { return index_.at(id); }
 
-// Nodes are numbered in the order of their ids, edges by nodes: the order of the reports does not matter.
+// Nodes are numbered in id order, edges by nodes: the order of the reports does not matter.
 void Analysis::merge(const Waiting& waiting) {
   std::vector<std::string> ids;
   ids.reserve(waiting.things.size() + 2 * waiting.waits.size());
@@ -184,7 +184,7 @@ std::string_view collective_of(std::string_view id) {
   return id.starts_with("collective/") ? id.substr(0, std::min(id.find("//"), id.size())) : std::string_view();
 }
 
-// Ranks that have begun wait for what is on its way between them: that is no circle.
+// Ranks that have begun wait for messages on their way between them: that is not a cycle.
 void Analysis::leave_out_begun_ranks() {
   const auto within = [this](const Edge& edge) {
     const std::string_view of = collective_of(nodes_[edge.from].thing.id);
@@ -193,7 +193,7 @@ void Analysis::leave_out_begun_ranks() {
   std::vector<bool> begun(nodes_.size());
   for (const Edge& edge : edges_)
     if (within(edge)) begun[edge.from] = true;
-  std::set<std::string_view> blocked;  // someone has not
+  std::set<std::string_view> blocked;  // a rank has not begun
   for (const Edge& edge : edges_)
     if (within(edge) && !begun[edge.to]) blocked.insert(collective_of(nodes_[edge.from].thing.id));
   std::vector<bool> waits(nodes_.size());
@@ -233,7 +233,7 @@ void Analysis::connect() {
   for (std::uint32_t e = 0; e < edges_.size(); ++e) {
     const Edge& edge = edges_[e];
     const Node& from = nodes_[edge.from];
-    // What is never to come, or does nothing, is an end of its own.
+    // A thing that never comes, or does nothing, is a cause of its own.
     if (from.silent || from.thing.state == State::never ||
         (from.thing.state == State::stuck && from.on_silent == kNone))
       continue;
@@ -290,7 +290,7 @@ void Analysis::find_circles() {
   }
 }
 
-// A shortest way from a member of a circle back to it.
+// A shortest path from a member of a cycle back to it.
 std::vector<std::uint32_t> Analysis::circle_through(std::uint32_t first) const {
   std::unordered_map<std::uint32_t, std::uint32_t> from;
   std::deque<std::uint32_t> queue{first};
@@ -318,9 +318,9 @@ Analysis::Cause Analysis::deadlock(std::vector<std::uint32_t> members) const {
   for (std::size_t i = 0; i < std::min(way.size(), kCircleShown); ++i)
     text += (i == 0 ? "" : i == 1 ? " waits for " : ", which waits for ") + text_of(way[i]);
   if (way.size() > kCircleShown) text += fmt::format(", and so on through {} more", way.size() - kCircleShown);
-  text += way.size() == 1 ? " waits for itself" : ", which waits for the first again";
-  if (cause.nodes.size() > way.size()) text += fmt::format(" ({} things wait for each other here)", cause.nodes.size());
-  cause.told.text = text + ": none of them can ever go on";
+  text += way.size() == 1 ? " waits for itself" : ", which waits for the first";
+  if (cause.nodes.size() > way.size()) text += fmt::format(" ({} things wait for each other)", cause.nodes.size());
+  cause.told.text = text + ": none of them can proceed";
   for (const std::uint32_t m : cause.nodes) {
     cause.told.things.push_back(nodes_[m].thing.id);
     cause.told.for_ns = std::max(cause.told.for_ns, nodes_[m].thing.for_ns);
@@ -343,8 +343,8 @@ Analysis::Cause Analysis::cause_of(std::uint32_t n) const {
     cause.told.kind = Kind::stuck;
     if (node.thing.state == State::waits)
       cause.told.text += node.thing.task.empty()
-                             ? ": nobody says why it does not come"
-                             : fmt::format(": {} does not say why it does not come", node.thing.task);
+                             ? ": no task reports why it does not come"
+                             : fmt::format(": {} does not report why it does not come", node.thing.task);
   }
   return cause;
 }
@@ -399,12 +399,12 @@ std::vector<std::uint32_t> Analysis::waiters_of(const std::vector<std::uint32_t>
       found.push_back(from);
     }
   found.erase(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(nodes.size()));
-  // Those of a circle wait for it themselves.
+  // Those in a cycle wait for it themselves.
   if (!nodes.empty() && nodes_[nodes[0]].circle != kNone) found.insert(found.end(), nodes.begin(), nodes.end());
   return found;
 }
 
-// From who waits first to the cause, a line for each.
+// From the first waiter to the cause, a line each.
 std::string Analysis::chain(std::uint32_t from, const std::vector<std::uint32_t>& to) const {
   std::vector<std::string> lines{"   " + text_of(from)};
   lines[0] += since(nodes_[from].thing.for_ns);
@@ -419,11 +419,11 @@ std::string Analysis::chain(std::uint32_t from, const std::vector<std::uint32_t>
     line += since(edge.for_ns);
     lines.push_back(std::move(line));
   }
-  if (nodes_[to[0]].circle != kNone) lines.push_back("     which is in the circle");
+  if (nodes_[to[0]].circle != kNone) lines.push_back("     which is in the cycle");
   std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines.size() > kChainBegin + kChainEnd + 1 && i == kChainBegin) {
-      text += fmt::format("     … {} between …\n", lines.size() - kChainBegin - kChainEnd);
+      text += fmt::format("     … {} in between …\n", lines.size() - kChainBegin - kChainEnd);
       i = lines.size() - kChainEnd;
     }
     text += lines[i] + '\n';
@@ -438,16 +438,16 @@ std::string Analysis::heading_of(std::size_t number, const Cause& cause) const {
 std::string Analysis::tell(std::size_t number, const Cause& cause) {
   std::string text = heading_of(number, cause) + '\n';
   const auto waiters = waiters_of(cause.nodes);
-  std::vector<std::uint32_t> first;  // who wait, and are not waited for
+  std::vector<std::uint32_t> first;  // waiters that nothing waits for
   for (const std::uint32_t n : waiters)
     if (nodes_[n].in.empty()) first.push_back(n);
   std::ranges::sort(first, [this](std::uint32_t a, std::uint32_t b) {
     return std::tuple(nodes_[b].thing.for_ns, a) < std::tuple(nodes_[a].thing.for_ns, b);
   });
   if (!first.empty()) text += chain(first[0], cause.nodes);
-  if (waiters.empty()) return text + "   Nothing that is known waits for it.\n";
+  if (waiters.empty()) return text + "   Nothing known waits for it.\n";
   if (first.size() > 1) {
-    text += "   For the same " + std::string(first.size() == 2 ? "waits " : "wait ");
+    text += "   Also waiting for it: ";
     const std::size_t shown = std::min(first.size(), kOthersShown + 1);
     for (std::size_t i = 1; i < shown; ++i) text += (i == 1 ? "" : "; ") + text_of(first[i]);
     if (first.size() > shown) text += fmt::format("; and {} more", first.size() - shown);
@@ -462,12 +462,12 @@ std::string Analysis::summary() const {
       std::ranges::any_of(causes_, [&](const Cause& cause) { return wrong(cause) && cause.told.waiters > 0; });
   if (waiting_ == 0) return "Nothing waits, but:\n";
   const std::string waiting = count_of(waiting_, "thing waits", "things wait");
-  if (stuck) return fmt::format("{}, for {}; the worst first.\n", waiting, count_of(causes_.size(), "cause", "causes"));
+  if (stuck) return fmt::format("{} for {}; the worst first.\n", waiting, count_of(causes_.size(), "cause", "causes"));
   if (wrong(causes_[0])) return fmt::format("Nothing is stuck, but not all is well; {}.\n", waiting);
-  return fmt::format("Nothing is stuck: {}, for what is being done.\n", waiting);
+  return fmt::format("Nothing is stuck: {} for work in progress.\n", waiting);
 }
 
-// `told`: of each cause that the text tells.
+// `told`: the text of each cause that is shown.
 std::string Analysis::brief(const std::vector<std::string>& told) const {
   std::string text = summary();
   std::size_t work = 0;
@@ -486,7 +486,7 @@ std::string Analysis::brief(const std::vector<std::string>& told) const {
       static_cast<std::size_t>(std::ranges::count(causes_, Kind::working, [](const Cause& c) { return c.told.kind; }));
   if (const std::size_t wrong = causes_.size() - all_work; wrong > kCausesShown)
     text += fmt::format("and {} more.\n", count_of(wrong - kCausesShown, "cause", "causes"));
-  if (all_work > work) text += fmt::format("and {} more in work.\n", count_of(all_work - work, "thing", "things"));
+  if (all_work > work) text += fmt::format("and {} more in progress.\n", count_of(all_work - work, "thing", "things"));
   return text;
 }
 

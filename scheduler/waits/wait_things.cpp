@@ -6,7 +6,7 @@
 namespace troupe::wait_thing {
 namespace {
 
-// How things of a kind are called: {N} is the N-th field behind the kind, a name of a task or device being one field.
+// How kinds of things are called: {N} is the N-th field after the kind; the name of a task or device is one field.
 struct Words {
   std::string_view kind;
   std::size_t fields;
@@ -20,13 +20,13 @@ constexpr std::array kWords = {
     Words{"tensor", 3, "a tensor of step {1}"},
     Words{"pull", 4, "parameters for step {1} on {2}"},
     Words{"device", 1, "{0}"},
-    Words{"link", 2, "the way from {0} to {1}"},
-    Words{"room", 2, "room on the way from {0} to {1}"},
+    Words{"link", 2, "the connection from {0} to {1}"},
+    Words{"room", 2, "room on the connection from {0} to {1}"},
     Words{"task", 1, "{0}"},
     Words{"actor", 2, "the {1} of {0}"},
     Words{"client", 2, "a client on {0}"},
     Words{"answer", 2, "an answer for {0}"},
-    Words{"meeting", 1, "{0}, which connects to its cluster"},
+    Words{"meeting", 1, "{0} connecting to its cluster"},
     Words{"coming", 2, "a link from {1} to {0}"},
     Words{"worker", 2, "{1}"},
     Words{"version", 3, "version {2} of the parameters of shard {1}"},
@@ -34,8 +34,8 @@ constexpr std::array kWords = {
     Words{"token", 2, "a token for {1}"},
     Words{"join", 2, "{1} to join the job"},
     Words{"barrier", 1, "the barrier at the end of the job"},
-    Words{"save", 1, "the checkpoint that is being saved"},
-    Words{"choice", 2, "the slots that version {1} is to use"},
+    Words{"save", 1, "the checkpoint being saved"},
+    Words{"choice", 2, "the slots for version {1}"},
     Words{"job", 1, "the training job"},
     Words{"collective", 4, "{3}'s part in a collective"},
 };

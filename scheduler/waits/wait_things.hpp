@@ -1,4 +1,4 @@
-// The ids of the things that wait and are waited for: see wait_graph.hpp. Tasks and devices by their names.
+// Ids of things that wait and are waited for: see wait_graph.hpp. Tasks and devices are given by name.
 #pragma once
 
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ inline std::string task(std::string_view task) { return fmt::format("task/{}", t
 inline std::string actor(std::string_view task, std::string_view kind) {
   return fmt::format("actor/{}/{}", task, kind);
 }
-// The `number`-th wait of a thread of the task's program, and what it waits for.
+// The `number`-th wait of a thread of the task's program, and the answer it waits for.
 inline std::string client(std::string_view task, std::uint64_t number) {
   return fmt::format("client/{}/{}", task, number);
 }
@@ -60,8 +60,8 @@ inline std::string task_of(std::string_view device) {
   return std::string(device.substr(0, std::min(device.find("/device:"), device.size())));
 }
 
-// The thing in words, for people: "slot 1 of step 7" of "slot/660f888ec43f0/7/1"; the id itself if it is of no known
-// form.
+// The thing in words, for display: "slot 1 of step 7" for "slot/660f888ec43f0/7/1"; the id itself if its form is
+// unknown.
 std::string describe(std::string_view id);
 
 }  // namespace troupe::wait_thing

@@ -110,16 +110,16 @@ TEST(MnistOptions, TheLearningRateMayChange) {
       error("sine"),
       HasSubstr("--schedule: expected constant, step, piecewise, exponential, cosine or polynomial, not 'sine'"));
   EXPECT_THAT(error("cosine"), HasSubstr("--schedule: cosine needs steps, as in 'cosine,steps=100'"));
-  EXPECT_THAT(error("cosine,steps=0"), HasSubstr("--schedule: cosine: steps must be 1 or more, it is 0"));
+  EXPECT_THAT(error("cosine,steps=0"), HasSubstr("--schedule: cosine: steps must be 1 or more, not 0"));
   EXPECT_THAT(error("cosine,steps=1.5"), HasSubstr("--schedule: expected a whole number, not '1.5'"));
   EXPECT_THAT(error("cosine,steps=10,factor=2"), HasSubstr("--schedule: cosine has no 'factor'"));
   EXPECT_THAT(error("cosine,steps=10,steps=11"), HasSubstr("--schedule: 'steps' is given twice"));
   EXPECT_THAT(error("cosine,steps"), HasSubstr("--schedule: expected NAME=NUMBER, not 'steps'"));
   EXPECT_THAT(error("cosine,steps=10,end=x"), HasSubstr("--schedule: expected a number, not 'x'"));
   EXPECT_THAT(error("piecewise,x=1"), HasSubstr("--schedule: expected the number of an update, not 'x'"));
-  EXPECT_THAT(error("piecewise,0=1"), HasSubstr("--schedule: piecewise: from must be 1 or more, it is 0"));
+  EXPECT_THAT(error("piecewise,0=1"), HasSubstr("--schedule: piecewise: from must be 1 or more, not 0"));
   EXPECT_THAT(error("constant,warmup=-1"),
-              HasSubstr("--schedule: constant: the warm-up must be 0 updates or more, it is -1"));
+              HasSubstr("--schedule: constant: the warm-up must be 0 updates or more, not -1"));
 }
 
 TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {

@@ -49,23 +49,23 @@ TEST(Graph, MisuseNamesOpAndNode) {
   EXPECT_EQ(message_of([&] {
               g.add({.op = "Plus", .name = "p", .inputs = {a, d}});
             }),
-            "Plus 'p': input 'b' is f64, but input 'a' is f32: they must have one dtype, use cast()");
-  EXPECT_EQ(message_of([&] {
-              g.add({.op = "Join", .name = "j", .inputs = {a, d}});
-            }),
-            "Join 'j': input 'values' is f64, but the first of 'values' is f32: they must have one dtype, use cast()");
+            "Plus 'p': input 'b' is f64, but input 'a' is f32: they must have the same dtype, use cast()");
+  EXPECT_EQ(
+      message_of([&] {
+        g.add({.op = "Join", .name = "j", .inputs = {a, d}});
+      }),
+      "Join 'j': input 'values' is f64, but the first of 'values' is f32: they must have the same dtype, use cast()");
   EXPECT_EQ(message_of([&] {
               g.add({.op = "Plus", .name = "p", .inputs = {d, d}, .attributes = {{"T", DType::f32}}});
             }),
-            "Plus 'p': input 'a' is f64, but attribute 'T' is f32: they must have one dtype, use cast()");
+            "Plus 'p': input 'a' is f64, but attribute 'T' is f32: they must have the same dtype, use cast()");
   for (const char* wrong : {"p/", "/p", "-p", "a b"})
-    EXPECT_EQ(
-        message_of([&] {
-          g.add({.op = "Plus", .name = wrong, .inputs = {a, a}});
-        }),
-        fmt::format("Plus '{}': a name consists of letters, digits and _ . / -, and does not begin with / or - or "
-                    "end with /",
-                    wrong));
+    EXPECT_EQ(message_of([&] {
+                g.add({.op = "Plus", .name = wrong, .inputs = {a, a}});
+              }),
+              fmt::format("Plus '{}': a name consists of letters, digits and _ . / -, must not begin with / or -, and "
+                          "must not end with /",
+                          wrong));
   EXPECT_EQ(message_of([&] { g.add({.op = "Plus", .name = "p", .inputs = {a}}); }),
             "Plus 'p': input 'b' is missing (1 were given)");
   EXPECT_EQ(message_of([&] {
@@ -75,7 +75,7 @@ TEST(Graph, MisuseNamesOpAndNode) {
   EXPECT_EQ(message_of([&] {
               g.add({.op = "Plus", .name = "a", .inputs = {a, a}});
             }),
-            "Plus 'a': a node of this name exists already");
+            "Plus 'a': a node with this name already exists");
   EXPECT_EQ(message_of([&] { g.add({.op = "Pluss"}); }), "there is no op 'Pluss'; did you mean Plus");
   EXPECT_EQ(message_of([&] {
               g.add({.op = "Plus", .name = "p", .inputs = {a, a}, .attributes = {{"x", true}}});

@@ -54,14 +54,14 @@ FakePass changing(std::string name, std::function<void(Node&)> change) {
 TEST(Verify, APassThatBreaksAGraphIsNamedWithWhatItBroke) {
   const std::vector<std::pair<FakePass, std::string>> cases = {
       {changing("n", [](Node& n) { n.inputs[0].node = 99; }),
-       "Neg 'n': input 0 comes from node number 99, which the graph does not have"},
+       "Neg 'n': input 0 comes from node number 99, which does not exist"},
       {changing("n", [](Node& n) { n.inputs[0].index = 1; }),
        "Neg 'n': input 0 is 'feed:1', but Feed 'feed' has 1 outputs"},
       {changing("n", [](Node& n) { n.controls = {-1}; }),
-       "Neg 'n': a control input is node number -1, which the graph does not have"},
+       "Neg 'n': a control input is node number -1, which does not exist"},
       {changing("n", [](Node& n) { n.inputs.clear(); }), "Neg 'n': input 'x' is missing (0 were given)"},
       {changing("n", [](Node& n) { n.attributes.set("T", DType::f64); }),
-       "Neg 'n': input 'x' is f32, but attribute 'T' is f64: they must have one dtype, use cast()"},
+       "Neg 'n': input 'x' is f32, but attribute 'T' is f64: they must have the same dtype, use cast()"},
       {changing("n", [](Node& n) { n.attributes.erase("T"); }), "Neg 'n': attribute 'T' is missing"},
       {changing("n", [](Node& n) { n.attributes.set("axis", std::int64_t{1}); }), "Neg 'n': no attribute 'axis'"},
       {changing("fetch", [](Node& n) { n.attributes.set("index", 1.0); }),
@@ -83,9 +83,9 @@ TEST(Verify, APassThatBreaksAGraphIsNamedWithWhatItBroke) {
          out->set_colocation(out->get("n"), "nobody");
          return out;
        },
-       "Neg 'n': it is to be colocated with 'nobody', which the graph does not have"},
+       "Neg 'n': it is colocated with 'nobody', which does not exist"},
       {changing("n", [](Node& n) { n.attributes.set("_branch", FunctionName{"f"}); }),
-       "Neg 'n': attribute '_branch' names function 'f', which the graph does not have"},
+       "Neg 'n': attribute '_branch' names function 'f', which does not exist"},
       {[](const Graph& g) {
          auto out = g.clone();
          out->add_control_edge(out->get("fetch"), out->get("n"));
@@ -113,13 +113,13 @@ TEST(Verify, APassThatBreaksAGraphIsNamedWithWhatItBroke) {
          return rewriter.finish();
        },
        "Fetch 'fetch' is f64 instead of f32"},
-      {changing("assign", [](Node& n) { n.attributes.erase("_target"); }), "no target is left: 'assign' was one"},
+      {changing("assign", [](Node& n) { n.attributes.erase("_target"); }), "no target is left, but 'assign' was one"},
       {changing("read", [](Node& n) { n.controls.clear(); }),
        "ReadVariable 'read' no longer runs after AssignVariable 'assign'"},
   };
   for (const auto& [pass, wanted] : cases) {
     const std::string error = error_of_pass(pass);
-    EXPECT_EQ(error.find("internal: pass 'fake' has made a graph that is broken: " + wanted), 0u)
+    EXPECT_EQ(error.find("internal: pass 'fake' produced a broken graph: " + wanted), 0u)
         << "wanted: " << wanted << "\ngot: " << error;
   }
 }
@@ -152,7 +152,7 @@ TEST(Verify, FunctionsAreLookedInto) {
   };
   EXPECT_EQ(with_body([](Graph&) {}, {1, 0}), "no error");
   EXPECT_EQ(with_body([](Graph& g) { g.set_colocation(g.get("n"), "nobody"); }, {1, 0}),
-            "internal: function 'f': Neg 'n': it is to be colocated with 'nobody', which the graph does not have");
+            "internal: function 'f': Neg 'n': it is colocated with 'nobody', which does not exist");
   EXPECT_EQ(with_body([](Graph&) {}, {1, 1}),
             "internal: function 'f': an argument or result is output 1 of node number 1, which the body does not have");
 }

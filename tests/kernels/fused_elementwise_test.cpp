@@ -256,13 +256,13 @@ TEST(FusedElementwise, RefusesWhatTheOpsWouldRefuse) {
   EXPECT_EQ(run({"Neg:f32 i0", "ReluGrad:f32 r0 i1"}, {two, Tensor::scalar(1.0f)}),
             "the gradient is [2], but the value it belongs to is []");
   EXPECT_NE(run({"Neg:f32 i0", "Add:f32 r0 i1"}, {two, three}), "");
-  EXPECT_EQ(run({"Neg:f32 r0"}, {two}), "program line 'Neg:f32 r0': 'r0' is none of the 0 operands there are");
-  EXPECT_EQ(run({"Neg:f32 i1"}, {two}), "program line 'Neg:f32 i1': 'i1' is none of the 1 operands there are");
+  EXPECT_EQ(run({"Neg:f32 r0"}, {two}), "program line 'Neg:f32 r0': 'r0' is not one of the 0 operands available");
+  EXPECT_EQ(run({"Neg:f32 i1"}, {two}), "program line 'Neg:f32 i1': 'i1' is not one of the 1 operands available");
   EXPECT_EQ(run({"Neg:f64 i0"}, {two}), "program line 'Neg:f64 i0' cannot be computed element by element");
   EXPECT_EQ(run({"MatMul:f32 i0 i0"}, {two}), "program line 'MatMul:f32 i0 i0' cannot be computed element by element");
-  EXPECT_EQ(run({"Neg i0"}, {two}), "program line 'Neg i0' does not begin with OP:DTYPE");
-  EXPECT_EQ(run({"Neg:f99 i0"}, {two}), "program line 'Neg:f99 i0': there is no such dtype");
-  EXPECT_EQ(run({"Neg:f32 x0"}, {two}), "program line 'Neg:f32 x0': operands are iN or rN");
+  EXPECT_EQ(run({"Neg i0"}, {two}), "program line 'Neg i0' must begin with OP:DTYPE");
+  EXPECT_EQ(run({"Neg:f99 i0"}, {two}), "program line 'Neg:f99 i0': unknown dtype");
+  EXPECT_EQ(run({"Neg:f32 x0"}, {two}), "program line 'Neg:f32 x0': operands must be iN or rN");
   EXPECT_EQ(run({}, {two}), "a program has 1 to 32 steps and at most 16 inputs, not 0 and 1");
 }
 

@@ -169,7 +169,7 @@ TEST(RunningAverage, RefusesWhatMakesNoSense) {
                          [&] {
                            moves_of(std::vector<RunningAverage>{{v, v.read(), part}});
                          }),
-              fmt::format("running average 'v': the part of a new value must be in (0, 1], it is {}", part));
+              fmt::format("running average 'v': the part of a new value must be in (0, 1], not {}", part));
   const Output rows = constant<std::int64_t>(graph, {0}), values = constant<float>(graph, {1.0f});
   const std::vector<GradientAndVariable> sparse{
       {.gradient = {.indices = rows, .values = values}, .variable = v, .moved_by = 0.1}};
@@ -180,7 +180,7 @@ TEST(RunningAverage, RefusesWhatMakesNoSense) {
   LayerContext context{.graph = graph, .training = true, .variables = pool};
   const Output x = placeholder(graph, DType::f32, Shape{4, 2});
   EXPECT_EQ(message_of(Code::invalid_argument, [&] { Sequential({layers::batch_norm()}).apply(context, x); }),
-            "layer 'batch_norm': in training it has running averages: LayerContext::averages must not be null");
+            "layer 'batch_norm': training updates running averages: LayerContext::averages must not be null");
   // The statistics of a batch are no way for gradients.
   const Output one = constant<float>(graph, {1.0f, 1.0f});
   const BatchNormOutputs out = batch_norm(x, one, one, {.name = "norm"});

@@ -102,7 +102,7 @@ TEST_F(Collectives, GroupsOfTheSameNameAreToldApart) {
 
 TEST_F(Collectives, AGroupThatCannotBeIsRefused) {
   EXPECT_THAT(open(kRank0, {kRank1, kRank2}).error.message(),
-              HasSubstr("/job:worker/task:0 is not among the members of group 'job'"));
+              HasSubstr("/job:worker/task:0 is not a member of group 'job'"));
   EXPECT_THAT(open(kRank0, {kRank0, kRank1, kRank1}).error.message(), HasSubstr("comes twice"));
   EXPECT_THAT(error_of(contribute(kRank0, 5, Tensor::vector<float>({1}))), HasSubstr("has no group 5 open"));
 }
@@ -396,9 +396,9 @@ TEST_F(CollectivesOnDevices, OneThatDoesNotEndIsGivenUpWhenTimeIsUp) {
   for (const std::uint32_t r : {1u, 2u}) give(r, "x", false);
   int ticks = 0;
   while (a->empty() && ++ticks < 200) cluster.system.run_next_timeout();
-  EXPECT_THAT(error_of(a),
-              AllOf(HasSubstr(
-                  "has waited for 60 s: nothing has come of the end of all_reduce sum of f32[1] 'x' between devices")));
+  EXPECT_THAT(
+      error_of(a),
+      AllOf(HasSubstr("has waited for 60 s: still missing the end of all_reduce sum of f32[1] 'x' between devices")));
   for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(end(r).aborted);
 }
 
@@ -494,7 +494,7 @@ TEST_F(CollectiveSteps, ThatRepeatANumberFailOnBothRanks) {
   const auto a = run(kRank0, 0, 1, group);
   for (const auto& answer : {a, b}) {
     ASSERT_EQ(answer->size(), 1u);
-    EXPECT_THAT(answer->front().error.message(), HasSubstr("is operation 0 of channel 1; the next is 1"));
+    EXPECT_THAT(answer->front().error.message(), HasSubstr("is operation 0 of channel 1, but the next must be 1"));
   }
 }
 

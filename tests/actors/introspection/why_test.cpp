@@ -192,7 +192,7 @@ TEST(Why, LinksToATaskThatHasEndedAreNoCausesOfTheirOwn) {
   EXPECT_EQ(found.brief,
             "Nothing is stuck, but not all is well; 1 thing waits.\n"
             "1. SILENT /job:worker/task:1 does not answer (nobody listens at 127.0.0.1:7: it has ended)\n"
-            "   Nothing that is known waits for it.\n"
+            "   Nothing known waits for it.\n"
             "2. WORKING /job:worker/task:0/device:CPU:0 runs MatMul 'm', for 1.0 s; 1 waits for it\n");
   // One that is waited for leads to it.
   seen.task(kPs0).waiting.waits.push_back(

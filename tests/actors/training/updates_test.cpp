@@ -122,7 +122,7 @@ TEST(ScheduledTraining, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(testing::error_of([] {
                 in_one_process({.optimizer = optimizers::Adam{.learning_rate = schedules::Cosine{.rate = 0.1}}}, 1);
               }).message(),
-              HasSubstr("optimizer adam: learning_rate, cosine: steps must be 1 or more, it is 0"));
+              HasSubstr("optimizer adam: learning_rate: cosine: steps must be 1 or more, not 0"));
 }
 
 // The first update is computed on the first values, whatever comes before what; the others change nothing.

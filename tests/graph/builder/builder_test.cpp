@@ -81,7 +81,7 @@ TEST(Builder, ATensorIsNeeded) {
   EXPECT_EQ(message_of([] { concat({}, 0, "c"); }), "Concat 'c': input 0 is not a tensor");
   EXPECT_EQ(message_of([] { reshape(Output{}, Shape{2}); }), "reshape: x is not a tensor");
   EXPECT_EQ(message_of([&] { unstack(placeholder(g, DType::f32, Shape{kUnknown}), 0); }),
-            "unstack: the size of [?] along axis 0 is not known");
+            "unstack: the size of [?] along axis 0 is unknown");
 }
 
 TEST(Builder, NeuralNetworkOpsTakeNamedOptions) {
@@ -148,7 +148,8 @@ TEST(IfElse, MisuseIsRefusedAndLeavesNothing) {
   const BranchFn integer = [](Graph&, const Outputs& in) { return Outputs{cast(in[0], DType::i32)}; };
   const BranchFn outside = [&](Graph&, const Outputs&) { return Outputs{x}; };
   const int before = g.size();
-  EXPECT_EQ(message_of([&] { if_else(cond, {x}, same, empty); }), "the branches return 1 and 0 results");
+  EXPECT_EQ(message_of([&] { if_else(cond, {x}, same, empty); }),
+            "the branches return different numbers of results: 1 and 0");
   EXPECT_EQ(message_of([&] { if_else(cond, {x}, same, integer); }),
             "result 0 is f32 in one branch and i32 in the other");
   EXPECT_EQ(message_of([&] { if_else(cond, {x}, outside, same); }),

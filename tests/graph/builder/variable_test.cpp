@@ -54,7 +54,7 @@ TEST(Variables, ZerosAreTheDefaultAndNeedAShape) {
   EXPECT_EQ(a.initial_value.dtype(), DType::f64);
   EXPECT_EQ(a.initial_value.shape(), (Shape{2, 2}));
   EXPECT_EQ(message_of([&] { variable(g, {.name = "v", .shape = Shape{kUnknown}}); }),
-            "variable 'v': needs an initial value, or a fully known shape for zeros; the shape is [?]");
+            "variable 'v': needs an initial value, or a fully known shape to fill with zeros; its shape is [?]");
   EXPECT_EQ(message_of([&] {
               variable(g, {.name = "v", .initial_value = constant<float>(g, {1, 2}), .shape = Shape{3}});
             }),

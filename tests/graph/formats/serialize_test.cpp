@@ -124,7 +124,7 @@ TEST(Serialize, NodesMayComeInAnyOrder) {
 TEST(Serialize, EveryPrefixEitherIsAGraphOrIsRefused) {
   const std::string bytes = serialize(*example());
   EXPECT_EQ(error_of([] { parse_graph(""); }),
-            "data_loss: the graph has no version: it is not a graph, or a part of one");
+            "data_loss: the data has no version: it is not a graph, or is truncated");
   int refused = 0;
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     try {
@@ -177,14 +177,13 @@ TEST(Serialize, WrongNodesAreRefusedByName) {
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_name("c"); }), "invalid_argument: two nodes are named 'c'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name(""); }),
             "invalid_argument: node '': a node of op 'If' has no name");
-  EXPECT_EQ(
-      error_after([](G& m) { node_of(m, "if").set_name("a b"); }),
-      "invalid_argument: If 'a b': a name consists of letters, digits and _ . / -, and does not begin with / or - "
-      "or end with /");
+  EXPECT_EQ(error_after([](G& m) { node_of(m, "if").set_name("a b"); }),
+            "invalid_argument: If 'a b': a name consists of letters, digits and _ . / -, must not begin with / or -, "
+            "and must not end with /");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "y"); }),
             "not_found: node 'sum': there is no node 'y'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:1"); }),
-            "invalid_argument: node 'sum': there is no output 'x:1': it has 1");
+            "invalid_argument: node 'sum': there is no output 'x:1': the node has 1");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:-1"); }),
             "invalid_argument: node 'sum': 'x:-1' does not name an output: expected NODE or NODE:INDEX");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_input(0, "x:99999999999"); }),
@@ -220,11 +219,11 @@ TEST(Serialize, WrongAttributesAreRefusedByName) {
             }),
             "data_loss: node 'sum': attribute 'T': the value is missing");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(77); }),
-            "invalid_argument: node 'sum': attribute 'T': there is no dtype number 77");
+            "invalid_argument: node 'sum': attribute 'T': unknown dtype number 77");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(257); }),  // 257 mod 256 would be f32
-            "invalid_argument: node 'sum': attribute 'T': there is no dtype number 257");
+            "invalid_argument: node 'sum': attribute 'T': unknown dtype number 257");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_dtype(0); }),
-            "invalid_argument: node 'sum': attribute 'T': there is no dtype number 0");
+            "invalid_argument: node 'sum': attribute 'T': unknown dtype number 0");
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "T").set_integer(1); }),
             "invalid_argument: Add 'sum': attribute 'T' is of type integer");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "x").mutable_attribute()->erase("T"); }),
@@ -294,18 +293,18 @@ TEST(Serialize, WrongFunctionsAreRefused) {
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").set_result(0, "nobody"); }),
             "not_found: function 'simple': there is no node 'nobody'");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").set_result(0, "sum:1"); }),
-            "invalid_argument: function 'simple': there is no output 'sum:1': it has 1");
+            "invalid_argument: function 'simple': there is no output 'sum:1': the node has 1");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
-            "invalid_argument: node 'if': function 'simple' has other argument or result dtypes than its node");
+            "invalid_argument: node 'if': function 'simple' does not have the argument and result dtypes of its node");
   EXPECT_EQ(error_after(
                 [](G& m) { (*function_of(m, "simple").mutable_node(0)->mutable_attribute())["index"].set_integer(1); }),
-            "invalid_argument: function 'simple': node 'x': argument 1 comes after 0 others");
+            "invalid_argument: function 'simple': node 'x': argument 1 exists, but argument 0 does not");
   EXPECT_EQ(error_after([](G& m) {
               auto* f = &function_of(m, "simple");
               *f->add_node() = f->node(0);
               f->mutable_node(2)->set_name("x2");
             }),
-            "invalid_argument: function 'simple': node 'x2': argument 0 is there twice");
+            "invalid_argument: function 'simple': node 'x2': argument 0 appears twice");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "inner_fn").mutable_node(1)->set_op("Nope"); }),
             "not_found: function 'inner_fn': node 'sum': there is no op 'Nope'; did you mean NoOp");
 }
@@ -315,7 +314,7 @@ TEST(Serialize, FunctionsThatCallThemselvesAreRefused) {
     auto& call = *function_of(m, "outer_fn").mutable_node(2)->mutable_attribute();
     call["then_branch"].set_function("outer_fn");
   });
-  EXPECT_EQ(error, "invalid_argument: function 'outer_fn': functions name each other deeper than 16, or in a circle");
+  EXPECT_EQ(error, "invalid_argument: function 'outer_fn': functions are nested deeper than 16, or in a cycle");
 }
 
 TEST(Serialize, TheDepthOfFunctionsIsLimitedInWhateverOrderTheyCome) {

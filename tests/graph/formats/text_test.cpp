@@ -131,7 +131,7 @@ TEST(GraphText, ShapesThatAreGivenRefineInference) {
   EXPECT_EQ(error_of([&] { parse_text(x + " -> f64[2]"); }),
             "invalid_argument: line 1: node 'x': output 0 is f32, not f64");
   EXPECT_EQ(error_of([&] { parse_text("x = Placeholder() T=f32 shape=[3] -> f32[2]"); }),
-            "invalid_argument: line 1: Placeholder 'x': output 0 is [3], it cannot be [2]");
+            "invalid_argument: line 1: Placeholder 'x': output 0 is [3] and cannot be [2]");
   EXPECT_EQ(error_of([&] { parse_text(x + " -> f32[2], f32[2]"); }),
             "invalid_argument: line 1: node 'x': it has 1 outputs, not 2");
 }
@@ -141,8 +141,8 @@ TEST(GraphText, ADumpThatLeavesElementsOutIsRefused) {
   b.constant("c", Tensor::zeros(DType::f32, Shape{9}));
   EXPECT_EQ(b.g.dump(), "c = Const() T=f32 value=f32[9] = 0 0 0 0 0 0 0 0 ... -> f32[9]\n");
   EXPECT_EQ(error_of([&] { parse_text(b.g.dump()); }),
-            "invalid_argument: line 1, column 50: elements of the tensor are left out: write the graph with to_text(), "
-            "which has all of them");
+            "invalid_argument: line 1, column 50: tensor elements are omitted: write the graph with to_text(), which "
+            "includes all of them");
   expect_round_trip(b.g);
 }
 
@@ -158,27 +158,27 @@ TEST(GraphText, ErrorsSayWhere) {
       {"x = NoOp() y=1", "line 1, column 12: NoOp has no attribute 'y'"},
       {"x = NoOp() _y=1 _y=1", "line 1, column 17: attribute '_y' is given twice"},
       {"x = NoOp() _y", "line 1, column 14: expected '=' after the name of an attribute"},
-      {"x = NoOp() _y=", "line 1, column 15: '' is not a number, or too large"},
-      {"x = NoOp() _y=[1]", "line 1, column 15: say what list this is, as in shape:[2] or integers:[2]"},
-      {"x = NoOp() _y=\"a", "line 1, column 17: the string has no end: expected '\"'"},
+      {"x = NoOp() _y=", "line 1, column 15: '' is not a number, or is too large"},
+      {"x = NoOp() _y=[1]", "line 1, column 15: ambiguous list: state its type, as in shape:[2] or integers:[2]"},
+      {"x = NoOp() _y=\"a", "line 1, column 17: unterminated string: expected '\"'"},
       {"x = NoOp() _y=\"\\q\"", "line 1, column 18: expected \\\", \\\\, \\n or \\xHH in a string"},
       {"x = NoOp() )", "line 1, column 12: expected an attribute, '->', '@', 'with' or the end of the line"},
       {"x = NoOp() @ CPU:x", "line 1, column 14: "},
       {"x = NoOp() with a b", "line 1, column 19: expected the end of the line"},
       {"x = Placeholder() T=f31", "line 1, column 21: 'f31' is not a dtype"},
       {"x = Placeholder() shape=[1,", "line 1, column 28: '' is not i64"},
-      {"x = Placeholder() shape=[-2]", "line 1, column 26: a shape has at most 8 dimensions, none of them below 0"},
-      {"x = Const() value=f32[2] = 1", "line 1, column 29: '' is not a number, or too large"},
+      {"x = Placeholder() shape=[-2]", "line 1, column 26: a shape has at most 8 dimensions, none of them negative"},
+      {"x = Const() value=f32[2] = 1", "line 1, column 29: '' is not a number, or is too large"},
       {"x = Const() value=i8[] = 128", "line 1, column 26: '128' is not i8"},
       {"x = Const() value=f32[9999999] = 1",
        "line 1, column 19: a tensor of 9999999 elements has only 2 characters of text"},
       {"x = Const() value=f32[?] = 1", "line 1, column 19: "},
       {"x = Const() value=bool[] = 1", "line 1, column 28: expected true or false"},
-      {"function f {\nx = NoOp()", "line 2, column 11: function 'f' has no end: expected '}'"},
+      {"function f {\nx = NoOp()", "line 2, column 11: function 'f' is not closed: expected '}'"},
       {"x = NoOp()\nx = NoOp()", "line 2: two nodes are named 'x'"},
       {"\nx = Neg(y)", "line 2: node 'x': there is no node 'y'"},
       {"x = Const() T=f32 value=f32[] = 1\ny = Neg(x, x)", "line 2: Neg 'y': takes 1 inputs, 2 were given"},
-      {"x = Const() T=f32 value=f32[] = 1\ny = Neg(x:1)", "line 2: node 'y': there is no output 'x:1': it has 1"},
+      {"x = Const() T=f32 value=f32[] = 1\ny = Neg(x:1)", "line 2: node 'y': there is no output 'x:1': the node has 1"},
       {"x = NoOp(^y)\ny = NoOp(^x)", "the graph has a cycle: "},
       {"x = NoOp() _f=@f", "line 1: node 'x': there is no function 'f'"},
   };

@@ -110,7 +110,7 @@ TEST(Autodiff, WrongArgumentsAreRefused) {
   EXPECT_EQ(message_of([&] { gradient(n, x); }), "gradients: y 'n' is i64, not floating");
   EXPECT_EQ(message_of([&] { gradient(x, x_of(other)); }), "gradients: one of xs belongs to another graph");
   EXPECT_EQ(message_of([&] { gradient(x, Output{}); }), "gradients: one of xs is not a tensor");
-  EXPECT_EQ(message_of([&] { gradients({}, Outputs{x}); }), "gradients: there are no ys");
+  EXPECT_EQ(message_of([&] { gradients({}, Outputs{x}); }), "gradients: ys is empty");
   EXPECT_EQ(message_of([&] { gradient(x, x, {.grad_ys = {x, x}}); }), "gradients: 2 grad_ys for 1 ys");
   EXPECT_EQ(message_of([&] { gradient(sum(x), x, {.grad_ys = {x}}); }),
             "gradients: grad_ys[0] is f32[2,3], but its y 'Sum' is f32[]");

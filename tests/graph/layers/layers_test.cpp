@@ -203,7 +203,7 @@ TEST(Layers, AResidualAddsItsShortcut) {
   EXPECT_EQ(a.graph.node(sum.inputs[1].node).name, "dense/BiasAdd");
   EXPECT_TRUE(a.graph.find("residual/Relu"));
   EXPECT_EQ(Applied().error(layers::residual(body), Shape{2, 3}),
-            "layer 'residual': the body makes [2,4] of the input, but its shortcut [2,3]");
+            "layer 'residual': the output of the body is [2,4], but that of its shortcut is [2,3]");
 }
 
 TEST(Layers, PoolsMayOverlapOrTakeAll) {
@@ -244,7 +244,7 @@ TEST(Layers, IntegersHaveNoWeights) {
   EXPECT_EQ(message_of([&] {
               Sequential({layers::dense(3)}).apply(a.context, placeholder(a.graph, DType::i32, Shape{2, 5}));
             }),
-            "layer 'dense': variable 'dense/kernel': weights are floating, but the input is i32");
+            "layer 'dense': variable 'dense/kernel': weights must be floating, but the input is i32");
 }
 
 TEST(Layers, AnotherInputShapeDoesNotFitKnownVariables) {
@@ -280,27 +280,27 @@ TEST(Layers, APoolServesOneGraph) {
 
 TEST(Layers, OptionsThatNoInputFitsAreRefusedAtOnce) {
   const double nan = std::nan("");
-  EXPECT_EQ(message_of([] { layers::dense(0); }), "dense: units must be at least 1, it is 0");
-  EXPECT_EQ(message_of([] { layers::conv2d(0, 3); }), "conv2d: filters must be at least 1, it is 0");
-  EXPECT_EQ(message_of([] { layers::conv2d(3, -1); }), "conv2d: kernel_size must be at least 1, it is -1");
+  EXPECT_EQ(message_of([] { layers::dense(0); }), "dense: units must be at least 1, not 0");
+  EXPECT_EQ(message_of([] { layers::conv2d(0, 3); }), "conv2d: filters must be at least 1, not 0");
+  EXPECT_EQ(message_of([] { layers::conv2d(3, -1); }), "conv2d: kernel_size must be at least 1, not -1");
   EXPECT_EQ(message_of([] { layers::conv2d(3, 3, Activation::none, {.strides = {1}}); }),
             "conv2d: strides are two numbers (height, width), not 1");
   EXPECT_EQ(message_of([] {
               layers::conv2d(3, 3, Activation::none, {.strides = {1, 0}});
             }),
-            "conv2d: each stride must be at least 1, it is 0");
-  EXPECT_EQ(message_of([] { layers::max_pool(0); }), "max_pool: size must be at least 1, it is 0");
-  EXPECT_EQ(message_of([] { layers::average_pool(0); }), "average_pool: size must be at least 1, it is 0");
-  EXPECT_EQ(message_of([] { layers::max_pool(2, 0, Padding::same); }), "max_pool: stride must be at least 1, it is 0");
+            "conv2d: each stride must be at least 1, not 0");
+  EXPECT_EQ(message_of([] { layers::max_pool(0); }), "max_pool: size must be at least 1, not 0");
+  EXPECT_EQ(message_of([] { layers::average_pool(0); }), "average_pool: size must be at least 1, not 0");
+  EXPECT_EQ(message_of([] { layers::max_pool(2, 0, Padding::same); }), "max_pool: stride must be at least 1, not 0");
   for (const double momentum : {-0.1, 1.0, nan})
     EXPECT_EQ(message_of([&] { layers::batch_norm(Activation::none, {.momentum = momentum}); }),
-              fmt::format("batch_norm: the momentum must be in [0, 1), it is {}", momentum));
+              fmt::format("batch_norm: the momentum must be in [0, 1), not {}", momentum));
   EXPECT_EQ(message_of([] { layers::batch_norm(Activation::none, {.epsilon = 0}); }),
-            "batch_norm: epsilon must be positive, it is 0");
-  EXPECT_EQ(message_of([] { layers::layer_norm(-1); }), "layer_norm: epsilon must be positive, it is -1");
-  EXPECT_EQ(message_of([] { layers::dropout(1); }), "dropout: the rate must be in [0, 1), it is 1");
-  EXPECT_EQ(message_of([] { layers::dropout(-0.1); }), "dropout: the rate must be in [0, 1), it is -0.1");
-  EXPECT_EQ(message_of([&] { layers::dropout(nan); }), "dropout: the rate must be in [0, 1), it is nan");
+            "batch_norm: epsilon must be positive, not 0");
+  EXPECT_EQ(message_of([] { layers::layer_norm(-1); }), "layer_norm: epsilon must be positive, not -1");
+  EXPECT_EQ(message_of([] { layers::dropout(1); }), "dropout: the rate must be in [0, 1), not 1");
+  EXPECT_EQ(message_of([] { layers::dropout(-0.1); }), "dropout: the rate must be in [0, 1), not -0.1");
+  EXPECT_EQ(message_of([&] { layers::dropout(nan); }), "dropout: the rate must be in [0, 1), not nan");
   EXPECT_EQ(message_of([] { Sequential({layers::flatten(), nullptr}); }), "Sequential: layer 1 is null");
 }
 

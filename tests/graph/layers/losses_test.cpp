@@ -40,11 +40,11 @@ TEST(Losses, ShapesThatWouldBroadcastAreRefused) {
   const Output x = placeholder(b.graph, DType::f32, Shape{5}, "x");
   const Output column = placeholder(b.graph, DType::f32, Shape{5, 1}, "column");
   EXPECT_EQ(message_of([&] { losses::mean_squared_error(x, column); }),
-            "mean squared error: what is compared, 'x' and 'column', is [5] and [5,1]");
+            "mean squared error: cannot compare 'x' and 'column' of shapes [5] and [5,1]");
   EXPECT_EQ(message_of([&] {
               metrics::correct_count(b.of(Shape{5, 3}), column);
             }),
-            "correct_count: what is compared, 'ArgMax' and 'column', is [5] and [5,1]");
+            "correct_count: cannot compare 'ArgMax' and 'column' of shapes [5] and [5,1]");
 }
 
 TEST(Losses, OutputsNeedExamples) {

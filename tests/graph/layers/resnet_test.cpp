@@ -50,9 +50,9 @@ TEST(ResNet, OtherSizesFollowTheOptions) {
   const auto rows = resnet({.blocks = {1, 2}, .width = 8, .classes = 10}).summary(Shape{kUnknown, 32, 32, 3});
   EXPECT_EQ(rows.back().output, (Shape{kUnknown, 10}));
   EXPECT_EQ(rows[5].output, (Shape{kUnknown, 4, 4, 64}));
-  EXPECT_EQ(message_of([] { resnet({.blocks = {2, 0}}); }), "resnet: a stage has at least one block, not 0");
-  EXPECT_EQ(message_of([] { resnet({.blocks = {}}); }), "resnet: there are 1 to 16 stages, not 0");
-  EXPECT_EQ(message_of([] { resnet({.width = 0}); }), "conv2d: filters must be at least 1, it is 0");
+  EXPECT_EQ(message_of([] { resnet({.blocks = {2, 0}}); }), "resnet: a stage must have at least one block, not 0");
+  EXPECT_EQ(message_of([] { resnet({.blocks = {}}); }), "resnet: the number of stages must be 1 to 16, not 0");
+  EXPECT_EQ(message_of([] { resnet({.width = 0}); }), "conv2d: filters must be at least 1, not 0");
 }
 
 }  // namespace

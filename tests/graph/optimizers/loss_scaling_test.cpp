@@ -97,7 +97,7 @@ TEST(LossScaling, OnShardsSparseGradientsAreRefused) {
   LossScale scale = loss_scale(g, {});
   scale.on_shards = true;
   EXPECT_EQ(message_of([&] { minimize_scaled(loss, optimizers::SGD{}, scale); }),
-            "variable 'table' has a sparse gradient, and losses cannot be scaled with those on shards; use bf16");
+            "variable 'table' has a sparse gradient, which loss scaling on shards does not support; use bf16");
 }
 
 TEST(LossScaling, EachDeviceAndDtypeLooksAtItsOwnGradients) {
@@ -139,9 +139,9 @@ TEST(LossScaling, OptionsThatMakeNoSenseAreRefused) {
   Graph g;
   for (const double initial : {0.0, -2.0, 3.0, 0.5, 33554432.0, std::nan("")})
     EXPECT_EQ(message_of([&] { loss_scale(g, {.initial = initial}); }),
-              fmt::format("loss scaling: the initial scale must be a power of two from 1 to 2^24, it is {}", initial));
+              fmt::format("loss scaling: the initial scale must be a power of two from 1 to 2^24, not {}", initial));
   EXPECT_EQ(message_of([&] { loss_scale(g, {.growth_interval = 0}); }),
-            "loss scaling: the growth interval must be at least 1 step, it is 0");
+            "loss scaling: the growth interval must be at least 1 step, not 0");
   EXPECT_EQ(g.size(), 0);
   Graph other;
   const LossScale scale = loss_scale(other, {});
@@ -149,7 +149,7 @@ TEST(LossScaling, OptionsThatMakeNoSenseAreRefused) {
   const std::vector<GradientAndVariable> gradients = {{{.dense = w.read()}, w}};
   EXPECT_EQ(message_of([&] { apply_scaled_gradients(g, optimizers::SGD{}, scale, gradients); }),
             "apply_scaled_gradients: the loss scale belongs to another graph");
-  EXPECT_EQ(message_of([&] { all_finite({}, {}); }), "all_finite: 0 gradients of 0 variables");
+  EXPECT_EQ(message_of([&] { all_finite({}, {}); }), "all_finite: 0 gradients for 0 variables");
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ TEST(Optimizers, WhatCannotBeAppliedIsRefused) {
   };
   EXPECT_EQ(error({}), "apply_gradients: there are no variables to update");
   EXPECT_EQ(error({{{}, m.w}}), "apply_gradients: variable 'w' has no gradient");
-  EXPECT_EQ(error({{g, m.w}, {g, m.w}}), "apply_gradients: variable 'w' comes twice; add its gradients first");
+  EXPECT_EQ(error({{g, m.w}, {g, m.w}}), "apply_gradients: variable 'w' is given twice; add its gradients first");
   EXPECT_EQ(error({{foreign, m.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
   EXPECT_EQ(error({{g, other.w}}), "apply_gradients: variable 'w' or its gradient belongs to another graph");
   EXPECT_EQ(message_of([&] { minimize(square(m.w.read()), optimizers::SGD{}); }),
@@ -187,19 +187,19 @@ TEST(Optimizers, WhatCannotBeAppliedIsRefused) {
 TEST(Optimizers, OptionsThatMakeNoSenseAreNamed) {
   Model m;
   const double nan = std::nan("");
-  EXPECT_EQ(m.error(optimizers::SGD{.learning_rate = -1}), "optimizer sgd: learning_rate must be 0 or more, it is -1");
+  EXPECT_EQ(m.error(optimizers::SGD{.learning_rate = -1}), "optimizer sgd: learning_rate must be 0 or more, not -1");
   EXPECT_EQ(m.error(optimizers::Adam{.learning_rate = nan}),
-            "optimizer adam: learning_rate must be 0 or more, it is nan");
-  EXPECT_EQ(m.error(optimizers::Momentum{.momentum = 1}), "optimizer momentum: momentum must be in [0, 1), it is 1");
+            "optimizer adam: learning_rate must be 0 or more, not nan");
+  EXPECT_EQ(m.error(optimizers::Momentum{.momentum = 1}), "optimizer momentum: momentum must be in [0, 1), not 1");
   EXPECT_EQ(m.error(optimizers::Adagrad{.initial_accumulator = -1}),
-            "optimizer adagrad: initial_accumulator must be 0 or more, it is -1");
-  EXPECT_EQ(m.error(optimizers::RMSProp{.rho = nan}), "optimizer rmsprop: rho must be in [0, 1), it is nan");
-  EXPECT_EQ(m.error(optimizers::RMSProp{.momentum = -1}), "optimizer rmsprop: momentum must be in [0, 1), it is -1");
-  EXPECT_EQ(m.error(optimizers::Adam{.beta1 = 1}), "optimizer adam: beta1 must be in [0, 1), it is 1");
-  EXPECT_EQ(m.error(optimizers::Adam{.beta2 = 1}), "optimizer adam: beta2 must be in [0, 1), it is 1");
+            "optimizer adagrad: initial_accumulator must be 0 or more, not -1");
+  EXPECT_EQ(m.error(optimizers::RMSProp{.rho = nan}), "optimizer rmsprop: rho must be in [0, 1), not nan");
+  EXPECT_EQ(m.error(optimizers::RMSProp{.momentum = -1}), "optimizer rmsprop: momentum must be in [0, 1), not -1");
+  EXPECT_EQ(m.error(optimizers::Adam{.beta1 = 1}), "optimizer adam: beta1 must be in [0, 1), not 1");
+  EXPECT_EQ(m.error(optimizers::Adam{.beta2 = 1}), "optimizer adam: beta2 must be in [0, 1), not 1");
   for (const Optimizer& o : std::vector<Optimizer>{optimizers::Adagrad{.epsilon = 0}, optimizers::RMSProp{.epsilon = 0},
                                                    optimizers::Adam{.epsilon = 0}})
-    EXPECT_EQ(m.error(o), "optimizer " + name(o) + ": epsilon must be positive, it is 0");
+    EXPECT_EQ(m.error(o), "optimizer " + name(o) + ": epsilon must be positive, not 0");
 }
 
 // An optimizer that counts for nothing else counts for its rate.

@@ -103,19 +103,19 @@ TEST(Schedule, SaysWhatItIs) {
 
 TEST(Schedule, WhatMakesNoSenseIsNamed) {
   for (const Schedule& schedule : examples()) EXPECT_EQ(schedule.problem(), "");
-  EXPECT_EQ(Schedule(-1.0).problem(), "constant: rate must be 0 or more, it is -1");
-  EXPECT_EQ(Schedule(std::numeric_limits<double>::infinity()).problem(), "constant: rate must be 0 or more, it is inf");
-  EXPECT_EQ(Schedule(Step{.rate = 1}).problem(), "step: every must be 1 or more, it is 0");
-  EXPECT_EQ(Schedule(Step{.rate = 1, .factor = 0, .every = 1}).problem(), "step: factor must be positive, it is 0");
-  EXPECT_EQ(Schedule(Cosine{.rate = 1}).problem(), "cosine: steps must be 1 or more, it is 0");
+  EXPECT_EQ(Schedule(-1.0).problem(), "constant: rate must be 0 or more, not -1");
+  EXPECT_EQ(Schedule(std::numeric_limits<double>::infinity()).problem(), "constant: rate must be 0 or more, not inf");
+  EXPECT_EQ(Schedule(Step{.rate = 1}).problem(), "step: every must be 1 or more, not 0");
+  EXPECT_EQ(Schedule(Step{.rate = 1, .factor = 0, .every = 1}).problem(), "step: factor must be positive, not 0");
+  EXPECT_EQ(Schedule(Cosine{.rate = 1}).problem(), "cosine: steps must be 1 or more, not 0");
   EXPECT_EQ(Schedule(Polynomial{.rate = 1, .power = -1, .steps = 1}).problem(),
-            "polynomial: power must be positive, it is -1");
+            "polynomial: power must be positive, not -1");
   EXPECT_EQ(Schedule(Piecewise{.rates = {1}, .from = {3}}).problem(),
-            "piecewise: there must be one rate more than changes, not 1 rates and 1 changes");
+            "piecewise: there must be one more rate than changes, not 1 rates and 1 changes");
   EXPECT_EQ(Schedule(Piecewise{.rates = {1, 2, 3}, .from = {3, 3}}).problem(),
-            "piecewise: the changes must come one after another, not at 3 and then 3");
-  EXPECT_EQ(Schedule(Piecewise{.rates = {1, 2}, .from = {0}}).problem(), "piecewise: from must be 1 or more, it is 0");
-  EXPECT_EQ(Schedule(1.0).after_warm_up(-1).problem(), "constant: the warm-up must be 0 updates or more, it is -1");
+            "piecewise: changes must come at increasing times, not at 3 and then 3");
+  EXPECT_EQ(Schedule(Piecewise{.rates = {1, 2}, .from = {0}}).problem(), "piecewise: from must be 1 or more, not 0");
+  EXPECT_EQ(Schedule(1.0).after_warm_up(-1).problem(), "constant: the warm-up must be 0 updates or more, not -1");
 }
 
 // They come with graphs, from anybody.
@@ -125,13 +125,12 @@ TEST(Schedule, AttributesThatAreNoneAreRefused) {
     attributes.set(key, std::move(value));
     return message_of([&] { Schedule::of(attributes); });
   };
-  EXPECT_EQ(error("schedule", std::string("sine")), "there is no learning rate schedule 'sine'");
-  EXPECT_EQ(error("reals", std::vector<double>{1}), "a learning rate schedule lacks numbers");
+  EXPECT_EQ(error("schedule", std::string("sine")), "unknown learning rate schedule 'sine'");
+  EXPECT_EQ(error("reals", std::vector<double>{1}), "a learning rate schedule has too few numbers");
   EXPECT_EQ(error("reals", std::vector<double>{1, 0, 0}), "a learning rate schedule has too many numbers");
-  EXPECT_EQ(error("integers", std::vector<std::int64_t>{}), "a learning rate schedule lacks numbers");
-  EXPECT_EQ(error("integers", std::vector<std::int64_t>{0}), "learning rate, cosine: steps must be 1 or more, it is 0");
-  EXPECT_EQ(error("warm_up", std::int64_t{-1}),
-            "learning rate, cosine: the warm-up must be 0 updates or more, it is -1");
+  EXPECT_EQ(error("integers", std::vector<std::int64_t>{}), "a learning rate schedule has too few numbers");
+  EXPECT_EQ(error("integers", std::vector<std::int64_t>{0}), "learning rate: cosine: steps must be 1 or more, not 0");
+  EXPECT_EQ(error("warm_up", std::int64_t{-1}), "learning rate: cosine: the warm-up must be 0 updates or more, not -1");
 }
 
 }  // namespace

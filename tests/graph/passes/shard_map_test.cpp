@@ -91,7 +91,7 @@ TEST(ShardMap, RefusesWhatCannotBeSharded) {
   EXPECT_EQ(error_of([] {
               ShardMap({{"w", DType::f32, Shape{}}, {"w", DType::f32, Shape{}}}, 1);
             }),
-            "invalid_argument: variable 'w' is given twice to the shard map");
+            "invalid_argument: variable 'w' appears twice in the shard map");
   EXPECT_EQ(error_of([] { ShardMap({}, 0); }), "invalid_argument: a shard map needs at least one shard, not 0");
   EXPECT_EQ(error_of([] {
               ShardMap({{"w", DType::f32, Shape{1ll << 40, 1ll << 40}}}, 1);

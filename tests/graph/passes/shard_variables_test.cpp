@@ -100,22 +100,21 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
     return error_of([&] { shard_variables(e.g, e.map()); });
   };
   const std::string uses =
-      "', which lives on a shard: there it can only be read, initialized, and updated by an optimizer";
+      "', which is on a shard: there it can only be read, initialized, and updated by an optimizer";
   EXPECT_EQ(error([](Sgd& e) {
               e.add("AssignAddVariable", "bump", {e.w.handle, e.w.initial_value});
             }),
             "invalid_argument: AssignAddVariable 'bump' uses 'w" + uses);
-  EXPECT_EQ(error([](Sgd& e) {
-              e.add("ApplySGD", "again", {e.w.handle, e.g.output("lr"), e.g.output("y")});
-            }),
-            "invalid_argument: ApplySGD 'again': variable 'w' is updated by another node already; a shard "
-            "applies one rule");
+  EXPECT_EQ(
+      error([](Sgd& e) {
+        e.add("ApplySGD", "again", {e.w.handle, e.g.output("lr"), e.g.output("y")});
+      }),
+      "invalid_argument: ApplySGD 'again': variable 'w' is already updated by another node; a shard applies one rule");
   EXPECT_EQ(error([](Sgd& e) {
               e.g.set_input(e.g.get("train"), 1, {e.placeholder("rate").node, 0});
             }),
-            "invalid_argument: ApplySGD 'train': the learning rate of 'w' is Placeholder 'rate', but it must "
-            "be a Const or a LearningRate: the shard "
-            "has no other part of the graph");
+            "invalid_argument: ApplySGD 'train': the learning rate of 'w' is Placeholder 'rate', but must be a Const "
+            "or a LearningRate: the shard has no other node");
   // A momentum slot that something else reads, belongs to two variables, or is itself in the map.
   const auto momentum = [](Sgd& e, const std::string& slot) {
     Output v = e.variable("v" + slot, Shape{2});
@@ -134,7 +133,7 @@ TEST(ShardVariables, WhatAShardCannotDoIsRefused) {
               e.add("ApplyMomentum", "other", {e.variable("u", Shape{2}), accum, e.g.output("lr"), e.g.output("y")},
                     {{"momentum", 0.9}});
             }),
-            "invalid_argument: ApplyMomentum 'other': 'accum' is a slot of another variable too");
+            "invalid_argument: ApplyMomentum 'other': 'accum' is also a slot of another variable");
 }
 
 TEST(ShardVariables, TheMapMustFitTheGraph) {

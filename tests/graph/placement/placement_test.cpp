@@ -84,7 +84,7 @@ TEST(Placement, ConflictsNameTheNodesAndWhatTheyAskFor) {
 
   GraphBuilder c;
   c.g.add({.op = "NoOp", .name = "a", .colocate_with = "nobody"});
-  EXPECT_EQ(refused(c.g), "not_found: NoOp 'a' is to be colocated with 'nobody', which the graph does not have");
+  EXPECT_EQ(refused(c.g), "not_found: NoOp 'a': cannot be colocated with 'nobody', which is not in the graph");
 }
 
 TEST(Placement, SoftPlacementFallsBackToADeviceOfTheSameTask) {
@@ -99,7 +99,7 @@ TEST(Placement, SoftPlacementFallsBackToADeviceOfTheSameTask) {
             "x /job:worker/task:0/device:CPU:0\n"
             "no_kernel_there /job:worker/task:0/device:CPU:0\n");
   EXPECT_EQ(refused(b.g, false),
-            "invalid_argument: NoOp 'no_gpu_there': there is no device /job:ps/device:GPU:0; there is "
+            "invalid_argument: NoOp 'no_gpu_there': there is no device /job:ps/device:GPU:0; available: "
             "/job:worker/task:0/device:GPU:0, /job:worker/task:0/device:CPU:0, /job:ps/task:0/device:CPU:0");
 }
 
@@ -111,7 +111,8 @@ TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
 
   GraphBuilder c;
   c.add("NoOp", "n", {}, {}, "/job:ps/task:7");
-  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; there is /job:worker"), std::string::npos);
+  EXPECT_NE(refused(c.g).find("NoOp 'n': there is no device /job:ps/task:7; available: /job:worker"),
+            std::string::npos);
 
   GraphBuilder d;
   Output y = d.placeholder("y");
@@ -124,7 +125,7 @@ TEST(Placement, WhatNothingCanRunIsRefusedWithTheReason) {
 
   EXPECT_EQ(error_of([&] {
               place(b.g, devices(), {.client = {"chief", 0}});
-            }).find("invalid_argument: task /job:chief/task:0 of the session has no device; there is /job:ps"),
+            }).find("invalid_argument: task /job:chief/task:0 of the session has no device; available: /job:ps"),
             0u);
 }
 

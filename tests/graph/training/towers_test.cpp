@@ -259,13 +259,13 @@ TEST(Towers, WhatCannotBeBuiltIsRefused) {
   };
   const Loss loss = Loss::sparse_softmax_cross_entropy;
   EXPECT_EQ(error(model(), kImage, loss, {.slots = 0}), "training graph: there must be at least 1 slot, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}), "training graph: a batch has at least 1 example, not 0");
+  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}), "training graph: a batch must have at least 1 example, not 0");
   EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 0}),
             "training graph: there must be at least 1 micro-batch, not 0");
   EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 5}),
-            "training graph: a batch of 12 examples has no 5 equal parts");
+            "training graph: batch size 12 is not divisible by 5 micro-batches");
   EXPECT_EQ(error(model(), kImage, loss, {.micro_batches = 2}),
-            "training graph: a batch of any number of examples has no 2 equal parts");
+            "training graph: batch size ? is not divisible by 2 micro-batches");
   EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}), "training graph: the rank of an example must be known");
   EXPECT_EQ(error(model(), kImage, Loss::mean_squared_error, {}),
             "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");

@@ -146,7 +146,7 @@ TEST(GroupState, ARankThatLeavesOutAnOperationIsAnErrorThere) {
   group.sum(1, {0, 1}, "x", Tensor::vector<float>({1}));
   group.deliver();
   for (const std::uint32_t r : {0u, 1u})
-    EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0; the next is 0"));
+    EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0, but the next must be 0"));
 }
 
 TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
@@ -245,9 +245,8 @@ TEST(GroupState, AfterItsTimeoutTheRankThatIsMissingIsNamedByWhoKnows) {
   // Nobody may be left who knows more.
   for (; now < 1'000'000 + Group::kTimeout * 3 / 2; now += 100) EXPECT_TRUE(tick(0, now).sent.empty());
   EXPECT_EQ(tick(0, now).sent.size(), 2u);
-  EXPECT_THAT(
-      zero.failure().message(),
-      HasSubstr("nothing has come of 3 of 4 messages of all_reduce sum of f32[9000] 'x', the next from rank 2"));
+  EXPECT_THAT(zero.failure().message(),
+              HasSubstr("still missing 3 of 4 messages of all_reduce sum of f32[9000] 'x', the next from rank 2"));
   EXPECT_FALSE(group.states[1].failure()) << "it waits for nobody";
 }
 
@@ -479,14 +478,14 @@ TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
   stuck.deliver();
   EXPECT_EQ(error_after(stuck, 1, Group::kTimeout), "");
   EXPECT_THAT(error_after(stuck, 1, Group::kTimeout * 2),
-              HasSubstr("nothing has come of the end of all_reduce sum of f32[10] 'x' between devices"));
+              HasSubstr("still missing the end of all_reduce sum of f32[10] 'x' between devices"));
 }
 
 TEST(GroupStateOnDevices, SaysWhatItWaitsFor) {
   Group group(3);
   group.on_devices(0, {}, "x");
   EXPECT_EQ(group.states[0].waits_for(),
-            "2 of 3 ranks' beginnings of all_reduce sum of f32[10] 'x' between devices, the next from rank 1 "
+            "2 of 3 start signals of all_reduce sum of f32[10] 'x' between devices, the next from rank 1 "
             "(/job:worker/task:1), rank 2 (/job:worker/task:2)");
   const auto causes = [&group] {
     Waiting all;

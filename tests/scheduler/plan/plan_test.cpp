@@ -270,12 +270,12 @@ TEST(Plan, RefusesWhatCannotRunAndNamesIt) {
   {
     Graph g;
     node(g, "Arg", {}, "a", {{"T", DType::i64}, {"index", std::int64_t{0}}});
-    EXPECT_EQ(refusal(g), "Arg 'a' stands outside of a function");
+    EXPECT_EQ(refusal(g), "Arg 'a' is outside a function");
   }
   {
     Graph g;
     node(g, "Identity", {variable_node(g, "v", kPair)}, "alias");
-    EXPECT_EQ(refusal(g), "Identity 'alias' returns a variable; only a Variable or an argument can be one");
+    EXPECT_EQ(refusal(g), "Identity 'alias' returns a variable; only a Variable or an argument may");
   }
 }
 

@@ -303,17 +303,17 @@ struct BadFunction {
 
 TEST(If, RefusesWhatAFunctionCannotHold) {
   const std::vector<BadFunction> cases = {
-      {"Variable 'if/then/v': the body of function 'if/then' cannot hold it; pass it as an argument",
+      {"Variable 'if/then/v': not allowed in the body of function 'if/then'; pass it as an argument",
        [](Graph& f, const Outputs& in) {
          variable_node(f, "v", kPair);
          return Outputs{in[0]};
        }},
-      {"Send 'if/then/s': the body of function 'if/then' cannot hold it; pass it as an argument",
+      {"Send 'if/then/s': not allowed in the body of function 'if/then'; pass it as an argument",
        [](Graph& f, const Outputs& in) {
          send(f, in[0], 0, "s");
          return Outputs{in[0]};
        }},
-      {"Recv 'if/then/r': the body of function 'if/then' cannot hold it; pass it as an argument",
+      {"Recv 'if/then/r': not allowed in the body of function 'if/then'; pass it as an argument",
        [](Graph& f, const Outputs&) { return Outputs{recv(f, 0, kPair, "r")}; }},
       {"function 'if/then': Arg 'if/then/extra' is not among its arguments",
        [](Graph& f, const Outputs&) {
@@ -342,7 +342,7 @@ TEST(If, RefusesAFunctionThatDoesNotFit) {
             "If 'if': function 'other' is (f32) -> (f32), but the node is (i64) -> (i64)");
   g.add_function({.name = "wild", .body = body, .arguments = {{0, 0}}, .results = {{3, 0}}});
   g.set_attribute(out.source(), "then_branch", FunctionName{"wild"});
-  EXPECT_EQ(error_of([&] { ToyTask task(g); }).message(), "function 'wild': a result is no output of its body");
+  EXPECT_EQ(error_of([&] { ToyTask task(g); }).message(), "function 'wild': a result is not an output of its body");
 }
 
 TEST(VariableStore, RefusesAnotherDeclarationOfAVariable) {
@@ -352,7 +352,7 @@ TEST(VariableStore, RefusesAnotherDeclarationOfAVariable) {
   EXPECT_EQ(error_of([&] {
               store.get({"v", DType::f32, kPair});
             }).message(),
-            "variable 'v' is i64[2] in this session, a graph declares it as f32[2]");
+            "variable 'v' is i64[2] in this session, but the graph declares it as f32[2]");
 }
 
 }  // namespace

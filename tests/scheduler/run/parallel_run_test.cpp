@@ -25,7 +25,7 @@ TEST(ParallelRun, NodesThatDoNotWaitForEachOtherRunAtTheSameTime) {
   make_costly(g);
   ToyTask task(g, 2);
   ASSERT_EQ(task.plan().orders.size(), 1u);
-  EXPECT_NE(task.plan().dump().find("nodes side by side"), std::string::npos);
+  EXPECT_NE(task.plan().dump().find("nodes in parallel"), std::string::npos);
   // A square waits until another has begun.
   std::mutex mutex;
   std::condition_variable both;

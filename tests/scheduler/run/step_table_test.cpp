@@ -91,7 +91,7 @@ TEST(StepTable, RefusesASecondStartAndMissingFeeds) {
   const auto start = [&](const std::vector<Tensor>& feeds) {
     return error_of([&] { task.table.start(task.key(1), {task.partition}, {}, feeds); });
   };
-  EXPECT_EQ(start({i64({1, 2})}).message(), "feed 1, which /device:CPU:0 needs, is missing");
+  EXPECT_EQ(start({i64({1, 2})}).message(), "missing feed 1, which /device:CPU:0 needs");
   EXPECT_EQ(start({i64({1, 2}), Tensor()}).code(), Code::invalid_argument);
   EXPECT_TRUE(task.table.empty());
   EXPECT_TRUE(start({Tensor(), i64({1, 2})}).ok());
@@ -105,7 +105,7 @@ TEST(StepTable, AnArrivalThatDoesNotFitAbortsTheStep) {
     ToyTask task(g.graph);
     task.start(1);
     task.arrive(1, "r1", tensor);
-    EXPECT_EQ(task.table.error(task.key(1)).message(), fmt::format("'r1' from shard 0 must be i64[2]; {} came", came));
+    EXPECT_EQ(task.table.error(task.key(1)).message(), fmt::format("'r1' from shard 0 must be i64[2], not {}", came));
     EXPECT_TRUE(task.ended[1]);
     task.arrive(1, "r0", i64({1, 2}));
     EXPECT_TRUE(task.hooks.ran.empty());
@@ -212,7 +212,7 @@ TEST(StepTable, TellsWhatAStepWaitsFor) {
             (Texts{"tensor 'r0' from /device:CPU:9 for /device:CPU:0", "tensor 'r1' from shard 0 for /device:CPU:0"}));
   const auto progress = table.arrived(task.key(1), 0, 0, i64({1, 2}));
   EXPECT_EQ(table.waits_for(task.key(1)),
-            (Texts{"tensor 'r1' from shard 0 for /device:CPU:0", "1 segments in the queue of /device:CPU:0"}));
+            (Texts{"tensor 'r1' from shard 0 for /device:CPU:0", "1 segments queued on /device:CPU:0"}));
   Recorder recorder(task.plan());
   run_segment(*progress.ready[0].frame, progress.ready[0].segment, *task.device, recorder);
   table.segment_done(task.key(1), 0, progress.ready[0].segment, Error());

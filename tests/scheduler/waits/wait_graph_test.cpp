@@ -60,14 +60,14 @@ TEST(WaitGraph, ASilentTaskIsTheCauseOfAllThatIsOnIt) {
   EXPECT_EQ(found.causes[0].waiters, 4u);
   EXPECT_EQ(
       found.text,
-      "4 things wait, for 1 cause; the worst first.\n"
+      "4 things wait for 1 cause; the worst first.\n"
       "1. SILENT /job:worker/task:1 does not answer (has not answered for 1.0 s: stopped, or too busy, or cut off)\n"
       "   step 12, for 12.0 s\n"
       "     waits for version 12 of the parameters on /job:ps/task:0, for 11.0 s\n"
       "     waits for slot 1 of step 11, which /job:worker/task:1 computes: 2 of 3 slots are staged, slot 1 is "
       "missing\n"
       "     which is on /job:worker/task:1\n"
-      "   For the same waits step 13.\n");
+      "   Also waiting for it: step 13.\n");
 }
 
 TEST(WaitGraph, ATaskThatIsSilentIsToldThoughNothingIsKnownToWaitForIt) {
@@ -75,7 +75,7 @@ TEST(WaitGraph, ATaskThatIsSilentIsToldThoughNothingIsKnownToWaitForIt) {
   EXPECT_EQ(found.text,
             "Nothing waits, but:\n"
             "1. SILENT /job:ps/task:1 does not answer (is gone)\n"
-            "   Nothing that is known waits for it.\n");
+            "   Nothing known waits for it.\n");
 }
 
 TEST(WaitGraph, ACircleIsADeadlockWithAllItsMembers) {
@@ -93,19 +93,18 @@ TEST(WaitGraph, ACircleIsADeadlockWithAllItsMembers) {
   EXPECT_EQ(found.causes[0].things, (std::vector<std::string>{"segment/a", "segment/b", "tensor/x", "tensor/y"}));
   EXPECT_EQ(found.causes[0].waiters, 5u);
   EXPECT_EQ(found.text,
-            "5 things wait, for 1 cause; the worst first.\n"
+            "5 things wait for 1 cause; the worst first.\n"
             "1. DEADLOCK a segment on A waits for tensor 'x' from B, which waits for a segment on B, which waits for "
-            "tensor 'y' from A, which waits for the first again: "
-            "none of them can ever go on\n"
+            "tensor 'y' from A, which waits for the first: none of them can proceed\n"
             "   step 1, for 3.0 s\n"
             "     waits for a segment on A\n"
-            "     which is in the circle\n");
+            "     which is in the cycle\n");
 }
 
 TEST(WaitGraph, WhatWaitsForItselfIsADeadlock) {
   const WaitAnalysis found = analyse({.things = {}, .waits = {wait("a", "a")}}, {});
   ASSERT_EQ(found.causes.size(), 1u);
-  EXPECT_EQ(found.causes[0].text, "a waits for itself: none of them can ever go on");
+  EXPECT_EQ(found.causes[0].text, "a waits for itself: none of them can proceed");
 }
 
 TEST(WaitGraph, WorstFirst) {
@@ -124,7 +123,7 @@ TEST(WaitGraph, WorstFirst) {
   EXPECT_EQ(kinds,
             (std::vector<Kind>{Kind::deadlock, Kind::never, Kind::silent, Kind::stuck, Kind::stuck, Kind::working}));
   EXPECT_EQ(found.causes[3].things[0], "unknown");  // more wait for it
-  EXPECT_EQ(found.causes[3].text, "unknown: nobody says why it does not come");
+  EXPECT_EQ(found.causes[3].text, "unknown: no task reports why it does not come");
 }
 
 TEST(WaitGraph, WhatIsDoneIsNotCalledStuck) {
@@ -132,7 +131,7 @@ TEST(WaitGraph, WhatIsDoneIsNotCalledStuck) {
   waiting.things = {{.id = "device/d", .text = "d runs MatMul 'm'", .state = State::works, .for_ns = kSecond / 2}};
   waiting.waits = {wait("step/1", "device/d")};
   EXPECT_EQ(analyse(waiting, {}).text,
-            "Nothing is stuck: 1 thing waits, for what is being done.\n"
+            "Nothing is stuck: 1 thing waits for work in progress.\n"
             "1. WORKING d runs MatMul 'm', for 0.5 s\n"
             "   step/1\n"
             "     waits for d runs MatMul 'm'\n");
@@ -148,18 +147,17 @@ TEST(WaitGraph, InBriefWhatIsDoneHasOneLineEach) {
   }
   waiting.waits.push_back(wait("step/2", "device/d5"));
   EXPECT_EQ(analyse(waiting, {}).brief,
-            "Nothing is stuck: 2 things wait, for what is being done.\n"
+            "Nothing is stuck: 2 things wait for work in progress.\n"
             "1. WORKING d5 runs MatMul, for 1.0 s; 2 wait for it\n"
             "2. WORKING d0 runs MatMul, for 1.0 s; 1 waits for it\n"
             "3. WORKING d1 runs MatMul, for 1.0 s; 1 waits for it\n"
             "4. WORKING d2 runs MatMul, for 1.0 s; 1 waits for it\n"
-            "and 2 things more in work.\n");
+            "and 2 things more in progress.\n");
   waiting.things.push_back({.id = "s", .text = "stands", .state = State::stuck});
   waiting.waits.push_back(wait("a", "s"));
-  EXPECT_EQ(
-      analyse(waiting, {}).brief.substr(0, 112),
-      "3 things wait, for 7 causes; the worst first.\n1. STUCK stands\n   a\n     waits for stands\n2. WORKING d5 "
-      "runs MatM");
+  EXPECT_EQ(analyse(waiting, {}).brief.substr(0, 112),
+            "3 things wait for 7 causes; the worst first.\n1. STUCK stands\n   a\n     waits for stands\n2. WORKING d5 "
+            "runs MatM");
 }
 
 TEST(WaitGraph, WhatIsWrongAndHoldsNobodyUpIsNotCalledTheCause) {
@@ -170,7 +168,7 @@ TEST(WaitGraph, WhatIsWrongAndHoldsNobodyUpIsNotCalledTheCause) {
   EXPECT_EQ(found.brief,
             "Nothing is stuck, but not all is well; 1 thing waits.\n"
             "1. SILENT /job:worker/task:2 does not answer (it has ended)\n"
-            "   Nothing that is known waits for it.\n"
+            "   Nothing known waits for it.\n"
             "2. WORKING d runs MatMul; 1 waits for it\n");
 }
 
@@ -185,7 +183,7 @@ TEST(WaitGraph, ThingsThatNobodyDescribesHaveWordsAndNoRawIds) {
       {segment(session, seven, cpu, 3), "a segment of step 7 on /job:worker/task:0/device:CPU:0"},
       {tensor(session, seven, EdgeId{2}), "a tensor of step 7"},
       {device(cpu), cpu},
-      {link(worker0, ps1), "the way from /job:worker/task:0 to /job:ps/task:1"},
+      {link(worker0, ps1), "the connection from /job:worker/task:0 to /job:ps/task:1"},
       {task(ps1), ps1},
       {actor(ps1, "shard"), "the shard of /job:ps/task:1"},
       {client(worker0, 4), "a client on /job:worker/task:0"},
@@ -198,15 +196,15 @@ TEST(WaitGraph, ThingsThatNobodyDescribesHaveWordsAndNoRawIds) {
       {token(9, worker0), "a token for /job:worker/task:0"},
       {join(9, worker0), "/job:worker/task:0 to join the job"},
       {barrier(9), "the barrier at the end of the job"},
-      {save(9), "the checkpoint that is being saved"},
+      {save(9), "the checkpoint being saved"},
       {collective(9, 0, 4, worker0), "/job:worker/task:0's part in a collective"},
       {"of no known form", "of no known form"},
       {"slot/1", "slot/1"},
       {"", ""}};
   for (const auto& [id, words] : cases) EXPECT_EQ(describe(id), words) << id;
   EXPECT_EQ(analyse({.things = {}, .waits = {wait(slot(9, 7, 0), slot(9, 7, 1))}}, {}).text,
-            "1 thing waits, for 1 cause; the worst first.\n"
-            "1. STUCK slot 1 of step 7: nobody says why it does not come\n"
+            "1 thing waits for 1 cause; the worst first.\n"
+            "1. STUCK slot 1 of step 7: no task reports why it does not come\n"
             "   slot 0 of step 7\n"
             "     waits for slot 1 of step 7\n");
 }
@@ -250,9 +248,10 @@ TEST(WaitGraph, ALongChainIsToldFromBothEnds) {
   for (int i = 0; i < 100; ++i) waiting.waits.push_back(wait(fmt::format("t{:03}", i), fmt::format("t{:03}", i + 1)));
   const std::string text = analyse(waiting, {}).text;
   EXPECT_NE(text.find("   t000\n     waits for t001\n"), std::string::npos);
-  EXPECT_NE(text.find("     waits for t009\n     … 87 between …\n     waits for t097\n     waits for t098\n     waits "
-                      "for t099\n     waits for t100\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("     waits for t009\n     … 87 in between …\n     waits for t097\n     waits for t098\n     waits "
+                "for t099\n     waits for t100\n"),
+      std::string::npos)
       << text;
 }
 

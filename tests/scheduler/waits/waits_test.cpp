@@ -111,7 +111,7 @@ TEST_F(JobWaiting, BeginsWhenAllHaveJoined) {
   EXPECT_FALSE(ask(0, 1));
   now += 7 * kSecond;
   EXPECT_EQ(why({{"/job:worker/task:1", "has not been met"}}).text,
-            "3 things wait, for 1 cause; the worst first.\n"
+            "3 things wait for 1 cause; the worst first.\n"
             "1. SILENT /job:worker/task:1 does not answer (has not been met)\n"
             "   the first token of /job:worker/task:0\n"
             "     waits for the training job (joining): training has not begun\n"
@@ -240,7 +240,7 @@ TEST(CollectiveWaits, TheRankThatHasNotBegunIsTheCause) {
   EXPECT_EQ(found.causes[0].things[0], "collective/7/0/0//job:worker/task:1");
   EXPECT_EQ(found.causes[0].waiters, 2u);
   EXPECT_THAT(found.causes[0].text,
-              HasSubstr("rank 1 (/job:worker/task:1)'s part in barrier 'end', which others have begun and it has not"));
+              HasSubstr("rank 1 (/job:worker/task:1)'s part in barrier 'end', which others have begun but it has not"));
 }
 
 }  // namespace
