@@ -1,7 +1,7 @@
-# The sources of kernels by who compiles them: the CPU's library, the GPU's (kernels/cuda), and the emulated GPU's
+# Sources of kernels by target: the CPU's library, the GPU's (kernels/cuda), and the emulated GPU's
 # (tests/kernels/emulated_cuda).
 
-# Of both sides: each library has its own copies.
+# Shared: each library compiles its own copies.
 set(kernels_common
   activation.cpp
   array.cpp
@@ -15,7 +15,7 @@ set(kernels_common
   window.cpp)
 list(TRANSFORM kernels_common PREPEND ${CMAKE_CURRENT_LIST_DIR}/common/)
 
-# How GPUs do things: nothing of CUDA, and so tested with the CPU's.
+# Plans of GPU kernels: free of CUDA, so tested on the CPU.
 set(cuda_plans
   broadcast_plan.cpp
   copy_plan.cpp
@@ -23,7 +23,7 @@ set(cuda_plans
   reduce_plan.cpp
   schedule_of.cpp
   softmax_grid.cpp)
-# The host's side of GPU kernels.
+# Host side of GPU kernels.
 set(cuda_host
   array.cpp
   bias.cpp
@@ -50,7 +50,7 @@ set(cuda_host
   softmax.cpp
   state.cpp
   updates.cpp)
-# Needs cuDNN, or is the plug-in itself.
+# Needs cuDNN, or is the plug-in.
 set(cuda_vendor
   conv_cudnn.cpp
   conv_engines.cpp
@@ -78,7 +78,8 @@ set(cuda_kernels
   softmax.cu
   softmax_grad.cu
   state.cu)
-# Rounded as on the CPU, and so a fused program has the bits of its ops: elementwise kernels wait for memory anyway.
+# Compiled without fused multiply-adds, so that a fused program has the bits of its ops: elementwise kernels are
+# memory-bound anyway.
 set(cuda_rounded_kernels
   batch_norm.cu
   batch_norm_grad.cu
@@ -96,8 +97,8 @@ foreach(list IN ITEMS cuda_plans cuda_host cuda_vendor cuda_kernels cuda_rounded
   list(TRANSFORM ${list} PREPEND ${CMAKE_CURRENT_LIST_DIR}/cuda/)
 endforeach()
 
-# The calls of CUDA and NCCL that devices/cuda leaves to libraries that link the toolkit. NCCL is opened at run time, if
-# it is there; compiling the calls takes its header.
+# Calls of CUDA and NCCL that devices/cuda leaves to libraries linking the toolkit. NCCL is loaded at run time if
+# present; compiling the calls requires its header.
 set(cuda_calls ${PROJECT_SOURCE_DIR}/devices/cuda/cuda_error.cpp)
 if(TARGET NCCL::nccl)
   list(APPEND cuda_calls ${PROJECT_SOURCE_DIR}/devices/cuda/nccl_driver.cpp)

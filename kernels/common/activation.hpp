@@ -1,4 +1,4 @@
-// The activations that fused ops end with.
+// Activations at the end of fused ops.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@ namespace troupe {
 
 enum class FusedActivation { none, relu, sigmoid, tanh };
 
-// "none", "relu", "sigmoid", "tanh"; throws invalid_argument for another text.
+// Parses "none", "relu", "sigmoid" or "tanh"; throws invalid_argument for any other text.
 FusedActivation parse_activation(std::string_view text);
 
 }  // namespace troupe

@@ -16,7 +16,7 @@ void check_count(std::string_view what, Dims dims, const Shape& shape) {
     invalid_argument("{} has {} values for a tensor of shape {}", what, dims.size(), shape.to_string());
 }
 
-// Copies a box of `box` elements at `from_begin` of `source` to `to_begin` of `target`; empty begins mean 0.
+// Copies a box of shape `box` from `from_begin` in `source` to `to_begin` in `target`; empty begins mean 0.
 void copy_box(Device& device, const Tensor& source, Dims from_begin, Tensor& target, Dims to_begin, const Shape& box) {
   const auto from = dense_strides(source.shape()), to = dense_strides(target.shape());
   std::array<CopyDim, kMaxRank> dims;
@@ -47,7 +47,7 @@ Tensor transpose(Device& device, const Tensor& x, Dims perm) {
     std::array<bool, kMaxRank> seen{};
     for (std::size_t d = 0; d < rank; ++d) {
       const auto axis = static_cast<std::size_t>(checked_axis(perm[d], x.shape().rank()));
-      if (std::exchange(seen[axis], true)) invalid_argument("perm names dimension {} twice", axis);
+      if (std::exchange(seen[axis], true)) invalid_argument("perm lists dimension {} twice", axis);
       order[d] = static_cast<std::int64_t>(axis);
     }
   }
@@ -71,7 +71,7 @@ Tensor concat(Device& device, std::span<const Tensor> parts, std::int64_t axis_a
     Shape same = part.shape();
     if (same.rank() == shape.rank()) same.set_dim(axis, shape.dim(axis));
     if (same != shape || part.dtype() != parts[0].dtype())
-      invalid_argument("Concat on axis {}: {}{} does not fit {}{}", axis, name(part.dtype()), part.shape().to_string(),
+      invalid_argument("Concat on axis {}: {}{} does not match {}{}", axis, name(part.dtype()), part.shape().to_string(),
                        name(parts[0].dtype()), parts[0].shape().to_string());
     if (__builtin_add_overflow(total, part.shape().dim(axis), &total))
       invalid_argument("Concat: the result is too large");
@@ -91,10 +91,10 @@ std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis_att
   const int axis = checked_axis(axis_attribute, x.shape().rank());
   std::int64_t left = x.shape().dim(axis);
   for (std::int64_t size : sizes) {
-    if (size < 0 || size > left) invalid_argument("sizes do not split dimension {} of {}", axis, x.shape().to_string());
+    if (size < 0 || size > left) invalid_argument("sizes do not add up to dimension {} of {}", axis, x.shape().to_string());
     left -= size;
   }
-  if (left != 0) invalid_argument("sizes leave {} of dimension {} of {}", left, axis, x.shape().to_string());
+  if (left != 0) invalid_argument("sizes leave {} elements of dimension {} of {} over", left, axis, x.shape().to_string());
   std::vector<Tensor> parts;
   std::int64_t at = 0;
   for (std::int64_t size : sizes) {
@@ -127,7 +127,7 @@ Tensor slice(Device& device, const Tensor& x, Dims begin, Dims size) {
     const std::int64_t b = begin[static_cast<std::size_t>(d)], s = size[static_cast<std::size_t>(d)],
                        all = x.shape().dim(d);
     if (b < 0 || b > all || s < -1 || s > all - b)
-      invalid_argument("slice [begin {}, size {}] of dimension {} of {}", b, s, d, x.shape().to_string());
+      invalid_argument("slice [begin {}, size {}] exceeds dimension {} of {}", b, s, d, x.shape().to_string());
     shape.set_dim(d, s == -1 ? all - b : s);
   }
   Tensor out = device.allocator().tensor(x.dtype(), shape);
@@ -141,7 +141,7 @@ Tensor slice_grad(Device& device, const Tensor& dy, const Shape& shape, Dims beg
   for (int d = 0; d < shape.rank(); ++d) {
     const std::int64_t b = begin[static_cast<std::size_t>(d)];
     if (b < 0 || b > shape.dim(d) || dy.shape().dim(d) > shape.dim(d) - b)
-      invalid_argument("a gradient {} at {} of dimension {} does not fit {}", dy.shape().to_string(), b, d,
+      invalid_argument("gradient {} at offset {} of dimension {} does not fit in {}", dy.shape().to_string(), b, d,
                        shape.to_string());
   }
   Tensor out = make_zeros(device, dy.dtype(), shape);
@@ -157,7 +157,7 @@ Tensor pad(Device& device, const Tensor& x, Dims before, Dims after, const Tenso
     const std::int64_t b = before[static_cast<std::size_t>(d)], a = after[static_cast<std::size_t>(d)];
     std::int64_t size = shape.dim(d);
     if (b < 0 || a < 0 || __builtin_add_overflow(size, b, &size) || __builtin_add_overflow(size, a, &size))
-      invalid_argument("padding of {} and {} around dimension {} of {}", b, a, d, x.shape().to_string());
+      invalid_argument("invalid padding of {} and {} for dimension {} of {}", b, a, d, x.shape().to_string());
     shape.set_dim(d, size);
   }
   Tensor out = broadcast_to(device, value.reshaped(Shape{}), shape);
@@ -172,7 +172,7 @@ Tensor tile(Device& device, const Tensor& x, Dims multiples) {
     const std::int64_t times = multiples[static_cast<std::size_t>(d)];
     std::int64_t size = 0;
     if (times < 0 || __builtin_mul_overflow(shape.dim(d), times, &size))
-      invalid_argument("{} times dimension {} of {}", times, d, x.shape().to_string());
+      invalid_argument("invalid multiple {} for dimension {} of {}", times, d, x.shape().to_string());
     shape.set_dim(d, size);
   }
   Tensor out = device.allocator().tensor(x.dtype(), shape);
@@ -197,10 +197,10 @@ Tensor reshape(const Tensor& x, Dims wanted) {
   if (open != dims.end()) {
     *open = 1;
     if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; }))
-      invalid_argument("Reshape: more than one dimension is -1, or one is negative");
+      invalid_argument("Reshape: only one dimension may be -1, and no other may be negative");
     const std::int64_t known = Shape(dims).num_elements();
     if (known == 0 || x.num_elements() % known != 0)
-      invalid_argument("Reshape: {} elements do not fill rows of {}", x.num_elements(), known);
+      invalid_argument("Reshape: {} elements are not divisible by {}, the product of the other dimensions", x.num_elements(), known);
     *open = x.num_elements() / known;
   }
   return x.reshaped(Shape(dims));
@@ -241,7 +241,7 @@ std::vector<std::int64_t> equal_parts(const Shape& shape, std::int64_t axis, std
   const std::int64_t size = shape.dim(checked_axis(axis, shape.rank()));
   const auto n = static_cast<std::int64_t>(count);
   if (n < 1 || size % n != 0)
-    invalid_argument("Split: dimension {} of {} does not divide into {} parts", axis, shape.to_string(), n);
+    invalid_argument("Split: dimension {} of {} is not divisible into {} equal parts", axis, shape.to_string(), n);
   return std::vector<std::int64_t>(count, size / n);
 }
 

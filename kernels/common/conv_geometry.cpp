@@ -9,7 +9,7 @@ Conv2DAttributes conv2d_attributes(const Attributes& attributes) {
 }
 
 void check_conv2d_type(DType dtype) {
-  if (!is_floating(dtype)) invalid_argument("Conv2D works on floating-point numbers, not on {}", name(dtype));
+  if (!is_floating(dtype)) invalid_argument("Conv2D requires a floating-point dtype, not {}", name(dtype));
 }
 
 ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DAttributes& options) {

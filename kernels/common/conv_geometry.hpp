@@ -1,6 +1,6 @@
-// The sizes of two-dimensional convolutions. Images are NHWC [n, height, width, in], filters HWIO [kernel height,
-// kernel width, in, out], results NHWC [n, out height, out width, out]. All throw invalid_argument, naming shapes, for
-// tensors that do not fit.
+// Sizes of two-dimensional convolutions. Images are NHWC [n, height, width, in], filters HWIO [kernel height, kernel
+// width, in, out], results NHWC [n, out height, out width, out]. All functions throw invalid_argument, naming the
+// shapes, for mismatched tensors.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ struct ConvGeometry {
   std::int64_t patch_size() const { return rows.kernel * columns.kernel * in_channels; }
   std::int64_t filter_size() const { return patch_size() * out_channels; }
   Shape result_shape() const { return {batch, rows.output, columns.output, out_channels}; }
-  // The result, or both gradients, are of no elements or of empty sums.
+  // True if the result, or both gradients, have no elements or only empty sums.
   bool empty() const { return batch == 0 || image_cost() == 0; }
-  // Multiply-adds for one image, in any of the three directions.
+  // Multiply-adds per image, in any of the three directions.
   std::int64_t image_cost() const { return result_size() * patch_size(); }
 };
 
@@ -36,13 +36,13 @@ struct Conv2DAttributes {
   Padding padding = Padding::valid;
 };
 
-// The attributes "strides" and "padding".
+// Reads the attributes "strides" and "padding".
 Conv2DAttributes conv2d_attributes(const Attributes& attributes);
-// Throws unless it is floating.
+// Throws unless dtype is floating.
 void check_conv2d_type(DType dtype);
-// Of this image and filter.
+// Geometry for this image and filter.
 ConvGeometry conv2d_geometry(const Shape& x, const Shape& filter, const Conv2DAttributes& options);
-// The shape of the result for this image and filter.
+// Result shape for this image and filter.
 Shape conv2d_shape(const Shape& x, const Shape& filter, const Conv2DAttributes& options);
 
 }  // namespace troupe

@@ -15,7 +15,7 @@ Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& sh
 
 void check_gradient_shape(const Shape& gradient, const Shape& value) {
   if (gradient != value)
-    invalid_argument("the gradient is {}, but the value it belongs to is {}", gradient.to_string(), value.to_string());
+    invalid_argument("gradient shape {} differs from value shape {}", gradient.to_string(), value.to_string());
 }
 
 DType operand_type(const ElementwiseOperand& operand, std::span<const ElementwiseStep> steps,

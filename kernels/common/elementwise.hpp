@@ -1,4 +1,4 @@
-// The shapes of elementwise kernels, and the memory of their results, on devices of every type.
+// Shapes of elementwise kernels and memory for their results, for all device types.
 #pragma once
 
 #include <array>
@@ -10,21 +10,21 @@
 
 namespace troupe {
 
-// Memory for an output: that of the first input of its dtype and shape which can be taken, else new.
+// Memory for an output: takes over the first input with this dtype and shape that can be taken, else allocates.
 Tensor take_any_or_allocate(KernelContext& context, DType dtype, const Shape& shape);
 
-// Gradients are not broadcast. Throws invalid_argument if the shapes differ.
+// Throws invalid_argument if the shapes differ: gradients are not broadcast.
 void check_gradient_shape(const Shape& gradient, const Shape& value);
 
-// The dtype of an operand in a program with these steps and inputs.
+// Dtype of an operand in a program with these steps and inputs.
 DType operand_type(const ElementwiseOperand& operand, std::span<const ElementwiseStep> steps,
                    std::span<const DType> inputs);
 
-// Works out the shape of a program's result from those of its inputs.
+// Computes the shape of a program's result from those of its inputs.
 class ElementwiseShapes {
  public:
   ElementwiseShapes(std::span<const ElementwiseStep> steps, std::span<const DType> inputs);
-  // Throws what the ops would throw one after the other.
+  // Throws the errors that the ops would throw one after another.
   Shape result(const KernelContext& context) const;
 
  private:

@@ -1,7 +1,7 @@
-// The elementwise ops on single elements, for the CPU's kernels and the GPU's, alone or as steps of FusedElementwise:
-// IEEE for floating types, modulo 2^bits for integers.
+// Elementwise ops on single elements, shared by CPU and GPU kernels, alone or as steps of FusedElementwise: IEEE for
+// floating types, modulo 2^bits for integers.
 //
-// Elementary functions are those of `Math`, which each side has: static functions exp, log, log1p, rsqrt, tanh, erf,
+// Elementary functions come from `Math`, supplied by each side: static functions exp, log, log1p, rsqrt, tanh, erf,
 // softplus and pow of float and double, within 4 ulp of the true value.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// The type integer arithmetic happens in: nothing overflows.
+// Type used for integer arithmetic: nothing overflows.
 template <class T>
 using Wrapping = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
 
@@ -47,7 +47,7 @@ struct MulOp {
   }
 };
 
-// Integers: rounds towards 0; the least value divided by -1 is itself; 0 for a divisor of 0, which callers refuse.
+// Integers: rounds towards 0; the minimum divided by -1 is itself; 0 for a divisor of 0, which callers reject.
 struct DivOp {
   template <class T>
   TROUPE_HOST_DEVICE T operator()(T a, T b) const {
@@ -91,7 +91,7 @@ struct SquaredDifferenceOp {
   }
 };
 
-// Integers: 1 for an exponent below 0, which callers refuse.
+// Integers: 1 for an exponent below 0, which callers reject.
 template <class Math>
 struct PowOp {
   template <class T>
@@ -177,7 +177,7 @@ struct AbsOp {
   }
 };
 
-// -1, 0 or 1; a zero keeps its sign, NaN stays.
+// -1, 0 or 1; zero keeps its sign, NaN stays NaN.
 struct SignOp {
   template <class T>
   TROUPE_HOST_DEVICE T operator()(T x) const {
@@ -276,7 +276,7 @@ struct ErfOp {
   }
 };
 
-// 1 / (1 + exp(-x)), without overflow on either side.
+// 1 / (1 + exp(-x)), without overflow at either end.
 template <class Math>
 struct SigmoidOp {
   template <class T>

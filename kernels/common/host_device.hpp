@@ -1,4 +1,4 @@
-// TROUPE_HOST_DEVICE before a function: kernels of GPUs may call it too.
+// TROUPE_HOST_DEVICE before a function lets GPU kernels call it too.
 #pragma once
 
 #ifdef __CUDACC__

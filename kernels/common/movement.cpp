@@ -30,7 +30,7 @@ std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape) {
   for (int d = shape.rank() - 1; d >= 0; --d) {
     strides[static_cast<std::size_t>(d)] = step;
     step *= std::max<std::int64_t>(shape.dim(d),
-                                   1);  // no overflow where another dimension is 0: nothing is addressed
+                                   1);  // no overflow if another dimension is 0: nothing is addressed
     if (shape.dim(d) == 0) break;
   }
   return strides;
@@ -53,7 +53,7 @@ Tensor broadcast_to(Device& device, const Tensor& x, const Shape& shape) {
 }
 
 int checked_axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) invalid_argument("axis {} of a tensor with {} dimensions", axis, rank);
+  if (axis < -rank || axis >= rank) invalid_argument("axis {} is out of range for a tensor with {} dimensions", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

@@ -1,4 +1,4 @@
-// The sizes of pooling, NHWC. All throw invalid_argument for tensors that do not fit.
+// Sizes of pooling, NHWC. All functions throw invalid_argument for mismatched tensors.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@ struct PoolGeometry {
   std::int64_t pixel(std::int64_t y, std::int64_t x) const { return (y * columns.input + x) * channels; }
 };
 
-// The attributes "ksize", "strides" and "padding".
+// Reads the attributes "ksize", "strides" and "padding".
 PoolAttributes pool_attributes(const Attributes& attributes);
 PoolGeometry pool_geometry(const Shape& x, const PoolAttributes& options);
-// The shape of the result: [n, out height, out width, channels].
+// Result shape: [n, out height, out width, channels].
 Shape pool_shape(const Shape& x, const PoolAttributes& options);
 
 }  // namespace troupe

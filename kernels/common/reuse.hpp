@@ -1,6 +1,5 @@
-// Which kernels write over an input, and which return a view of one: what the memory of plans is worked out from
-// (scheduler/plan/memory_plan.hpp). A kernel that is not named here may still do either; its memory is planned less
-// well.
+// Declares which kernels write over an input and which return a view of one: memory plans are computed from this
+// (scheduler/plan/memory_plan.hpp). A kernel not listed here may still do either; its memory is planned less tightly.
 #pragma once
 
 #include <string_view>
@@ -9,7 +8,7 @@
 
 namespace troupe {
 
-// After the kernels of this device type are registered.
+// Call after the kernels of this device type are registered.
 void register_reuse(KernelRegistry& registry, std::string_view device_type);
 
 }  // namespace troupe

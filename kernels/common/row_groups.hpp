@@ -1,4 +1,4 @@
-// Row numbers that come several times: which positions have the same. On the host.
+// Groups the positions of equal row numbers. On the host.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 namespace troupe {
 
 struct RowGroups {
-  std::vector<std::int64_t> begins;  // of each row's positions in `order`, and the end: one more than there are rows
-  std::vector<std::int64_t> order;   // positions, those of one row next to each other and in order
-  std::vector<std::int64_t> rows;    // different ones, ascending
+  std::vector<std::int64_t> begins;  // start of each row's positions in `order`, and the end: one more than there are rows
+  std::vector<std::int64_t> order;   // positions, grouped by row, ascending within a row
+  std::vector<std::int64_t> rows;    // distinct, ascending
 
-  // The three, one after the other: i64, on the host.
+  // begins, order and rows concatenated: i64, on the host.
   Tensor packed() const;
 };
 RowGroups group_rows(std::span<const std::int64_t> rows);

@@ -19,7 +19,7 @@ inline void check_rank(std::string_view what, const Shape& shape, int rank) {
     invalid_argument("{} must have {} dimensions, but its shape is {}", what, rank, shape.to_string());
 }
 
-// `t`, or a copy in aligned memory: library code may sum in another order when memory is not aligned.
+// `t`, or a copy in aligned memory: library code may sum in a different order if memory is not aligned.
 inline Tensor aligned(const Tensor& t) { return t.aligned() ? t : t.clone(); }
 
 }  // namespace troupe

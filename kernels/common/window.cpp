@@ -11,7 +11,7 @@ WindowAxis window_axis(std::string_view what, std::int64_t input, std::int64_t k
                        Padding padding) {
   constexpr std::int64_t kLimit = std::numeric_limits<std::int32_t>::max();
   if (kernel < 1 || kernel > kLimit || stride < 1 || stride > kLimit)
-    invalid_argument("{}: a window of size {} and stride {}; both must be from 1 to {}", what, kernel, stride, kLimit);
+    invalid_argument("{}: window size {} and stride {} must both be from 1 to {}", what, kernel, stride, kLimit);
   WindowAxis axis{.input = input, .kernel = kernel, .stride = stride};
   if (padding == Padding::valid) {
     if (input < kernel)

@@ -1,4 +1,4 @@
-// Sliding windows of convolutions and pooling: the sizes along one spatial axis.
+// Sliding windows of convolution and pooling: sizes along one spatial axis.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,15 @@ struct WindowAxis {
   std::int64_t end(std::int64_t o) const { return std::min(input, o * stride - before + kernel); }
 };
 
-// Throws invalid_argument for a kernel or stride below 1 or above 2^31 - 1, and for a valid window larger
-// than the input. `what` begins the message.
+// Throws invalid_argument for a kernel or stride below 1 or above 2^31 - 1, and for a VALID window larger than the
+// input. `what` begins the message.
 WindowAxis window_axis(std::string_view what, std::int64_t input, std::int64_t kernel, std::int64_t stride,
                        Padding padding);
 
-// "SAME" or "VALID"; throws invalid_argument for another text.
+// Parses "SAME" or "VALID"; throws invalid_argument for any other text.
 Padding parse_padding(std::string_view text);
 
-// The attribute `name`, a list of two integers (height, width); throws invalid_argument for another count.
+// Reads the attribute `name`, a list of two integers (height, width); throws invalid_argument for any other count.
 std::array<std::int64_t, 2> pair_attribute(const Attributes& attributes, std::string_view name);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The kernels that slice, join, reshape and make tensors (kernels/common/array.hpp).
+// Kernels that slice, join, reshape and create tensors (kernels/common/array.hpp).
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/range_count.hpp>
 #include <troupe/kernels/cpu/families.hpp>
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// A tensor of one element of T made from a real attribute.
+// A single-element tensor of T from a real attribute.
 template <class T>
 Tensor scalar_of(double value) {
   return Tensor::scalar<T>(static_cast<T>(static_cast<Compute<T>>(value)));
@@ -120,7 +120,7 @@ Tensor range(Device& device, T start, T limit, T delta) {
 void register_makers(KernelRegistry& registry) {
   add_untyped(registry, "Fill", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) {
-      if (c.input(1).num_elements() != 1) invalid_argument("Fill: the value is {}", c.input(1).shape().to_string());
+      if (c.input(1).num_elements() != 1) invalid_argument("Fill: the value must be a scalar, not {}", c.input(1).shape().to_string());
       c.set_output(0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
     };
   });

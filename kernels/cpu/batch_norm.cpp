@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// One number for each channel, in what arithmetic on T happens in.
+// One number per channel, in the type used for arithmetic on T.
 template <class T>
 class Channels {
  public:
@@ -20,7 +20,7 @@ class Channels {
   ScratchArray<T> values_;
 };
 
-// Mean and sum of squared distances of each channel, block by block: [block][mean, distance][channel].
+// Mean and sum of squared distances per channel, block by block: [block][mean, distance][channel].
 template <class T>
 void block_moments(Parallelism& parallelism, const T* x, NormRows rows, double* moments) {
   using U = Compute<T>;
@@ -36,7 +36,7 @@ void block_moments(Parallelism& parallelism, const T* x, NormRows rows, double* 
       const U* values = widened(x + i * width, width, row);
       for (std::int64_t j = 0; j < width; ++j) {
         const U distance = values[j] - mean[j];
-        rest[j] += distance;  // what the mean was rounded by
+        rest[j] += distance;  // corrects the rounding of the mean
         squares[j] += distance * distance;
       }
     }
@@ -49,7 +49,7 @@ void block_moments(Parallelism& parallelism, const T* x, NormRows rows, double* 
   });
 }
 
-// The first block becomes that of all rows.
+// Merges all blocks into the first.
 void join_moments(NormRows rows, double* moments) {
   double *mean = moments, *distance = moments + rows.width;
   for (std::int64_t begin = rows.block(), b = 1; begin < rows.count; begin += rows.block(), ++b) {
@@ -84,7 +84,7 @@ void apply(Parallelism& parallelism, const T* x, NormRows rows, const Compute<T>
   });
 }
 
-// What a gradient knows of the forward step.
+// Values of the forward step that the gradient needs.
 template <class T>
 struct Forward {
   using U = Compute<T>;
@@ -92,7 +92,7 @@ struct Forward {
   bool relu;
 };
 
-// dy as it came to y before relu: `kept` has y, computed as apply() does, and then dy or 0.
+// The gradient before relu: `kept` receives y, computed as in apply(), and then dy where y > 0, else 0.
 template <class T>
 const Compute<T>* flow(const Compute<T>* dy, const Compute<T>* x, std::int64_t width, const Forward<T>& f,
                        Compute<T>* kept) {
@@ -104,7 +104,7 @@ const Compute<T>* flow(const Compute<T>* dy, const Compute<T>* x, std::int64_t w
   return kept;
 }
 
-// dx = factor (dy - a - x^ b), with the means a of dy and b of dy x^.
+// dx = factor (dy - a - x^ b), where a is the mean of dy and b the mean of dy x^.
 template <class T>
 void apply_grad(Parallelism& parallelism, const T* dy, const T* x, NormRows rows, const Forward<T>& f,
                 const Compute<T>* a, const Compute<T>* b, T* dx) {
@@ -139,14 +139,14 @@ void batch_norm(Parallelism& parallelism, const Tensor& x, const BatchNormScale&
                 BatchNormStatistics statistics) {
   const NormRows rows = norm_rows("BatchNorm: x", x.shape());
   if (rows.count == 0 && rows.width > 0)
-    invalid_argument("BatchNorm: x is {}: without rows there is no mean", x.shape().to_string());
+    invalid_argument("BatchNorm: x {} has no rows, so it has no mean", x.shape().to_string());
   check_tensor("BatchNorm: y", y, x.dtype(), x.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     using U = Compute<T>;
     check_channels<U>("BatchNorm: scale", by.scale, rows);
     check_channels<U>("BatchNorm: offset", by.offset, rows);
     for (const Tensor* t : {&statistics.mean, &statistics.variance, &statistics.inverse_deviation})
-      check_channels<U>("BatchNorm: a statistic", *t, rows);
+      check_channels<U>("BatchNorm: statistic", *t, rows);
     const ScratchArray<double> moments(std::max<std::int64_t>(1, rows.blocks() * 2 * rows.width));
     block_moments(parallelism, x.data<T>(), rows, moments.data());
     join_moments(rows, moments.data());

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// Elements worth a part, where each costs about a load.
+// Minimum elements per part, where each costs about a load.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 15;
 
 struct Rows {
@@ -58,7 +58,7 @@ void store(const Compute<T>* sum, std::int64_t count, T* out) {
 
 template <class T>
 void sum_rows(Parallelism& parallelism, const T* dy, Rows rows, T* out) {
-  // Blocks keep the sums short (rounding) and are the parts for threads.
+  // Blocks keep the sums short (for rounding) and are the units of parallel work.
   const std::int64_t block = std::min<std::int64_t>(512, rows_per_part(rows.width));
   const std::int64_t blocks = (rows.count + block - 1) / block;
   const ScratchArray<Compute<T>> partial(std::max<std::int64_t>(1, blocks) * rows.width);
@@ -73,7 +73,7 @@ void sum_rows(Parallelism& parallelism, const T* dy, Rows rows, T* out) {
 
 Kernel make_bias_add(const KernelInit&) {
   return [](KernelContext& ctx) {
-    Tensor out = ctx.take_input(0);  // in place if nobody else needs x
+    Tensor out = ctx.take_input(0);  // in place if x has no other user
     if (out.valid()) {
       const Tensor x = out;
       bias_add(ctx.parallelism(), x, ctx.input(1), out);

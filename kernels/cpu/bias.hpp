@@ -1,7 +1,7 @@
 // Biases on the CPU; f32, f64, f16, bf16 (computed in float, rounded to nearest even).
 //
-// Bits depend on shapes, dtype and flags; not on the number of threads, nor on the alignment of inputs. All
-// throw invalid_argument, naming the shapes, for tensors that do not fit.
+// Results are bit-identical for given shapes, dtype and flags, regardless of the number of threads and the alignment of
+// inputs. All functions throw invalid_argument, naming the shapes, for mismatched tensors.
 #pragma once
 
 #include <troupe/devices/device.hpp>

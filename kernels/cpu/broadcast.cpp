@@ -12,13 +12,13 @@ Shape broadcast_all(std::span<const Shape> operands) {
 
 BroadcastPlan plan_broadcast(const Shape& out, std::span<const Shape> operands) {
   BroadcastPlan plan;
-  std::array<std::int64_t, kMaxOperands> steps;  // of the dimension at hand, were it not broadcast
+  std::array<std::int64_t, kMaxOperands> steps;  // strides along the current dimension if not broadcast
   steps.fill(1);
   for (const Shape& operand : operands)
     if (operand.rank() > out.rank())
       invalid_argument("cannot broadcast {} to {}", operand.to_string(), out.to_string());
 
-  // From the innermost dimension outwards; `plan` is built in that order and turned round at the end.
+  // Goes from the innermost dimension outwards; `plan` is built in that order and reversed at the end.
   std::size_t rank = 0;
   for (int d = out.rank() - 1; d >= 0; --d) {
     std::array<std::int64_t, kMaxOperands> strides{};

@@ -1,5 +1,5 @@
-// How an elementwise loop walks operands that are broadcast to one shape: the dimensions are merged into as
-// few as possible, so that the innermost is long and each operand's step in it is 0 or 1.
+// How an elementwise loop traverses operands broadcast to one shape: dimensions are merged into as few as possible, so
+// that the innermost is long and each operand's stride along it is 0 or 1.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,13 @@ struct BroadcastPlan {
   bool inner_contiguous(std::size_t operand) const { return strides[operand][static_cast<std::size_t>(rank - 1)] == 1; }
 };
 
-// Operands of these shapes, which broadcast to `out`. Throws invalid_argument if one does not.
+// Plan for operands of these shapes, broadcast to `out`. Throws invalid_argument if one does not broadcast.
 BroadcastPlan plan_broadcast(const Shape& out, std::span<const Shape> operands);
 
-// The shape all of them broadcast to. Throws invalid_argument.
+// The shape that all operands broadcast to. Throws invalid_argument.
 Shape broadcast_all(std::span<const Shape> operands);
 
-// Calls fn(out_offset, offsets, count) for the stretches of the innermost dimension that make up [begin,
-// end).
+// Calls fn(out_offset, offsets, count) for each run along the innermost dimension within [begin, end).
 template <class Fn>
 void for_each_stretch(const BroadcastPlan& plan, std::int64_t begin, std::int64_t end, Fn&& fn) {
   const std::int64_t inner = plan.inner();

@@ -12,8 +12,7 @@ Tensor cast_from(Device& device, const Tensor& x, DType to) {
   Tensor out = device.allocator().tensor(to, x.shape());
   dispatch(DataTypes{}, to, [&]<class To>() {
     map_unary(device.parallelism(), x.data<From>(), out.mutable_data<To>(), x.num_elements(), [](Compute<From> value) {
-      // From double to f16 or bf16 by way of float rounds twice; the two differ only for halfway
-      // cases.
+      // double to f16 or bf16 via float rounds twice, which differs from one rounding only in halfway cases.
       return convert<Compute<To>>(value);
     });
   });
@@ -25,7 +24,7 @@ Tensor cast_from(Device& device, const Tensor& x, DType to) {
 Tensor cast(Device& device, const Tensor& x, DType to) {
   if (x.dtype() == to) return x;
   if (x.dtype() == DType::string || to == DType::string || !is_valid(to))
-    fail(Code::unimplemented, "there is no conversion from {} to {}", name(x.dtype()), name(to));
+    fail(Code::unimplemented, "no conversion from {} to {}", name(x.dtype()), name(to));
   Tensor out;
   dispatch(DataTypes{}, x.dtype(), [&]<class From>() { out = cast_from<From>(device, x, to); });
   return out;

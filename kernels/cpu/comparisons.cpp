@@ -1,4 +1,4 @@
-// Ops of two operands whose result is bool.
+// Binary ops with a bool result.
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/families.hpp>

@@ -14,9 +14,9 @@
 namespace troupe {
 namespace {
 
-// Multiply-adds worth a part of their own.
+// Minimum multiply-adds per part.
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 24;
-// Each part of a filter's gradient needs a filter's memory for its sum.
+// Each part of a filter gradient needs a filter's worth of memory for its sum.
 constexpr std::int64_t kMaxFilterParts = 8;
 
 std::int64_t images_per_part(const ConvGeometry& g) {
@@ -28,7 +28,7 @@ ConvGeometry with_batch(ConvGeometry g, std::int64_t images) {
   return g;
 }
 
-// An output of nothing but empty sums.
+// Zeroes an output that consists only of empty sums.
 void clear(Tensor& t) { std::fill_n(t.mutable_raw(), t.num_bytes(), std::byte{0}); }
 
 // `bias` may be null.
@@ -51,7 +51,7 @@ void backward_input(Parallelism& parallelism, const ConvGeometry& g, const T* fi
   });
 }
 
-// The parts' sums are added in order.
+// Adds the sums of the parts in order.
 template <class T>
 void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* dy, Compute<T>* d_filter) {
   const std::int64_t grain = std::max(images_per_part(g), (g.batch + kMaxFilterParts - 1) / kMaxFilterParts);
@@ -68,7 +68,7 @@ void backward_filter(Parallelism& parallelism, const ConvGeometry& g, const T* x
   }
 }
 
-// f16, and bf16 where the CPU cannot multiply it, are computed in float.
+// f16 is computed in float, and so is bf16 on a CPU that cannot multiply it.
 bool computes_natively(DType dtype) { return dtype != DType::f16 && (dtype != DType::bf16 || onednn::has_bf16()); }
 
 // Calls fn.template operator()<T>() for the tensor's type.
@@ -77,7 +77,7 @@ void for_native(DType dtype, Fn fn) {
   dispatch(Types<float, double, BFloat16>{}, dtype, fn);
 }
 
-// A copy in float, in working memory.
+// A float copy in scratch memory.
 class Widened {
  public:
   Widened(Parallelism& parallelism, const Tensor& t) : values_(t.num_elements()) {

@@ -1,5 +1,5 @@
-// Convolution by oneDNN. Images stay NHWC; oneDNN chooses the layout of filters, which are small: reordered
-// for each part.
+// Convolution by oneDNN. Images stay NHWC; oneDNN chooses the layout of filters, which are small and reordered for each
+// part.
 //
 // Measured with convolution_direct, 3x3, GFLOP/s on one core with reorders (peak 118), NHWC with filters of
 // any layout / everything in blocked layouts / plain HWIO filters:
@@ -9,9 +9,9 @@
 //   32x13x13x32 -> 64, VALID   113 / 112 / 63   112 / 109 / 93     109 / 96 / 77
 //   16x56x56x64 -> 64, SAME    117 / 106 / 68   117 / 110 / 92
 //
-// So: NHWC and filters of any layout, but plain ones for the gradient by an input of few channels. Winograd's
-// algorithm would be up to twice as fast, but its rounding errors grow with the neighbours of a window
-// instead of the window's own terms, and one NaN spreads to outputs that do not depend on it.
+// Hence: NHWC and filters of any layout, but plain filters for the input gradient with few channels. Winograd's
+// algorithm would be up to twice as fast, but its rounding errors grow with the neighbours of a window instead of the
+// window's own terms, and one NaN spreads to outputs that do not depend on it.
 #include <array>
 
 #include <troupe/kernels/cpu/conv_parts.hpp>
@@ -66,13 +66,13 @@ Layouts layouts_of(Direction direction, DType dtype, const ConvGeometry& g) {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// A convolution, and the reorder of the filter where its layout differs from HWIO.
+// A convolution, plus the reorder of the filter if its layout is not HWIO.
 class Convolution {
  public:
   Convolution(Direction direction, DType dtype, const ConvGeometry& g)
       : direction_(direction), layouts_(layouts_of(direction, dtype, g)) {
     const Layouts& l = layouts_;
-    // The gradients only need it as a hint, with any layout of the filter.
+    // Gradients need it only as a hint, with any filter layout.
     const Layouts hint = layouts_of(Direction::forward, dtype, g);
     const dnnl::convolution_forward::primitive_desc forward(
         {dnnl::prop_kind::forward_training, kAlgorithm, hint.image, hint.any_filter, hint.result, hint.strides,
@@ -93,8 +93,8 @@ class Convolution {
     }
   }
 
-  // `filter` is read, or written by backward_filter; likewise the one of image and result that the direction
-  // computes.
+  // `filter` is read, except that backward_filter writes it; likewise the direction decides which of image and result
+  // is computed.
   void run(const void* image, const void* filter, const void* result) {
     const Scratch own_layout(filter_bytes_);
     void* const packed = filter_bytes_ > 0 ? own_layout.data() : const_cast<void*>(filter);
@@ -130,7 +130,7 @@ class Convolution {
   Layouts layouts_;
   onednn::Primitive primitive_;
   onednn::Primitive reorder_;
-  std::size_t filter_bytes_ = 0;  // of the filter in oneDNN's layout; 0 if that is HWIO
+  std::size_t filter_bytes_ = 0;  // filter size in oneDNN's layout; 0 if that is HWIO
 };
 
 void run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
@@ -159,7 +159,7 @@ void conv_backward_input(const ConvGeometry& g, const BFloat16* filter, const BF
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter) {
   run(Direction::backward_filter, DType::f32, g, x, d_filter, dy);
 }
-// As floats: the bf16 code of oneDNN 2.6 multiplies what lies behind the image with zeros, which may be NaN.
+// In float: the bf16 code of oneDNN 2.6 multiplies memory beyond the image, which may hold NaN, by zeros.
 void conv_backward_filter(const ConvGeometry& g, const BFloat16* x, const BFloat16* dy, float* d_filter) {
   const ScratchArray<float> image(g.batch * g.image_size()), result(g.batch * g.result_size());
   widen(x, image.data(), g.batch * g.image_size());

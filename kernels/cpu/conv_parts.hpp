@@ -1,13 +1,13 @@
-// Convolutions of a few images on the calling thread: what conv.cpp splits its work into. Memory is aligned to 64 bytes
-// or lies at an offset from such an address that is fixed by the sizes, of which none is 0.
+// Convolutions of a few images on the calling thread: the parts that conv.cpp splits its work into. Memory is aligned
+// to 64 bytes or at an offset from such an address that the sizes determine; no size is 0.
 #pragma once
 
 #include <troupe/kernels/common/conv_geometry.hpp>
 
 namespace troupe {
 
-// f32, and bf16 where onednn::has_bf16(); by oneDNN. The gradient of a filter is float: a sum of parts is
-// rounded once.
+// f32, and bf16 where onednn::has_bf16(); by oneDNN. A filter gradient is float, so that a sum over parts is rounded
+// once.
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y);
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx);
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter);

@@ -1,5 +1,5 @@
-// Convolution by matrix products: an image is unfolded into a matrix with one row per window ("im2col";
-// Chellapilla et al., "High performance convolutional neural networks for document processing", 2006).
+// Convolution by matrix products: an image is unfolded into a matrix with one row per window ("im2col"; Chellapilla et
+// al., "High performance convolutional neural networks for document processing", 2006).
 #include <algorithm>
 #include <vector>
 
@@ -9,8 +9,7 @@
 namespace troupe {
 namespace {
 
-// Calls fn(row of the image or -1 outside, the same for the column, offset in `patches`) for every tap of
-// every window.
+// Calls fn(image row or -1 if outside, likewise the column, offset in `patches`) for every tap of every window.
 template <class Fn>
 void for_each_tap(const ConvGeometry& g, Fn fn) {
   std::int64_t at = 0;

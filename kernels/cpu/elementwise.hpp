@@ -1,6 +1,6 @@
-// Loops over elements. An element's result depends on its operands alone: not on its place, the alignment of
-// the memory or how the work is split. (The functors are branch-free where speed matters, so that the loops
-// vectorise; -ffp-contract=off keeps a loop's vectorised body and its scalar rest equal.)
+// Loops over elements. An element's result depends only on its operands, not on its position, memory alignment or how
+// the work is split. (The functors are branch-free where speed matters, so that the loops vectorise; -ffp-contract=off
+// keeps a loop's vectorised body and its scalar remainder identical.)
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace troupe {
 
 inline constexpr std::int64_t kElementGrain = 16384;
 
-// f16 and bf16 are widened and narrowed a block at a time, with the bits of one at a time.
+// f16 and bf16 are widened and narrowed a block at a time, with the same bits as one at a time.
 template <class T>
 inline constexpr bool kIsNarrow = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 inline constexpr std::int64_t kNarrowBlock = 512;
 
-// x, or its elements as floats in `room`.
+// Returns x, or its elements as floats in `room`.
 template <class T>
 const Compute<T>* widened(const T* x, [[maybe_unused]] Compute<T>* room, [[maybe_unused]] std::int64_t count) {
   if constexpr (kIsNarrow<T>) {
@@ -32,7 +32,7 @@ const Compute<T>* widened(const T* x, [[maybe_unused]] Compute<T>* room, [[maybe
   }
 }
 
-// Calls fn(begin, n, to) for blocks of [0, count): it writes elements begin .. begin + n - 1 to `to`.
+// Calls fn(begin, n, to) for blocks of [0, count); fn writes elements begin .. begin + n - 1 to `to`.
 template <class Out, class Fn>
 void write_blocks(Out* out, std::int64_t count, Fn fn) {
   for (std::int64_t begin = 0; begin < count; begin += kNarrowBlock) {
@@ -70,7 +70,7 @@ void map_unary(Parallelism& parallelism, const In* x, Out* out, std::int64_t cou
   });
 }
 
-// Of operands in their Compute type.
+// Takes operands in their Compute type.
 template <class Out, class In, class Op>
 void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
   if (a_moves && b_moves) {
@@ -101,8 +101,7 @@ void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* o
   }
 }
 
-// out[i] = op(a[..], b[..]) with both broadcast to the shape of `plan`. `out` may be an operand of that
-// shape.
+// out[i] = op(a[..], b[..]) with both operands broadcast to the shape of `plan`. `out` may be an operand of that shape.
 template <class Out, class In, class Op>
 void map_binary(Parallelism& parallelism, const BroadcastPlan& plan, const In* a, const In* b, Out* out,
                 std::int64_t count, Op op) {
@@ -114,7 +113,7 @@ void map_binary(Parallelism& parallelism, const BroadcastPlan& plan, const In* a
   });
 }
 
-// The kernel out = op(x), of T.
+// Kernel out = op(x) for T.
 template <class T, class Op>
 void run_unary(KernelContext& context, Op op) {
   const Shape shape = context.input(0).shape();
@@ -124,7 +123,7 @@ void run_unary(KernelContext& context, Op op) {
   context.set_output(0, std::move(out));
 }
 
-// The kernel out = op(a, b), of In to Out, broadcasting.
+// Kernel out = op(a, b), from In to Out, with broadcasting.
 template <class Out, class In, class Op>
 void run_binary(KernelContext& context, Op op) {
   const std::array<Shape, 2> shapes{context.input(0).shape(), context.input(1).shape()};

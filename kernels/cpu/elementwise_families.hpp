@@ -1,5 +1,4 @@
-// The elementwise ops by name, those of a kind together: each has kernels of its own, and is a step of
-// FusedElementwise.
+// Elementwise ops by name, grouped by kind: each has its own kernels and is also a step of FusedElementwise.
 #pragma once
 
 #include <troupe/kernels/common/elementwise_ops.hpp>
@@ -7,7 +6,7 @@
 
 namespace troupe {
 
-// Each calls fn(name, op) for its ops. Of one operand, of any real type:
+// Each function calls fn(name, op) for its ops. Unary, any real type:
 template <class Fn>
 void for_each_real_unary(Fn fn) {
   fn("Neg", NegOp{});
@@ -17,7 +16,7 @@ void for_each_real_unary(Fn fn) {
   fn("Relu", ReluOp{});
 }
 
-// Of one operand, of floating types.
+// Unary, floating types.
 template <class Fn>
 void for_each_float_unary(Fn fn) {
   fn("Exp", ExpOp<VectorMath>{});
@@ -32,7 +31,7 @@ void for_each_float_unary(Fn fn) {
   fn("Erf", ErfOp<VectorMath>{});
 }
 
-// Of two operands, of any real type.
+// Binary, any real type.
 template <class Fn>
 void for_each_arithmetic(Fn fn) {
   fn("Add", AddOp{});
@@ -43,7 +42,7 @@ void for_each_arithmetic(Fn fn) {
   fn("SquaredDifference", SquaredDifferenceOp{});
 }
 
-// Of two operands, to bool: of any data type, and of any real type.
+// Binary with bool result: first any data type, then any real type.
 template <class Fn>
 void for_each_equality(Fn fn) {
   fn("Equal", EqualOp{});
@@ -57,7 +56,7 @@ void for_each_order(Fn fn) {
   fn("GreaterEqual", GreaterEqualOp{});
 }
 
-// Of a gradient and the activation's result, of floating types.
+// Gradient and activation result, floating types.
 template <class Fn>
 void for_each_float_gradient(Fn fn) {
   fn("SigmoidGrad", SigmoidGradOp{});

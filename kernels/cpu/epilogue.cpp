@@ -32,7 +32,7 @@ void add_row(Fn f, const T* x, const T* bias, std::int64_t width, T* out) {
   for (std::int64_t j = 0; j < width; ++j) out[j] = f(x[j] + bias[j]);
 }
 
-// Rounded after the sum and after the activation.
+// Rounds after the sum and again after the activation.
 template <class T, class Fn>
 void add_narrow_row(Fn f, bool activates, const T* x, const T* bias, std::int64_t width, T* out) {
   constexpr std::int64_t kBlock = 256;

@@ -1,5 +1,5 @@
-// What fused ops do to each part of a product while it is in the cache: add the bias, apply an activation.
-// The bits are those of the ops BiasAdd and Relu, Sigmoid or Tanh one after the other.
+// The epilogue of fused ops, applied to each part of a product while it is in the cache: adds the bias and applies the
+// activation. Bit-identical to the ops BiasAdd and Relu, Sigmoid or Tanh in sequence.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// out[i * stride + j] = activation(x[i * stride + j] + bias[j]) for i < rows, j < width. `out` may be `x`.
-// T: float, double, Half, BFloat16; these two are rounded after each step.
+// out[i * stride + j] = activation(x[i * stride + j] + bias[j]) for i < rows, j < width. `out` may be `x`. T: float,
+// double, Half or BFloat16; the last two are rounded after each step.
 template <class T>
 void add_bias(FusedActivation activation, const T* x, const T* bias, std::int64_t rows, std::int64_t width,
               std::int64_t stride, T* out);

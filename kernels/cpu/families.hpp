@@ -1,4 +1,4 @@
-// The families of CPU kernels: one function per file, called by register_all_kernels.
+// Families of CPU kernels: one function per file, called by register_all_kernels.
 #pragma once
 
 #include <troupe/devices/kernel.hpp>

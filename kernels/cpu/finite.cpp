@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// The bits of an element, and where its exponent is: all ones in infinities and NaN.
+// The bits of an element and the position of its exponent, which is all ones in infinities and NaN.
 template <class T>
 struct Exponent;
 template <>

@@ -1,4 +1,4 @@
-// Looks for infinities and NaN.
+// Detects infinities and NaN.
 #pragma once
 
 #include <troupe/devices/device.hpp>
@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// Are all elements finite? True of no elements. Throws unimplemented for a dtype that is not floating.
+// Returns whether all elements are finite; true if there are none. Throws unimplemented unless the dtype is floating.
 bool all_finite(Parallelism& parallelism, const Tensor& x);
 
 }  // namespace troupe

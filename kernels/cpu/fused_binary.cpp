@@ -1,4 +1,4 @@
-// Steps of FusedElementwise of two operands or more, and those to another dtype.
+// Steps of FusedElementwise with two or more operands, and steps that change the dtype.
 #include <map>
 
 #include <troupe/kernels/cpu/elementwise.hpp>

@@ -54,7 +54,7 @@ void store_cell(const ChainCell* cell, std::int64_t at, V a, V b, V c, V d, V e,
   write(cell->operand + at, a, b, c, d, e, f, g, h);
 }
 
-// As store_cell, past the caches.
+// Like store_cell, but bypasses the caches.
 void stream(V v, float* to) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(to, v);

@@ -1,6 +1,6 @@
-// Steps of FusedElementwise that keep their values in vector registers: each is a function that works on the
-// registers it was called with and ends by calling the next one with them (threaded code). For cheap ops of f32; the
-// rest goes from block to block through memory (fused_steps.hpp). The bits are the same.
+// Steps of FusedElementwise that keep values in vector registers: each step is a function that works on the registers
+// it receives and ends by calling the next step with them (threaded code). For cheap f32 ops; others pass blocks
+// through memory (fused_steps.hpp). The bits are the same.
 #pragma once
 
 #include <array>
@@ -18,39 +18,40 @@ inline constexpr int kVectorBytes = 16;
 #endif
 using FloatVector = float __attribute__((vector_size(kVectorBytes)));
 
-// Elements that are worked on at once: eight registers, as many as a call passes.
+// Elements processed together: eight registers, the most that a call passes.
 inline constexpr std::int64_t kChainElements = 8 * kVectorBytes / static_cast<int>(sizeof(float));
 
 struct ChainCell;
 using ChainFunction = void (*)(const ChainCell* cell, std::int64_t at, FloatVector, FloatVector, FloatVector,
                                FloatVector, FloatVector, FloatVector, FloatVector, FloatVector);
 
-// One step and its other operand, if it has one: elements [at, at + kChainElements) of it, or one element.
+// One step and its other operand, if any: elements [at, at + kChainElements) or a single element.
 struct ChainCell {
   ChainFunction run = nullptr;
   float* operand = nullptr;
 };
 
-// What the second operand of an op is; the first is in the registers, or for the left ones the other way round.
+// Kind of the operand that is not in the registers; for left_* it is the first operand, for right_* the second.
 enum class ChainOperand : std::uint8_t { none, itself, right_tensor, right_scalar, left_tensor, left_scalar };
 
-// The functions of an op; null for operands that it does not have.
+// Functions of an op by operand kind; null for unsupported kinds.
 struct ChainCode {
   std::array<ChainFunction, 6> of{};
   ChainFunction operator[](ChainOperand operand) const { return of[static_cast<std::size_t>(operand)]; }
 };
 
-// No functions if the op goes through memory.
+// Returns no functions if the op must go through memory.
 ChainCode find_chain(std::string_view op);
-// Those that begin, keep a copy, and end.
+// Functions that begin a chain, keep a copy, and end it.
 ChainFunction chain_load();
 ChainFunction chain_keep();
-// `past_caches`: for results that no cache holds; they must be aligned to kVectorBytes. Other threads may read them
-// after finish_streams().
+// `past_caches`: for results too large for any cache; they must be aligned to kVectorBytes. Other threads may read them
+// only after finish_streams().
 ChainFunction chain_store(bool past_caches);
 void finish_streams();
 
-// Runs the cells, of which the first loads and the last stores, for elements [0, count): a multiple of kChainElements.
+// Runs the cells, the first of which loads and the last stores, on elements [0, count); count is a multiple of
+// kChainElements.
 void run_chain(const ChainCell* cells, std::int64_t count);
 
 }  // namespace troupe

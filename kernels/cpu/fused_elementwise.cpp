@@ -1,6 +1,5 @@
-// FusedElementwise: a program of elementwise ops, run block by block, so that what is between them stays in the
-// cache nearest to the core. The bits are those of the ops one after the other: each result depends on its operands
-// alone and is rounded to its dtype.
+// FusedElementwise: runs a program of elementwise ops block by block, so that intermediate values stay in the nearest
+// cache. Bit-identical to the ops in sequence: each result depends only on its operands and is rounded to its dtype.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,7 +17,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kRegisterBytes = 4096;
-// Results this large would push everything else out of the caches and be gone from them before they are read.
+// Results this large would evict everything else from the caches and be evicted themselves before they are read.
 constexpr std::size_t kStreamedBytes = 8u << 20;
 constexpr std::size_t kMaxInputs = kMaxElementwiseInputs;
 constexpr std::size_t kMaxSteps = kMaxElementwiseSteps;
@@ -29,8 +28,8 @@ struct Step {
   ChainCode chain;
   std::array<ElementwiseOperand, 3> operands;
   std::size_t num_operands;
-  std::size_t place;          // number of its register; of the last step: the output
-  bool needed_later = false;  // by another step than the next one
+  std::size_t place;          // its register; for the last step: the output
+  bool needed_later = false;  // by a step other than the next
 };
 
 struct Program {
@@ -39,11 +38,11 @@ struct Program {
   std::vector<Step> steps;
   std::vector<std::size_t> input_sizes;  // of one element
   std::size_t registers = 0;
-  std::int64_t block = 0;  // elements that fit a register, whatever their dtype
+  std::int64_t block = 0;  // elements that fit in a register, whatever their dtype
   bool all_f32 = true;     // may be a chain
 };
 
-// Gives each result a register, which is free again after its last use.
+// Assigns a register to each result, freed after its last use.
 void place_results(std::span<const ElementwiseStep> steps, Program& program) {
   std::vector<std::size_t> last_use(steps.size(), 0);
   for (std::size_t s = 0; s < steps.size(); ++s)
@@ -58,7 +57,7 @@ void place_results(std::span<const ElementwiseStep> steps, Program& program) {
         if (last_use[r] == s && fits == same_size) free.push_back(program.steps[r].place);
       }
     };
-    release(true);  // may be written over by this step
+    release(true);  // this step may write over them
     if (free.empty()) free.push_back(program.registers++);
     program.steps[s].place = free.back();
     free.pop_back();
@@ -80,7 +79,7 @@ Program compile(const KernelInit& init) {
     Step made{.code = find_step(step.op, from, step.dtype),
               .chain = find_chain(step.op),
               .num_operands = step.operands.size()};
-    if (!made.code.run) fail(Code::unimplemented, "'{}': no code for {} to {}", step.op, name(from), name(step.dtype));
+    if (!made.code.run) fail(Code::unimplemented, "'{}': unsupported for {} to {}", step.op, name(from), name(step.dtype));
     std::ranges::copy(step.operands, made.operands.begin());
     program.steps.push_back(made);
     program.all_f32 &= step.dtype == DType::f32;
@@ -91,12 +90,12 @@ Program compile(const KernelInit& init) {
   return program;
 }
 
-// The inputs of one run and how they are walked.
+// Inputs of one run and how they are traversed.
 struct Inputs {
   struct Input {
     const std::byte* data = nullptr;
-    bool moves = true;                         // else it is one element
-    const BroadcastPlan* stretched = nullptr;  // not null: is copied to a register of its own, block by block
+    bool moves = true;                         // false: a single element
+    const BroadcastPlan* stretched = nullptr;  // if set: copied to its own register, block by block
   };
   std::array<Input, kMaxInputs> all;
   std::array<BroadcastPlan, kMaxInputs> plans;
@@ -139,7 +138,7 @@ void fill(std::size_t size, const std::byte* value, std::byte* out, std::int64_t
   }
 }
 
-// Elements [begin, end) of a broadcast input.
+// Copies elements [begin, end) of a broadcast input.
 void stretch(const Inputs::Input& input, std::size_t size, std::int64_t begin, std::int64_t end, std::byte* out) {
   const auto bytes = static_cast<std::int64_t>(size);
   for_each_stretch(*input.stretched, begin, end, [&](std::int64_t at, const auto& offsets, std::int64_t count) {
@@ -152,10 +151,10 @@ void stretch(const Inputs::Input& input, std::size_t size, std::int64_t begin, s
   });
 }
 
-// Runs blocks of a program; for one thread.
+// Runs blocks of a program on one thread.
 class BlockRunner {
  public:
-  // `num_bytes`: of the whole result.
+  // `num_bytes`: size of the whole result.
   BlockRunner(const Program& program, const Inputs& inputs, std::byte* out, std::size_t num_bytes)
       : program_(program),
         inputs_(inputs),
@@ -163,7 +162,7 @@ class BlockRunner {
         streams_(num_bytes >= kStreamedBytes && reinterpret_cast<std::uintptr_t>(out) % kVectorBytes == 0),
         memory_((program.registers + inputs.num_stretched) * kRegisterBytes) {}
 
-  // Elements [begin, begin + count), at most a block.
+  // Runs elements [begin, begin + count), at most a block.
   void run(std::int64_t begin, std::int64_t count) {
     place_inputs(begin, count);
     std::int64_t done = 0;
@@ -197,7 +196,7 @@ class BlockRunner {
     }
   }
 
-  // The whole block, step by step.
+  // Runs the whole block step by step.
   void run_steps(std::int64_t begin, std::int64_t count) {
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const Step& step = program_.steps[s];
@@ -207,7 +206,7 @@ class BlockRunner {
         operands[k] = operand(step.operands[k]);
         moves |= operands[k].moves;
       }
-      if (!moves)  // of scalars: one element, computed anew for each block, for registers are shared
+      if (!moves)  // scalars: compute one element anew per block, since registers are reused
         for (StepOperand& o : operands) o.moves = true;
       std::byte* to = result_place(s, begin);
       step.code.run(operands.data(), to, moves ? count : 1);
@@ -219,7 +218,7 @@ class BlockRunner {
     return o.is_input ? given_[static_cast<std::size_t>(o.index)] : results_[static_cast<std::size_t>(o.index)];
   }
 
-  // Makes the cells ready for the block at `begin`; false if the program is no chain.
+  // Prepares the cells for the block at `begin`; returns false if the program is not a chain.
   bool chain_at(std::int64_t begin) {
     if (!program_.all_f32 || (chain_begin_ >= 0 && num_cells_ == 0)) return false;
     if (chain_begin_ < 0) {
@@ -233,13 +232,13 @@ class BlockRunner {
     return true;
   }
 
-  // Is it another memory in the next block? Scalars, registers and stretched inputs stay.
+  // Returns whether the operand's address moves with the block. Scalars, registers and stretched inputs stay.
   bool advances(const ElementwiseOperand& o) const {
     const auto& input = inputs_.all[static_cast<std::size_t>(o.index)];
     return o.is_input && input.moves && !input.stretched;
   }
 
-  // Makes cells of the steps; false if they are no chain: a step goes through memory, or has scalars only.
+  // Makes cells of the steps; returns false if they are not a chain: a step goes through memory, or has only scalars.
   bool make_chain(std::int64_t begin) {
     const auto add = [&](ChainFunction run, const std::byte* data, bool advance) {
       cells_[num_cells_] = {run, reinterpret_cast<float*>(const_cast<std::byte*>(data))};
@@ -251,7 +250,7 @@ class BlockRunner {
       const auto in_registers = [&](std::size_t k) {
         return s > 0 && step.operands[k] == ElementwiseOperand{false, static_cast<int>(s) - 1};
       };
-      std::size_t held = 0;  // the operand that is in the registers, or will be
+      std::size_t held = 0;  // the operand that is, or will be, in the registers
       if (step.num_operands == 2 && !in_registers(0) && (in_registers(1) || !operand(step.operands[0]).moves)) held = 1;
       if (!in_registers(held)) {
         const StepOperand first = operand(step.operands[held]);
@@ -284,7 +283,7 @@ class BlockRunner {
   std::array<ChainCell, kMaxCells> cells_;
   std::array<bool, kMaxCells> advances_;
   std::size_t num_cells_ = 0;
-  std::int64_t chain_begin_ = -1;  // of the block the cells are ready for
+  std::int64_t chain_begin_ = -1;  // start of the block that the cells are ready for
 };
 
 void run(const Program& program, KernelContext& context) {

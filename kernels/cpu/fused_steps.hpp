@@ -1,4 +1,4 @@
-// The steps of FusedElementwise: an op on a block of elements that lies in the cache.
+// Steps of FusedElementwise: an op on a block of elements held in the cache.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@ namespace troupe {
 
 struct StepOperand {
   const std::byte* data = nullptr;
-  bool moves = true;  // one element for each of the result; else one for all
+  bool moves = true;  // one element per result element; false: one element for all
 };
 
 // Computes `count` elements. At least one operand moves.
 using StepFunction = void (*)(const StepOperand* operands, std::byte* out, std::int64_t count);
 
 struct StepCode {
-  StepFunction run = nullptr;  // null: there is none
-  bool in_place = true;        // `out` may be the memory of an operand with elements of the same size
+  StepFunction run = nullptr;  // null: unsupported
+  bool in_place = true;        // `out` may be the memory of an operand with the same element size
 };
 
 // `from` is the dtype of the last operand.
 StepCode find_step(std::string_view op, DType from, DType to);
 
-// By file.
+// The same for each source file.
 StepCode find_unary_step(std::string_view op, DType from, DType to);
 StepCode find_binary_step(std::string_view op, DType from, DType to);
 

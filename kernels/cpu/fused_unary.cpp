@@ -1,4 +1,4 @@
-// Steps of FusedElementwise of one operand.
+// Unary steps of FusedElementwise.
 #include <map>
 
 #include <troupe/kernels/cpu/elementwise.hpp>

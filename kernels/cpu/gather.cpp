@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// The indices as i64, every one of them in [0, rows).
+// Returns the indices as i64, all of them in [0, rows).
 std::vector<std::int64_t> checked_indices(const Tensor& indices, std::int64_t rows) {
   std::vector<std::int64_t> out;
   dispatch(IntegerTypes{}, indices.dtype(), [&]<class I>() {
@@ -26,7 +26,7 @@ std::vector<std::int64_t> checked_indices(const Tensor& indices, std::int64_t ro
 template <class T>
 void add_rows(Device& device, const std::vector<std::int64_t>& indices, const T* values, T* out, std::int64_t rows,
               std::int64_t width) {
-  // Parts own disjoint rows of the result, and each looks at all indices: few parts.
+  // Each part owns disjoint rows of the result and scans all indices, so parts are few.
   const std::int64_t grain = std::max<std::int64_t>((rows + 15) / 16, kElementGrain / std::max<std::int64_t>(width, 1));
   device.parallelism().parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -37,8 +37,7 @@ void add_rows(Device& device, const std::vector<std::int64_t>& indices, const T*
   });
 }
 
-// Rows of `depth` elements: all `off`, but `on` at the index. An index outside [0, depth) gives a row of
-// `off`.
+// Rows of `depth` elements: all `off`, except `on` at the index. An index outside [0, depth) gives a row of `off`.
 template <class T>
 Tensor one_hot(Device& device, const Tensor& indices, std::int64_t depth, T on, T off) {
   Tensor out = device.allocator().tensor(dtype_of<T>, indices.shape().with_appended(depth));

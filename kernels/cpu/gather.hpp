@@ -1,4 +1,4 @@
-// Rows by their indices.
+// Rows by index.
 #pragma once
 
 #include <troupe/devices/device.hpp>
@@ -6,12 +6,12 @@
 
 namespace troupe {
 
-// Rows of `table` (its dimension 0): shape indices.shape + table.shape[1:]. `indices` are of any integer
-// dtype. Throws invalid_argument, naming the index, for one that is no row.
+// Returns rows of `table` (dimension 0): shape indices.shape + table.shape[1:]. `indices` may be of any integer dtype.
+// Throws invalid_argument, naming the index, if it is out of range.
 Tensor gather(Device& device, const Tensor& table, const Tensor& indices);
 
-// Zeros of `shape`, and values[i] added to row indices[i], in order. indices: i64 [n]; values: [n] +
-// shape[1:]. Throws invalid_argument, naming the index, for one that is no row.
+// Returns zeros of `shape` with values[i] added to row indices[i], in order. indices: i64 [n]; values: [n] + shape[1:].
+// Throws invalid_argument, naming the index, if it is out of range.
 Tensor scatter_add_rows(Device& device, const Tensor& indices, const Tensor& values, const Shape& shape);
 
 }  // namespace troupe

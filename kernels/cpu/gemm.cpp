@@ -83,7 +83,7 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> 
     out.noalias() += left * right;
 }
 
-// Integers, in unsigned arithmetic: overflow wraps instead of being undefined.
+// Integers in unsigned arithmetic, so that overflow wraps instead of being undefined.
 template <class T>
 void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
              std::int64_t c_stride, bool accumulate) {
@@ -104,14 +104,14 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, Ma
 }  // namespace
 
 GemmParts gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k) {
-  // Worth a part of their own: about a tenth of a millisecond, many times the cost of waking a thread.
+  // Minimum per part: about a tenth of a millisecond, many times the cost of waking a thread.
   constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
   const double cost = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const auto most = static_cast<std::int64_t>(std::min(cost / kPartProducts, 16.0));
   const std::int64_t columns = n >= 2048 && m >= 64 ? 4 : n >= 1024 && m >= 64 ? 2 : n > m ? 4 : 1;
   const std::int64_t column_parts = std::clamp<std::int64_t>(most, 1, columns);
   const std::int64_t row_parts = std::clamp<std::int64_t>(most / column_parts, 1, 4);
-  // Multiples of full register tiles, of which a part has several.
+  // Parts are multiples of full register tiles, several per part.
   const auto step = [](std::int64_t length, std::int64_t parts, std::int64_t tile, std::int64_t least) {
     if (parts == 1) return length;
     return std::max(least, ((length + parts - 1) / parts + tile - 1) / tile * tile);

@@ -7,8 +7,7 @@
 
 namespace troupe {
 
-// A row-major matrix as stored: element (i, j) is at data[i * stride + j]; `transposed` uses it as its
-// transpose.
+// A row-major matrix as stored: element (i, j) is data[i * stride + j]; if `transposed`, its transpose is used.
 template <class T>
 struct MatrixView {
   const T* data = nullptr;
@@ -16,11 +15,10 @@ struct MatrixView {
   bool transposed = false;
 };
 
-// c[i * c_stride + j] (i < m, j < n) = sum over p < k of a(i, p) * b(p, j), added to c if `accumulate`. c
-// must overlap neither a nor b. The bits depend on the sizes and flags alone, provided that data is aligned
-// to 64 bytes or lies at an offset from such an address that is fixed by the sizes. Integers wrap. For float:
-// oneDNN; double: Eigen; BFloat16: oneDNN, only where onednn::has_bf16() and without `accumulate`;
-// std::int32_t and std::int64_t: loops.
+// c[i * c_stride + j] (i < m, j < n) = sum over p < k of a(i, p) * b(p, j), added to c if `accumulate`. c must overlap
+// neither a nor b. The bits depend only on the sizes and flags, provided that data is aligned to 64 bytes or at an
+// offset from such an address that the sizes determine. Integers wrap. float: oneDNN; double: Eigen; BFloat16: oneDNN,
+// only where onednn::has_bf16() and without `accumulate`; std::int32_t and std::int64_t: loops.
 template <class T>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c, std::int64_t c_stride,
           bool accumulate = false);

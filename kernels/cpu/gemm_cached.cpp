@@ -16,7 +16,7 @@ namespace troupe {
 #ifdef __AVX512F__
 namespace {
 
-// A tile's sums stay in registers: 8 x 3 of the 32, with 3 for b.
+// A tile's sums stay in registers: 8 x 3 of the 32, leaving 3 for b.
 constexpr std::int64_t kRows = 8;
 constexpr std::int64_t kVectors = 3;
 constexpr std::int64_t kWidth = 16;
@@ -30,7 +30,7 @@ struct Tile {
   float* c;
   std::int64_t c_stride;
   std::int64_t k;
-  __mmask16 last;  // the columns of the last vector that exist
+  __mmask16 last;  // the valid columns of the last vector
 };
 
 template <int Rows, int Vectors>
@@ -91,7 +91,7 @@ void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<floa
             .c_stride = c_stride,
             .k = k,
             .last = 0};
-  // The columns of b that a tile reads stay close while all rows of a pass.
+  // The columns of b that a tile reads stay in a near cache while all rows of a pass.
   for (std::int64_t left = 0; left < n; left += kVectors * kWidth) {
     const std::int64_t width = std::min(n - left, kVectors * kWidth), vectors = (width + kWidth - 1) / kWidth;
     tile.last = static_cast<__mmask16>((1u << (width - (vectors - 1) * kWidth)) - 1);

@@ -1,13 +1,13 @@
-// Float products of matrices that stay in the cache: nothing is packed and nothing is allocated, which oneDNN
-// does for each call. Each element is summed in the order of k by fused multiply-adds: its bits depend
-// neither on tiles nor on parts.
+// Float products of matrices that fit in the cache: nothing is packed or allocated, unlike oneDNN, which does both per
+// call. Each element is summed in the order of k with fused multiply-adds, so its bits depend neither on tiles nor on
+// parts.
 #pragma once
 
 #include <troupe/kernels/cpu/gemm.hpp>
 
 namespace troupe {
 
-// Is the code below built for this machine (AVX-512)?
+// Returns whether the code below is built for this machine (AVX-512).
 bool has_gemm_cached();
 
 // c[i * c_stride + j] = sum over p < k of a(i, p) * b(p, j); k > 0. A transposed b is copied first.

@@ -1,4 +1,4 @@
-// Which library multiplies matrices of a shape: fixed, never chosen by timing at run time.
+// Which library multiplies matrices of a given shape: fixed, never chosen by timing at run time.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ enum class GemmLibrary { own_loop, onednn_primitive, onednn_sgemm };
 //   32 x 128 x 1600, b^T             65      98        77
 //   256 x 256 x 256, b^T            107     114        89
 //
-// The loop needs a b that stays in the cache, and copies a b that is transposed: a small one only. oneDNN
-// calls malloc for each execution, so the loop is also what lets a training step of small layers run without.
+// The loop needs a b that stays in the cache, and copies a transposed b, so only a small one. oneDNN calls malloc for
+// each execution; the loop also lets a training step of small layers run without malloc.
 inline GemmLibrary gemm_library(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
   const bool cached = k <= 4096 && k * n < std::int64_t{1} << 18 && (n <= 256 || k <= 128);
   if (has_gemm_cached() && cached && (!transpose_b || k * n <= std::int64_t{1} << 14)) return GemmLibrary::own_loop;
@@ -38,9 +38,9 @@ inline GemmLibrary gemm_library(std::int64_t m, std::int64_t n, std::int64_t k, 
   return GemmLibrary::onednn_sgemm;
 }
 
-// How a product is cut into parts for threads: `rows` x `columns` parts of the output. Each part of rows
-// packs b anew and each part of columns a: 4 parts of rows cost at most 3 % on one thread, 8 up to 6 %; few
-// but wide columns cost nothing.
+// How a product is split into parts for threads: `rows` x `columns` parts of the output. Each part of rows packs b
+// again, and each part of columns packs a again: 4 parts of rows cost at most 3 % on one thread, 8 up to 6 %; a few
+// wide columns cost nothing.
 struct GemmParts {
   std::int64_t row_step = 0;
   std::int64_t column_step = 0;

@@ -1,5 +1,5 @@
-// TROUPE_IVDEP, before a loop: no iteration reads what another one writes, so that the loop may be vectorised without
-// a look at where its operands lie. (An iteration may write where it reads itself.)
+// TROUPE_IVDEP, before a loop: no iteration reads what another one writes, so the loop may be vectorised without
+// checking operands for overlap. (An iteration may write where it reads itself.)
 #pragma once
 
 #ifdef __clang__

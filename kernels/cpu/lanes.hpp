@@ -1,12 +1,11 @@
-// Reductions of a row in a fixed order that fits vector registers.
+// Reductions of a row in a fixed order that suits vector registers.
 #pragma once
 
 #include <cstdint>
 
 namespace troupe {
 
-// Combines term(0), ..., term(n - 1) in 16 interleaved lanes, so that the order is fixed and yet fits vector
-// registers.
+// Combines term(0), ..., term(n - 1) in 16 interleaved lanes: a fixed order that still suits vector registers.
 template <class T, class Term, class Combine>
 T combine_lanes(std::int64_t n, T start, Term term, Combine combine) {
   constexpr std::int64_t kLanes = 16;

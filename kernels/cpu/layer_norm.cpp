@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// Rows that are worth a part of their own; nothing is kept of a part, so there may be many.
+// Minimum rows per part; a part keeps no state, so there may be many parts.
 std::int64_t grain(NormRows rows) {
   return std::max<std::int64_t>(1, (std::int64_t{1} << 13) / std::max<std::int64_t>(1, rows.width));
 }
@@ -19,7 +19,7 @@ void normalise_row(const U* x, std::int64_t width, double epsilon, const U* scal
                    U& inverse) {
   const U count = static_cast<U>(width);
   const U rounded = sum_of<U>(width, [x](std::int64_t j) { return x[j]; }) / count;
-  const U rest = sum_of<U>(width, [=](std::int64_t j) { return x[j] - rounded; });  // what the mean was rounded by
+  const U rest = sum_of<U>(width, [=](std::int64_t j) { return x[j] - rounded; });  // corrects the rounding of the mean
   const U squares = sum_of<U>(width, [=](std::int64_t j) { return (x[j] - rounded) * (x[j] - rounded); });
   const double off = static_cast<double>(rest) / static_cast<double>(width);
   mean = static_cast<U>(static_cast<double>(rounded) + off);

@@ -21,7 +21,7 @@ struct MatMulOptions {
   FusedActivation activation = FusedActivation::none;
 };
 
-// What fused ops do to each part while it is in the cache; no bias, nothing.
+// The epilogue of fused ops for a part that is in the cache; does nothing without a bias.
 template <class T>
 struct Finish {
   const T* bias = nullptr;
@@ -57,7 +57,7 @@ void matmul_typed(Parallelism& parallelism, const Tensor& a, const Tensor& b, Ma
               a.shape()[options.transpose_a ? 0 : 1], out.mutable_data<T>(), finish);
 }
 
-// f16, and bf16 where the CPU cannot multiply it: the product of floats, rounded.
+// f16, and bf16 on a CPU that cannot multiply it: the float product, rounded.
 template <class T>
 void matmul_narrow(Parallelism& parallelism, const Tensor& a, const Tensor& b, MatMulOptions options, Tensor& out,
                    const Tensor* bias) {
@@ -94,7 +94,7 @@ void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, const Te
     case DType::i64:
       return matmul_typed<std::int64_t>(parallelism, left, right, options, out, nullptr);
     default:
-      invalid_argument("MatMul: no product of {} on the CPU", name(a.dtype()));
+      invalid_argument("MatMul: dtype {} is not supported on the CPU", name(a.dtype()));
   }
 }
 

@@ -1,8 +1,8 @@
 // Matrix products on the CPU.
 //
-// Bits depend on shapes, dtype and flags; not on the number of threads, nor on the alignment of inputs.
-// Outputs are tensors of the stated shape in aligned memory that no input shares. All throw invalid_argument,
-// naming the shapes, for tensors that do not fit.
+// Results are bit-identical for given shapes, dtype and flags, regardless of the number of threads and the alignment of
+// inputs. Outputs are tensors of the stated shape in aligned memory shared with no input. All functions throw
+// invalid_argument, naming the shapes, for mismatched tensors.
 #pragma once
 
 #include <troupe/devices/device.hpp>

@@ -1,5 +1,4 @@
-// The kernel ApplyLossScale: the state [scale, good steps since it changed, steps skipped] after one more
-// step.
+// The kernel ApplyLossScale: advances the state [scale, good steps since it changed, steps skipped] by one step.
 #include <algorithm>
 
 #include <troupe/kernels/common/tensor_checks.hpp>

@@ -1,5 +1,5 @@
-// Arrays of f16 and bf16 to float and back, rounded to nearest even, with the bits of Half(float) and
-// BFloat16(float) but many elements at once.
+// Converts arrays of f16 and bf16 to float and back, rounding to nearest even, many elements at once with the bits of
+// Half(float) and BFloat16(float).
 #pragma once
 
 #include <bit>
@@ -32,7 +32,7 @@ inline void widen(const Half* from, float* to, std::int64_t count) {
 #ifdef __F16C__
   for (; i + 8 <= count; i += 8)
     _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  for (; i < count; ++i) to[i] = _cvtsh_ss(from[i].bits);  // it makes a signalling NaN quiet too
+  for (; i < count; ++i) to[i] = _cvtsh_ss(from[i].bits);  // also makes a signalling NaN quiet
 #else
   for (; i < count; ++i) to[i] = static_cast<float>(from[i]);
 #endif
@@ -44,14 +44,14 @@ inline void narrow(const float* from, Half* to, std::int64_t count) {
   for (; i + 8 <= count; i += 8) {
     const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), rounded);
-    for (std::int64_t j = i; j < i + 8; ++j)  // the instruction keeps what a NaN carries, Half() does not
+    for (std::int64_t j = i; j < i + 8; ++j)  // the instruction keeps a NaN's payload, Half() does not
       if ((to[j].bits & 0x7fffu) > 0x7c00u) to[j].bits = static_cast<std::uint16_t>((to[j].bits & 0x8000u) | 0x7e00u);
   }
 #endif
   for (; i < count; ++i) to[i] = Half(from[i]);
 }
 
-// The same on all threads.
+// The same, on all threads.
 template <class From, class To>
 void convert_elements(Parallelism& parallelism, const From* from, To* to, std::int64_t count) {
   constexpr std::int64_t kPartElements = std::int64_t{1} << 15;

@@ -1,4 +1,4 @@
-// Arithmetic of two operands.
+// Binary arithmetic.
 #include <algorithm>
 
 #include <troupe/kernels/cpu/elementwise.hpp>
@@ -13,7 +13,7 @@ void add_binary(KernelRegistry& registry, const std::string& name, Types types, 
   add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
 }
 
-// Division and Pow of integers are not defined for every operand.
+// Integer Div and Pow are undefined for some operands.
 template <class T>
 void check_divisor(const Tensor& a, const Tensor& b) {
   if (broadcast(a.shape(), b.shape()).num_elements() == 0) return;

@@ -1,4 +1,4 @@
-// Ops of one operand.
+// Unary ops.
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/families.hpp>

@@ -23,7 +23,7 @@ void copy_stretch(const E* source, std::int64_t source_stride, E* target, std::i
   }
 }
 
-// Elements [begin, end) of the index space.
+// Copies elements [begin, end) of the index space.
 template <class E>
 void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t begin, std::int64_t end) {
   std::array<std::int64_t, kMaxCopyDims> index{};
@@ -39,7 +39,7 @@ void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t 
     const std::int64_t count = std::min(inner.size - column, end - begin);
     copy_stretch(source, inner.source_stride, target, inner.target_stride, count);
     begin += count;
-    // On to the next row: back to column 0, then count up like an odometer.
+    // Next row: back to column 0, then count up like an odometer.
     source -= column * inner.source_stride;
     target -= column * inner.target_stride;
     column = 0;
@@ -84,7 +84,7 @@ void strided_copy(Device& device, const Tensor& source, std::int64_t source_offs
     case 8:
       return copy.operator()<std::uint64_t>();
     default:
-      fail(Code::internal, "elements of {} cannot be copied", name(source.dtype()));
+      fail(Code::internal, "cannot copy elements of dtype {}", name(source.dtype()));
   }
 }
 

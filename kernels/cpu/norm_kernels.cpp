@@ -1,4 +1,4 @@
-// The kernels of batch and layer normalisation.
+// Kernels of batch and layer normalisation.
 #include <troupe/kernels/common/activation.hpp>
 #include <troupe/kernels/cpu/batch_norm.hpp>
 #include <troupe/kernels/cpu/families.hpp>
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// Of what has x's shape without its last dimension, and of what has only that.
+// Shape of per-row values: x's shape without its last dimension.
 Shape rows_shape(const Shape& x) { return x.rank() < 1 ? x : x.sub(0, x.rank() - 1); }
 Shape channels_shape(const Shape& x) { return x.rank() < 1 ? x : Shape{x[-1]}; }
 
@@ -40,7 +40,7 @@ Kernel make_batch_norm_inference(const KernelInit& init) {
   };
 }
 
-// The gradients of x (outputs: 0), scale and offset.
+// Sets the gradients of x (output 0), scale and offset.
 void set_gradients(KernelContext& ctx, Tensor dx, Tensor dscale, Tensor doffset) {
   ctx.set_output(0, std::move(dx));
   ctx.set_output(1, std::move(dscale));

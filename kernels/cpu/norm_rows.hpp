@@ -1,5 +1,4 @@
-// What kernels of normalisation share: a tensor as rows along its last dimension, and rows as what arithmetic happens
-// in.
+// Shared by normalisation kernels: a tensor as rows along its last dimension, and rows in the type used for arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +17,7 @@ struct NormRows {
   std::int64_t count = 0;
   std::int64_t width = 0;
 
-  // Rows whose sums are accumulated together: few enough for short sums, enough for what is kept of each block to be
-  // little.
+  // Rows accumulated together: few enough for short sums, enough that little is kept per block.
   std::int64_t block() const {
     return std::clamp<std::int64_t>((std::int64_t{1} << 15) / std::max<std::int64_t>(1, width), 64, 512);
   }
@@ -31,7 +29,7 @@ inline NormRows norm_rows(std::string_view what, const Shape& shape) {
   return {shape[-1] == 0 ? 0 : shape.num_elements() / shape[-1], shape[-1]};
 }
 
-// A row as U: itself, or in `room`.
+// Returns a row as U: the row itself, or a copy in `room`.
 template <class T>
 const Compute<T>* widened(const T* row, std::int64_t width, Compute<T>* room) {
   if constexpr (std::is_same_v<T, Compute<T>>) {
@@ -50,7 +48,7 @@ void narrowed(const Compute<T>* row, std::int64_t width, T* to) {
     narrow(row, to, width);
 }
 
-// As if they had been T in between.
+// Rounds values to T and back.
 template <class T>
 void round_to(float* values, std::int64_t count) {
   constexpr std::int64_t kBlock = 256;
@@ -68,7 +66,7 @@ void add_to(const U* __restrict values, std::int64_t count, U* __restrict sums) 
 }
 
 // Two sums over the rows for each column: [first, second][column]. add(i, room, sums) adds row i to sums of U, [first,
-// second][column]; `room` is for it, of as many rows. Blocks are summed in U, and added in order.
+// second][column]; `room` is its scratch space, `rooms` rows long. Blocks are summed in U, and added in order.
 template <class U, class Add>
 class ColumnSums {
  public:

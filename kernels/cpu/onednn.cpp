@@ -23,12 +23,12 @@ void Primitive::set(dnnl::primitive primitive, const dnnl::memory::desc& scratch
   if (scratchpad_bytes_ > 0) scratchpad_ = dnnl::memory(scratchpad, engine(), nullptr);
 }
 
-// By the C interface: that of C++ makes a map of the arguments for each call.
+// Uses the C interface: the C++ one builds a map of arguments for each call.
 void Primitive::run(std::span<void* const> data) {
   constexpr std::size_t kMostArguments = 8;
   std::array<dnnl_exec_arg_t, kMostArguments> arguments;
   const auto bind = [](const dnnl::memory& memory, void* to) {
-    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(memory.get(), to), "oneDNN refused memory");
+    dnnl::error::wrap_c_api(dnnl_memory_set_data_handle(memory.get(), to), "oneDNN rejected a memory handle");
   };
   std::size_t count = 0;
   for (; count < operands_.size(); ++count) {
@@ -43,7 +43,7 @@ void Primitive::run(std::span<void* const> data) {
   const OpenMpGuard guard;
   dnnl::error::wrap_c_api(
       dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(count), arguments.data()),
-      "oneDNN could not run a primitive");
+      "oneDNN failed to run a primitive");
 }
 
 }  // namespace troupe::onednn

@@ -1,4 +1,4 @@
-// What the kernels that use oneDNN share: an engine, a stream per thread, primitives kept per thread.
+// Shared by kernels that use oneDNN: an engine, a stream per thread, primitives cached per thread.
 #pragma once
 
 #include <array>
@@ -28,20 +28,20 @@ inline dnnl::memory::data_type data_type(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-// Working memory is ours: oneDNN would otherwise allocate it anew for each call.
+// We supply scratch memory: oneDNN would otherwise allocate it for each call.
 inline dnnl::primitive_attr own_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
-// Can this CPU multiply bf16? Where it cannot, kernels compute in float and round.
+// Returns whether this CPU multiplies bf16. If not, kernels compute in float and round.
 bool has_bf16();
 
 // A primitive with its operands.
 class Primitive {
  public:
-  // Arguments are DNNL_ARG_*; memory comes with each call.
+  // Arguments are DNNL_ARG_*; memory is passed with each call.
   void add(int argument, const dnnl::memory::desc& desc) {
     operands_.push_back({argument, dnnl::memory(desc, engine(), nullptr)});
   }
@@ -60,20 +60,20 @@ class Primitive {
   std::size_t scratchpad_bytes_ = 0;
 };
 
-// Making a primitive generates code and takes up to a millisecond: a thread keeps those it has used last.
-// (They hold pointers while they run, so threads do not share them.) One cache per thread and kind.
+// Creating a primitive generates code and takes up to a millisecond, so each thread caches recently created ones. (They
+// hold pointers while they run, so threads do not share them.) One cache per thread and kind.
 template <class Value, std::size_t N>
 class Cache {
  public:
   using Key = std::array<std::int64_t, N>;
 
-  // The value for `key`, made by make() if there is none yet. Valid until the next get().
+  // Returns the value for `key`, creating it with make() if missing. Valid until the next get().
   template <class Make>
   Value& get(const Key& key, Make make) {
     std::size_t at = hash(key);
     for (; entries_[at % kPlaces]; ++at)
       if (entries_[at % kPlaces]->key == key) return entries_[at % kPlaces]->value;
-    const OpenMpGuard guard;  // oneDNN plans for the threads it finds
+    const OpenMpGuard guard;  // oneDNN plans for the current number of threads
     auto made = std::make_unique<Entry>(Entry{key, make()});
     if (++size_ > kPlaces / 2) {
       for (auto& entry : entries_) entry.reset();
@@ -85,7 +85,7 @@ class Cache {
   }
 
  private:
-  static constexpr std::size_t kPlaces = 512;  // at most half of them used
+  static constexpr std::size_t kPlaces = 512;  // at most half are used
   struct Entry {
     Key key;
     Value value;

@@ -5,8 +5,8 @@
 
 namespace troupe {
 
-// While it lives, OpenMP regions begun by this thread have one thread. Device threads are set so already; a
-// thread of the application that calls a kernel's function directly is not, and would get other bits.
+// While alive, OpenMP regions started by this thread have one thread. Device threads are set up that way already; an
+// application thread that calls a kernel function directly is not, and would get different bits.
 class OpenMpGuard {
  public:
   OpenMpGuard() : before_(omp_get_max_threads()) {

@@ -11,11 +11,11 @@
 namespace troupe {
 namespace {
 
-// Elements of input worth a part of their own.
+// Minimum input elements per part.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
 
-// Calls fn(offset of an image's result pixel, first row, end row, first column, end column) for every window
-// of one image.
+// Calls fn(offset of the result pixel in its image, first row, end row, first column, end column) for every window of
+// one image.
 template <class Fn>
 void for_each_window(const PoolGeometry& g, Fn fn) {
   std::int64_t at = 0;
@@ -24,7 +24,7 @@ void for_each_window(const PoolGeometry& g, Fn fn) {
       fn(at, g.rows.begin(y), g.rows.end(y), g.columns.begin(x), g.columns.end(x));
 }
 
-// The loops over channels, with nothing in the compiler's way.
+// Loops over channels, written so that the compiler can vectorise them.
 template <class T>
 void take_larger(const T* __restrict x, T* __restrict best, std::int64_t n) {
   for (std::int64_t c = 0; c < n; ++c) best[c] = ((x[c] > best[c]) | (x[c] != x[c])) ? x[c] : best[c];
@@ -33,7 +33,7 @@ template <class T>
 void add(const T* __restrict x, T* __restrict sum, std::int64_t n) {
   for (std::int64_t c = 0; c < n; ++c) sum[c] += x[c];
 }
-// Gives what is left of dy to the channels where x is the maximum.
+// Moves the remaining dy to the channels where x is the maximum.
 template <class T>
 void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict left, T* __restrict dx,
                      std::int64_t n) {
@@ -44,7 +44,7 @@ void give_to_maximum(const T* __restrict x, const T* __restrict y, T* __restrict
   }
 }
 
-// Windows of 2 x 2, the common ones, in one pass: the same comparisons in the same order.
+// Windows of 2 x 2, the common case, in one pass: the same comparisons in the same order.
 template <class T>
 T larger(T x, T best) {
   return ((x > best) | (x != x)) ? x : best;
@@ -54,7 +54,7 @@ void max_of_four(const T* __restrict top, const T* __restrict bottom, std::int64
   for (std::int64_t c = 0; c < n; ++c)
     y[c] = larger(bottom[n + c], larger(bottom[c], larger(top[n + c], larger(top[c], top[c]))));
 }
-// Writes dx where give_to_maximum adds to it: windows must not overlap.
+// Writes dx where give_to_maximum adds to it, so windows must not overlap.
 template <class T>
 void give_to_first_of_four(const T* __restrict top, const T* __restrict bottom, const T* __restrict y,
                            const T* __restrict dy, std::int64_t n, T* __restrict dx_top, T* __restrict dx_bottom) {
@@ -97,7 +97,7 @@ void avg_image(const PoolGeometry& g, const T* x, T* y) {
                   });
 }
 
-// Do windows of 2 x 2 and no others cover every element once?
+// Returns whether 2 x 2 windows cover every element exactly once.
 bool tiled_by_two(const PoolGeometry& g) {
   const auto tiled = [](const WindowAxis& axis) {
     return axis.kernel == 2 && axis.stride == 2 && axis.before == 0 && axis.output * 2 == axis.input;
@@ -145,7 +145,7 @@ void for_images(Parallelism& parallelism, const PoolGeometry& g, Fn image) {
   });
 }
 
-// An image as it is computed on: f16 and bf16 in float, in working memory.
+// An image in its compute type: f16 and bf16 as float, in scratch memory.
 template <class T>
 class Image {
  public:
@@ -165,7 +165,7 @@ class Image {
   const Compute<T>* data_;
 };
 
-// Calls fill(memory for an image of floats), and rounds what it writes.
+// Calls fill(memory for a float image) and rounds the result.
 template <class T, class Fill>
 void write_image(T* to, std::int64_t size, Fill fill) {
   if constexpr (std::is_same_v<T, Compute<T>>) {

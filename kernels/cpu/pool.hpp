@@ -1,9 +1,8 @@
 // Pooling and its gradients on the CPU; f32, f64, f16 and bf16 (computed in float, rounded once), NHWC.
 //
-// Each output depends on its window alone and each image's gradient is summed in the order of windows: bits
-// do not depend on the number of threads or alignment. Padding takes no part: it is never a maximum nor
-// counted in an average. A NaN in a window is its maximum. All throw invalid_argument for tensors that do not
-// fit.
+// Each output depends on its window alone, and each image's gradient is summed in window order: bits do not depend on
+// the number of threads or on alignment. Padding is excluded from maxima and averages. A NaN in a window is its
+// maximum. All functions throw invalid_argument for mismatched tensors.
 #pragma once
 
 #include <troupe/devices/device.hpp>
@@ -13,13 +12,13 @@
 namespace troupe {
 
 void max_pool(Parallelism& parallelism, const Tensor& x, const PoolAttributes& options, Tensor& y);
-// The average over the elements that exist.
+// Averages over the elements that exist.
 void avg_pool(Parallelism& parallelism, const Tensor& x, const PoolAttributes& options, Tensor& y);
 
-// dx like x: each dy goes to the first maximum of its window, in row-major order.
+// dx has the shape of x: each dy goes to the first maximum of its window, in row-major order.
 void max_pool_grad(Parallelism& parallelism, const Tensor& x, const Tensor& y, const Tensor& dy,
                    const PoolAttributes& options, Tensor& dx);
-// dx gives the shape of x: each dy is shared equally by the elements of its window.
+// dx gives the shape of x: each dy is divided equally among the elements of its window.
 void avg_pool_grad(Parallelism& parallelism, const Tensor& dy, const PoolAttributes& options, Tensor& dx);
 
 }  // namespace troupe

@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// Values of one block.
+// The values of one block.
 template <class T>
 inline constexpr std::size_t kLanes = 16 / sizeof(T);
 template <class T>
@@ -45,7 +45,7 @@ Lanes<T> truncated_lanes(const PhiloxStream& stream, std::uint64_t block) {
   return lanes;
 }
 
-// out[i] = store(i, value i of the stream), where draw(b) gives the values of block b.
+// out[i] = store(i, value i of the stream), where draw(b) returns the values of block b.
 template <class T, class Draw, class Store>
 void fill_blocks(Parallelism& parallelism, std::int64_t count, Draw draw, Store store) {
   constexpr auto kLaneCount = static_cast<std::int64_t>(kLanes<T>);
@@ -100,12 +100,12 @@ namespace {
 template <class T>
 using Fill = void (*)(Parallelism&, const PhiloxStream&, std::span<T>, T, T);
 
-// A kernel that fills its output, of attribute `shape`, from two parameters.
+// A kernel that fills its output, whose shape is the attribute `shape`, based on two parameters.
 template <class T>
 Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
   const Shape shape = init.attributes.shape("shape");
   if (!shape.fully_known())
-    invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
+    invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
   return [=, seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype_of<T>, shape);
     fill(context.parallelism(), random_stream(context.random_key(), random_node(context.node_hash(), seed)),
@@ -117,7 +117,7 @@ Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
 template <class T>
 Kernel make_uniform(const KernelInit& init) {
   const T low = static_cast<T>(init.attributes.real("minval")), high = static_cast<T>(init.attributes.real("maxval"));
-  if (!(low < high)) invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, low, high);
+  if (!(low < high)) invalid_argument("'{}': minval {} must be below maxval {}", init.node_name, low, high);
   return make_fill<T>(init, fill_uniform<T>, low, high);
 }
 
@@ -125,7 +125,7 @@ Kernel make_uniform(const KernelInit& init) {
 template <class T>
 Kernel make_dropout(const KernelInit& init) {
   const double rate = init.attributes.real("rate");
-  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
+  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': dropout rate {} is not in [0, 1)", init.node_name, rate);
   return [rate = static_cast<T>(rate), keep = static_cast<T>(1 / (1 - rate)),
           seed = init.attributes.integer("seed")](KernelContext& context) {
     const Shape shape = context.input(0).shape();

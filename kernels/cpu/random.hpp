@@ -1,6 +1,5 @@
-// Random values. Element i of a stream depends on (stream, i) alone, so any split of the work gives the same
-// values. A block of PhiloxStream serves 4 floats or 2 doubles: element i is value i mod 4 (or 2) of block i
-// / 4 (or 2).
+// Random values. Element i of a stream depends only on (stream, i), so any split of the work gives the same values. A
+// block of PhiloxStream yields 4 floats or 2 doubles: element i is value i mod 4 (or 2) of block i / 4 (or 2).
 #pragma once
 
 #include <span>
@@ -14,12 +13,12 @@ namespace troupe {
 template <class T>
 void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T low, T high);
 
-// Normal, by Box and Muller's transform of two neighbouring values of the block.
+// Normal, by the Box-Muller transform of two neighbouring values of the block.
 template <class T>
 void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation);
 
-// Normal, but no further than two deviations from the mean. Value j of block b that would be is drawn again
-// as value j of block b + k * 2^48, k = 1, 2, ...
+// Normal, truncated to two deviations from the mean. A value j of block b beyond that is redrawn as value j of block b
+// + k * 2^48, k = 1, 2, ...
 template <class T>
 void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation);
 

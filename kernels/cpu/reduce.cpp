@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-// A list of dimensions, without memory of its own.
+// A list of dimensions without dynamic memory.
 class ReduceDims {
  public:
   void add(std::int64_t size, bool reduced) { all_.at(count_++) = {size, reduced}; }
@@ -53,16 +53,16 @@ Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const R
   std::int64_t terms = 1;
   for (const ReduceDim& d : dims)
     if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
-      invalid_argument("a reduction of too many elements");
+      invalid_argument("reduction over too many elements");
   const bool extreme = kind == Reduction::max || kind == Reduction::min;
   if (terms == 0 && (extreme || (kind == Reduction::mean && is_integer(x.dtype()))))
-    invalid_argument("the {} of no elements: {} has a reduced dimension of 0",
+    invalid_argument("no {} of zero elements: {} has a reduced dimension of 0",
                      kind == Reduction::max   ? "maximum"
                      : kind == Reduction::min ? "minimum"
                                               : "mean",
                      x.shape().to_string());
   if (out.num_elements() == 0) return out;
-  // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
+  // From here, the kept dimensions are not 0; if a reduced one is 0, each result is an empty sum.
   const std::array<ReduceDim, 2> empty{ReduceDim{out.num_elements(), false}, ReduceDim{0, true}};
   const ReducePlan plan = plan_reduce(terms == 0 ? std::span<const ReduceDim>(empty) : dims);
   Parallelism& parallelism = device.parallelism();
@@ -104,7 +104,7 @@ Tensor sum_to(Device& device, const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   const int added = x.shape().rank() - shape.rank();
   if (added < 0 || broadcast(shape, x.shape()) != x.shape())
-    invalid_argument("{} was not broadcast to {}", shape.to_string(), x.shape().to_string());
+    invalid_argument("{} does not broadcast to {}", shape.to_string(), x.shape().to_string());
   ReduceDims dims;
   for (int d = 0; d < x.shape().rank(); ++d)
     dims.add(x.shape().dim(d), d < added || (shape.dim(d - added) == 1 && x.shape().dim(d) != 1));

@@ -15,7 +15,7 @@ struct Extreme {
   using Acc = Lane;
   static constexpr bool kGreatest = std::is_same_v<Op, MaximumOp>;
 
-  // What every value beats.
+  // A value that every other one beats.
   Lane lane() const {
     using Limits = std::numeric_limits<Lane>;
     if constexpr (Limits::has_infinity)
@@ -35,7 +35,7 @@ bool is_nan(T x) {
   return x != x;
 }
 
-// x lies as [outer, size, inner]; results as [outer, inner].
+// x is laid out as [outer, size, inner], results as [outer, inner].
 template <class T>
 void arg_max_all(Parallelism& parallelism, const T* x, std::int64_t* out, std::int64_t outer, std::int64_t size,
                  std::int64_t inner) {
@@ -71,7 +71,7 @@ void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Ten
 Tensor arg_max(Device& device, const Tensor& x, std::int64_t axis_attribute) {
   const int axis = checked_axis(axis_attribute, x.shape().rank());
   const std::int64_t size = x.shape().dim(axis);
-  if (size == 0) invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
+  if (size == 0) invalid_argument("ArgMax: dimension {} of {} is empty", axis, x.shape().to_string());
   Tensor out = device.allocator().tensor(DType::i64, x.shape().without(axis));
   if (out.num_elements() == 0) return out;
   const std::int64_t inner = x.shape().sub(axis + 1, x.shape().rank()).num_elements();

@@ -1,10 +1,10 @@
-// The loops of reduce(), for one reducer: a type with
-//   Lane             what a block is accumulated in
-//   Acc              what blocks are merged in
-//   lane(), acc()    the values to begin with
-//   step(lane, x)    lane and one more element
+// Loops of reduce(), for one reducer: a type with
+//   Lane             accumulates a block
+//   Acc              merges blocks
+//   lane(), acc()    initial values
+//   step(lane, x)    adds an element to lane
 //   join(lane, lane), merge(acc, lane), merge(acc, acc)
-//   finish(acc)      the result, of the element type
+//   finish(acc)      result in the element type
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ inline constexpr std::int64_t kReduceRows = kReduceBlock / kReduceLanes;
 inline constexpr std::int64_t kReduceTile = 512;     // columns
 inline constexpr std::int64_t kReduceChunk = 65536;  // elements per unit of work
 
-// Dimensions merged until kept and reduced ones alternate, split into both kinds, with their steps in x.
+// Dimensions merged until kept and reduced ones alternate, split into both kinds, with their strides in x.
 struct ReducePlan {
   struct Loop {
     std::int64_t size;
@@ -34,8 +34,8 @@ struct ReducePlan {
     std::array<Loop, kMaxReduceDims> all;
     std::size_t count = 0;
   };
-  Loops kept;              // but the innermost dimension
-  Loops reduced;           // but the innermost dimension
+  Loops kept;              // except the innermost dimension
+  Loops reduced;           // except the innermost dimension
   std::int64_t inner = 1;  // size of the innermost dimension
   bool inner_reduced = true;
   std::int64_t kept_count = 1;     // product of `kept`
@@ -44,7 +44,7 @@ struct ReducePlan {
 
 ReducePlan plan_reduce(std::span<const ReduceDim> dims);
 
-// Where combination `index` of the loops begins.
+// Offset of combination `index` of the loops.
 inline std::int64_t loop_offset(const ReducePlan::Loops& loops, std::int64_t index) {
   std::int64_t offset = 0;
   for (std::size_t d = loops.count; d-- > 0; index /= loops.all[d].size)
@@ -52,7 +52,7 @@ inline std::int64_t loop_offset(const ReducePlan::Loops& loops, std::int64_t ind
   return offset;
 }
 
-// One contiguous row, into `total`.
+// Adds one contiguous row to `total`.
 template <class R, class T>
 void reduce_row(const R& reducer, const T* x, std::int64_t count, typename R::Acc& total) {
   std::array<typename R::Lane, kReduceLanes> lanes;
@@ -70,7 +70,7 @@ void reduce_row(const R& reducer, const T* x, std::int64_t count, typename R::Ac
   }
 }
 
-// The innermost dimension is reduced. Units of work: chunks of the reduced elements of one result.
+// The innermost dimension is reduced. Unit of work: a chunk of the reduced elements of one result.
 template <class R, class T>
 void reduce_inner(Parallelism& parallelism, const R& reducer, const ReducePlan& plan, const T* x, T* out) {
   using Acc = typename R::Acc;
@@ -103,7 +103,7 @@ void reduce_inner(Parallelism& parallelism, const R& reducer, const ReducePlan& 
   }
 }
 
-// Rows [begin, end) of a tile of columns, into totals.
+// Adds rows [begin, end) of a tile of columns to totals.
 template <class R, class T>
 void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int64_t columns, std::int64_t begin,
                  std::int64_t end, typename R::Acc* totals) {
@@ -120,7 +120,7 @@ void reduce_tile(const R& reducer, const ReducePlan& plan, const T* x, std::int6
   }
 }
 
-// The innermost dimension is kept. Units of work: chunks of the rows of a tile of columns.
+// The innermost dimension is kept. Unit of work: a chunk of the rows of a tile of columns.
 template <class R, class T>
 void reduce_outer(Parallelism& parallelism, const R& reducer, const ReducePlan& plan, const T* x, T* out) {
   using Acc = typename R::Acc;
@@ -164,7 +164,7 @@ void run_reduce(Parallelism& parallelism, const R& reducer, const ReducePlan& pl
     reduce_outer(parallelism, reducer, plan, x, out);
 }
 
-// One per file: reduce() calls these. `out` has at least one element. `divisor` divides the sums.
+// One per file, called by reduce(). `out` has at least one element. Sums are divided by `divisor`.
 void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
 void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
 void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, bool greatest);

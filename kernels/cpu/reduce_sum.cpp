@@ -18,7 +18,7 @@ struct Sum {
   Lane join(Lane a, Lane b) const { return a + b; }
   Acc merge(Acc a, Acc b) const { return a + b; }
   T finish(Acc acc) const {
-    if constexpr (kInteger)  // the least sum divided by -1 cannot be: counts are positive
+    if constexpr (kInteger)  // the minimum divided by -1 cannot occur: counts are positive
       return static_cast<T>(static_cast<std::int64_t>(acc) / static_cast<std::int64_t>(divisor));
     else
       return static_cast<T>(static_cast<Compute<T>>(acc / divisor));

@@ -16,7 +16,7 @@ struct Block {
   std::size_t bytes = 0;
 };
 
-// The blocks in use are the first `depth`.
+// The first `depth` blocks are in use.
 struct Blocks {
   std::vector<Block> blocks;
   std::size_t depth = 0;
@@ -38,7 +38,7 @@ Scratch::Scratch(std::size_t bytes) {
     block = {std::aligned_alloc(kBufferAlignment, rounded), rounded};
     if (!block.data) {
       block = {};
-      fail(Code::resource_exhausted, "{} bytes of working memory of a kernel cannot be allocated", bytes);
+      fail(Code::resource_exhausted, "cannot allocate {} bytes of scratch memory for a kernel", bytes);
     }
   }
   ++own.depth;

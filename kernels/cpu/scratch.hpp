@@ -1,4 +1,4 @@
-// Working memory of kernels that is no tensor: each thread keeps what it has used, so that a kernel that runs
+// Scratch memory for kernels, separate from tensors: each thread keeps the blocks it has used, so that running a kernel
 // again allocates nothing.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace troupe {
 
-// Memory of the calling thread while this object lives; must be destroyed by the same thread, in reverse
-// order of construction. Aligned to kBufferAlignment, not cleared. Throws resource_exhausted. Blocks up to
-// 64 MiB are kept by the thread until it ends.
+// Memory of the calling thread for the lifetime of this object; must be destroyed by the same thread, in reverse order
+// of construction. Aligned to kBufferAlignment, not cleared. Throws resource_exhausted. Blocks up to 64 MiB are kept by
+// the thread until it ends.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes);

@@ -33,7 +33,7 @@ void select(KernelContext& context) {
   context.set_output(0, std::move(out));
 }
 
-// ((x0 + x1) + x2) + ..., part by part so that each part stays in the cache.
+// ((x0 + x1) + x2) + ..., computed in parts so that each part stays in the cache.
 template <class T>
 void add_n(KernelContext& context) {
   const Shape shape = context.input(0).shape();

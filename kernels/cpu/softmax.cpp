@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// Elements worth a part of their own.
+// Minimum elements per part.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
 
 struct Rows {
@@ -25,7 +25,7 @@ Rows rows_of(std::string_view what, const Shape& shape) {
   return {width == 0 ? 0 : shape.num_elements() / width, width};
 }
 
-// The largest number; NaN is passed over, since the exponential brings it back.
+// Returns the largest number, skipping NaN, since the exponential restores it.
 template <class T>
 T maximum(const T* x, std::int64_t n) {
   return combine_lanes(
@@ -33,7 +33,7 @@ T maximum(const T* x, std::int64_t n) {
       [](T a, T b) { return b > a ? b : a; });
 }
 
-// out = exp(x - max x); returns the sum of out. `largest` gets the maximum.
+// out = exp(x - max x); returns the sum of out and stores the maximum in `largest`.
 template <class T>
 T shifted_exp(const T* x, std::int64_t n, T* out, T& largest) {
   largest = maximum(x, n);
@@ -106,7 +106,7 @@ template <class Fn>
 void for_floating(std::string_view op, DType dtype, Fn fn) {
   if (dtype == DType::f32) return fn.template operator()<float>();
   if (dtype == DType::f64) return fn.template operator()<double>();
-  invalid_argument("{} works on f32 and f64, not on {}", op, name(dtype));
+  invalid_argument("{} requires f32 or f64, not {}", op, name(dtype));
 }
 
 // Calls row(i) for every row.
@@ -117,10 +117,10 @@ void for_rows(Parallelism& parallelism, Rows rows, Fn row) {
   });
 }
 
-// The label at a place, whatever integer it is.
+// Labels of either integer dtype, by position.
 class Labels {
  public:
-  // Throws unless all are classes.
+  // Throws unless all labels are classes.
   Labels(const Tensor& labels, std::int64_t classes) {
     if (labels.dtype() == DType::i32)
       narrow_ = labels.data<std::int32_t>();
@@ -131,7 +131,7 @@ class Labels {
     for (std::int64_t i = 0; i < labels.num_elements(); ++i)
       if ((*this)[i] < 0 || (*this)[i] >= classes)
         fail(Code::out_of_range,
-             "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is no class: there are {}, from 0 to {}",
+             "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is out of range: there are {} classes, 0 to {}",
              (*this)[i], i, classes, classes - 1);
   }
   std::int64_t operator[](std::int64_t i) const { return narrow_ ? narrow_[i] : wide_[i]; }

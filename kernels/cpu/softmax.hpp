@@ -1,8 +1,8 @@
 // Softmax and the cross entropies on the CPU; f32 and f64.
 //
-// Rows lie along the last axis. Each row is computed by itself, after its maximum is subtracted, with sums of
-// a fixed order: bits depend on the row and its length only. NaN in a row makes the row NaN. All throw
-// invalid_argument for tensors that do not fit; outputs must have the stated shape.
+// Rows lie along the last axis. Each row is computed independently after subtracting its maximum, with sums in a fixed
+// order: bits depend only on the row and its length. A NaN in a row makes the whole row NaN. All functions throw
+// invalid_argument for mismatched tensors; outputs must have the stated shape.
 #pragma once
 
 #include <troupe/devices/device.hpp>
@@ -20,14 +20,14 @@ void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, T
 void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, Tensor& dx);
 
 // logits [n,c], labels i32 or i64 [n] -> loss [n] = -log softmax(logits)[label], backprop [n,c] = softmax -
-// onehot(label). Throws out_of_range for a label outside [0,c), naming it and its position.
+// onehot(label). Throws out_of_range, naming the label and its position, for a label outside [0,c).
 void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
                                   Tensor& backprop);
-// logits and labels (each row a distribution) [n,c] -> loss [n] = -sum labels * log softmax, backprop [n,c] =
-// softmax - labels.
+// logits and labels (each row a distribution) [n,c] -> loss [n] = -sum labels * log softmax, backprop [n,c] = softmax -
+// labels.
 void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
                            Tensor& backprop);
-// Elementwise, any shape: max(x,0) - x*z + log1p(exp(-|x|)), which is the cross entropy of sigmoid(x) and z.
+// Elementwise, any shape: max(x,0) - x*z + log1p(exp(-|x|)), the cross entropy of sigmoid(x) and z.
 void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& out);
 
 }  // namespace troupe

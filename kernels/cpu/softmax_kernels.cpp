@@ -1,4 +1,4 @@
-// The kernels of softmax and the cross entropies.
+// Kernels of softmax and the cross entropies.
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/softmax.hpp>

@@ -6,13 +6,13 @@
 namespace troupe {
 namespace {
 
-// variable = op(variable, value), in place. Output: the new value.
+// variable = op(variable, value), in place. The output is the new value.
 template <class T, class Op>
 void update(KernelContext& context, Op op) {
   Variable& variable = context.variable(0);
   const Tensor& value = context.input(1);
   if (value.shape() != variable.value().shape())
-    invalid_argument("variable '{}' is {}; an update of {} does not fit", variable.name(),
+    invalid_argument("variable '{}' is {}, but the update is {}", variable.name(),
                      variable.value().shape().to_string(), value.shape().to_string());
   const T* change = value.data<T>();
   Tensor& stored = variable.writable(context.allocator());

@@ -1,4 +1,4 @@
-// Registers one kernel for several element types, each an instance of a template.
+// Registers a kernel for several element types, as instances of one template.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ using RealTypes =
 using DataTypes =
     Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool>;
 
-// What arithmetic on T happens in.
+// The type used for arithmetic on T.
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
 
@@ -49,17 +49,17 @@ void add_factories(KernelRegistry& registry, const std::string& op, List types, 
   });
 }
 
-// Registers op for any dtype at once.
+// Registers op once for all dtypes.
 inline void add_untyped(KernelRegistry& registry, const std::string& op, KernelFactory make) {
   registry.add({op, "CPU", {}, std::move(make)});
 }
 
-// Calls fn.template operator()<T>() for the type of `dtype`. Throws unimplemented if it is none of the list.
+// Calls fn.template operator()<T>() for the type of `dtype`. Throws unimplemented if it is not in the list.
 template <class... Ts, class Fn>
 decltype(auto) dispatch(Types<Ts...>, DType dtype, Fn&& fn) {
   bool found = false;
   ((dtype == dtype_of<Ts> ? (found = true, fn.template operator()<Ts>()) : void()), ...);
-  if (!found) fail(Code::unimplemented, "there is no code for dtype {}", name(dtype));
+  if (!found) fail(Code::unimplemented, "dtype {} is not supported", name(dtype));
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// The kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable,
-// its slots, lr, (Adam: t,) and then the gradient or indices and values. Many: lists of variables, slots and gradients.
+// Kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its
+// slots, lr, (Adam: t,) and then the gradient, or indices and values. Many: lists of variables, slots and gradients.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 using RuleFactory = decltype(OptimizerRuleKind::read);
 
-// The number of the update, an input of rules that count them.
+// The number of the update: an input of rules that count updates.
 std::int64_t take_number(const OptimizerRule& rule, KernelContext& ctx, int& next_input) {
   if (!rule_kind(rule).counts_updates) return 1;
   const Tensor& t = ctx.input(next_input++);
@@ -27,20 +27,20 @@ std::int64_t take_number(const OptimizerRule& rule, KernelContext& ctx, int& nex
   return t.item<std::int64_t>();
 }
 
-// The variables an update changes, each with its slots `stride` inputs apart.
+// The variables changed by an update, each with its slots at intervals of `stride` inputs.
 class Variables {
  public:
   Variables(KernelContext& ctx, int first, int count, int stride)
       : ctx_(ctx), first_(first), count_(count), stride_(stride) {}
 
-  // Calls fn with the values as they are.
+  // Calls fn with the current values.
   template <class Fn>
   void with_values(Fn fn) const {
     std::array<const Tensor*, kMaxState> out{};
     for (int i = 0; i < count_; ++i) out[static_cast<std::size_t>(i)] = &at(i).value();
     fn(std::span<const Tensor* const>(out.data(), static_cast<std::size_t>(count_)));
   }
-  // The values, to be changed.
+  // The values, for modification.
   std::array<Tensor*, kMaxState> writable() const {
     std::array<Tensor*, kMaxState> out{};
     for (int i = 0; i < count_; ++i) out[static_cast<std::size_t>(i)] = &at(i).writable(ctx_.allocator());
@@ -54,9 +54,9 @@ class Variables {
   int first_, count_, stride_;
 };
 
-// Of Apply<Rule>Many, and of Apply<Rule>: `count` is 1.
+// For Apply<Rule>Many, and for Apply<Rule>, where `count` is 1.
 void run_dense(KernelContext& ctx, const OptimizerRule& rule, int count) {
-  constexpr int kSwept = 32;  // variables whose pointers fit the stack
+  constexpr int kSwept = 32;  // variables whose pointers fit on the stack
   const int roles = rule_kind(rule).slots + 1;
   int next = roles * count;
   const Tensor& lr = ctx.input(next++);
@@ -90,7 +90,7 @@ KernelFactory dense(RuleFactory make_rule) {
 KernelFactory dense_many(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     const std::int64_t count = init.attributes.integer("N");
-    if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("N is {}", count);
+    if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("attribute 'N' must be from 0 to the number of inputs, not {}", count);
     return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& ctx) {
       run_dense(ctx, rule, count);
     };
@@ -137,7 +137,7 @@ void register_update_kernels(KernelRegistry& registry) {
     return [schedule = Schedule::of(init.attributes)](KernelContext& ctx) {
       const Tensor& step = ctx.input(0);
       if (step.dtype() != DType::i64 || step.num_elements() != 1 || step.item<std::int64_t>() < 0)
-        invalid_argument("the number of updates must be one i64, 0 or more, but is {}{}", name(step.dtype()),
+        invalid_argument("the number of updates must be a single i64 of at least 0, but is {}{}", name(step.dtype()),
                          step.to_string());
       ctx.set_output(0, schedule.rate(step.item<std::int64_t>(), dtype_of<T>));
     };

@@ -12,11 +12,11 @@ namespace troupe {
 namespace {
 
 constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
-// The elements [0, n) of the variable and its slots.
+// Elements [0, n) of the variable and its slots.
 template <class T>
 using StatePointers = std::array<T*, kMaxState>;
 
-// A rule with its constants rounded to T; update() is the loop over elements.
+// A rule with its constants rounded to T; update() loops over elements.
 template <class T, class Rule>
 struct Update;
 
@@ -129,14 +129,14 @@ StatePointers<T> advanced(StatePointers<T> state, std::int64_t offset) {
   return state;
 }
 
-// Variables swept together: their elements are numbered through, in this order.
+// Maximum variables per sweep: their elements are numbered consecutively, in this order.
 constexpr std::size_t kSweep = 32;
 
 template <class T>
 struct SweepEntry {
   StatePointers<T> state;
   const T* grad;
-  std::int64_t end;  // one more than the number of its last element
+  std::int64_t end;  // number of its last element + 1
 };
 
 template <class T, class Rule>
@@ -151,7 +151,7 @@ void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<co
     std::size_t i = 0;
     while (begin < end) {
       while (entries[i].end <= begin) ++i;
-      const std::int64_t first = i == 0 ? 0 : entries[i - 1].end;  // of the variable
+      const std::int64_t first = i == 0 ? 0 : entries[i - 1].end;  // start of the variable
       const std::int64_t stop = std::min(end, entries[i].end);
       update(advanced(entries[i].state, begin - first), entries[i].grad + (begin - first), stop - begin);
       begin = stop;
@@ -199,20 +199,20 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
 void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                  std::int64_t number) {
   if (static_cast<int>(state.size()) != rule_kind(rule).slots + 1)
-    invalid_argument("the update rule changes a variable and {} slots; {} tensors were given", rule_kind(rule).slots,
+    invalid_argument("the update rule takes a variable and {} slots, but got {} tensors", rule_kind(rule).slots,
                      state.size());
   const Tensor& var = *state[0];
   if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-    invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64", name(var.dtype()));
+    invalid_argument("a variable updated by gradients must be f32 or f64, not {}", name(var.dtype()));
   for (const Tensor* slot : state.subspan(1)) check_tensor("the slot", *slot, var.dtype(), var.shape());
   if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
-    invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
+    invalid_argument("the learning rate must be a single {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
                      lr.shape().to_string());
   if (rule_kind(rule).counts_updates && number < 1)
     invalid_argument("{} counts updates from 1, but t is {}", rule_kind(rule).name, number);
 }
 
-// The tensors of `state` as those nobody changes.
+// The tensors of `state`, read-only.
 class ConstState {
  public:
   explicit ConstState(std::span<Tensor* const> state) : count_(std::min(state.size(), all_.size())) {
@@ -221,7 +221,7 @@ class ConstState {
   std::span<const Tensor* const> all() const { return {all_.data(), count_}; }
 
  private:
-  std::array<const Tensor*, kMaxState + 1> all_{};  // one more than fits any rule, so that it is refused
+  std::array<const Tensor*, kMaxState + 1> all_{};  // one more than any rule takes, so that an excess is rejected
   std::size_t count_;
 };
 
@@ -247,7 +247,7 @@ void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* cons
   const auto rows = indices.values<std::int64_t>();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
-      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0], i);
+      fail(Code::out_of_range, "row {} at position {} of the indices is not in [0,{})", rows[i], shape[0], i);
 }
 
 void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,

@@ -1,7 +1,7 @@
 // Update rules of optimizers on the CPU, dense and sparse.
 //
-// Every element is updated from its own value, slots and gradient alone, with IEEE operations only: an update
-// of a whole variable and updates of any cut of it give the same bits.
+// Every element is updated only from its own value, slots and gradient, with IEEE operations only: updating a whole
+// variable and updating it in arbitrary pieces give the same bits.
 #pragma once
 
 #include <array>
@@ -14,33 +14,33 @@
 
 namespace troupe {
 
-// Tensors a rule changes at most: the variable and two slots.
+// Maximum tensors that a rule changes: the variable and two slots.
 inline constexpr std::size_t kMaxState = 3;
 
-// Updates `state` in place: the variable and then its slots, all of one shape, f32 or f64; each in memory of
-// its own. lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if
-// they do not fit. `number`: of the update, 1 for the first; used by rules that count updates.
+// Updates `state` in place: the variable followed by its slots, all of one shape, f32 or f64, each in separate memory.
+// lr: one element; grad: shaped like the variable. Throws invalid_argument, before any change, if they do not match.
+// `number`: of the update, starting at 1; used by rules that count updates.
 void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,
                   const Tensor& grad, std::int64_t number = 1);
 
-// One of several updates by one rule.
+// One of several updates by the same rule.
 struct VariableUpdate {
   std::array<Tensor*, kMaxState> state{};  // the variable and its slots
   const Tensor* grad = nullptr;
 };
 
-// apply_update() of each, all of one dtype, in one sweep over their elements: the same bits. Throws, before any
-// change, what apply_update() would.
+// apply_update() for each, all of one dtype, in one sweep over their elements, with the same bits. Throws the errors of
+// apply_update(), before any change.
 void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
                    const Tensor& lr, std::int64_t number = 1);
 
-// The same as apply_update() for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the
-// variable's shape]). The values of a row named several times are summed in order first; other rows and their slots do
-// not change. Throws out_of_range for an index outside the variable, before any change.
+// Like apply_update(), for rows `indices` (i64 [n]) of the variable with gradients `values` ([n, rest of the variable's
+// shape]). Values of a row listed several times are first summed in order; other rows and their slots do not change.
+// Throws out_of_range for an index outside the variable, before any change.
 void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
                          const Tensor& lr, const Tensor& indices, const Tensor& values, std::int64_t number = 1);
 
-// The same checks without the update, for callers that must not copy a variable in vain.
+// The same checks without the update, so that callers do not copy a variable in vain.
 void check_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr, const Tensor& grad,
                   std::int64_t number = 1);
 void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,

@@ -1,7 +1,7 @@
-// Elementary functions of one element, within 4 ulp of the true value. For float they are branch-free
-// arithmetic that the compiler vectorises: range reduction and a polynomial, the scheme of Cody and Waite,
-// "Software Manual for the Elementary Functions" (1980). Coefficients are Chebyshev fits over the reduced
-// range. For double, and pow(), they are the C library's. The Math of kernels/common/elementwise_ops.hpp.
+// Elementary functions of one element, within 4 ulp of the true value. For float they are branch-free arithmetic that
+// the compiler vectorises: range reduction and a polynomial, following Cody and Waite, "Software Manual for the
+// Elementary Functions" (1980). Coefficients are Chebyshev fits over the reduced range. For double, and for pow(), they
+// are those of the C library. This is the Math of kernels/common/elementwise_ops.hpp.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@ namespace troupe {
 struct VectorMath {
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
   static constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-  // ln 2 as a short part, whose product with a small integer is exact, and the rest.
+  // ln 2 as a short part, whose product with a small integer is exact, and the remainder.
   static constexpr float kLn2High = 0.693359375f;
   static constexpr float kLn2Low = -2.12194440e-4f;
 
@@ -27,7 +27,7 @@ struct VectorMath {
   static double tanh(double x) { return std::tanh(x); }
   static double erf(double x) { return std::erf(x); }
 
-  // exp(x) = 2^n exp(r), |r| <= ln(2)/2. The power is applied in two factors: n reaches from -150 to 128.
+  // exp(x) = 2^n exp(r), |r| <= ln(2)/2. The power is applied as two factors: n ranges from -150 to 128.
   static float exp(float x) {
     constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, in the low bits
     float clamped = x > 89.0f ? 89.0f : x;
@@ -51,8 +51,7 @@ struct VectorMath {
   // log(x) + offset ln 2 for positive, normal x: log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)).
   static float log_normal(float x, std::int32_t offset) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
-    // 0x3f3504f3 is sqrt(1/2): the exponent of x / sqrt(1/2), rounded down. (Unsigned: callers may pass any
-    // bits.)
+    // 0x3f3504f3 is sqrt(1/2): the exponent of x / sqrt(1/2), rounded down. (Unsigned: callers may pass any bits.)
     const std::int32_t e = static_cast<std::int32_t>(bits - 0x3f3504f3u) >> 23;
     const float f = std::bit_cast<float>(bits - (static_cast<std::uint32_t>(e) << 23)) - 1.0f;
     const auto exponent = static_cast<float>(e + offset);
@@ -78,7 +77,7 @@ struct VectorMath {
     return x >= 0.0f ? value : kNaN;
   }
 
-  // log(u) for u = 1 + x rounded, and what the rounding lost (Higham, "Accuracy and Stability", 1.14.1).
+  // log(u) for u = 1 + x rounded, plus the rounding error (Higham, "Accuracy and Stability", 1.14.1).
   static float log1p(float x) {
     const float u = 1.0f + x;
     const float lost = x - (u - 1.0f);
@@ -130,7 +129,7 @@ struct VectorMath {
 
   // log(1 + exp(x)) = max(x, 0) + log1p(e), e = exp(-|x|).
   static double softplus(double x) { return (x < 0 ? 0 : x) + log1p(exp(-std::fabs(x))); }
-  // As log1p(), but e is in [0, 1]: nothing is special.
+  // Like log1p(), but e is in [0, 1], so there are no special cases.
   static float softplus(float x) {
     const float e = exp(-std::fabs(x));
     const float u = 1.0f + e;

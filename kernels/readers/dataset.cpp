@@ -34,16 +34,16 @@ void check_dataset(const Dataset& dataset, const Shape& example, std::int64_t cl
   const Tensor& images = dataset.images;
   const Tensor& labels = dataset.labels;
   if (!images.valid() || images.dtype() != DType::u8 || !wanted.compatible_with(images.shape()))
-    invalid_argument("{}.images is {}, the model wants u8{}", name, described(images), wanted.to_string());
+    invalid_argument("{}.images is {}, but the model takes u8{}", name, described(images), wanted.to_string());
   if (!labels.valid() || labels.dtype() != DType::i32 || labels.shape().rank() != 1)
-    invalid_argument("{}.labels is {}, wanted is i32[n], the class of each image", name, described(labels));
+    invalid_argument("{}.labels is {}, expected i32[n], the class of each image", name, described(labels));
   if (images.shape()[0] != labels.num_elements())
-    invalid_argument("{} has {} images and {} labels: each image has one", name, images.shape()[0],
+    invalid_argument("{} has {} images but {} labels; each image needs one label", name, images.shape()[0],
                      labels.num_elements());
   const auto values = labels.values<std::int32_t>();
   const auto wrong = std::ranges::find_if(values, [&](std::int32_t label) { return label < 0 || label >= classes; });
   if (wrong != values.end())
-    invalid_argument("{}.labels: example {} is of class {}, and the model has the classes 0 to {}", name,
+    invalid_argument("{}.labels: example {} has class {}, but the model's classes are 0 to {}", name,
                      wrong - values.begin(), *wrong, classes - 1);
 }
 
@@ -57,7 +57,7 @@ void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch
   const auto outside =
       std::find_if(indices.begin(), indices.end(), [&](std::int64_t i) { return i < 0 || i >= dataset.size(); });
   if (outside != indices.end()) {
-    fail(Code::out_of_range, "example {} is asked for, but the dataset has {}", *outside, dataset.size());
+    fail(Code::out_of_range, "example {} requested, but the dataset has {}", *outside, dataset.size());
   }
   prepare(dataset, static_cast<std::int64_t>(indices.size()), batch);
   if (indices.empty()) return;
@@ -75,7 +75,7 @@ void gather(const Dataset& dataset, std::span<const std::int64_t> indices, Batch
 
 void gather_range(const Dataset& dataset, std::int64_t begin, std::int64_t end, Batch& batch) {
   if (begin < 0 || end < begin || end > dataset.size()) {
-    fail(Code::out_of_range, "examples [{}, {}) are asked for, but the dataset has {}", begin, end, dataset.size());
+    fail(Code::out_of_range, "examples [{}, {}) requested, but the dataset has {}", begin, end, dataset.size());
   }
   prepare(dataset, end - begin, batch);
   if (begin == end) return;

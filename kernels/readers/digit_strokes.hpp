@@ -1,4 +1,4 @@
-// The pen paths of the ten digits, for kernels/readers/digits.cpp.
+// Pen paths of the ten digits, for kernels/readers/digits.cpp.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// In units of a percent of the digit's box; y points down.
+// In percent of the digit's box; y points down.
 struct StrokePoint {
   float x;
   float y;

@@ -14,8 +14,8 @@ namespace {
 constexpr int kSide = 28;
 constexpr int kPixels = kSide * kSide;
 
-// A sequence of random numbers for one image. Those that two arguments of a call need are drawn before it: in which
-// order arguments are computed is the compiler's choice.
+// Random numbers for one image. Where two arguments of a call need one each, both are drawn before the call, because
+// the evaluation order of arguments is unspecified.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t stream) : stream_{mix64(seed), stream} {}
@@ -27,7 +27,7 @@ class Random {
     return block_[next_++];
   }
   float uniform(float low, float high) { return low + (high - low) * uniform_float(bits()); }
-  // The sum of three uniform variables: a bell from -1 to 1.
+  // Sum of three uniform variables: bell-shaped, from -1 to 1.
   float bell() { return (uniform(-1, 1) + uniform(-1, 1) + uniform(-1, 1)) / 3; }
   bool chance(float probability) { return uniform(0, 1) < probability; }
   std::size_t index(std::size_t count) { return (std::uint64_t{bits()} * count) >> 32; }
@@ -48,8 +48,8 @@ Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
 Point operator*(float s, Point p) { return {s * p.x, s * p.y}; }
 float dot(Point a, Point b) { return a.x * b.x + a.y * b.y; }
 
-// From the digit's box (percent) to the image (pixels): bends the paper like an elastic sheet, then scales,
-// slants, turns and moves it.
+// Maps the digit's box (percent) to the image (pixels): bends the paper elastically, then scales, slants, rotates and
+// shifts it.
 class Distortion {
  public:
   explicit Distortion(Random& random) {
@@ -64,7 +64,7 @@ class Distortion {
     const float width = scale * aspect;
     to_x_ = {cosine * width, -sine * scale - slant * cosine * scale};
     to_y_ = {sine * width, cosine * scale - slant * sine * scale};
-    // Four places, not one blurred place: several templates per class are what a linear model cannot hold.
+    // Four separate positions instead of one blurred one: a linear model cannot hold several templates per class.
     centre_ = {13.5f + (random.chance(0.5f) ? kCorner : -kCorner) + kShift * random.bell(),
                13.5f + (random.chance(0.5f) ? kCorner : -kCorner) + kShift * random.bell()};
   }
@@ -98,7 +98,7 @@ class Distortion {
 
 class Canvas {
  public:
-  // A line with round ends; where lines cross, the stronger ink counts.
+  // Draws a line with round ends; where lines cross, the stronger ink wins.
   void draw_line(Point from, Point to, float width, float ink) {
     const float reach = width / 2 + 0.5f;
     const Point along = to - from;
@@ -112,7 +112,7 @@ class Canvas {
             });
   }
 
-  // Takes the ink away inside a disc.
+  // Erases the ink inside a disc.
   void erase(Point centre, float radius) {
     for_box({centre.x - radius, centre.y - radius}, {centre.x + radius, centre.y + radius}, [&](Point p, float& pixel) {
       if (dot(p - centre, p - centre) < radius * radius) pixel = 0;

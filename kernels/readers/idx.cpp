@@ -21,17 +21,16 @@ namespace fs = std::filesystem;
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Deflate makes at most 1032 bytes of one (zlib's technical notes): what a small file may announce is
-// bounded.
+// Deflate expands a byte to at most 1032 (zlib's technical notes), which bounds the size a small file may claim.
 constexpr std::size_t kMaxExpansion = 1032;
 
 std::vector<std::uint8_t> read_file(const fs::path& file, std::size_t max_bytes) {
-  std::error_code ignored;  // whatever it is, the file cannot be opened either
+  std::error_code ignored;  // any error also makes opening the file fail
   if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) {
     fail(Code::data_loss, "{}: not a regular file", file.string());
   }
   std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) fail(Code::not_found, "{}: cannot be opened: {}", file.string(), std::strerror(errno));
+  if (!in) fail(Code::not_found, "{}: cannot open the file: {}", file.string(), std::strerror(errno));
   const std::streamoff size = in.tellg();
   if (size < 0 || static_cast<std::uint64_t>(size) > max_bytes) {
     fail(Code::resource_exhausted, "{}: the file has {} bytes, more than the limit of {}", file.string(), size,
@@ -40,23 +39,22 @@ std::vector<std::uint8_t> read_file(const fs::path& file, std::size_t max_bytes)
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
   in.seekg(0);
   in.read(reinterpret_cast<char*>(bytes.data()), size);
-  if (!in) fail(Code::data_loss, "{}: byte {} of {} could not be read", file.string(), in.gcount(), size);
+  if (!in) fail(Code::data_loss, "{}: read failed at byte {} of {}", file.string(), in.gcount(), size);
   return bytes;
 }
 
-// Decompresses a gzip file that lies in memory.
+// Decompresses a gzip file held in memory.
 class Inflater {
  public:
   explicit Inflater(Bytes input) : input_(input) {
     constexpr int kGzipOnly = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) fail(Code::resource_exhausted, "zlib: no memory to decompress");
+    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) fail(Code::resource_exhausted, "zlib: out of memory");
   }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&stream_); }
 
-  // Decompresses until `to` is full or the input ends; returns the bytes written. Throws the reason as
-  // data_loss.
+  // Decompresses until `to` is full or the input ends; returns the bytes written. Throws data_loss with zlib's reason.
   std::size_t read(std::span<std::uint8_t> to) {
     std::size_t done = 0;
     while (done < to.size() && !ended_) {
@@ -70,14 +68,14 @@ class Inflater {
       used_ += rest.size() - stream_.avail_in;
       done += chunk.size() - stream_.avail_out;
       ended_ = status == Z_STREAM_END;
-      if (status == Z_BUF_ERROR) break;  // no progress is possible: the input has ended
+      if (status == Z_BUF_ERROR) break;  // no progress possible: end of input
       if (status != Z_OK && !ended_) {
         fail(Code::data_loss, "byte {} of the compressed file: {}", used_, stream_.msg ? stream_.msg : zError(status));
       }
     }
     return done;
   }
-  // The end of the gzip stream, its checksum included, has been read.
+  // True once the end of the gzip stream, including its checksum, has been read.
   bool ended() const { return ended_; }
   std::size_t used() const { return used_; }
 
@@ -89,7 +87,7 @@ class Inflater {
   z_stream stream_{};
 };
 
-// The content of an IDX file, read in order.
+// Contents of an IDX file, read in order.
 class Source {
  public:
   Source(const fs::path& file, Bytes bytes) : file_(file), bytes_(bytes) {
@@ -100,7 +98,7 @@ class Source {
     }
   }
 
-  // Bytes that can still come, at most.
+  // Upper bound on the bytes still to come.
   std::size_t available() const {
     return inflater_ ? (bytes_.size() - inflater_->used() + 64) * kMaxExpansion : bytes_.size() - offset_;
   }
@@ -109,7 +107,7 @@ class Source {
     const std::size_t got = read_some(to);
     offset_ += got;
     if (got < to.size()) {
-      damaged(offset_, fmt::format("the file ends, but {} more bytes of {} were expected", to.size() - got, what));
+      damaged(offset_, fmt::format("unexpected end of file: {} more bytes of {} expected", to.size() - got, what));
     }
   }
 
@@ -121,9 +119,9 @@ class Source {
 
   void expect_end() {
     std::array<std::uint8_t, 1> more{};
-    if (read_some(more) > 0) damaged(offset_, "more bytes follow, but the file should end here");
+    if (read_some(more) > 0) damaged(offset_, "more bytes follow where the file should end");
     if (!inflater_) return;
-    if (!inflater_->ended()) damaged(offset_, "the end of the gzip data and its checksum are missing");
+    if (!inflater_->ended()) damaged(offset_, "the gzip data is truncated: its end and checksum are missing");
     if (inflater_->used() != bytes_.size()) {
       fail(Code::data_loss, "{}: byte {} of the compressed file: {} bytes follow the end of the gzip data",
            file_.string(), inflater_->used(), bytes_.size() - inflater_->used());
@@ -180,7 +178,7 @@ fs::path find_file(const fs::path& directory, const std::string& base, const std
       tried += (tried.empty() ? "" : ", ") + name;
     }
   }
-  fail(Code::not_found, "{}: no {} of MNIST here; looked for {}", directory.string(), base, tried);
+  fail(Code::not_found, "{}: MNIST file {} not found; tried {}", directory.string(), base, tried);
 }
 
 Dataset load_pair(const fs::path& directory, const std::string& prefix) {
@@ -188,12 +186,12 @@ Dataset load_pair(const fs::path& directory, const std::string& prefix) {
   const fs::path label_file = find_file(directory, prefix + "-labels", "idx1-ubyte");
   const Tensor images = read_idx(image_file);
   if (images.shape().rank() != 3 || images.shape()[1] != 28 || images.shape()[2] != 28) {
-    fail(Code::data_loss, "{}: byte 4: the dimensions are {}, expected [n,28,28]", image_file.string(),
+    fail(Code::data_loss, "{}: byte 4: dimensions are {}, expected [n,28,28]", image_file.string(),
          images.shape().to_string());
   }
   const Tensor labels = read_idx(label_file);
   if (labels.shape().rank() != 1 || labels.shape()[0] != images.shape()[0]) {
-    fail(Code::data_loss, "{}: byte 4: the dimensions are {}, expected [{}] as there are {} images in {}",
+    fail(Code::data_loss, "{}: byte 4: dimensions are {}, expected [{}] to match the {} images in {}",
          label_file.string(), labels.shape().to_string(), images.shape()[0], images.shape()[0], image_file.string());
   }
   Dataset dataset{images.reshaped(images.shape().with_appended(1)), Tensor(DType::i32, labels.shape())};
@@ -222,11 +220,11 @@ Tensor read_idx(const fs::path& file, std::size_t max_bytes) {
     source.damaged(4, e.message());
   }
   if (size > max_bytes) {
-    fail(Code::resource_exhausted, "{}: byte 4: the dimensions {} announce {} bytes, more than the limit of {}",
+    fail(Code::resource_exhausted, "{}: byte 4: dimensions {} need {} bytes, more than the limit of {}",
          file.string(), shape.to_string(), size, max_bytes);
   }
   if (size > source.available()) {
-    source.damaged(4, fmt::format("the dimensions {} announce {} bytes, but the file has room for {}",
+    source.damaged(4, fmt::format("dimensions {} need {} bytes, but the file holds at most {}",
                                   shape.to_string(), size, source.available()));
   }
   Tensor tensor(DType::u8, shape);
@@ -237,7 +235,7 @@ Tensor read_idx(const fs::path& file, std::size_t max_bytes) {
 
 DataSplits load_mnist(const fs::path& directory) {
   if (!fs::is_directory(directory)) {
-    fail(Code::not_found, "{}: no such directory; give the one with the MNIST files", directory.string());
+    fail(Code::not_found, "{}: no such directory; pass the directory with the MNIST files", directory.string());
   }
   return {load_pair(directory, "train"), load_pair(directory, "t10k")};
 }

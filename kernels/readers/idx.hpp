@@ -2,9 +2,8 @@
 //   two zero bytes, a type (0x08: unsigned byte), the number of dimensions, each dimension as 32 bits
 //   big-endian, elements.
 //
-// Files come from outside: nothing is believed before it is checked, and nothing is allocated before its size
-// is. Errors (not_found, or data_loss for a file that is not what it should be) name the file, the byte, and
-// what was expected.
+// Files are untrusted: every field is checked before use, and every size before allocation. Errors (not_found, or
+// data_loss for a malformed file) name the file, the byte and what was expected.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,15 @@
 
 namespace troupe {
 
-inline constexpr std::size_t kMaxIdxBytes = std::size_t{1} << 32;  // of elements, unless the caller says otherwise
+inline constexpr std::size_t kMaxIdxBytes = std::size_t{1} << 32;  // of elements, by default
 
-// The elements of a file of unsigned bytes: u8, in the shape the file gives. Compression is recognised by
-// content.
+// Returns the elements of a file of unsigned bytes: u8, in the shape given by the file. Compression is detected from
+// the contents.
 Tensor read_idx(const std::filesystem::path& file, std::size_t max_bytes = kMaxIdxBytes);
 
-// The four files of MNIST (or of a data set in the same form) in `directory`: train-images-idx3-ubyte,
-// train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; each may end in .gz, and may be
-// spelled train-images.idx3-ubyte. Images must be 28 x 28, labels 0 to 9, and as many as images.
+// Loads the four files of MNIST (or of a data set in the same format) from `directory`: train-images-idx3-ubyte,
+// train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; each may end in .gz, and may be spelled
+// train-images.idx3-ubyte. Images must be 28 x 28, labels 0 to 9, and their numbers must match.
 DataSplits load_mnist(const std::filesystem::path& directory);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// NCCL's all-reduce between GPU 0 and others of this process, one thread for all.
+// NCCL's all-reduce between GPU 0 and others of this process, from one thread.
 #include <memory>
 #include <thread>
 #include <vector>

@@ -1,4 +1,4 @@
-// A chain of tiny kernels, captured by hand and replayed.
+// A chain of tiny kernels, captured into a CUDA graph by hand and replayed.
 #include "tools/bench/cuda/gpu_peer_launch.hpp"
 #include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/devices/cuda/cuda_error.hpp>

@@ -1,4 +1,4 @@
-// cuDNN called directly: all plans that it suggests are timed, and the fastest is the peer.
+// cuDNN called directly: times all plans that it suggests and keeps the fastest as the baseline.
 #include <chrono>
 #include <utility>
 
@@ -38,7 +38,7 @@ class Convolution final : public StreamCall {
         return false;
       }
       if (plan.execution && seconds >= best)
-        exchange();  // the other one was faster
+        exchange();  // the previous plan was faster
       else
         best = seconds;
       return false;

@@ -1,4 +1,4 @@
-// The kernels of peers, between host and device code.
+// Kernels of the GPU baselines, between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// What the peers of GPU kernels share: memory, a stream, and calls on it.
+// Shared by the GPU baselines: memory, a stream, and calls on it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,15 +10,15 @@
 
 namespace troupe {
 
-// Memory of the current GPU, filled with small numbers of `dtype` if it is given: what is multiplied decides how much
-// power it takes.
+// Memory of the current GPU, filled with small numbers of `dtype` if one is given: the values multiplied affect power
+// draw.
 class PeerMemory {
  public:
   explicit PeerMemory(std::size_t bytes, DType dtype = DType::invalid);
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
   ~PeerMemory();
-  void* data() const { return data_; }  // null if of 0 bytes
+  void* data() const { return data_; }  // null if 0 bytes
 
  private:
   void* data_ = nullptr;
@@ -41,12 +41,12 @@ class StreamCall : public GpuCall {
   cudaStream_t stream_ = nullptr;
 };
 
-// On the current GPU, which is `ordinal`.
+// On the current GPU, whose number is `ordinal`.
 std::unique_ptr<GpuCall> peer_product(int ordinal, DType dtype, bool tf32, std::int64_t m, std::int64_t n,
                                       std::int64_t k);
 std::unique_ptr<GpuCall> peer_convolution(int ordinal, ConvDirection direction, DType dtype,
                                           const ConvGeometry& geometry);
 std::unique_ptr<GpuCall> peer_chain(int ordinal, int kernels);
-std::unique_ptr<GpuCall> peer_all_reduce(int gpus, std::size_t bytes);  // another GPU is the current one then
+std::unique_ptr<GpuCall> peer_all_reduce(int gpus, std::size_t bytes);  // leaves another GPU current
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// cuBLASLt called directly, as its documentation shows it: the heuristic's first algorithm, any way of adding parts.
+// cuBLASLt called directly, as in its documentation: the heuristic's first algorithm, any reduction scheme.
 #include "tools/bench/cuda/gpu_peer_parts.hpp"
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/cuda/cublas_error.hpp>
@@ -29,7 +29,7 @@ class Product final : public StreamCall {
     check_cublas(
         cublasLtMatmulDescCreate(&product_, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-    // By columns: c^T = b^T a^T.
+    // Column-major: c^T = b^T a^T.
     const auto layout = [&](cublasLtMatrixLayout_t& to, std::int64_t rows, std::int64_t columns) {
       check_cublas(cublasLtMatrixLayoutCreate(&to, type_of(dtype), static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), rows),

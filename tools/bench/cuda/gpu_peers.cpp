@@ -92,7 +92,7 @@ class Peers final : public GpuPeers {
   int ordinal_;
 };
 
-// The same block of numbers in [-1, 1) over and over.
+// A block of numbers in [-1, 1), for filling memory by repetition.
 std::vector<std::byte> numbers(DType dtype) {
   constexpr std::size_t kCount = std::size_t{1} << 18;
   std::mt19937 engine(1);
@@ -131,7 +131,7 @@ PeerMemory::PeerMemory(std::size_t bytes, DType dtype) {
       check_cuda(cudaMemcpy(static_cast<std::byte*>(data_) + at, block.data(), std::min(block.size(), bytes - at),
                             cudaMemcpyHostToDevice),
                  "cudaMemcpy");
-    // The streams of calls do not wait for the default stream.
+    // The streams of calls do not synchronise with the default stream.
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   } catch (...) {
     static_cast<void>(cudaFree(data_));
