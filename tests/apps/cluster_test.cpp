@@ -87,7 +87,7 @@ TEST_P(AllReduceTraining, IsTheRingsOrderBitByBitEachTime) {
     Cluster cluster(0, GetParam(), {"--mode", "allreduce", "--epochs", "2", "--digits", "600,100"});
     EXPECT_EQ(cluster.wait(), 0) << cluster->err;
     EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"), expected) << "in the " << run << " run";
-    EXPECT_EQ(last_line(cluster->out).value("steps", 0), 2 * (600 / 32 / GetParam()));
+    EXPECT_EQ(last_line(cluster->out).value("steps", 0), 2 * (600 / 32 / GetParam())) << "in the " << run << " run";
   }
 }
 INSTANTIATE_TEST_SUITE_P(Workers, AllReduceTraining, ::testing::Values(1, 2, 3));
@@ -112,6 +112,7 @@ TEST(AllReduceTrainingOfOtherModels, OfThreeWorkersAndSeveralBucketsIsTheRingsOr
 TEST(AllReduceTrainingOfOtherModels, OfTwoWorkersHasTheBitsOfTwoSlots) {
   for (const Arguments& model : {Arguments{"--model", "cnn", "--digits", "200,50"},
                                  Arguments{"--precision", "f16", "--batch", "1", "--digits", "200,10"}}) {
+    SCOPED_TRACE(::testing::PrintToString(model));
     Arguments in_cluster = {"--mode", "allreduce", "--epochs", "1"};
     in_cluster.insert(in_cluster.end(), model.begin(), model.end());
     Cluster cluster(0, 2, in_cluster);
@@ -340,7 +341,8 @@ TEST(ClusterFailure, ATaskThatFailsTooOftenEndsTheCluster) {
 }
 
 TEST(ClusterFailure, AKilledParameterServerEndsTheJobAndIsNamed) {
-  for (const char* lost : {"0", "1"}) {  // the coordinator's, and another
+  for (const char* lost : {"0", "1"}) {
+    SCOPED_TRACE(::testing::Message() << "ps/" << lost);  // the coordinator's, and another
     Cluster cluster(2, 2, kForever);
     cluster->wait_for("\"event\":\"epoch\"");
     kill(cluster.pid(std::string("ps/") + lost), SIGKILL);
@@ -388,7 +390,7 @@ TEST(ClusterEnd, ASignalToTheLauncherEndsAllTasksInOrder) {
     cluster->wait_for("\"event\":\"epoch\"");
     cluster->signal(number);
     EXPECT_EQ(cluster.wait(), code) << cluster->err;
-    EXPECT_THAT(cluster->out, Not(HasSubstr("final")));
+    EXPECT_THAT(cluster->out, Not(HasSubstr("final"))) << "signal " << number;
   }
 }
 
@@ -566,6 +568,7 @@ TEST(ClusterByHand, RanksWithOtherOptionsAllSayInWhat) {
   };
   Process chief(worker("0", "32")), second(worker("1", "16"));
   for (Process* process : {&chief, &second}) {
+    SCOPED_TRACE(process == &chief ? "chief" : "second");
     EXPECT_EQ(process->wait(), 1);
     EXPECT_THAT(process->err, AllOf(HasSubstr("batch=32"), HasSubstr("batch=16"), HasSubstr("/job:worker/task:1")));
   }

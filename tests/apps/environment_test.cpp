@@ -20,7 +20,7 @@ TEST(Environment, TroupeVerifySwitchesVerificationOfPasses) {
   for (const char* value : {"1", "0"}) {
     ::setenv("TROUPE_VERIFY", value, 1);
     apply_environment();
-    EXPECT_EQ(passes_are_verified(), value[0] == '1');
+    EXPECT_EQ(passes_are_verified(), value[0] == '1') << value;
   }
   ::unsetenv("TROUPE_VERIFY");
   apply_environment();

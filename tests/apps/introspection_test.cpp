@@ -179,10 +179,11 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
   // Only this machine may ask, and by a name of its own: no page from elsewhere whose name leads here.
   for (const char* own : {"localhost", "127.0.0.1"}) {
     const std::string host = fmt::format("{}:{}", own, page.address.port);
-    EXPECT_TRUE(eventually([&] { return status_for_host(page.address, host).find(" 200 ") != std::string::npos; }));
+    EXPECT_TRUE(eventually([&] { return status_for_host(page.address, host).find(" 200 ") != std::string::npos; }))
+        << own;
   }
   for (const char* stranger : {"evil.example", "localhost.evil.example", ""})
-    EXPECT_THAT(status_for_host(page.address, stranger), HasSubstr(" 401 "));
+    EXPECT_THAT(status_for_host(page.address, stranger), HasSubstr(" 401 ")) << stranger;
   top.signal(SIGINT);
   EXPECT_EQ(top.wait(), 130);
   kill(tasks.at(asked), SIGCONT);

@@ -87,9 +87,10 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
   EXPECT_THAT(wrong({"--step-timeout", "-1"}), HasSubstr("from 0 to 86400"));
   EXPECT_EQ(good({"--step-timeout", "0"}).training.step_timeout.count(), 0);
   for (const char* text : {"-1", "18446744073709551616", "1.0", ""})
-    EXPECT_THAT(wrong({"--seed", text}), HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"));
+    EXPECT_THAT(wrong({"--seed", text}), HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"))
+        << text;
   for (const char* text : {"0", "-0.1", "nan", "inf", "fast", "1e-3x", ""})
-    EXPECT_THAT(wrong({"--lr", text}), HasSubstr("--lr: expected a number above 0"));
+    EXPECT_THAT(wrong({"--lr", text}), HasSubstr("--lr: expected a number above 0")) << text;
 }
 
 TEST(MnistOptions, TheLearningRateMayChange) {
@@ -133,13 +134,13 @@ TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {
 TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
   EXPECT_EQ(good({"--clip-norm", "0.5"}).compiled.clip_norm, 0.5);
   for (const char* text : {"0", "-1", "nan", "inf", "much"})
-    EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0"));
+    EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0")) << text;
 }
 
 TEST(MnistOptions, DigitsArePairsOfSizes) {
   EXPECT_THAT(wrong({"--digits", "100"}), HasSubstr("expected TRAIN,TEST like 12000,2000, not '100'"));
   for (const char* text : {"0,10", "10,0", "10,", ",10", "1,2,3", "1000001,1"})
-    EXPECT_THAT(wrong({"--digits", text}), HasSubstr("--digits: expected a whole number from 1 to 1000000"));
+    EXPECT_THAT(wrong({"--digits", text}), HasSubstr("--digits: expected a whole number from 1 to 1000000")) << text;
   EXPECT_THAT(wrong({"--digits", "10,10", "--data", "mnist"}), HasSubstr("pass one of them"));
 }
 
@@ -162,7 +163,7 @@ TEST(MnistOptions, WhatALossDoesIsAPolicy) {
   EXPECT_EQ(good({}).training.on_loss, OnLoss::shrink);
   for (const auto& [text, policy] :
        {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
-    EXPECT_EQ(good({"--on-loss", text}).training.on_loss, policy);
+    EXPECT_EQ(good({"--on-loss", text}).training.on_loss, policy) << text;
   EXPECT_THAT(wrong({"--on-loss", "panic"}), HasSubstr("--on-loss: expected fail, shrink or wait, not 'panic'"));
 }
 

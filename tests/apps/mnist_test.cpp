@@ -64,6 +64,7 @@ TEST(Mnist, HelpAndVersionGoToStdout) {
 TEST(Mnist, WrongUsageExitsWithTwo) {
   for (const std::vector<std::string>& arguments : std::initializer_list<std::vector<std::string>>{
            {"--epochs", "0"}, {"--mode", "ssp"}, {"--mode", "sync"}, {"--unknown"}, {"--job", "worker"}}) {
+    SCOPED_TRACE(::testing::PrintToString(arguments));
     const Outcome outcome = mnist(arguments);
     EXPECT_EQ(outcome.code, 2);
     EXPECT_EQ(outcome.out, "");
@@ -126,6 +127,7 @@ TEST(Mnist, JsonIsOneObjectPerLine) {
   const auto lines = json_lines(mnist(small({"--json"})));
   ASSERT_EQ(lines.size(), 3u);
   for (int i = 0; i < 2; ++i) {
+    SCOPED_TRACE(::testing::Message() << "line " << i);
     EXPECT_EQ(lines[i].at("event"), "epoch");
     EXPECT_EQ(lines[i].at("epoch"), i + 1);
     EXPECT_GT(lines[i].at("loss"), 0.0);
@@ -172,7 +174,7 @@ TEST(Mnist, ASignalEndsTheTrainingInOrder) {
     process.wait_for("Epoch 2/1000000: ");
     process.signal(number);
     EXPECT_EQ(process.wait(), code) << process.err;
-    EXPECT_THAT(process.out, ::testing::Not(HasSubstr("Test accuracy")));
+    EXPECT_THAT(process.out, ::testing::Not(HasSubstr("Test accuracy"))) << "signal " << number;
   }
 }
 

@@ -76,6 +76,7 @@ TEST(NodeOptions, WrongUsageIsExplained) {
            {{"--hello-timeout", "0"}, "--hello-timeout: expected a whole number from 1"},
            {{"--peer-timeout", "0"}, "--peer-timeout: expected a whole number from 1"},
            {{"stray"}, "stray"}}) {
+    SCOPED_TRACE(message);
     const EarlyExit exit = node_exit(arguments);
     EXPECT_EQ(exit.code, 2);
     EXPECT_EQ(exit.out, "");

@@ -92,7 +92,7 @@ TEST(OracleOfClipping, EachSlotIsClippedByItself) {
     for (const int slots : {1, 2}) {
       const OracleOptions options{.slots = slots, .clip_norm = 0.5, .precision = precision};
       const std::string expected = params_sha256(trained_by_hand(data.train, options));
-      EXPECT_NE(expected, unclipped);
+      EXPECT_NE(expected, unclipped) << name(precision) << ", slots " << slots;
       EXPECT_EQ(trained_by_model(data, options), expected) << name(precision) << ", slots " << slots;
       EXPECT_EQ(trained_by_model(data, options, slots, 2), expected) << "on more threads and devices";
     }

@@ -38,7 +38,7 @@ void expect_history(const std::filesystem::path& directory, int shards, std::uin
           << line;
     }
     EXPECT_EQ(version, steps) << "shard " << shard;
-    EXPECT_GT(gradients_of_a_slot, 0u);
+    EXPECT_GT(gradients_of_a_slot, 0u) << "shard " << shard;
   }
 }
 

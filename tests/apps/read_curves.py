@@ -1,4 +1,7 @@
-"""Prints what TensorBoard sees of a directory of event files, as one JSON object. Usage: read_curves.py DIR, or without DIR: nothing."""
+"""Prints TensorBoard's view of a directory of event files as one JSON object; without a directory, prints nothing.
+
+Usage: read_curves.py [DIR]
+"""
 
 import json
 import logging
@@ -17,17 +20,24 @@ def classic(directory):
     return {
         "scalars": {tag: [[p.wall_time, p.step, p.value] for p in events.Scalars(tag)] for tag in tags["scalars"]},
         "histograms": {
-            tag: [{"step": p.step} | {name: getattr(p.histogram_value, name) for name in figures} for p in events.Histograms(tag)]
+            tag: [
+                {"step": p.step} | {name: getattr(p.histogram_value, name) for name in figures}
+                for p in events.Histograms(tag)
+            ]
             for tag in tags["histograms"]
         },
-        "graph": [{"name": n.name, "op": n.op, "device": n.device, "input": list(n.input)} for n in events.Graph().node],
+        "graph": [
+            {"name": n.name, "op": n.op, "device": n.device, "input": list(n.input)} for n in events.Graph().node
+        ],
         "file_version": events.file_version,
     }
 
 
 def converted(directory):
     """As the pages of today's TensorBoard get it: everything is a tensor."""
-    events = plugin_event_accumulator.EventAccumulator(directory, size_guidance=ALL, tensor_size_guidance={"scalars": 0, "histograms": 0})
+    events = plugin_event_accumulator.EventAccumulator(
+        directory, size_guidance=ALL, tensor_size_guidance={"scalars": 0, "histograms": 0}
+    )
     events.Reload()
     return {tag: events.SummaryMetadata(tag).plugin_data.plugin_name for tag in events.Tags()["tensors"]}
 

@@ -13,7 +13,8 @@ TEST(StopSignalsDeathTest, BeforeThereIsAnythingToEndASignalEndsTheProcess) {
           StopSignals signals;
           raise(number);
         },
-        ::testing::ExitedWithCode(128 + number), "");
+        ::testing::ExitedWithCode(128 + number), "")
+        << "signal " << number;
   }
 }
 
@@ -30,6 +31,7 @@ TEST(StopSignalsDeathTest, TheSecondSignalKills) {
 
 TEST(StopSignals, TheFirstSignalAsksToStop) {
   for (const int number : {SIGINT, SIGTERM}) {
+    SCOPED_TRACE(::testing::Message() << "signal " << number);
     StopSignals signals;
     signals.end_in_order();
     EXPECT_FALSE(signals.stop());

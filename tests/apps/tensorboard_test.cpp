@@ -112,6 +112,7 @@ TEST_F(TensorBoard, WorkerZeroOfAClusterWrites) {
 TEST_F(TensorBoard, APlaceThatCannotBeIsNamed) {
   const std::string file = directory.write("file", "");
   for (const Arguments& start : {Arguments{}, launch(1, 1), launch(0, 2)}) {
+    SCOPED_TRACE(::testing::PrintToString(start));
     Arguments command = start;
     command.insert(command.end(), {testing::program("troupe-mnist"), "--digits", "20,10", "--batch", "5",
                                    "--tensorboard", file + "/below"});
@@ -143,12 +144,12 @@ TEST_F(TensorBoard, LoadsTheFiles) {
     for (const auto& point : seen.at("scalars").at(tag))
       theirs.push_back({point.at(1).get<std::int64_t>(), static_cast<float>(point.at(2).get<double>())});
     EXPECT_EQ(theirs, points) << tag;
-    EXPECT_EQ(seen.at("plugins").at(tag), "scalars");
+    EXPECT_EQ(seen.at("plugins").at(tag), "scalars") << tag;
   }
   ASSERT_EQ(seen.at("histograms").size(), read.histograms.size());
   for (const auto& [tag, points] : read.histograms) {
     const auto& theirs = seen.at("histograms").at(tag);
-    ASSERT_EQ(theirs.size(), points.size());
+    ASSERT_EQ(theirs.size(), points.size()) << tag;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const auto& [step, histogram] = points[i];
       const nlohmann::json ours = {
@@ -162,7 +163,7 @@ TEST_F(TensorBoard, LoadsTheFiles) {
           {"bucket", std::vector<double>(histogram.bucket().begin(), histogram.bucket().end())}};
       EXPECT_EQ(theirs[i], ours) << tag;
     }
-    EXPECT_EQ(seen.at("plugins").at(tag), "histograms");
+    EXPECT_EQ(seen.at("plugins").at(tag), "histograms") << tag;
   }
   ASSERT_EQ(seen.at("graph").size(), static_cast<std::size_t>(read.graph.node_size()));
   for (int i = 0; i < read.graph.node_size(); ++i) {
@@ -171,7 +172,7 @@ TEST_F(TensorBoard, LoadsTheFiles) {
                                  {"op", node.op()},
                                  {"device", node.device()},
                                  {"input", std::vector<std::string>(node.input().begin(), node.input().end())}};
-    EXPECT_EQ(seen.at("graph")[static_cast<std::size_t>(i)], ours);
+    EXPECT_EQ(seen.at("graph")[static_cast<std::size_t>(i)], ours) << node.name();
   }
 }
 

@@ -43,11 +43,12 @@ TEST(CachingAllocator, BuffersAreAlignedAndLargeEnough) {
   for (std::size_t bytes = 1; bytes <= 8 * kMiB; bytes = bytes * 5 / 3 + 1) {
     held.push_back(allocator.allocate(bytes));
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(held.back()->data()) % kBufferAlignment, 0u) << bytes;
-    EXPECT_GE(held.back()->size(), bytes);
+    EXPECT_GE(held.back()->size(), bytes) << bytes;
     EXPECT_LE(held.back()->size(), bytes + bytes / 4 + 64) << bytes;
     std::memset(held.back()->data(), 0x5a, held.back()->size());
   }
-  for (const BufferRef& buffer : held) EXPECT_EQ(static_cast<char*>(buffer->data())[buffer->size() - 1], 0x5a);
+  for (const BufferRef& buffer : held)
+    EXPECT_EQ(static_cast<char*>(buffer->data())[buffer->size() - 1], 0x5a) << buffer->size();
 }
 
 TEST(CachingAllocator, CountsWhatIsInUseCachedReusedAndFresh) {

@@ -33,6 +33,7 @@ TEST(CpuDevice, AStreamRunsWorkInOrder) {
 
 TEST(CpuDevice, ParallelForCoversEachItemOnceWithFixedParts) {
   for (int threads : {1, 3}) {
+    SCOPED_TRACE(::testing::Message() << threads << " threads");
     auto cpu = device(threads);
     std::vector<std::atomic<int>> seen(1001);
     std::atomic<int> odd_parts = 0;
@@ -102,6 +103,7 @@ TEST(CpuDevice, WorkInPiecesRunsToItsEndOnNoMoreThreadsThanThereAre) {
   for (int threads : {1, 2, 4}) {
     auto cpu = device(threads);
     for (int round = 0; round < 20; ++round) {
+      SCOPED_TRACE(::testing::Message() << threads << " threads, round " << round);
       Pieces pieces(cpu->parallelism(), 300);
       cpu->parallelism().run(pieces);
       EXPECT_EQ(pieces.parts(), 300 * 8);
@@ -126,7 +128,7 @@ TEST(CpuDevice, TheAllocatorReusesWhatIsReleased) {
     const void* first = nullptr;
     {
       BufferRef b = cpu->allocator().allocate(bytes);
-      EXPECT_GE(b->size(), bytes);
+      EXPECT_GE(b->size(), bytes) << bytes;
       first = b->data();
     }
     EXPECT_EQ(cpu->allocator().allocate(bytes)->data(), first) << bytes;

@@ -22,10 +22,10 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
 TEST_F(CudaDeviceTest, TensorsGoThereAndBack) {
   for (std::int64_t count : {0, 1, 17, 100000}) {
     const Tensor there = in(ramp(count));
-    EXPECT_EQ(there.space(), device_->allocator().space());
+    EXPECT_EQ(there.space(), device_->allocator().space()) << count;
     const Tensor back = out(there);
     EXPECT_TRUE(bitwise_equal(back, ramp(count))) << count;
-    EXPECT_TRUE(back.space().on_host());
+    EXPECT_TRUE(back.space().on_host()) << count;
   }
 }
 
@@ -61,7 +61,7 @@ TEST_F(CudaDeviceTest, KernelsAfterAnUploadSeeIt) {
     copy_kernel(x, y);
     auto copied = out_later(y, *device_);
     driver_->hold(driver_->stream(kFromHost), false);
-    EXPECT_TRUE(bitwise_equal(copied.get(), ramp(n, 7)));
+    EXPECT_TRUE(bitwise_equal(copied.get(), ramp(n, 7))) << n;
   }
 }
 

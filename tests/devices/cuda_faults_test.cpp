@@ -49,6 +49,7 @@ TEST_F(CudaFaultsTest, WhatIsMadeOfBadDataDoesNotLeave) {
   EXPECT_TRUE(bitwise_equal(before[0].get(), ramp(10)));
   EXPECT_FALSE(handed_before.get_future().get());
   for (auto& copy : after) {
+    SCOPED_TRACE(::testing::Message() << "copy " << (&copy - after.data()));
     try {
       copy.get();
       FAIL();

@@ -28,7 +28,7 @@ TEST_F(CudaRecorderTest, WhatIsRecordedRunsWhenItIsLaunched) {
       recorder->copy(fed, inside);
       recording->launch({});
     });
-    EXPECT_TRUE(bitwise_equal(out(outside), out(fed)));
+    EXPECT_TRUE(bitwise_equal(out(outside), out(fed))) << fed.to_string();
   }
   EXPECT_EQ(device_->recording_stats().recordings, 1u);
   EXPECT_EQ(device_->recording_stats().launches, 2u);
@@ -83,7 +83,7 @@ TEST_F(CudaRecorderTest, AnUploadWhileKernelsAreRecordedStaysThere) {
     awaited(launching([&] { return device_->compute().record(); }));
     const Tensor taken = in(ramp(100, 77));
     launching([&] { recording->launch({}); });
-    EXPECT_TRUE(bitwise_equal(out(y), ramp(100, 8)));
+    EXPECT_TRUE(bitwise_equal(out(y), ramp(100, 8))) << "launch " << i;
   }
 }
 
@@ -140,7 +140,7 @@ TEST_F(CudaRecorderTest, WhatRecordedKernelsUseLivesAsLongAsTheRecording) {
   for (int i = 0; i < 2; ++i) {
     launching([&] { recording->launch({}); });
     awaited(launching([&] { return device_->compute().record(); }));
-    EXPECT_FALSE(seen.expired());
+    EXPECT_FALSE(seen.expired()) << "launch " << i;
   }
   driver_->hold(driver_->stream(kCompute), true);
   const auto end = launching([&] {

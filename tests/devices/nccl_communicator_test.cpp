@@ -54,7 +54,7 @@ class Communicators : public ::testing::Test {
       ends.push_back(devices[r]->communicators()->join({id, ranks, r},
                                                        [told](Error error) { told->set_value(std::move(error)); }));
     }
-    for (auto& told : joined) EXPECT_EQ(told.get().message(), "");
+    for (auto& told : joined) EXPECT_EQ(told.get().message(), "") << "rank " << (&told - joined.data());
   }
   Tensor in(const Tensor& t, std::size_t rank) {
     std::promise<Tensor> there;
@@ -89,6 +89,7 @@ class Communicators : public ::testing::Test {
       running.push_back(run(r, spec, locals[r].valid() ? in(locals[r], r) : Tensor()));
     std::vector<std::vector<Tensor>> all;
     for (std::uint32_t r = 0; r < ends.size(); ++r) {
+      SCOPED_TRACE(::testing::Message() << "rank " << r);
       Result result = running[r].get();
       EXPECT_EQ(result.second.message(), "");
       auto& mine = all.emplace_back();
@@ -122,7 +123,7 @@ TEST_F(Communicators, AnAllReduceHasTheBitsOfTheRing) {
           for (std::uint32_t r = 0; r < ranks; ++r) locals.push_back(random_tensor(dtype, {n}, r + 10));
           const Tensor expected = reduced_by_hand(locals, reduction);
           for (const auto& result : run_all(sum_of(locals[0], reduction), locals)) {
-            ASSERT_EQ(result.size(), 1u);
+            ASSERT_EQ(result.size(), 1u) << ranks << " " << name(dtype) << " " << name(reduction) << " " << n;
             ASSERT_TRUE(bitwise_equal(result[0], expected))
                 << ranks << " " << name(dtype) << " " << name(reduction) << " " << n;
           }
@@ -175,7 +176,7 @@ TEST_F(Communicators, BroadcastsAndAllGathers) {
     for (unsigned r = 0; r < 3; ++r) locals.push_back(random_tensor(DType::f32, {n}, r));
     for (const auto& result :
          run_all({.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {n}, .name = "g"}, locals)) {
-      ASSERT_EQ(result.size(), 3u);
+      ASSERT_EQ(result.size(), 3u) << n;
       for (std::size_t r = 0; r < 3; ++r) EXPECT_TRUE(bitwise_equal(result[r], locals[r])) << n;
     }
   }
@@ -201,6 +202,7 @@ TEST_F(Communicators, OperationsRunInTheOrderInWhichTheyAreGiven) {
     for (const std::uint32_t r : {0u, 1u})
       running.push_back(run(r, sum_of(x, Reduction::max, fmt::format("{}", i)), in(x, r)));
   for (std::size_t i = 0; i < running.size(); ++i) {
+    SCOPED_TRACE(::testing::Message() << "operation " << i);
     const Result result = running[i].get();
     ASSERT_EQ(result.second.message(), "");
     EXPECT_TRUE(bitwise_equal(out(result.first.at(0), i % 2), x));
@@ -221,7 +223,7 @@ TEST_F(Communicators, OperationsThatWaitBeginInTheirOrder) {
       auto done = std::make_shared<std::promise<void>>();
       all.push_back(done->get_future());
       ends[r]->run(sum_of(x), in(x, r), [&, done, r, n](const std::vector<Tensor>&, const Error& error) {
-        EXPECT_EQ(error.message(), "");
+        EXPECT_EQ(error.message(), "") << "rank " << r << ", " << n << " elements";
         {
           const std::lock_guard lock(mutex);
           if (r == 0) ended.push_back(fmt::format("{}", n));
@@ -252,6 +254,7 @@ TEST_F(Communicators, WhoWaitsForARankThatDoesNotComeIsAborted) {
   join({0, 1}, 3);
   for (const std::uint32_t r : {0u, 1u}) ends[r]->abort(Error(Code::unavailable, "rank 2 was lost"));
   for (const std::uint32_t r : {0u, 1u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     EXPECT_EQ(joined[r].get().message(), "rank 2 was lost");
     EXPECT_EQ(run(r, {.kind = CollectiveKind::all_gather, .dtype = DType::f32, .shape = {1}},
                   in(Tensor::vector<float>({1}), r))
@@ -266,10 +269,11 @@ TEST_F(Communicators, AnOperationThatDoesNotEndIsAborted) {
   nccl->hold(true);
   const Tensor x = random_tensor(DType::f32, {9000}, 1);
   auto zero = run(0, sum_of(x), in(x, 0)), one = run(1, sum_of(x), in(x, 1)), behind = run(0, sum_of(x), in(x, 0));
-  for (auto* running : {&zero, &one, &behind})
-    EXPECT_EQ(running->wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  for (const auto& [which, running] : {std::pair("zero", &zero), {"one", &one}, {"behind", &behind}})
+    EXPECT_EQ(running->wait_for(std::chrono::seconds(0)), std::future_status::timeout) << which;
   ends[0]->abort(Error(Code::unavailable, "rank 1 was lost"));
-  for (auto* running : {&zero, &behind}) EXPECT_EQ(running->get().second.message(), "rank 1 was lost");
+  for (const auto& [which, running] : {std::pair("zero", &zero), {"behind", &behind}})
+    EXPECT_EQ(running->get().second.message(), "rank 1 was lost") << which;
   EXPECT_EQ(one.wait_for(std::chrono::seconds(0)), std::future_status::timeout) << "nobody has told it";
   ends[1]->abort(Error(Code::cancelled, "enough"));
   EXPECT_EQ(one.get().second.message(), "enough");

@@ -142,7 +142,8 @@ def headers_page(root):
             return file.read()
 
     page = f"# Public headers\n\n{MADE}These headers are installed (`tools/cmake/PublicHeaders.cmake`); most programs "
-    page += "need `#include <troupe/troupe.hpp>` only. Each opens with its contract.\n\n| header | contents |\n|---|---|\n"
+    page += "need `#include <troupe/troupe.hpp>` only. Each opens with its contract.\n\n"
+    page += "| header | contents |\n|---|---|\n"
     for path in re.findall(r"^  ([a-z_/0-9]+\.hpp)", text("tools/cmake/PublicHeaders.cmake"), re.MULTILINE):
         page += f"| [`<troupe/{path}>`](../../{path}) | {escaped(first_words(text(path)))} |\n"
     return page

@@ -1,3 +1,4 @@
+// Fuzz target: the bytes of an unauthenticated stranger.
 #include "tests/fuzz/authentication_fuzz.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 

@@ -1,3 +1,4 @@
+// Fuzz target: control messages of an authenticated member.
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 

@@ -1,3 +1,4 @@
+// Fuzz target: the bytes of a peer on the wire.
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 

@@ -65,7 +65,7 @@ class Hostile : public ::testing::Test {
     for (std::size_t i = 0; i < pids_.size(); ++i) {
       const std::size_t now = resident_bytes(pids_[i]);
       EXPECT_GT(now, 0) << "the job ended before the attack did: let it train for longer";
-      EXPECT_LT(now, memory_[i] + kGrowth);
+      EXPECT_LT(now, memory_[i] + kGrowth) << "task " << i;
     }
     EXPECT_EQ(job_.wait(), 0) << job_->err;
     EXPECT_EQ(testing::last_line(job_->out).value("params_sha256", "none"), expected_);
@@ -173,6 +173,7 @@ TEST_F(Hostile, DripsAtTheIntrospector) {
     dripping.back().send("GET /sna");
   }
   for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(::testing::Message() << "round " << i);
     watch();
     for (RawPeer& peer : dripping) peer.send("p");
     EXPECT_THAT(http_get(stranger, "/healthz", testing::kPatience), HasSubstr("ok"));
@@ -190,7 +191,7 @@ TEST_F(Hostile, DamagedFramesOfAMember) {
   for (std::uint64_t i = 0; i < attacks(); ++i)
     for (const auto& [task, address] : cluster_.tasks) {
       const auto peer = member(task);
-      ASSERT_TRUE(peer);
+      ASSERT_TRUE(peer) << task.to_string();
       std::string bytes = i % 3 == 0 ? wire::whole_chunk(ControlBytes{control[i % control.size()].substr(1)})
                                      : seeds[1 + i % (seeds.size() - 1)].substr(1);
       for (unsigned damage = random() % 3; damage > 0; --damage)
@@ -206,6 +207,7 @@ TEST_F(Hostile, DamagedFramesOfAMember) {
 
 TEST_F(Hostile, AGhostAndAForeignJoinAreTurnedAway) {
   for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(::testing::Message() << "ghost " << i);
     Task ghost({.name = {"ps", 7}, .threads = 1, .networked = true});
     const Error error = error_of([&] { ghost.join(cluster_, std::chrono::seconds(20)); });
     EXPECT_EQ(error.code(), Code::permission_denied);

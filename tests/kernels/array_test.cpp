@@ -77,6 +77,8 @@ TEST_F(ArrayTest, TransposePermutesDimensions) {
                                                   {{9, 5, 6, 16}, {2, 0, 1, 3}}};
   for (const auto& [shape, perm] : cases)
     for_each_size(shape, [&, &perm = perm](const Tensor& x) {
+      SCOPED_TRACE(::testing::Message() << name(x.dtype()) << ' ' << x.shape().to_string() << ", perm "
+                                        << ::testing::PrintToString(perm));
       const Tensor out = run1("Transpose", {x}, {{"perm", perm}});
       const int rank = x.shape().rank();
       expect_moved(out, x, [&](const Ints& index) {
@@ -99,6 +101,7 @@ TEST_F(ArrayTest, TransposePermutesDimensions) {
 TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
   for (const std::int64_t axis : {0, 1, -1})
     for_each_size({6, 6, 6}, [&](const Tensor& x) {
+      SCOPED_TRACE(::testing::Message() << name(x.dtype()) << ' ' << x.shape().to_string() << ", axis " << axis);
       const Attributes sizes{{"axis", axis}, {"sizes", Ints{1, 0, 3, 2}}};
       const auto parts =
           run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 4});
@@ -125,6 +128,7 @@ TEST_F(ArrayTest, ConcatJoinsRowsOfAnyWidth) {
     std::int64_t total = 0;
     for (std::int64_t width : widths) total += width;
     for_each_size({5, total}, [&](const Tensor& x) {
+      SCOPED_TRACE(::testing::Message() << name(x.dtype()) << ", widths " << ::testing::PrintToString(widths));
       const Attributes sizes{{"axis", std::int64_t{1}}, {"sizes", widths}};
       const auto parts =
           run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 3});
@@ -139,6 +143,7 @@ TEST_F(ArrayTest, SplitMakesEqualParts) {
   const Attributes axis{{"axis", std::int64_t{1}}};
   const auto parts = run({.op = "Split", .dtype = DType::f32, .inputs = {x}, .attributes = axis, .outputs = 3});
   for (std::size_t p = 0; p < 3; ++p) {
+    SCOPED_TRACE(::testing::Message() << "part " << p);
     EXPECT_EQ(parts[p].shape(), (Shape{4, 2}));
     expect_moved(parts[p], x, [&](Ints index) { return Ints{index[0], index[1] + 2 * static_cast<std::int64_t>(p)}; });
   }
@@ -156,6 +161,7 @@ TEST_F(ArrayTest, ConcatChecksItsInputs) {
 TEST_F(ArrayTest, StackAndUnstackAreInverse) {
   for (const std::int64_t axis : {0, 1, 2, -1, -3})
     for_each_size({2, 3}, [&](const Tensor& x) {
+      SCOPED_TRACE(::testing::Message() << name(x.dtype()) << ' ' << x.shape().to_string() << ", axis " << axis);
       const Tensor y = run1("Transpose", {x}, {{"perm", Ints{0, 1}}});
       const Tensor stacked = run1("Stack", {x, y, x, y}, {{"axis", axis}});
       EXPECT_EQ(stacked.shape().dim(static_cast<int>(axis)), 4);

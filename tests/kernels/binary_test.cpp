@@ -43,6 +43,8 @@ class BinaryTest : public KernelTest {
   template <class T>
   void expect_binary(const std::string& op, double (*exact)(double, double), double low, double high) {
     for (const auto& [sa, sb] : shape_pairs()) {
+      SCOPED_TRACE(::testing::Message() << op << ' ' << name(dtype_of<T>) << ' ' << sa.to_string() << ' '
+                                        << sb.to_string());
       const Tensor a = random<T>(sa, low, high), b = random<T>(sb, low, high);
       const Tensor out = run1(op, {a, b});
       const Shape shape = broadcast(sa, sb);
@@ -116,7 +118,8 @@ TEST_F(BinaryTest, HalfPrecisionRoundsOnce) {
   const Tensor sum = run1("Add", {a, b});
   for (std::size_t i = 0; i < 100; ++i)
     EXPECT_EQ(sum.values<Half>()[i],
-              Half(static_cast<float>(a.values<Half>()[i]) + static_cast<float>(b.values<Half>()[i])));
+              Half(static_cast<float>(a.values<Half>()[i]) + static_cast<float>(b.values<Half>()[i])))
+        << i;
   EXPECT_EQ(doubles(run1("Mul", {Tensor::scalar(BFloat16(3)), Tensor::scalar(BFloat16(-2))})), std::vector<double>{-6});
 }
 
@@ -165,7 +168,8 @@ TEST_F(BinaryTest, SelectBroadcastsAllThree) {
   for (std::int64_t i = 0; i < 24; ++i)
     EXPECT_EQ(out.data<float>()[i], c.data<bool>()[source_index(sc, shape, i)]
                                         ? a.data<float>()[source_index(sa, shape, i)]
-                                        : b.data<float>()[source_index(sb, shape, i)]);
+                                        : b.data<float>()[source_index(sb, shape, i)])
+        << i;
   const Tensor words = run_as(
       DType::string, "Select",
       {Tensor::vector<bool>({true, false}), Tensor::vector<std::string>({"a", "b"}), Tensor::scalar<std::string>("z")});
@@ -182,6 +186,7 @@ TEST_F(BinaryTest, WidthsAndPlacesDoNotChangeResults) {
                                                                      {{9, 32}, {32}},
                                                                      {{9, 32}, {9, 1}},
                                                                      {{3, 1, 32}, {5, 1}}}) {
+      SCOPED_TRACE(::testing::Message() << name(dtype_of<T>) << ' ' << sa.to_string() << ' ' << sb.to_string());
       const Tensor a = random<T>(sa), b = random<T>(sb);
       const Shape shape = broadcast(sa, sb);
       const Tensor c = run1("Less", {a, b});
@@ -189,8 +194,8 @@ TEST_F(BinaryTest, WidthsAndPlacesDoNotChangeResults) {
       const Tensor sum = run1("Add", {a, b}), chosen = run_as(dtype_of<T>, "Select", {c, a, b});
       for (std::int64_t i = 0; i < shape.num_elements(); ++i) {
         const auto x = source_index(sa, shape, i), y = source_index(sb, shape, i);
-        ASSERT_EQ(c.data<bool>()[i], va[x] < vb[y]);
-        ASSERT_TRUE(chosen.data<T>()[i] == (c.data<bool>()[i] ? a.data<T>()[x] : b.data<T>()[y]));
+        ASSERT_EQ(c.data<bool>()[i], va[x] < vb[y]) << i;
+        ASSERT_TRUE(chosen.data<T>()[i] == (c.data<bool>()[i] ? a.data<T>()[x] : b.data<T>()[y])) << i;
       }
       EXPECT_TRUE(bitwise_equal(run1("Add", {unaligned(a), b}), sum));
       EXPECT_TRUE(bitwise_equal(run1("Add", {a, unaligned(b)}), sum));

@@ -68,13 +68,14 @@ TEST(Clipping, LongGradientsAreMadeShorterByOneFactor) {
   const auto factor = static_cast<float>(2.5 / got.norm);
   for (std::size_t i = 0; i < flows.size(); ++i)
     for (std::int64_t k = 0; k < flows[i].num_elements(); ++k)
-      EXPECT_EQ(got.values[i].data<float>()[k], flows[i].data<float>()[k] * factor);
+      EXPECT_EQ(got.values[i].data<float>()[k], flows[i].data<float>()[k] * factor) << i << ", element " << k;
 }
 
 TEST(Clipping, ShortGradientsKeepTheirBits) {
   const std::vector<Tensor> flows = {ramp(5000, 0.01f), ramp(7, 1)};
   for (const double most : {norm_in_f64(flows) * 1.001, 1e30})
-    for (std::size_t i = 0; i < flows.size(); ++i) EXPECT_TRUE(bitwise_equal(clipped(flows, most).values[i], flows[i]));
+    for (std::size_t i = 0; i < flows.size(); ++i)
+      EXPECT_TRUE(bitwise_equal(clipped(flows, most).values[i], flows[i])) << "at most " << most << ", gradient " << i;
   const std::vector<Tensor> zeros = {Tensor::zeros(DType::f32, {3})};
   EXPECT_TRUE(bitwise_equal(clipped(zeros, 1).values[0], zeros[0]));
 }
@@ -109,7 +110,8 @@ TEST(Clipping, GradientsOfAScaledLossAreComparedWithoutTheScale) {
     const Clipped plain = clipped(flows, most), got = clipped(scaled, most, {}, 4096);
     for (std::size_t i = 0; i < flows.size(); ++i)
       for (std::int64_t k = 0; k < flows[i].num_elements(); ++k)
-        EXPECT_EQ(got.values[i].data<float>()[k], 4096 * plain.values[i].data<float>()[k]);
+        EXPECT_EQ(got.values[i].data<float>()[k], 4096 * plain.values[i].data<float>()[k])
+            << "at most " << most << ", gradient " << i << ", element " << k;
   }
 }
 

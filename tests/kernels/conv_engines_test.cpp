@@ -14,9 +14,11 @@ namespace {
 
 constexpr std::string_view kH200 =
     R"({"deviceVer": 900, "deviceName": "NVIDIA H200", "multiProcessorCount": 132, "totalGlobalMem": 150000000000,
-  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "warpSize": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,
-  "maxCtasPerSM": 32, "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
-  "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 62914560, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "pciDeviceId": 0,
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "warpSize": 32,
+  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "maxCtasPerSM": 32, "regsPerBlock": 65536,
+  "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
+  "reservedSharedMemoryPerBlock": 1024, "l2CacheSize": 62914560, "smClockRateKHz": 1980000,
+  "memClockRateKHz": 3201000, "pciDeviceId": 0,
   "cudaDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1, "driverVer": 13000, "cudartVer": 13000})";
 
 // Null, with a reason, if this cuDNN does not take properties of this form: the form is not documented.
@@ -52,7 +54,8 @@ TEST(ConvGraph, IsWhatCudnnTakes) {
                 {.direction = direction, .dtype = dtype, .geometry = geometry({8, 56, 56, 64}, {3, 3, 64, 32}, stride)})
                 .all()
                 .size(),
-            1u);
+            1u)
+            << static_cast<int>(direction) << ' ' << name(dtype) << ", stride " << stride;
   ConvKey fused{.dtype = DType::bf16, .bias = true, .geometry = geometry({8, 56, 56, 64}, {3, 3, 64, 32}, 1)};
   EXPECT_EQ(ConvOperations(fused).all().size(), 2u);
   fused.relu = true;
@@ -106,7 +109,7 @@ TEST(ConvEngines, RoundNothingThatWasNotAskedFor) {
   EXPECT_TRUE(engine_fits(fast, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}));
   for (const auto note : {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
                           CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_WINOGRAD})
-    EXPECT_FALSE(engine_fits(fast, {note}));
+    EXPECT_FALSE(engine_fits(fast, {note})) << static_cast<int>(note);
 }
 
 }  // namespace

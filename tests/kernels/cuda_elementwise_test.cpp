@@ -97,8 +97,10 @@ TEST(CudaBroadcastPlan, FindsEveryElementWhateverTheWidth) {
     Shape out = shapes[0];
     for (const Shape& shape : shapes) out = broadcast(out, shape);
     const auto plan = plan_items(out, shapes);
+    SCOPED_TRACE(::testing::Message() << "result " << out.to_string());
     EXPECT_EQ(plan.items, out.num_elements());
     for (const int width : {1, 2, 4, 8}) {
+      SCOPED_TRACE(::testing::Message() << "width " << width);
       auto wide = plan;
       const std::vector<OperandMemory> operands(shapes.size(), {memory, 4});
       const bool widened = width > 1 && widen_items(wide, width, operands, {memory, 4});
@@ -110,7 +112,7 @@ TEST(CudaBroadcastPlan, FindsEveryElementWhateverTheWidth) {
             << out.to_string() << ", operand " << o << ", width " << width;
       const auto two = narrowed<2>(wide);
       const auto of_two = places(two, 2);
-      for (std::size_t o = 0; o < 2; ++o) EXPECT_EQ(of_two[o], found[o]);
+      for (std::size_t o = 0; o < 2; ++o) EXPECT_EQ(of_two[o], found[o]) << "operand " << o;
     }
   }
 }
@@ -185,6 +187,7 @@ TEST(LaunchGrid, CoversAllItemsAndGivesFewToManyBlocks) {
   for (const std::int64_t items : {std::int64_t{0}, std::int64_t{1}, std::int64_t{63}, std::int64_t{64 * 4 + 1},
                                    std::int64_t{100000}, std::int64_t{1} << 28, std::int64_t{1} << 38})
     for (const int unroll : {1, 4, 16}) {
+      SCOPED_TRACE(::testing::Message() << items << " items, unroll " << unroll);
       const LaunchGrid grid = grid_for(items, unroll);
       EXPECT_GE(static_cast<std::int64_t>(grid.blocks) * grid.threads * unroll, items);
       EXPECT_LE((static_cast<std::int64_t>(grid.blocks) - 1) * grid.threads * unroll,
@@ -217,12 +220,12 @@ void copy_as_planned(const CopyPlan& copy, const std::byte* source, std::byte* t
     switch (copy.kind) {
       case CopyKind::whole:
       case CopyKind::items:
-        ASSERT_TRUE(is_multiple(source + from * bytes, static_cast<std::size_t>(bytes)));
-        ASSERT_TRUE(is_multiple(target + to * bytes, static_cast<std::size_t>(bytes)));
+        ASSERT_TRUE(is_multiple(source + from * bytes, static_cast<std::size_t>(bytes))) << "item " << item;
+        ASSERT_TRUE(is_multiple(target + to * bytes, static_cast<std::size_t>(bytes))) << "item " << item;
         move(from, to);
         break;
       case CopyKind::same:
-        ASSERT_TRUE(plan.width == 1 || is_multiple(target + to * bytes, 16));
+        ASSERT_TRUE(plan.width == 1 || is_multiple(target + to * bytes, 16)) << "item " << item;
         for (int i = 0; i < plan.width; ++i) move(from, to + i);
         break;
       case CopyKind::tiles:
@@ -306,6 +309,7 @@ TEST(CudaCopyPlan, RepeatsOneElement) {
 
 TEST(CudaCopyPlan, TransposesByTiles) {
   for (const std::int64_t bytes : {1, 2, 4, 8}) {
+    SCOPED_TRACE(::testing::Message() << bytes << " bytes");
     EXPECT_EQ(check_copy({{70, 1, 50}, {50, 70, 1}}, bytes).kind, CopyKind::tiles);
     const CopyPlan batch = check_copy({{3, 3500, 3500}, {70, 1, 50}, {50, 70, 1}}, bytes);
     EXPECT_EQ(batch.kind, CopyKind::tiles);
@@ -427,6 +431,7 @@ TEST(FusedCompiler, SelectsWithAnyOfItsOperandsInRegisters) {
     return interpret(compiled(lines, types), {100, 10, 1, condition});
   };
   for (const double c : {0.0, 1.0}) {
+    SCOPED_TRACE(::testing::Message() << "condition " << c);
     EXPECT_EQ(value({"Select:f32 i3 i0 i1"}, c), c != 0 ? 100 : 10);
     EXPECT_EQ(value({"Neg:f32 i0", "Select:f32 i3 r0 i1"}, c), c != 0 ? -100 : 10);
     EXPECT_EQ(value({"Neg:f32 i0", "Select:f32 i3 i1 r0"}, c), c != 0 ? 10 : -100);
@@ -487,7 +492,8 @@ TEST(FusedCompiler, ComputesWhatTheProgramSays) {
                                               : v(0) < v(1));
     }
     const FusedProgram program = compile_fused(steps, types);
-    ASSERT_LE(program.steps.size(), static_cast<std::size_t>(kMaxFusedSteps));
+    ASSERT_LE(program.steps.size(), static_cast<std::size_t>(kMaxFusedSteps))
+        << ::testing::PrintToString(to_strings(steps));
     ASSERT_EQ(interpret(program, inputs), results.back()) << ::testing::PrintToString(to_strings(steps));
   }
 }

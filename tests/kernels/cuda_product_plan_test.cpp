@@ -57,6 +57,8 @@ TEST(ProductPlan, BiasAndActivationAreDoneOnceEach) {
       for (bool bias : {false, true})
         for (FusedActivation activation :
              {FusedActivation::none, FusedActivation::relu, FusedActivation::sigmoid, FusedActivation::tanh}) {
+          SCOPED_TRACE(::testing::Message() << name(dtype) << ", k " << k << ", bias " << bias << ", activation "
+                                            << static_cast<int>(activation));
           const FusedProduct shares = share_out(dtype, k, bias, activation);
           EXPECT_EQ((shares.ending != ProductEnding::none) + shares.bias_after, bias);
           EXPECT_EQ(shares.activation_after, activation);
@@ -102,6 +104,7 @@ TEST(ConvPlan, APaddedImageHasTheSameWindows) {
   for (std::int64_t size : {5, 6, 7, 8})
     for (std::int64_t kernel : {1, 2, 3, 5})
       for (std::int64_t stride : {1, 2, 3}) {
+        SCOPED_TRACE(::testing::Message() << "size " << size << ", kernel " << kernel << ", stride " << stride);
         const ConvGeometry bare = geometry({1, size, size, 1}, {kernel, kernel, 1, 1}, stride, Padding::same),
                            full = padded(bare);
         EXPECT_TRUE(pads_evenly(full));
@@ -110,8 +113,9 @@ TEST(ConvPlan, APaddedImageHasTheSameWindows) {
             << "what cuDNN takes the result's size to be";
         for (std::int64_t o = 0; o < bare.rows.output; ++o) {
           // Each window begins `before` later.
-          EXPECT_EQ(full.rows.begin(o), o * stride);
-          EXPECT_EQ(std::max<std::int64_t>(0, full.rows.begin(o) - bare.rows.before), bare.rows.begin(o));
+          EXPECT_EQ(full.rows.begin(o), o * stride) << "window " << o;
+          EXPECT_EQ(std::max<std::int64_t>(0, full.rows.begin(o) - bare.rows.before), bare.rows.begin(o))
+              << "window " << o;
         }
       }
   EXPECT_FALSE(pads_evenly(geometry({1, 224, 224, 3}, {7, 7, 3, 64}, 2, Padding::same)));

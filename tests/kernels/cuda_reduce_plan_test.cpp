@@ -33,6 +33,7 @@ TEST(CudaReducePlan, MergesNeighboursAndDropsOnes) {
 
 TEST(CudaReducePlan, OfOneElementHasOneTerm) {
   for (const Dims& dims : {Dims{}, Dims{{1, true}}, Dims{{1, false}, {1, true}}}) {
+    SCOPED_TRACE(::testing::Message() << dims.size() << " dimensions");
     const ReduceLayout x = layout_of(dims);
     EXPECT_EQ(x.results(), 1);
     EXPECT_EQ(x.terms(), 1);
@@ -86,10 +87,10 @@ TEST(CudaSoftmaxGrid, ThreadsHoldTheirRowsOrReadThemTwice) {
       ASSERT_TRUE(g.across <= 32 || g.across == 256 || g.across == 1024) << width;
       ASSERT_EQ(g.across & (g.across - 1), 0) << width;
       if (g.vectors > 0) {
-        ASSERT_GE(std::int64_t{g.vector} * g.across * g.vectors, width);
+        ASSERT_GE(std::int64_t{g.vector} * g.across * g.vectors, width) << name(dtype) << ' ' << width;
       } else {
-        ASSERT_EQ(g.across, 1024);
-        ASSERT_GT(width, dtype == DType::f32 ? 4096 : 1024);
+        ASSERT_EQ(g.across, 1024) << name(dtype) << ' ' << width;
+        ASSERT_GT(width, dtype == DType::f32 ? 4096 : 1024) << name(dtype) << ' ' << width;
       }
     }
   EXPECT_GT(softmax_grid(DType::f32, 16384).vectors, 0);
@@ -101,7 +102,7 @@ TEST(CudaSweep, BlocksFindTheirTensors) {
   int x = 0;
   std::vector<std::int64_t> owners;  // of each block: the tensor's number of elements
   for (const std::int64_t count : counts) {
-    ASSERT_TRUE(table.add({&x, &x}, count));
+    ASSERT_TRUE(table.add({&x, &x}, count)) << count;
     for (std::int64_t done = 0; done < count; done += kSweepElements) owners.push_back(count);
   }
   ASSERT_EQ(table.blocks, std::ssize(owners));
@@ -116,7 +117,7 @@ TEST(CudaSweep, BlocksFindTheirTensors) {
 TEST(CudaSweep, ATableThatIsFullTakesNoMore) {
   SweepTable<4> table;
   EXPECT_LE(sizeof table, 3900u);  // beside other arguments, in 4 KiB
-  for (int i = 0; i < SweepTable<4>::kEntries; ++i) ASSERT_TRUE(table.add({}, 1));
+  for (int i = 0; i < SweepTable<4>::kEntries; ++i) ASSERT_TRUE(table.add({}, 1)) << i;
   EXPECT_FALSE(table.add({}, 1));
   EXPECT_TRUE(table.add({}, 0));
   EXPECT_EQ(table.blocks, SweepTable<4>::kEntries);
@@ -154,7 +155,7 @@ TEST(CudaSchedule, GivesTheRatesOfTheSchedule) {
     ASSERT_TRUE(on_gpu) << schedule.to_string();
     for (std::int64_t t = 0; t < 50; ++t)
       EXPECT_EQ(schedule_rate(*on_gpu, t), schedule.rate(t)) << schedule.to_string() << ' ' << t;
-    EXPECT_TRUE(std::isnan(schedule_rate(*on_gpu, -1)));
+    EXPECT_TRUE(std::isnan(schedule_rate(*on_gpu, -1))) << schedule.to_string();
   }
 }
 

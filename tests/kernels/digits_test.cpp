@@ -37,7 +37,7 @@ TEST(Digits, AreBalancedAndLabelled) {
   for (const auto& [dataset, per_class] : {std::pair{digits.train, 20}, std::pair{digits.test, 5}}) {
     std::array<int, 10> counts{};
     for (const std::int32_t label : dataset.labels.values<std::int32_t>()) ++counts.at(static_cast<std::size_t>(label));
-    for (const int count : counts) EXPECT_EQ(count, per_class);
+    for (const int count : counts) EXPECT_EQ(count, per_class) << "digit " << (&count - counts.data());
   }
 }
 

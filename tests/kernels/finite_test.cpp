@@ -19,7 +19,7 @@ class AllFinite : public KernelTest {
     const std::int64_t n = 70001;
     for (std::int64_t at : {0, 1, 17, 65535, 65536, 70000}) {
       Tensor x = Tensor::zeros(dtype_of<T>, Shape{n});
-      EXPECT_TRUE(finite({x}));
+      EXPECT_TRUE(finite({x})) << name(dtype_of<T>) << " " << at;
       x.mutable_data<T>()[at] = static_cast<T>(bad);
       EXPECT_FALSE(finite({x})) << name(dtype_of<T>) << " " << at;
     }

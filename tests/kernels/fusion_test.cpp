@@ -111,7 +111,7 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
       continue;
     }
     // A library may add the terms of a fused product in another order.
-    ASSERT_EQ(got[i].shape(), wanted[i].shape());
+    ASSERT_EQ(got[i].shape(), wanted[i].shape()) << i;
     for (std::int64_t k = 0; k < got[i].num_elements(); ++k)
       EXPECT_NEAR(got[i].data<float>()[k], wanted[i].data<float>()[k], 1e-3) << i;
   }

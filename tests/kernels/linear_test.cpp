@@ -1,3 +1,4 @@
+// MatMul, BiasAdd and BiasAddGrad, the conversions of 16-bit arrays, and scratch memory.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/random_tensors.hpp"
@@ -38,7 +39,8 @@ TEST(MatMul, EqualsTheFloat64ProductForAnyShapeAndTranspose) {
         const Tensor a = random_tensor(dtype, ta ? Shape{k, m} : Shape{m, k}, engine);
         const Tensor b = random_tensor(dtype, tb ? Shape{n, k} : Shape{k, n}, engine);
         const Tensor c = run_every_way(registry, {"MatMul", dtype, {a, b}, flags(ta, tb)})[0];
-        ASSERT_EQ(c.shape(), (Shape{m, n}));
+        ASSERT_EQ(c.shape(), (Shape{m, n}))
+            << m << 'x' << k << 'x' << n << ' ' << name(dtype) << ' ' << ta << ' ' << tb;
         expect_close(c, matmul_reference(a, b, ta, tb), fmt::format("{}x{}x{} {} {}", m, k, n, ta, tb));
       }
 }
@@ -70,8 +72,8 @@ TEST(MatMul, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
     matmul(device->parallelism(), a, b, false, false, one);
     omp_set_num_threads(4);
     matmul(device->parallelism(), a, b, false, false, many);
-    EXPECT_EQ(omp_get_max_threads(), 4);
-    EXPECT_TRUE(bitwise_equal(one, many));
+    EXPECT_EQ(omp_get_max_threads(), 4) << m << 'x' << k << 'x' << n;
+    EXPECT_TRUE(bitwise_equal(one, many)) << m << 'x' << k << 'x' << n;
   }
   omp_set_num_threads(before);
 }
@@ -121,6 +123,7 @@ TEST(Scratch, IsOfEachItsOwnAndReused) {
 TEST(MatMul, OfEmptyMatricesIsEmptyOrZero) {
   const KernelRegistry registry = all_kernels();
   for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+    SCOPED_TRACE(name(dtype));
     const auto product = [&](Shape a, Shape b) {
       return run_every_way(
           registry, {"MatMul", dtype, {Tensor::zeros(dtype, a), Tensor::zeros(dtype, b)}, flags(false, false)})[0];
@@ -216,10 +219,11 @@ TEST(BiasAdd, AddsAlongTheLastAxis) {
       const Tensor x = random_tensor(dtype, shape, engine), bias = random_tensor(dtype, {shape[-1]}, engine);
       const Tensor y = run_every_way(registry, {"BiasAdd", dtype, {x, bias}, {}})[0];
       const auto xs = doubles(x), bs = doubles(bias), ys = doubles(y);
-      ASSERT_EQ(y.shape(), shape);
+      ASSERT_EQ(y.shape(), shape) << shape.to_string() << ' ' << name(dtype);
       for (std::size_t i = 0; i < xs.size(); ++i) {
         const double sum = xs[i] + bs[i % bs.size()];
-        ASSERT_EQ(ys[i], dtype == DType::f32 ? static_cast<double>(static_cast<float>(sum)) : sum);
+        ASSERT_EQ(ys[i], dtype == DType::f32 ? static_cast<double>(static_cast<float>(sum)) : sum)
+            << shape.to_string() << ' ' << name(dtype) << ' ' << i;
       }
     }
 }
@@ -236,7 +240,8 @@ TEST(BiasAdd, OfNarrowTypesAddsFloatsAndRoundsToNearestEven) {
     const auto xs = doubles(x), bs = doubles(bias);
     const auto ys = doubles(run_every_way(registry, {"BiasAdd", dtype, {x, bias}, {}})[0]);
     for (std::size_t i = 0; i < ys.size(); ++i)
-      ASSERT_EQ(ys[i], rounded(static_cast<float>(xs[i]) + static_cast<float>(bs[i % 301]), dtype));
+      ASSERT_EQ(ys[i], rounded(static_cast<float>(xs[i]) + static_cast<float>(bs[i % 301]), dtype))
+          << name(dtype) << ' ' << i;
   }
 }
 
@@ -260,9 +265,9 @@ TEST(LowPrecision, ArraysHaveTheBitsOfSingleConversions) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const float one = static_cast<float>(all[i]);
       if (std::isnan(one))
-        ASSERT_TRUE(std::isnan(widened[i]));
+        ASSERT_TRUE(std::isnan(widened[i])) << i;
       else
-        ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(one));
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(one)) << i;
     }
   };
   check(Half{});
@@ -308,7 +313,7 @@ TEST(BiasAddGrad, SumsOverAllAxesButTheLast) {
     for (DType dtype : kFloats) {
       const Tensor dy = random_tensor(dtype, shape, engine);
       const Tensor sum = run_every_way(registry, {"BiasAddGrad", dtype, {dy}, {}})[0];
-      ASSERT_EQ(sum.shape(), (Shape{shape[-1]}));
+      ASSERT_EQ(sum.shape(), (Shape{shape[-1]})) << shape.to_string() << ' ' << name(dtype);
       Sums want(shape[-1]);
       const auto values = doubles(dy);
       for (std::size_t i = 0; i < values.size(); ++i) want.add(static_cast<std::int64_t>(i) % shape[-1], values[i]);

@@ -66,7 +66,7 @@ class Narrow : public KernelTest {
     check(run1("ReluGrad", {a, b}), [](float dy, float y) { return y > 0 ? dy : 0; });
     const Tensor less = run1("Less", {a, b});
     for (std::int64_t i = 0; i < a.num_elements(); ++i)
-      ASSERT_EQ(less.data<bool>()[i], static_cast<float>(a.data<T>()[i]) < static_cast<float>(b.data<T>()[i]));
+      ASSERT_EQ(less.data<bool>()[i], static_cast<float>(a.data<T>()[i]) < static_cast<float>(b.data<T>()[i])) << i;
   }
 };
 

@@ -1,3 +1,4 @@
+// BatchNorm and LayerNorm with their gradients, against formulas in double precision.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/random_tensors.hpp"
@@ -80,7 +81,7 @@ TEST(BatchNorm, EqualsTheFormula) {
       constexpr double kEpsilon = 1e-5;
       const auto out =
           run_every_way(registry, {"BatchNorm", dtype, {in.x, in.scale, in.offset}, attributes(kEpsilon), 4});
-      ASSERT_EQ(out[1].dtype(), own_type(dtype));
+      ASSERT_EQ(out[1].dtype(), own_type(dtype)) << name(dtype) << ' ' << c.shape.to_string();
       const auto x = doubles(in.x), y = doubles(out[0]), mean = doubles(out[1]), variance = doubles(out[2]),
                  inverse = doubles(out[3]);
       const auto scale = doubles(in.scale), offset = doubles(in.offset);
@@ -117,7 +118,8 @@ TEST(BatchNorm, ReluInItHasTheBitsOfReluAfterIt) {
       const auto fused = run_every_way(registry, {"BatchNorm", dtype, inputs, attributes(1e-3, true), 4});
       const Tensor r = run_every_way(registry, {"Relu", dtype, {apart[0]}, {}})[0];
       ASSERT_TRUE(bitwise_equal(fused[0], r)) << name(dtype) << c.shape.to_string();
-      for (std::size_t i = 1; i < 4; ++i) ASSERT_TRUE(bitwise_equal(fused[i], apart[i]));
+      for (std::size_t i = 1; i < 4; ++i)
+        ASSERT_TRUE(bitwise_equal(fused[i], apart[i])) << name(dtype) << ' ' << c.shape.to_string() << ' ' << i;
       // Back: dy counts where y was above 0, which the gradient finds out again.
       const Tensor masked = run_every_way(registry, {"ReluGrad", dtype, {in.dy, r}, {}})[0];
       const auto back = [&](const Tensor& dy, bool relu) {
@@ -198,7 +200,8 @@ TEST(BatchNorm, InferenceEqualsTheFormula) {
       const std::vector<Tensor> inputs{in.x, in.scale, in.offset, means, variances};
       const Tensor apart = run_every_way(registry, {"BatchNormInference", dtype, inputs, attributes(0.01)})[0];
       const Tensor fused = run_every_way(registry, {"BatchNormInference", dtype, inputs, attributes(0.01, true)})[0];
-      EXPECT_TRUE(bitwise_equal(fused, run_every_way(registry, {"Relu", dtype, {apart}, {}})[0]));
+      EXPECT_TRUE(bitwise_equal(fused, run_every_way(registry, {"Relu", dtype, {apart}, {}})[0]))
+          << name(dtype) << ' ' << c.shape.to_string();
       const auto x = doubles(in.x), y = doubles(apart), scale = doubles(in.scale), offset = doubles(in.offset),
                  mean = doubles(means), variance = doubles(variances);
       for (std::size_t i = 0; i < x.size(); ++i) {
@@ -221,9 +224,11 @@ TEST(BatchNorm, PassesNaNOnInItsColumn) {
   const Tensor one = Tensor::vector<float>({1, 1, 1, 1, 1, 1, 1, 1}), none = Tensor::zeros(DType::f32, {8});
   for (const bool relu : {false, true}) {
     const auto out = run_every_way(registry, {"BatchNorm", DType::f32, {x, one, none}, attributes(1e-5, relu), 4});
-    for (std::size_t i = 0; i < 800; ++i) ASSERT_EQ(std::isnan(doubles(out[0])[i]), i % 8 == 3);
+    for (std::size_t i = 0; i < 800; ++i)
+      ASSERT_EQ(std::isnan(doubles(out[0])[i]), i % 8 == 3) << "relu " << relu << ", " << i;
     for (std::size_t i = 1; i < 4; ++i)
-      for (std::size_t j = 0; j < 8; ++j) EXPECT_EQ(std::isnan(doubles(out[i])[j]), j == 3);
+      for (std::size_t j = 0; j < 8; ++j)
+        EXPECT_EQ(std::isnan(doubles(out[i])[j]), j == 3) << "relu " << relu << ", output " << i << ", feature " << j;
   }
 }
 
@@ -233,8 +238,9 @@ TEST(BatchNorm, OfAConstantIsTheOffset) {
   for (float& v : x.mutable_values<float>()) v = 0.1f;
   const Tensor scale = Tensor::vector<float>({1, 2, 3}), offset = Tensor::vector<float>({4, 5, 6});
   const auto out = run_every_way(registry, {"BatchNorm", DType::f32, {x, scale, offset}, attributes(1e-5), 4});
-  for (std::int64_t i = 0; i < 3000; ++i) ASSERT_NEAR(out[0].data<float>()[i], static_cast<float>(4 + i % 3), 1e-4);
-  for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(doubles(out[2])[j], 0, 1e-12);
+  for (std::int64_t i = 0; i < 3000; ++i)
+    ASSERT_NEAR(out[0].data<float>()[i], static_cast<float>(4 + i % 3), 1e-4) << i;
+  for (std::size_t j = 0; j < 3; ++j) EXPECT_NEAR(doubles(out[2])[j], 0, 1e-12) << j;
 }
 
 TEST(BatchNorm, NothingHasNoMean) {
@@ -295,7 +301,7 @@ TEST(LayerNorm, EqualsTheFormulaAndItsGradient) {
           run_every_way(registry, {"LayerNorm", dtype, {in.x, in.scale, in.offset}, {{"epsilon", kEpsilon}}, 3});
       const auto back =
           run_every_way(registry, {"LayerNormGrad", dtype, {in.dy, in.x, in.scale, forward[1], forward[2]}, {}, 3});
-      ASSERT_EQ(forward[1].shape(), c.shape.sub(0, c.shape.rank() - 1));
+      ASSERT_EQ(forward[1].shape(), c.shape.sub(0, c.shape.rank() - 1)) << name(dtype) << ' ' << c.shape.to_string();
       const auto x = doubles(in.x), dy = doubles(in.dy), scale = doubles(in.scale), offset = doubles(in.offset);
       const auto y = doubles(forward[0]), mean = doubles(forward[1]), inverse = doubles(forward[2]);
       const auto dx = doubles(back[0]), dscale = doubles(back[1]), doffset = doubles(back[2]);

@@ -80,13 +80,13 @@ TEST(MaxPool, GivesTheMaximumAndItsGradientToTheFirst) {
       const Tensor dx = run_every_way(registry, {"MaxPoolGrad", dtype, {x, y, dy}, attributes_of(c)})[0];
       const auto xs = doubles(x), ys = doubles(y), gs = doubles(dy);
       const auto all = windows(c, y.shape());
-      ASSERT_EQ(all.size(), ys.size());
+      ASSERT_EQ(all.size(), ys.size()) << name(dtype) << ' ' << c.x.to_string();
       Sums want(x.num_elements());
       for (std::size_t o = 0; o < all.size(); ++o) {
         std::size_t first = all[o].at(0);
         for (std::size_t i : all[o])
           if (xs[i] > xs[first]) first = i;
-        ASSERT_EQ(ys[o], xs[first]);
+        ASSERT_EQ(ys[o], xs[first]) << name(dtype) << ' ' << c.x.to_string() << ' ' << o;
         want.add(static_cast<std::int64_t>(first), gs[o]);
       }
       expect_close(dx, want, c.x.to_string());
@@ -142,7 +142,8 @@ TEST(Pooling, SaysWhatDoesNotFit) {
                     run_kernel(registry, *device, {op, DType::f32, {Tensor::zeros(DType::f32, c.x)}, attributes_of(c)});
                   }),
               "pooling: height: a VALID window of size 4 does not fit an input of size 3; use SAME or a "
-              "smaller window");
+              "smaller window")
+        << op;
   const PoolCase fits{{1, 4, 4, 1}, {2, 2}, {2, 2}, "VALID"};
   const Tensor x = Tensor::zeros(DType::f32, fits.x), wrong = Tensor::zeros(DType::f32, {1, 2, 3, 1});
   EXPECT_EQ(

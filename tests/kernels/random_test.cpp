@@ -29,10 +29,10 @@ const std::vector<std::string> kOps{"RandomUniform", "RandomNormal", "TruncatedN
 TEST_F(RandomTest, UniformValuesAreThoseOfThePhiloxStream) {
   const Tensor f = draw("RandomUniform", DType::f32, {7}, 0, 1), d = draw("RandomUniform", DType::f64, {3}, 0, 1);
   const PhiloxStream stream{1, mix64(mix64(mix64(4) ^ 2) ^ 3)};
-  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(f.values<float>()[i], uniform_float(stream.block(i / 4)[i % 4]));
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(f.values<float>()[i], uniform_float(stream.block(i / 4)[i % 4])) << i;
   for (std::size_t i = 0; i < 3; ++i) {
     const PhiloxBlock block = stream.block(i / 2);
-    EXPECT_EQ(d.values<double>()[i], uniform_double(block[i % 2 * 2], block[i % 2 * 2 + 1]));
+    EXPECT_EQ(d.values<double>()[i], uniform_double(block[i % 2 * 2], block[i % 2 * 2 + 1])) << i;
   }
 }
 
@@ -58,6 +58,7 @@ TEST_F(RandomTest, TheAttributeSeedIsMixedWithTheNodesHash) {
 TEST_F(RandomTest, EveryPartOfTheKeyMattersAndEqualKeysGiveEqualValues) {
   for (const std::string& op : kOps)
     for (DType dtype : {DType::f32, DType::f64}) {
+      SCOPED_TRACE(::testing::Message() << op << ' ' << name(dtype));
       const auto with = [&](RandomKey key, std::uint64_t hash, std::int64_t seed) {
         return draw(op, dtype, {16}, 0, 1, key, hash, seed);
       };
@@ -101,8 +102,9 @@ TEST_F(RandomTest, MomentsAreThoseOfTheDistribution) {
 
 TEST_F(RandomTest, ValuesStayInTheirRange) {
   for (DType dtype : {DType::f32, DType::f64}) {
-    for (double v : doubles(draw("RandomUniform", dtype, {100'000}, 5, 7))) ASSERT_TRUE(v >= 5 && v < 7);
-    for (double v : doubles(draw("TruncatedNormal", dtype, {100'000}, 0, 1))) ASSERT_LT(std::abs(v), 2);
+    for (double v : doubles(draw("RandomUniform", dtype, {100'000}, 5, 7)))
+      ASSERT_TRUE(v >= 5 && v < 7) << name(dtype) << ' ' << v;
+    for (double v : doubles(draw("TruncatedNormal", dtype, {100'000}, 0, 1))) ASSERT_LT(std::abs(v), 2) << name(dtype);
   }
   // So narrow that low + u * (high - low) often rounds to high.
   const float high = std::nextafter(1.0f, 2.0f);
@@ -137,12 +139,13 @@ TEST_F(RandomTest, DropoutZeroesAndScales) {
                        .hash = 4});
   };
   for (const Tensor& x : {filled<float>({50'001}, 3), filled<double>({50'001}, 3)}) {
+    SCOPED_TRACE(name(x.dtype()));
     const auto out = drop(x, 0.25, *device_);
     const auto y = doubles(out[0]), mask = doubles(out[1]);
     int kept = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
-      ASSERT_TRUE(mask[i] == 0 || std::abs(mask[i] - 4.0 / 3) < 1e-6);
-      ASSERT_NEAR(y[i], 3 * mask[i], 1e-6);
+      ASSERT_TRUE(mask[i] == 0 || std::abs(mask[i] - 4.0 / 3) < 1e-6) << i;
+      ASSERT_NEAR(y[i], 3 * mask[i], 1e-6) << i;
       kept += mask[i] != 0;
     }
     EXPECT_NEAR(kept / 50'001.0, 0.75, 0.01);

@@ -141,13 +141,14 @@ TEST_F(ReduceTest, IntegerSumsAndMeansAreExact) {
 TEST_F(ReduceTest, LongSumsOfEqualTermsStayAccurate) {
   // The worst case for adding one after the other: every rounding error has the same sign.
   for (const Shape& shape : {Shape{4'000'000}, Shape{1'000'000, 4}, Shape{4, 1'000'000}}) {
+    SCOPED_TRACE(shape.to_string());
     const Tensor x = filled<float>(shape, 0.1f);
     const double exact = 0.1f * 4e6;
     EXPECT_NEAR(run1("Sum", {x}, over({})).item<float>(), exact, exact * 1e-5);
     for (int axis : {0, shape.rank() - 1}) {
       const Tensor sums = run1("Sum", {x}, over({axis}));
       const double each = exact / static_cast<double>(sums.num_elements());
-      for (float sum : sums.values<float>()) EXPECT_NEAR(sum, each, each * 1e-5);
+      for (float sum : sums.values<float>()) EXPECT_NEAR(sum, each, each * 1e-5) << "axis " << axis;
     }
   }
 }
@@ -181,7 +182,8 @@ TEST_F(ReduceTest, NaNAndInfinityPropagate) {
     for (const char* op : {"Sum", "Mean", "Max", "Min"})
       EXPECT_TRUE(std::isnan(run1(op, {x}, over({})).item<float>())) << op << at;
     EXPECT_TRUE(
-        std::isnan(run1("Max", {x.reshaped({1500, 2})}, over({0})).values<float>()[static_cast<std::size_t>(at % 2)]));
+        std::isnan(run1("Max", {x.reshaped({1500, 2})}, over({0})).values<float>()[static_cast<std::size_t>(at % 2)]))
+        << "NaN at " << at;
   }
   const Tensor infinite = Tensor::vector<float>({1, -std::numeric_limits<float>::infinity()});
   EXPECT_EQ(run1("Sum", {infinite}, over({})).item<float>(), -std::numeric_limits<float>::infinity());
@@ -216,6 +218,7 @@ TEST_F(ReduceTest, ArgMaxGivesTheFirstAndCountsNaNAsGreatest) {
   EXPECT_NE(error_of("ArgMax", {x}, {{"axis", std::int64_t{2}}}), "");
   const Tensor large = random<float>({70, 50, 30});
   for (std::int64_t axis : {0, 1, 2}) {
+    SCOPED_TRACE(::testing::Message() << "axis " << axis);
     const Tensor out = run1("ArgMax", {large}, {{"axis", axis}});
     EXPECT_TRUE(bitwise_equal(out, run_on_three_threads("ArgMax", {large}, {{"axis", axis}})));
     const Tensor best = run1("Max", {large}, over({axis}));
@@ -223,7 +226,7 @@ TEST_F(ReduceTest, ArgMaxGivesTheFirstAndCountsNaNAsGreatest) {
     for (std::int64_t i = 0; i < out.num_elements(); ++i) {
       const std::int64_t inner = strides[static_cast<std::size_t>(axis)];
       const std::int64_t base = i / inner * inner * large.shape().dim(static_cast<int>(axis)) + i % inner;
-      EXPECT_EQ(large.data<float>()[base + out.data<std::int64_t>()[i] * inner], best.data<float>()[i]);
+      EXPECT_EQ(large.data<float>()[base + out.data<std::int64_t>()[i] * inner], best.data<float>()[i]) << i;
     }
   }
 }
@@ -248,7 +251,7 @@ TEST_F(ReduceTest, TileGradSumsTheCopies) {
   const Attributes times{{"multiples", Axes{2, 4}}};
   const Tensor tiled = run1("Tile", {x}, times);
   const Tensor sum = run1("TileGrad", {tiled, x}, times);
-  for (std::size_t i = 0; i < 6; ++i) EXPECT_DOUBLE_EQ(sum.values<double>()[i], 8 * x.values<double>()[i]);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_DOUBLE_EQ(sum.values<double>()[i], 8 * x.values<double>()[i]) << i;
   EXPECT_NE(error_of("TileGrad", {x, x}, times), "");
 }
 

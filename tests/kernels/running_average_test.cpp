@@ -127,19 +127,21 @@ TEST(RunningAverage, EvaluationTakesTheAverages) {
              offset = training.value("batch_norm/offset");
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t j = i % kFeatures;
-    EXPECT_NEAR(got[i], (x[i] - mean[j]) * scale[j] / std::sqrt(variance[j] + 1e-5) + offset[j], 1e-5);
+    EXPECT_NEAR(got[i], (x[i] - mean[j]) * scale[j] / std::sqrt(variance[j] + 1e-5) + offset[j], 1e-5) << i;
   }
 }
 
 // On parameter servers it is a variable like others, with a rule of its own.
 TEST(RunningAverage, OnAShardIsMovedByPlainGradientDescent) {
   for (const bool scaled : {false, true}) {
+    SCOPED_TRACE(scaled ? "with loss scaling" : "without loss scaling");
     TowerOptions options{.on_shards = true};
     if (scaled) options.loss_scaling = LossScaling{};
     const Averaging training(options);
     const ShardMap map(updated_variables(*training.t.graph), 2);
     const ShardedGraph sharded = shard_variables(*training.t.graph, map);
     for (const char* name : {"batch_norm/mean", "batch_norm/variance"}) {
+      SCOPED_TRACE(name);
       ASSERT_TRUE(map.contains(name));
       const UpdateRule& rule = sharded.rules.at(name);
       EXPECT_EQ(rule.op, "ApplySGD");

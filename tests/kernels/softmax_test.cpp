@@ -43,8 +43,10 @@ TEST(Softmax, EqualsTheFormulaForAnyWidth) {
       for_each_row(x, [&](const double*, const std::vector<double>& want, std::size_t at) {
         for (std::size_t j = 0; j < want.size(); ++j) {
           // x - max x, up to 40, is rounded before the exponential.
-          ASSERT_NEAR(y[at + j], want[j], 3 * tolerance(dtype) * want[j] + 1e-38);
-          ASSERT_NEAR(log_y[at + j], std::log(want[j]), tolerance(dtype) * (20 + std::fabs(std::log(want[j]))));
+          ASSERT_NEAR(y[at + j], want[j], 3 * tolerance(dtype) * want[j] + 1e-38)
+              << name(dtype) << ", width " << width << ", element " << at + j;
+          ASSERT_NEAR(log_y[at + j], std::log(want[j]), tolerance(dtype) * (20 + std::fabs(std::log(want[j]))))
+              << name(dtype) << ", width " << width << ", element " << at + j;
         }
       });
     }
@@ -93,8 +95,10 @@ TEST(Softmax, GradientsEqualTheJacobiansProduct) {
             want_log += g[at + i] * ((i == j) - p[j]);
             size += std::fabs(g[at + i]) * ((i == j) + p[j]);
           }
-          ASSERT_NEAR(dx[at + j], want, 4 * tolerance(dtype) * size);
-          ASSERT_NEAR(dx_log[at + j], want_log, 4 * tolerance(dtype) * size);
+          ASSERT_NEAR(dx[at + j], want, 4 * tolerance(dtype) * size)
+              << name(dtype) << ", width " << width << ", element " << at + j;
+          ASSERT_NEAR(dx_log[at + j], want_log, 4 * tolerance(dtype) * size)
+              << name(dtype) << ", width " << width << ", element " << at + j;
         }
       });
     }
@@ -117,13 +121,15 @@ TEST(SparseSoftmaxCrossEntropy, EqualsTheFormula) {
             labels.mutable_data<std::int64_t>()[i] = static_cast<std::int64_t>(label.back());
         }
         const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", dtype, {x, labels}, {}, 2});
-        ASSERT_EQ(out[0].shape(), (Shape{37}));
+        ASSERT_EQ(out[0].shape(), (Shape{37})) << name(dtype) << ", " << classes << " classes";
         const auto loss = doubles(out[0]), backprop = doubles(out[1]);
         for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
           const std::size_t row = at / p.size();
-          ASSERT_NEAR(loss[row], -std::log(p[label[row]]), 30 * tolerance(dtype));
+          ASSERT_NEAR(loss[row], -std::log(p[label[row]]), 30 * tolerance(dtype))
+              << name(dtype) << ", " << classes << " classes, row " << row;
           for (std::size_t j = 0; j < p.size(); ++j)
-            ASSERT_NEAR(backprop[at + j], p[j] - (j == label[row]), tolerance(dtype));
+            ASSERT_NEAR(backprop[at + j], p[j] - (j == label[row]), tolerance(dtype))
+                << name(dtype) << ", " << classes << " classes, row " << row << ", class " << j;
         });
       }
 }
@@ -143,9 +149,11 @@ TEST(SoftmaxCrossEntropy, EqualsTheFormula) {
         double want = 0;
         for (std::size_t j = 0; j < p.size(); ++j) {
           want -= z[at + j] * std::log(p[j]);
-          ASSERT_NEAR(backprop[at + j], p[j] - z[at + j], tolerance(dtype));
+          ASSERT_NEAR(backprop[at + j], p[j] - z[at + j], tolerance(dtype))
+              << name(dtype) << ", " << classes << " classes, element " << at + j;
         }
-        ASSERT_NEAR(loss[at / p.size()], want, 30 * tolerance(dtype));
+        ASSERT_NEAR(loss[at / p.size()], want, 30 * tolerance(dtype))
+            << name(dtype) << ", " << classes << " classes, row " << at / p.size();
       });
     }
 }
@@ -162,7 +170,8 @@ TEST(SigmoidCrossEntropy, EqualsTheStableFormulaAtAnySize) {
       for (std::size_t i = 0; i < out.size(); ++i) {
         const double size = std::max(xs[i], 0.0) + std::fabs(xs[i] * zs[i]) + std::log1p(std::exp(-std::fabs(xs[i])));
         ASSERT_NEAR(out[i], std::max(xs[i], 0.0) - xs[i] * zs[i] + std::log1p(std::exp(-std::fabs(xs[i]))),
-                    tolerance(dtype) * size);
+                    tolerance(dtype) * size)
+            << name(dtype) << ", range " << range << ", element " << i;
       }
     }
 }
@@ -176,7 +185,7 @@ TEST(Softmax, DoesNotDependOnTheOtherRows) {
   for (std::int64_t i = 0; i < 50; i += 7) {
     Tensor one(DType::f32, {1, 33});
     softmax(device->parallelism(), x.rows(i, i + 1), one);
-    EXPECT_TRUE(bitwise_equal(one, all.rows(i, i + 1)));
+    EXPECT_TRUE(bitwise_equal(one, all.rows(i, i + 1))) << "row " << i;
   }
 }
 
@@ -201,9 +210,9 @@ TEST(Softmax, OfNoRowsOrNoColumnsIsEmpty) {
   for (const Shape& shape : {Shape{0, 10}, Shape{4, 0}}) {
     const Tensor x(DType::f32, shape);
     for (const char* op : {"Softmax", "LogSoftmax"})
-      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, {}})[0].shape(), shape);
+      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, {}})[0].shape(), shape) << op;
     for (const char* op : {"SoftmaxGrad", "LogSoftmaxGrad", "SigmoidCrossEntropy"})
-      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x, x}, {}})[0].shape(), shape);
+      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x, x}, {}})[0].shape(), shape) << op;
     const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", DType::f32, {x, x}, {}, 2});
     EXPECT_EQ(out[0].shape(), (Shape{shape[0]}));
   }

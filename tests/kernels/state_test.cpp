@@ -14,6 +14,7 @@ class StateTest : public KernelTest {
 
 TEST_F(StateTest, IdentitySharesMemory) {
   for (const char* op : {"Identity", "StopGradient"}) {
+    SCOPED_TRACE(op);
     const Tensor x = random<float>({3}), words = Tensor::vector<std::string>({"a", "b"});
     const Tensor same = run1(op, {x});
     EXPECT_TRUE(bitwise_equal(same, x));
@@ -68,7 +69,7 @@ TEST_F(StateTest, CastConvertsBetweenAllDtypes) {
     for (DType to : all) {
       const Tensor x = run1("Cast", {Tensor::vector<float>({0, 1, 7})}, {{"DstT", from}});
       const Tensor y = run1("Cast", {x}, {{"DstT", to}});
-      ASSERT_EQ(y.dtype(), to);
+      ASSERT_EQ(y.dtype(), to) << name(from);
       const bool boolean = from == DType::boolean || to == DType::boolean;
       EXPECT_EQ(doubles(y), (std::vector<double>{0, 1, boolean ? 1.0 : 7.0})) << name(from) << ' ' << name(to);
     }

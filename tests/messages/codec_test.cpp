@@ -93,7 +93,7 @@ TEST(Codec, EveryKindArrivesAsItWasSent) {
   const auto frames = samples();
   ASSERT_EQ(frames.size(), std::variant_size_v<FrameVariant>);
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    ASSERT_EQ(frames[i].index(), i);
+    ASSERT_EQ(frames[i].index(), i) << kind_name(frames[i]);
     EXPECT_TRUE(same(frames[i], round_trip(frames[i]))) << kind_name(frames[i]);
   }
 }
@@ -145,7 +145,7 @@ TEST(Codec, TensorsOfEveryKindArriveBitEqual) {
     const Frame back = round_trip(Put{kKey, 1, tensor, {}});
     EXPECT_TRUE(bitwise_equal(std::get<Put>(back).tensor, tensor)) << tensor.to_string();
     if (tensor.valid()) {
-      EXPECT_TRUE(std::get<Put>(back).tensor.aligned());
+      EXPECT_TRUE(std::get<Put>(back).tensor.aligned()) << tensor.to_string();
     }
   }
   const Frame push = round_trip(Push{1, 2, 3, 4, 5, tensors[7], tensors[3]});

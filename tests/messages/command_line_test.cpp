@@ -108,12 +108,14 @@ TEST(CommandLine, LongHelpIsWrappedBelowItsColumn) {
   EXPECT_THAT(help, HasSubstr("\n" + std::string(26, ' ') + "word"));
   EXPECT_THAT(help, HasSubstr("\n  --a-very-long-option VALUE\n" + std::string(26, ' ') + "short\n"));
   EXPECT_THAT(help, Not(HasSubstr(std::string(101, 'x'))));
-  for (std::size_t at = 0, end = 0; (end = help.find('\n', at)) != help.npos; at = end + 1) EXPECT_LE(end - at, 100u);
+  for (std::size_t at = 0, end = 0; (end = help.find('\n', at)) != help.npos; at = end + 1)
+    EXPECT_LE(end - at, 100u) << help.substr(at, end - at);
 }
 
 TEST(CommandLine, KeepsTheCommandOfAnotherProgram) {
   for (const Words& words :
        {Words{"--json", "app", "--json", "--help"}, Words{"--json", "--", "app", "--json", "--help"}}) {
+    SCOPED_TRACE(::testing::PrintToString(words));
     CommandLine line("launcher", "APP", "Starts APP.");
     bool json = false;
     Words command;

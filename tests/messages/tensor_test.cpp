@@ -24,7 +24,7 @@ TEST(Tensor, CopiesShareTheBufferAndClonesDoNot) {
 
 TEST(Tensor, BuffersAreAlignedTo64Bytes) {
   for (int n : {0, 1, 17, 1000})
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(Tensor(DType::i8, Shape{n}).raw()) % kBufferAlignment, 0u);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(Tensor(DType::i8, Shape{n}).raw()) % kBufferAlignment, 0u) << n;
 }
 
 TEST(Tensor, RowsAreViews) {
@@ -68,7 +68,7 @@ TEST(Half, RoundTripsEveryValueAndRoundsToNearestEven) {
     h.bits = static_cast<std::uint16_t>(bits);
     const float f = static_cast<float>(h);
     if (std::isnan(f))
-      EXPECT_TRUE(std::isnan(static_cast<float>(Half(f))));
+      EXPECT_TRUE(std::isnan(static_cast<float>(Half(f)))) << bits;
     else
       EXPECT_EQ(Half(f).bits, bits);
   }

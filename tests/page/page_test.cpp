@@ -289,17 +289,20 @@ TEST_F(Page, SaysThatNobodyAnswersAndAsksAgain) {
 // The lowest contrast of a text and what is behind it (WCAG 2), and which.
 const char* const kLowestContrast = R"((() => {
   const channels = (colour) => { const [r, g, b, a = 1] = colour.match(/[\d.]+/g).map(Number); return {r, g, b, a}; };
-  const over = (front, back) => Object.fromEntries(["r", "g", "b"].map((c) => [c, front[c] * front.a + back[c] * (1 - front.a)]).concat([["a", 1]]));
+  const over = (front, back) => Object.fromEntries(
+      ["r", "g", "b"].map((c) => [c, front[c] * front.a + back[c] * (1 - front.a)]).concat([["a", 1]]));
   const behind = (node) => {
     if (!node) return {r: 255, g: 255, b: 255, a: 1};
     const own = channels(getComputedStyle(node).backgroundColor);
     return own.a === 1 ? own : over(own, behind(node.parentElement));
   };
-  const light = ({r, g, b}) => [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+  const light = ({r, g, b}) => [r, g, b].map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
       .reduce((total, c, index) => total + c * [0.2126, 0.7152, 0.0722][index], 0);
   let lowest = {contrast: 21, text: ""};
   for (const node of document.querySelectorAll("body *")) {
-    if (!node.checkVisibility() || ![...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
+    const has_text = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!node.checkVisibility() || !has_text) continue;
     if (node instanceof SVGElement || node.closest("script")) continue;
     const back = behind(node);
     const [a, b] = [light(over(channels(getComputedStyle(node).color), back)), light(back)].sort((x, y) => y - x);
@@ -316,6 +319,7 @@ TEST_F(Page, IsReadableOnAPhoneDarkAndLight) {
   PageServer server([this] { return served(); });
   std::vector<std::string> backgrounds;
   for (const char* scheme : {"light", "dark"}) {
+    SCOPED_TRACE(scheme);
     browser->set_media("prefers-color-scheme", scheme);
     browser->resize(390, 844, 2, true);
     open(server);

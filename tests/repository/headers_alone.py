@@ -23,8 +23,8 @@ NO_CODE = re.compile(r"//[^\n]*|^\s*#\s*include.*$", re.MULTILINE)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 DECLARED = re.compile(r"(?:class|struct|enum|using|concept|define)\s+(\w+)|\b(\w+)\s*(?=[({=;,\[:])")
 # Words that look declared where they are used.
-COMMON = set("""bool char const constexpr decltype default delete double else explicit false float for function if int int32_t
-    int64_t move noexcept nullptr operator optional override private protected public requires return size_t sizeof
+COMMON = set("""bool char const constexpr decltype default delete double else explicit false float for function if int
+    int32_t int64_t move noexcept nullptr operator optional override private protected public requires return size_t sizeof
     static_assert std string string_view switch this troupe true uint16_t uint32_t uint64_t uint8_t unsigned vector void
     while""".split())
 
@@ -162,7 +162,8 @@ def main():
                 failed += 1
                 print(f"One of {', '.join(chain)} does not compile alone:\n{result.stderr}")
     checked = sum(map(len, left))
-    print(f"{checked} headers in {len(left)} chains, {failed} failed; sources begin with {len(includes) - checked} others")
+    print(f"{checked} headers in {len(left)} chains, {failed} failed; "
+          f"sources begin with {len(includes) - checked} others")
     return 1 if failed else 0
 
 

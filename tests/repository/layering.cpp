@@ -130,7 +130,9 @@ const std::vector<Library> kReach = {
 
 // Headers of the C++ standard library have no dot; these come with the system.
 const std::regex kSystemHeader(
-    R"([a-z_]+|(sys|net|netinet|arpa|linux|asm)/[a-z_0-9]+\.h|(cxxabi|dirent|dlfcn|errno|execinfo|fcntl|ifaddrs|immintrin|malloc|netdb|poll|pthread|sched|semaphore|signal|spawn|termios|time|ucontext|unistd)\.h)");
+    R"([a-z_]+|(sys|net|netinet|arpa|linux|asm)/[a-z_0-9]+\.h|)"
+    R"((cxxabi|dirent|dlfcn|errno|execinfo|fcntl|ifaddrs|immintrin|malloc|netdb|poll|pthread|sched|semaphore|)"
+    R"(signal|spawn|termios|time|ucontext|unistd)\.h)");
 
 std::string top_folder(std::string_view path) { return std::string(path.substr(0, path.find('/'))); }
 

@@ -85,7 +85,8 @@ TEST(Layering, RoomsIncludeLowerFloorsOnly) {
     EXPECT_FALSE(allowed_own(path, header)) << path << " " << header;
   for (const auto& [path, header] : std::vector<std::pair<std::string, std::string>>{
            {"apps/mnist/main.cpp", "apps/node/options.hpp"}, {"tools/top/page.cpp", "tools/launch/launch.hpp"}})
-    EXPECT_THAT(violations(path, "#include \"" + header + "\"\n"), ElementsAre(HasSubstr("must not include")));
+    EXPECT_THAT(violations(path, "#include \"" + header + "\"\n"), ElementsAre(HasSubstr("must not include")))
+        << path << " includes " << header;
   EXPECT_THAT(violations("actors/kitchen/sink.cpp", "#include <troupe/actors/base/counted.hpp>\n"),
               ElementsAre(HasSubstr("actors/kitchen has no floor")));
 }

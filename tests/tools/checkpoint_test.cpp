@@ -68,6 +68,7 @@ TEST_F(CheckpointTool, TeachesWhatItDoes) {
   EXPECT_THAT(run({"--version"}).out, StartsWith("troupe-checkpoint "));
   for (const auto& wrong :
        std::vector<std::vector<std::string>>{{}, {"ls"}, {"diff", "a"}, {"mend", "a"}, {"ls", "a", "--fast"}}) {
+    SCOPED_TRACE(::testing::PrintToString(wrong));
     const Ran refused = run(wrong);
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.out, IsEmpty());
@@ -145,7 +146,7 @@ TEST_F(CheckpointTool, ShowsASavedModel) {
   for (const std::string& path : {file, std::string(directory_.path())}) {
     const Ran listed = run({"ls", path});
     EXPECT_EQ(listed.code, 0) << listed.err;
-    EXPECT_EQ(listed.out, shown);
+    EXPECT_EQ(listed.out, shown) << path;
   }
   const auto lines = run({"ls", file, "--json"}).lines();
   ASSERT_EQ(lines.size(), 3u);
@@ -253,6 +254,7 @@ TEST_F(CheckpointTool, WhatAJobRemovesMeanwhileIsNotDamaged) {
     std::string directory_;
   };
   for (const auto command : {checkpoints::list, checkpoints::verify}) {
+    SCOPED_TRACE(command == checkpoints::list ? "list" : "verify");
     save(10, 1);
     save(20, 1);
     Busy files(posix_file_system(), path());

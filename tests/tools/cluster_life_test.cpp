@@ -109,6 +109,7 @@ TEST(ClusterLife, EndsWithTheCodeOfTheFirstChiefIfTheJobDidNotSurviveIt) {
 
 TEST(ClusterLife, NobodyTakesThePlaceOfAChiefThatFailsByItsOwnDecision) {
   for (const int status : {ended_with(3), killed_by(SIGABRT)}) {
+    SCOPED_TRACE(::testing::Message() << "status " << status);
     LaunchedCluster cluster(1, 2);
     cluster.report_all().end("worker/0", status);
     EXPECT_EQ(cluster->phase(), Phase::asked);
@@ -177,6 +178,7 @@ TEST(ClusterLife, AParameterServerThatFailsAtTheEndCountsAndAWorkerDoesNot) {
 // The chief is asked to end then; that it does so with 143 says nothing.
 TEST(ClusterLife, ATaskThatFailsBeforeTheClusterIsCompleteMakesItOne) {
   for (const int status : {ended_with(0), ended_with(4), killed_by(SIGSEGV)}) {
+    SCOPED_TRACE(::testing::Message() << "status " << status);
     LaunchedCluster cluster(1, 2);
     cluster->reported(0, "127.0.0.1:7000", {});
     cluster.end("worker/1", status);

@@ -89,7 +89,7 @@ TEST_F(GpuCheck, WrongUsageIsExitCode2AndChangesNothing) {
   for (const auto& [wrong, says] : std::initializer_list<std::pair<std::vector<std::string>, std::string>>{
            {{"--nothing"}, "unknown option --nothing"}, {{"--prefix", "/nonexistent"}, "no directory /nonexistent"}}) {
     const Outcome outcome = check(wrong);
-    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.code, 2) << says;
     EXPECT_THAT(outcome.err, AllOf(StartsWith("gpu-check: "), HasSubstr(says)));
   }
   EXPECT_THAT(run({"--prefix"}).err, HasSubstr("--prefix needs a value"));
@@ -175,6 +175,7 @@ TEST_F(GpuCheck, UnpacksPackagesAndTheirLinksStayAmongThem) {
           "[[ $1 == -x && $2 == */zlib.deb ]] || exit 2\nmkdir -p \"$3/usr/lib\" \"$3/lib\"\ntouch "
           "\"$3/lib/libz.so.1\"\nln -s /lib/libz.so.1 \"$3/usr/lib/libz.so\"");
   for (int again = 0; again < 2; ++again) {
+    SCOPED_TRACE(::testing::Message() << "run " << again);
     const Outcome outcome = check({"--prefix", place_.file("packages")});
     EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
     const std::filesystem::path to = std::filesystem::canonical(place_.path() / "build-packages/0");

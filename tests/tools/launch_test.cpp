@@ -280,7 +280,8 @@ TEST(Launch, ATaskThatDiesBeforeTheClusterIsCompleteIsStartedAgain) {
     testing::TemporaryDirectory directory;
     Launched run(cluster(0, 2, {std::string("worker/0=") + when + directory.file("")}, {"--restart", "1"}));
     EXPECT_EQ(run.wait(), 0) << run.err;
-    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 restarted")));
+    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 restarted")))
+        << when;
   }
 }
 
@@ -318,6 +319,7 @@ TEST(Launch, AReportThatIsNoAddressIsRefused) {
 
 TEST(Launch, TheFirstSignalEndsOrderly) {
   for (const int number : {SIGINT, SIGTERM}) {
+    SCOPED_TRACE(::testing::Message() << "signal " << number);
     Launched run(cluster(1, 1, {"worker/0=wait", "ps/0=wait"}));
     run.wait_for("ready", 2);
     run.signal(number);
@@ -366,7 +368,7 @@ TEST(Launch, WrongUsageExitsWithTwoAndSaysWhy) {
     Launched run(arguments);
     EXPECT_EQ(run.wait(), 2) << message;
     EXPECT_THAT(run.err, HasSubstr(message));
-    EXPECT_EQ(run.out, "");
+    EXPECT_EQ(run.out, "") << message;
   }
 }
 
@@ -393,7 +395,7 @@ TEST(LaunchHandshake, RefusesAMalformedVariable) {
                             "-1,-2,1", "3,4,0", "3,4,-1"}) {
     setenv("TROUPE_LAUNCH", value, 1);
     EXPECT_EQ(error_of([] { LaunchHandshake::from_environment(); }).code(), Code::invalid_argument) << value;
-    EXPECT_EQ(getenv("TROUPE_LAUNCH"), nullptr);
+    EXPECT_EQ(getenv("TROUPE_LAUNCH"), nullptr) << value;
   }
 }
 

@@ -90,7 +90,7 @@ TEST_F(TopCluster, ListsEveryActorOfEveryTask) {
     if (report.task == "/job:ps/task:0") expected.push_back("coordinator");
     if (report.task.starts_with("/job:worker/")) expected.insert(expected.end(), {"partition", "worker"});
     EXPECT_THAT(expected, IsSubsetOf(kinds)) << report.task;
-    EXPECT_EQ(report.snapshot->links.size(), 4u);
+    EXPECT_EQ(report.snapshot->links.size(), 4u) << report.task;
     const std::string task = report.task.substr(5, report.task.find("/task:") - 5) + "/" +
                              report.task.substr(report.task.find("/task:") + 6);
     for (const std::string& kind : expected)
@@ -161,6 +161,7 @@ TEST(TopCluster0, WhoIsNotThereIsNamed) {
   const std::string address = "127.0.0.1:" + std::to_string(port);
   const std::string file = directory.write("c.json", R"({"name":"c","token":"t","worker":[")" + address + "\"]}");
   for (const char* how : {"--once", "--json", "--why"}) {
+    SCOPED_TRACE(how);
     Process nobody({testing::program("troupe-top"), "--cluster", file, how});
     EXPECT_EQ(nobody.wait(), 1);
     EXPECT_THAT(nobody.err, AllOf(HasSubstr("no task answers"), HasSubstr(address)));

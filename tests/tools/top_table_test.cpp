@@ -79,7 +79,7 @@ TEST(TopTable, FitsTheWidthAndSaysThatThereIsMore) {
     for (const Line& line : lay_out(example(), {.width = columns, .selected = 0})) {
       std::size_t used = 0;
       for (const Span& span : line) used += width(span.text);
-      EXPECT_LE(used, columns);
+      EXPECT_LE(used, columns) << columns;
     }
 }
 

@@ -135,7 +135,8 @@ TEST_F(TopProcess, PrintsOnePageWithoutATerminal) {
   EXPECT_THAT(once.out, AllOf(StartsWith("demo, 4 tasks, asked ps/0\n"), HasSubstr("10 steps/s, 640 images/s"),
                               HasSubstr("\nACTORS\n"), HasSubstr("\nWHY\n")));
   EXPECT_THAT(why.out, Not(IsEmpty()));
-  for (Process* process : {&plain, &once, &why}) EXPECT_THAT(process->err, IsEmpty());
+  for (const auto& [which, process] : {std::pair("plain", &plain), {"once", &once}, {"why", &why}})
+    EXPECT_THAT(process->err, IsEmpty()) << which;
 }
 
 TEST_F(TopProcess, PrintsASnapshotThatCanBeReadAgain) {
@@ -156,6 +157,7 @@ TEST_F(TopProcess, RefusesWhatIsWrong) {
                                                                  {"--read", file, "--cluster", file},
                                                                  {"--provenance", "1", "--json", "--cluster", file},
                                                                  {"--sort"}}) {
+    SCOPED_TRACE(::testing::PrintToString(wrong));
     Process refused(command(wrong));
     EXPECT_EQ(refused.wait(), 2);
     EXPECT_THAT(refused.out, IsEmpty());
@@ -165,7 +167,8 @@ TEST_F(TopProcess, RefusesWhatIsWrong) {
       empty(command({"--once", "--read", directory_.write("empty", "\n")})),
       torn(command(
           {"--once", "--read", directory_.write("torn", to_json(testing::example_cluster(1)) + "\n{\"tasks\":")}));
-  for (Process* process : {&gone, &empty, &torn}) EXPECT_EQ(process->wait(), 1);
+  for (const auto& [which, process] : {std::pair("gone", &gone), {"empty", &empty}, {"torn", &torn}})
+    EXPECT_EQ(process->wait(), 1) << which;
   EXPECT_THAT(gone.err, HasSubstr("/gone: No such file"));
   EXPECT_THAT(empty.err, HasSubstr("no snapshots in the file"));
   EXPECT_THAT(torn.err, HasSubstr("/torn, line 2: malformed snapshot"));

@@ -20,9 +20,10 @@ TEST(TopText, NothingOfANameIsACommandForTheTerminal) {
   EXPECT_EQ(clean(std::string("a\0b", 3)), "a\uFFFDb");
   std::string every;
   for (int byte = 0; byte < 256; ++byte) every += static_cast<char>(byte);
-  for (const char c : clean(every)) EXPECT_TRUE(static_cast<unsigned char>(c) >= ' ' && c != 127);
+  for (const char c : clean(every))
+    EXPECT_TRUE(static_cast<unsigned char>(c) >= ' ' && c != 127) << static_cast<int>(c);
   for (int first = 0x80; first < 0xA0; ++first)  // no byte of 8-bit controls is alone
-    EXPECT_EQ(clean(std::string(1, static_cast<char>(first))), "\uFFFD");
+    EXPECT_EQ(clean(std::string(1, static_cast<char>(first))), "\uFFFD") << first;
 }
 
 TEST(TopText, IsCutAndFilledToColumns) {
@@ -33,7 +34,8 @@ TEST(TopText, IsCutAndFilledToColumns) {
   EXPECT_EQ(fit("層層層", 4), "層… ");
   EXPECT_EQ(fit("abc", 0), "");
   for (std::size_t columns = 0; columns < 12; ++columns)
-    for (const Align align : {Align::left, Align::right}) EXPECT_EQ(width(fit("a層bé層c", columns, align)), columns);
+    for (const Align align : {Align::left, Align::right})
+      EXPECT_EQ(width(fit("a層bé層c", columns, align)), columns) << (align == Align::left ? "left" : "right");
 }
 
 TEST(TopText, IsBrokenAtBlanks) {
@@ -42,7 +44,7 @@ TEST(TopText, IsBrokenAtBlanks) {
   EXPECT_THAT(wrap("abcdefghijklm", 5), ElementsAre("abcde", "fghij", "klm"));
   EXPECT_THAT(wrap("a\x1b\nb", 0), ElementsAre("a\uFFFD", "b"));
   EXPECT_THAT(wrap("one two", 3), ElementsAre("one", "two"));
-  for (const std::string& line : wrap("層層層層層 層層", 3)) EXPECT_LE(width(line), 3u);
+  for (const std::string& line : wrap("層層層層層 層層", 3)) EXPECT_LE(width(line), 3u) << line;
   for (const std::string& line : wrap("層層", 1)) EXPECT_FALSE(line.empty());  // and it ends
 }
 

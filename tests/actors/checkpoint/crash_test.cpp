@@ -79,7 +79,8 @@ TEST_F(Crash, LeftoversOfAnEarlierAttemptAreNoHindrance) {
   EXPECT_TRUE(error_of([&] { save(disk_, {new_.version, 3}, Example(4), done); }));
   for (const Survives survives : {Survives::names, Survives::everything}) {
     const MemoryFileSystem left = disk_.after_crash(survives);
-    EXPECT_THAT(cut_off_everywhere(left, old_, old_state_, new_, new_state_, true, true).broken, IsEmpty());
+    EXPECT_THAT(cut_off_everywhere(left, old_, old_state_, new_, new_state_, true, true).broken, IsEmpty())
+        << (survives == Survives::names ? "the names survive" : "everything survives");
   }
 }
 

@@ -1,3 +1,4 @@
+// Removal of old checkpoints: how many stay, and the newest whole one always does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

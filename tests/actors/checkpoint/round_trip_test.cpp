@@ -1,3 +1,4 @@
+// Checkpoints written and read back, on disk and in memory: every type, any cut, missing tensors, commits, retries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,8 +95,9 @@ TEST(Checkpoint, RowsAreReadHoweverTheyWereCut) {
       for (std::int64_t end = begin; end <= 10; ++end)
         EXPECT_TRUE(bitwise_equal(checkpoint.read_rows("dense/kernel", begin, end), kernel.rows(begin, end)))
             << shards << ": " << begin << " " << end;
-    EXPECT_TRUE(bitwise_equal(checkpoint.read_rows("labels", 1, 3), example.variables().at("labels").rows(1, 3)));
-    EXPECT_EQ(example.difference(checkpoint), "");
+    EXPECT_TRUE(bitwise_equal(checkpoint.read_rows("labels", 1, 3), example.variables().at("labels").rows(1, 3)))
+        << shards << " shards";
+    EXPECT_EQ(example.difference(checkpoint), "") << shards << " shards";
   }
 }
 

@@ -329,7 +329,7 @@ TEST(NetworkOptionsTest, WhatMakesNoSenseIsRefusedAndNamed) {
       {{.peer_timeout = 99ms}, "--peer-timeout"}};
   for (const auto& [options, text] : cases) {
     const Error error = error_of([&] { static_cast<void>(options.wire()); });
-    EXPECT_EQ(error.code(), Code::invalid_argument);
+    EXPECT_EQ(error.code(), Code::invalid_argument) << text;
     EXPECT_TRUE(says(error, text)) << error.to_string();
   }
 }

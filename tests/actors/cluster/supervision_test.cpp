@@ -29,13 +29,14 @@ TEST(Restarts, PauseLongerEachTimeAndEndAfterSomeInARow) {
   Restarts restarts(3);
   auto now = Restarts::Clock::time_point(1000s);
   for (int row = 0; row < 2; ++row) {
+    SCOPED_TRACE(::testing::Message() << "row " << row);
     EXPECT_EQ(restarts.after_failure(now), 10ms);
     EXPECT_EQ(restarts.after_failure(now), 20ms);
     now += 9s;
     EXPECT_EQ(restarts.after_failure(now), 40ms);
     now += 10s;  // a new row
   }
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(restarts.after_failure(now));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(restarts.after_failure(now)) << "failure " << i;
   EXPECT_EQ(restarts.after_failure(now), std::nullopt);
   EXPECT_EQ(Restarts(0).after_failure(now), std::nullopt);
 }
@@ -116,14 +117,16 @@ TEST_F(Supervision, MessagesThatAreNoneHarmNobody) {
     testing::TemporaryDirectory directory;
     const auto out = fit(
         [&] {
-          for (const std::size_t task : {0, 1, 2, 3}) EXPECT_GT(tasks[task].actors().send_stray("", what), 6);
+          for (const std::size_t task : {0, 1, 2, 3})
+            EXPECT_GT(tasks[task].actors().send_stray("", what), 6) << "task " << task;
         },
         [&](const TaskName&, TrainingOptions& options) {
           options.checkpoint = directory.file("checkpoints");
           options.tensorboard = directory.file("curves");
         });
     EXPECT_EQ(out, wanted) << static_cast<int>(what);
-    for (const std::size_t task : {0, 1, 2, 3}) EXPECT_FALSE(tasks[task].failure());
+    for (const std::size_t task : {0, 1, 2, 3})
+      EXPECT_FALSE(tasks[task].failure()) << "task " << task << ", stray " << static_cast<int>(what);
   }
 }
 
@@ -136,7 +139,7 @@ TEST_F(Supervision, AKilledShardCoordinatorOrWorkerEndsTheJobThatItIsOf) {
   EXPECT_THAT(fit_killing("shard", 1), Each(HasSubstr("shard /job:ps/task:1: it was killed")));
   EXPECT_THAT(fit_killing("coordinator", 0), Each(HasSubstr("coordinator /job:ps/task:0: it was killed")));
   EXPECT_THAT(fit_killing("worker", 3), Each(HasSubstr("worker /job:worker/task:1: it was killed")));
-  for (const std::size_t task : {0, 1, 2, 3}) EXPECT_FALSE(tasks[task].failure());
+  for (const std::size_t task : {0, 1, 2, 3}) EXPECT_FALSE(tasks[task].failure()) << "task " << task;
 }
 
 TEST_F(Supervision, AKilledPeerIsALostLinkThatIsMadeAgain) {
@@ -246,7 +249,8 @@ TEST_F(Introspector, GoesOnAfterAFailureAndAnswersWithIt) {
 }
 
 TEST_F(Introspector, ThatFailsAgainAndAgainEnds) {
-  for (int i = 0; i < role_of(ActorKind::introspector).restarts + 1; ++i) EXPECT_THAT(fail(), StartsWith("failed: "));
+  for (int i = 0; i < role_of(ActorKind::introspector).restarts + 1; ++i)
+    EXPECT_THAT(fail(), StartsWith("failed: ")) << "failure " << i;
   EXPECT_THAT(ask(), StartsWith("failed: "));
   EXPECT_FALSE(task.actors().fail_next("introspector"));
   EXPECT_FALSE(task.failure()) << "nobody needs it";

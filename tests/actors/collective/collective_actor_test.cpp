@@ -62,10 +62,12 @@ class Collectives : public ::testing::Test {
 TEST_F(Collectives, PartsTravelBetweenTheTasksAndTheResultIsTheSame) {
   const std::uint64_t group = open_all({kRank0, kRank1, kRank2});
   for (int round = 0; round < 2; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
     std::vector<Answer> answers;
     for (const TaskName& task : {kRank0, kRank1, kRank2})
       answers.push_back(contribute(task, group, Tensor::vector<std::int64_t>({task.index + 1, 10 * task.index})));
     for (const Answer& answer : answers) {
+      SCOPED_TRACE(::testing::Message() << "rank " << (&answer - answers.data()));
       ASSERT_EQ(answer->size(), 1u);
       ASSERT_FALSE(answer->front().error) << answer->front().error.message();
       EXPECT_TRUE(bitwise_equal(answer->front().tensors.at(0), Tensor::vector<std::int64_t>({6, 30})));
@@ -113,6 +115,7 @@ TEST_F(Collectives, ARankThatDisagreesIsAnErrorOnEveryTask) {
                                  contribute(kRank1, group, Tensor::vector<float>({1}), "accuracy"),
                                  contribute(kRank2, group, Tensor::vector<float>({1}), "loss")};
   for (const Answer& answer : answers) {
+    SCOPED_TRACE(::testing::Message() << "rank " << (&answer - answers.data()));
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_THAT(error_of(answer), AllOf(HasSubstr("'loss'"), HasSubstr("'accuracy'"), HasSubstr("/job:worker/task:1")));
   }
@@ -123,8 +126,8 @@ TEST_F(Collectives, ALostTaskIsNamedOnAllOthers) {
   const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
   const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
   cluster.cut(kRank1, kRank2);  // around the ring C waits for B; A hears it from C
-  for (const Answer& answer : {a, c})
-    EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: the link was cut"));
+  for (const auto& [rank, answer] : {std::pair(0, a), {2, c}})
+    EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: the link was cut")) << "rank " << rank;
   EXPECT_THAT(error_of(contribute(kRank0, group, Tensor::vector<float>({1}))),
               HasSubstr("/job:worker/task:1 was lost"));
 }
@@ -136,8 +139,9 @@ TEST_F(Collectives, ATaskWithoutMemoryFailsTheGroupAndLivesOn) {
   const Tensor held = Tensor::zeros(DType::f32, {9000});
   const Answer b = contribute(kRank1, group, held);
   const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
-  for (const Answer& answer : {a, b, c})
-    EXPECT_THAT(error_of(answer), AllOf(HasSubstr("rank 1 (/job:worker/task:1)"), HasSubstr("no memory left")));
+  for (const auto& [rank, answer] : {std::pair(0, a), {1, b}, {2, c}})
+    EXPECT_THAT(error_of(answer), AllOf(HasSubstr("rank 1 (/job:worker/task:1)"), HasSubstr("no memory left")))
+        << "rank " << rank;
   // Its actor is there for other groups.
   cluster.without_memory.clear();
   const std::uint64_t second = open_all({kRank0, kRank1});
@@ -155,7 +159,8 @@ TEST_F(Collectives, ATaskThatHasLeftTellsThoseWhoCallOn) {
   const Answer c = contribute(kRank2, group, Tensor::zeros(DType::f32, {9000}));
   EXPECT_TRUE(c->empty());
   const Answer a = contribute(kRank0, group, Tensor::zeros(DType::f32, {9000}));
-  for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
+  for (const auto& [rank, answer] : {std::pair(0, a), {2, c}})
+    EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group")) << "rank " << rank;
 }
 
 TEST_F(Collectives, ATaskThatLeavesOthersInAnOperationTellsThem) {
@@ -165,7 +170,8 @@ TEST_F(Collectives, ATaskThatLeavesOthersInAnOperationTellsThem) {
   EXPECT_TRUE(a->empty() && c->empty());
   caf::anon_send(cluster.task(kRank1).collective, CloseGroup{group, {}});
   cluster.system.run();
-  for (const Answer& answer : {a, c}) EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group"));
+  for (const auto& [rank, answer] : {std::pair(0, a), {2, c}})
+    EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 has left the group")) << "rank " << rank;
 }
 
 TEST_F(Collectives, ATaskThatDoesNotComeIsNamedWhenTimeIsUp) {
@@ -175,9 +181,10 @@ TEST_F(Collectives, ATaskThatDoesNotComeIsNamedWhenTimeIsUp) {
   int ticks = 0;
   while (c->empty() && ++ticks < 100) cluster.system.run_next_timeout();
   EXPECT_GE(ticks, 3 * 8) << "three tasks, each a few times in the timeout";
-  for (const Answer& answer : {a, c})
+  for (const auto& [rank, answer] : {std::pair(0, a), {2, c}})
     EXPECT_THAT(error_of(answer),
-                AllOf(HasSubstr("has waited for 60 s"), HasSubstr("rank 1 (/job:worker/task:1) has not begun")));
+                AllOf(HasSubstr("has waited for 60 s"), HasSubstr("rank 1 (/job:worker/task:1) has not begun")))
+        << "rank " << rank;
 }
 
 TEST_F(Collectives, AGroupThatIsOverNeedsNoTicks) {
@@ -289,6 +296,7 @@ class CollectivesOnDevices : public Collectives {
     for (HandMaker& maker : makers) maker.made->joined({});
     cluster.system.run();
     for (const Answer& answer : answers) {
+      SCOPED_TRACE(::testing::Message() << "rank " << (&answer - answers.data()));
       ASSERT_EQ(answer->size(), 1u);
       EXPECT_EQ(error_of(answer), "");
     }
@@ -312,7 +320,7 @@ TEST_F(CollectivesOnDevices, JoinWhenAllAreThereAndHandOverWhatAllHaveBegun) {
   give(2, "joining", true);
   EXPECT_EQ(makers[0].made, nullptr) << "rank 1 may never come, and the device would wait for it";
   give(1, "joining", true);
-  for (HandMaker& maker : makers) ASSERT_NE(maker.made, nullptr);
+  for (HandMaker& maker : makers) ASSERT_NE(maker.made, nullptr) << "rank " << maker.rank;
   EXPECT_TRUE(early->empty());
   for (HandMaker& maker : makers) maker.made->joined({});
   cluster.system.run();
@@ -322,18 +330,20 @@ TEST_F(CollectivesOnDevices, JoinWhenAllAreThereAndHandOverWhatAllHaveBegun) {
   EXPECT_TRUE(end(0).given.empty());
   const Answer c = give(2, "x", false);
   for (const std::uint32_t r : {0u, 1u, 2u}) {
-    EXPECT_EQ(end(r).given, std::vector<std::string>{"x"});
+    EXPECT_EQ(end(r).given, std::vector<std::string>{"x"}) << "rank " << r;
     end(r).running[0]({Tensor::vector<float>({static_cast<float>(r)})}, {});
   }
   cluster.system.run();
   float value = 0;
   for (const Answer& answer : {a, b, c}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << value);
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_EQ(answer->front().tensors.at(0).item<float>(), value++);
   }
   for (const TaskName& task : members) caf::anon_send(cluster.task(task).collective, CloseGroup{group, {}});
   cluster.system.run();
   for (const std::uint32_t r : {0u, 1u, 2u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     EXPECT_TRUE(end(r).left);
     EXPECT_FALSE(end(r).aborted);
   }
@@ -346,11 +356,13 @@ TEST_F(CollectivesOnDevices, ATaskLostWhileTheyWorkIsNamedAndTheOthersAbort) {
   give(1, "x", false);
   EXPECT_EQ(end(2).running.size(), 1u);
   lose(kRank1);
-  for (const Answer& answer : {a, c}) {
+  for (const auto& [rank, answer] : {std::pair(0, a), {2, c}}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << rank);
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_THAT(error_of(answer), HasSubstr("/job:worker/task:1 was lost: silence"));
   }
-  for (const std::uint32_t r : {0u, 2u}) EXPECT_THAT(end(r).aborted.message(), HasSubstr("was lost: silence"));
+  for (const std::uint32_t r : {0u, 2u})
+    EXPECT_THAT(end(r).aborted.message(), HasSubstr("was lost: silence")) << "rank " << r;
   // Another group of the same tasks has communicators of its own.
   const std::shared_ptr<HandCommunicator> old = makers[0].made;
   group = open_all({kRank0, kRank2});
@@ -358,7 +370,7 @@ TEST_F(CollectivesOnDevices, ATaskLostWhileTheyWorkIsNamedAndTheOthersAbort) {
   const auto answers = {give(0, "joining", true), give(2, "joining", true)};
   for (const std::uint32_t r : {0u, 2u}) makers[r].made->joined({});
   cluster.system.run();
-  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "");
+  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "") << "rank " << (&answer - answers.begin());
   EXPECT_NE(makers[0].made, old);
 }
 
@@ -367,6 +379,7 @@ TEST_F(CollectivesOnDevices, ATaskLostWhileTheyJoinIsNamedAndTheOthersAbort) {
   for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "joining", true));
   lose(kRank1);
   for (const std::uint32_t r : {0u, 2u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     EXPECT_THAT(error_of(answers[r]), HasSubstr("/job:worker/task:1 was lost: silence"));
     EXPECT_TRUE(end(r).aborted);
   }
@@ -378,15 +391,19 @@ TEST_F(CollectivesOnDevices, AnErrorOfOneDeviceEndsTheGroup) {
   for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "x", false));
   end(1).running[0]({}, Error(Code::unavailable, "the network is gone"));
   cluster.system.run();
-  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "rank 1 (/job:worker/task:1): the network is gone");
-  for (const std::uint32_t r : {0u, 2u}) EXPECT_TRUE(end(r).aborted);
+  for (const Answer& answer : answers)
+    EXPECT_EQ(error_of(answer), "rank 1 (/job:worker/task:1): the network is gone")
+        << "rank " << (&answer - answers.data());
+  for (const std::uint32_t r : {0u, 2u}) EXPECT_TRUE(end(r).aborted) << "rank " << r;
 }
 
 TEST_F(CollectivesOnDevices, OneThatCannotJoinEndsTheGroup) {
   makers[1].refuses = true;
   std::vector<Answer> answers;
   for (const std::uint32_t r : {0u, 1u, 2u}) answers.push_back(give(r, "joining", true));
-  for (const Answer& answer : answers) EXPECT_EQ(error_of(answer), "rank 1 (/job:worker/task:1): no such library");
+  for (const Answer& answer : answers)
+    EXPECT_EQ(error_of(answer), "rank 1 (/job:worker/task:1): no such library")
+        << "rank " << (&answer - answers.data());
   EXPECT_TRUE(end(0).aborted);
 }
 
@@ -399,7 +416,7 @@ TEST_F(CollectivesOnDevices, OneThatDoesNotEndIsGivenUpWhenTimeIsUp) {
   EXPECT_THAT(
       error_of(a),
       AllOf(HasSubstr("has waited for 60 s: still missing the end of all_reduce sum of f32[1] 'x' between devices")));
-  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(end(r).aborted);
+  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(end(r).aborted) << "rank " << r;
 }
 
 TEST_F(CollectivesOnDevices, ATaskThatShutsDownAborts) {
@@ -463,10 +480,12 @@ class CollectiveSteps : public Collectives {
 
 TEST_F(CollectiveSteps, ContributeAndGoOnWithTheResult) {
   for (const std::uint64_t step : {0, 1}) {
+    SCOPED_TRACE(::testing::Message() << "step " << step);
     const auto a = run(kRank0, step, 1, group);
     EXPECT_TRUE(a->empty()) << "it waits for the other rank";
     const auto b = run(kRank1, step, 2, group);
-    for (const auto& answer : {a, b}) {
+    for (const auto& [rank, answer] : {std::pair(0, a), {1, b}}) {
+      SCOPED_TRACE(::testing::Message() << "rank " << rank);
       ASSERT_EQ(answer->size(), 1u);
       EXPECT_EQ(answer->front().error.to_string(), Error().to_string());
       EXPECT_EQ(answer->front().fetches[0].item<float>(), -3);
@@ -492,7 +511,8 @@ TEST_F(CollectiveSteps, ThatRepeatANumberFailOnBothRanks) {
   run(kRank1, 0, 1, group);
   const auto b = run(kRank1, 1, 1, group);
   const auto a = run(kRank0, 0, 1, group);
-  for (const auto& answer : {a, b}) {
+  for (const auto& [rank, answer] : {std::pair(0, a), {1, b}}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << rank);
     ASSERT_EQ(answer->size(), 1u);
     EXPECT_THAT(answer->front().error.message(), HasSubstr("is operation 0 of channel 1, but the next must be 1"));
   }

@@ -77,7 +77,7 @@ TEST_F(Http, AConnectionCarriesManyRequests) {
       ASSERT_FALSE(byte.empty()) << answer;
       answer += byte;
     }
-    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 ")) << "request " << i;
   }
 }
 
@@ -167,7 +167,7 @@ TEST_F(Http, WhoTakesNoAnswerGivesWay) {
   for (int i = 0; i < 3; ++i) {
     takers.emplace_back(server_->address().port);
     takers.back().send("GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT_EQ(takers.back().bytes(4), "HTTP");
+    EXPECT_EQ(takers.back().bytes(4), "HTTP") << "taker " << i;
   }
   EXPECT_EQ(get("/echo"), "/echo");
 }

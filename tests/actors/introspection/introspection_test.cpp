@@ -97,6 +97,7 @@ TEST_F(LookingIn, OneTaskTellsOfAllTheirActorsLinksAndDevices) {
   ASSERT_EQ(all.tasks.size(), 3u);
   const char* names[] = {"/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"};
   for (std::size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE(names[i]);
     const TaskReport& report = all.tasks[i];
     EXPECT_EQ(report.task, names[i]);
     ASSERT_TRUE(report.answered) << report.error;
@@ -105,6 +106,7 @@ TEST_F(LookingIn, OneTaskTellsOfAllTheirActorsLinksAndDevices) {
       EXPECT_TRUE(find(*report.snapshot, kind)) << kind << " of " << names[i];
     ASSERT_EQ(report.snapshot->links.size(), 2u);
     for (const LinkSnapshot& link : report.snapshot->links) {
+      SCOPED_TRACE(link.peer);
       EXPECT_TRUE(link.up);
       EXPECT_TRUE(link.shared_memory);
       EXPECT_GT(link.bytes_sent, 0u);
@@ -125,6 +127,7 @@ TEST_F(LookingIn, NeedsTheTokenThatTheClustersIsTheSourceOf) {
   EXPECT_NE(right, introspection_token("secrets", "test"));
   EXPECT_THAT(right, Not(HasSubstr("secret")));
   for (const std::string& wrong : {std::string(), std::string("secret"), right + "0", right.substr(1)}) {
+    SCOPED_TRACE(::testing::Message() << "token '" << wrong << "'");
     stranger.token = wrong;
     for (const char* path : {"/snapshot", "/task", "/why", "/metrics", "/flight", "/nothing"})
       EXPECT_EQ(error_of([&] { http_get(stranger, path, kPatience); }).code(), Code::unauthenticated) << path;
@@ -185,10 +188,11 @@ TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {
   const auto record_of = [&](const std::string& name) { return in_time([&] { return get("/flight?task=" + name); }); };
   EXPECT_THAT(get("/flight"), StartsWith("Flight record of /job:worker/task:0, "));
   for (const char* name : {"/job:worker/task:0", "worker/0"})
-    EXPECT_THAT(record_of(name), StartsWith("Flight record of /job:worker/task:0, "));
+    EXPECT_THAT(record_of(name), StartsWith("Flight record of /job:worker/task:0, ")) << name;
   for (const char* name : {"/job:worker/task:1", "worker/1", "%2Fjob%3Aworker%2Ftask%3A1"})
     EXPECT_THAT(record_of(name),
-                AllOf(StartsWith("Flight record of /job:worker/task:1, "), HasSubstr("\nnode /job:worker/task:1\n")));
+                AllOf(StartsWith("Flight record of /job:worker/task:1, "), HasSubstr("\nnode /job:worker/task:1\n")))
+        << name;
   for (const char* unknown : {"worker/2", "worker", "", "/", "http://127.0.0.1:1/"}) {
     const Error error = error_of([&] { get(std::string("/flight?task=") + unknown); });
     EXPECT_EQ(error.code(), Code::not_found) << unknown;
@@ -261,6 +265,7 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   for (const auto& [url, what] :
        {std::pair(plain, "it asks for a token; give the whole address"),
         std::pair(plain + "/#token=guess", "that is not its token; give the whole address")}) {
+    SCOPED_TRACE(url);
     const Error refused = refusal_of({.address = url});
     EXPECT_EQ(refused.code(), Code::unauthenticated);
     EXPECT_THAT(refused.message(), HasSubstr(what));
@@ -305,7 +310,7 @@ TEST(SilentTasks, ManyViewersAskOnceInAQuarterOfASecond) {
     std::vector<std::jthread> viewers;
     for (int i = 0; i < 8; ++i) viewers.emplace_back([&] { view.snapshot(); });
     viewers.clear();
-    EXPECT_EQ(asked, times);
+    EXPECT_EQ(asked, times) << passes.count() << " ms later";
   }
 }
 

@@ -127,7 +127,7 @@ TEST_F(RecordTrace, SaysHowFarEachClockIsAheadAndHowUnsureThatIs) {
   constexpr std::int64_t kUnsure = (PretendedTask::kThere + PretendedTask::kBack) / 2;
   EXPECT_EQ(tasks[0]["offset_ns"], kHour + PretendedTask::kThere - kUnsure);
   EXPECT_EQ(tasks[1]["offset_ns"], -kHour + PretendedTask::kThere - kUnsure);
-  for (const json& task : tasks) EXPECT_EQ(task["uncertainty_ns"], kUnsure);
+  for (const json& task : tasks) EXPECT_EQ(task["uncertainty_ns"], kUnsure) << task.dump();
 }
 
 TEST_F(RecordTrace, ASlowStepOfOneTaskStopsAllAndTheirTimeIsAskedFor) {

@@ -37,7 +37,8 @@ TEST(ClusterSpec, MoreWorkersThanHaveAddressesMayJoinIfItSaysSo) {
   for (const char* value : {"-1", "\"4\"", "2000000", "[]", "1.5"})
     EXPECT_THAT(
         parse_error(fmt::format(R"({{"name":"d","token":"t","max_workers":{},"worker":["a:1"]}})", value)).message(),
-        HasSubstr("\"max_workers\" must be a number of at most 1048576"));
+        HasSubstr("\"max_workers\" must be a number of at most 1048576"))
+        << value;
 }
 
 TEST(HostPort, ParsesWhatItPrints) {
@@ -113,7 +114,8 @@ TEST(ClusterSpec, WithoutATokenIsForOneMachineAndForThoseWhoSaySo) {
                     HasSubstr("everybody on this machine")));
   for (const char* token : {"", R"("token":"",)"})
     EXPECT_THAT(parse_error(with(token, "10.0.0.1")).message(),
-                AllOf(HasSubstr("/job:worker/task:0 at 10.0.0.1:2"), HasSubstr("'troupe-launch --make-token'")));
+                AllOf(HasSubstr("/job:worker/task:0 at 10.0.0.1:2"), HasSubstr("'troupe-launch --make-token'")))
+        << token;
 }
 
 TEST(ClusterSpec, NamesTheKeyThatIsThereTwice) {
@@ -172,7 +174,7 @@ TEST(ClusterSpec, AFileWithATokenIsForItsOwnerOnly) {
     const std::string file = directory.write("others.json", kGood, mode);
     const Error error = error_of([&] { ClusterSpec::read(file); });
     EXPECT_EQ(error.code(), Code::permission_denied) << mode;
-    EXPECT_THAT(error.message(), AllOf(HasSubstr(file), HasSubstr("chmod 600")));
+    EXPECT_THAT(error.message(), AllOf(HasSubstr(file), HasSubstr("chmod 600"))) << mode;
   }
   EXPECT_NO_THROW(
       ClusterSpec::read(directory.write("open.json", R"({"name":"demo","token":"","ps":["[::1]:1"]})", 0644)));

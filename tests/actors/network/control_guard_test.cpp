@@ -134,7 +134,8 @@ TEST(ControlGuard, NothingElseDoes) {
 TEST(ControlGuard, NobodyIsHeardBeforeItHasIntroducedItself) {
   for (const Header& header : {Header{.payload = 8}, Header{.operation = 4, .payload = 64}, Header{.operation = 6}}) {
     ControlGuard guard(kOwn, false);
-    EXPECT_EQ(error_of([&] { guard.check_header(header.bytes()); }).code(), Code::invalid_argument);
+    EXPECT_EQ(error_of([&] { guard.check_header(header.bytes()); }).code(), Code::invalid_argument)
+        << "operation " << header.operation << ", payload " << header.payload;
   }
   ControlGuard called(kOwn, false), dialled(kOwn, true);
   EXPECT_EQ(error_of([&] { give(called, {.operation = 1}, kOwn); }).code(), Code::invalid_argument) << "itself";

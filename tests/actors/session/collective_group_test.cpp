@@ -52,7 +52,8 @@ TEST_F(Groups, EveryCollectiveOnAllRanks) {
               Tensor large(DType::f32, {300'000});
               for (float& v : large.mutable_values<float>()) v = r + 1;
               for (int round = 0; round < 3; ++round)
-                for (const float v : group.all_reduce(large, Reduction::mean, "large").values<float>()) ASSERT_EQ(v, 2);
+                for (const float v : group.all_reduce(large, Reduction::mean, "large").values<float>())
+                  ASSERT_EQ(v, 2) << "round " << round;
               EXPECT_EQ(group.all_reduce(Tensor::scalar(r), Reduction::max, "small").item<float>(), 2);
               const Tensor text = group.broadcast(
                   group.rank() == 1 ? Tensor::vector<std::uint8_t>({7, 8}) : Tensor(DType::u8, {2}), 1, "text");
@@ -104,7 +105,7 @@ TEST_F(Groups, AStoppedCallEndsTheGroup) {
         group.all_reduce(Tensor::zeros(DType::f32, {9000}), Reduction::sum, "x");
       },
       {.stop = &stop});
-  for (const std::string& error : errors) EXPECT_NE(error, "");
+  for (const std::string& error : errors) EXPECT_NE(error, "") << "rank " << (&error - errors.data());
 }
 
 TEST_F(Groups, ACallSaysThatItsActorWasKilled) {
@@ -138,7 +139,8 @@ TEST_F(Groups, ATaskThatShutsDownIsNamed) {
       tasks[1].shutdown();
     }
   });
-  for (const int r : {0, 2}) EXPECT_THAT(errors[static_cast<std::size_t>(r)], HasSubstr("/job:worker/task:1"));
+  for (const int r : {0, 2})
+    EXPECT_THAT(errors[static_cast<std::size_t>(r)], HasSubstr("/job:worker/task:1")) << "rank " << r;
 }
 
 }  // namespace

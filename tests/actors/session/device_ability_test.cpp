@@ -14,6 +14,7 @@ DeviceAbility gpu(const std::string& identity) {
 TEST(DeviceAbility, TravelsWhole) {
   for (const DeviceAbility& a :
        {DeviceAbility{}, gpu("e0"), DeviceAbility{.there = true, .why_not = "no NCCL:\nlibnccl.so.2"}}) {
+    SCOPED_TRACE(::testing::Message() << "description '" << a.description << "', why not '" << a.why_not << "'");
     const Tensor bytes = to_tensor(a);
     EXPECT_EQ(bytes.shape(), to_tensor({}).shape());
     const DeviceAbility b = to_ability(bytes);

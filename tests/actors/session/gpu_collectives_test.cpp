@@ -62,6 +62,7 @@ std::vector<std::string> all(std::size_t ranks, const std::string& hash) {
 
 TEST(GpuCollectives, TrainingHasTheBitsOfTheRing) {
   for (const int ranks : {2, 3}) {
+    SCOPED_TRACE(::testing::Message() << ranks << " ranks");
     const auto n = static_cast<std::size_t>(ranks);
     JobTasks cpus(0, ranks, {}, std::vector(n, gpus(0))), with_gpus(0, ranks, {}, std::vector(n, gpus(1))),
         staged(0, ranks, {}, std::vector(n, gpus(1, false)));
@@ -106,7 +107,8 @@ TEST(GpuCollectives, AJobThatFailedLeavesNothingBehind) {
       if (step >= 3) stop = true;
     };
   });
-  for (const std::string& error : stopped.hashes) EXPECT_THAT(error, HasSubstr("stop"));
+  for (const std::string& error : stopped.hashes)
+    EXPECT_THAT(error, HasSubstr("stop")) << "rank " << (&error - stopped.hashes.data());
   EXPECT_EQ(train(tasks).hashes, expected.hashes);
 }
 
@@ -118,7 +120,7 @@ TEST(GpuCollectives, ATaskThatIsLostIsNamed) {
       if (step == 3) tasks[1].shutdown();
     };
   });
-  for (const std::size_t r : {0u, 2u}) EXPECT_THAT(got.hashes[r], HasSubstr("/job:worker/task:1"));
+  for (const std::size_t r : {0u, 2u}) EXPECT_THAT(got.hashes[r], HasSubstr("/job:worker/task:1")) << "rank " << r;
 }
 
 // ---- The calls that programs make ----------------------------------------------------------------------------------
@@ -160,14 +162,16 @@ TEST_F(GpuGroups, EveryCollectiveOnAllRanksBesideThoseOfTheHost) {
       run([&](CollectiveGroup& group, Device& device) {
         for (int round = 0; round < 3; ++round) {
           EXPECT_TRUE(bitwise_equal(
-              out(group.all_reduce(in(locals[group.rank()], device), Reduction::mean, "x"), device), expected));
-          EXPECT_TRUE(
-              bitwise_equal(group.all_reduce(locals[group.rank()], Reduction::mean, "x on the host"), expected));
+              out(group.all_reduce(in(locals[group.rank()], device), Reduction::mean, "x"), device), expected))
+              << "round " << round;
+          EXPECT_TRUE(bitwise_equal(group.all_reduce(locals[group.rank()], Reduction::mean, "x on the host"), expected))
+              << "round " << round;
         }
         EXPECT_TRUE(bitwise_equal(out(group.broadcast(in(locals[group.rank()], device), 1, "b"), device), locals[1]));
         const auto every = group.all_gather(in(locals[group.rank()], device), "g");
         ASSERT_EQ(every.size(), 3u);
-        for (std::size_t r = 0; r < 3; ++r) EXPECT_TRUE(bitwise_equal(out(every[r], device), locals[r]));
+        for (std::size_t r = 0; r < 3; ++r)
+          EXPECT_TRUE(bitwise_equal(out(every[r], device), locals[r])) << "rank " << r;
         group.barrier("end");
       }),
       std::vector<std::string>(3));
@@ -210,7 +214,7 @@ TEST_F(GpuGroups, ATaskThatShutsDownIsNamed) {
     else
       group.all_reduce(in(Tensor::zeros(DType::f32, {10}), device), Reduction::sum, "x");
   });
-  for (const std::size_t r : {0u, 2u}) EXPECT_THAT(errors[r], HasSubstr("/job:worker/task:1"));
+  for (const std::size_t r : {0u, 2u}) EXPECT_THAT(errors[r], HasSubstr("/job:worker/task:1")) << "rank " << r;
 }
 
 TEST_F(GpuGroups, ATensorOfTheHostWhereOthersHaveOnesOfGpusIsAnErrorOnEveryRank) {

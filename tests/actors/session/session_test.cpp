@@ -348,7 +348,9 @@ TEST_F(SlowBuildTest, StepsRunWhileAnotherSignatureIsBuilt) {
   auto same = run(slow);
   EXPECT_EQ(building.wait_for(0s), std::future_status::timeout);
   open();
-  for (auto* one : {&building, &known, &other, &same}) EXPECT_FALSE(one->get());
+  for (const auto& [which, one] :
+       {std::pair("building", &building), {"known", &known}, {"other", &other}, {"same", &same}})
+    EXPECT_FALSE(one->get()) << which;
   EXPECT_EQ(builds, 1) << "those that want the same signature wait for the first";
 }
 
@@ -435,7 +437,8 @@ TEST_F(GateTest, ACancelledDirectStepStopsOrNeverBegins) {
   session->cancel(queued);
   session->cancel(running);
   gate.set_value();
-  for (auto* answer : {&first, &second}) {
+  for (const auto& [which, answer] : {std::pair("first", &first), {"second", &second}}) {
+    SCOPED_TRACE(which);
     const StepResult result = answer->get();
     EXPECT_EQ(result.error.code(), Code::cancelled);
     EXPECT_NE(result.error.message().find("was cancelled by its client"), std::string::npos) << result.error.message();
@@ -449,7 +452,8 @@ TEST_F(GateTest, ClosingTheSessionCancelsItsDirectSteps) {
   auto queued = start();
   session->close();
   gate.set_value();
-  for (auto* answer : {&running, &queued}) EXPECT_EQ(answer->get().error.message(), "the session was closed");
+  for (const auto& [which, answer] : {std::pair("running", &running), {"queued", &queued}})
+    EXPECT_EQ(answer->get().error.message(), "the session was closed") << which;
   EXPECT_EQ(entered, 1);
 }
 
@@ -478,7 +482,7 @@ TEST(Session, AGraphSpreadsOverTheDevicesOfATask) {
     }
   Session session(task, g);
   for (int i = 0; i < 20; ++i)
-    EXPECT_EQ(session.run({{x, Tensor::vector<float>({1, 2, 3, 4})}}, total).data<float>()[3], 19.0f);
+    EXPECT_EQ(session.run({{x, Tensor::vector<float>({1, 2, 3, 4})}}, total).data<float>()[3], 19.0f) << "step " << i;
 }
 
 TEST(Session, OnATaskThatHasShutDownIsAClearError) {
@@ -589,7 +593,7 @@ TEST_F(TasksTest, TensorsThatComeTakeMemoryThatTheDeviceKeeps) {
   EXPECT_EQ(count_there(tasks[0], fed), 1 << 20);
   const std::uint64_t fresh = tasks[1].device().allocator().stats().fresh;
   EXPECT_GE(tasks[1].device().allocator().stats().peak_bytes, fed.num_bytes());
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(count_there(tasks[0], fed), 1 << 20);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(count_there(tasks[0], fed), 1 << 20) << "step " << i;
   EXPECT_LE(tasks[1].device().allocator().stats().fresh, fresh + 1);  // one may come before the last has gone
 }
 

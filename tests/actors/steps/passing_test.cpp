@@ -77,7 +77,7 @@ TEST(Passing, FramesOfAJobWaitForTheirActorThenGoStraightToIt) {
   EXPECT_EQ(peer.messages_in.load(), at_peer);
   for (std::uint64_t request : {1, 2, 3}) {
     const auto frame = mailbox->take({});
-    ASSERT_TRUE(frame);
+    ASSERT_TRUE(frame) << "request " << request;
     EXPECT_EQ(std::get<Token>(*frame).request, request);
   }
   caf::anon_send(cluster.task(kHere).peers.at(kThere), JobRoutes{});
@@ -204,6 +204,7 @@ TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
 // What a peer does on a thread of others is supervised like a handler.
 TEST(Passing, APeerThatThrowsEndsItsLinkAndNotTheThreadOfItsSender) {
   for (const Frame& frame : {Frame(Barrier{7}), Frame(Leave{3})}) {
+    SCOPED_TRACE(kind_name(frame));
     StepCluster cluster({kHere});
     std::vector<std::string> closed;
     PeerActorImpl::Links links;
@@ -314,7 +315,7 @@ TEST(Passing, ABlockingCallRunsTheSchedulerButNoCallbackOfOthers) {
       ++answered;
       answered.notify_all();
     });
-    EXPECT_EQ(call({Tensor::scalar(2.0f)}, scheduled)[0].item<float>(), -2.0f);
+    EXPECT_EQ(call({Tensor::scalar(2.0f)}, scheduled)[0].item<float>(), -2.0f) << "step " << i;
   }
   for (int seen = answered; seen < kSteps; seen = answered) answered.wait(seen);
   EXPECT_EQ(here, 0);

@@ -60,7 +60,7 @@ TEST(StepActors, AStepRunsOverTwoPartitionsOfATask) {
   const LookUps g("CPU:0", "CPU:1");
   cluster.register_call(kClient, kSession, kGraph, g.graph, {g.x}, {g.b});
   for (std::uint64_t step = 1; step < 4; ++step)
-    EXPECT_EQ(value_in(cluster.run(kClient, kSession, kGraph, StepId{step}, {ids(1)})), 7);
+    EXPECT_EQ(value_in(cluster.run(kClient, kSession, kGraph, StepId{step}, {ids(1)})), 7) << "step " << step;
   EXPECT_TRUE(cluster.frames.empty());
 }
 
@@ -316,7 +316,8 @@ TEST(StepActors, StopAnswersStepsThatRunAndStepsThatCome) {
   const auto behind = cluster.send_step(kClient, kSession, kGraph, StepId{2}, {ids(1)});
   cluster.system.run();
   const auto after = cluster.run(kClient, kSession, kGraph, StepId{3}, {ids(1)});
-  for (const auto& answer : {running, behind, after}) EXPECT_EQ(error_in(answer).code(), Code::cancelled);
+  for (const auto& [which, answer] : {std::pair("running", running), {"behind", behind}, {"after", after}})
+    EXPECT_EQ(error_in(answer).code(), Code::cancelled) << which;
   cluster.device(kClient).work();  // into the void
   EXPECT_EQ(running->size(), 1u);
 }

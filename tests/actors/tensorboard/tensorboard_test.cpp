@@ -127,7 +127,7 @@ TEST(HistogramOf, LimitsGrowByATenthOnBothSidesOfZero) {
   EXPECT_EQ(limits.back(), std::numeric_limits<double>::max());
   EXPECT_LT(limits[limits.size() - 2], 1e20);
   EXPECT_GT(limits[limits.size() - 2] * 1.1, 1e20);
-  for (std::size_t i = 0; i < limits.size(); ++i) EXPECT_EQ(limits[i], -limits[limits.size() - 1 - i]);
+  for (std::size_t i = 0; i < limits.size(); ++i) EXPECT_EQ(limits[i], -limits[limits.size() - 1 - i]) << i;
 }
 
 TEST(HistogramOf, AValueThatIsALimitCountsAboveIt) {

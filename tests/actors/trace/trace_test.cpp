@@ -122,7 +122,7 @@ TEST(TraceOfTasks, AGraphOverTwoTasksHasItsKernelsInItsStepsAndArrowsForWhatCros
   const auto json = nlohmann::json::parse(file.json);
   for (const auto& event : json.at("traceEvents"))
     kernels[event["pid"].get<int>()] += event.value("cat", "") == "kernel";
-  for (const int pid : {1, 2}) EXPECT_GE(kernels[pid], kSteps);
+  for (const int pid : {1, 2}) EXPECT_GE(kernels[pid], kSteps) << "pid " << pid;
   const auto arrows = names_of(file, "arrow");
   for (const char* name : {"StepStart", "Put", "StepDone"}) EXPECT_EQ(arrows.count(name), 1u) << name;
 }

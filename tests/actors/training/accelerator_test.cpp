@@ -174,6 +174,7 @@ TEST(Accelerator, PartsOfAGraphOnBothExchangeTensors) {
   Session session(task, g);
   const Tensor fed = Tensor::vector<float>({1, 2, 3});
   for (int i = 0; i < 20; ++i) {
+    SCOPED_TRACE(::testing::Message() << "step " << i);
     const std::uint64_t before = pinned_allocations(task);
     const auto out = session.run({{x, fed}}, {a, b, c});
     EXPECT_EQ(pinned_allocations(task) - before,
@@ -217,7 +218,8 @@ TEST(Accelerator, StepsOnAGpuThatIsLostFailAndNothingHangs) {
                   session.run({{x, fed}}, fetch);
                 }).message(),
                 AllOf(HasSubstr("/job:local/task:0/device:GPU:0 is lost: cudaSimulated: an illegal memory access"),
-                      HasSubstr("CUDA_LAUNCH_BLOCKING=1")));
+                      HasSubstr("CUDA_LAUNCH_BLOCKING=1")))
+        << fetch.name();
 }
 
 TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
@@ -230,7 +232,7 @@ TEST(Accelerator, TrainsToTheBitsOfTheCpu) {
 TEST(Accelerator, TowersOnTwoGpusTrainToTheBitsOfOneCpu) {
   Task cpu({.threads = 1, .gpus = {.count = 0}}), gpus(with_gpus(2));
   EXPECT_EQ(train(gpus, 2).hash, train(cpu, 2).hash);
-  for (int gpu : {kGpu, kGpu + 1}) EXPECT_GT(gpus.device(gpu).recording_stats().launches, 0u);
+  for (int gpu : {kGpu, kGpu + 1}) EXPECT_GT(gpus.device(gpu).recording_stats().launches, 0u) << "GPU " << gpu;
 }
 
 // ---- recordings ----------------------------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ TEST(AcceleratorRecordings, StepsInFlightAndOtherShapesKeepTheirValues) {
   for (int i = 0; i < 100; ++i) answers.push_back(call.async({fed(i)}));
   for (int i = 0; i < 100; ++i) {
     const Tensor got = answers[static_cast<std::size_t>(i)].get()[0];
-    ASSERT_EQ(got.num_elements(), fed(i).num_elements());
+    ASSERT_EQ(got.num_elements(), fed(i).num_elements()) << "step " << i;
     for (const float v : got.values<float>()) ASSERT_EQ(v, static_cast<float>(-i));
   }
   EXPECT_EQ(task.device(kGpu).recording_stats().launches, 88u);  // all but two, and ten of another shape
@@ -294,7 +296,7 @@ TEST(AcceleratorFaults, FailTheStepThatHadThemAndNoOther) {
       EXPECT_EQ(error.message(),
                 "Gather 'look' on /job:local/task:0/device:GPU:0: index 12 (element 1) is not in [0, 4)")
           << i;
-      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_EQ(error.code(), Code::invalid_argument) << i;
     } else {
       EXPECT_TRUE(bitwise_equal(answer.get()[0], Tensor::vector<float>({static_cast<float>(i % 4) * 10, 10}))) << i;
     }
@@ -323,6 +325,7 @@ TEST(AcceleratorFaults, WhatIsMadeOfBadDataGoesToNoOtherDevice) {
   Session session(task, g);
   for (int i = 0; i < 10; ++i) {
     for (const Output& consumer : {z, w}) {
+      SCOPED_TRACE(::testing::Message() << "round " << i << ", " << consumer.name());
       const Error error = error_of([&] { session.run({{rows, Tensor::vector<std::int64_t>({5})}}, consumer); });
       EXPECT_THAT(error.message(),
                   HasSubstr("Gather 'look' on /job:local/task:0/device:GPU:0: index 5 (element 0) is not in [0, 2)"));
@@ -360,11 +363,13 @@ TEST(AcceleratorFaults, AStepWithBadDataUpdatesNoVariable) {
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (i % 3 == 2) {
       EXPECT_THAT(errors[i], HasSubstr("device:GPU:0: SparseSoftmaxCrossEntropy: label 4 in row 1 of the batch is no "
-                                       "class: there are 4, from 0 to 3"));
+                                       "class: there are 4, from 0 to 3"))
+          << i;
       EXPECT_THAT(expected_errors[i], HasSubstr("device:CPU:0: SparseSoftmaxCrossEntropy: label 4 in row 1 of the "
-                                                "batch is no class: there are 4, from 0 to 3"));
+                                                "batch is no class: there are 4, from 0 to 3"))
+          << i;
     } else {
-      EXPECT_EQ(errors[i], "");
+      EXPECT_EQ(errors[i], "") << i;
     }
   }
   EXPECT_TRUE(bitwise_equal(got, expected));

@@ -105,6 +105,7 @@ TEST_F(JobCheckpoints, ThatCannotBeSavedAreToldAndTrainingGoesOn) {
 
 TEST_F(JobCheckpoints, OfShardsThatCannotBeSavedAreToldAndTheJobEnds) {
   for (const std::string what : {"shard", "MANIFEST"}) {
+    SCOPED_TRACE(what);
     FullDisk disk("checkpoint-000000000060/" + what);
     testing::JobTasks tasks(2, 2);
     const auto out = tasks.run([&](Task& task) {
@@ -193,6 +194,7 @@ bool is_ready(const std::future<std::string>& result) {
 // At the end a job waits until what it came to is saved, and says that it does.
 TEST_F(JobCheckpoints, TheLastOneIsWaitedFor) {
   for (const JobMode mode : {JobMode::local, JobMode::sync}) {
+    SCOPED_TRACE(name(mode));
     SlowDisk disk("checkpoint-000000000060/MANIFEST");
     TrainingOptions options = saving();
     options.mode = mode;

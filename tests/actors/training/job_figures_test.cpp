@@ -65,6 +65,7 @@ void check(const Job& job, const ClusterSnapshot& cluster) {
   EXPECT_EQ(coordinator.job->members.size(), 2u);
   std::uint64_t bytes = 0, slices = 0, computed = 0, examples = 0;
   for (const TaskReport& report : cluster.tasks) {
+    SCOPED_TRACE(report.task);
     const TaskSnapshot& task = *report.snapshot;
     for (const ShardSnapshot& shard : task.shards) {
       bytes += shard.bytes;

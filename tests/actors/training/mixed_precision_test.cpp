@@ -80,7 +80,7 @@ TEST(LossScaling, GoodStepsHaveTheBitsOfStepsWithoutIt) {
       plain.step(x);
     }
     expect_equal(plain.state(), scaled.state(), name(optimizer));
-    EXPECT_EQ(scaled.scale_now(), 4096);
+    EXPECT_EQ(scaled.scale_now(), 4096) << name(optimizer);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(LossScaling, AStepWithAGradientThatIsNotFiniteChangesNothing) {
       s.step(bad);
       expect_equal(before, s.state(), fmt::format("{} after {}", name(optimizer), bad));
     }
-    EXPECT_EQ(s.skipped(), 3);
+    EXPECT_EQ(s.skipped(), 3) << name(optimizer);
     // It goes on as if they had not been.
     s.step(3);
     Scaled other(optimizer, std::nullopt);
@@ -199,7 +199,7 @@ TEST(MixedPrecisionSession, ComputesWhatCastsByHandDo) {
     Products plain, by_hand(precision);
     Session session(plain.g, {.precision = precision}), expected(by_hand.g), wide(plain.g);
     const Tensor got = plain.run(session);
-    EXPECT_EQ(got.dtype(), DType::f32);
+    EXPECT_EQ(got.dtype(), DType::f32) << name(precision);
     EXPECT_TRUE(bitwise_equal(got, by_hand.run(expected))) << name(precision);
     EXPECT_FALSE(bitwise_equal(got, plain.run(wide))) << name(precision);
     // The order of passes and threads changes nothing.
@@ -245,8 +245,8 @@ TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
     const TrainingResult result = model.fit(data, {.epochs = 4, .batch = 20});
     accuracy[precision] = result.test_accuracy;
     EXPECT_EQ(model.evaluate(data.test).accuracy, result.test_accuracy) << name(precision);
-    EXPECT_EQ(result.loss_scale > 0, precision == DType::f16);
-    EXPECT_EQ(result.skipped_steps, 0u);
+    EXPECT_EQ(result.loss_scale > 0, precision == DType::f16) << name(precision);
+    EXPECT_EQ(result.skipped_steps, 0u) << name(precision);
   }
   EXPECT_GT(accuracy[DType::f32], 0.6);
   EXPECT_NEAR(accuracy[DType::bf16], accuracy[DType::f32], 0.04);

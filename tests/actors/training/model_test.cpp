@@ -85,7 +85,8 @@ TEST(Model, RefusesOptionsThatMakeNoSense) {
   for (const TrainingOptions& options :
        {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
         TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
-    EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), options); }).code(), Code::invalid_argument);
+    EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), options); }).code(), Code::invalid_argument)
+        << "epochs " << options.epochs << ", batch " << options.batch << ", slots " << options.slots;
   EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = JobMode::sync}); }).code(),
             Code::failed_precondition);
 }
@@ -270,6 +271,7 @@ TEST(Model, FittingTwiceIsFittingLonger) {
   const DataSplits& digits = testing::few_digits();
   const TrainingOptions half{.epochs = 2, .batch = 16, .seed = 3, .quiet = true};
   for (const Optimizer& optimizer : {Optimizer(optimizers::Momentum{}), Optimizer(optimizers::Adam{})}) {
+    SCOPED_TRACE(name(optimizer));
     Model once = compiled_model(optimizer), twice = compiled_model(optimizer);
     TrainingOptions whole = half;
     whole.epochs = 4;

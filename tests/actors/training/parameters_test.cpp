@@ -59,7 +59,7 @@ TEST(Parameters, EveryTruncationIsRefused) {
     directory.write("p", whole.substr(0, size));
     const Error error = error_of([&] { load_parameters(file); });
     EXPECT_EQ(error.code(), Code::data_loss) << size << ": " << error.to_string();
-    EXPECT_THAT(error.message(), HasSubstr(file));
+    EXPECT_THAT(error.message(), HasSubstr(file)) << size << " bytes";
   }
 }
 
@@ -76,7 +76,7 @@ TEST(Parameters, AFlippedBitInAnyByteIsRefused) {
     directory.write("p", damaged);
     const Error error = error_of([&] { load_parameters(file); });
     EXPECT_EQ(error.code(), Code::data_loss) << "byte " << i << ": " << error.to_string();
-    EXPECT_THAT(error.message(), HasSubstr(file));
+    EXPECT_THAT(error.message(), HasSubstr(file)) << "byte " << i;
   }
 }
 

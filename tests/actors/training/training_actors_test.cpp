@@ -162,6 +162,7 @@ TEST_F(TrainingActors, AJobThatStandsStillFailsOnEveryTask) {
   system.run_next_timeout();
   EXPECT_LT(system.caf->scheduler().clock().now() - before, std::chrono::seconds(1)) << "that of joining is later";
   for (int w : {0, 1}) {
+    SCOPED_TRACE(::testing::Message() << "worker " << w);
     ASSERT_EQ(got<JobFailed>(w).size(), 1u);
     EXPECT_THAT(got<JobFailed>(w)[0].error.message(),
                 HasSubstr("step 0: slot 0 (worker 0, not staged on shard 0); step 0: slot 1 (worker 1"));
@@ -290,6 +291,7 @@ TEST_F(TrainingActors, AWorkerThatIsTurnedAwayHearsWhy) {
   EXPECT_FALSE(got<Joined>(1)[0].error);
   say(coordinator, 0, Join{.worker = 0, .incarnation = {2}, .settings = {}});
   for (const int worker : {0, 1}) {
+    SCOPED_TRACE(::testing::Message() << "worker " << worker);
     ASSERT_EQ(got<JobFailed>(worker).size(), 1u);
     EXPECT_THAT(got<JobFailed>(worker)[0].error.message(), HasSubstr("seed"));
   }

@@ -40,7 +40,7 @@ class TrainingAgain : public ::testing::Test {
 TEST_F(TrainingAgain, AJobThatFollowsAnotherHasItsBits) {
   const auto first = fit();
   EXPECT_EQ(first[2].size(), 64u) << first[2];
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(fit(), first);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(fit(), first) << "fit " << i;
 }
 
 // fit() again goes on: with the bits of one job of as many epochs.
@@ -67,7 +67,7 @@ TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
       return std::string();
     });
     EXPECT_THAT(other, Each("")) << name(mode);
-    EXPECT_EQ(steps, mode == JobMode::async ? 80u : 40u);
+    EXPECT_EQ(steps, mode == JobMode::async ? 80u : 40u) << name(mode);
   }
 }
 
@@ -234,7 +234,7 @@ TEST_F(TrainingAgain, AShardThatStopsEndsTheJobForAllAndNoLaterOne) {
       if (i == static_cast<std::size_t>(shard)) continue;
       EXPECT_THAT(stopped[i], HasSubstr(fmt::format("/job:ps/task:{} was lost", shard))) << i;
     }
-    EXPECT_EQ(fit(), wanted);
+    EXPECT_EQ(fit(), wanted) << "after shard " << shard << " stopped";
   }
 }
 
@@ -246,7 +246,7 @@ TEST_F(TrainingAgain, TasksThatDisagreeFailAndTrainWhenTheyAgree) {
     });
     EXPECT_THAT(failed,
                 Each(AllOf(HasSubstr(tasks[other].name().to_string()), HasSubstr("seed is '8', expected '0'"))));
-    EXPECT_EQ(fit(), wanted);
+    EXPECT_EQ(fit(), wanted) << tasks[other].name().to_string();
   }
 }
 
@@ -279,7 +279,7 @@ TEST_F(TrainingAgain, ATaskThatTrainsAloneIsToldAndTheOthersAreNotBotheredLater)
   EXPECT_THAT(alone(0), HasSubstr("did not join within 0.001 s"));
   for (std::size_t task : {1, 2, 3}) {
     EXPECT_THAT(alone(task, std::chrono::seconds(60)), HasSubstr("did not join within 0.001 s")) << "the job that was";
-    EXPECT_THAT(alone(task), HasSubstr("/job:ps/task:0 has begun no training job within 0.001 s"));
+    EXPECT_THAT(alone(task), HasSubstr("/job:ps/task:0 has begun no training job within 0.001 s")) << "task " << task;
   }
   EXPECT_EQ(fit(), wanted);
 }

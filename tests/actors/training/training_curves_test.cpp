@@ -151,6 +151,7 @@ TEST_F(TrainingCurvesOf, AJobAreItsFiguresLossesParametersAndGraph) {
 
   ASSERT_EQ(read.histograms.size(), trained.parameters.size());
   for (const auto& [name, value] : trained.parameters) {
+    SCOPED_TRACE(name);
     const auto& histograms = read.histograms.at(fmt::format("parameters/{}", name));
     ASSERT_THAT(histograms, SizeIs(3));
     EXPECT_EQ(histograms.back().first, 60);
@@ -193,7 +194,7 @@ TEST_F(TrainingCurvesOf, AJobThatGoesOnReplaceWhatIsDoneAgain) {
   EXPECT_EQ(again.scalars.at("epoch/loss"), undisturbed_curves.scalars.at("epoch/loss"));
   EXPECT_THAT(steps_of(again.scalars.at("loss")), ElementsAre(8, 16, 24, 32, 40, 48, 56, 60));
   for (const auto& [tag, histograms] : undisturbed_curves.histograms)
-    EXPECT_EQ(values_of(again.histograms.at(tag)), values_of(histograms));
+    EXPECT_EQ(values_of(again.histograms.at(tag)), values_of(histograms)) << tag;
   // It is over: what it came to is told once more, in the place of what was.
   train(options);
   const Curves over = testing::read_curves(place);
@@ -217,6 +218,7 @@ TEST_F(TrainingCurvesOf, AClusterAreThoseOfOneProcess) {
   const Curves wanted = testing::read_curves(place);
   const std::string elsewhere = directory.file("cluster");
   for (const JobMode mode : {JobMode::sync, JobMode::allreduce}) {
+    SCOPED_TRACE(name(mode));
     testing::JobTasks tasks(mode == JobMode::sync ? 2 : 0, 2);
     const std::string there = fmt::format("{}-{}", elsewhere, name(mode));
     tasks.run([&](Task& task) {
@@ -252,8 +254,8 @@ TEST_F(TrainingCurvesOf, OtherModesAreTheirFiguresAndParameters) {
     EXPECT_LE(read.scalars.at("loss").back().step, 3 * steps)
         << "of the chief's own batches: the last may be of the other";
     const auto& kernels = read.histograms.at("parameters/dense/kernel");
-    EXPECT_EQ(kernels.back().first, 3 * steps);
-    EXPECT_EQ(total(kernels.back().second), 784 * 16);
+    EXPECT_EQ(kernels.back().first, 3 * steps) << name(mode);
+    EXPECT_EQ(total(kernels.back().second), 784 * 16) << name(mode);
   }
 }
 
@@ -321,7 +323,8 @@ class SmallDisk final : public testing::ForwardingFileSystem {
 };
 
 TEST_F(TrainingCurvesOf, AFullDiskAreToldOnceAndTrainingGoesOn) {
-  for (const int room : {0, 1, 5}) {  // for the version; for the graph; for the second loss
+  for (const int room : {0, 1, 5}) {
+    SCOPED_TRACE(::testing::Message() << "room " << room);  // for the version; for the graph; for the second loss
     told.clear();
     SmallDisk disk(room);
     EXPECT_EQ(train(curves(), disk).result.params_sha256, undisturbed);

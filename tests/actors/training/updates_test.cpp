@@ -93,6 +93,7 @@ TEST(ScheduledTraining, HasTheSameBitsEverywhere) {
   const Schedule schedule = Schedule(schedules::Cosine{.rate = 0.02, .end = 0.001, .steps = 14}).after_warm_up(3);
   for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}),
                                      Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
+    SCOPED_TRACE(name(optimizer));
     const Training scheduled{.optimizer = optimizer};
     EXPECT_NE(in_one_process(scheduled, 2), in_one_process({}, 2));
     expect_equal_bits_everywhere(scheduled);
@@ -115,7 +116,8 @@ TEST(ScheduledTraining, TasksThatDisagreeAreTold) {
   for (auto& [tasks, mode] : {std::pair(&shards, JobMode::sync), std::pair(&ring, JobMode::allreduce)})
     EXPECT_THAT(
         disagreeing(*tasks, {"worker", 1}, scheduled, other, mode),
-        Each(AllOf(HasSubstr("step rate 0.1 factor 0.1 every 10"), HasSubstr("step rate 0.1 factor 0.1 every 11"))));
+        Each(AllOf(HasSubstr("step rate 0.1 factor 0.1 every 10"), HasSubstr("step rate 0.1 factor 0.1 every 11"))))
+        << name(mode);
 }
 
 TEST(ScheduledTraining, WhatMakesNoSenseIsRefused) {
@@ -222,7 +224,7 @@ TEST(SparseTraining, HasTheSameBitsOnShardsHoweverRowsAreAveraged) {
       const std::string expected = train_on_greys(alone, sparse_mean, JobMode::local, 3, micro_batches).params_sha256;
       const auto together = tasks.run(
           [&](Task& task) { return train_on_greys(task, sparse_mean, JobMode::sync, 3, micro_batches).params_sha256; });
-      EXPECT_EQ(together[2], expected);
+      EXPECT_EQ(together[2], expected) << name(sparse_mean) << ", " << micro_batches << " micro-batches";
       hashes.insert(expected);
     }
   EXPECT_EQ(hashes.size(), 4u);
@@ -257,7 +259,7 @@ TEST(SparseTraining, OfOneExampleEachHasTheSameBitsByAllReduce) {
     const std::string expected = train_on_greys(alone, sparse_mean, JobMode::local, 2, 1, 1).params_sha256;
     const auto together = ring.run(
         [&](Task& task) { return train_on_greys(task, sparse_mean, JobMode::allreduce, 0, 1, 1).params_sha256; });
-    EXPECT_THAT(together, Each(expected));
+    EXPECT_THAT(together, Each(expected)) << name(sparse_mean);
   }
 }
 

@@ -56,6 +56,7 @@ void run(Authentication& dialler, Authentication& listener, std::size_t at_once 
 
 TEST(Authentication, ProvesBothEndsToEachOther) {
   for (const std::size_t at_once : {1, 7, 1000}) {
+    SCOPED_TRACE(::testing::Message() << at_once << " bytes at once");
     Ends ends;
     EXPECT_FALSE(ends.dialler.done() || ends.listener.done());
     run(ends.dialler, ends.listener, at_once);
@@ -101,6 +102,7 @@ TEST(Authentication, NothingOfTheSecretIsSentToWhoDoesNotKnowIt) {
 
 TEST(Authentication, WhoDoesNotKnowTheTokenIsNotHeard) {
   for (const std::string& token : {std::string(), kSecret + "x", std::string("guess")}) {
+    SCOPED_TRACE(::testing::Message() << "token '" << token << "'");
     Ends ends;
     Authentication stranger = Authentication::dial(
         key_of(token), {.task = kDialler, .incarnation = Incarnation{5}, .address = kAddress}, kListener);
@@ -176,7 +178,7 @@ TEST(Authentication, OtherProtocolsAreNamedAtTheirFirstByte) {
     return error_of([&] { give(ends.listener, bytes); });
   };
   for (const char* bytes : {"GET / HTTP/1.1\r\n\r\n", "\x01", "SSH-2.0"})
-    EXPECT_EQ(refusal(bytes).message(), "what speaks there is not a Troupe task of this version");
+    EXPECT_EQ(refusal(bytes).message(), "what speaks there is not a Troupe task of this version") << bytes;
   EXPECT_EQ(refusal("\x16\x03\x01").code(), Code::unauthenticated);
   EXPECT_NE(refusal("\x16\x03\x01").message().find("it speaks TLS, and this task does not"), std::string::npos);
   EXPECT_NE(refusal("TROUPE\2").message().find("by version 2, and this task by 1"), std::string::npos);
@@ -200,7 +202,7 @@ TEST(Authentication, WhatTheNamesAreIsBounded) {
     Authentication good =
         Authentication::dial(key_of(kSecret), {{job, -1}, {}, Authentication::Purpose::link, kAddress, ""}, kListener);
     run(good, ends.listener);
-    EXPECT_EQ(ends.listener.peer().task, (TaskName{job, -1}));
+    EXPECT_EQ(ends.listener.peer().task, (TaskName{job, -1})) << job;
   }
 }
 

@@ -136,9 +136,9 @@ TEST(SendQueue, DroppingWhatWaitsLeavesTheStreamWellFormed) {
     queue.finish(encode(Goodbye{Error(Code::aborted, std::string(300, 'y'))}));
     Reading reading;
     reading(first + second + third + take(queue));
-    ASSERT_FALSE(reading.frames.empty());
+    ASSERT_FALSE(reading.frames.empty()) << sent;
     EXPECT_TRUE(std::holds_alternative<Goodbye>(reading.frames.back())) << sent;
-    EXPECT_TRUE(queue.finished());
+    EXPECT_TRUE(queue.finished()) << sent;
   }
 }
 
@@ -153,8 +153,8 @@ TEST(ChunkReader, TakesAnyCutOfTheStream) {
   for (const std::size_t step : {1u, 7u, 8u, 1007u, 4096u}) {
     Reading reading;
     for (std::size_t at = 0; at < bytes.size(); at += step) reading(bytes.substr(at, step));
-    ASSERT_EQ(reading.frames.size(), 3u);
-    EXPECT_TRUE(bitwise_equal(std::get<Put>(reading.frames[2]).tensor, big));
+    ASSERT_EQ(reading.frames.size(), 3u) << step;
+    EXPECT_TRUE(bitwise_equal(std::get<Put>(reading.frames[2]).tensor, big)) << step;
   }
 }
 
@@ -255,6 +255,7 @@ TEST(ChunkReader, TakesFramesInTheirClassOnly) {
 TEST(ChunkReader, AllocatesNothingForTensorsThatComePastTheCredits) {
   const std::string announced = encode(put_of(sparse(DType::u8, Shape{1 << 30}))).head;
   for (const FrameClass frame_class : {FrameClass::control, FrameClass::small}) {
+    SCOPED_TRACE(::testing::Message() << "class " << static_cast<int>(frame_class));
     ChunkReader reader(Limits{}, {.allocate = [](DType, const Shape&) -> Tensor {
                          ADD_FAILURE() << "memory was allocated";
                          return {};
@@ -307,7 +308,7 @@ TEST(Connection, AReceiverThatDoesNotConsumeBoundsWhatIsInFlight) {
   ConnectedEnds ends(kWindow);
   ends.right->hold_credit(true);
   const Tensor tensor = pattern(3 * kMaxChunk);
-  for (std::uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(ends.left->send(put_of(tensor, i)).ok());
+  for (std::uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(ends.left->send(put_of(tensor, i)).ok()) << i;
   ends.pump();
   EXPECT_LE(ends.left->counters().bytes_sent, kWindow + 1000);
   EXPECT_GE(ends.left->counters().bytes_sent, kWindow - kMaxChunk);
@@ -327,7 +328,7 @@ TEST(Connection, AReceiverThatDoesNotConsumeBoundsWhatIsInFlight) {
 TEST(Connection, TheSmallestWindowNeverStallsForEver) {
   ConnectedEnds ends(2 * kMaxChunk);
   for (std::uint32_t i = 0; i < 40; ++i)
-    ASSERT_TRUE(ends.left->send(put_of(pattern(kSmallPayload + 1 + i * 9000), i)).ok());
+    ASSERT_TRUE(ends.left->send(put_of(pattern(kSmallPayload + 1 + i * 9000), i)).ok()) << i;
   ends.pump();
   EXPECT_EQ(ends.frames.size(), 40u);
 }

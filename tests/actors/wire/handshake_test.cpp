@@ -27,6 +27,7 @@ TEST_F(HandshakeTest, RefusesAnotherTaskThanTheOneDialed) {
 
 TEST_F(HandshakeTest, RefusesEveryEarlierIncarnation) {
   for (const std::uint64_t incarnation : {9, 10, 11}) {
+    SCOPED_TRACE(::testing::Message() << "incarnation " << incarnation);
     good.incarnation = Incarnation{incarnation};
     EXPECT_TRUE(handshake.check(good, nullptr).ok());
     handshake.joined(good);
@@ -34,7 +35,7 @@ TEST_F(HandshakeTest, RefusesEveryEarlierIncarnation) {
   }
   for (const std::uint64_t earlier : {9, 10}) {
     good.incarnation = Incarnation{earlier};
-    EXPECT_EQ(handshake.check(good, nullptr).code(), Code::failed_precondition);
+    EXPECT_EQ(handshake.check(good, nullptr).code(), Code::failed_precondition) << "incarnation " << earlier;
   }
 }
 

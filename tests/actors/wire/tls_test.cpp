@@ -70,11 +70,11 @@ TEST_F(TlsTest, TensorsOfAllSizesArriveBitEqualInBothDirections) {
                                  kSmallPayload + 1, kMaxChunk, kMaxChunk + 1, std::size_t{20} << 20})
     sent.push_back(pattern(size, static_cast<unsigned>(size)));
   for (std::size_t i = 0; i < sent.size(); ++i) {
-    ASSERT_TRUE(a_->send(kB, put_of(sent[i], static_cast<std::uint32_t>(i))).ok());
-    ASSERT_TRUE(b_->send(kA, put_of(sent[i], static_cast<std::uint32_t>(i))).ok());
+    ASSERT_TRUE(a_->send(kB, put_of(sent[i], static_cast<std::uint32_t>(i))).ok()) << i;
+    ASSERT_TRUE(b_->send(kA, put_of(sent[i], static_cast<std::uint32_t>(i))).ok()) << i;
   }
   for (Recorder* at : {&at_a_, &at_b_}) {
-    ASSERT_TRUE(at->wait_frames(sent.size()));
+    ASSERT_TRUE(at->wait_frames(sent.size())) << (at == &at_a_ ? "at a" : "at b");
     for (const Frame& frame : at->frames) {
       const Put& put = std::get<Put>(frame);
       EXPECT_TRUE(bitwise_equal(put.tensor, sent[put.key.edge.value])) << put.key.edge.value;
@@ -95,10 +95,10 @@ TEST_F(TlsTest, ManyThreadsMaySendWhileFramesCome) {
   for (std::uint32_t t = 0; t < kThreads; ++t)
     threads.emplace_back([&, t] {
       for (std::uint32_t i = 0; i < kFrames; ++i) {
-        EXPECT_TRUE(a_->send(kB, Staged{t, i, 0, 0}).ok());
-        EXPECT_TRUE(b_->send(kA, Staged{t, i, 0, 0}).ok());
+        EXPECT_TRUE(a_->send(kB, Staged{t, i, 0, 0}).ok()) << t << ", frame " << i;
+        EXPECT_TRUE(b_->send(kA, Staged{t, i, 0, 0}).ok()) << t << ", frame " << i;
         if (i % 100 == 0) {
-          EXPECT_TRUE(a_->send(kB, put_of(pattern(70000 + i), t, i)).ok());
+          EXPECT_TRUE(a_->send(kB, put_of(pattern(70000 + i), t, i)).ok()) << t << ", frame " << i;
         }
       }
     });
@@ -108,9 +108,10 @@ TEST_F(TlsTest, ManyThreadsMaySendWhileFramesCome) {
   std::vector<std::uint64_t> next(kThreads, 0);
   for (const Frame& frame : at_b_.frames)
     if (const auto* staged = std::get_if<Staged>(&frame)) {
-      ASSERT_EQ(staged->step, next[staged->shard]++);
+      ASSERT_EQ(staged->step, next[staged->shard]++) << "shard " << staged->shard;
     } else {
-      ASSERT_TRUE(bitwise_equal(std::get<Put>(frame).tensor, pattern(70000 + std::get<Put>(frame).key.step.value)));
+      ASSERT_TRUE(bitwise_equal(std::get<Put>(frame).tensor, pattern(70000 + std::get<Put>(frame).key.step.value)))
+          << std::get<Put>(frame).key.step.value;
     }
 }
 
@@ -191,6 +192,7 @@ TEST_F(TlsTest, WhoDoesNotSpeakTlsIsNamedWheneverItsBytesCome) {
   const auto context = context_of(good_);
   for (const bool dialed : {true, false})
     for (int i = 0; i < 50; ++i) {
+      SCOPED_TRACE(::testing::Message() << (dialed ? "dialed, " : "accepted, ") << i);
       int ends[2];
       ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
       const auto channel = context->channel(Fd(ends[0]), dialed);
@@ -229,6 +231,7 @@ TEST_F(TlsTest, StrangersThatSayNothingAreFew) {
 TEST_F(TlsTest, StrangersThatSayNothingAreSentAway) {
   listen([](WireOptions& options) { options.handshake_timeout = 50ms; });
   for (std::size_t strangers = 1; strangers <= 2; ++strangers) {
+    SCOPED_TRACE(::testing::Message() << strangers << " strangers");
     RawPeer silent(port_);
     EXPECT_TRUE(silent.at_end());
     ASSERT_TRUE(at_b_.wait([&] { return at_b_.strangers.size() == strangers; }));

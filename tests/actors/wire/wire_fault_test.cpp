@@ -70,7 +70,7 @@ Error refusal(const std::function<void(WireOptions&)>& change, const TaskName& c
 TEST(WireFault, AWrongTokenIsUnauthenticated) {
   for (const std::string& token : {std::string(), kToken + "x", std::string(kToken.size(), '?')}) {
     const Error error = refusal([&](WireOptions& options) { options.token = token; });
-    EXPECT_EQ(error.code(), Code::unauthenticated);
+    EXPECT_EQ(error.code(), Code::unauthenticated) << "token '" << token << "'";
     EXPECT_NE(error.message().find("wrong token"), std::string::npos) << error.message();
   }
 }
@@ -117,7 +117,7 @@ TEST(WireFault, AStrangerIsLeftWithoutAWord) {
     RawPeer peer(listening.port);
     peer.send(greetings[i]);
     EXPECT_FALSE(peer.hears_anything()) << i;
-    ASSERT_TRUE(listening.at_b.wait([&] { return listening.at_b.strangers.size() == i + 1; }));
+    ASSERT_TRUE(listening.at_b.wait([&] { return listening.at_b.strangers.size() == i + 1; })) << i;
     EXPECT_EQ(listening.at_b.strangers[i].code(), Code::failed_precondition) << i;
   }
   EXPECT_TRUE(listening.at_b.peers.empty());
@@ -145,13 +145,13 @@ TEST(WireFault, OnlyAHelloIsParsedBeforeTheHandshake) {
   Listening listening;
   for (std::size_t i = 0; i < greetings.size(); ++i) {
     RawPeer peer(listening.port);
-    ASSERT_TRUE(peer.prove({kC, Incarnation{5}}, kB));
+    ASSERT_TRUE(peer.prove({kC, Incarnation{5}}, kB)) << i;
     peer.send(greetings[i]);
     const auto goodbye = peer.next<Goodbye>();
     ASSERT_TRUE(goodbye) << i;
     EXPECT_FALSE(goodbye->reason.ok()) << i;
-    EXPECT_TRUE(peer.at_end());
-    ASSERT_TRUE(listening.at_b.wait([&] { return listening.at_b.strangers.size() == i + 1; }));
+    EXPECT_TRUE(peer.at_end()) << i;
+    ASSERT_TRUE(listening.at_b.wait([&] { return listening.at_b.strangers.size() == i + 1; })) << i;
   }
   EXPECT_TRUE(listening.at_b.peers.empty());
   EXPECT_TRUE(listening.at_b.frames.empty());
@@ -280,7 +280,7 @@ TEST(WireFault, BadFramesCloseTheirConnectionWithAReasonAndNothingElse) {
     Listening listening;
     const Error reason = listening.answer_to(c.bytes);
     EXPECT_EQ(reason.code(), c.code) << c.what << ": " << reason.to_string();
-    EXPECT_EQ(listening.at_b.ended.at(0).name, kC);
+    EXPECT_EQ(listening.at_b.ended.at(0).name, kC) << c.what;
     EXPECT_TRUE(listening.at_b.frames.empty()) << c.what;
   }
   Listening listening;
@@ -339,7 +339,7 @@ TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
   const int little = 64 << 10;
   ASSERT_EQ(::setsockopt(peer->fd(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
   for (std::uint32_t i = 0; i < 100; ++i)  // more than the buffers of both sockets take
-    ASSERT_TRUE(listening.b->send(kC, put_of(pattern(kSmallPayload), i)).ok());
+    ASSERT_TRUE(listening.b->send(kC, put_of(pattern(kSmallPayload), i)).ok()) << i;
   std::thread talking([&] {
     while (peer->send(whole_chunk(Heartbeat{1}))) {
     }
@@ -368,7 +368,7 @@ TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
   const auto channel = shared_memory_channel(Fd(::dup(peer.fd())), std::move(memory));
   ASSERT_TRUE(listening.at_b.wait_connected());
   for (std::uint32_t i = 0; i < 100; ++i)  // more than the memory takes
-    ASSERT_TRUE(listening.b->send(kC, put_of(pattern(kSmallPayload), i)).ok());
+    ASSERT_TRUE(listening.b->send(kC, put_of(pattern(kSmallPayload), i)).ok()) << i;
   std::atomic<bool> ended{false};
   std::thread talking([&] {
     std::string bytes = whole_chunk(Heartbeat{1});
@@ -414,6 +414,7 @@ TEST(WireFault, HeartbeatsKeepAPeerAliveAndShowItsProgress) {
   const auto peer = listening.friendly(kC);
   progress = 2;
   for (int i = 0; i < 5; ++i) {
+    SCOPED_TRACE(::testing::Message() << "heartbeat " << i);
     const auto heartbeat = peer->next<Heartbeat>();
     ASSERT_TRUE(heartbeat);
     EXPECT_LE(heartbeat->progress, 2u);

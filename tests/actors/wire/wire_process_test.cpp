@@ -92,7 +92,7 @@ TEST(WireProcess, AReceiverThatWasStoppedGoesOnWhereItWas) {
   other.signal(SIGSTOP);
   const Tensor tensor = pattern(3 << 20);
   constexpr std::uint32_t kPuts = 10;
-  for (std::uint32_t i = 0; i < kPuts; ++i) ASSERT_TRUE(a.send(kB, put_of(tensor, i)).ok());
+  for (std::uint32_t i = 0; i < kPuts; ++i) ASSERT_TRUE(a.send(kB, put_of(tensor, i)).ok()) << i;
   ASSERT_TRUE(at_a.wait([&] { return !at_a.suspects.empty(); }));  // it has been silent for long enough
   EXPECT_LE(counters->bytes_sent, of_a.connection.window + (64 << 10));
   EXPECT_GE(counters->bytes_waiting, (kPuts - 2) * tensor.num_bytes());
@@ -101,7 +101,7 @@ TEST(WireProcess, AReceiverThatWasStoppedGoesOnWhereItWas) {
   ASSERT_TRUE(at_a.wait_frames(kPuts)) << (at_a.ended.empty() ? "" : at_a.ended[0].reason.to_string());
   for (std::uint32_t i = 0; i < kPuts; ++i) {
     EXPECT_EQ(std::get<TakeToken>(at_a.frames[i]).worker, i);
-    EXPECT_EQ(std::get<TakeToken>(at_a.frames[i]).request, tensor.num_bytes());
+    EXPECT_EQ(std::get<TakeToken>(at_a.frames[i]).request, tensor.num_bytes()) << i;
   }
   EXPECT_TRUE(at_a.ended.empty());
   a.shutdown();

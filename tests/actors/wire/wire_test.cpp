@@ -58,13 +58,13 @@ TEST_P(WireOver, TensorsOfAllSizesArriveBitEqualAndAligned) {
   sent.push_back(Tensor::vector<std::string>({"", std::string(300000, 'x'), "end"}));
   sent.push_back(pattern(100000).rows(3, 99999));
   for (std::size_t i = 0; i < sent.size(); ++i)
-    ASSERT_TRUE(pair.a->send(kB, put_of(sent[i], static_cast<std::uint32_t>(i))).ok());
+    ASSERT_TRUE(pair.a->send(kB, put_of(sent[i], static_cast<std::uint32_t>(i))).ok()) << i;
   ASSERT_TRUE(pair.at_b.wait_frames(sent.size()));
   for (const Frame& frame : pair.at_b.frames) {
     const Put& put = std::get<Put>(frame);
     EXPECT_TRUE(bitwise_equal(put.tensor, sent[put.key.edge.value])) << put.key.edge.value;
     if (put.tensor.dtype() != DType::string) {
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(put.tensor.raw()) % kBufferAlignment, 0u);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(put.tensor.raw()) % kBufferAlignment, 0u) << put.key.edge.value;
     }
   }
 }
@@ -78,6 +78,7 @@ TEST_P(WireOver, ACorkHoldsFramesAndLetsThemGoInOrder) {
   ASSERT_TRUE(pair.a->send(kB, Barrier{0}).ok());
   // Until the wire's thread has nothing to do any more, which would take along what waits.
   for (std::uint32_t i = 1; i <= 2; ++i) {
+    SCOPED_TRACE(::testing::Message() << "barrier " << i);
     ASSERT_TRUE(pair.at_b.wait_frames(i));
     ASSERT_TRUE(pair.b->send(kA, Barrier{1}).ok());
     ASSERT_TRUE(pair.at_a.wait_frames(i));
@@ -90,7 +91,7 @@ TEST_P(WireOver, ACorkHoldsFramesAndLetsThemGoInOrder) {
     const Cork cork;
     {
       const Cork inner;
-      for (std::uint32_t i = 1; i <= 600; ++i) ASSERT_TRUE(pair.a->send(kB, Barrier{i}).ok());
+      for (std::uint32_t i = 1; i <= 600; ++i) ASSERT_TRUE(pair.a->send(kB, Barrier{i}).ok()) << i;
     }
     ASSERT_TRUE(pair.b->send(kA, Barrier{1}).ok());
     EXPECT_EQ(counters->frames_sent.load(), before);
@@ -152,7 +153,7 @@ TEST_P(WireOver, WhatWaitsToBeTakenStaysWithinTheWindow) {
   };
   const auto counters = pair.a->counters(pair.at_a.peers.at(0));
   const Tensor gradient = pattern(kSize);
-  for (std::uint32_t i = 0; i < kCount; ++i) ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, gradient, {}}).ok());
+  for (std::uint32_t i = 0; i < kCount; ++i) ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, gradient, {}}).ok()) << i;
   for (std::size_t taken = 0; taken < kCount; ++taken) {
     LocalHandle next;
     while (!next) {
@@ -176,8 +177,10 @@ TEST_P(WireOver, ATensorLargerThanTheWindowComesAndTheNextWhenItIsTaken) {
     const std::lock_guard lock(mutex);
     untaken.push_back(pair.b->defer_credit(pair.at_b.peers[0], std::get<Push>(frame).gradient.num_bytes()));
   };
-  for (std::uint32_t i = 0; i < 3; ++i) ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, pattern(5 << 20), {}}).ok());
+  for (std::uint32_t i = 0; i < 3; ++i)
+    ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, pattern(5 << 20), {}}).ok()) << i;
   for (std::size_t count = 1; count <= 3; ++count) {
+    SCOPED_TRACE(::testing::Message() << "frame " << count);
     ASSERT_TRUE(pair.at_b.wait_frames(count));
     EXPECT_EQ(pair.at_b.frames.size(), count);
     const std::lock_guard lock(mutex);
@@ -190,8 +193,8 @@ TEST_P(WireOver, FramesOfOneEdgeKeepTheirOrderWhateverTheirSize) {
   Pair pair(GetParam(), [](WireOptions& options) { options.connection.window = 512 << 10; });
   for (std::uint64_t step = 0; step < 200; ++step) {
     const std::size_t size = step % 3 == 0 ? 200000 : step % 3 == 1 ? 10 : 60000;
-    ASSERT_TRUE(pair.a->send(kB, put_of(pattern(size), 1, step)).ok());
-    ASSERT_TRUE(pair.a->send(kB, Push{2, step, 0, 3, 0, pattern(size), {}}).ok());
+    ASSERT_TRUE(pair.a->send(kB, put_of(pattern(size), 1, step)).ok()) << "step " << step;
+    ASSERT_TRUE(pair.a->send(kB, Push{2, step, 0, 3, 0, pattern(size), {}}).ok()) << "step " << step;
   }
   ASSERT_TRUE(pair.at_b.wait_frames(400));
   std::uint64_t next_put = 0;
@@ -215,9 +218,9 @@ TEST_P(WireOver, ManyThreadsMaySendAtOnce) {
       for (std::uint32_t i = 0; i < kFrames; ++i) {
         const bool both = i % 100 == 0;
         if (both) {
-          EXPECT_TRUE(pair.a->send(kB, put_of(pattern(70000 + i), 100 + t, i)).ok());
+          EXPECT_TRUE(pair.a->send(kB, put_of(pattern(70000 + i), 100 + t, i)).ok()) << t << ", frame " << i;
         }
-        EXPECT_TRUE(pair.a->send(kB, Staged{t, i, 0, 0}).ok());
+        EXPECT_TRUE(pair.a->send(kB, Staged{t, i, 0, 0}).ok()) << t << ", frame " << i;
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -225,15 +228,16 @@ TEST_P(WireOver, ManyThreadsMaySendAtOnce) {
   std::vector<std::uint64_t> next(kThreads, 0);
   for (const Frame& frame : pair.at_b.frames)
     if (const auto* staged = std::get_if<Staged>(&frame)) {
-      ASSERT_EQ(staged->step, next[staged->shard]++);
+      ASSERT_EQ(staged->step, next[staged->shard]++) << "shard " << staged->shard;
     } else {
       const Put& put = std::get<Put>(frame);
-      ASSERT_TRUE(bitwise_equal(put.tensor, pattern(70000 + put.key.step.value)));
+      ASSERT_TRUE(bitwise_equal(put.tensor, pattern(70000 + put.key.step.value))) << put.key.step.value;
     }
 }
 
 TEST(Wire, WhenBothDialAtOnceOneConnectionStays) {
   for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
     Recorder at_a, at_b;
     Wire a(options_of(kA), at_a);
     Wire b(options_of(kB), at_b);
@@ -274,7 +278,7 @@ TEST_P(WireOver, CloseTellsThePeerTheReason) {
 TEST_P(WireOver, ShutdownSendsWhatIsQueuedAndJoins) {
   Pair pair(GetParam(), [](WireOptions& options) { options.close_timeout = 20s; });
   const Tensor big = pattern(20 << 20);
-  for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(pair.a->send(kB, put_of(big, i)).ok());
+  for (std::uint32_t i = 0; i < 5; ++i) ASSERT_TRUE(pair.a->send(kB, put_of(big, i)).ok()) << i;
   pair.a->shutdown();
   ASSERT_TRUE(pair.at_b.wait_ended());
   EXPECT_TRUE(pair.at_b.ended[0].reason.ok()) << pair.at_b.ended[0].reason.to_string();
@@ -348,6 +352,7 @@ TEST(Wire, SenselessOptionsAreRefused) {
 
 TEST(Wire, AWireThatDoesNotShareMemoryMeetsOneThatDoes) {
   for (const bool dialer_shares : {false, true}) {
+    SCOPED_TRACE(dialer_shares ? "the dialer shares memory" : "the listener shares memory");
     Recorder at_a, at_b;
     WireOptions of_a = options_of(kA), of_b = options_of(kB);
     of_a.shared_memory = dialer_shares;

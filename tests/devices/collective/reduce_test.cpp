@@ -55,7 +55,8 @@ TEST(Combine, EveryDtypeRoundsLikeItsOwnConversion) {
 }
 
 TEST(Combine, OtherDtypesAreRefused) {
-  for (const DType dtype : {DType::u8, DType::boolean, DType::string, DType::invalid}) EXPECT_FALSE(can_reduce(dtype));
+  for (const DType dtype : {DType::u8, DType::boolean, DType::string, DType::invalid})
+    EXPECT_FALSE(can_reduce(dtype)) << name(dtype);
   EXPECT_THROW(parse_reduction("product"), Error);
   EXPECT_EQ(parse_reduction("mean"), Reduction::mean);
 }

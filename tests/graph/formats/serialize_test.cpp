@@ -113,6 +113,7 @@ TEST(Serialize, NodesMayComeInAnyOrder) {
   ASSERT_EQ(again->size(), graph->size());
   for (int id = 0; id < graph->size(); ++id) {
     const Node& node = graph->node(id);
+    SCOPED_TRACE(node.name);
     const Node& found = again->get(node.name);
     ASSERT_EQ(found.inputs.size(), node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i)

@@ -157,8 +157,8 @@ TEST(Autodiff, GradientNodesGoToTheDeviceOfTheirForwardNode) {
     EXPECT_TRUE(node.name.starts_with("gradients/")) << node.name;
     if (!node.name.starts_with("gradients/e/")) continue;
     ++seen;
-    EXPECT_EQ(node.device, "/job:worker/task:1");
-    EXPECT_EQ(node.colocate_with, "x");
+    EXPECT_EQ(node.device, "/job:worker/task:1") << node.name;
+    EXPECT_EQ(node.colocate_with, "x") << node.name;
   }
   EXPECT_GT(seen, 0);
   EXPECT_EQ(g.current_scope(), "");

@@ -172,6 +172,7 @@ TEST(Layers, BatchNormTakesTheBatchWhileTrainingAndAveragesElse) {
 // Whatever the data is computed in; another activation is an op of its own.
 TEST(Layers, NormalisationsKeepWhatTheyLearnInF32) {
   for (const DType compute : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name(compute));
     Applied a;
     Sequential model({layers::conv2d(3, 3), layers::batch_norm(Activation::tanh), layers::flatten(),
                       layers::layer_norm(1e-3), layers::dense(2)});
@@ -351,12 +352,13 @@ TEST(MixedPrecisionLayers, GradientsReachTheWeightsInTheirDtype) {
   const auto gradients = compute_gradients(mean(square(logits)), a.variables.all());
   ASSERT_EQ(gradients.size(), 4u);
   for (const auto& [gradient, variable, moved_by] : gradients) {
-    EXPECT_EQ(moved_by, 0);
+    EXPECT_EQ(moved_by, 0) << variable.name;
     EXPECT_EQ(gradient.dense.dtype(), DType::f32) << variable.name;
     EXPECT_EQ(gradient.dense.source().op->name, "Cast") << variable.name;
     EXPECT_EQ(
         gradient.dense.source().inputs[0].node >= 0 ? a.graph.dtype(gradient.dense.source().inputs[0]) : DType::invalid,
-        DType::f16);
+        DType::f16)
+        << variable.name;
   }
 }
 

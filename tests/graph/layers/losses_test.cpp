@@ -22,7 +22,7 @@ TEST(Losses, EachIsAScalarOfTheOutputsDtype) {
         losses::softmax_cross_entropy(logits, targets), losses::sigmoid_cross_entropy(logits, targets),
         losses::mean_squared_error(logits, targets)}) {
     EXPECT_EQ(loss.shape(), Shape{}) << loss.name();
-    EXPECT_EQ(loss.dtype(), DType::f64);
+    EXPECT_EQ(loss.dtype(), DType::f64) << loss.name();
   }
 }
 

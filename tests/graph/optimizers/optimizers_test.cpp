@@ -207,6 +207,7 @@ TEST(Optimizers, ARateThatChangesFollowsTheCountOfUpdates) {
   const Schedule schedule = schedules::Step{.rate = 0.5, .every = 3};
   for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = schedule}),
                                      Optimizer(optimizers::Adam{.learning_rate = schedule})}) {
+    SCOPED_TRACE(name(optimizer));
     Model m;
     minimize(m.loss, optimizer);
     const Node& rate = m.graph.get("learning_rate");
@@ -217,7 +218,7 @@ TEST(Optimizers, ARateThatChangesFollowsTheCountOfUpdates) {
     for (const auto& [variable, rule] : sharded.rules) {
       EXPECT_FALSE(rule.learning_rate.valid()) << variable;
       ASSERT_TRUE(rule.schedule) << variable;
-      EXPECT_EQ(rule.schedule->to_string(), schedule.to_string());
+      EXPECT_EQ(rule.schedule->to_string(), schedule.to_string()) << variable;
     }
     EXPECT_FALSE(make_callable_graph(*sharded.graph, {.targets = {"train"}})->find("learning_rate"));
   }

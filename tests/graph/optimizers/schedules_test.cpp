@@ -30,7 +30,7 @@ const std::vector<Schedule>& examples() {
 TEST(Schedule, OneNumberIsConstant) {
   const Schedule rate = 1e-3;
   EXPECT_TRUE(rate.is_constant());
-  for (const std::int64_t t : {0, 1, 1'000'000}) EXPECT_EQ(rate.rate(t), 1e-3);
+  for (const std::int64_t t : {0, 1, 1'000'000}) EXPECT_EQ(rate.rate(t), 1e-3) << t;
   EXPECT_EQ(optimizers::Adam{}.learning_rate.rate(0), 1e-3);
   EXPECT_FALSE(Schedule(Cosine{.rate = 1, .steps = 3}).is_constant());
   EXPECT_FALSE(Schedule(1e-3).after_warm_up(1).is_constant());
@@ -64,18 +64,18 @@ TEST(Schedule, CosineAndPolynomialEndWhereTheyShould) {
   EXPECT_EQ(cosine.rate(0), 1);
   EXPECT_DOUBLE_EQ(cosine.rate(50), 0.625);
   EXPECT_DOUBLE_EQ(cosine.rate(25), 0.25 + 0.375 * (1 + std::sqrt(0.5)));
-  for (const int t : {100, 101, 100000}) EXPECT_EQ(cosine.rate(t), 0.25);
+  for (const int t : {100, 101, 100000}) EXPECT_EQ(cosine.rate(t), 0.25) << t;
   const Schedule polynomial = Polynomial{.rate = 1, .end = 0.5, .power = 2, .steps = 10};
   EXPECT_EQ(polynomial.rate(0), 1);
   EXPECT_DOUBLE_EQ(polynomial.rate(4), 0.5 + 0.5 * 0.36);
-  for (const int t : {10, 11, 100000}) EXPECT_EQ(polynomial.rate(t), 0.5);
+  for (const int t : {10, 11, 100000}) EXPECT_EQ(polynomial.rate(t), 0.5) << t;
 }
 
 TEST(Schedule, AWarmUpClimbsToTheFirstRateAndTheScheduleBeginsAfterIt) {
   const Schedule inner = Step{.rate = 1, .factor = 0.5, .every = 2};
   const Schedule rate = inner.after_warm_up(4);
-  for (const int t : {0, 1, 2, 3}) EXPECT_EQ(rate.rate(t), 0.25 * (t + 1));
-  for (const int t : {0, 1, 2, 3, 17}) EXPECT_EQ(rate.rate(4 + t), inner.rate(t));
+  for (const int t : {0, 1, 2, 3}) EXPECT_EQ(rate.rate(t), 0.25 * (t + 1)) << t;
+  for (const int t : {0, 1, 2, 3, 17}) EXPECT_EQ(rate.rate(4 + t), inner.rate(t)) << t;
 }
 
 TEST(Schedule, IsRoundedOnceToTheDtype) {
@@ -102,7 +102,7 @@ TEST(Schedule, SaysWhatItIs) {
 }
 
 TEST(Schedule, WhatMakesNoSenseIsNamed) {
-  for (const Schedule& schedule : examples()) EXPECT_EQ(schedule.problem(), "");
+  for (const Schedule& schedule : examples()) EXPECT_EQ(schedule.problem(), "") << schedule.to_string();
   EXPECT_EQ(Schedule(-1.0).problem(), "constant: rate must be 0 or more, not -1");
   EXPECT_EQ(Schedule(std::numeric_limits<double>::infinity()).problem(), "constant: rate must be 0 or more, not inf");
   EXPECT_EQ(Schedule(Step{.rate = 1}).problem(), "step: every must be 1 or more, not 0");

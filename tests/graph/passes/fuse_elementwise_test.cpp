@@ -61,7 +61,7 @@ TEST(FuseElementwise, StopsAtTheLargestProgram) {
   for (int i = 0; i < 40; ++i)
     sum = wide.add("Add", fmt::format("s{}", i), {sum, wide.placeholder(fmt::format("p{}", i), Shape{3})});
   const auto fused = fuse_elementwise(wide.g, {});
-  for (int id = 0; id < fused->size(); ++id) EXPECT_LE(fused->node(id).inputs.size(), 16u);
+  for (int id = 0; id < fused->size(); ++id) EXPECT_LE(fused->node(id).inputs.size(), 16u) << fused->node(id).name;
 }
 
 }  // namespace

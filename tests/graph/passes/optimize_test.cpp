@@ -78,9 +78,11 @@ TEST(FoldConstants, AResultOfAnotherTypeIsAnInternalError) {
   const auto too_many = [](const Node&, std::span<const Tensor>) {
     return std::vector<Tensor>(2, Tensor::scalar(1.0f));
   };
-  for (const Evaluator& e : std::initializer_list<Evaluator>{wrong_type, wrong_shape, too_many})
+  for (const auto& [wrong, e] : std::initializer_list<std::pair<const char*, Evaluator>>{
+           {"type", wrong_type}, {"shape", wrong_shape}, {"count", too_many}})
     EXPECT_NE(error_of([&] { fold_constants(b.g, e); }).find("internal: Neg 'n': the evaluator of constants"),
-              std::string::npos);
+              std::string::npos)
+        << "wrong " << wrong;
 }
 
 struct OptimizeExample : GraphBuilder {

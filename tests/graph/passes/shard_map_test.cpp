@@ -58,6 +58,7 @@ TEST(ShardMap, CutsAboveFourMebibytesAtMultiplesOf64Bytes) {
   ASSERT_EQ(slices.size(), 3u);
   std::int64_t at = 0;
   for (const Slice& s : slices) {
+    SCOPED_TRACE(::testing::Message() << "slice from row " << s.row_begin);
     EXPECT_EQ(s.row_begin, at);
     EXPECT_EQ(s.row_begin * 12 % 64, 0);
     EXPECT_EQ(s.shape, (Shape{s.row_end - s.row_begin, 3}));

@@ -66,7 +66,7 @@ TEST(Partition, EdgesBackAndForthDoNotDeadlock) {
   check_no_deadlock(p);
   const Partitioned again = partition(b.g);
   EXPECT_EQ(edges_of(p), edges_of(again));
-  for (const auto& [device, part] : p.parts) EXPECT_EQ(part->dump(), again.parts.at(device)->dump());
+  for (const auto& [device, part] : p.parts) EXPECT_EQ(part->dump(), again.parts.at(device)->dump()) << device;
 }
 
 TEST(Partition, NamesOfTheUsersNodesAreAvoided) {

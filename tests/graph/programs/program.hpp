@@ -26,8 +26,8 @@
 //   part DEVICE  that part of a partitioned graph
 //   count        its ops, with how many nodes each has
 //   notes        what the steps have reported since the last such section
-//   values       results of running the graph on the CPU: lines "feed NODE = TENSOR" set feeds and variables, the others
-//                are "OUTPUT = TENSOR"; that of a variable's handle is the variable after the step
+//   values       results of running the graph on the CPU: lines "feed NODE = TENSOR" set feeds and variables, the
+//                others are "OUTPUT = TENSOR"; that of a variable's handle is the variable after the step
 //   error        the error of the step before it
 #pragma once
 

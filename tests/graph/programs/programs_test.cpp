@@ -1,5 +1,5 @@
 // Runs the graph programs beside this file, each as a test of its own.
-//   test_graph_programs --rewrite    writes the expectations anew, after a change that was meant: look at the difference
+//   test_graph_programs --rewrite    rewrites the expectations after an intended change: check the difference
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -50,6 +50,7 @@ TEST_F(Gradients, TravelInBucketsOfADtypeInTheOrderInWhichTheyAreMade) {
   ASSERT_EQ(means.size(), 5u);
   const GradientAndVariable* given[] = {&e, &d, &c, &b, &a};
   for (std::size_t i = 0; i < means.size(); ++i) {
+    SCOPED_TRACE(given[i]->variable.name);
     EXPECT_EQ(means[i].variable.name, given[i]->variable.name);
     EXPECT_EQ(means[i].gradient.dense.dtype(), given[i]->gradient.dense.dtype());
     EXPECT_EQ(means[i].gradient.dense.shape(), given[i]->gradient.dense.shape());

@@ -91,7 +91,7 @@ TEST(Towers, OneSlotLeavesTheSlotToTheSession) {
   const TrainingGraph t = build();
   for (int id = 0; id < t.graph->size(); ++id) {
     EXPECT_FALSE(t.graph->node(id).attributes.has("_slot")) << t.graph->node(id).name;
-    EXPECT_FALSE(t.graph->node(id).attributes.has("_original_name"));
+    EXPECT_FALSE(t.graph->node(id).attributes.has("_original_name")) << t.graph->node(id).name;
   }
 }
 
@@ -110,9 +110,9 @@ TEST(Towers, ATowerIsNamedLikeAGraphOfOneSlot) {
   for (const Node* node : tower(three, 2)) {
     const Node* same = one.graph->find(original(*node));
     ASSERT_TRUE(same) << original(*node);
-    EXPECT_EQ(described(*three.graph, *node), described(*one.graph, *same));
+    EXPECT_EQ(described(*three.graph, *node), described(*one.graph, *same)) << node->name;
   }
-  for (const VariableRef& v : three.parameters) EXPECT_TRUE(one.graph->find(v.name));
+  for (const VariableRef& v : three.parameters) EXPECT_TRUE(one.graph->find(v.name)) << v.name;
 }
 
 TEST(Towers, TowersShareTheVariables) {
@@ -184,15 +184,16 @@ TEST(Towers, SparseGradientsAreJoinedInSlotOrder) {
   EXPECT_EQ(joined.op->name, "Concat");
   for (std::size_t slot = 0; slot < 2; ++slot)
     for (const Node* part : {&indices, &joined})
-      EXPECT_EQ(g.node(part->inputs[slot].node).attributes.integer("_slot"), static_cast<std::int64_t>(slot));
+      EXPECT_EQ(g.node(part->inputs[slot].node).attributes.integer("_slot"), static_cast<std::int64_t>(slot))
+          << part->name;
   EXPECT_EQ(described(t, 1), described(t, 0));
 }
 
 TEST(Towers, FiguresAreAddedOverTheSlots) {
   const TrainingGraph t = build({.slots = 2, .batch = 8});
   for (const Output figure : {t.loss_sum, t.correct, t.examples}) {
-    EXPECT_EQ(figure.source().op->name, "AddN");
-    EXPECT_EQ(figure.shape(), Shape{});
+    EXPECT_EQ(figure.source().op->name, "AddN") << figure.name();
+    EXPECT_EQ(figure.shape(), Shape{}) << figure.name();
   }
   EXPECT_EQ(t.images[1].name(), "slot_1/images");
   EXPECT_EQ(t.images[1].shape(), (Shape{8, 28, 28, 1}));
@@ -223,7 +224,7 @@ TEST(Towers, InitializationNeedsNoFeedAndNoUpdate) {
       EXPECT_TRUE(op != "Placeholder" && op != "ReadVariable") << start->node(id).name;
       assigned += op == "AssignVariable";
     }
-    EXPECT_EQ(assigned, 6 + 12);
+    EXPECT_EQ(assigned, 6 + 12) << slots << " slots";
   }
 }
 

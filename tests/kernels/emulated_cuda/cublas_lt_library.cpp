@@ -1,3 +1,4 @@
+// The part of cuBLASLt that the kernels use, computed on the CPU in double precision.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

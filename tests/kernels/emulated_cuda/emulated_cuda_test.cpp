@@ -61,7 +61,7 @@ TEST(EmulatedCuda, ThreadsOfABlockWaitForEachOther) {
     std::iota(values.data(), values.data() + 70, 0);
   }
   for (int launches = 0; launches < 2; ++launches)
-    ASSERT_EQ(device::launch(reverse, 1, 70, nullptr, values.data(), 3), cudaSuccess);
+    ASSERT_EQ(device::launch(reverse, 1, 70, nullptr, values.data(), 3), cudaSuccess) << "launch " << launches;
   const auto seen = values.read();
   for (int i = 0; i < 70; ++i) EXPECT_EQ(seen[static_cast<std::size_t>(i)], i + 6);
 }

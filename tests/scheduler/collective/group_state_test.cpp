@@ -91,6 +91,7 @@ class Group {
 
 TEST(GroupState, OperationsOfSeveralChannelsOverlapAndWhatComesEarlyIsKept) {
   for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Group group(3);
     std::map<CollectivePosition, std::vector<Tensor>> locals;
     for (std::uint32_t r = 0; r < 3; ++r)
@@ -106,6 +107,7 @@ TEST(GroupState, OperationsOfSeveralChannelsOverlapAndWhatComesEarlyIsKept) {
     for (const std::uint32_t channel : {4u, 0u}) group.sum(2, {channel, 0}, "x", locals[{channel, 0}][2]);
     group.deliver(seed);
     for (std::uint32_t r = 0; r < 3; ++r) {
+      SCOPED_TRACE(::testing::Message() << "rank " << r);
       ASSERT_EQ(group.ended[r].size(), 2u);
       for (const auto& ended : group.ended[r])
         EXPECT_TRUE(bitwise_equal(ended.result.at(0), reduced_by_hand(locals.at(ended.position), Reduction::sum)));
@@ -135,7 +137,8 @@ TEST(GroupState, ARankThatDisagreesIsAnErrorOnEveryRank) {
       for (std::uint32_t r = 0; r < 3; ++r) {
         ASSERT_EQ(group.ended[r].size(), 1u) << other.describe();
         EXPECT_THAT(group.error_of(r),
-                    AllOf(HasSubstr(ours.describe()), HasSubstr(other.describe()), HasSubstr("task:1")));
+                    AllOf(HasSubstr(ours.describe()), HasSubstr(other.describe()), HasSubstr("task:1")))
+            << "seed " << seed << ", rank " << r;
       }
     }
 }
@@ -146,7 +149,7 @@ TEST(GroupState, ARankThatLeavesOutAnOperationIsAnErrorThere) {
   group.sum(1, {0, 1}, "x", Tensor::vector<float>({1}));
   group.deliver();
   for (const std::uint32_t r : {0u, 1u})
-    EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0, but the next must be 0"));
+    EXPECT_THAT(group.error_of(r), HasSubstr("is operation 1 of channel 0, but the next must be 0")) << "rank " << r;
 }
 
 TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
@@ -164,6 +167,7 @@ TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
 TEST(GroupState, RanksRunAheadOfASlowOneWithBroadcasts) {
   for (const std::int64_t size : {0, 3, 70'000})
     for (unsigned seed = 0; seed < 5; ++seed) {
+      SCOPED_TRACE(::testing::Message() << size << " elements, seed " << seed);
       Group group(4);
       std::vector<std::size_t> begun(4, 0);
       const auto go_on = [&](std::uint32_t rank) {
@@ -181,10 +185,11 @@ TEST(GroupState, RanksRunAheadOfASlowOneWithBroadcasts) {
       while (go_on(3) || go_on(2) || go_on(1) || go_on(0)) {
       }
       for (std::uint32_t r = 0; r < 4; ++r) {
-        ASSERT_EQ(group.ended[r].size(), 4u);
+        ASSERT_EQ(group.ended[r].size(), 4u) << "rank " << r;
         for (std::uint32_t root = 0; root < 4; ++root) {
-          EXPECT_EQ(group.ended[r][root].error.to_string(), Error().to_string());
-          EXPECT_TRUE(bitwise_equal(group.ended[r][root].result.at(0), random_tensor(DType::f32, {size}, root)));
+          EXPECT_EQ(group.ended[r][root].error.to_string(), Error().to_string()) << "rank " << r << ", root " << root;
+          EXPECT_TRUE(bitwise_equal(group.ended[r][root].result.at(0), random_tensor(DType::f32, {size}, root)))
+              << "rank " << r << ", root " << root;
         }
       }
     }
@@ -197,7 +202,8 @@ TEST(GroupState, RanksThatDisagreeAboutABroadcastOfNothingHearIt) {
                 {.kind = CollectiveKind::broadcast, .dtype = DType::f32, .shape = {0}, .name = r == 1 ? "y" : "x"},
                 Tensor(DType::f32, {0}));
   group.deliver();
-  for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("'x'"), HasSubstr("'y'")));
+  for (const std::uint32_t r : {0u, 1u, 2u})
+    EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("'x'"), HasSubstr("'y'"))) << "rank " << r;
 }
 
 // A rank that was told alone, by one that has left.
@@ -233,7 +239,7 @@ TEST(GroupState, AfterItsTimeoutTheRankThatIsMissingIsNamedByWhoKnows) {
   };
   std::int64_t now = 1'000'000;
   for (; now < 1'000'000 + Group::kTimeout; now += 100)
-    for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(tick(r, now).sent.empty());
+    for (const std::uint32_t r : {0u, 1u, 2u}) EXPECT_TRUE(tick(r, now).sent.empty()) << "rank " << r << " at " << now;
   GroupState& zero = group.states[0];
   EXPECT_TRUE(tick(0, now).sent.empty()) << "2 has sent what it could";
   const GroupOutbox out = tick(2, now);
@@ -243,7 +249,7 @@ TEST(GroupState, AfterItsTimeoutTheRankThatIsMissingIsNamedByWhoKnows) {
             "sum of f32[9000] 'x'");
   EXPECT_EQ(out.sent.size(), 2u);
   // Nobody may be left who knows more.
-  for (; now < 1'000'000 + Group::kTimeout * 3 / 2; now += 100) EXPECT_TRUE(tick(0, now).sent.empty());
+  for (; now < 1'000'000 + Group::kTimeout * 3 / 2; now += 100) EXPECT_TRUE(tick(0, now).sent.empty()) << now;
   EXPECT_EQ(tick(0, now).sent.size(), 2u);
   EXPECT_THAT(zero.failure().message(),
               HasSubstr("still missing 3 of 4 messages of all_reduce sum of f32[9000] 'x', the next from rank 2"));
@@ -258,12 +264,12 @@ TEST(GroupState, TheTimeoutIsOfSilenceAndNotOfATaskThatWasItselfStopped) {
     return static_cast<bool>(group.states[2].failure());
   };
   group.sum(2, {}, "x", Tensor::vector<float>({1}));
-  for (std::int64_t now = 0; now < 900; now += 100) EXPECT_FALSE(fails_at(now));
+  for (std::int64_t now = 0; now < 900; now += 100) EXPECT_FALSE(fails_at(now)) << now;
   group.sum(0, {}, "x", Tensor::vector<float>({1}));
   group.deliver();  // one more message
-  for (std::int64_t now = 900; now < 1900; now += 100) EXPECT_FALSE(fails_at(now));
+  for (std::int64_t now = 900; now < 1900; now += 100) EXPECT_FALSE(fails_at(now)) << now;
   EXPECT_FALSE(fails_at(5000)) << "it was stopped";
-  for (std::int64_t now = 5100; now < 6000; now += 100) EXPECT_FALSE(fails_at(now));
+  for (std::int64_t now = 5100; now < 6000; now += 100) EXPECT_FALSE(fails_at(now)) << now;
   EXPECT_TRUE(fails_at(6000));
 }
 
@@ -282,6 +288,7 @@ TEST(GroupState, ALostRankIsNamedToThoseWhoNeedItAndToAllAfterThem) {
   group.lose(2, 1);  // the next around the ring
   group.deliver();
   for (const std::uint32_t r : {0u, 2u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     ASSERT_EQ(group.ended[r].size(), 1u);
     EXPECT_EQ(group.ended[r][0].error.code(), Code::unavailable);
     EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost: silence"));
@@ -312,7 +319,8 @@ TEST(GroupState, ARankThatIsLostMayNotHaveWhatItWasSent) {
   group.deliver();
   group.lose(0, 1);
   group.deliver();
-  for (const std::uint32_t r : {0u, 1u}) EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost"));
+  for (const std::uint32_t r : {0u, 1u})
+    EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost")) << "rank " << r;
 }
 
 TEST(GroupState, SaysWhatItWaitsFor) {
@@ -344,6 +352,7 @@ TEST(GroupState, ATensorThatIsNotAsItSaysEndsTheGroup) {
 // When an operation begins, and while it runs.
 TEST(GroupState, ARankWithoutMemoryFailsTheGroupOnAllRanks) {
   for (const bool at_once : {true, false}) {
+    SCOPED_TRACE(at_once ? "at once" : "when the result is added up");
     Group group(3);
     if (at_once) group.without_memory = {1};
     const Tensor held = random_tensor(DType::f32, {9000}, 1), small = random_tensor(DType::f32, {90}, 1);
@@ -351,6 +360,7 @@ TEST(GroupState, ARankWithoutMemoryFailsTheGroupOnAllRanks) {
     group.without_memory = {1};  // adding up a small tensor takes the result's
     group.deliver();
     for (const std::uint32_t r : {0u, 1u, 2u}) {
+      SCOPED_TRACE(::testing::Message() << "rank " << r);
       if (!at_once && r != 1) continue;  // these had all they needed
       ASSERT_EQ(group.ended[r].size(), 1u);
       EXPECT_EQ(group.ended[r][0].error.code(), Code::resource_exhausted);
@@ -373,6 +383,7 @@ std::vector<CollectivePosition> launches(const Group& group, std::uint32_t rank)
 // Whatever the order in which a rank begins the operations of its channels, and in which it hears of them.
 TEST(GroupStateOnDevices, AllRanksLaunchInTheSameOrderAndOnlyWhatAllHaveBegun) {
   for (unsigned seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Group group(4);
     std::mt19937 random(seed);
     for (std::uint32_t r = 0; r < 3; ++r) {
@@ -388,11 +399,12 @@ TEST(GroupStateOnDevices, AllRanksLaunchInTheSameOrderAndOnlyWhatAllHaveBegun) {
     for (const std::uint32_t channel : {3u, 1u, 5u, 4u, 2u}) group.on_devices(3, {channel, 0}, "x");
     group.deliver(seed);
     EXPECT_EQ(group.launched[0].size(), 5u);
-    for (std::uint32_t r = 1; r < 4; ++r) EXPECT_EQ(launches(group, r), launches(group, 0));
+    for (std::uint32_t r = 1; r < 4; ++r) EXPECT_EQ(launches(group, r), launches(group, 0)) << "rank " << r;
     EXPECT_TRUE(group.ended[0].empty());
     for (std::uint32_t r = 0; r < 4; ++r)
       for (const auto& launch : group.launched[r]) group.end(r, launch.position);
     for (std::uint32_t r = 0; r < 4; ++r) {
+      SCOPED_TRACE(::testing::Message() << "rank " << r);
       ASSERT_EQ(group.ended[r].size(), 5u);
       for (const auto& ended : group.ended[r]) {
         EXPECT_FALSE(ended.error);
@@ -408,6 +420,7 @@ TEST(GroupStateOnDevices, ARankThatDisagreesIsAnErrorOnEveryRankAndNothingIsLaun
   for (const std::uint32_t r : {0u, 1u, 2u}) group.on_devices(r, {}, "x", r == 1 ? 11 : 10);
   group.deliver();
   for (const std::uint32_t r : {0u, 1u, 2u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("f32[10] 'x'"), HasSubstr("f32[11] 'x'"), HasSubstr("task:1")));
     EXPECT_TRUE(group.launched[r].empty());
   }
@@ -420,12 +433,14 @@ TEST(GroupStateOnDevices, ARankWhoseTensorIsOnTheHostIsAnErrorOnEveryRank) {
   group.deliver();
   for (const std::uint32_t r : {0u, 1u})
     EXPECT_THAT(group.error_of(r), AllOf(HasSubstr("all_reduce sum of f32[10] 'x' between devices on rank 0"),
-                                         HasSubstr("all_reduce sum of f32[10] 'x' on rank 1")));
+                                         HasSubstr("all_reduce sum of f32[10] 'x' on rank 1")))
+        << "rank " << r;
 }
 
 // Before it has begun, after, and while the devices work.
 TEST(GroupStateOnDevices, ALostRankIsNamedWhateverItHadDone) {
   for (int done = 0; done < 3; ++done) {
+    SCOPED_TRACE(::testing::Message() << "done " << done);
     Group group(3);
     for (const std::uint32_t r : {0u, 1u, 2u})
       if (r != 1 || done > 0) group.on_devices(r, {}, "x");
@@ -434,6 +449,7 @@ TEST(GroupStateOnDevices, ALostRankIsNamedWhateverItHadDone) {
     group.lose(2, 1);
     group.deliver();
     for (const std::uint32_t r : {0u, 2u}) {
+      SCOPED_TRACE(::testing::Message() << "rank " << r);
       ASSERT_EQ(group.ended[r].size(), 1u);
       EXPECT_THAT(group.error_of(r), HasSubstr("/job:worker/task:1 was lost: silence"));
     }
@@ -449,7 +465,7 @@ TEST(GroupStateOnDevices, AnErrorOfOneDeviceIsHeardByAll) {
   group.end(1, {}, Error(Code::unavailable, "the network is gone"));
   group.deliver();
   for (const std::uint32_t r : {0u, 1u, 2u})
-    EXPECT_EQ(group.error_of(r), "rank 1 (/job:worker/task:1): the network is gone");
+    EXPECT_EQ(group.error_of(r), "rank 1 (/job:worker/task:1): the network is gone") << "rank " << r;
 }
 
 TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
@@ -510,6 +526,7 @@ TEST(GroupStateOnDevices, OperationsThroughTheHostGoOnBesideThem) {
   for (const std::uint32_t r : {0u, 1u}) group.sum(r, {0, 0}, "y", Tensor::vector<float>({1}));
   group.deliver();
   for (const std::uint32_t r : {0u, 1u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     ASSERT_EQ(group.ended[r].size(), 1u);
     EXPECT_EQ(group.ended[r][0].result.at(0).item<float>(), 2);
     EXPECT_EQ(group.launched[r].size(), 1u);
@@ -517,10 +534,9 @@ TEST(GroupStateOnDevices, OperationsThroughTheHostGoOnBesideThem) {
 }
 
 TEST(GroupStateOnDevices, AWordThatCannotBeEndsTheGroup) {
-  for (const auto& [from, hop, part] :
-       {std::tuple(1u, 1u, 1u),
-        {1u, 0u, 0u},
-        {1u, 2u, 1u}}) {  // a number that is not rank 0's; another's word; no word at all
+  for (const auto& [from, hop, part] : {std::tuple(1u, 1u, 1u), {1u, 0u, 0u}, {1u, 2u, 1u}}) {
+    SCOPED_TRACE(::testing::Message() << "from " << from << ", hop " << hop << ", part "
+                                      << part);  // a number that is not rank 0's; another's word; no word at all
     Group group(2);
     group.on_devices(0, {}, "x");
     GroupOutbox out;

@@ -89,7 +89,7 @@ TEST_P(NumberOfRanks, TensorsThatOthersHoldStayAsTheyAre) {
   const std::uint32_t n = GetParam();
   const auto before = locals(DType::f32, {20'000}, n), held = locals(DType::f32, {20'000}, n);
   Ranks(all_reduce(DType::f32, {20'000}), held, 1).run();
-  for (std::uint32_t r = 0; r < n; ++r) EXPECT_TRUE(bitwise_equal(held[r], before[r]));
+  for (std::uint32_t r = 0; r < n; ++r) EXPECT_TRUE(bitwise_equal(held[r], before[r])) << "rank " << r;
 }
 
 TEST_P(NumberOfRanks, BroadcastGivesTheRootsTensorToAll) {
@@ -101,7 +101,8 @@ TEST_P(NumberOfRanks, BroadcastGivesTheRootsTensorToAll) {
       const Tensor expected = given[root];
       const CollectiveSpec spec{
           .kind = CollectiveKind::broadcast, .root = root, .dtype = DType::i64, .shape = {size}, .name = "x"};
-      for (const auto& result : Ranks(spec, given, root).run()) ASSERT_TRUE(bitwise_equal(result.at(0), expected));
+      for (const auto& result : Ranks(spec, given, root).run())
+        ASSERT_TRUE(bitwise_equal(result.at(0), expected)) << "root " << root << ", " << size << " elements";
     }
 }
 
@@ -111,6 +112,7 @@ TEST_P(NumberOfRanks, AllGatherHasTheTensorOfEachRank) {
     const CollectiveSpec spec{.kind = CollectiveKind::all_gather, .dtype = DType::f64, .shape = {size}, .name = "x"};
     const auto expected = locals(DType::f64, {size}, n);
     for (const auto& result : Ranks(spec, locals(DType::f64, {size}, n), 3).run()) {
+      SCOPED_TRACE(::testing::Message() << size << " elements");
       ASSERT_EQ(result.size(), n);
       for (std::uint32_t r = 0; r < n; ++r) ASSERT_TRUE(bitwise_equal(result[r], expected[r]));
     }
@@ -144,18 +146,19 @@ TEST(RankOperation, ABroadcastOfNothingWaitsForItsRootAndTheRootForAll) {
   for (std::uint32_t r = 0; r < 3; ++r) ranks.emplace_back(spec, r, 3, Tensor(DType::f32, {0}), allocate);
   std::vector<CollectiveMessage> flying;
   for (const std::uint32_t r : {0u, 2u}) {
+    SCOPED_TRACE(::testing::Message() << "rank " << r);
     ranks[r].start(flying);
     EXPECT_TRUE(flying.empty());
     EXPECT_FALSE(ranks[r].done());
   }
   ranks[1].start(flying);
   for (std::size_t i = 0; i < flying.size(); ++i) {
-    EXPECT_FALSE(ranks[1].done());
+    EXPECT_FALSE(ranks[1].done()) << "message " << i;
     CollectiveMessage m = flying[i];
     ranks[m.to].take(std::move(m), flying);
   }
   EXPECT_EQ(flying.size(), 3u) << "1 to 2, 2 to 0, and back";
-  for (const RankOperation& rank : ranks) EXPECT_TRUE(rank.done());
+  for (const RankOperation& rank : ranks) EXPECT_TRUE(rank.done()) << "rank " << (&rank - ranks.data());
 }
 
 TEST(RankOperation, SaysWhoHasNotBegun) {
@@ -207,7 +210,7 @@ TEST(RankOperation, WhatCannotBeIsRefused) {
   bad[5].piece = 1;
   bad[6].tensor = random_tensor(DType::f64, good.shape(), 2);
   bad[7].tensor = random_tensor(DType::f32, {1}, 2);
-  for (const CollectiveMessage& m : bad) EXPECT_THROW(rank.take(m, out), Error);
+  for (const CollectiveMessage& m : bad) EXPECT_THROW(rank.take(m, out), Error) << "message " << (&m - bad.data());
   EXPECT_EQ(rank.have(), 0u);
   EXPECT_NO_THROW(rank.take(fine, out));
   EXPECT_THROW(rank.take(fine, out), Error) << "a second time";

@@ -34,7 +34,7 @@ TEST(MemoryPlan, AViewKeepsItsBlockInUse) {
   const auto block = [&](std::uint32_t slot) { return task.plan().memory.block_of[slot]; };
   for (const PlanNode& n : task.plan().nodes)
     if (task.plan().info(n).op == "Add") {
-      EXPECT_NE(block(n.first_output), block(0));
+      EXPECT_NE(block(n.first_output), block(0)) << task.plan().info(n).name;
     }
   task.start(1, {i64({1, 2}), i64({10, 20}), i64({100, 200})});
   EXPECT_EQ(numbers(task.finish(1).at(0)), (std::vector<std::int64_t>{-111, -222, -111, -222}));

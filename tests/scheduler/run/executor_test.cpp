@@ -61,6 +61,7 @@ TEST(Executor, TheLastSegmentToReadASlotMayTakeIt) {
   }
   ToyTask task(g);
   for (std::uint64_t step = 1; step <= 3; ++step) {
+    SCOPED_TRACE(::testing::Message() << "step " << step);
     task.hooks.in_place = 0;
     task.start(step);
     for (const char* name : {"r2", "r0", "r1"}) task.arrive(step, name, i64({10, 10}));
@@ -108,6 +109,7 @@ TEST(Executor, ErrorsNameOpNodeAndDevice) {
   for (const auto& [op, text, code] :
        {std::tuple{"Abs", "Abs 'bad' on /device:CPU:0: -1 is negative", Code::invalid_argument},
         std::tuple{"Sign", "Sign 'bad' on /device:CPU:0: odd failure", Code::internal}}) {
+    SCOPED_TRACE(op);
     Graph g;
     fetch(g, node(g, op, {feed(g, 0, kPair, "x")}, "bad"), 0, "out");
     ToyTask task(g);
@@ -173,8 +175,8 @@ TEST(Executor, AFrameHoldsNoTensorsAfterAStepEvenIfABranchFailed) {
     const Tensor came = i64({5, 5});
     task.start(step, {fed, Tensor::scalar(true)});
     task.arrive(step, "r", came);
-    EXPECT_EQ(task.table.error(task.key(step)).ok(), !fails);
-    EXPECT_EQ(task.finish(step).contains(0), !fails);
+    EXPECT_EQ(task.table.error(task.key(step)).ok(), !fails) << fails;
+    EXPECT_EQ(task.finish(step).contains(0), !fails) << fails;
     EXPECT_TRUE(fed.unique()) << fails;
     EXPECT_TRUE(came.unique()) << fails;
   }
@@ -193,7 +195,8 @@ TEST(If, TakesEitherBranchAgainAndAgain) {
   for (std::uint64_t step = 1; step <= 4; ++step) {
     task.start(step, {i64({1, 2}), Tensor::scalar(step % 2 == 0)});
     EXPECT_EQ(numbers(task.finish(step).at(0)),
-              step % 2 == 0 ? (std::vector<std::int64_t>{1, 2}) : (std::vector<std::int64_t>{4, 8}));
+              step % 2 == 0 ? (std::vector<std::int64_t>{1, 2}) : (std::vector<std::int64_t>{4, 8}))
+        << "step " << step;
   }
 }
 

@@ -70,7 +70,7 @@ TEST(ParallelRun, UsersOfAVariableKeepTheOrderOfThePlan) {
     one.start(step);
     many.start(step);
     const auto expected = one.finish(step), got = many.finish(step);
-    ASSERT_EQ(got.size(), 40u);
+    ASSERT_EQ(got.size(), 40u) << "step " << step;
     for (const auto& [index, tensor] : expected)
       EXPECT_EQ(numbers(got.at(index)), numbers(tensor)) << "fetch " << index;
   }
@@ -86,6 +86,7 @@ TEST(ParallelRun, TheFirstErrorEndsTheSegmentAndTheFrameCanBeUsedAgain) {
   ToyTask task(g, 3);
   ASSERT_EQ(task.plan().orders.size(), 1u);
   for (std::uint64_t step = 1; step <= 20; ++step) {
+    SCOPED_TRACE(::testing::Message() << "step " << step);
     const bool fails = step % 2 == 1;
     task.start(step, {fails ? i64({-1, 2}) : i64({1, 2})});
     ASSERT_TRUE(task.ended[step]);

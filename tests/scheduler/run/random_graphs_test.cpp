@@ -249,7 +249,7 @@ void run_one(std::uint32_t seed, int threads, Seen& seen) {
       task.hooks.ran.push_back(name);
       task.arrive(step, name, std::exchange(arrivals[name], Tensor()));  // nobody else has it: may be written in place
     }
-    ASSERT_TRUE(task.ended[step]);
+    ASSERT_TRUE(task.ended[step]) << "step " << step;
     ASSERT_FALSE(task.table.error(task.key(step))) << task.table.error(task.key(step)).message();
     expect_order(r.graph, task.hooks.ran);
     expect_same(task.out[step]->sent, expected.sent, "send");
@@ -287,7 +287,7 @@ void run_replayed(std::uint32_t seed, RecordingStats& seen) {
     Expected expected = interpret(r.graph, feeds, arrivals);
     task.start(step, feeds);
     for (const std::string& name : order) task.arrive(step, name, device.upload(arrivals[name]));
-    ASSERT_TRUE(task.ended[step]);
+    ASSERT_TRUE(task.ended[step]) << "step " << step;
     ASSERT_FALSE(task.table.error(task.key(step))) << task.table.error(task.key(step)).message();
     Expected got{task.out[step]->sent, task.out[step]->pushed, task.finish(step)};
     left.emplace_back(std::move(got), std::move(expected));

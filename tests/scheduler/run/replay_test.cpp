@@ -58,7 +58,7 @@ TEST(Replay, ASegmentThatRepeatsIsRecordedOnceAndLaunchedFromThenOn) {
   Replayed run(g);
   for (std::int64_t i = 1; i <= 10; ++i) {
     EXPECT_EQ(run.step({i64({i, 2 * i})}), (Numbers{-i, -2 * i}));
-    EXPECT_EQ(run.stats().launches, static_cast<std::uint64_t>(std::max<std::int64_t>(0, i - 2)));
+    EXPECT_EQ(run.stats().launches, static_cast<std::uint64_t>(std::max<std::int64_t>(0, i - 2))) << "step " << i;
   }
   EXPECT_EQ(run.stats().recordings, 1u);
   EXPECT_EQ(run.stats().refusals, 0u);
@@ -69,7 +69,7 @@ TEST(Replay, AFewNodesAreNotWorthIt) {
   Graph g;
   fetch(g, chain(g, feed(g, 0, kPair), 3), 0);
   Replayed run(g);
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(run.step({i64({1, 2})}), (Numbers{-1, -2}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(run.step({i64({1, 2})}), (Numbers{-1, -2})) << "step " << i;
   EXPECT_EQ(run.stats().recordings, 0u);
 }
 
@@ -78,7 +78,7 @@ TEST(Replay, ADeviceThatRecordsNothingRunsThemOneByOne) {
   fetch(g, chain(g, feed(g, 0, kPair), 5), 0);
   Replayed run(g);
   run.device->records = false;
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(run.step({i64({1, 2})}), (Numbers{-1, -2}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(run.step({i64({1, 2})}), (Numbers{-1, -2})) << "step " << i;
   EXPECT_EQ(run.task.hooks.ran.size(), 6u * 5u);
 }
 
@@ -88,14 +88,15 @@ TEST(Replay, WhatIsFedInAnotherShapeRunsOneByOneAndTheRecordingStays) {
   Replayed run(g);
   for (int i = 0; i < 5; ++i) run.step({i64({1, 2})});
   EXPECT_EQ(run.stats().launches, 3u);
-  for (int i = 0; i < 4; ++i) {  // never three times in a row
+  for (int i = 0; i < 4; ++i) {
+    SCOPED_TRACE(::testing::Message() << "round " << i);  // never three times in a row
     EXPECT_EQ(run.step({i64({1, 2, 3})}), (Numbers{-1, -2, -3}));
     EXPECT_EQ(run.step({i64({4, 5, 6})}), (Numbers{-4, -5, -6}));
     EXPECT_EQ(run.step({i64({7, 8})}), (Numbers{-7, -8}));
   }
   EXPECT_EQ(run.stats().launches, 7u);
   EXPECT_EQ(run.stats().recordings, 1u);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(run.step({i64({1, 2, 3})}), (Numbers{-1, -2, -3}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(run.step({i64({1, 2, 3})}), (Numbers{-1, -2, -3})) << "step " << i;
   EXPECT_EQ(run.stats().recordings, 2u);
   EXPECT_EQ(run.device->recordings_alive, 1);
 }
@@ -153,6 +154,7 @@ TEST(Replay, WhatStayedWithTheRecordingsComesBackWhenTheNextCannotBeUsed) {
 // As soon as the last recording that reads it was launched.
 TEST(Replay, WhatNobodyReadsAnyMoreIsNotKept) {
   for (const bool by_others : {false, true}) {
+    SCOPED_TRACE(by_others ? "read by others" : "read by nobody else");
     Graph g;
     const Output x = recv(g, 1, kPair, "x"), y = recv(g, 2, kPair, "y"), z = recv(g, 3, kPair, "z");
     Output a = chain(g, x, 4);
@@ -168,7 +170,7 @@ TEST(Replay, WhatNobodyReadsAnyMoreIsNotKept) {
       run.task.arrive(run.number, "y", run.device->upload(i64({5, 5})));
       EXPECT_EQ(given.buffer()->references(), 1u) << i;
       run.task.arrive(run.number, "z", run.device->upload(i64({1, 1})));
-      EXPECT_EQ(numbers(on_host(run.task.finish(run.number).at(0)))[0], by_others ? 6 * i + 5 : i + 5);
+      EXPECT_EQ(numbers(on_host(run.task.finish(run.number).at(0)))[0], by_others ? 6 * i + 5 : i + 5) << "step " << i;
     }
     EXPECT_GT(run.stats().launches, 0u);
   }
@@ -212,9 +214,9 @@ TEST(Replay, AVariableThatIsGivenOtherMemoryIsFoundThere) {
   fetch(g, chain(g, node(g, "Add", {node(g, "ReadVariable", {v}, {}, {{"T", DType::i64}}), feed(g, 0, kPair)}), 4), 0);
   Replayed run(g);
   run.variable("v", i64({10, 20}));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({1, 1})}), (Numbers{11, 21}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({1, 1})}), (Numbers{11, 21})) << "step " << i;
   run.variable("v", i64({30, 40}));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({1, 1})}), (Numbers{31, 41}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({1, 1})}), (Numbers{31, 41})) << "step " << i;
   EXPECT_EQ(run.stats().recordings, 2u);
 }
 
@@ -228,11 +230,11 @@ TEST(Replay, AValueThatWasReadIsUsedWhereItIsThen) {
   fetch(g, chain(g, node(g, "Add", {square, read}), 4), 0);
   Replayed run(g);
   run.variable("v", i64({10, 20}));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({2, 3})}), (Numbers{14, 29}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({2, 3})}), (Numbers{14, 29})) << "step " << i;
   EXPECT_EQ(run.stats().launches, 3u);
   const Tensor held = run.task.variable("v").value();  // so that the next value lies elsewhere
   run.variable("v", i64({30, 40}));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({2, 3})}), (Numbers{34, 49}));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step({i64({2, 3})}), (Numbers{34, 49})) << "step " << i;
   EXPECT_EQ(run.stats().recordings, 2u);
 }
 
@@ -336,6 +338,7 @@ TEST(Replay, StepsInFlightHaveRecordingsOfTheirOwn) {
   run.variable("v", i64({0, 0}));
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < 8; ++i) {
+    SCOPED_TRACE(::testing::Message() << "pair " << i);
     const std::uint64_t first = run.number + 1, second = run.number + 2;
     run.start({});
     run.task.start(++run.number, {});

@@ -101,6 +101,7 @@ TEST(StepTable, RefusesASecondStartAndMissingFeeds) {
 TEST(StepTable, AnArrivalThatDoesNotFitAbortsTheStep) {
   for (const auto& [tensor, came] :
        {std::pair{Tensor::vector<float>({1, 2}), "f32[2]"}, std::pair{i64({1, 2, 3}), "i64[3]"}}) {
+    SCOPED_TRACE(came);
     TwoArrivals g;
     ToyTask task(g.graph);
     task.start(1);

@@ -101,7 +101,7 @@ TEST(Trace, StopsByItselfAfterSoManySteps) {
   for (std::uint64_t i = 1; i <= 4; ++i) {
     trace.begin_step(step_of(i), "step");
     trace.end_step(step_of(i).key);
-    EXPECT_EQ(trace.on(), i < 3);
+    EXPECT_EQ(trace.on(), i < 3) << "step " << i;
   }
   const auto steps = of_kind(trace.take(), TraceKind::step);
   ASSERT_EQ(steps.size(), 2u);
@@ -170,6 +170,7 @@ TEST(Trace, ASlowStepEndsItWithTheOnesBefore) {
 // The nodes of a step, one after the other and side by side.
 TEST(Trace, HasASliceForEveryNodeOfAPlan) {
   for (const int threads : {1, 4}) {
+    SCOPED_TRACE(::testing::Message() << threads << " threads");
     Graph g;
     Output x = feed(g, 0, Shape{2}, "x");
     Output sum = x;

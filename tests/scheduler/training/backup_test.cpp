@@ -13,7 +13,7 @@ class BackupJob : public JobTest {
       o.workers = 3, o.backups = 1, o.test_examples = 0;
       change(o);
     });
-    for (std::uint32_t worker : {0u, 1u, 2u}) EXPECT_FALSE(join(worker));
+    for (std::uint32_t worker : {0u, 1u, 2u}) EXPECT_FALSE(join(worker)) << "worker " << worker;
   }
   std::vector<std::string> commits() const {
     std::vector<std::string> found;
@@ -225,7 +225,7 @@ TEST_F(BackupShard, AWorkerOfAnEarlierStepGetsAVersionAndNeverWaits) {
   make_backups(1, 1);
   for (std::uint64_t step = 0; step < 3; ++step) {
     push_all(step, 0, 1);
-    EXPECT_FALSE(commit(step, {0}));
+    EXPECT_FALSE(commit(step, {0})) << "step " << step;
   }
   EXPECT_FALSE(pull(10, 0, 1));
   ASSERT_EQ(said<Put>().size(), 1u);

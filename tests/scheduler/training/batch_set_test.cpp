@@ -14,11 +14,12 @@ TEST(BatchSet, RemembersWhatASetRemembers) {
   std::set<std::uint64_t> expected;
   for (int i = 0; i < 2000; ++i) {
     const std::uint64_t batch = random() % 300;
-    EXPECT_EQ(batches.contains(batch), expected.contains(batch));
-    EXPECT_EQ(batches.insert(batch), expected.insert(batch).second);
-    EXPECT_TRUE(batches.contains(batch));
+    EXPECT_EQ(batches.contains(batch), expected.contains(batch)) << "batch " << batch;
+    EXPECT_EQ(batches.insert(batch), expected.insert(batch).second) << "batch " << batch;
+    EXPECT_TRUE(batches.contains(batch)) << "batch " << batch;
   }
-  for (std::uint64_t batch = 0; batch < 300; ++batch) EXPECT_EQ(batches.contains(batch), expected.contains(batch));
+  for (std::uint64_t batch = 0; batch < 300; ++batch)
+    EXPECT_EQ(batches.contains(batch), expected.contains(batch)) << "batch " << batch;
 }
 
 TEST(BatchSet, NeedsOneIntervalPerGap) {

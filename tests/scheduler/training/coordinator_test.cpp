@@ -96,7 +96,8 @@ TEST_F(Job, WaitsForItsShardsIfTheyJoin) {
 TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
   make([](JobOptions& o) { o.workers = 3, o.join_timeout = 30 * kSecond; });
   EXPECT_FALSE(join(1));
-  for (int word = 1; word < 6; ++word) {  // every 5 s, from 5 s on
+  for (int word = 1; word < 6; ++word) {
+    SCOPED_TRACE(::testing::Message() << "word " << word);  // every 5 s, from 5 s on
     EXPECT_EQ(job->deadline(), (5 + 5 * word) * kSecond);
     job->take_events();
     job->tick((5 + 5 * word) * kSecond, out);
@@ -223,6 +224,7 @@ TEST_F(Job, HandsOutSlotsInOrderWithTheirExamples) {
   make();
   join_all();
   for (std::uint64_t i = 0; i < 6; ++i) {
+    SCOPED_TRACE(::testing::Message() << "token " << i);
     const Token token = take(static_cast<std::uint32_t>(i % 2));
     EXPECT_EQ(token.kind, TokenKind::train);
     EXPECT_EQ(token.step, i / 2);
@@ -473,6 +475,7 @@ TEST_F(Job, IsHeldAtTheEndUntilWhatItCameToIsKept) {
   ASSERT_EQ(said<Save>().size(), 1u);
   EXPECT_EQ(said<Save>()[0].version, 3u);
   for (const std::uint32_t worker : {0, 1}) {
+    SCOPED_TRACE(::testing::Message() << "worker " << worker);
     EXPECT_EQ(take(worker).kind, TokenKind::finish);
     EXPECT_FALSE(job->barrier({worker}, now, out));
   }
@@ -532,6 +535,7 @@ TEST_F(Job, AsynchronousEvaluationUsesTheVersionTheShardsHave) {
   });
   join_all();
   for (std::uint64_t i = 0; i < 4; ++i) {
+    SCOPED_TRACE(::testing::Message() << "token " << i);
     const Token token = take(0);
     EXPECT_EQ(token.min_version, 0u);
     EXPECT_FALSE(stage(token, (i + 1) / 2));  // two batches an update

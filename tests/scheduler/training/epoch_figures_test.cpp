@@ -40,6 +40,7 @@ TEST(EpochFigures, GoOnFromACheckpointInTheMidstOfAnEpoch) {
   rest.go_on_from(whole.at());
   rest.begin(50 * kOneSecond);
   for (EpochFigures* figures : {&whole, &rest}) {
+    SCOPED_TRACE(figures == &whole ? "whole" : "rest");
     const std::int64_t begun = figures == &whole ? 2 * kOneSecond : 50 * kOneSecond;
     figures->step_done(5, 3, begun + kOneSecond);
     figures->step_done(6, 4, begun + 2 * kOneSecond);

@@ -20,7 +20,7 @@ TEST(MeanOf, AddsInSlotOrderAndDividesOnce) {
     const PushedGradient mean = mean_of(gradients);  // a copy: the inputs are shared
     for (std::int64_t i = 0; i < size; ++i) {
       const auto g = [&](std::size_t slot) { return gradients[slot].values.data<float>()[i]; };
-      ASSERT_EQ(mean.values.data<float>()[i], ((g(0) + g(1)) + g(2)) / 3.0f);
+      ASSERT_EQ(mean.values.data<float>()[i], ((g(0) + g(1)) + g(2)) / 3.0f) << size << " elements, " << i;
     }
   }
 }

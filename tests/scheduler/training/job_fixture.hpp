@@ -70,7 +70,7 @@ class JobTest : public ::testing::Test {
   void finish_all(std::uint32_t worker, TokenKind kind, int tokens) {
     for (int i = 0; i < tokens; ++i) {
       const Token token = take(worker);
-      EXPECT_EQ(token.kind, kind);
+      EXPECT_EQ(token.kind, kind) << "token " << i;
       finish(worker, token);
     }
   }

@@ -66,8 +66,8 @@ TEST_F(Resumed, AJobGoesOnWhereItsStateWasTakenWithTheSameFigures) {
       EXPECT_EQ(std::make_tuple(token.step, token.slot, token.min_version),
                 std::make_tuple((from + i) / 2, static_cast<std::uint32_t>((from + i) % 2), (from + i) / 2));
       now += kSecond;
-      EXPECT_FALSE(done(0, token, 1 + (from + i) % 7));
-      EXPECT_FALSE(stage(token));
+      EXPECT_FALSE(done(0, token, 1 + (from + i) % 7)) << "token " << i;
+      EXPECT_FALSE(stage(token)) << "token " << i;
     }
   };
   train(3, 0);
@@ -237,7 +237,7 @@ TEST_F(Cuts, ARestoredShardDropsWhatItHasAndSaysSo) {
 
 TEST_F(Cuts, ThatWaitAreBoundedAndEndWithTheShard) {
   make(1);
-  for (std::uint64_t i = 0; i < 16; ++i) EXPECT_FALSE(cut(1));
+  for (std::uint64_t i = 0; i < 16; ++i) EXPECT_FALSE(cut(1)) << i;
   EXPECT_EQ(cut(1).code(), Code::resource_exhausted);
   make(1);
   const auto held = std::make_shared<int>();
@@ -253,10 +253,10 @@ TEST_F(Cuts, OlderVersionsAreKeptIfWanted) {
   options.keep_versions = 2;
   make(options);
   for (std::uint64_t step = 0; step < 3; ++step) push_all(step, 0, 1);
-  for (std::uint64_t version : {0, 1, 2, 3}) EXPECT_FALSE(pull(10, version));
+  for (std::uint64_t version : {0, 1, 2, 3}) EXPECT_FALSE(pull(10, version)) << "version " << version;
   const auto puts = said<Put>();
   ASSERT_EQ(puts.size(), 4u);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(puts[i].version, i == 0 ? 3 : i);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(puts[i].version, i == 0 ? 3 : i) << i;
   EXPECT_EQ(puts[1].tensor.item<float>(), 1);
 }
 

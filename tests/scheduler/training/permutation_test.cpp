@@ -13,7 +13,7 @@ TEST(Permutation, HoldsEveryNumberOnce) {
   for (std::uint64_t n : {0u, 1u, 2u, 3u, 5u, 64u, 1000u}) {
     std::vector<std::uint32_t> order = permutation(7, 3, n);
     std::sort(order.begin(), order.end());
-    ASSERT_EQ(order.size(), n);
+    ASSERT_EQ(order.size(), n) << n;
     for (std::uint32_t i = 0; i < n; ++i) EXPECT_EQ(order[i], i);
   }
 }
@@ -35,7 +35,8 @@ TEST(Permutation, IsUniform) {
   constexpr int kDraws = 24000;
   for (int epoch = 0; epoch < kDraws; ++epoch) ++seen[permutation(11, static_cast<std::uint64_t>(epoch), 4)];
   ASSERT_EQ(seen.size(), 24u);
-  for (const auto& [order, count] : seen) EXPECT_NEAR(count, kDraws / 24, 160);  // five standard deviations
+  for (const auto& [order, count] : seen)
+    EXPECT_NEAR(count, kDraws / 24, 160) << ::testing::PrintToString(order);  // five standard deviations
 }
 
 TEST(Permutation, RefusesMoreThanFits32Bits) { EXPECT_THROW(permutation(1, 0, std::uint64_t{1} << 32), Error); }

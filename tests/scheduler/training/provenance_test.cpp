@@ -78,7 +78,7 @@ TEST_F(ShardHistory, ListsSomeOfWhatWasDroppedAndCountsTheRest) {
   options.slots = 40;
   make(options);
   for (std::uint32_t slot = 0; slot < 39; ++slot)
-    for (int i = 0; i < 3; ++i) EXPECT_FALSE(push(0, slot, 10, 1));
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(push(0, slot, 10, 1)) << "slot " << slot;
   const Provenance* found = state->provenance(1);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->sources.size(), 32u);

@@ -63,7 +63,7 @@ class ShardTest : public ::testing::Test {
     for (const std::uint32_t slice : {10u, 20u}) {
       Push both = message(step, slot, slice, g, worker);
       both.pulled_version = pulled;
-      EXPECT_FALSE(push(both));
+      EXPECT_FALSE(push(both)) << "slice " << slice;
     }
   }
   Error pull(std::uint32_t slice, std::uint64_t min_version, std::uint32_t worker = 0, std::uint64_t step = 1) {

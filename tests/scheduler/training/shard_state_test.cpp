@@ -145,8 +145,8 @@ TEST_F(Shard, KeepsSparseGradientsSparse) {
   for (const std::uint32_t slot : {1u, 0u}) {
     Push sparse = message(0, slot, 10, static_cast<float>(slot));
     sparse.indices = Tensor::vector<std::int64_t>({0});
-    EXPECT_FALSE(push(sparse));
-    EXPECT_FALSE(push(0, slot, 20, 0));
+    EXPECT_FALSE(push(sparse)) << "slot " << slot;
+    EXPECT_FALSE(push(0, slot, 20, 0)) << "slot " << slot;
   }
   ASSERT_EQ(store.updates.size(), 2u);
   const PushedGradient& gradient = store.updates[0].second.gradient;

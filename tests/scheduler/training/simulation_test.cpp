@@ -190,7 +190,7 @@ TEST(TrainingProtocol, ALogOfCommitsReplaysToTheSameBits) {
     again.job.commits = std::make_shared<const CommitLog>(CommitLog::parse(log));
     Simulation second(again);
     ASSERT_EQ(second.run(), "") << seed;
-    EXPECT_EQ(second.coordinator().commits().to_string(), log);
+    EXPECT_EQ(second.coordinator().commits().to_string(), log) << seed;
     EXPECT_EQ(difference(second.shard_values(), first.shard_values()), "") << seed;
   }
   EXPECT_GT(several, runs / 2);
@@ -242,7 +242,8 @@ TEST(TrainingProtocol, BoundedStalenessAppliesEveryStepOnceAndInOrder) {
     ASSERT_EQ(difference(simulation.shard_values(), oracle(options, simulation).values), "") << "seed " << seed;
     const auto staleness = simulation.tally().shards.staleness;
     late += staleness[1] + staleness[2] + staleness[3];
-    for (std::size_t s = options.job.staleness + 1; s < staleness.size(); ++s) EXPECT_EQ(staleness[s], 0u);
+    for (std::size_t s = options.job.staleness + 1; s < staleness.size(); ++s)
+      EXPECT_EQ(staleness[s], 0u) << "seed " << seed << ", staleness " << s;
   }
   EXPECT_GT(late, runs / 3);
 }

@@ -340,15 +340,15 @@ TEST(WaitGraphProperties, WhatWaitsHasACause) {
     const RandomWaits graph = random_graph(random);
     const WaitAnalysis found = analyse(graph.waiting, graph.silent);
     for (const RootCause& cause : found.causes) {
-      ASSERT_FALSE(cause.things.empty());
-      ASSERT_FALSE(cause.text.empty());
+      ASSERT_FALSE(cause.things.empty()) << "graph " << i;
+      ASSERT_FALSE(cause.text.empty()) << "graph " << i;
       if (cause.kind == Kind::silent || cause.kind == Kind::deadlock) continue;
       const auto at = static_cast<std::size_t>(std::stoi(cause.things[0].substr(1)));
       std::size_t waiters = 0;
       for (std::size_t n = 0; n < graph.nodes; ++n) waiters += graph.reaches[n][at] && n != at ? 1 : 0;
       ASSERT_EQ(cause.waiters, waiters) << "graph " << i << " cause " << at << "\n" << found.text;
     }
-    ASSERT_TRUE(graph.waiting.waits.empty() || !found.causes.empty());
+    ASSERT_TRUE(graph.waiting.waits.empty() || !found.causes.empty()) << "graph " << i;
   }
 }
 
