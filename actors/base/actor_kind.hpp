@@ -37,9 +37,9 @@ enum class ActorKind : std::uint8_t {
 // How far the failure of an actor reaches.
 enum class FailureScope : std::uint8_t {
   actor,  // the actor ends; callers get an error
-  link,  // the connection ends with the cause on both sides, and is made again
-  job,  // the training job ends on all tasks or, if the actor is a worker's, on its task
-  task,  // all actors of the task end, its calls fail, and its connections end with the cause: peers see the task as
+  link,   // the connection ends with the cause on both sides, and is made again
+  job,    // the training job ends on all tasks or, if the actor is a worker's, on its task
+  task,   // all actors of the task end, its calls fail, and its connections end with the cause: peers see the task as
           // lost
 };
 
@@ -56,18 +56,18 @@ struct ActorRole {
 
 // Comments name what is lost with the actor.
 inline constexpr std::array kActorRoles = {
-    ActorRole{ActorKind::node, "node", FailureScope::task},                                        // peers, sessions
-    ActorRole{ActorKind::scheduler, "scheduler", FailureScope::task},                              // steps in flight
-    ActorRole{ActorKind::partition, "partition", FailureScope::actor},                             // a plan
-    ActorRole{ActorKind::device, "device", FailureScope::task},                                    // the stream
-    ActorRole{ActorKind::rendezvous, "rendezvous", FailureScope::task},                            // tensors under way
-    ActorRole{ActorKind::collective, "collective", FailureScope::task},  // membership of groups
-    ActorRole{ActorKind::coordinator, "coordinator", FailureScope::job},                           // members and tokens
-    ActorRole{ActorKind::shard, "shard", FailureScope::job, ActorThread::own},                     // parameters
-    ActorRole{ActorKind::worker, "worker", FailureScope::job},  // the worker's membership
-    ActorRole{ActorKind::checkpoint, "checkpoint", FailureScope::job, ActorThread::own, 5},        // nothing
-    ActorRole{ActorKind::curves, "curves", FailureScope::actor, ActorThread::own, 5},              // nothing
-    ActorRole{ActorKind::peer, "peer", FailureScope::link},                                        // early frames
+    ActorRole{ActorKind::node, "node", FailureScope::task},                                  // peers, sessions
+    ActorRole{ActorKind::scheduler, "scheduler", FailureScope::task},                        // steps in flight
+    ActorRole{ActorKind::partition, "partition", FailureScope::actor},                       // a plan
+    ActorRole{ActorKind::device, "device", FailureScope::task},                              // the stream
+    ActorRole{ActorKind::rendezvous, "rendezvous", FailureScope::task},                      // tensors under way
+    ActorRole{ActorKind::collective, "collective", FailureScope::task},                      // membership of groups
+    ActorRole{ActorKind::coordinator, "coordinator", FailureScope::job},                     // members and tokens
+    ActorRole{ActorKind::shard, "shard", FailureScope::job, ActorThread::own},               // parameters
+    ActorRole{ActorKind::worker, "worker", FailureScope::job},                               // the worker's membership
+    ActorRole{ActorKind::checkpoint, "checkpoint", FailureScope::job, ActorThread::own, 5},  // nothing
+    ActorRole{ActorKind::curves, "curves", FailureScope::actor, ActorThread::own, 5},        // nothing
+    ActorRole{ActorKind::peer, "peer", FailureScope::link},                                  // early frames
     ActorRole{ActorKind::introspector, "introspector", FailureScope::actor, ActorThread::own, 5},  // nothing
 };
 

@@ -26,7 +26,8 @@ void ActorRecord::count_in() {
 
 std::int64_t ActorRecord::next_came_ns() {
   const std::uint64_t next = messages_handled.load(std::memory_order_relaxed) + 1;
-  if (messages_in.load(std::memory_order_relaxed) >= next + kCameTimes) return 0;  // the place belongs to a later message now
+  if (messages_in.load(std::memory_order_relaxed) >= next + kCameTimes)
+    return 0;  // the place belongs to a later message now
   return came_ns_[next % kCameTimes].exchange(0, std::memory_order_relaxed);
 }
 

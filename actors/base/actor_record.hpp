@@ -57,7 +57,7 @@ struct ActorRecord {
   std::atomic<std::uint64_t> messages_out{0};
   std::atomic<std::uint64_t> mailbox_peak{0};
   std::atomic<std::int64_t> busy_ns{0};
-  std::atomic<std::uint64_t> nodes_run{0};  // of plans (device actors)
+  std::atomic<std::uint64_t> nodes_run{0};           // of plans (device actors)
   std::atomic<const MessageKind*> current{nullptr};  // the message being handled
   std::atomic<std::int64_t> current_since_ns{0};     // steady clock; 0: idle
   std::atomic<bool> ended{false};
@@ -87,7 +87,7 @@ struct ActorRecord {
   std::array<Tally, 48> tallies_;  // more kinds than any actor takes; the rest are not told apart
   static constexpr std::size_t kCameTimes = 256;
   std::array<std::atomic<std::int64_t>, kCameTimes>
-      came_ns_{};  // by the message's number in the mailbox, while the task is traced
+      came_ns_{};                        // by the message's number in the mailbox, while the task is traced
   std::atomic<std::uint32_t> track_{0};  // plus one; 0: none yet
 };
 

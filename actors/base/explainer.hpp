@@ -15,7 +15,7 @@ class Explainer {
  public:
   static constexpr std::chrono::milliseconds kPatience{1500};
   static constexpr std::chrono::milliseconds kAgain{20};  // how soon to ask again
-  static constexpr std::chrono::seconds kFresh{5};  // how long an answer is reused
+  static constexpr std::chrono::seconds kFresh{5};        // how long an answer is reused
 
   // `why` returns the text, is called on the explainer's own thread and outlives it; null: no explanation.
   explicit Explainer(std::function<std::string()> why) : why_(std::move(why)) {}

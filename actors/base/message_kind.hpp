@@ -20,9 +20,9 @@ struct PackedTask {
 };
 
 struct MessageNote {
-  std::uint64_t step = 0;  // 0: belongs to no step
+  std::uint64_t step = 0;   // 0: belongs to no step
   std::uint64_t bytes = 0;  // of its tensors
-  PackedTask from;  // the remote task it came from; empty: from this task
+  PackedTask from;          // the remote task it came from; empty: from this task
 };
 
 // One per message type, and one per kind of frame that passes through a peer. Lives as long as the process.

@@ -38,7 +38,7 @@ struct ActorSnapshot {
 };
 
 struct TensorUse {
-  std::string name;  // of the node that produced it, or of the variable
+  std::string name;         // of the node that produced it, or of the variable
   std::string type;         // "f32[784,128]"
   std::uint64_t bytes = 0;  // of each
   std::uint64_t count = 1;  // tensors of this name, type and size
@@ -51,7 +51,7 @@ struct DeviceSnapshot {
   std::uint64_t nodes_run = 0;
   std::string running;      // "MatMul 'dense/matmul'"; "": nothing
   std::uint64_t queue = 0;  // segments enqueued and not yet ended
-  std::string failure;  // why the device runs nothing any more; "": it works
+  std::string failure;      // why the device runs nothing any more; "": it works
   std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0,
                 reuses = 0;        // as AllocatorStats
   std::uint64_t pinned_bytes = 0;  // host memory, in use and cached, for copies to and from this device
@@ -68,8 +68,8 @@ struct ShardSnapshot {
   std::uint64_t bytes = 0;  // of parameters
   std::uint64_t version = 0;
   std::uint64_t staged = 0, needed = 0;  // for the next version
-  std::vector<std::uint32_t> missing;  // its missing slots
-  std::uint64_t parked = 0;  // waiting pulls
+  std::vector<std::uint32_t> missing;    // its missing slots
+  std::uint64_t parked = 0;              // waiting pulls
   // ShardCounters
   std::map<std::string, std::uint64_t> counts;  // pulls, parked_ever, pushes, duplicates, stale, uncommitted, fenced,
                                                 // refused, abandoned, batches, updates, staged_bytes
@@ -90,7 +90,7 @@ struct JobSnapshot {
   std::string stage;  // "training"
   std::uint64_t view = 0;
   std::uint64_t epoch = 0, epochs = 0;  // counted from 1
-  std::uint64_t step = 0, steps = 0;  // complete, total
+  std::uint64_t step = 0, steps = 0;    // complete, total
   std::vector<MemberSnapshot> members;
   std::map<std::string, std::uint64_t> counts;  // JobCounters
   std::string waits_for;
@@ -109,15 +109,15 @@ struct StepRecord {
 struct TrainingSnapshot {
   std::string mode;  // "local", "sync", "async", "ssp", "allreduce"
   std::uint64_t epoch = 0, epochs = 0;
-  std::uint64_t step = 0;  // current step of the job
+  std::uint64_t step = 0;       // current step of the job
   std::uint64_t all_steps = 0;  // of the job; 0: unknown to this task (its coordinator knows)
-  std::uint64_t steps = 0;  // micro-batches or steps computed by this task
-  std::uint64_t examples = 0;  // computed by this task
+  std::uint64_t steps = 0;      // micro-batches or steps computed by this task
+  std::uint64_t examples = 0;   // computed by this task
   double loss = 0;              // of the last
   std::string doing;            // "computes step 7, slot 1", "waits for a token"; "": nothing
   std::int64_t doing_ns = 0;
   std::map<std::string, double> metrics;  // of the last complete epoch: "train_accuracy", "test_accuracy"
-  std::vector<StepRecord> recent;  // oldest first, at most 128
+  std::vector<StepRecord> recent;         // oldest first, at most 128
 };
 
 struct LinkSnapshot {
@@ -128,7 +128,7 @@ struct LinkSnapshot {
   bool stalled = false;  // bulk data is waiting for credit
   std::uint64_t bytes_sent = 0, bytes_received = 0, frames_sent = 0, frames_received = 0;
   std::uint64_t queued_frames = 0, queued_bytes = 0, credit = 0, window = 0;
-  std::int64_t heard_ns = 0;  // since anything was received
+  std::int64_t heard_ns = 0;     // since anything was received
   std::int64_t progress_ns = 0;  // since the peer's heartbeats last showed progress
 };
 

@@ -24,9 +24,9 @@ class TaskProgress {
   bool moves_in_a_segment();
 
   const ActorRegistry& registry_;
-  std::uint64_t done_ = 0;  // at the last call
+  std::uint64_t done_ = 0;                      // at the last call
   std::map<std::string, std::string> running_;  // likewise: nodes, by device
-  std::uint64_t moves_ = 1;  // how often the running node had changed
+  std::uint64_t moves_ = 1;                     // how often the running node had changed
 };
 
 }  // namespace troupe

@@ -35,8 +35,8 @@ struct CheckpointId {
 
 enum class TensorKind : std::uint8_t {
   variable = 1,  // rows of one; all shards together hold each row once
-  slot = 2,  // rows of an optimizer's slot of a variable: likewise
-  state = 3,  // whole, private to this shard
+  slot = 2,      // rows of an optimizer's slot of a variable: likewise
+  state = 3,     // whole, private to this shard
 };
 
 // A tensor in a shard's file.
@@ -60,7 +60,7 @@ struct ShardManifest {
   std::string file;  // file name within the folder
   std::uint64_t bytes = 0;
   std::vector<TensorEntry> tensors;  // in file order
-  std::string dedupe;  // gradients already applied; opaque, private to the shard
+  std::string dedupe;                // gradients already applied; opaque, private to the shard
   bool operator==(const ShardManifest&) const = default;
 };
 
@@ -75,11 +75,11 @@ struct CheckpointJob {
   std::uint32_t epoch = 0;  // current, from 0
   std::uint64_t steps_per_epoch = 0;
   std::uint64_t cursor = 0;  // consecutive complete tokens from the start of the epoch
-  double loss_sum = 0;  // over those tokens
+  double loss_sum = 0;       // over those tokens
   std::uint64_t correct = 0;
   std::uint64_t examples = 0;
   std::uint64_t training_ns = 0;  // so far
-  std::string extra;  // opaque, private to the coordinator
+  std::string extra;              // opaque, private to the coordinator
   bool operator==(const CheckpointJob&) const = default;
 };
 

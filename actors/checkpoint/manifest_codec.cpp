@@ -155,8 +155,7 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
 }
 
 CheckpointManifest decode_manifest(std::string_view bytes) {
-  if (bytes.size() < kHeader || !bytes.starts_with(kMagic))
-    fail(Code::data_loss, "not a manifest: wrong magic bytes");
+  if (bytes.size() < kHeader || !bytes.starts_with(kMagic)) fail(Code::data_loss, "not a manifest: wrong magic bytes");
   if (bytes.size() > kMaxManifestBytes)
     fail(Code::data_loss, "it has {} bytes, more than {}", bytes.size(), kMaxManifestBytes);
   if (read_little_endian<std::uint32_t>(bytes.data() + kCrcAt) != crc_of(bytes))

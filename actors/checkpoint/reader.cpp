@@ -161,8 +161,7 @@ void Checkpoint::verify_shard(std::uint32_t shard) {
 Checkpoint open_checkpoint(FileSystem& files, const std::string& folder) {
   const std::string path = join_path(folder, kManifestName);
   if (!files.exists(path))
-    fail(Code::not_found, "'{}' is not a checkpoint: it has no {}; its save did not complete", folder,
-         kManifestName);
+    fail(Code::not_found, "'{}' is not a checkpoint: it has no {}; its save did not complete", folder, kManifestName);
   try {
     CheckpointManifest manifest;
     StoredVariables variables;

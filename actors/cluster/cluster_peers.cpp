@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kAnswerPatience{1};  // for a node whose link is open, and for the reasons of callers
-constexpr std::chrono::seconds kDialPatience{5};  // for a task that may not have joined yet
+constexpr std::chrono::seconds kDialPatience{5};    // for a task that may not have joined yet
 std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(1),
                   std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
@@ -131,8 +131,7 @@ class ClusterPeers::Impl final : public WireHandler {
     else if (text == "introspector")
       caf::anon_send(config.introspector, std::move(message));
     else
-      wire.answer(question,
-                  Error(Code::unimplemented, "unknown question: run the same release on every task"), "");
+      wire.answer(question, Error(Code::unimplemented, "unknown question: run the same release on every task"), "");
   }
   void suspected(PeerId, const TaskName& name, bool suspect) override {
     caf::anon_send(config.node, PeerSuspected{name, suspect});
@@ -211,10 +210,9 @@ class ClusterPeers::Impl final : public WireHandler {
       Reply reply;
       self->request(node, until(deadline), HelloRequest{config.welcome},
                     caf::actor_cast<caf::strong_actor_ptr>(config.node))
-          .receive([&](const Reply& r) { reply = r; },
-                   [&](const caf::error&) {
-                     reply = Reply::of(Error(Code::deadline_exceeded, "its node did not answer"));
-                   });
+          .receive(
+              [&](const Reply& r) { reply = r; },
+              [&](const caf::error&) { reply = Reply::of(Error(Code::deadline_exceeded, "its node did not answer")); });
       if (const Error refused = reply.error()) throw refused;
       remember(task, node, reply.body);
     } catch (...) {
@@ -320,7 +318,7 @@ class ClusterPeers::Impl final : public WireHandler {
   Config config;
   std::mutex mutex;
   std::condition_variable changed;
-  Meeting meeting;  // with the cluster's tasks; clients, which may have any name, are not recorded
+  Meeting meeting;                  // with the cluster's tasks; clients, which may have any name, are not recorded
   std::map<TaskName, MetTask> met;  // likewise
   Error refusal;                    // the last
   std::multimap<std::string, std::int64_t> awaited;  // start of each wait for links (steady clock), by job
@@ -328,7 +326,7 @@ class ClusterPeers::Impl final : public WireHandler {
   bool ending = false;
   std::map<std::uint64_t, TaskName> open;      // peers
   std::map<TaskName, HostPort> introspectors;  // of all tasks that said hello
-  Error failed;  // why the task has failed: no link stays
+  Error failed;                                // why the task has failed: no link stays
   struct Peer {
     PeerActor actor;
     Rights rights;
@@ -340,10 +338,10 @@ class ClusterPeers::Impl final : public WireHandler {
   };
   const std::shared_ptr<There> there = std::make_shared<There>();
   std::unordered_map<PeerId, Peer> peers;  // owned by the wire's thread
-  BorrowedThread thread;  // the wire's
-  Control control;  // any thread
-  Wire wire;  // its thread uses the members above
-  std::thread caller;  // uses the members above, and the wire
+  BorrowedThread thread;                   // the wire's
+  Control control;                         // any thread
+  Wire wire;                               // its thread uses the members above
+  std::thread caller;                      // uses the members above, and the wire
 };
 
 ClusterPeers::ClusterPeers(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}

@@ -35,7 +35,7 @@ class Meeting {
   // The state of another task of the cluster.
   struct State {
     HostPort address;
-    bool ours = false;  // this task calls it
+    bool ours = false;    // this task calls it
     bool called = false;  // a call or a greeting is in progress
     Link link = 0;
     bool up = false;  // the link is open, and the two have met over it
@@ -72,7 +72,7 @@ class Meeting {
   bool all_up(const std::string& job) const;
   struct Missing {
     std::string text;  // tasks, their addresses and what is wrong; "": none
-    Error hopeless;  // of a task that will never be a peer
+    Error hopeless;    // of a task that will never be a peer
   };
   Missing missing(const std::string& job) const;
   bool calling() const;  // a call or greeting is in progress or due

@@ -46,10 +46,11 @@ void Membership::set(TaskOptions& options) const {
 std::optional<std::string> token_warning(const ClusterSpec& cluster, const NetworkOptions& network) {
   if (wire::is_strong_token(cluster.token)) return std::nullopt;
   const char* const wrong = !cluster.token.empty() ? "a guessable token"
-                            : network.tls.given() ? "no token, so anybody with a certificate of its CA can join"
-                                                  : "no token, so anybody on this machine can join";
-  return fmt::format("warning: cluster '{}' has {}: set \"token\" in its file to the output of 'troupe-launch --make-token'",
-                     cluster.name, wrong);
+                            : network.tls.given()  ? "no token, so anybody with a certificate of its CA can join"
+                                                   : "no token, so anybody on this machine can join";
+  return fmt::format(
+      "warning: cluster '{}' has {}: set \"token\" in its file to the output of 'troupe-launch --make-token'",
+      cluster.name, wrong);
 }
 
 std::optional<std::string> introspection_note(Task& task) {

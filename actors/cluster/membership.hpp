@@ -19,7 +19,7 @@ struct Membership {
   std::string file;                       // of the cluster; empty under troupe-launch
   std::chrono::seconds join_timeout{60};  // limit for all tasks to come up
   NetworkOptions network;
-  int introspect_port = -1;  // -1: any; none without a cluster
+  int introspect_port = -1;      // -1: any; none without a cluster
   std::string flight_directory;  // "": the directory for temporary files
 
   // Applies the settings common to all tasks, in a cluster or not.

@@ -120,8 +120,8 @@ void NodeActorImpl::asked(const Asked& message) {
   if (code != std::errc() || last != end)
     return message.answer->give(Reply::of(Error(Code::invalid_argument, "the version must be a number")));
   if (!routes_.shard)
-    return message.answer->give(Reply::of(
-        Error(Code::failed_precondition, config_.identity.task.to_string() + " currently has no shard of a training job")));
+    return message.answer->give(Reply::of(Error(
+        Code::failed_precondition, config_.identity.task.to_string() + " currently has no shard of a training job")));
   this->request(routes_.shard, caf::infinite, ProvenanceRequest{version})
       .then([answer = message.answer](const Reply& reply) { answer->give(reply); },
             [this, answer = message.answer](const caf::error& error) {

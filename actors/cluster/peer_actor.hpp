@@ -64,7 +64,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
   std::deque<FrameCame> unannounced_;
   JobRoutes routes_;
   std::uint64_t first_job_ = 0;  // jobs below it are over on this task
-  std::deque<Frame> early_;  // of a job: a worker may be faster than the shard it pulls from
+  std::deque<Frame> early_;      // of a job: a worker may be faster than the shard it pulls from
   std::size_t early_bytes_ = 0;
 };
 

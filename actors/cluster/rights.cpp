@@ -54,9 +54,10 @@ Error Rights::check(const Frame& frame) const {
 
 Error Rights::check_name(const TaskName& peer, const ClusterSpec& cluster) {
   if (cluster.may_join(peer) || cluster.count(peer.job) == 0) return {};
-  return {Code::permission_denied,
-          fmt::format("the cluster file has a job {} but no task {}: give a client its own job name, for example client",
-                      peer.job, peer.index)};
+  return {
+      Code::permission_denied,
+      fmt::format("the cluster file has a job {} but no task {}: give a client its own job name, for example client",
+                  peer.job, peer.index)};
 }
 
 }  // namespace troupe

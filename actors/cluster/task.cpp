@@ -121,8 +121,7 @@ class Task::Impl final : public TaskActors {
       const int there = cuda.plugin ? cuda.plugin->count() : 0;
       accelerators = cuda.plugin ? cuda.plugin->description() : cuda.why_not;
       if (options.gpus.count > there)
-        troupe::fail(Code::not_found, "{} GPUs requested, {} found: {}", options.gpus.count, there,
-                     accelerators);
+        troupe::fail(Code::not_found, "{} GPUs requested, {} found: {}", options.gpus.count, there, accelerators);
       const int used = options.gpus.count < 0 ? there : options.gpus.count;
       if (used > 0) cuda.plugin->register_kernels(kernels);
       for (int i = 0; i < used; ++i)
@@ -226,7 +225,8 @@ class Task::Impl final : public TaskActors {
   NodeActor node_of(const TaskName& task) const override {
     if (task == options.name) return node;
     const NodeActor met = links ? links->node(task) : NodeActor();
-    if (!met) troupe::fail(Code::not_found, "task {} has no link to task {}", options.name.to_string(), task.to_string());
+    if (!met)
+      troupe::fail(Code::not_found, "task {} has no link to task {}", options.name.to_string(), task.to_string());
     return met;
   }
 
@@ -327,8 +327,7 @@ Introspection& Task::introspection() { return *impl_->introspection; }
 
 Device& Task::device(int index) {
   if (index < 0 || static_cast<std::size_t>(index) >= impl_->devices.size())
-    fail(Code::not_found, "task {} has {} devices, no index {}", name().to_string(), impl_->devices.size(),
-         index);
+    fail(Code::not_found, "task {} has {} devices, no index {}", name().to_string(), impl_->devices.size(), index);
   return *impl_->devices[static_cast<std::size_t>(index)];
 }
 

@@ -36,7 +36,7 @@ void write_wait(const std::string& text);  // "troupe: ..." on stderr
 struct TaskOptions {
   TaskName name{"local", 0};
   int cpu_devices = 1;
-  int threads = 0;  // per CPU device; 0: cores / CPU devices. Tasks on one host should share its cores
+  int threads = 0;                 // per CPU device; 0: cores / CPU devices. Tasks on one host should share its cores
   std::uint64_t memory_limit = 0;  // bytes per device, of tensors in use and cached; 0: no limit
   GpuOptions gpus{};
   // In a cluster: binds the task's port in `cluster`, or port 0 if it has none there yet.
@@ -44,7 +44,7 @@ struct TaskOptions {
   std::uint16_t port = 0;
   bool networked = false;
   NetworkOptions network{};  // certificates and limits
-  bool counters = true;  // actors count their activity (docs/design/introspection.md)
+  bool counters = true;      // actors count their activity (docs/design/introspection.md)
   // Port of the introspector, at `host`. 0: any free port. None: any free port for a task of a cluster, no socket for
   // others.
   std::optional<std::uint16_t> introspect_port{};
@@ -52,7 +52,8 @@ struct TaskOptions {
   // stderr.
   std::function<void(const std::string&)> on_wait = write_wait;
   std::chrono::nanoseconds wait_word = std::chrono::seconds(5);
-  std::string flight_directory{};  // directory for the last messages of all actors, written when the task fails; "": not written
+  std::string flight_directory{};  // directory for the last messages of all actors, written when the task fails; "":
+                                   // not written
   // For user-defined ops: a copy of standard_ops() with the program's additions, used for its graphs. Null:
   // standard_ops().
   std::shared_ptr<const OpRegistry> ops{};

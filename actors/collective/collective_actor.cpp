@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kTicks = 8;  // per timeout
+constexpr std::int64_t kTicks = 8;                 // per timeout
 constexpr std::int64_t kShortestTick = 1'000'000;  // ns
 
 }  // namespace

@@ -30,7 +30,7 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   // Per-group state outside the protocol.
   struct Hands {
     std::map<CollectivePosition, std::shared_ptr<Contribution>> contributions;
-    std::map<std::uint32_t, std::uint64_t> next;  // by channel, for contributions without a number
+    std::map<std::uint32_t, std::uint64_t> next;       // by channel, for contributions without a number
     std::shared_ptr<DeviceCommunicator> communicator;  // null: all tensors travel through the host
   };
 

@@ -76,8 +76,7 @@ std::string ask(Client& client, const HttpTarget& target, const std::string& pat
     if (result.error() == httplib::Error::Connection) fail(Code::unavailable, "nobody listens at {}", where);
     const bool late = std::chrono::steady_clock::now() - began >= timeout - connect;
     if (result.error() == httplib::Error::Read && !late)
-      fail(Code::unavailable,
-           "{} closed the connection: only one side uses TLS, or the server is ending", where);
+      fail(Code::unavailable, "{} closed the connection: only one side uses TLS, or the server is ending", where);
     if (result.error() == httplib::Error::Read || result.error() == httplib::Error::ConnectionTimeout)
       fail(Code::deadline_exceeded, "no answer within {:.1f} s", static_cast<double>(timeout.count()) / 1000);
     fail(Code::unavailable, "{}: {}", where, httplib::to_string(result.error()));
@@ -98,8 +97,7 @@ std::string ask(const HttpTarget& target, const std::string& path, std::chrono::
   // As on the wire: the CA proves membership; names in certificates are not compared with addresses.
   httplib::SSLClient client(target.address.host, target.address.port, target.tls.certificate, target.tls.key);
   if (!client.is_valid() || SSL_CTX_load_verify_locations(client.ssl_context(), target.tls.ca.c_str(), nullptr) != 1)
-    invalid_argument("cannot use the certificate '{}', its key or the CA '{}'", target.tls.certificate,
-                     target.tls.ca);
+    invalid_argument("cannot use the certificate '{}', its key or the CA '{}'", target.tls.certificate, target.tls.ca);
   client.enable_server_certificate_verification(false);
   SSL_CTX_set_verify(client.ssl_context(), SSL_VERIFY_PEER, nullptr);
   return ask(client, target, path, timeout, post);

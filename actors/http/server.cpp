@@ -30,7 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kConnectionMemory = 8 << 10;  // for a request's head
-constexpr unsigned kSilence = 30;  // seconds without progress of an answer
+constexpr unsigned kSilence = 30;                   // seconds without progress of an answer
 
 struct StatusOfCode {
   Code code;
@@ -327,8 +327,7 @@ class HttpServer::Impl {
   MHD_Result begin(MHD_Connection* connection, Exchange& exchange, std::string_view method) {
     try {
       if (exchange.too_long)
-        return send(connection,
-                    {413, "application/json", json_text({{"error", "the request body is too long"}})});
+        return send(connection, {413, "application/json", json_text({{"error", "the request body is too long"}})});
       if (!exchange.request.post && method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
         return send(connection, {405, "application/json", json_text({{"error", "only GET and POST are supported"}})});
       if (const auto page = pages.find(exchange.request.path); page != pages.end() && !exchange.request.post)

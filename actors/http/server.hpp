@@ -46,7 +46,7 @@ class HttpServer {
     std::set<std::string> open_paths;
     // Answered by the thread that waits for connections: their handlers must return at once.
     std::set<std::string> prompt_paths;
-    std::map<std::string, HttpAnswer> pages;  // by path: constant, for anybody
+    std::map<std::string, HttpAnswer> pages;     // by path: constant, for anybody
     std::map<std::string, std::string> headers;  // sent with every answer
     unsigned workers = 4;
     std::size_t max_body = 4096;  // bytes of a request body

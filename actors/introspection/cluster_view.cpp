@@ -53,8 +53,7 @@ const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::strin
     if (task.task == whole) return task;
     known += (known.empty() ? "" : ", ") + task.task;
   }
-  fail(Code::not_found, "no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are",
-       known);
+  fail(Code::not_found, "no task '{}' in the cluster; there {} {}", name, tasks.size() == 1 ? "is" : "are", known);
 }
 
 std::string ask_task(const KnownTask& task, const std::string& path, std::chrono::milliseconds patience) {

@@ -14,7 +14,7 @@ namespace troupe {
 // A task of the cluster, and how to reach its introspector.
 struct KnownTask {
   std::string task;
-  HttpTarget target;  // port 0: unknown
+  HttpTarget target;    // port 0: unknown
   std::string unknown;  // why it is unknown: "no link yet to ..."
 };
 

@@ -34,7 +34,7 @@ class Introspection {
     Incarnation incarnation;
     std::function<std::vector<LinkSnapshot>()> links;
     std::function<std::vector<KnownTask>()> tasks;  // the other tasks
-    std::function<Waiting()> meeting;  // those that a call waits for
+    std::function<Waiting()> meeting;               // those that a call waits for
   };
   void joined(Cluster cluster);
   // Closes the socket and drops the links.

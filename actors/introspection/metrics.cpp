@@ -81,8 +81,8 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_device_bytes_limit", "gauge", "Memory limit, 0 if none.", labels, d.limit_bytes);
     f.add("troupe_device_lost", "gauge", "1 if the device is lost.", labels, std::uint64_t{!d.failure.empty()});
     if (d.type != "CPU")
-      f.add("troupe_device_bytes_pinned", "gauge", "Pinned host memory for copies to and from the device.",
-            labels, d.pinned_bytes);
+      f.add("troupe_device_bytes_pinned", "gauge", "Pinned host memory for copies to and from the device.", labels,
+            d.pinned_bytes);
     if (d.recordings + d.recording_refusals == 0) continue;
     f.add("troupe_device_recordings_total", "counter", "Kernel sequences recorded as CUDA graphs.", labels,
           d.recordings);
@@ -101,7 +101,8 @@ void add_task(Families& f, const TaskSnapshot& task) {
       f.add("troupe_shard_events_total", "counter", "Gradients received, dropped and applied.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"what", what}}, count);
     for (std::size_t i = 0; i < s.staleness.size(); ++i)
-      f.add("troupe_shard_staleness_total", "counter", "Gradients by staleness in updates; the last bucket is open-ended.",
+      f.add("troupe_shard_staleness_total", "counter",
+            "Gradients by staleness in updates; the last bucket is open-ended.",
             {{"task", t}, {"shard", std::to_string(s.shard)}, {"updates", std::to_string(i)}}, s.staleness[i]);
   }
   if (task.job) {

@@ -43,11 +43,10 @@ class Observer::Impl {
     Error refused;
     const auto note = [&](const std::string& who, const Error& error) {
       if (error.code() == Code::unauthenticated && HttpTarget::is_url(options.address) && !options.cluster)
-        throw Error(
-            error.code(),
-            fmt::format("{}: {}; pass the whole address printed by troupe-launch or --introspect-port, "
-                        "http://HOST:PORT/#token=TOKEN, in quotes, or the cluster file with --cluster",
-                        who, current && current->token.empty() ? "it needs a token" : "wrong token"));
+        throw Error(error.code(),
+                    fmt::format("{}: {}; pass the whole address printed by troupe-launch or --introspect-port, "
+                                "http://HOST:PORT/#token=TOKEN, in quotes, or the cluster file with --cluster",
+                                who, current && current->token.empty() ? "it needs a token" : "wrong token"));
       // Other tasks of the cluster may still answer: the file may list another address for one than was given here.
       if (error.code() == Code::unauthenticated && options.cluster && !refused) refused = error.within(who);
       if ((error.code() == Code::unauthenticated && !options.cluster) || error.code() == Code::invalid_argument ||

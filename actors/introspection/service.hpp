@@ -25,7 +25,7 @@ class IntrospectionService {
  public:
   using Route = HttpServer::Handler;
   struct Config {
-    HttpServer::Options http;  // without open_paths
+    HttpServer::Options http;    // without open_paths
     Introspector& introspector;  // outlives the service, like
     ClusterView& view;
     std::map<std::string, Route> more;  // in addition to the paths above

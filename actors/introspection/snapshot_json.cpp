@@ -59,8 +59,9 @@ T parse(std::string_view text, const char* what) {
     const auto json = nlohmann::json::parse(text);
     const int format = json.value("format", 0);
     if (format > kSnapshotFormat)
-      fail(Code::failed_precondition, "the {} has format {}, written by a later Troupe; this program reads formats up to {}",
-           what, format, kSnapshotFormat);
+      fail(Code::failed_precondition,
+           "the {} has format {}, written by a later Troupe; this program reads formats up to {}", what, format,
+           kSnapshotFormat);
     return json.get<T>();
   } catch (const nlohmann::json::exception& error) {
     invalid_argument("malformed {}: {}", what, error.what());

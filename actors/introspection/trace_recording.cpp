@@ -16,8 +16,8 @@
 namespace troupe {
 namespace {
 
-constexpr int kQuestions = 8;  // clock queries
-constexpr std::uint64_t kMostAhead = 4;  // times the requested steps: then slower tasks are not awaited
+constexpr int kQuestions = 8;                           // clock queries
+constexpr std::uint64_t kMostAhead = 4;                 // times the requested steps: then slower tasks are not awaited
 constexpr std::chrono::seconds kRecordingPatience{10};  // a recording may be long
 
 class Recorder {
@@ -117,7 +117,7 @@ class Recorder {
   std::vector<AlignedTrace> collect() {
     each([&](Asked& asked) { align(asked); });
     std::int64_t from = 0, to = INT64_MAX;  // on our clock
-    const Asked* first = nullptr;  // the task whose step was too slow; others may have had one since
+    const Asked* first = nullptr;           // the task whose step was too slow; others may have had one since
     for (const Asked& asked : tasks_)
       if (asked.last.status.slow_step_ns > 0 && asked.last.status.ended_ns - asked.offset_ns < to) {
         first = &asked;

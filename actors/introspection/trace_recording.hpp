@@ -31,7 +31,7 @@ struct TraceRequest {
   std::chrono::nanoseconds patience =
       std::chrono::seconds(60);  // for a step to end; with slower_than_ms, for an answer
   std::chrono::nanoseconds pause = std::chrono::milliseconds(50);  // between queries
-  std::stop_token stop;  // no more steps will come: the file gets those recorded so far
+  std::stop_token stop;                                  // no more steps will come: the file gets those recorded so far
   std::function<std::int64_t()> now_ns = Trace::now_ns;  // our clock
 };
 

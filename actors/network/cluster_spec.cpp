@@ -54,7 +54,8 @@ void add_job(ClusterSpec& spec, std::set<HostPort>& addresses, const std::string
   if (job.empty() || job.size() > kMaxJobName || job.find_first_of("/:* ") != std::string::npos ||
       has_control_characters(job))
     invalid_argument(
-        "{}: \"{}\" is not a valid job name: expected 1 to {} bytes without '/', ':', '*', spaces and control characters",
+        "{}: \"{}\" is not a valid job name: expected 1 to {} bytes without '/', ':', '*', spaces and control "
+        "characters",
         source, job.substr(0, kMaxJobName), kMaxJobName);
   if (!value.is_array()) invalid_argument("{}: \"{}\" must be a list of addresses", source, job);
   int index = 0;
@@ -83,7 +84,8 @@ void check_token(const ClusterSpec& spec, bool given, std::string_view source) {
   if (given && reached == spec.tasks.end()) return;
   std::string problem = fmt::format("{}: \"token\" is {}", source, given ? "empty" : "missing");
   if (reached != spec.tasks.end())
-    problem += fmt::format(", and {} is reachable from other machines at {}", reached->first.to_string(), reached->second.to_string());
+    problem += fmt::format(", and {} is reachable from other machines at {}", reached->first.to_string(),
+                           reached->second.to_string());
   const std::string_view otherwise =
       reached == spec.tasks.end() ? ", or to \"\" to let everybody on this machine join" : "";
   invalid_argument("{}: set it to the output of 'troupe-launch --make-token'{}", problem, otherwise);
@@ -116,8 +118,7 @@ ClusterSpec ClusterSpec::parse(std::string_view text, std::string_view source) {
   const nlohmann::json json = parse_without_duplicates(text, source);
   if (!json.is_object())
     invalid_argument(
-        "{}: expected an object like {{\"name\":\"demo\",\"token\":\"...\",\"worker\":[\"127.0.0.1:7711\"]}}",
-        source);
+        "{}: expected an object like {{\"name\":\"demo\",\"token\":\"...\",\"worker\":[\"127.0.0.1:7711\"]}}", source);
   ClusterSpec spec;
   std::set<HostPort> addresses;
   for (const auto& [key, value] : json.items()) {

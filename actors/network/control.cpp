@@ -18,7 +18,7 @@ namespace troupe {
 namespace {
 
 constexpr std::int64_t kFirstHandle = std::int64_t{1} << 40;  // CAF uses socket numbers
-constexpr std::uint16_t kPort = 1;  // CAF files the node under this port; nobody listens
+constexpr std::uint16_t kPort = 1;                            // CAF files the node under this port; nobody listens
 constexpr std::size_t kPieceBytes = 64 << 10;
 
 std::string bytes_of(caf::actor_system& system, const caf::node_id& node) {
@@ -40,7 +40,8 @@ struct Control::Shared {
   // Called by Scribes, which may outlive their Control.
   void send(PeerId link, std::string bytes) {
     const std::lock_guard lock(mutex_of_links);
-    if (!ended) static_cast<void>(config.send(link, ControlBytes{std::move(bytes)}));  // a lost link is reported separately
+    if (!ended)
+      static_cast<void>(config.send(link, ControlBytes{std::move(bytes)}));  // a lost link is reported separately
   }
   void close(PeerId link, const Error& why) {
     const std::lock_guard lock(mutex_of_links);
@@ -102,9 +103,7 @@ class Control::Scribe final : public caf::io::scribe {
   void add_to_loop() override {}
   void remove_from_loop() override {}
   // CAF needs this connection no more.
-  void graceful_shutdown() override {
-    end(Error(Code::unavailable, "the nodes of the two tasks are incompatible"));
-  }
+  void graceful_shutdown() override { end(Error(Code::unavailable, "the nodes of the two tasks are incompatible")); }
 
   // For any thread. Bytes are queued here for CAF's thread, because its own queue is a pipe that can be full.
   void came(const std::string& bytes) {
@@ -189,8 +188,8 @@ class Control::Scribe final : public caf::io::scribe {
   bool arrival_told_ = false;
   std::vector<char> out_, in_;
   std::string came_;
-  std::size_t taken_ = 0;  // of came_
-  std::size_t wanted_ = 0;  // next, by CAF
+  std::size_t taken_ = 0;    // of came_
+  std::size_t wanted_ = 0;   // next, by CAF
   std::size_t payload_ = 0;  // size of the next payload; 0: a header
   std::size_t ignored_ = 0;  // bytes to come that are hidden from CAF
   bool passing_ = false, known_ = false, ended_ = false;

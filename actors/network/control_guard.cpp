@@ -17,7 +17,7 @@ enum Operation : std::uint8_t {
   kDown = 5,
   kHeartbeat = 6
 };
-constexpr std::uint8_t kNamedReceiver = 1;  // flag of a message to a named actor, like CAF's "SpawnServ"
+constexpr std::uint8_t kNamedReceiver = 1;     // flag of a message to a named actor, like CAF's "SpawnServ"
 constexpr std::uint8_t kSelectConnection = 2;  // flag of a client handshake; set when it is repeated
 
 // Bits of a message id: whether it belongs to a stream, and which request it answers; 0: none.
@@ -127,8 +127,8 @@ std::size_t ControlGuard::check_header(std::string_view bytes) {
 
   const auto require = [&](bool holds) {
     if (!holds)
-      invalid_argument("invalid message to a node (operation {}, flags {}, id {:x}, {} bytes)",
-                       header_.operation, header_.flags, header_.operation_data, header_.payload_bytes);
+      invalid_argument("invalid message to a node (operation {}, flags {}, id {:x}, {} bytes)", header_.operation,
+                       header_.flags, header_.operation_data, header_.payload_bytes);
   };
   const bool greets = header_.operation == kServerHandshake || header_.operation == kClientHandshake;
   if (peer_.empty() && !greets) invalid_argument("a message to a node arrived before the handshake");

@@ -11,8 +11,7 @@ std::optional<std::string> NetworkOptions::problem() const {
   constexpr std::uint64_t kMostTensor = 1ull << 40;
   if (tls.given() && (tls.certificate.empty() || tls.key.empty() || tls.ca.empty()))
     return "--tls-cert, --tls-key and --tls-ca belong together: TLS needs all three";
-  if (tls.given() && insecure)
-    return "--insecure means no TLS, but certificates are given: choose one";
+  if (tls.given() && insecure) return "--insecure means no TLS, but certificates are given: choose one";
   if (max_tensor < wire::kMaxChunk || max_tensor > kMostTensor)
     return fmt::format("--max-tensor: expected 256KiB to 1TiB, not {} bytes", max_tensor);
   if (in_flight < 2 * wire::kMaxChunk)
@@ -53,11 +52,12 @@ void NetworkOptions::check(const HostPort& address) const {
 void NetworkOptions::check(const HostPort& address, const std::string& token) const {
   check(address);
   if (is_loopback(address.host) || tls.given() || wire::is_strong_token(token)) return;
-  fail(Code::failed_precondition,
-       "{} is reachable from other machines, but the cluster has {}: set \"token\" in the cluster file to the output of "
-       "'troupe-launch --make-token', "
-       "or pass --tls-cert, --tls-key and --tls-ca",
-       address.to_string(), token.empty() ? "no token" : "a guessable token");
+  fail(
+      Code::failed_precondition,
+      "{} is reachable from other machines, but the cluster has {}: set \"token\" in the cluster file to the output of "
+      "'troupe-launch --make-token', "
+      "or pass --tls-cert, --tls-key and --tls-ca",
+      address.to_string(), token.empty() ? "no token" : "a guessable token");
 }
 
 bool is_loopback(const std::string& host) {

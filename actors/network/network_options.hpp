@@ -17,14 +17,14 @@ namespace troupe {
 struct WireOptions;
 
 struct NetworkOptions {
-  TlsFiles tls{};  // if given, connections use TLS with certificates on both sides
-  bool insecure = false;  // allows addresses reachable from other machines without TLS
+  TlsFiles tls{};             // if given, connections use TLS with certificates on both sides
+  bool insecure = false;      // allows addresses reachable from other machines without TLS
   bool shared_memory = true;  // frames between tasks of one host pass through shared memory, without TLS
 
   std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the limit for all tensors of one frame is twice that
-  std::uint64_t in_flight = wire::kDefaultWindow;  // bytes of large tensors that a peer may send unacknowledged
-  int max_strangers = wire::kDefaultMaxStrangers;  // unauthenticated connections
-  int max_connections = wire::kDefaultMaxConnections;  // connected peers
+  std::uint64_t in_flight = wire::kDefaultWindow;        // bytes of large tensors that a peer may send unacknowledged
+  int max_strangers = wire::kDefaultMaxStrangers;        // unauthenticated connections
+  int max_connections = wire::kDefaultMaxConnections;    // connected peers
   std::chrono::milliseconds hello_timeout = wire::kDefaultHandshakeTimeout;  // from a connection to its Hello
   std::chrono::milliseconds peer_timeout = wire::kDefaultDownAfter;  // silence after which a peer counts as lost
 

@@ -33,11 +33,11 @@ struct Fallback {
 };
 
 struct Compiled {
-  std::map<TaskName, proto::RegisterGraph> tasks;  // always includes the client's
+  std::map<TaskName, proto::RegisterGraph> tasks;       // always includes the client's
   std::map<std::string, std::unique_ptr<Graph>> parts;  // the parts they register, by device
   std::string report;                                   // passes and placement, as text
-  std::string placement;  // placement only
-  std::vector<Fallback> fallbacks;  // the first for each requested device
+  std::string placement;                                // placement only
+  std::vector<Fallback> fallbacks;                      // the first for each requested device
 };
 
 // `constant_device` runs the kernels of constant nodes. Throws errors of the passes.

@@ -15,7 +15,7 @@ struct DeviceAbility {
   bool there = false;       // the task has a device for it
   std::string description;  // CommunicatorMaker::description
   std::string identity;     // CommunicatorMaker::identity
-  std::string why_not;  // why its device cannot; "": it can
+  std::string why_not;      // why its device cannot; "": it can
 };
 
 // The ability of a task's device (null: no device). Does not throw.

@@ -58,8 +58,7 @@ CollectiveGroup::CollectiveGroup(Task& task, const std::string& name, std::vecto
     : task_(task), members_(std::move(members)), options_(options) {
   for (const TaskName& member : members_)
     if (!task_.cluster().contains(member))
-      invalid_argument("{} cannot be in the group '{}': it is not in the cluster file", member.to_string(),
-                       name);
+      invalid_argument("{} cannot be in the group '{}': it is not in the cluster file", member.to_string(), name);
   auto place = std::make_shared<GroupPlace>();
   place->name = name;
   place->members = members_;

@@ -79,8 +79,7 @@ class Session::Impl {
     for (const Output& o : outputs) {
       if (!o.valid()) invalid_argument("{} {} is not a tensor of a graph", role, out.size());
       if (std::ranges::find(sources, o.graph) == sources.end())
-        invalid_argument("{} '{}' belongs to another graph: create a session for that graph", role,
-                         o.name());
+        invalid_argument("{} '{}' belongs to another graph: create a session for that graph", role, o.name());
       out.push_back({o.node, o.index});
     }
     return out;
@@ -90,7 +89,8 @@ class Session::Impl {
     Graph& graph = *call.graph;
     const auto name = [&](Endpoint e) {
       if (e.node >= graph.size())
-        invalid_argument("unknown tensor: it was added to the graph after the session was created (call Session::extend)");
+        invalid_argument(
+            "unknown tensor: it was added to the graph after the session was created (call Session::extend)");
       return graph.output(graph.node(e.node), e.index).name();
     };
     Signature out;
@@ -281,7 +281,7 @@ class Session::Impl {
   std::mutex mutex;  // guards the four members below
   std::shared_ptr<Graph> graph;
   std::vector<const Graph*> sources;  // graphs whose outputs are valid here: the one copied, and those that extended it
-  std::set<TaskName> users;  // tasks that know the session
+  std::set<TaskName> users;           // tasks that know the session
   std::list<caf::actor> registering;  // threads waiting for a task to register a graph
   std::mutex telling;
   std::set<std::string> fallbacks_told;  // requested devices already reported; guarded by `telling`
@@ -304,8 +304,8 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const auto& [dtype, shape] = state_->feeds[i];
     if (!feeds[i].valid())
-      invalid_argument("feed '{}' is an empty Tensor: it must be {}{}", state_->feed_names[i],
-                       name(dtype), shape.to_string());
+      invalid_argument("feed '{}' is an empty Tensor: it must be {}{}", state_->feed_names[i], name(dtype),
+                       shape.to_string());
     if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
       invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),
                        name(feeds[i].dtype()), feeds[i].shape().to_string());

@@ -30,15 +30,15 @@ namespace troupe {
 class Task;
 
 struct SessionOptions {
-  std::uint64_t seed = 0;  // for random ops
-  bool optimize = true;  // folds constants, shares common subexpressions
+  std::uint64_t seed = 0;      // for random ops
+  bool optimize = true;        // folds constants, shares common subexpressions
   bool soft_placement = true;  // replaces a missing device by one of the same task and reports it to on_warning
   // bf16 or f16: f32 products are computed in that precision (graph/passes/mixed_precision.hpp). Variables, feeds and
   // fetches keep theirs. Training in f16 needs a scaled loss (graph/optimizers/loss_scaling.hpp).
   DType precision = DType::f32;
   std::chrono::nanoseconds timeout{0};  // default for runs without one; 0: none
   std::chrono::nanoseconds build_timeout =
-      std::chrono::seconds(120);  // for a task to build its part of a graph, or to end the session
+      std::chrono::seconds(120);   // for a task to build its part of a graph, or to end the session
   std::vector<TaskName> shards{};  // tasks that own the shards, for graphs with pulls and pushes
   // Called when a call is compiled, with its placement: a line for each device and its nodes.
   std::function<void(const std::string&)> on_placement{};

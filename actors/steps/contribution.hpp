@@ -21,7 +21,7 @@ namespace troupe {
 class GroupPlace final : public LocalWork {
  public:
   std::string name;
-  std::vector<TaskName> members;  // by rank, identical on all members
+  std::vector<TaskName> members;        // by rank, identical on all members
   std::chrono::nanoseconds timeout{0};  // longest time without progress of a waiting operation; 0: unlimited
 };
 

@@ -50,7 +50,7 @@ class DirectGraph final : public LocalWork {
   friend class DirectStep;
   const SessionId session_;
   std::shared_ptr<LocalPartition> partition_;
-  std::shared_ptr<PlanFrame> frame_;  // one suffices: the device runs steps one after the other
+  std::shared_ptr<PlanFrame> frame_;    // one suffices: the device runs steps one after the other
   std::atomic<std::uint64_t> step_{0};  // running, or the last one run
   static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
   std::atomic<std::uint64_t> number_{kNoNumber};  // its TrainingStep::number

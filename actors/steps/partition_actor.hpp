@@ -18,7 +18,7 @@ class PartitionActorImpl final : public Counted<PartitionActor> {
     std::shared_ptr<const Graph> graph;
     LocalDevice device;
     std::shared_ptr<VariableStore> variables;  // for (session, device)
-    const KernelRegistry* kernels;  // outlives the actor
+    const KernelRegistry* kernels;             // outlives the actor
   };
   PartitionActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Source source)
       : Counted(config, std::move(record)), source_(std::move(source)) {}

@@ -14,8 +14,8 @@ constexpr std::size_t kLightNodes = 32;
 
 Error no_shard(const Plan& plan, std::uint32_t shard, std::size_t shards) {
   return Error(Code::invalid_argument,
-               fmt::format("the graph on {} pulls from or pushes to shard {}, but the session has {} shards", plan.device,
-                           shard, shards));
+               fmt::format("the graph on {} pulls from or pushes to shard {}, but the session has {} shards",
+                           plan.device, shard, shards));
 }
 
 SegmentShape shape_of(std::span<const PlanNode> nodes) {
@@ -120,8 +120,9 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
       const EdgeId edge = plan.arrivals[a].is_pull ? EdgeId{next_pull++} : plan.arrivals[a].edge;
       if (plan.arrivals[a].is_pull) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
       if (!registered->arrivals.emplace(edge.value, ArrivalPlace{p, a}).second)
-        return Reply::of(Error(Code::invalid_argument, fmt::format("'{}' on {}: edge {} is also received by another partition",
-                                                                   plan.arrivals[a].name, plan.device, edge.value)));
+        return Reply::of(
+            Error(Code::invalid_argument, fmt::format("'{}' on {}: edge {} is also received by another partition",
+                                                      plan.arrivals[a].name, plan.device, edge.value)));
       registered->edges.push_back(edge);
     }
   }

@@ -35,7 +35,7 @@ struct Routes {
   RendezvousActor rendezvous;
   CollectiveActor collective;
   std::vector<std::vector<SegmentShape>> shapes;  // by partition and segment
-  std::vector<std::vector<PeerActor>> sends;  // by partition and Plan::sends; null: this task's rendezvous
+  std::vector<std::vector<PeerActor>> sends;      // by partition and Plan::sends; null: this task's rendezvous
   std::vector<PeerActor> shards;
 };
 

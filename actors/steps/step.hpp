@@ -75,7 +75,7 @@ class StepRequest final : public LocalWork {
   RandomKey random;
   TrainingStep training;
   std::vector<Tensor> feeds;
-  std::vector<Tensor> fetches;  // empty tensors, one per fetch, used as memory for the answer
+  std::vector<Tensor> fetches;           // empty tensors, one per fetch, used as memory for the answer
   std::int64_t deadline_ns = 0;          // steady clock; 0: none
   std::function<void(StepResult)> done;  // called once, on a runtime thread: keep it short; must not throw
 };
@@ -101,7 +101,7 @@ class GraphHandle final : public LocalWork {
   std::vector<std::shared_ptr<LocalPartition>> partitions;
   std::vector<TaskName> participants;  // all tasks but the client's; used by the client's scheduler
   std::unordered_map<std::uint32_t, TaskName> edge_targets;  // for edges that leave this task
-  std::vector<TaskName> shards;  // task of each shard, if the graph pulls or pushes
+  std::vector<TaskName> shards;                              // task of each shard, if the graph pulls or pushes
 };
 
 }  // namespace troupe

@@ -12,7 +12,8 @@ namespace troupe {
 namespace {
 
 constexpr std::uint64_t kMostSteps = 1'000'000;
-constexpr std::int64_t kUnwanted = 30'000'000'000;  // ns; a recording that nobody has asked about for this long is abandoned
+constexpr std::int64_t kUnwanted =
+    30'000'000'000;  // ns; a recording that nobody has asked about for this long is abandoned
 
 nlohmann::json to_array(const TraceEvent& e) {
   return {static_cast<int>(e.kind),

@@ -13,7 +13,7 @@ namespace troupe {
 struct TaskTrace {
   static constexpr int kFormat = 1;
   std::string task;
-  std::string clock;  // identifies the steady clock: equal within one boot of a machine
+  std::string clock;        // identifies the steady clock: equal within one boot of a machine
   std::int64_t now_ns = 0;  // on that clock, when this was answered
   Trace::Status status;
   std::optional<TraceRecording> recording;  // on request

@@ -14,7 +14,7 @@ namespace troupe {
 namespace {
 
 constexpr int kFirstTrack = 1000;  // tids below it are lanes of steps
-constexpr int kNoThread = -1;  // of an arrow's end without a slice around it
+constexpr int kNoThread = -1;      // of an arrow's end without a slice around it
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -278,7 +278,7 @@ class Writer {
   std::int64_t begin_ = INT64_MIN, end_ = INT64_MAX;  // on our clock
   // A one-ended arrow is lost if it is further from the start and the end of the file than these: no message is in
   // flight that long.
-  std::int64_t longest_ = 0;  // the longest step
+  std::int64_t longest_ = 0;           // the longest step
   std::int64_t first_ = 0, last_ = 0;  // until the first complete step of each task has ended, since the last has begun
   std::uint64_t waits_ = 0;
   std::vector<std::string> names_;

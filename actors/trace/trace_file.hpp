@@ -25,7 +25,7 @@ struct TraceFile {
   std::uint64_t events = 0;
   std::uint64_t steps = 0;  // complete
   std::uint64_t arrows = 0;
-  std::uint64_t cut_arrows = 0;  // omitted: their other end is outside the file's time range
+  std::uint64_t cut_arrows = 0;   // omitted: their other end is outside the file's time range
   std::uint64_t lost_arrows = 0;  // omitted although the other end should be present
   std::uint64_t overwritten = 0;
 };

@@ -29,7 +29,7 @@ static_assert(kProofAt + Authentication::kProofBytes == Authentication::kAnswerB
 // scrypt's cost: 128 * N * r bytes.
 constexpr std::uint64_t kScryptN = 1 << 14, kScryptR = 8, kScryptP = 1, kScryptMemory = 64 << 20;
 
-constexpr std::size_t kStrongDigits = 32;  // of 4 bits: 128 bits
+constexpr std::size_t kStrongDigits = 32;   // of 4 bits: 128 bits
 constexpr std::size_t kDistinctDigits = 8;  // fewer in 32 random digits: less than once in 10^7
 
 bool is_hexadecimal(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
@@ -78,8 +78,7 @@ void check_head(std::span<const char> came) {
          static_cast<std::uint8_t>(came[kVersionAt]), Authentication::kVersion);
   if (came.size() > kPurposeAt && came[kPurposeAt] != static_cast<char>(Authentication::Purpose::link) &&
       came[kPurposeAt] != static_cast<char>(Authentication::Purpose::ask))
-    fail(Code::failed_precondition, "unknown purpose {} of a connection",
-         static_cast<std::uint8_t>(came[kPurposeAt]));
+    fail(Code::failed_precondition, "unknown purpose {} of a connection", static_cast<std::uint8_t>(came[kPurposeAt]));
 }
 
 Error wrong_token(const std::string& address) {

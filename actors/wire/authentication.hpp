@@ -59,8 +59,8 @@ class Authentication {
     TaskName task;
     Incarnation incarnation;
     Purpose purpose = Purpose::link;  // of a dialler
-    std::string address;  // of the listener, from the cluster file
-    std::string exported;  // TLS exporter value of this connection; "" without TLS
+    std::string address;              // of the listener, from the cluster file
+    std::string exported;             // TLS exporter value of this connection; "" without TLS
   };
   struct Peer {
     TaskName task;

@@ -22,7 +22,7 @@ enum class FrameClass : std::uint8_t { control = 0, small = 1, bulk = 2 };
 inline constexpr std::size_t kFrameClasses = 3;
 
 inline constexpr std::size_t kChunkHeaderBytes = 8;
-inline constexpr std::size_t kMaxChunk = 256 << 10;  // content bytes
+inline constexpr std::size_t kMaxChunk = 256 << 10;     // content bytes
 inline constexpr std::size_t kSmallPayload = 64 << 10;  // largest payload of class small
 inline constexpr std::uint8_t kFirstChunk = 1;
 inline constexpr std::uint8_t kLastChunk = 2;

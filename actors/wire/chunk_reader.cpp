@@ -49,7 +49,8 @@ void ChunkReader::begin_chunk() {
   current_ = &streams_[frame_class];
   const bool first = (flags & kFirstChunk) != 0;
   if (first == current_->active)
-    fail(Code::data_loss, "{}", first ? "a frame begins in the middle of another" : "a chunk continues a frame that has not begun");
+    fail(Code::data_loss, "{}",
+         first ? "a frame begins in the middle of another" : "a chunk continues a frame that has not begun");
   if (current_class_ == FrameClass::bulk) {
     if (length > bulk_allowed_)
       fail(Code::resource_exhausted, "the peer sent {} bytes of bulk data with a credit of {}", length, bulk_allowed_);

@@ -31,21 +31,21 @@ struct LinkCounters {
   std::atomic<std::uint64_t> frames_sent{0};
   std::atomic<std::uint64_t> frames_received{0};
   std::atomic<std::uint64_t> bytes_waiting{0};  // of queued frames, not yet being sent
-  std::atomic<std::uint64_t> credit{0};  // bulk bytes that may be sent now
-  std::atomic<bool> stalled{false};  // bulk is waiting for credit
-  std::atomic<bool> control_waits{false};  // even control frames are blocked: the socket is full
-  std::atomic<bool> shared_memory{false};  // frames pass through shared memory of this host
+  std::atomic<std::uint64_t> credit{0};         // bulk bytes that may be sent now
+  std::atomic<bool> stalled{false};             // bulk is waiting for credit
+  std::atomic<bool> control_waits{false};       // even control frames are blocked: the socket is full
+  std::atomic<bool> shared_memory{false};       // frames pass through shared memory of this host
   std::atomic<bool> suspect{false};             // the peer has been silent for a while
   std::atomic<std::int64_t> last_heard{0};      // when a chunk last ended; nanoseconds of the monotonic clock
   std::atomic<std::uint64_t> peer_progress{0};  // from its last heartbeat
-  std::atomic<std::int64_t> progress_at{0};  // when that last changed, or the link opened; likewise
+  std::atomic<std::int64_t> progress_at{0};     // when that last changed, or the link opened; likewise
 };
 
 struct ConnectionOptions {
   Limits limits;
-  std::size_t chunk_bytes = kMaxChunk;  // at most kMaxChunk
+  std::size_t chunk_bytes = kMaxChunk;    // at most kMaxChunk
   std::uint64_t window = kDefaultWindow;  // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
-  Arrivals arrivals;  // for incoming tensors
+  Arrivals arrivals;                      // for incoming tensors
 };
 
 // Advances the mutual authentication without reading past it. Throws errors of Authentication::received(), and
@@ -133,7 +133,7 @@ class Connection {
   std::vector<OutgoingFrame> inbox_;
   Error closed_;
 
-  std::mutex write_mutex_;  // held while writing to the channel: senders only try to lock it
+  std::mutex write_mutex_;            // held while writing to the channel: senders only try to lock it
   std::unique_ptr<Channel> channel_;  // changed and closed by the wire thread under write_mutex_
   std::vector<OutgoingFrame> taken_;  // from the inbox; kept for its capacity
   SendQueue queue_;

@@ -178,8 +178,7 @@ void Wire::on_frame(Link& link, Frame&& frame) {
                    end_link(link, reason, Farewell::none);
                  },
                  [&](const Hello& hello) {
-                   if (link.stage != Stage::greeting || link.offered)
-                     fail(Code::failed_precondition, "a second Hello");
+                   if (link.stage != Stage::greeting || link.offered) fail(Code::failed_precondition, "a second Hello");
                    on_hello(link, hello);
                  },
                  [&](const SharedMemoryAnswer& answer) { on_answer(link, answer.used); },

@@ -47,14 +47,14 @@ class SendQueue {
   // The frame of finish() has been written.
   bool finished() const { return final_taken_ && empty(); }
   std::uint64_t frames() const { return frames_; }  // not yet completely cut into chunks
-  std::uint64_t bytes() const { return bytes_; }  // of those frames
+  std::uint64_t bytes() const { return bytes_; }    // of those frames
   bool control_waits() const { return !queues_[0].empty(); }
   std::uint64_t frames_sent() const { return frames_sent_; }
 
  private:
   struct Waiting {
     OutgoingFrame out;
-    std::size_t part = 0;  // 0: head, i: payload i - 1
+    std::size_t part = 0;     // 0: head, i: payload i - 1
     std::size_t offset = 0;   // in that part
     std::uint64_t taken = 0;  // bytes cut so far
   };
@@ -80,7 +80,7 @@ class SendQueue {
   std::deque<Piece> committed_;
   std::size_t committed_bytes_ = 0;
   std::size_t front_written_ = 0;  // of the first piece
-  std::list<Waiting> cut_;  // completely cut frames whose bytes are not all written
+  std::list<Waiting> cut_;         // completely cut frames whose bytes are not all written
   std::uint64_t credit_ = 0;
   std::uint64_t frames_ = 0;
   std::uint64_t bytes_ = 0;

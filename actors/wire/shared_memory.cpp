@@ -20,8 +20,8 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kRing = std::size_t{1} << 20;  // bytes per direction: fits a core's second-level cache
-constexpr std::size_t kStep = kRing / 16;  // copied before the peer is notified
-constexpr std::size_t kEnough = kRing / 4;  // free bytes that wake a writer
+constexpr std::size_t kStep = kRing / 16;            // copied before the peer is notified
+constexpr std::size_t kEnough = kRing / 4;           // free bytes that wake a writer
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t kLine = 128;  // bytes; avoids false sharing between cores
 
@@ -200,7 +200,7 @@ class SharedMemoryChannel final : public Channel {
   Ring& in_;
   Ring& out_;
   // Our own positions, kept privately: the shared memory may contain anything.
-  std::uint64_t taken_ = 0;  // of in_; owned by the reader
+  std::uint64_t taken_ = 0;                // of in_; owned by the reader
   std::atomic<std::uint64_t> written_{0};  // of out_; stored by writers
 };
 

@@ -24,10 +24,10 @@ struct TlsContext::State {
 
 namespace {
 
-constexpr std::size_t kRecord = 16 << 10;  // largest TLS record
-constexpr std::size_t kAhead = 16 * kRecord;  // encrypted ahead of sending
+constexpr std::size_t kRecord = 16 << 10;                 // largest TLS record
+constexpr std::size_t kAhead = 16 * kRecord;              // encrypted ahead of sending
 constexpr std::size_t kOutBuffer = kAhead + 4 * kRecord;  // plus TLS overhead
-constexpr std::size_t kReadBuffer = 8 * kRecord + 4096;  // per read from the socket
+constexpr std::size_t kReadBuffer = 8 * kRecord + 4096;   // per read from the socket
 
 // The valid first bytes (types) of a record. And an alert, for a peer without TLS.
 constexpr unsigned char kLowestType = 20, kHighestType = 23;
@@ -84,8 +84,8 @@ void check_own_certificate(SSL_CTX* context, const TlsFiles& files) {
   if (why == X509_V_ERR_CERT_HAS_EXPIRED && X509_STORE_CTX_get_error_depth(check.get()) == 0)
     fail(Code::failed_precondition, "the certificate '{}' expired on {}", files.certificate,
          day_of(X509_get0_notAfter(own)));
-  fail(Code::failed_precondition, "the certificate '{}' is not signed by a CA in '{}': {}",
-       files.certificate, files.ca, X509_verify_cert_error_string(why));
+  fail(Code::failed_precondition, "the certificate '{}' is not signed by a CA in '{}': {}", files.certificate, files.ca,
+       X509_verify_cert_error_string(why));
 }
 
 std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
@@ -107,8 +107,7 @@ std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
   SSL_CTX_set_default_read_buffer_len(c, kReadBuffer);
   SSL_CTX_set_default_passwd_cb(c, &no_passphrase);
   if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1)
-    invalid_argument("the certificate file '{}' has no usable PEM certificate: {}",
-                     files.certificate, Said().text());
+    invalid_argument("the certificate file '{}' has no usable PEM certificate: {}", files.certificate, Said().text());
   if (SSL_CTX_use_PrivateKey_file(c, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     const Said why;
     if (ERR_GET_LIB(why.code) == ERR_LIB_X509 && ERR_GET_REASON(why.code) == X509_R_KEY_VALUES_MISMATCH)
@@ -322,7 +321,7 @@ class TlsChannel final : public Channel {
 
   const std::shared_ptr<const TlsContext::State> state_;
   std::mutex mutex_;
-  std::string out_;  // encrypted and not yet sent,
+  std::string out_;       // encrypted and not yet sent,
   std::size_t sent_ = 0;  // except for the first so many bytes
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
   bool heard_ = false;

@@ -8,8 +8,8 @@ namespace troupe {
 // PEM files. All three, or none.
 struct TlsFiles {
   std::string certificate{};  // of this task; may be followed by certificates of intermediate CAs
-  std::string key{};  // of the certificate; no passphrase, not readable by everybody
-  std::string ca{};  // certificates of the trusted CAs
+  std::string key{};          // of the certificate; no passphrase, not readable by everybody
+  std::string ca{};           // certificates of the trusted CAs
   bool given() const { return !certificate.empty() || !key.empty() || !ca.empty(); }
 };
 

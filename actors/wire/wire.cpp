@@ -314,8 +314,7 @@ void Wire::make_room_for_stranger() {
     if (!oldest || age(link) < age(*oldest)) oldest = &link;
   }
   if (strangers >= options_.max_strangers)
-    end_link(*oldest, Error(Code::resource_exhausted, "too many unauthenticated connections"),
-             Farewell::none);
+    end_link(*oldest, Error(Code::resource_exhausted, "too many unauthenticated connections"), Farewell::none);
 }
 
 void Wire::pause_accepting() {
@@ -400,11 +399,11 @@ void Wire::run_timers(Clock::time_point now) {
     else if (link.stage != Stage::closed && now >= link.deadline)
       end_link(link,
                Error(Code::deadline_exceeded,
-                     link.stage == Stage::securing  ? "TLS handshake timeout"
-                     : link.stage == Stage::proving ? link.dialed ? "no answer; the task may not have joined yet"
-                                                                  : "authentication timeout"
-                     : link.stage == Stage::asking  ? "timeout of the question, or of reading the answer"
-                                                    : "timeout waiting for Hello"),
+                     link.stage == Stage::securing ? "TLS handshake timeout"
+                     : link.stage == Stage::proving
+                         ? link.dialed ? "no answer; the task may not have joined yet" : "authentication timeout"
+                     : link.stage == Stage::asking ? "timeout of the question, or of reading the answer"
+                                                   : "timeout waiting for Hello"),
                Farewell::none);
   }
 }

@@ -78,12 +78,12 @@ struct WireOptions {
   std::function<Error(const TaskName&)> admit;  // whether a peer may have this name; null: any may
   std::string listen_host = "127.0.0.1";
   std::uint16_t listen_port = 0;  // 0: any free port
-  std::string address;  // at which others dial this task; "": the listening address
+  std::string address;            // at which others dial this task; "": the listening address
   // Grows while this task makes progress; sent to peers in heartbeats. Called on the wire's thread, once per
   // heartbeat_every. Null: no progress is reported.
   std::function<std::uint64_t()> progress;
   std::shared_ptr<const wire::TlsContext> tls;  // null: unencrypted, no certificates
-  bool shared_memory = false;  // tasks of one host pass frames through shared memory; not with TLS
+  bool shared_memory = false;                   // tasks of one host pass frames through shared memory; not with TLS
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
@@ -144,11 +144,11 @@ class Wire {
     std::string address;
     std::shared_ptr<Connection> connection;
     std::unique_ptr<wire::Authentication> authentication;  // during authentication, and until its Hello has arrived
-    std::unique_ptr<wire::Questioned> questioned;  // for a caller with a question
+    std::unique_ptr<wire::Questioned> questioned;          // for a caller with a question
     std::shared_ptr<std::atomic<bool>> flush_asked;
-    bool blocked = false;  // sending resumes when memory is free
+    bool blocked = false;                       // sending resumes when memory is free
     std::optional<wire::SharedMemory> offered;  // to the peer; its answer is pending
-    Hello hello;  // from the peer, until then
+    Hello hello;                                // from the peer, until then
     std::uint32_t interest = 0;
     Clock::time_point deadline;  // in every stage but open
     Clock::time_point next_heartbeat;

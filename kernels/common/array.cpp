@@ -71,8 +71,8 @@ Tensor concat(Device& device, std::span<const Tensor> parts, std::int64_t axis_a
     Shape same = part.shape();
     if (same.rank() == shape.rank()) same.set_dim(axis, shape.dim(axis));
     if (same != shape || part.dtype() != parts[0].dtype())
-      invalid_argument("Concat on axis {}: {}{} does not match {}{}", axis, name(part.dtype()), part.shape().to_string(),
-                       name(parts[0].dtype()), parts[0].shape().to_string());
+      invalid_argument("Concat on axis {}: {}{} does not match {}{}", axis, name(part.dtype()),
+                       part.shape().to_string(), name(parts[0].dtype()), parts[0].shape().to_string());
     if (__builtin_add_overflow(total, part.shape().dim(axis), &total))
       invalid_argument("Concat: the result is too large");
   }
@@ -91,10 +91,12 @@ std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis_att
   const int axis = checked_axis(axis_attribute, x.shape().rank());
   std::int64_t left = x.shape().dim(axis);
   for (std::int64_t size : sizes) {
-    if (size < 0 || size > left) invalid_argument("sizes do not add up to dimension {} of {}", axis, x.shape().to_string());
+    if (size < 0 || size > left)
+      invalid_argument("sizes do not add up to dimension {} of {}", axis, x.shape().to_string());
     left -= size;
   }
-  if (left != 0) invalid_argument("sizes leave {} elements of dimension {} of {} over", left, axis, x.shape().to_string());
+  if (left != 0)
+    invalid_argument("sizes leave {} elements of dimension {} of {} over", left, axis, x.shape().to_string());
   std::vector<Tensor> parts;
   std::int64_t at = 0;
   for (std::int64_t size : sizes) {
@@ -200,7 +202,8 @@ Tensor reshape(const Tensor& x, Dims wanted) {
       invalid_argument("Reshape: only one dimension may be -1, and no other may be negative");
     const std::int64_t known = Shape(dims).num_elements();
     if (known == 0 || x.num_elements() % known != 0)
-      invalid_argument("Reshape: {} elements are not divisible by {}, the product of the other dimensions", x.num_elements(), known);
+      invalid_argument("Reshape: {} elements are not divisible by {}, the product of the other dimensions",
+                       x.num_elements(), known);
     *open = x.num_elements() / known;
   }
   return x.reshaped(Shape(dims));

@@ -53,7 +53,8 @@ Tensor broadcast_to(Device& device, const Tensor& x, const Shape& shape) {
 }
 
 int checked_axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) invalid_argument("axis {} is out of range for a tensor with {} dimensions", axis, rank);
+  if (axis < -rank || axis >= rank)
+    invalid_argument("axis {} is out of range for a tensor with {} dimensions", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

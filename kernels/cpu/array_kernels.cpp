@@ -120,7 +120,8 @@ Tensor range(Device& device, T start, T limit, T delta) {
 void register_makers(KernelRegistry& registry) {
   add_untyped(registry, "Fill", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) {
-      if (c.input(1).num_elements() != 1) invalid_argument("Fill: the value must be a scalar, not {}", c.input(1).shape().to_string());
+      if (c.input(1).num_elements() != 1)
+        invalid_argument("Fill: the value must be a scalar, not {}", c.input(1).shape().to_string());
       c.set_output(0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
     };
   });

@@ -79,7 +79,8 @@ Program compile(const KernelInit& init) {
     Step made{.code = find_step(step.op, from, step.dtype),
               .chain = find_chain(step.op),
               .num_operands = step.operands.size()};
-    if (!made.code.run) fail(Code::unimplemented, "'{}': unsupported for {} to {}", step.op, name(from), name(step.dtype));
+    if (!made.code.run)
+      fail(Code::unimplemented, "'{}': unsupported for {} to {}", step.op, name(from), name(step.dtype));
     std::ranges::copy(step.operands, made.operands.begin());
     program.steps.push_back(made);
     program.all_f32 &= step.dtype == DType::f32;

@@ -104,8 +104,7 @@ using Fill = void (*)(Parallelism&, const PhiloxStream&, std::span<T>, T, T);
 template <class T>
 Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
   const Shape shape = init.attributes.shape("shape");
-  if (!shape.fully_known())
-    invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
+  if (!shape.fully_known()) invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
   return [=, seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype_of<T>, shape);
     fill(context.parallelism(), random_stream(context.random_key(), random_node(context.node_hash(), seed)),

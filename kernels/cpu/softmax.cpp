@@ -130,9 +130,10 @@ class Labels {
       invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
     for (std::int64_t i = 0; i < labels.num_elements(); ++i)
       if ((*this)[i] < 0 || (*this)[i] >= classes)
-        fail(Code::out_of_range,
-             "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is out of range: there are {} classes, 0 to {}",
-             (*this)[i], i, classes, classes - 1);
+        fail(
+            Code::out_of_range,
+            "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is out of range: there are {} classes, 0 to {}",
+            (*this)[i], i, classes, classes - 1);
   }
   std::int64_t operator[](std::int64_t i) const { return narrow_ ? narrow_[i] : wide_[i]; }
 

@@ -12,8 +12,8 @@ void update(KernelContext& context, Op op) {
   Variable& variable = context.variable(0);
   const Tensor& value = context.input(1);
   if (value.shape() != variable.value().shape())
-    invalid_argument("variable '{}' is {}, but the update is {}", variable.name(),
-                     variable.value().shape().to_string(), value.shape().to_string());
+    invalid_argument("variable '{}' is {}, but the update is {}", variable.name(), variable.value().shape().to_string(),
+                     value.shape().to_string());
   const T* change = value.data<T>();
   Tensor& stored = variable.writable(context.allocator());
   T* at = stored.mutable_data<T>();

@@ -90,7 +90,8 @@ KernelFactory dense(RuleFactory make_rule) {
 KernelFactory dense_many(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     const std::int64_t count = init.attributes.integer("N");
-    if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("attribute 'N' must be from 0 to the number of inputs, not {}", count);
+    if (count < 0 || count > std::ssize(init.input_types))
+      invalid_argument("attribute 'N' must be from 0 to the number of inputs, not {}", count);
     return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& ctx) {
       run_dense(ctx, rule, count);
     };

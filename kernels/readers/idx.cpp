@@ -220,12 +220,12 @@ Tensor read_idx(const fs::path& file, std::size_t max_bytes) {
     source.damaged(4, e.message());
   }
   if (size > max_bytes) {
-    fail(Code::resource_exhausted, "{}: byte 4: dimensions {} need {} bytes, more than the limit of {}",
-         file.string(), shape.to_string(), size, max_bytes);
+    fail(Code::resource_exhausted, "{}: byte 4: dimensions {} need {} bytes, more than the limit of {}", file.string(),
+         shape.to_string(), size, max_bytes);
   }
   if (size > source.available()) {
-    source.damaged(4, fmt::format("dimensions {} need {} bytes, but the file holds at most {}",
-                                  shape.to_string(), size, source.available()));
+    source.damaged(4, fmt::format("dimensions {} need {} bytes, but the file holds at most {}", shape.to_string(), size,
+                                  source.available()));
   }
   Tensor tensor(DType::u8, shape);
   source.read({tensor.mutable_data<std::uint8_t>(), size}, "elements");

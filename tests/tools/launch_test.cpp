@@ -280,8 +280,7 @@ TEST(Launch, ATaskThatDiesBeforeTheClusterIsCompleteIsStartedAgain) {
     testing::TemporaryDirectory directory;
     Launched run(cluster(0, 2, {std::string("worker/0=") + when + directory.file("")}, {"--restart", "1"}));
     EXPECT_EQ(run.wait(), 0) << run.err;
-    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 restarted")))
-        << when;
+    EXPECT_THAT(run.err, AllOf(HasSubstr("worker/0 was killed by signal 9"), HasSubstr("worker/0 restarted"))) << when;
   }
 }
 
