@@ -201,7 +201,7 @@ TEST(SparseApply, OfNoRowsChangesNothing) {
     run_kernel(
         registry, *device,
         state.call(optimizer, true, Tensor::scalar(0.1), 1, {Tensor(DType::i64, {0}), Tensor(DType::f64, {0, 3})}));
-    EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial)) << name(optimizer);
+    EXPECT_TRUE(bitwise_equal(state.variables[0].value(), initial)) << optimizer.name;
   }
 }
 
@@ -325,7 +325,7 @@ TEST(Update, CountsSlotsAndChecksThem) {
   const auto device = test_device();
   const std::vector<int> slots{0, 1, 1, 1, 2, 2};
   const auto all = optimizers();
-  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(rule_kind(all[i].rule).slots, slots[i]) << name(all[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(rule_kind(all[i].rule).slots, slots[i]) << all[i].name;
   Tensor var = Tensor::zeros(DType::f32, {2}), slot = Tensor::zeros(DType::f32, {3});
   const std::vector<Tensor*> wrong_shape{&var, &slot}, missing{&var};
   const Tensor lr = Tensor::scalar(1.0f), grad = Tensor::zeros(DType::f32, {2});
