@@ -35,7 +35,7 @@ struct CheckpointId {
 
 enum class TensorKind : std::uint8_t {
   variable = 1,  // rows of one; all shards together hold each row once
-  slot = 2,      // rows of an optimizer's slot of a variable: likewise
+  slot = 2,      // the same for an optimizer slot of a variable
   state = 3,     // whole, private to this shard
 };
 

@@ -31,8 +31,8 @@ std::vector<TaskName> members(const Task& task) {
   return out;
 }
 
-// One rank's part of the training: each has all variables, computes its slot of every step, and applies the mean of all
-// slots' gradients itself.
+// One rank's part of the training: holds all variables, computes its slot of every step, and applies the mean of all
+// slots' gradients.
 class RankTrainer {
  public:
   RankTrainer(const TrainingPlan& plan, std::vector<TaskName> workers)
@@ -69,7 +69,7 @@ class RankTrainer {
     } catch (...) {
       const Error error = current_error();
       record_.end();
-      group_.fail(error);  // those who wait for this rank hear why; nobody, if the group has failed before
+      group_.fail(error);  // tells ranks that wait for this one; no effect if the group has already failed
       if (error.code() == Code::cancelled && trained_) leave();
       throw;
     }
@@ -77,7 +77,7 @@ class RankTrainer {
 
  private:
   TrainingResult train() {
-    curves_.emplace(plan_, *graph_.graph, group_.rank() == 0);  // not before: the others hear why it cannot be
+    curves_.emplace(plan_, *graph_.graph, group_.rank() == 0);  // here, where other ranks learn of a failure
     initialize();
     trained_ = true;
     while (!figures_.over()) {
@@ -94,12 +94,12 @@ class RankTrainer {
     }
     record_.does(TrainingRecord::Doing::waiting_in_barrier);
     group_.barrier(fmt::format("the end, with parameters {}", out.params_sha256));
-    checkpoints_.wait();  // no other rank needs to
+    checkpoints_.wait();  // only rank 0 writes
     curves_->wait();
     return out;
   }
 
-  // A rank that was stopped may have stopped others in the midst of a step: where it goes on is not known.
+  // A stopped rank may have stopped others in the middle of a step: the point to resume from is unknown.
   void leave() {
     plan_.state.parameters = checkpoints_.read_parameters();
     plan_.state.ended.reset();
@@ -109,9 +109,10 @@ class RankTrainer {
 
   std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * group_.ranks(); }
 
-  // The same values on all ranks: each draws them, as one process would, or has them from rank 0, and all compare.
+  // Gives all ranks the same values: each draws them as a single process would, or receives them from rank 0, and all
+  // compare.
   void initialize() {
-    auto [at, values] = checkpoints_.start();  // a checkpoint: on rank 0
+    auto [at, values] = checkpoints_.start();  // only rank 0 reads checkpoints
     share_start(std::move(at), values);
     const std::uint64_t step = figures_.at().step;
     const std::string exchange = group_.join_devices();
@@ -127,7 +128,7 @@ class RankTrainer {
                     fingerprint(*graph_.graph), step, params_sha256(checkpoints_.read_parameters())));
   }
 
-  // Rank 0 tells the others where the job goes on, and with what values. The sums of the epoch under way stay with it.
+  // Sends the others rank 0's starting point and values. Rank 0 alone keeps the sums of the current epoch.
   void share_start(JobState at, std::map<std::string, Tensor>& values) {
     const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
     const Tensor where =
@@ -147,7 +148,7 @@ class RankTrainer {
     }
   }
 
-  // The rest of the epoch under way.
+  // Runs the rest of the current epoch.
   void run_epoch() {
     figures_.begin(steady_now_ns());
     const JobState& at = figures_.at();
@@ -172,7 +173,7 @@ class RankTrainer {
     report();
   }
 
-  // All ranks have the same variables, so one writes them; the figures are those of all.
+  // All ranks have the same variables, so rank 0 writes them; the figures are summed over all ranks.
   void save() {
     JobState state = figures_.at();
     state.loss_sum =
@@ -202,7 +203,7 @@ class RankTrainer {
     check_stop(plan_);
     auto promise = std::make_shared<std::promise<StepResult>>();
     Running out{{}, promise->get_future()};
-    // Ranks that wait for one that does not come hear of it from their group, long before this deadline.
+    // The group reports a missing rank long before this deadline.
     const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
                              .random_step = static_cast<std::int64_t>(figures_.at().step),
                              .random_slot = group_.rank(),
@@ -230,7 +231,7 @@ class RankTrainer {
     return std::move(result.fetches);
   }
 
-  // The figures of all ranks as one. Each evaluates its share of the test examples.
+  // Combines the figures of all ranks. Each evaluates its share of the test examples.
   void report() {
     record_.does(TrainingRecord::Doing::evaluating);
     const std::int64_t n = plan_.data.test.size(), ranks = group_.ranks(), rank = group_.rank();
@@ -265,14 +266,14 @@ class RankTrainer {
   CollectiveGroup group_;
   EpochBatches batches_;
   Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
-  EpochFigures figures_;  // of them this rank's part
+  EpochFigures figures_;  // this rank's share
   const std::string settings_;
   SessionCheckpoints checkpoints_;
   std::optional<TrainingCurves> curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   Callable step_, evaluate_;
-  bool trained_ = false;          // there are parameters
-  std::uint64_t operations_ = 0;  // steps begun, in the channels of the group
+  bool trained_ = false;          // parameters exist
+  std::uint64_t operations_ = 0;  // steps started, which number them in the group's channels
 };
 
 }  // namespace
@@ -281,11 +282,11 @@ TrainingResult train_by_all_reduce(const TrainingPlan& plan) {
   std::vector<TaskName> workers = members(plan.task);
   const TaskName& self = plan.task.name();
   if (std::ranges::find(workers, self) == workers.end())
-    fail(Code::failed_precondition, "mode allreduce trains on the workers of a cluster, and {} is none",
+    fail(Code::failed_precondition, "mode allreduce trains on the workers of a cluster, but {} is not a worker",
          self.to_string());
   const auto ranks = static_cast<int>(workers.size());
   if (plan.options.slots != 0 && plan.options.slots != ranks)
-    invalid_argument("a step of mode allreduce has a slot for each worker: {}, not {}", ranks, plan.options.slots);
+    invalid_argument("mode allreduce uses one slot per worker: {}, not {}", ranks, plan.options.slots);
   check_training(plan, ranks);
   return RankTrainer(plan, std::move(workers)).run();
 }

@@ -1,4 +1,4 @@
-// Which examples a step's slot sees, gathered into tensors.
+// Gathers the examples of a step's slot into tensors.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace troupe {
 // Examples [begin, end) of an epoch's permutation of the training set (docs/design/training.md).
 class EpochBatches {
  public:
-  // `in_use`: how many batches are held at a time. `memory`: Batch::memory.
+  // `in_use`: batches held at a time. `memory`: Batch::memory.
   EpochBatches(const Dataset& train, std::uint64_t seed, std::size_t in_use, Allocator* memory, Trace& trace)
       : train_(train),
         seed_(seed),
         batches_(in_use, Batch{.images = {}, .labels = {}, .memory = memory}),
         trace_(trace) {}
 
-  // The batch's tensors may be reused by the call `in_use` calls later, once nobody else holds them.
+  // `in_use` calls later the batch's tensors may be reused, once nobody else holds them.
   const Batch& get(std::uint32_t epoch, std::uint64_t begin, std::uint64_t end) {
     const TraceSlice traced(trace_, TraceKind::work, "batch");
     if (order_.empty() || epoch != epoch_) {
@@ -28,7 +28,7 @@ class EpochBatches {
       epoch_ = epoch;
     }
     if (end > order_.size() || begin > end)
-      fail(Code::out_of_range, "examples [{}, {}) of {}", begin, end, order_.size());
+      fail(Code::out_of_range, "examples [{}, {}) exceed the {} of the training set", begin, end, order_.size());
     indices_.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin),
                     order_.begin() + static_cast<std::ptrdiff_t>(end));
     Batch& batch = batches_[next_];

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-const Error kWriterFailed(Code::aborted, "the actor that writes checkpoints has failed");
+const Error kWriterFailed(Code::aborted, "the actor that writes checkpoints failed");
 
 std::string size_of(std::uint64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} bytes", bytes);
@@ -47,7 +47,7 @@ void commit_and_tell(FileSystem& files, const CheckpointManifest& manifest, cons
     tell({.kind = "save_failed",
           .task = {},
           .step = manifest.id.version,
-          .text = fmt::format("old checkpoints in '{}' could not be removed: {}", directory, current_error().message()),
+          .text = fmt::format("cannot remove old checkpoints in '{}': {}", directory, current_error().message()),
           .counts = {}});
   }
 }
@@ -62,7 +62,7 @@ CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(
   about_->epochs = static_cast<std::uint32_t>(options.epochs);
   about_->on_event = options.on_event ? options.on_event : [](const JobEvent&) {};
   if (keeps() && options.checkpoints_kept < 1)
-    invalid_argument("of the checkpoints in '{}' at least one is kept, not {}", options.checkpoint,
+    invalid_argument("at least one checkpoint in '{}' must be kept, not {}", options.checkpoint,
                      options.checkpoints_kept);
   if (keeps() || !options.provenance.empty())
     writer_ = spawn_actor<ActorKind::checkpoint, CheckpointActorImpl>(
@@ -82,14 +82,13 @@ void CheckpointKeeper::stop() const {
 
 std::optional<Checkpoint> CheckpointKeeper::newest(const std::string& settings) const {
   if (!keeps()) return std::nullopt;
-  make_directories(
-      about_->files,
-      about_->directory);  // now: when it is to be written to, that it cannot be made would cost what was trained
+  make_directories(about_->files,
+                   about_->directory);  // now: a failure at the first save would cost the training until then
   auto found =
       newest_whole_checkpoint(about_->files, about_->directory, [&](const std::string& folder, const Error& reason) {
         about_->on_event({.kind = "passed_over",
                           .task = {},
-                          .text = fmt::format("checkpoint '{}' is passed over: {}", folder, reason.message()),
+                          .text = fmt::format("skipping checkpoint '{}': {}", folder, reason.message()),
                           .counts = {}});
       });
   if (!found) return found;
@@ -97,16 +96,16 @@ std::optional<Checkpoint> CheckpointKeeper::newest(const std::string& settings) 
   if (found->manifest().settings != wanted) {
     const bool ranks = found->manifest().job.mode == name(JobMode::allreduce);
     fail(Code::failed_precondition,
-         "checkpoint '{}' is of another job: {}; take another directory, or the options of that job{}", found->folder(),
-         setting_differences(wanted, found->manifest().settings),
-         ranks ? fmt::format(" (a step of mode allreduce has a slot for each worker, and there were {})",
+         "checkpoint '{}' belongs to another job: {}; use another directory, or the options of that job{}",
+         found->folder(), setting_differences(wanted, found->manifest().settings),
+         ranks ? fmt::format(" (mode allreduce uses one slot per worker, and that job had {})",
                              found->manifest().job.slots)
                : "");
   }
   if (found->manifest().job.epoch >= about_->epochs)
     fail(Code::failed_precondition,
-         "checkpoint '{}' is in epoch {} already, and this job has {}: it can have more epochs than before, not fewer",
-         found->folder(), found->manifest().job.epoch + 1, about_->epochs);
+         "checkpoint '{}' is already in epoch {}, but this job has {}: increase the number of epochs", found->folder(),
+         found->manifest().job.epoch + 1, about_->epochs);
   return found;
 }
 
@@ -190,14 +189,13 @@ bool CheckpointKeeper::may_save(std::uint64_t step) const {
 
 void CheckpointKeeper::leave_out(std::uint64_t step) const {
   if (about_->told.exchange(true)) return;
-  about_->on_event(
-      {.kind = "save_left_out",
-       .task = {},
-       .step = step,
-       .text =
-           fmt::format("step {} is not saved in '{}': the save before is still being written; so it may be with others",
-                       step, directory()),
-       .counts = {}});
+  about_->on_event({.kind = "save_left_out",
+                    .task = {},
+                    .step = step,
+                    .text = fmt::format("skipping the save of step {} in '{}': the previous save is still being "
+                                        "written; later skips are not reported",
+                                        step, directory()),
+                    .counts = {}});
 }
 
 void CheckpointKeeper::wait(const TrainingOptions& options) const {
@@ -238,20 +236,20 @@ void set_state(CheckpointManifest& manifest, const JobState& state, std::uint64_
 JobState state_in(const Checkpoint& from) { return JobState::parse(from.manifest().job.extra); }
 
 JobEvent failed_to_save(std::uint64_t step, const std::string& directory, const Error& why) {
-  return {
-      .kind = "save_failed",
-      .task = {},
-      .step = step,
-      .text = fmt::format("step {} could not be saved in '{}': {}; training goes on", step, directory, why.message()),
-      .counts = {}};
+  return {.kind = "save_failed",
+          .task = {},
+          .step = step,
+          .text = fmt::format("cannot save step {} in '{}': {}; training continues", step, directory, why.message()),
+          .counts = {}};
 }
 
 std::string going_on(const Checkpoint& from, std::uint32_t epochs) {
   const CheckpointManifest& manifest = from.manifest();
   const std::uint64_t step = state_in(from).step;
   if (step < epochs * manifest.job.steps_per_epoch)
-    return fmt::format("the job goes on from step {}, which '{}' has", step, from.folder());
-  return fmt::format("the job is over: '{}' has its last step, {}; give it more epochs to go on", from.folder(), step);
+    return fmt::format("the job resumes from step {} in '{}'", step, from.folder());
+  return fmt::format("the job is complete: '{}' has its last step, {}; increase the number of epochs to continue",
+                     from.folder(), step);
 }
 
 }  // namespace troupe

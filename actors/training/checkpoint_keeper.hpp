@@ -1,5 +1,5 @@
-// The checkpoints of a job, in all modes: finds the newest, writes others while training goes on, says what became of
-// them.
+// The checkpoints of a job, in all modes: finds the newest, writes new ones while training continues, reports the
+// outcome.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,16 @@
 
 namespace troupe {
 
-// Files are written by an actor of its own, one piece of work after the other: a save takes from training the memory of
-// what is saved, which nobody may write to until then, and no time. What fails is told, and harms nothing. Thread-safe.
+// Files are written by a separate actor, one after the other. A save costs training no time, only the memory of the
+// saved values, which must not be modified until they are written. Failures are reported and do not end training.
+// Thread-safe.
 class CheckpointKeeper {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Nothing is kept of a plan without a directory. Throws invalid_argument for options that make no sense. Does not
-  // refer to the plan afterwards, but to its files. `failed`: the actor that writes has failed for good
-  // (actors/base/actor_kind.hpp), on its thread; what it had to write is told to have failed.
+  // Without a directory in the plan, keeps nothing. Throws invalid_argument for invalid options. Refers to the plan's
+  // files, but not to the plan, after construction. `failed`: called on the writer's thread when the writer has failed
+  // for good (actors/base/actor_kind.hpp); its remaining work is reported as failed.
   explicit CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed = nullptr);
   ~CheckpointKeeper() { stop(); }
   CheckpointKeeper(const CheckpointKeeper&) = delete;
@@ -36,34 +37,34 @@ class CheckpointKeeper {
   const std::string& directory() const { return about_->directory; }
   FileSystem& files() const { return about_->files; }
 
-  // What a job with these settings goes on from, if there is any; those that are passed over are told. Makes the
-  // directory. Throws what FileSystem does, and failed_precondition if the newest is of another job, or of an epoch
-  // that this job does not have.
+  // Returns the checkpoint from which a job with these settings resumes, if any; reports skipped ones. Creates the
+  // directory. Throws FileSystem's errors, and failed_precondition if the newest belongs to another job, or is at an
+  // epoch that this job does not have.
   std::optional<Checkpoint> newest(const std::string& settings) const;
 
-  // A shard's file. `done` is called on the writer's thread with what to tell the coordinator, or the error.
+  // Writes a shard's file. `done` is called on the writer's thread with the manifest for the coordinator, or the error.
   void write(const CheckpointId& id, ShardContents contents,
              std::function<void(const ShardManifest&, const Error&)> done) const;
-  // All shards have written; `began`: when they were asked to. Removes those that are too many. `done`: likewise, in
-  // any case.
+  // Commits a checkpoint whose shards have all written; `began`: when the save was requested. Removes surplus
+  // checkpoints. `done`: as for write(), on success and failure.
   void commit(CheckpointManifest manifest, Clock::time_point began, std::function<void()> done) const;
-  // Both, of a job that is one shard.
+  // write() and commit() for a job with one shard.
   void save(CheckpointManifest manifest, ShardContents contents, Clock::time_point began) const;
 
-  // Other files of the job: `work`, which does not throw, is run on the writer's thread, in its turn. There is a writer
-  // if the plan has a directory of checkpoints or of provenance.
+  // Runs `work`, which must not throw, on the writer's thread, in order: for other files of the job. The plan must have
+  // a directory for checkpoints or provenance.
   void run(std::function<void()> work) const;
-  // Throws why it writes no more.
+  // Throws the writer's failure, if any.
   void check() const;
 
-  // A save of this step is due: may it begin? While another is being written it is left out, which is told once.
+  // Whether a save due at this step may begin. Not while another is being written; the first skipped save is reported.
   bool may_save(std::uint64_t step) const;
   bool busy() const { return about_->writing.load() > 0; }
-  // It is left out.
+  // Reports a skipped save, the first time only.
   void leave_out(std::uint64_t step) const;
-  // Returns when all that has been given to it is written. Throws cancelled if `options.stop` is set meanwhile.
+  // Returns when all queued work is done. Throws cancelled if `options.stop` is set meanwhile.
   void wait(const TrainingOptions& options) const;
-  // Nothing is given to it any more. What has been is still written.
+  // Ends the writer after its queued work.
   void stop() const;
 
  private:
@@ -74,27 +75,27 @@ class CheckpointKeeper {
     int kept = 1;
     std::uint32_t epochs = 0;
     std::function<void(const JobEvent&)> on_event;
-    std::atomic<int> writing{0};    // pieces of work that wait, or are under way
-    std::atomic<bool> told{false};  // that a save was left out
+    std::atomic<int> writing{0};    // pieces of work queued or running
+    std::atomic<bool> told{false};  // a skipped save was reported
     std::mutex mutex;
     Error failure;  // of the writer
   };
-  // `dropped`: called instead of it if the writer has failed.
+  // `dropped`: called instead of `what` if the writer has failed.
   void post(std::function<void()> what, std::function<void()> dropped = nullptr) const;
 
-  const std::shared_ptr<About> about_;  // the writer has it too
+  const std::shared_ptr<About> about_;  // shared with the writer
   CheckpointActor writer_;
 };
 
-// What the checkpoints of a job have in common, and what one of them says of where the job stands.
+// The part of a manifest common to all checkpoints of a job; set_state() adds the job's progress.
 CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& settings, std::uint32_t slots,
                                std::uint64_t steps_per_epoch);
 void set_state(CheckpointManifest& manifest, const JobState& state, std::uint64_t version, std::uint64_t attempt);
 // Throws data_loss.
 JobState state_in(const Checkpoint& from);
-// A save that came to nothing.
+// The event for a failed save.
 JobEvent failed_to_save(std::uint64_t step, const std::string& directory, const Error& why);
-// "the job goes on from step 400 of 'DIR/...'", or that it is over.
+// "the job resumes from step 400 in 'DIR/...'", or that it is complete.
 std::string going_on(const Checkpoint& from, std::uint32_t epochs);
 
 }  // namespace troupe

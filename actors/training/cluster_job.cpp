@@ -32,14 +32,12 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
   shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
   max_workers = static_cast<std::uint32_t>(plan.task.cluster().max_workers);
-  if (shards == 0)
-    fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task; there is none");
-  if (workers == 0)
-    fail(Code::failed_precondition, "this mode needs a cluster with at least one worker; there is none");
+  if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task");
+  if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker");
   const TrainingOptions& o = plan.options;
   const std::uint32_t most = std::max(workers, max_workers);
   if (o.min_workers < 0 || o.min_workers > static_cast<int>(most))
-    invalid_argument("training begins with at least {} workers, but the cluster has {}", o.min_workers, most);
+    invalid_argument("min_workers is {}, but the cluster has {} workers", o.min_workers, most);
   mode = o.mode == JobMode::async ? TrainingMode::asynchronous
          : o.mode == JobMode::ssp ? TrainingMode::bounded_staleness
                                   : TrainingMode::synchronous;
@@ -48,7 +46,7 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
   backups = static_cast<std::uint32_t>(o.backups);
   if (o.slots == 0 && backups > 0) {
     if (backups >= workers)
-      invalid_argument("{} workers with {} backup slots leave no slot: give the number of slots", workers, backups);
+      invalid_argument("{} workers with {} backup slots leave no slot: set the number of slots", workers, backups);
     slots = workers - backups;
   }
   steps_per_epoch =
@@ -84,13 +82,13 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
       next_word += kWaitWord;
       plan.options.on_event({.kind = "waits",
                              .task = plan.task.name(),
-                             .text = fmt::format("{} waits for {} to begin the training job, for {:.0f} of {:.0f} s",
+                             .text = fmt::format("{} is waiting for {} to start the training job: {:.0f} of {:.0f} s",
                                                  plan.task.name().to_string(), kCoordinatorTask.to_string(),
                                                  seconds(now - begun), seconds(attempt.join_timeout)),
                              .counts = {}});
     }
     if (left <= std::chrono::nanoseconds(0))
-      fail(Code::deadline_exceeded, "{} has begun no training job within {} s: start it there too",
+      fail(Code::deadline_exceeded, "{} did not start the training job within {} s: start it there too",
            kCoordinatorTask.to_string(), seconds(attempt.join_timeout));
     const auto frame = mailbox.take(std::min<std::chrono::nanoseconds>(kPollInterval, left));
     const Joined* joined = answer_in(frame, incarnation);
@@ -101,7 +99,7 @@ Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& m
     caf::anon_send(plan.task.handles().node, routes);
     if (joined->error) {
       attempt.over = true;
-      mailbox.check(kReasonPatience);  // why the job has failed says more, and is on its way if it has
+      mailbox.check(kReasonPatience);  // the job's own error says more, and may be on its way
       throw joined->error;
     }
     return *joined;
@@ -115,7 +113,7 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation) try {
     const Joined* joined = answer_in(frame, incarnation);
     if (joined && joined->error.code() == Code::cancelled) return;
   }
-} catch (const Error&) {  // the job, or the coordinator's task, is over
+} catch (const Error&) {  // the job or the coordinator's task has ended
 }
 
 Leave leave_of(const Join& join, const Task& task) {

@@ -1,4 +1,5 @@
-// A training job of a cluster with parameter servers: what all its tasks work out alike, and how each takes part.
+// A training job of a cluster with parameter servers: the setup that all tasks derive alike, and how each task takes
+// part.
 #pragma once
 
 #include <functional>
@@ -14,18 +15,18 @@
 
 namespace troupe {
 
-inline constexpr std::chrono::milliseconds kPollInterval{200};  // to see that the user wants to stop
-inline constexpr std::chrono::seconds kWaitWord{5};             // between two about the same wait
-inline constexpr std::chrono::seconds kReasonPatience{1};       // why a job has failed may be on its way
-inline constexpr int kTokensAhead = 2;                          // of a worker
+inline constexpr std::chrono::milliseconds kPollInterval{200};  // between checks for a stop by the user
+inline constexpr std::chrono::seconds kWaitWord{5};             // between messages about one wait
+inline constexpr std::chrono::seconds kReasonPatience{1};       // for the reason of a failure to arrive
+inline constexpr int kTokensAhead = 2;                          // that a worker holds or has requested
 
-// All tasks work these out for themselves; the fingerprint shows whether they came to the same.
+// Each task derives these independently; equal fingerprints show that all agree.
 struct ClusterJob {
-  // Throws failed_precondition if the cluster lacks tasks, invalid_argument for options that make no sense.
+  // Throws failed_precondition if the cluster lacks ps tasks or workers, invalid_argument for invalid options.
   explicit ClusterJob(const TrainingPlan& plan);
 
   std::vector<TaskName> shard_names() const;
-  std::vector<std::uint32_t> owning_shards() const;  // of at least one slice
+  std::vector<std::uint32_t> owning_shards() const;  // with at least one slice
 
   TrainingGraph graph;
   std::uint32_t workers = 0, shards = 0, slots = 1, backups = 0;
@@ -38,29 +39,30 @@ struct ClusterJob {
   std::uint64_t fingerprint = 0;
 };
 
-// A task takes part in a job until that is over, or until it cannot go on because of others. Then it tries again: the
-// same job, if that may still be under way, or the next, in which everyone returns to where it can go on.
+// A task takes part in a job until it is over, or until other tasks prevent it from continuing. Then it tries again:
+// the same job if that may still be running, otherwise the next one, in which all tasks return to a point they can
+// resume from.
 struct Attempt {
-  std::uint64_t after = 0;  // it joins a later job than this
-  std::uint64_t job = 0;    // the number of the job in which it has taken part, once it has joined
+  std::uint64_t after = 0;  // joins only jobs with a higher number
+  std::uint64_t job = 0;    // number of the joined job; 0: none
   std::chrono::nanoseconds join_timeout{};
-  bool progress = false;  // something has been computed or stored
-  bool over = false;      // the job is over for all
+  bool progress = false;  // something was computed or stored
+  bool over = false;      // the job is over for all tasks
 };
 
-// Waits for the answer to a Join, routes the job's frames and returns it. Throws why the task was turned away.
-// `prepare` is called before the first frame of the job can come.
+// Waits for the answer to a Join, routes the job's frames and returns the answer. Throws the reason if the task is
+// refused. `prepare` is called before the first frame of the job can arrive.
 Joined await_joined(const TrainingPlan& plan, Attempt& attempt, WorkerMailbox& mailbox, Incarnation incarnation,
                     JobRoutes routes, const std::function<void(const Joined&)>& prepare = nullptr);
-// After a Leave: until the coordinator's task has answered, a Join that nobody has taken may still meet a job that
-// begins there.
+// After a Leave: waits for the coordinator's task to answer. Until then a pending Join may still be taken by a job that
+// starts there.
 void await_left(WorkerMailbox& mailbox, Incarnation incarnation);
-// The exception that is being handled is the reason; or the failure of the task, which ends steps with other errors.
+// The reason is the exception being handled, or the task's failure, which makes steps fail with other errors.
 Leave leave_of(const Join& join, const Task& task);
 
-// What a ps task does in a job, until that is over. Throws what ended it.
+// Runs a ps task's part in a job until that is over. Throws the error that ended it.
 void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);
-// What a worker does.
+// Runs a worker's part.
 TrainingResult work_in_job(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);
 
 }  // namespace troupe

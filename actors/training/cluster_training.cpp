@@ -1,4 +1,4 @@
-// A task's part in the training jobs of a cluster: joins one, and the next when a loss has ended it.
+// A task's part in the training jobs of a cluster: joins one, and after a loss that ends it, the next.
 #include <thread>
 
 #include <troupe/actors/training/cluster_job.hpp>
@@ -6,10 +6,10 @@
 namespace troupe {
 namespace {
 
-constexpr int kFruitless = 3;  // attempts in a row
+constexpr int kFruitless = 3;  // attempts in a row without progress
 constexpr std::chrono::milliseconds kBackOff{100};
 
-// May the job go on once other tasks are back?
+// Whether the job may continue once other tasks are back.
 bool may_pass(Code code) { return code == Code::unavailable || code == Code::aborted; }
 
 void await_shards(const TrainingPlan& plan) {
@@ -36,7 +36,7 @@ TrainingResult take_part(const TrainingPlan& plan, const ClusterJob& job, Attemp
 TrainingResult train_in_cluster(const TrainingPlan& plan) {
   const std::string& role = plan.task.name().job;
   if (role != "ps" && role != "worker")
-    fail(Code::failed_precondition, "a task of job '{}' has no part in training: use ps or worker", role);
+    fail(Code::failed_precondition, "tasks of job '{}' do not train: use ps or worker", role);
   const ClusterJob job(plan);
   Attempt attempt{.after = plan.task.last_job(), .join_timeout = plan.options.join_timeout};
   Error before;
@@ -50,7 +50,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
       return result;
     } catch (const Error& error) {
       if (const Error failed = plan.task.failure()) throw failed;
-      if (error.code() == Code::cancelled) plan.state.ended.reset();  // where the others stop is not known
+      if (error.code() == Code::cancelled) plan.state.ended.reset();  // where the other tasks stop is unknown
       why = before && error.code() != Code::cancelled
                 ? Error(error.code(), fmt::format("{}; before that: {}", error.message(), before.message()))
                 : error;
@@ -61,7 +61,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
     if (plan.options.on_event)
       plan.options.on_event({.kind = "waits",
                              .task = plan.task.name(),
-                             .text = fmt::format("{}; waits for it to go on", why.message()),
+                             .text = fmt::format("{}; waiting for all ps tasks before continuing", why.message()),
                              .counts = {}});
     try {
       await_shards(plan);
@@ -71,7 +71,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
     }
     if (!before || attempt.progress) before = why;
     std::this_thread::sleep_for(fruitless *
-                                kBackOff);  // short beside kPollInterval, and after the third try it is over
+                                kBackOff);  // short compared with kPollInterval; at most kFruitless times in a row
     const std::uint64_t last = plan.task.last_job();
     attempt = {.after = attempt.over || attempt.job == 0 ? last : attempt.job - 1,
                .job = attempt.over ? 0 : attempt.job,

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kLate = 1'000'000;  // ns that a tick comes after its deadline
+constexpr std::int64_t kLate = 1'000'000;  // delay of a tick after its deadline, ns
 
 std::map<std::string, std::uint64_t> counts_of(const JobCounters& c) {
   return {{"tokens", c.tokens}, {"returned", c.returned}, {"joins", c.joins},     {"losses", c.losses},
@@ -41,7 +41,7 @@ CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, std::share
 CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
   tell_of_itself();
   return {
-      [this](const JobRoutes& routes) {  // from the node, which has told of all peers
+      [this](const JobRoutes& routes) {  // from the node, after all its peers
         links_.set(routes);
         schedule_tick();
       },
@@ -107,7 +107,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
       },
       [this](const Tick&) {
         const std::int64_t now = steady_now_ns();
-        if (now >= next_tick_) next_tick_ = 0;  // else another is to come
+        if (now >= next_tick_) next_tick_ = 0;  // otherwise another is scheduled
         TrainingOutbox out;
         coordinator_.tick(now, out, std::ref(explainer_));
         deliver(out, {}, Error());
@@ -121,7 +121,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
 }
 
 void CoordinatorActorImpl::deliver(TrainingOutbox& out, const TaskName& from, const Error& error) {
-  // A shard that says what cannot be ends the job: nobody else would hear of it.
+  // An invalid message from a shard ends the job: nobody else would notice.
   if (error && from.job == "ps") coordinator_.fail(error, out);
   if (error && from.job == "worker")
     out.push_back({Destination::worker(static_cast<std::uint32_t>(from.index)), JobFailed{error}});
@@ -160,7 +160,7 @@ void CoordinatorActorImpl::tell_events() {
               .counts = counts_of(coordinator_.counters())});
 }
 
-// Before the others hear: the task may end then.
+// Called before other tasks hear: this task may end then.
 void CoordinatorActorImpl::tell_end() {
   using Stage = Coordinator::Stage;
   if (!on_end_ || (coordinator_.stage() != Stage::finished && coordinator_.stage() != Stage::failed)) return;

@@ -1,4 +1,5 @@
-// The coordinator of a training job, an actor on ps/0: membership, tokens, barriers. The protocol is Coordinator.
+// The coordinator of a training job, an actor on ps/0: membership, tokens, barriers. Coordinator implements the
+// protocol.
 #pragma once
 
 #include <troupe/actors/base/counted.hpp>
@@ -15,9 +16,9 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   struct Config {
     TaskName self;
     JobOptions options;
-    std::shared_ptr<const ShardKeeper> keeper = nullptr;  // writes down what the shards have saved; null: nothing is
+    std::shared_ptr<const ShardKeeper> keeper = nullptr;  // commits checkpoints; null: none
     std::function<void(const JobEvent&)> on_event = nullptr;
-    std::function<void(const JobState&)> on_end = nullptr;  // well or not, before the others hear
+    std::function<void(const JobState&)> on_end = nullptr;  // on success or failure, before other tasks hear
   };
   CoordinatorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
@@ -25,7 +26,7 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
  private:
   void escalate(const Error& why) override;
   void inspect(ActorDetails& out) const override;
-  // Sends what the protocol says; a refused message is answered to its worker.
+  // Sends the protocol's messages. `error`: of the message from `from`; sent to a worker, ends the job if from a shard.
   void deliver(TrainingOutbox& out, const TaskName& from, const Error& error);
   void schedule_tick();
   void save_when_due(TrainingOutbox& out);
@@ -41,12 +42,12 @@ class CoordinatorActorImpl final : public Counted<CoordinatorActor> {
   std::function<void(const JobEvent&)> on_event_;
   std::function<void(const JobState&)> on_end_;
 
-  bool ended_ = false;                                                                       // and told
-  const std::shared_ptr<std::atomic<int>> written_ = std::make_shared<std::atomic<int>>(0);  // the writer has it too
+  bool ended_ = false;                                                                       // and reported
+  const std::shared_ptr<std::atomic<int>> written_ = std::make_shared<std::atomic<int>>(0);  // shared with the writer
   Coordinator coordinator_;
   Explainer explainer_{record().registry.why()};
   JobLinks links_;
-  std::int64_t next_tick_ = 0;  // ns; 0: none is to come
+  std::int64_t next_tick_ = 0;  // ns; 0: none scheduled
 };
 
 }  // namespace troupe

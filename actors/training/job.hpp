@@ -1,4 +1,4 @@
-// A training job: what every task of it must agree on, and what it reports.
+// A training job: the options that all its tasks must agree on, and its results.
 #pragma once
 
 #include <atomic>
@@ -15,73 +15,71 @@
 namespace troupe {
 
 // How a job trains. `local`: one process computes all slots (towers). `sync`, `ssp` and `async` need a cluster with at
-// least one ps task, `allreduce` one of workers alone.
+// least one ps task, `allreduce` a cluster of workers only.
 enum class JobMode : std::uint8_t { local, sync, async, allreduce, ssp };
 std::string_view name(JobMode mode);
 
 struct TrainingOptions {
   JobMode mode = JobMode::local;
   int epochs = 5;
-  int batch = 32;  // examples of a slot
-  int slots = 0;   // N; 0: 1 if local, the number of workers, less the backups, if sync, ssp or allreduce
-  // Modes sync and ssp: slots of a step beyond N. It uses the N that are there first, and waits for no other: slow
-  // workers do not hold it up. Which ones depends on timing, and the parameters on that.
+  int batch = 32;  // examples per slot
+  int slots = 0;   // N per step; 0: 1 if local, the number of workers less the backups if sync, ssp or allreduce
+  // Modes sync and ssp: extra slots per step. A step uses the first N that arrive, so slow workers do not hold it up.
+  // Which ones depends on timing, and so do the parameters.
   int backups = 0;
-  int staleness = 0;  // mode ssp: a step may begin with parameters that lack the last so many steps
-  // Mode async: so many batches make one update, of their mean. Those that are left at the end are not applied.
+  int staleness = 0;  // mode ssp: maximum staleness of a step's parameters, in steps
+  // Mode async: batches per update, which applies their mean. An incomplete last group is dropped.
   int aggregate = 1;
-  // Mode async: an update's learning rate is divided by the staleness of its batches, how many updates the parameters
-  // that they were computed on were behind (Zhang et al., "Staleness-aware Async-SGD", IJCAI 2016).
+  // Mode async: divides an update's learning rate by the staleness of its batches: the number of updates since the
+  // parameters they were computed on (Zhang et al., "Staleness-aware Async-SGD", IJCAI 2016).
   bool staleness_aware = false;
-  // A slot's batch is computed in so many equal parts, one after the other: for the memory of one of them, and of the
-  // gradients once more.
+  // Equal parts of a slot's batch, computed one after the other. Takes the memory of one part, plus the gradients once
+  // more.
   int micro_batches = 1;
-  // What rows of sparse gradients are divided by.
+  // Divisor of the rows of sparse gradients.
   SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t seed = 0;
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(60);
-  // Modes of clusters: how long training may stand still. Then it fails on every task, naming who is missing. 0: for
-  // ever.
+  // Cluster modes: how long training may make no progress before it fails on every task, naming the missing ones. 0: no
+  // limit.
   std::chrono::nanoseconds step_timeout = std::chrono::minutes(10);
-  // Modes of parameter servers: training begins when so many workers have joined, the others may come at any time. 0:
-  // all, or those that are there at the join timeout, unless a loss ends the job.
+  // Modes with parameter servers: training starts when this many workers have joined; the others may join at any time.
+  // 0: all, or those present at the join timeout unless on_loss is fail.
   int min_workers = 0;
-  // Modes of parameter servers: what the loss of a task does. fail: it ends the job. shrink: a worker's tokens go to
-  // the others, and it may join again at any time. wait: they are kept for it for rejoin_timeout, then they go to the
-  // others. With both, when a ps task is lost, all the others wait for it to come again and return with it to where the
-  // job can go on. The parameters at the end are those of an undisturbed job.
+  // Modes with parameter servers: what the loss of a task does. fail: ends the job. shrink: a worker's tokens go to the
+  // others, and it may rejoin at any time. wait: its tokens are kept for rejoin_timeout, then go to the others. With
+  // shrink and wait, when a ps task is lost, all others wait for it to return and resume with it from where the job can
+  // continue. The final parameters are those of an undisturbed job.
   enum class OnLoss : std::uint8_t { fail, shrink, wait } on_loss = OnLoss::shrink;
-  // How long a lost task is waited for.
+  // How long to wait for a lost task.
   std::chrono::nanoseconds rejoin_timeout = std::chrono::seconds(10);
-  // Checkpoints: a directory that all ps tasks see (mode allreduce: worker 0); "": none. The job goes on from the
-  // newest whole one in it, if that is of a job with the same options (but for the number of tasks, and fewer epochs),
-  // and saves while it trains and at the end. Every so many steps; 0: about once an epoch.
+  // Checkpoints: a directory that all ps tasks see (mode allreduce: worker 0); "": none. The job resumes from the
+  // newest intact one in it, which must be of a job with the same options (the number of tasks may differ, the epochs
+  // may be fewer), and saves while it trains and at the end. checkpoint_every: steps between saves; 0: about one epoch.
   std::string checkpoint{};
   std::uint64_t checkpoint_every = 0;
   int checkpoints_kept = 3;
-  // A directory where the history of the parameters is kept; "": nowhere. Each ps task has a file in it that tells for
-  // every version which gradients (worker, step, slot) went into it and which came and were dropped (ProvenanceLog);
-  // with backup slots the coordinator's has the file `commits`, which tells what slots each step used.
+  // A directory for the history of the parameters; "": none. Each ps task writes a file that lists for every version
+  // the gradients (worker, step, slot) applied and those dropped (ProvenanceLog); with backup slots the coordinator
+  // writes the file `commits`, which lists the slots that each step used.
   std::string provenance{};
-  // Modes sync and ssp with backups: such a file `commits`. The steps in it use the same slots again, and so have the
-  // same bits.
+  // Modes sync and ssp with backups: a file `commits`. Its steps use the same slots again and so give the same bits.
   std::string replay{};
-  // A directory for TensorBoard's event files ("": none): the figures of each epoch and histograms of the parameters
-  // after it, the loss and the learning rate every so many steps, and the model's graph. Written by who tells the user:
-  // the chief, or rank 0. In modes of clusters the loss is that of the batches which this task has computed.
+  // A directory for TensorBoard event files ("": none): the figures of each epoch and histograms of the parameters
+  // after it, loss and learning rate every tensorboard_every steps, and the model's graph. Written by the task that
+  // reports to the user: the chief, or rank 0. In cluster modes the loss covers only the batches computed by that task.
   std::string tensorboard{};
   std::uint64_t tensorboard_every = 100;
-  // fit() writes nothing. Else, where there is no on_event or on_epoch, it writes a line to stderr for what they would
-  // be told.
+  // fit() prints nothing. Otherwise, without on_event or on_epoch, it prints a line to stderr for each such call.
   bool quiet = false;
-  // Called with what happens beside the figures: losses and what is done about them, checkpoints. On threads of the
-  // runtime, also on several at once.
+  // Called for events other than the figures: lost tasks and how the job handles that, checkpoints. Runs on threads of
+  // the runtime, possibly several at once.
   std::function<void(const JobEvent&)> on_event{};
-  // SessionOptions::on_placement of what training runs.
+  // SessionOptions::on_placement of the training sessions.
   std::function<void(const std::string&)> on_placement{};
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochDone&)> on_epoch{};
-  // Called now and then on each worker: steps done and to do of the epoch.
+  // Called now and then on each worker: steps done and total steps of the epoch.
   std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
   // Set by a signal handler: training stops soon and throws Code::cancelled.
   const std::atomic<bool>* stop = nullptr;
@@ -91,11 +89,10 @@ struct TrainingResult {
   bool chief = false;  // only the chief has the figures below
   double test_accuracy = 0;
   std::uint64_t steps = 0;
-  double seconds = 0;  // of training, without evaluation
+  double seconds = 0;  // training time, without evaluation
   double images_per_second = 0;
   std::string params_sha256{};
-  // Of training with a scaled loss: steps that changed nothing because a gradient was not finite, and the scale at the
-  // end.
+  // With a scaled loss: steps skipped because a gradient was not finite, and the final scale.
   std::uint64_t skipped_steps = 0;
   double loss_scale = 0;  // 0: the loss was not scaled
 };

@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char* kSkipped = "skipped";
 
-// Calls what(name, kind, shape of the whole, index) for the value of a slice (index -1) and for those of its optimizer
-// slots that are saved with it. A slot that is not cut with its variable lies with the first slice.
+// Calls what(name, kind, shape of the whole, index) for the value of a slice (index -1) and for the optimizer slots
+// saved with it. A slot that is not sharded like its variable is saved with the first slice.
 template <class What>
 void for_each_tensor(const Slice& slice, const Shape& whole, const UpdateRule& rule, What&& what) {
   what(slice.variable, TensorKind::variable, whole, -1);
@@ -25,11 +25,11 @@ bool is_cut(const Slice& slice, const Shape& variable, const Shape& tensor) {
 void check_stored(const Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
   const auto stored = from.variables().find(name);
   if (stored == from.variables().end())
-    fail(Code::failed_precondition, "checkpoint '{}' has no '{}': it is of another model", from.folder(), name);
+    fail(Code::failed_precondition, "checkpoint '{}' has no '{}': it belongs to another model", from.folder(), name);
   if (stored->second.dtype != dtype || stored->second.shape != shape)
-    fail(Code::failed_precondition, "checkpoint '{}': '{}' is {}{}, the model wants {}{}: it is of another model",
-         from.folder(), name, troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype),
-         shape.to_string());
+    fail(Code::failed_precondition,
+         "checkpoint '{}': '{}' is {}{}, the model expects {}{}: it belongs to another model", from.folder(), name,
+         troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype), shape.to_string());
 }
 
 }  // namespace
@@ -98,13 +98,13 @@ void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
 ShardState::Cut restored_cut(const Checkpoint& from, std::uint32_t position, std::uint32_t shards) {
   if (from.manifest().shards.size() != shards)
     fail(Code::failed_precondition,
-         "checkpoint '{}' is of {} parameter shards, and an asynchronous job of {} cannot go on from it", from.folder(),
+         "checkpoint '{}' has {} parameter shards: an asynchronous job with {} cannot resume from it", from.folder(),
          from.manifest().shards.size(), shards);
   const std::string& text = from.manifest().shards.at(position).dedupe;
   ShardState::Cut cut;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cut.version);
   if (error != std::errc{} || end == text.data() + text.size() || *end != ' ')
-    fail(Code::data_loss, "checkpoint '{}': what shard {} says of itself is damaged", from.folder(), position);
+    fail(Code::data_loss, "checkpoint '{}' is damaged: cannot read the version of shard {}", from.folder(), position);
   cut.applied = BatchSet::parse(std::string_view(text).substr(static_cast<std::size_t>(end - text.data()) + 1));
   return cut;
 }

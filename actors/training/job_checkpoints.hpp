@@ -1,4 +1,4 @@
-// What a parameter shard saves, and what it begins with when its job goes on from a checkpoint.
+// Saves and restores a parameter shard.
 #pragma once
 
 #include <map>
@@ -12,30 +12,29 @@
 
 namespace troupe {
 
-// Updates so far that were none (UpdateRule::guarded): the same number on each shard that has a variable with such
-// updates.
+// The number of skipped updates (UpdateRule::guarded). Equal on all shards that have a variable with such updates.
 SavedTensor skipped_state(std::int64_t skipped);
 std::int64_t skipped_in(Checkpoint& from);
 
-// What a shard knows of the gradients that it has taken.
+// The version of a shard and the batches it has applied, as text for ShardManifest::dedupe.
 std::string dedupe_of(const ShardState::Cut& cut);
 
-// A variable or slot of the checkpoint, whole. Throws data_loss, and failed_precondition if it is not as the job has
-// it.
+// Reads a whole variable or slot. Throws data_loss, and failed_precondition if it is missing or its dtype or shape
+// differs.
 Tensor read_checked(Checkpoint& from, const std::string& name, DType dtype, const Shape& shape);
 
-// Handles of the values and optimizer slots of a shard, between two updates. `position`: of the shard among the
+// Handles of a shard's values and optimizer slots, taken between two updates. `position`: of the shard among the
 // `shards` that own anything.
 ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules,
                           int shard, std::uint32_t position, std::uint32_t shards, const ShardState::Cut& cut);
 
-// Fills the store of a shard, however the variables were cut when they were saved. Throws data_loss, and
-// failed_precondition if the checkpoint's variables are not those of the job.
+// Fills a shard's store, however the variables were sharded when saved. Throws data_loss, and failed_precondition if
+// the checkpoint's variables are not those of the job.
 void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
              const std::map<std::string, UpdateRule>& rules, int shard);
 
-// What a shard of an asynchronous job knows beside its values. Throws failed_precondition if there were not as many
-// shards.
+// Parses the dedupe text of a shard of an asynchronous job. Throws data_loss, and failed_precondition if the checkpoint
+// has another number of shards.
 ShardState::Cut restored_cut(const Checkpoint& from, std::uint32_t position, std::uint32_t shards);
 
 }  // namespace troupe

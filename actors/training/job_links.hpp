@@ -1,4 +1,4 @@
-// How the actors of a job reach each other: peers by task, and their neighbours on the same task.
+// How the actors of a job reach each other: peers by task, and actors of the same task.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline TaskName worker_task(std::uint32_t index) { return {"worker", static_cast
 inline TaskName shard_task(std::uint32_t index) { return {"ps", static_cast<int>(index)}; }
 inline const TaskName kCoordinatorTask{"ps", 0};
 
-// The same frame with the number of its job, if its kind has one.
+// Returns the frame with the number of its job, if its kind has one.
 inline Frame of_job(Frame frame, std::uint64_t job) {
   std::visit(
       [job](auto& f) {
@@ -29,7 +29,7 @@ inline Frame of_job(Frame frame, std::uint64_t job) {
   return frame;
 }
 
-// The same, from the worker that is a member since `view`.
+// Returns the frame with the view in which its worker joined, if its kind has both.
 inline Frame of_member(Frame frame, std::uint64_t view) {
   std::visit(
       [view](auto& f) {
@@ -43,7 +43,7 @@ inline Frame of_member(Frame frame, std::uint64_t view) {
   return frame;
 }
 
-// The peers of a task, and the job's actors on it. `self` gives to those what would come from its own task.
+// The peers of a task, and the job's actors on it. Frames for the latter are delivered as if received from `self`.
 class JobLinks {
  public:
   explicit JobLinks(TaskName self) : self_(std::move(self)) {}
@@ -58,13 +58,13 @@ class JobLinks {
 
   std::uint64_t job() const { return routes_.job; }
 
-  // To one task.
+  // Sends to one task; does nothing if that is not connected.
   template <class Tell>
   void reply(const TaskName& task, Frame frame, Tell&& tell) const {
     to_peer(task, of_job(std::move(frame), routes_.job), tell);
   }
-  // Calls tell(actor, message) for everyone the frame is for; who is not there gets nothing. Throws internal for a
-  // frame that an actor of this task should get and does not take.
+  // Calls tell(actor, message) for each destination that is present. Throws internal for a frame that an actor of this
+  // task should get but does not accept.
   template <class Tell>
   void deliver(Outgoing out, Tell&& tell) const {
     using Kind = Destination::Kind;
@@ -87,7 +87,7 @@ class JobLinks {
   void to_peer(const TaskName& task, Frame&& frame, Tell&& tell) const {
     if (const auto it = peers_.find(task); it != peers_.end()) tell(it->second, Outbound{std::move(frame)});
   }
-  // All get the same message.
+  // All share one message.
   template <class Tell>
   void to_peers(const Frame& frame, bool workers, Tell&& tell) const {
     const auto is_for = [&](const auto& entry) { return workers || entry.first.job == "ps"; };
@@ -104,7 +104,7 @@ class JobLinks {
           if constexpr (takes<Actor, Inbound<F>>)
             tell(actor, Inbound<F>{self_, std::move(f)});
           else
-            fail(Code::internal, "{} sends its own {} a {}, which that does not take", self_.to_string(), who,
+            fail(Code::internal, "{} sent its own {} a {}, which it does not accept", self_.to_string(), who,
                  type_name<F>());
         },
         frame);
@@ -115,7 +115,7 @@ class JobLinks {
   JobRoutes routes_;
 };
 
-// What a task of the job says to the coordinator, before and after the link to that has come up.
+// Frames of a task to the coordinator, queued until the link is up.
 class CoordinatorLink {
  public:
   template <class Tell>

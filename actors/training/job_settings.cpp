@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// That of products where a layer does not say.
+// Dtype of products in layers that set none.
 std::string_view precision(const Sequential& layers) {
   return layers.compute() == DType::invalid ? name(DType::f32) : name(layers.compute());
 }

@@ -1,4 +1,4 @@
-// What the tasks of a training job must agree on, and a job with the one whose checkpoint it takes, as lines
+// The settings that all tasks of a training job must agree on, and a job with the checkpoint it resumes from, as lines
 // "name=value".
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace troupe {
 
-// `slots` and `backups` of a step; `shards` 0: the job has no parameter servers.
+// `slots` and `backups`: per step. `shards` 0: the job has no parameter servers.
 std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers,
                          std::uint32_t shards);
 
-// Those that follow a job into its checkpoints. Not: on how many tasks it runs, and how many epochs it is to have.
-// Modes local and sync compute the same: to a checkpoint they are one.
+// The settings stored in checkpoints: all but the number of tasks and epochs. Modes local and sync compute the same and
+// count as one.
 std::string settings_to_keep(const std::string& settings);
 
 }  // namespace troupe

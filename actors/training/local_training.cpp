@@ -82,7 +82,7 @@ class LocalTrainer {
       if (plan_.options.on_epoch) plan_.options.on_epoch(figures_.last());
     }
   }
-  // No step is under way.
+  // Call it while no step is running.
   void leave() {
     plan_.state.parameters = checkpoints_.read_parameters();
     plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
@@ -96,7 +96,7 @@ class LocalTrainer {
     return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_);
   }
 
-  // Random initial values are drawn as a shard draws them: in step 0, slot 0.
+  // Draws random initial values as a shard does: in step 0, slot 0.
   void initialize() {
     auto [at, values] = checkpoints_.start();
     figures_.go_on_from(std::move(at));
@@ -104,13 +104,13 @@ class LocalTrainer {
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
 
-  // The rest of the epoch under way.
+  // Runs the rest of the current epoch.
   void run_epoch() {
     figures_.begin(steady_now_ns());
     const JobState& at = figures_.at();
     const std::uint64_t first = figures_.first(), end = figures_.end_step();
-    // While steps run, the batches of the next ones are gathered and wait for the device. Whenever half of them are
-    // done the other half is started: waking this thread costs the device as much as a small kernel.
+    // Batches of the next steps are gathered while earlier steps run. New steps start when half of those in flight are
+    // done: waking this thread costs the device as much as a small kernel.
     const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
     struct Started {
       std::int64_t at_ns;
@@ -151,7 +151,7 @@ class LocalTrainer {
     if (curves_.on()) curves_.parameters(at.step, checkpoints_.read_parameters());
   }
 
-  // Step t of the epoch.
+  // Starts `step`, the `t`-th of the epoch.
   std::future<std::vector<Tensor>> start_step(std::uint64_t step, std::uint64_t t) {
     const auto b = static_cast<std::uint64_t>(plan_.options.batch);
     std::vector<Tensor> feeds(2 * static_cast<std::size_t>(slots_));
@@ -200,31 +200,29 @@ TrainingResult train_locally(const TrainingPlan& plan) {
 
 void check_training(const TrainingPlan& plan, int slots) {
   const TrainingOptions& o = plan.options;
-  if (o.epochs < 1) invalid_argument("training needs at least one epoch, not {}", o.epochs);
-  if (o.batch < 1) invalid_argument("a batch has at least one example, not {}", o.batch);
+  if (o.epochs < 1) invalid_argument("epochs must be at least 1, not {}", o.epochs);
+  if (o.batch < 1) invalid_argument("batch must be at least 1, not {}", o.batch);
   if (o.micro_batches < 1 || o.micro_batches > 1024)
-    invalid_argument("a batch is computed in 1 to 1024 parts, not in {}", o.micro_batches);
+    invalid_argument("micro_batches must be 1 to 1024, not {}", o.micro_batches);
   if (o.batch % o.micro_batches != 0)
-    invalid_argument("a batch of {} examples has no {} equal parts", o.batch, o.micro_batches);
-  if (o.slots < 0) invalid_argument("a step has 1 to 1024 slots (0: the mode's default), not {}", o.slots);
+    invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
+  if (o.slots < 0) invalid_argument("slots must be 1 to 1024, or 0 for the mode's default, not {}", o.slots);
   const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
   if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
-    invalid_argument("a step of modes sync and ssp has 0 to 1024 backup slots, others none: not {}", o.backups);
+    invalid_argument("modes sync and ssp have 0 to 1024 backup slots per step, other modes none: not {}", o.backups);
   if (o.staleness < 0 || o.staleness > 1024 || (o.staleness > 0 && o.mode != JobMode::ssp))
-    invalid_argument("mode ssp has a staleness of 0 to 1024, others none: not {}", o.staleness);
-  if (o.aggregate < 1 || o.aggregate > 1024) invalid_argument("1 to 1024 batches make an update, not {}", o.aggregate);
+    invalid_argument("staleness must be 0 to 1024 in mode ssp and 0 in other modes, not {}", o.staleness);
+  if (o.aggregate < 1 || o.aggregate > 1024) invalid_argument("aggregate must be 1 to 1024, not {}", o.aggregate);
   if (o.mode != JobMode::async && (o.aggregate > 1 || o.staleness_aware))
-    invalid_argument("aggregate and staleness_aware are about the updates of mode async");
+    invalid_argument("aggregate and staleness_aware need mode async");
   if (o.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
-    invalid_argument("updates of several batches (aggregate) are not saved: leave out the checkpoints");
+    invalid_argument("aggregate cannot be combined with checkpoints");
   if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
-    invalid_argument("the provenance of parameters is kept by parameter servers, and this mode has none");
-  if (o.tensorboard_every < 1)
-    invalid_argument("the loss is written every step (1), or every so many, not every 0 steps");
-  if (!o.replay.empty() && o.backups == 0)
-    invalid_argument("commits are replayed by a job with backup slots, and this has none");
-  if (o.step_timeout.count() < 0) invalid_argument("the step timeout is 0 (none) or more");
-  if (slots < 1 || slots > 1024) invalid_argument("a step has 1 to 1024 slots, not {}", slots);
+    invalid_argument("provenance needs a mode with parameter servers");
+  if (o.tensorboard_every < 1) invalid_argument("tensorboard_every must be at least 1");
+  if (!o.replay.empty() && o.backups == 0) invalid_argument("replay needs a job with backup slots");
+  if (o.step_timeout.count() < 0) invalid_argument("step_timeout must be at least 0 (0: no limit)");
+  if (slots < 1 || slots > 1024) invalid_argument("slots must be 1 to 1024, not {}", slots);
   if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))
     invalid_argument("one step needs {} x {} examples; the training set has {}", slots + o.backups, o.batch,
                      plan.data.train.size());

@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// A training with the same settings goes on where the one before has ended. Otherwise, what is different.
+// Continues the previous training if the settings are the same. Otherwise returns the differences.
 std::string go_on(const TrainingPlan& plan, TrainingOptions& options) {
   TrainingState& state = plan.state;
   const std::string settings =
@@ -30,13 +30,13 @@ std::string go_on(const TrainingPlan& plan, TrainingOptions& options) {
   return "";
 }
 
-// What fit() makes of the images of a data set.
+// Scales examples as fit() does.
 Tensor as_fitted(const Tensor& examples, const Shape& input) {
   const Shape wanted = Shape{kUnknown}.concatenated(input);
   if (!examples.valid() || (examples.dtype() != DType::u8 && examples.dtype() != DType::f32) ||
       !wanted.compatible_with(examples.shape()))
     invalid_argument(
-        "examples are {}, the model wants u8{} or f32{}",
+        "examples are {}, expected u8{} or f32{}",
         examples.valid() ? fmt::format("{}{}", name(examples.dtype()), examples.shape().to_string()) : "no tensor",
         wanted.to_string(), wanted.to_string());
   if (examples.dtype() == DType::u8) return scaled(examples);
@@ -44,8 +44,7 @@ Tensor as_fitted(const Tensor& examples, const Shape& input) {
   const auto outside = std::ranges::find_if(values, [](float x) { return !(x >= 0 && x <= 1); });
   if (outside != values.end())
     invalid_argument(
-        "examples hold {}, and the model was fit to values from 0 to 1: give the pixels as u8, or divided "
-        "by 255",
+        "examples contain {}, but the model expects values from 0 to 1: pass pixels as u8, or divide them by 255",
         *outside);
   return examples;
 }
@@ -58,7 +57,7 @@ class Model::Impl {
 
   Task& task() {
     if (given && given_alive.expired())
-      fail(Code::failed_precondition, "the model's task has ended: compile the model for another");
+      fail(Code::failed_precondition, "the model's task has ended: compile the model for another task");
     if (given) return *given;
     if (!owned) owned = std::make_unique<Task>();
     return *owned;
@@ -67,7 +66,8 @@ class Model::Impl {
   // The graph and session of evaluate() and predict(): variables are fed, so that both see `parameters`.
   void prepare() {
     if (state.read) state.parameters = state.read();
-    if (state.parameters.empty()) fail(Code::failed_precondition, "the model has no values yet: fit it, or load them");
+    if (state.parameters.empty())
+      fail(Code::failed_precondition, "the model has no parameters yet: call fit() or load()");
     task();
     if (session) return;
     graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer, {.ops = &task().ops()});
@@ -84,7 +84,7 @@ class Model::Impl {
   std::int64_t classes() {
     const auto summary = layers.summary(Shape{kUnknown}.concatenated(input), task().ops());
     if (summary.empty() || summary.back().output.rank() != 2)
-      invalid_argument("a classifier ends in one value for each class, [?,classes], and this model in {}",
+      invalid_argument("a classifier must output one value per class, [?,classes], but this model outputs {}",
                        summary.empty() ? "its input" : summary.back().output.to_string());
     return summary.back().output[1];
   }
@@ -118,9 +118,9 @@ Model& Model::operator=(Model&&) noexcept = default;
 
 void Model::compile(Optimizer optimizer, const ModelOptions& options) {
   if (options.precision != DType::f32 && options.precision != DType::bf16 && options.precision != DType::f16)
-    invalid_argument("a model computes in f32, bf16 or f16, not in {}", name(options.precision));
+    invalid_argument("precision must be f32, bf16 or f16, not {}", name(options.precision));
   if (!(std::isfinite(options.clip_norm) && options.clip_norm >= 0))
-    invalid_argument("gradients are clipped to a norm above 0, or not (0), not to {}", options.clip_norm);
+    invalid_argument("clip_norm must be finite and at least 0 (0: no clipping), not {}", options.clip_norm);
   impl_->session = nullptr;
   impl_->compiled = true;
   impl_->state.ended.reset();
@@ -139,8 +139,8 @@ void Model::compile(Optimizer optimizer, Task& task, const ModelOptions& options
 
 TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) {
   if (!impl_->compiled)
-    fail(Code::failed_precondition, "compile the model before it is fit: model.compile(optimizers::Adam{{}})");
-  if (impl_->state.read) fail(Code::failed_precondition, "the model is being fit: this is a callback of that");
+    fail(Code::failed_precondition, "compile the model before fit(): model.compile(optimizers::Adam{{}})");
+  if (impl_->state.read) fail(Code::failed_precondition, "fit() is already running: do not call it from its callbacks");
   const std::int64_t classes = impl_->classes();
   check_dataset(data.train, impl_->input, classes, "data.train");
   if (data.test.images.valid() || data.test.labels.valid())
@@ -159,8 +159,8 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) 
   options = with_reports(options);
   if (!differences.empty())
     tell_warning(options, "begins_anew",
-                 fmt::format("the optimizer begins anew, with the parameters there are: {}", differences));
-  if (data.test.size() == 0) tell_warning(options, "no_test", "data.test is empty: the accuracy on it is not known");
+                 fmt::format("the optimizer restarts, but the parameters are kept: {}", differences));
+  if (data.test.size() == 0) tell_warning(options, "no_test", "data.test is empty: the test accuracy is unknown");
   return options.mode == JobMode::local       ? train_locally(plan)
          : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
                                               : train_in_cluster(plan);
@@ -169,7 +169,7 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) 
 Evaluation Model::evaluate(const Dataset& test) {
   impl_->prepare();
   check_dataset(test, impl_->input, impl_->classes(), "the data set");
-  if (test.size() == 0) invalid_argument("the data set is empty: there is nothing to evaluate on");
+  if (test.size() == 0) invalid_argument("the data set is empty: nothing to evaluate");
   double loss = 0;
   std::int64_t correct = 0;
   Batch batch{.images = {}, .labels = {}, .memory = impl_->task().pinned_memory()};
@@ -199,7 +199,7 @@ void Model::save(const std::string& path) {
 }
 
 void Model::load(const std::string& path) {
-  if (impl_->state.read) fail(Code::failed_precondition, "the model is being fit: load it before, or after");
+  if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load the model before or after it");
   Parameters loaded = load_parameters(path);
   const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy,
                                                       impl_->optimizer, {.ops = &impl_->task().ops()});
@@ -207,7 +207,7 @@ void Model::load(const std::string& path) {
     const auto it = loaded.find(v.name);
     if (it == loaded.end()) fail(Code::not_found, "'{}' has no value for '{}'", path, v.name);
     if (it->second.dtype() != v.dtype || !v.shape.compatible_with(it->second.shape()))
-      invalid_argument("'{}': '{}' is {}{}, the model wants {}{}", path, v.name, name(it->second.dtype()),
+      invalid_argument("'{}': '{}' is {}{}, the model expects {}{}", path, v.name, name(it->second.dtype()),
                        it->second.shape().to_string(), name(v.dtype), v.shape.to_string());
   }
   if (loaded.size() != expected.parameters.size())

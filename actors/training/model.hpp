@@ -1,5 +1,5 @@
-// A model as its user sees it: layers, a loss, an optimizer; fit, evaluate, predict, save, load. The same program
-// trains in one process and, as every task of a cluster, on parameter shards.
+// The user's interface to a model: layers, a loss, an optimizer; fit, evaluate, predict, save, load. The same program
+// trains in one process or, run as every task of a cluster, on parameter shards.
 //
 //   Model model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
 //   model.compile(optimizers::Adam{});
@@ -20,14 +20,14 @@
 
 namespace troupe {
 
-// How a model computes; all tasks of a job must say the same.
+// How a model computes; the same on all tasks of a job.
 struct ModelOptions {
-  // What products are computed in: bf16 or f16, with weights, losses and updates in f32. Layers that say themselves
-  // what they compute in are left alone. f16 trains with a scaled loss.
+  // Dtype of products: f32, bf16 or f16; weights, losses and updates stay in f32. Layers that set their own dtype keep
+  // it. f16 trains with a scaled loss.
   DType precision = DType::f32;
   LossScaling loss_scaling{};  // for f16
-  // The gradients of each slot are scaled down together if their norm is greater (graph/training/clipping.hpp). 0: they
-  // are not.
+  // Maximum norm of a slot's gradients, which are scaled down together if they exceed it (graph/training/clipping.hpp).
+  // 0: no clipping.
   double clip_norm = 0;
 };
 
@@ -45,34 +45,35 @@ class Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  // The optimizer, and where to run: a task of its own by default; `task` is there while the model computes. Several
-  // CPU devices of a task share the slots of local training. Throws invalid_argument for options that make no sense.
+  // Sets the optimizer and where to run: by default on a task that the model creates; a given `task` must exist while
+  // the model computes. Several CPU devices of a task share the slots of local training. Throws invalid_argument for
+  // invalid options.
   void compile(Optimizer optimizer, const ModelOptions& options = {});
   void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 
-  // Trains on data.train, evaluating on data.test after each epoch. A second call with the same options and as many
-  // examples goes on where the first has ended: two of 5 epochs have the bits of one of 10; epochs, steps and seconds
-  // count on. With others it goes on from the parameters, and the optimizer begins anew, as after compile(). If
-  // `options.stop` ends it, the parameters are those of then. In callbacks, evaluate(), predict() and save() see the
-  // parameters of that moment.
+  // Trains on data.train, evaluating on data.test after each epoch. A second call with the same options and number of
+  // examples continues where the first ended: two of 5 epochs give the bits of one of 10; epochs, steps and seconds
+  // keep counting. With others it keeps the parameters but restarts the optimizer, as after compile(). If
+  // `options.stop` ends it, the model keeps the parameters of that moment. In callbacks, evaluate(), predict() and
+  // save() see the current parameters.
   //
-  // In sync and async mode this is one task of a
-  // cluster that has joined it: a worker trains, a ps task serves its shard until the job ends; in allreduce mode, all
-  // tasks are workers and end with the same parameters. All tasks must call it with the same options and data. Throws
-  // what ends the job, on every task; a lost worker is named.
+  // In modes sync, ssp and async this process is one task of a cluster that it has joined: a worker trains, a ps task
+  // serves its shard until the job ends; in mode allreduce all tasks are workers and end with the same parameters. All
+  // tasks must call it with the same options and data. Throws the error that ends the job, on every task; a lost worker
+  // is named.
   TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
 
   Evaluation evaluate(const Dataset& test);
-  // Class probabilities [n, classes] for examples [n, ...input]: u8 as in a data set, or f32 from 0 to 1, what fit()
-  // makes of that. Throws invalid_argument for others.
+  // Class probabilities [n, classes] for examples [n, ...input]: u8 as in a data set, or f32 from 0 to 1, as fit()
+  // scales u8. Throws invalid_argument for others.
   Tensor predict(const Tensor& examples);
 
-  // One file with all parameters, running averages too. load() checks names, dtypes and shapes. Written durably:
-  // complete or not at all.
+  // One file with all parameters, including running averages. load() checks names, dtypes and shapes. save() is atomic
+  // and durable.
   void save(const std::string& path);
   void load(const std::string& path);
 
-  // Of the parameters: docs/design/training.md.
+  // Hash of the parameters: docs/design/training.md.
   std::string params_sha256();
   std::string summary() const;
 

@@ -49,7 +49,7 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   Entry& entry = entries_.at(slice);
   if (update.gradient.sparse() != entry.rule.sparse)
     invalid_argument("slice {} takes {} gradients", slice, entry.rule.sparse ? "sparse" : "dense");
-  // All shards get gradients that are not finite, or none does: they skip the same updates.
+  // Gradients that are not finite reach all shards or none: they skip the same updates.
   if (entry.rule.guarded && !all_finite(device_.parallelism(), update.gradient.values)) {
     ++entry.skipped;
     return;

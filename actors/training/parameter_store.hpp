@@ -11,15 +11,15 @@
 
 namespace troupe {
 
-// Readers hold handles: an update writes to other memory while anyone holds the old (copy on write), so that a pull
+// Readers hold handles: while anyone holds the old value, an update writes to other memory (copy on write). So a pull
 // never sees half an update and never makes the shard wait.
 class ParameterStore final : public ShardStore {
  public:
   // Kernels are those of `device`'s type. Both outlive the store.
   ParameterStore(Device& device, const KernelRegistry& kernels) : device_(device), kernels_(kernels) {}
 
-  // `slots`: initial values of the rule's slot variables, cut like the slice. Throws unimplemented if the device has no
-  // kernel for the rule. `skipped`: updates so far that were none.
+  // `slots`: initial values of the rule's slot variables, sharded like the slice. `skipped`: updates skipped so far.
+  // Throws unimplemented if the device has no kernel for the rule.
   void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value,
            std::vector<Tensor> slots, std::int64_t skipped = 0);
 
@@ -29,7 +29,7 @@ class ParameterStore final : public ShardStore {
   }
   std::int64_t skipped(std::uint32_t slice) const { return entries_.at(slice).skipped; }
   void apply(std::uint32_t slice, const Update& update) override;
-  // How often apply() was called. Any thread.
+  // Number of calls of apply(). Any thread.
   std::uint64_t applied() const { return applied_.load(std::memory_order_relaxed); }
 
  private:
@@ -37,7 +37,7 @@ class ParameterStore final : public ShardStore {
     std::vector<std::unique_ptr<Variable>> variables;  // the value, then the slots
     UpdateRule rule;
     Kernel kernel;
-    std::int64_t skipped = 0;  // updates that were none (UpdateRule::guarded)
+    std::int64_t skipped = 0;  // updates skipped (UpdateRule::guarded)
   };
   Device& device_;
   const KernelRegistry& kernels_;

@@ -64,8 +64,7 @@ void save_parameters(const std::string& path, const Parameters& parameters) {
     *entry.mutable_value() = to_proto(value);
   }
   std::string bytes;
-  if (!message.SerializeToString(&bytes))
-    fail(Code::resource_exhausted, "the parameters are larger than 2 GiB: '{}'", path);
+  if (!message.SerializeToString(&bytes)) fail(Code::resource_exhausted, "the parameters for '{}' exceed 2 GiB", path);
   replace_file(posix_file_system(), path, bytes, std::to_string(::getpid()));
 }
 
@@ -73,7 +72,7 @@ Parameters load_parameters(const std::string& path) {
   const std::string bytes = read_file(posix_file_system(), path, std::numeric_limits<int>::max());
   proto::Parameters message;
   if (!message.ParseFromString(bytes) || message.version() != 1)
-    fail(Code::data_loss, "'{}' is not a file of parameters, or is damaged", path);
+    fail(Code::data_loss, "'{}' is not a parameter file, or is damaged", path);
   Parameters out;
   for (const proto::NamedTensor& entry : message.parameter()) {
     try {
@@ -82,7 +81,7 @@ Parameters load_parameters(const std::string& path) {
       fail(Code::data_loss, "'{}' is damaged: parameter '{}': {}", path, entry.name(), error.message());
     }
   }
-  if (params_sha256(out) != message.sha256()) fail(Code::data_loss, "'{}' is damaged: its checksum does not fit", path);
+  if (params_sha256(out) != message.sha256()) fail(Code::data_loss, "'{}' is damaged: checksum mismatch", path);
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Values of trained variables by name: their hash, and the file they are kept in.
+// Values of trained variables by name: their hash and their file.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@ using Parameters = std::map<std::string, Tensor>;
 // byte, and the elements in little-endian order.
 std::string params_sha256(const Parameters& parameters);
 
-// Writes a proto::Parameters: to a temporary file beside it, synced and renamed, so that `path` is whole or as it was.
-// Throws what FileSystem does, naming the file and the reason; resource_exhausted above 2 GiB.
+// Writes a proto::Parameters atomically: to a temporary file beside `path`, synced and renamed. Throws FileSystem's
+// errors, naming the file and the reason, and resource_exhausted above 2 GiB.
 void save_parameters(const std::string& path, const Parameters& parameters);
-// Throws what FileSystem does, and data_loss naming the file if it is damaged.
+// Throws FileSystem's errors, and data_loss naming the file if it is damaged.
 Parameters load_parameters(const std::string& path);
 
 }  // namespace troupe

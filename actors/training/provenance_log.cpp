@@ -38,7 +38,7 @@ std::optional<std::uint64_t> version_of(std::string_view line) {
   return version;
 }
 
-// Calls line(text with its newline) for each; the last may be cut off.
+// Calls line(text with its newline) for each line; skips an incomplete last one.
 template <class Line>
 void each_line(ReadableFile& file, Line&& line) {
   std::string pending;
@@ -61,7 +61,7 @@ std::string ProvenanceLog::path(const std::string& directory, int shard) {
   return join_path(directory, fmt::format("provenance-ps-{:05}.jsonl", shard));
 }
 
-// The file that it goes on with is a new one, which has the place of the old from the first moment that it is whole.
+// Copies the lines to keep to a new file, which replaces the old one once it is complete.
 ProvenanceLog::ProvenanceLog(FileSystem& files, const std::string& directory, int shard, std::uint64_t version) {
   make_directories(files, directory);
   const std::string to = path(directory, shard);
@@ -71,7 +71,7 @@ ProvenanceLog::ProvenanceLog(FileSystem& files, const std::string& directory, in
     const std::unique_ptr<ReadableFile> before = files.open(to);
     each_line(*before, [&](std::string_view line) {
       const auto of = version_of(line);
-      if (!of) fail(Code::data_loss, "'{}' has a line that tells of no version: '{}'", to, line.substr(0, 80));
+      if (!of) fail(Code::data_loss, "'{}' has a line without a version: '{}'", to, line.substr(0, 80));
       if (*of > version) return;
       buffer_ += line;
       if (buffer_.size() >= kBuffer) write();

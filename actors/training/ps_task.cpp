@@ -1,4 +1,4 @@
-// A parameter server in one job: what its shard begins with, the actors that serve it, and on ps/0 the coordinator.
+// A parameter server in one job: the start of its shard, the actors that serve it, and on ps/0 the coordinator.
 #include <caf/send.hpp>
 
 #include <troupe/actors/base/spawn.hpp>
@@ -12,9 +12,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kMaxCommits = 1 << 30;  // bytes of a log
+constexpr std::uint64_t kMaxCommits = 1 << 30;  // maximum size of a commit log, in bytes
 
-// Values of this shard's variables at the start: the owner draws them from (seed, name).
+// Initial values of this shard's variables, drawn by the owner from (seed, name).
 class InitialValues {
  public:
   InitialValues(const TrainingPlan& plan, const ClusterJob& job)
@@ -147,14 +147,15 @@ std::string describe_staleness(TrainingMode mode, const ShardCounters& c) {
   return fmt::format("staleness of the {} batches applied: {} updates", c.batches, text);
 }
 
-// Larger than those of all jobs before, also of another process of this task: the clock's microseconds, or one more.
+// Returns a number above those of all earlier jobs, including those of earlier processes of this task: the clock's
+// microseconds, or the last number plus 1.
 std::uint64_t draw_job(Task& task) {
   const auto now =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch());
   return task.last_job() = std::max(static_cast<std::uint64_t>(now.count()), task.last_job() + 1);
 }
 
-// A ps task in one job: its shard, on ps/0 the coordinator, and what it keeps of the job.
+// A ps task in one job: its shard, on ps/0 the coordinator, and the keeper of their state.
 class PsTask {
  public:
   PsTask(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt)
@@ -206,12 +207,12 @@ class PsTask {
   }
 
  private:
-  // Where the job goes on.
+  // Where the job resumes.
   struct Beginning {
     JobState state;
     std::uint64_t version = 0;
   };
-  // Fills the store. Other tasks than the coordinator's may be told of a checkpoint when they have joined.
+  // Fills the store. Tasks other than the coordinator's may learn of a checkpoint only when they have joined.
   std::optional<Beginning> begin() {
     std::optional<Beginning> from;
     try {
@@ -235,7 +236,7 @@ class PsTask {
     if (!from) fill_with_initial_values(*keeper_->store, plan_, job_, keeper_->shard);
     return from;
   }
-  // What this process's shard had at the end of the training before, if this one goes on from there.
+  // The shard's values at the end of this process's previous training, if this one continues from there.
   const ShardValues* shard_before() const { return plan_.state.ended ? plan_.state.ended->shard.get() : nullptr; }
 
   std::shared_ptr<const CommitLog> commits_to_replay() const {
@@ -247,18 +248,18 @@ class PsTask {
       throw error.code() == Code::data_loss ? error.within(fmt::format("'{}'", path)) : error;
     }
     if (!log.fits(job_.slots, job_.slots + job_.backups))
-      invalid_argument("'{}' has the commits of a job with other slots, this one's steps use {} of {}", path,
+      invalid_argument("'{}' has the commits of a job with other slots: steps of this job use {} of {}", path,
                        job_.slots, job_.slots + job_.backups);
     return std::make_shared<const CommitLog>(std::move(log));
   }
 
-  // When the job is joined, before its first frame.
+  // Called when the job is joined, before its first frame.
   void prepare(const Joined& told) {
     keeper_->job = told.job;
     if (told.version == 0 || (shard_before() && told.version == plan_.state.ended->at.step)) return;
     if (!keeper_->checkpoints.keeps())
       fail(Code::failed_precondition,
-           "the job goes on from step {}, and this task has neither been in it before nor a directory of checkpoints",
+           "the job resumes from step {}, but this task was not in it before and has no directory of checkpoints",
            told.version);
     Checkpoint from = open_checkpoint(keeper_->checkpoints.files(),
                                       checkpoint_folder(keeper_->checkpoints.directory(), told.version));
@@ -276,7 +277,7 @@ class PsTask {
 
   void spawn(const std::optional<Beginning>& from) {
     ShardActorImpl::Config config = shard_config();
-    // Weak: the shard has the keeper, and the keeper must not have the shard for ever.
+    // Weak: the shard owns the keeper, so the keeper must not own the shard.
     auto say_saved = std::make_shared<std::function<void(const Saved&)>>();
     if (keeper_->checkpoints.keeps())
       config.save = [keeper = keeper_, say_saved](const Save& request, const ShardState::Cut& cut) {

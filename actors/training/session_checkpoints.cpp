@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Of the graph, which counts updates in it (graph/optimizers/optimizers.hpp). Not saved: shards count by their version.
+// The graph's count of updates (graph/optimizers/optimizers.hpp). Not saved: shards count by their version.
 constexpr const char* kUpdates = "global_step";
 
 std::set<std::string> names_of(const std::vector<VariableRef>& variables) {
@@ -81,7 +81,7 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
   if (start.state.step != from->manifest().id.version || start.state.step < first ||
       start.state.step - first > form_.job.steps_per_epoch)
     fail(Code::failed_precondition,
-         "checkpoint '{}' is of version {} and says step {} in epoch {}: it is of another job", from->folder(),
+         "checkpoint '{}' has version {} but is at step {} in epoch {}: it belongs to another job", from->folder(),
          from->manifest().id.version, start.state.step, start.state.epoch);
   for (const VariableInfo& v : variables_)
     start.values[v.name] = v.name == kUpdates
@@ -138,7 +138,7 @@ ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values,
                            .value = values[i]});
   }
   if (updates != static_cast<std::int64_t>(step) - skipped)
-    fail(Code::internal, "after {} steps, of which {} changed nothing, there were {} updates", step, skipped, updates);
+    fail(Code::internal, "{} steps, of which {} were skipped, made {} updates", step, skipped, updates);
   out.tensors.push_back(skipped_state(skipped));
   return out;
 }

@@ -6,7 +6,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kMessagesTogether = 64;
-constexpr std::uint64_t kVersionsTogether = 64;  // of history
+constexpr std::uint64_t kVersionsTogether = 64;  // per write of the history
 constexpr std::size_t kLongWork = 64 << 10;      // bytes of a gradient that may take a while to apply
 
 }  // namespace
@@ -49,16 +49,16 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
               {Destination::worker(pull.worker), Put{pull.reply_to, state_->version(), {}, std::move(error)}});
         deliver(out);
       },
-      // Not const: nobody shares the message, and the shard may then add up in the gradient's own memory.
+      // Not const: the message is not shared, so the shard may accumulate in the gradient's own memory.
       [this](Inbound<Push>& message) {
-        if (message.frame.gradient.num_bytes() >= kLongWork) {  // what was said before does not wait for that
+        if (message.frame.gradient.num_bytes() >= kLongWork) {  // send earlier messages first
           cork_.reset();
           cork_.emplace();
         }
         TrainingOutbox out;
         const std::uint32_t worker = message.frame.worker;
         if (Error error = state_->push(std::move(message.frame), out)) {
-          // Nothing that a healthy worker sends is refused: its job ends, and it learns why.
+          // Messages of a healthy worker are never refused: its job ends, and it receives the reason.
           const bool all = static_cast<bool>(state_->failure());
           out.push_back({all ? Destination::everyone() : Destination::worker(worker),
                          JobFailed{error.within(config_.self.to_string())}});
@@ -68,7 +68,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       },
       [this](const Inbound<Commit>& message) {
         TrainingOutbox out;
-        if (Error error = state_->commit(message.frame, out)) {  // other shards would go another way
+        if (Error error = state_->commit(message.frame, out)) {  // the shards would diverge
           out.push_back({Destination::everyone(), JobFailed{error.within(config_.self.to_string())}});
           end(error);
         }
@@ -82,13 +82,13 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       },
       [this](const Inbound<Save>& message) {
         const Save save = message.frame;
-        const Error refused = config_.save
-                                  ? state_->cut(save.version,
-                                                [this, save](const ShardState::Cut& cut) {
-                                                  write_history(false, true);
-                                                  config_.save(save, cut);
-                                                })
-                                  : Error(Code::unimplemented, config_.self.to_string() + " has nowhere to save to");
+        const Error refused =
+            config_.save ? state_->cut(save.version,
+                                       [this, save](const ShardState::Cut& cut) {
+                                         write_history(false, true);
+                                         config_.save(save, cut);
+                                       })
+                         : Error(Code::unimplemented, config_.self.to_string() + " has no directory of checkpoints");
         if (!refused) return;
         TrainingOutbox out;
         out.push_back({Destination::coordinator(),
@@ -105,7 +105,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         links_.down(message);
         if (state_ && message.task.job == "worker") state_->worker_down(static_cast<std::uint32_t>(message.task.index));
         if (message.task == kCoordinatorTask)
-          end(Error(Code::unavailable, fmt::format("the coordinator's task {} is gone: {}", message.task.to_string(),
+          end(Error(Code::unavailable, fmt::format("lost the coordinator's task {}: {}", message.task.to_string(),
                                                    message.reason.message())));
       },
       [](const Tick&) {},
@@ -135,11 +135,11 @@ void ShardActorImpl::write_history(bool all, bool flush) {
 
 std::string ShardActorImpl::describe(std::uint64_t version) const {
   const std::string who = fmt::format("{}, job {}", config_.self.to_string(), links_.job());
-  if (!state_) return who + ": has not begun\n";
+  if (!state_) return who + ": has not started\n";
   const Provenance* found = state_->provenance(version);
   if (found) return fmt::format("{}: {}\n", who, found->to_string());
-  return fmt::format("{}: version {} is not known: it has version {}, and remembers the last {}\n", who, version,
-                     state_->version(), config_.options.provenance);
+  return fmt::format("{}: version {} is unknown: the shard has version {} and keeps the provenance of the last {}\n",
+                     who, version, state_->version(), config_.options.provenance);
 }
 
 void ShardActorImpl::escalate(const Error& why) {

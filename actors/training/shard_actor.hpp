@@ -1,4 +1,4 @@
-// A parameter shard: mailboxes gradients, applies them, answers pulls. The protocol is ShardState.
+// A parameter shard: receives gradients, applies them, answers pulls. ShardState implements the protocol.
 #pragma once
 
 #include <functional>
@@ -20,21 +20,21 @@ class ShardActorImpl final : public Counted<ShardActor> {
     ShardOptions options;
     std::vector<SliceSpec> slices;
     std::shared_ptr<ShardStore> store;
-    // Once: the job is over (ok) or has failed; what is in the values then.
+    // Called once, when the job is over (ok) or has failed, with the cut that the values hold then.
     std::function<void(Error, const ShardCounters&, const ShardState::Cut&)> ended;
-    std::function<void(const Joined&)> joined = nullptr;  // what the coordinator has answered; null: it is not asked
-    // Before the first frame of the job: what the shard begins with is known. Null: `options` are right from the start.
+    std::function<void(const Joined&)> joined = nullptr;  // the coordinator's answer; null: not needed
+    // Called before the first frame of the job, when the shard's start is known. Null: `options` are final.
     std::function<void(ShardOptions&)> prepare = nullptr;
-    // The store is as it is to be saved, while this runs; Saved is to be said when that is done. Null: nothing can be
-    // saved.
+    // Called while the store holds the version to save; the callee reports Saved when that is written. Null: saving is
+    // unsupported.
     std::function<void(const Save&, const ShardState::Cut&)> save = nullptr;
-    // What went into versions, in order; `flush`: it has to last, with a checkpoint or because the job is over. Null:
-    // nobody asks.
+    // Receives the provenance of versions, in order; `flush`: must be durable, for a checkpoint or because the job is
+    // over. Null: not recorded.
     std::function<void(std::vector<Provenance>, bool flush)> history = nullptr;
   };
   ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings);
   behavior_type make_behavior() override;
-  // What a run of messages sends to a task leaves together: the small variables of a version, the news of small pushes.
+  // Messages sent to a task during one run leave together: small variables of a version, reports on small pushes.
   caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
@@ -46,17 +46,17 @@ class ShardActorImpl final : public Counted<ShardActor> {
   void deliver(TrainingOutbox& out);
   void write_history(bool all, bool flush);
   void write_history_when_due();
-  std::string describe(std::uint64_t version) const;  // what went into it
+  std::string describe(std::uint64_t version) const;  // its provenance
   void inspect(ActorDetails& out) const override;
   void end(Error error);
 
   Config config_;
   std::optional<ShardState> state_;
-  std::vector<Fence> early_fences_;  // the coordinator may begin, and lose a worker, before the shard does
+  std::vector<Fence> early_fences_;  // the coordinator may begin and lose a worker before the shard begins
   JobLinks links_;
   CoordinatorLink coordinator_;
   std::optional<wire::Cork> cork_;
-  std::uint64_t written_ = 0;  // the version up to which there is history
+  std::uint64_t written_ = 0;  // last version in the history
 };
 
 }  // namespace troupe

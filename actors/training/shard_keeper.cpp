@@ -30,7 +30,7 @@ void ShardKeeper::write(std::function<void(std::optional<ProvenanceLog>&)> what)
       if (on_event)
         on_event({.kind = "provenance_failed",
                   .task = self,
-                  .text = fmt::format("no more provenance is written to '{}': {}; training goes on", directory,
+                  .text = fmt::format("stopped writing provenance to '{}': {}; training continues", directory,
                                       current_error().message()),
                   .counts = {}});
     }

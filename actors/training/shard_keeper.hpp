@@ -1,4 +1,4 @@
-// What a ps task begins with, and how it saves: from and to checkpoints, while its shard serves.
+// How a ps task starts from checkpoints, and saves while its shard serves.
 #pragma once
 
 #include <functional>
@@ -13,23 +13,24 @@
 
 namespace troupe {
 
-// The actors of a job have it after serve_shard() has returned: nothing in it refers to the plan.
+// Actors of a job may hold it after serve_shard() has returned: it does not refer to the plan.
 class ShardKeeper {
  public:
-  // `failed`: as of CheckpointKeeper.
+  // `failed`: as in CheckpointKeeper.
   ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::function<void(const Error&)> failed);
 
-  // The values of the shard, and what else it knows, are those of the checkpoint. Throws as restore().
+  // Starts with the values and the cut in a checkpoint. Throws like restore() and restored_cut().
   void begin_with(Checkpoint& from);
-  // Those of this process's training before.
+  // Starts with the values of this process's previous training.
   void begin_with(const ShardValues& from);
   ShardValues values(const ShardState::Cut& cut) const;
-  // On the shard's thread, between two updates: what is read are handles. `say` is called when they are written.
+  // Call it on the shard's thread, between two updates: it takes handles. `say` is called when they are written.
   void save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const;
-  // On the coordinator's: all shards have saved. `done` is called when that is a checkpoint, or cannot become one.
+  // Call it on the coordinator's thread when all shards have saved. `done` is called when the checkpoint is committed
+  // or has failed.
   void commit(const SaveRound& round, std::uint64_t steps_per_epoch, std::function<void()> done) const;
-  // Of TrainingOptions::provenance. open_history(): `start` is set. What is written next is in order; flushed, it
-  // survives a crash.
+  // Write TrainingOptions::provenance. open_history() needs `start`. Later writes are in order; flushed ones survive a
+  // crash.
   void open_history() const;
   void write_history(std::vector<Provenance> versions, bool flush) const;
   void write_commits(const CommitLog& commits) const;
@@ -44,18 +45,18 @@ class ShardKeeper {
   const std::string provenance;  // a directory; "": none
   const std::shared_ptr<ParameterStore> store;
   const int shard;
-  std::uint32_t shards = 0;    // that own anything
-  std::uint32_t position = 0;  // of this among them
+  std::uint32_t shards = 0;    // those that own anything
+  std::uint32_t position = 0;  // of this shard among them
   bool owns = false;
-  // Set before the actors are told of the job.
+  // Set before the actors learn of the job.
   ShardState::Cut start;
   std::uint64_t job = 0;
-  // At the end, before this task hears of it.
+  // Set at the end, before this task learns of it.
   ShardState::Cut end;
   JobState end_state;  // on the coordinator's task
 
  private:
-  // Runs on the writer's thread; what fails is told, and no more is written.
+  // Runs on the writer's thread; a failure is reported and ends the log.
   void write(std::function<void(std::optional<ProvenanceLog>&)> what) const;
 
   CheckpointManifest form_;

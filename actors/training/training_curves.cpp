@@ -42,7 +42,7 @@ std::uint64_t bytes_of(const Parameters& values) {
   return bytes;
 }
 
-// May it be better soon? Else whoever has asked for the curves should hear that there will be none.
+// Whether a later write may succeed. If not, the caller should learn that there will be no curves.
 bool may_be_written_later(Code code) {
   return code == Code::resource_exhausted || code == Code::unavailable || code == Code::data_loss;
 }
@@ -83,7 +83,7 @@ class TrainingCurves::Writer {
   }
 
   void spawn(Task& task, const std::shared_ptr<Writer>& self) {
-    // Weak: the writer has the actor.
+    // Weak: the writer owns the actor.
     actor_ = spawn_actor<ActorKind::curves, CheckpointActorImpl>(task.system(), task.actors(), task.name().to_string(),
                                                                  [weak = std::weak_ptr(self)](const Error& why) {
                                                                    if (const auto writer = weak.lock())
@@ -94,21 +94,21 @@ class TrainingCurves::Writer {
     if (actor_) caf::anon_send(actor_, Stop{});
   }
 
-  // Throws what will not pass.
+  // Throws errors that a retry cannot fix; reports others.
   void open() {
     try {
       make_file();
     } catch (...) {
       const Error error = current_error();
       if (!may_be_written_later(error.code()))
-        throw Error(error.code(), fmt::format("the training curves cannot be written: {}; give a directory that this "
+        throw Error(error.code(), fmt::format("cannot write the training curves: {}; pass a directory that this "
                                               "task may write to, or train without them",
                                               error.message()));
       give_up(error);
     }
   }
 
-  // `opens`: makes a file if there is none, because none was needed before, or because the disk was full.
+  // `opens`: creates a file if there is none, because none was needed before or the disk was full.
   void post(const std::shared_ptr<Writer>& self, tensorboard::Event event, bool opens) {
     post(self, [self, event = std::move(event), opens] { self->write(event, opens); });
   }
@@ -129,7 +129,7 @@ class TrainingCurves::Writer {
             [work = std::move(work), end] { work(); },
             [self] {
               self->tell(fmt::format(
-                  "some training curves in '{}' are left out: the actor that writes them has failed; training goes on",
+                  "some training curves in '{}' are lost: the actor that writes them failed; training continues",
                   self->directory_));
             })});
   }
@@ -163,18 +163,17 @@ class TrainingCurves::Writer {
     write(event, false);
   }
 
-  // Half of an event may be in the file: nothing more goes there.
+  // The file may end with half an event, so it is abandoned.
   void give_up(const Error& why) {
     file_.reset();
-    tell(
-        fmt::format("the training curves in '{}' are not written: {}; training goes on, and so do they after an epoch "
-                    "if that can be",
-                    directory_, why.message()));
+    tell(fmt::format(
+        "cannot write the training curves in '{}': {}; training continues, and writing is retried after the "
+        "epoch",
+        directory_, why.message()));
   }
 
   void tell_slow() {
-    tell(fmt::format("the disk does not keep up: some training curves in '{}' are left out; training goes on",
-                     directory_));
+    tell(fmt::format("the disk is too slow: some training curves in '{}' are lost; training continues", directory_));
   }
   void tell(std::string text) {
     if (!told_.exchange(true)) on_event_({.kind = "curves_failed", .task = {}, .text = std::move(text), .counts = {}});
@@ -215,7 +214,7 @@ void TrainingCurves::begin(std::uint64_t steps) {
 
 void TrainingCurves::step_done(std::uint64_t step, double loss_sum, std::uint64_t examples) {
   if (!on()) return;
-  begin(step == 0 ? 0 : step + 1);  // what was told of the steps before this one was told after so many as its number
+  begin(step == 0 ? 0 : step + 1);  // curves of earlier steps are at step counts up to `step`
   point(windows_.add(step, loss_sum, examples));
 }
 
@@ -243,7 +242,8 @@ void TrainingCurves::point(const std::optional<LossWindows::Point>& point) {
   writer_->post(writer_, std::move(event), false);
 }
 
-// Of the last update of so many steps. With a scaled loss there were as many only if none was skipped.
+// The rate of the last update after `steps` steps. None for a changing rate with a scaled loss, where skipped steps
+// made no update.
 std::optional<double> TrainingCurves::learning_rate(std::uint64_t steps) const {
   const Schedule& schedule = troupe::learning_rate(plan_.optimizer);
   if (plan_.loss_scaling && !schedule.is_constant()) return std::nullopt;

@@ -1,6 +1,6 @@
-// The curves of a training job, in all modes: scalars, histograms of the parameters and the graph, as event files of
-// TensorBoard (actors/tensorboard). They are written by an actor of its own while training goes on; what cannot be
-// written is told once, and harms nothing.
+// The curves of a training job, in all modes: scalars, parameter histograms and the graph, as TensorBoard event files
+// (actors/tensorboard). A separate actor writes them while training continues; failures are reported once and do not
+// end training.
 //
 //   loss, learning_rate               every TrainingOptions::tensorboard_every steps, at the number of steps complete
 //   epoch/loss, epoch/train_accuracy, epoch/test_accuracy, epoch/images_per_second
@@ -17,7 +17,7 @@
 
 namespace troupe {
 
-// The mean loss of windows of so many steps. What belongs to a window is known when a later step has been computed.
+// The mean loss over windows of `every` steps. A window is complete once a later step has been computed.
 class LossWindows {
  public:
   struct Point {
@@ -27,50 +27,49 @@ class LossWindows {
   };
 
   explicit LossWindows(std::uint64_t every) : every_(every) {}
-  // A part of a step, counted from 0, has been computed. Returns the window before, if the step is beyond it.
+  // Adds a computed part of a step, counted from 0. Returns the previous window if the step is beyond it.
   std::optional<Point> add(std::uint64_t step, double loss_sum, std::uint64_t examples);
-  // So many steps are complete, and nothing of them is to come. `all`: a window that is not full counts too.
+  // Returns the window if it ends within the first `steps` steps, which are complete. `all`: an incomplete window too.
   std::optional<Point> complete(std::uint64_t steps, bool all);
 
  private:
   std::optional<Point> close(std::uint64_t steps);
 
   std::uint64_t every_;
-  std::uint64_t end_ = 0;  // of the window; 0: there is none yet
+  std::uint64_t end_ = 0;  // of the window; 0: none yet
   double loss_sum_ = 0;
   std::uint64_t examples_ = 0;
 };
 
-// What may wait for a slow disk; more is left out.
+// Limits of the queue to a slow disk; beyond them curves are dropped.
 struct CurveLimits {
   int events = 1024;
-  std::uint64_t bytes =
-      256 << 20;  // of parameters whose histograms are to be written; those of one time may always wait
+  std::uint64_t bytes = 256 << 20;  // of parameters queued for histograms; one set is always accepted
 };
 
-// For one thread, that of the training.
+// Used by one thread, that of the training.
 class TrainingCurves {
  public:
-  // Does nothing without TrainingOptions::tensorboard. `tells`: this task tells the user from the beginning, and makes
-  // the file now. Throws failed_precondition, permission_denied or not_found if that cannot be; a disk that is full
-  // only makes an event. Refers to the plan as long as it lives, to its files until all is written.
+  // Does nothing without TrainingOptions::tensorboard. `tells`: this task reports to the user from the start, and
+  // creates the file now. Throws failed_precondition, permission_denied or not_found if that is impossible; a full disk
+  // only causes an event. Refers to the plan for its lifetime, and to the plan's files until all is written.
   TrainingCurves(const TrainingPlan& plan, const Graph& graph, bool tells, const CurveLimits& limits = {});
   ~TrainingCurves();
   TrainingCurves(const TrainingCurves&) = delete;
   TrainingCurves& operator=(const TrainingCurves&) = delete;
 
-  // This task tells the user from now on, or does not.
+  // Sets whether this task reports to the user from now on.
   void set_tells(bool tells) { tells_ = tells; }
   bool on() const { return writer_ && tells_; }
 
-  // Part of a step, which counts from 0 over the whole job. What is told first says where the job goes on: what older
-  // files tell of that step and later ones counts no more.
+  // Adds part of a step, counted from 0 over the whole job. The first call marks where the job resumes: curves of that
+  // step and later ones in older files become invalid.
   void step_done(std::uint64_t step, double loss_sum, std::uint64_t examples);
   void epoch_done(const EpochDone& figures);
-  // After so many steps. Nobody may write to their memory.
+  // Queues histograms after `steps` steps. The values must not be modified.
   void parameters(std::uint64_t steps, Parameters values);
 
-  // At the end: returns when all is written, or after 10 s.
+  // Waits at the end until all is written, at most 10 s.
   void wait() const;
 
  private:

@@ -1,4 +1,4 @@
-// What the ways of training share: the model to build, the options, the starting values, where to stop.
+// Shared by all training modes: the model to build, the options, the state, and when to stop.
 #pragma once
 
 #include <troupe/actors/cluster/task.hpp>
@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// Each can be left out by tests, which show that they notice (scheduler/training).
+// Protocol guards, which tests turn off to show that they notice (scheduler/training).
 struct TrainingGuards {
   ShardGuards shard;
   bool members = true;  // JobOptions::fence
@@ -27,26 +27,26 @@ struct TrainingPlan {
   double clip_norm = 0;  // 0: gradients are not clipped
   const DataSplits& data;
   const TrainingOptions& options;
-  TrainingState& state;  // where it begins, and what it leaves
+  TrainingState& state;  // read at the start, updated at the end
   Task& task;
   FileSystem& files = posix_file_system();  // of checkpoints; outlives the task
   TrainingGuards guards = {};
 };
 
-// One process, all slots: towers in one graph.
+// Trains in one process, with all slots as towers of one graph.
 TrainingResult train_locally(const TrainingPlan& plan);
-// This task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
+// Runs this task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
 TrainingResult train_in_cluster(const TrainingPlan& plan);
-// This rank's part in a cluster of workers alone, each with all variables. Returns when all ranks have ended, with the
-// same parameters.
+// Runs this rank's part in a cluster of workers only, each with all variables. Returns when all ranks have ended, with
+// the same parameters.
 TrainingResult train_by_all_reduce(const TrainingPlan& plan);
 
-// Throws invalid_argument for options that make no sense, or a training set without one whole step.
+// Throws invalid_argument for invalid options, or a training set smaller than one step.
 void check_training(const TrainingPlan& plan, int slots);
-// Throws cancelled if the user wants to stop; of a plan, also why the task has failed.
+// Throws cancelled if the user wants to stop; with a plan, also the task's failure.
 void check_stop(const TrainingOptions& options);
 void check_stop(const TrainingPlan& plan);
-// The same, returned.
+// Returns that error instead.
 Error stop_of(const TrainingPlan& plan);
 
 inline constexpr std::int64_t kEvaluationChunk = 1000;  // examples

@@ -32,7 +32,7 @@ TrainingOptions with_reports(TrainingOptions options) {
       on_event({.kind = "not_finite",
                 .task = {},
                 .step = epoch.steps,
-                .text = fmt::format("the loss of epoch {} is {}: the parameters are of no use any more; try a smaller "
+                .text = fmt::format("the loss of epoch {} is {}: the parameters are no longer usable; try a smaller "
                                     "learning rate, or ModelOptions::clip_norm",
                                     epoch.epoch + 1, epoch.loss),
                 .counts = {}});

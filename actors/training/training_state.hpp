@@ -1,4 +1,4 @@
-// What a model has of its training: the parameters, and from one fit to the next where that goes on.
+// The training state of a model: its parameters, and where the next fit() continues.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,24 @@
 
 namespace troupe {
 
-// Values of a parameter shard, between two updates: handles, which cost no memory until the shard writes.
+// Values of a parameter shard between two updates: handles, which take no memory until the shard writes.
 struct ShardValues {
   struct Slice {
     Tensor value;
     std::vector<Tensor> slots;  // of the optimizer
-    std::int64_t skipped = 0;   // updates that were none
+    std::int64_t skipped = 0;   // updates skipped
   };
   std::map<std::uint32_t, Slice> slices;  // by id
   ShardState::Cut cut;
 };
 
 struct TrainingState {
-  // Of the model; empty: none yet. In modes of parameter servers: on the chief.
+  // The model's; empty: none yet. In modes with parameter servers: on the chief.
   Parameters parameters;
-  // While callbacks of a training run, on their thread: the parameters of now. Null: nobody trains.
+  // Returns the current parameters; for callbacks of a running training, on their thread. Null: no training is running.
   std::function<Parameters()> read;
 
-  // Where a training has ended, for another of the same settings that goes on as if they were one.
+  // Where a training ended, so that another with the same settings continues as if they were one.
   struct Ended {
     JobState at;
     std::map<std::string, Tensor> variables;   // all of the graph; modes local and allreduce
@@ -41,7 +41,7 @@ struct TrainingState {
   std::string settings;  // of `ended`
 };
 
-// `state.read` while it lives.
+// Sets `state.read` during its lifetime.
 class ReadableState {
  public:
   ReadableState(TrainingState& state, std::function<Parameters()> read) : state_(state) {

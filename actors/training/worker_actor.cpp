@@ -53,8 +53,8 @@ std::optional<WorkerFrame> WorkerMailbox::take(std::chrono::nanoseconds timeout)
   }
   if (error_) throw error_;
   if (silence_.count() > 0 && now_() - heard_ > silence_) {
-    lock.unlock();  // to ask the cluster takes a while
-    troupe::fail(Code::deadline_exceeded, "no word from {}, where the job's coordinator is, for {} s{}",
+    lock.unlock();  // asking the cluster takes a while
+    troupe::fail(Code::deadline_exceeded, "no message from the job's coordinator on {} for {} s{}",
                  kCoordinatorTask.to_string(), std::chrono::duration<double>(silence_).count(),
                  why_ ? "\n" + why_() : "");
   }
@@ -82,7 +82,8 @@ WorkerActorImpl::behavior_type WorkerActorImpl::make_behavior() {
       [this](const Inbound<JobFailed>& message) { mailbox_->fail(message.frame.error, message.frame.job); },
       [this](const PeerUp& message) { coordinator_.up(message, telling()); },
       [this](const PeerDown& message) {
-        // Other losses are the coordinator's to judge: a shard may leave a job that is over before we hear that it is.
+        // The coordinator judges other losses: a shard may leave a finished job before this worker hears that it is
+        // over.
         if (message.task != kCoordinatorTask) return;
         coordinator_.down();
         mailbox_->fail(

@@ -1,5 +1,5 @@
-// A worker's place in a job. The training loop is a plain thread that computes; this actor carries its frames to the
-// coordinator, and what comes for it into a mailbox it can wait at.
+// A worker's connection to a job. The training loop is a plain thread that computes; this actor sends its frames to the
+// coordinator, and puts incoming ones into a mailbox on which the loop waits.
 #pragma once
 
 #include <chrono>
@@ -17,30 +17,29 @@
 
 namespace troupe {
 
-// The frames that a worker takes.
+// Frames that a worker takes.
 using WorkerFrame = std::variant<Joined, Token, EpochDone, Commit, Fence, BarrierOpen>;
 
 // Filled by the worker actor, emptied by the training loop.
 class WorkerMailbox {
  public:
-  // `silence`: how long nothing may come before take() throws; 0: for ever. `now`: of a steady clock.
+  // `silence`: how long nothing may arrive before take() throws; 0: no limit. `now`: of a steady clock.
   using Now = std::function<std::chrono::steady_clock::time_point()>;
-  // `why`: what to add to that error, if anything.
+  // `why`: text added to that error; null: none.
   explicit WorkerMailbox(std::chrono::nanoseconds silence = {}, Now now = std::chrono::steady_clock::now,
                          std::function<std::string()> why = nullptr)
       : silence_(silence), now_(std::move(now)), why_(std::move(why)), heard_(now_()) {}
   void put(WorkerFrame frame);
-  // The job has failed; later calls change nothing. `over`: its number, if it is known to be over for all.
+  // The job has failed; later errors are ignored. `over`: its number, if it is known to be over for all.
   void fail(Error error, std::uint64_t over = 0);
-  void close();  // the job is over: losing tasks is no failure any more
-  void wake();   // take() returns, with a frame or without
-  // The next frame; waits at most `timeout` and returns none then, or if woken. Throws the error of a failed job, or
-  // deadline_exceeded if nothing has come for so long that the coordinator, which has deadlines of its own, must be
-  // stuck.
+  void close();  // the job is over: lost tasks are no longer failures
+  void wake();   // makes take() return, with or without a frame
+  // The next frame; none after `timeout`, or if woken. Throws the error of a failed job, or deadline_exceeded after
+  // `silence`: the coordinator, which has deadlines of its own, must be stuck.
   std::optional<WorkerFrame> take(std::chrono::nanoseconds timeout);
-  // Throws the error of a failed job, also if it fails within `patience`.
+  // Throws the error of a failed job, waiting up to `patience` for one.
   void check(std::chrono::nanoseconds patience = {});
-  std::uint64_t over() const;  // as told to fail()
+  std::uint64_t over() const;  // the largest passed to fail()
 
  private:
   mutable std::mutex mutex_;
@@ -53,7 +52,7 @@ class WorkerMailbox {
   const std::chrono::nanoseconds silence_;
   const Now now_;
   const std::function<std::string()> why_;
-  std::chrono::steady_clock::time_point heard_;  // when a frame was put, or wake() called
+  std::chrono::steady_clock::time_point heard_;  // last put() or wake()
 };
 
 class WorkerActorImpl final : public Counted<WorkerActor> {

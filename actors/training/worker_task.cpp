@@ -1,5 +1,5 @@
-// A worker in one job: the loop that computes what the coordinator hands out. WorkerTokens decides what is computed
-// when; the loop gathers batches, runs steps and tells the user.
+// A worker in one job: computes what the coordinator hands out. WorkerTokens decides what is computed when; the loop
+// gathers batches, runs steps and reports to the user.
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <deque>
@@ -40,14 +40,14 @@ class WorkerLoop {
     for (const VariableRef& v : g.parameters) reads.push_back(here(v.read()));
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
     read_all_ = session_.callable({}, reads);
-    // Last: an actor whose loop was never made would not be stopped.
+    // Last: if the constructor threw later, nothing would stop the actor.
     actor_ = spawn_actor<ActorKind::worker, WorkerActorImpl>(plan.task.system(), plan.task.actors(),
                                                              plan.task.name().to_string(), mailbox_);
     caf::anon_send(plan.task.handles().node, Observe{caf::actor_cast<PeerObserver>(actor_)});
     caf::anon_send(plan.task.handles().node, routes());
   }
   ~WorkerLoop() {
-    // What is of a job that it may join again is kept until then.
+    // Frames of a job that it may rejoin are kept until then.
     caf::anon_send(plan_.task.handles().node, JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job});
     caf::anon_send(actor_, Stop{});
   }
@@ -67,7 +67,7 @@ class WorkerLoop {
         plan_.options.on_event({.kind = "goes_on",
                                 .task = plan_.task.name(),
                                 .step = joined.version,
-                                .text = fmt::format("the job goes on from step {}", joined.version),
+                                .text = fmt::format("the job resumes from step {}", joined.version),
                                 .counts = {}});
       TrainingResult out = work();
       attempt_.over = true;
@@ -86,12 +86,12 @@ class WorkerLoop {
 
  private:
   JobRoutes routes() const { return {{}, {}, actor_, attempt_.job}; }
-  // Longer than the coordinator is patient.
+  // Exceeds the coordinator's deadlines.
   static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
     return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout
                                             : std::chrono::nanoseconds(0);
   }
-  // The same output in the sharded graph: names are kept.
+  // The corresponding output in the sharded graph, which keeps the names.
   Output here(const Output& output) const {
     Graph& graph = *job_.sharded.graph;
     return graph.output(graph.get(output.source().name), output.index);
@@ -101,13 +101,13 @@ class WorkerLoop {
     for (Outgoing& message : out) tell(std::move(message.message));
   }
 
-  // A step that has been started; its result comes on a thread of the runtime.
+  // A started step; its result arrives on a thread of the runtime.
   struct Running {
-    std::uint64_t work = 0;  // of WorkerTokens; 0: none
+    std::uint64_t work = 0;  // id in WorkerTokens; 0: none
     TokenDone report;
     std::int64_t began_ns = steady_now_ns();
     StepId id;
-    bool curves = false;  // it reads the parameters for them
+    bool curves = false;  // reads the parameters for the curves
     std::atomic<bool> ended{false};
     StepResult result;
   };
@@ -123,7 +123,7 @@ class WorkerLoop {
       show();
       check_stop(plan_);
       if (const auto frame = mailbox_->take(kPollInterval)) take_in(*frame);
-      if (tokens_->finishes()) return finish();  // all others have been reported, or are of no use
+      if (tokens_->finishes()) return finish();  // all other tokens are reported or unused
     }
   }
 
@@ -139,7 +139,7 @@ class WorkerLoop {
     return open;
   }
 
-  // For those who look into the task.
+  // Shows in introspection what the worker does.
   void show() {
     using Doing = TrainingRecord::Doing;
     if (running_.empty()) return record_.does(Doing::waiting_for_token);
@@ -168,7 +168,7 @@ class WorkerLoop {
     if (curves_.on()) read_for_curves(epoch.steps);
   }
 
-  // Throws the reason if this worker, though its links are up, is no longer a member: it has to join again.
+  // Throws the reason if this worker is no longer a member, although its links are up: it must rejoin.
   void check(const Fence& fence) const {
     if (fence.worker == index_ && fence.view > view_) throw fence.reason;
   }
@@ -206,7 +206,7 @@ class WorkerLoop {
     const auto step = running_.front();
     if (step->curves) {
       running_.pop_front();
-      // Why it has failed is for those to say that train.
+      // The training steps report why it failed.
       if (!step->result.error) curves_.parameters(step->report.token.step, trained_of(step->result.fetches));
       return;
     }
@@ -234,11 +234,11 @@ class WorkerLoop {
       plan_.options.on_progress(token.epoch, token.step % job_.steps_per_epoch + 1, job_.steps_per_epoch);
   }
 
-  // Throws why the step, or the job, has failed.
+  // Throws the error of the step or of the job.
   std::vector<Tensor> fetches_of(Running& step) {
     if (!step.result.error) return std::move(step.result.fetches);
-    // Why the job failed says more than what that did to this step. Where a task is missing, that news may be on its
-    // way: the first to go takes others with it, in any order.
+    // The job's error says more than its effect on this step. If a task is lost, that error may still be on its way:
+    // the first loss causes others, reported in any order.
     const bool lost = step.result.error.code() == Code::unavailable;
     mailbox_->check(lost ? kReasonPatience : std::chrono::seconds(0));
     throw step.result.error;
@@ -258,7 +258,7 @@ class WorkerLoop {
   }
 
   TrainingResult finish() {
-    while (!running_.empty()) {  // of no use, and cancelled, but for what is read for the curves
+    while (!running_.empty()) {  // unused and cancelled, except reads for the curves
       const bool ended = running_.front()->ended.load(std::memory_order_acquire);
       if (ended && running_.front()->curves)
         end_first();
@@ -269,7 +269,7 @@ class WorkerLoop {
     }
     TrainingResult out;
     for (;;) {
-      while (const auto token = tokens_->finish()) {  // again: the chief is lost, and another is
+      while (const auto token = tokens_->finish()) {  // another follows if the chief is lost
         if (token->slot == index_ && !out.chief) out = result_of(*token);
         tell(Barrier{index_});
       }
@@ -301,7 +301,8 @@ class WorkerLoop {
     return out;
   }
 
-  // All parameters, after so many steps. Asynchronous: what there is; batches are no versions.
+  // A token for reading all parameters after `steps` steps. Asynchronous: the current ones, since batches are not
+  // versions.
   Token reading(std::uint64_t steps) const {
     return {.kind = TokenKind::finish,
             .step = steps,
@@ -309,7 +310,7 @@ class WorkerLoop {
             .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
   }
 
-  // What the shards have now, at least that of the last epoch that has ended.
+  // Reads the shards' current parameters, at least those of the last complete epoch.
   Parameters read_now(std::chrono::nanoseconds timeout = std::chrono::seconds(60)) {
     if (number_ == 0) fail(Code::failed_precondition, "the training job has not begun");
     RunOptions options = run_options(reading(figures_.steps));
@@ -317,7 +318,7 @@ class WorkerLoop {
     return trained_of(read_all_({}, options));
   }
 
-  // The chief's model has what its user has stopped.
+  // After a stop by the user, the chief's model keeps the current parameters.
   void keep_if_stopped(const Error& why) {
     if (why.code() != Code::cancelled || number_ == 0 || figures_.chief != index_ || plan_.task.failure()) return;
     try {
@@ -326,7 +327,7 @@ class WorkerLoop {
     }
   }
 
-  // Of what read_all_ fetches.
+  // The parameters among the values fetched by read_all_.
   Parameters trained_of(const std::vector<Tensor>& values) const {
     Parameters out;
     for (std::size_t i = 0; i < job_.graph.parameters.size(); ++i) out[job_.graph.parameters[i].name] = values[i];
@@ -356,9 +357,9 @@ class WorkerLoop {
   TrainingCurves curves_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
-  std::uint64_t number_ = 0;            // of the job, once it is joined
-  std::uint64_t view_ = 0;              // of its members, in which this worker joined
-  std::optional<WorkerTokens> tokens_;  // likewise
+  std::uint64_t number_ = 0;            // of the joined job; 0: none yet
+  std::uint64_t view_ = 0;              // in which this worker joined
+  std::optional<WorkerTokens> tokens_;  // set once joined
   std::deque<std::shared_ptr<Running>> running_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   EpochDone figures_;

@@ -108,7 +108,7 @@ TEST_P(KilledJob, GoesOnWithTheSameBits) {
   begin(job.place, saving(job.options));
   begin(job.place, saving(job.options));
   EXPECT_EQ(finish(job.place, saving(job.options)), by_hand(undisturbed));
-  EXPECT_THAT(said, HasSubstr("the job goes on from step"));
+  EXPECT_THAT(said, HasSubstr("the job resumes from step"));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -139,7 +139,7 @@ TEST_F(Checkpoints, AJobGoesOnElsewhere) {
   begin(kHere, one);
   begin({1, 3}, shards);
   EXPECT_EQ(finish(kHere, one), by_hand());
-  EXPECT_THAT(said, HasSubstr("the job goes on from step"));
+  EXPECT_THAT(said, HasSubstr("the job resumes from step"));
 }
 
 // The first gradients of f16 overflow at the first scale: such steps count for neither Adam nor a schedule.
@@ -150,12 +150,12 @@ TEST_F(Checkpoints, StepsThatChangedNothingStayUncounted) {
   };
   const Arguments keep = {"--checkpoint", directory.path()};
   const std::string undisturbed = finish(kHere, training("3"));
-  ASSERT_THAT(said, HasSubstr("steps changed nothing"));
+  ASSERT_THAT(said, HasSubstr("steps were skipped because"));
   finish(kHere, joined(training("1"), keep));
   finish({3, 2}, joined(joined(training("2"), {"--mode", "sync"}), keep));
-  EXPECT_THAT(said, HasSubstr("the job goes on from step 100"));
+  EXPECT_THAT(said, HasSubstr("the job resumes from step 100"));
   EXPECT_EQ(finish(kHere, joined(training("3"), keep)), undisturbed);
-  EXPECT_THAT(said, AllOf(HasSubstr("the job goes on from step 200"), HasSubstr("of 300 steps changed nothing")));
+  EXPECT_THAT(said, AllOf(HasSubstr("the job resumes from step 200"), HasSubstr("of 300 steps were skipped because")));
 }
 
 // Each rank ends with the group, and all come again.
@@ -164,7 +164,7 @@ TEST_F(Checkpoints, RanksThatAreStartedAgainGoOn) {
   cluster->wait_for("saved step");
   kill(cluster.pid("worker/1"), SIGKILL);
   EXPECT_EQ(cluster.wait(), 0) << cluster->err;
-  EXPECT_THAT(cluster->out, HasSubstr("the job goes on from step"));
+  EXPECT_THAT(cluster->out, HasSubstr("the job resumes from step"));
   EXPECT_EQ(last_line(cluster->out).value("params_sha256", "none"),
             by_hand({.slots = 3, .epochs = kEpochs, .all_reduce = true}));
 }
@@ -189,7 +189,7 @@ TEST_P(FinishedJob, SaysSoAndMayGetMoreEpochs) {
   EXPECT_THAT(said, AllOf(HasSubstr("the job is over"), Not(HasSubstr("saved"))));
   EXPECT_EQ(last_line(printed).value("steps", 0), steps);
   EXPECT_EQ(finish(job.place, saving(job.options, 6)), hash(6));
-  EXPECT_THAT(said, HasSubstr(fmt::format("the job goes on from step {}", steps)));
+  EXPECT_THAT(said, HasSubstr(fmt::format("the job resumes from step {}", steps)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -220,10 +220,10 @@ TEST_F(Checkpoints, OfAnotherJobAreRefused) {
     return process.err;
   };
   EXPECT_THAT(refused(kHere, saving({"--replicas", "2", "--seed", "3"}, 4)),
-              HasSubstr("is of another job: seed is '0', expected '3'; take another directory"));
+              HasSubstr("belongs to another job: seed is '0', expected '3'; use another directory"));
   EXPECT_THAT(refused(kHere, saving({"--replicas", "2", "--batch", "16"}, 4)),
-              HasSubstr("is of another job: batch is '32', expected '16'"));
-  EXPECT_THAT(refused(kHere, saving({"--replicas", "2"}, 3)), HasSubstr("is in epoch 4 already, and this job has 3"));
+              HasSubstr("belongs to another job: batch is '32', expected '16'"));
+  EXPECT_THAT(refused(kHere, saving({"--replicas", "2"}, 3)), HasSubstr("is already in epoch 4, but this job has 3"));
   EXPECT_THAT(refused({2, 2}, saving({"--mode", "sync", "--seed", "3", "--on-loss", "fail"}, 4)),
               HasSubstr("seed is '0', expected '3'"));
   const std::string ranks = refused({0, 2}, saving({"--mode", "allreduce"}, 4));
@@ -237,7 +237,7 @@ TEST_F(Checkpoints, OfAnotherNumberOfRanksAreRefused) {
   Process three(of({0, 3}, saving({"--mode", "allreduce"}, 2)));
   EXPECT_NE(three.wait(), 0);
   EXPECT_THAT(three.err, AllOf(HasSubstr("slots is '2', expected '3'"),
-                               HasSubstr("has a slot for each worker, and there were 2")));
+                               HasSubstr("uses one slot per worker, and that job had 2")));
 }
 
 TEST_F(Checkpoints, ADamagedOneIsPassedOverAndNamed) {
@@ -254,7 +254,7 @@ TEST_F(Checkpoints, ADamagedOneIsPassedOverAndNamed) {
     file.put(flipped);
   }
   EXPECT_EQ(finish({2, 2}, training), by_hand());
-  EXPECT_THAT(said, HasSubstr(fmt::format("checkpoint '{}' is passed over: ", newest.string())));
+  EXPECT_THAT(said, HasSubstr(fmt::format("skipping checkpoint '{}': ", newest.string())));
 }
 
 TEST_F(Checkpoints, ADirectoryThatCannotBeIsSaidBeforeTraining) {

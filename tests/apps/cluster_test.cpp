@@ -613,7 +613,8 @@ TEST(ClusterByHand, TellsWhatWentIntoAVersion) {
   std::smatch found;
   ASSERT_TRUE(std::regex_search(
       unknown, found,
-      std::regex("version 1000000000 is not known: it has version (\\d+), and remembers the last 1024")));
+      std::regex("version 1000000000 is unknown: the shard has version (\\d+) and keeps the provenance "
+                 "of the last 1024")));
   const std::uint64_t version = std::stoull(found.str(1));
   const std::string known = ask(found.str(1));
   for (int slot = 0; slot < 4; ++slot)

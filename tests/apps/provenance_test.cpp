@@ -85,7 +85,7 @@ TEST(Replay, OfTheCommitsOfAJobHasItsBits) {
   std::ofstream(commits) << "0-9: 0 5\n";
   Cluster wrong = train({"--replay", commits, "--on-loss", "fail"});
   EXPECT_NE(wrong.wait(), 0);
-  EXPECT_THAT(wrong->err, HasSubstr("has the commits of a job with other slots, this one's steps use 2 of 3"));
+  EXPECT_THAT(wrong->err, HasSubstr("has the commits of a job with other slots: steps of this job use 2 of 3"));
 }
 
 }  // namespace

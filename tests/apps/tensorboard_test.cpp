@@ -119,8 +119,8 @@ TEST_F(TensorBoard, APlaceThatCannotBeIsNamed) {
     if (start.size() > 1 && start[2] == "0") command.insert(command.end(), {"--mode", "allreduce"});
     Process process(command);
     EXPECT_NE(process.wait(), 0);
-    EXPECT_THAT(process.err, AllOf(HasSubstr("the training curves cannot be written: "), HasSubstr(file + "/below"),
-                                   HasSubstr("give a directory that this task may write to, or train without them")));
+    EXPECT_THAT(process.err, AllOf(HasSubstr("cannot write the training curves: "), HasSubstr(file + "/below"),
+                                   HasSubstr("pass a directory that this task may write to, or train without them")));
   }
 }
 

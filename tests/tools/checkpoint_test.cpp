@@ -124,14 +124,13 @@ TEST_F(CheckpointTool, VerifiesAndNamesWhatIsDamaged) {
   EXPECT_THAT(verified.out, AllOf(HasSubstr(folder(10) + ": whole: "), HasSubstr(folder(30) + ": incomplete: "),
                                   HasSubstr(folder(20) + ": damaged: '" + folder(20) +
                                             "/shard-00000-of-00002-0000000000000001' is "
-                                            "damaged: the crc32c of variable 'counts' does not fit")));
+                                            "damaged: crc32c mismatch in variable 'counts'")));
   const auto lines = run({"verify", folder(20), "--json"}).lines();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0]["state"], "damaged");
   EXPECT_EQ(run({"verify", folder(10)}).code, 0);
   std::ofstream(folder(10) + "/MANIFEST") << "no manifest";
-  EXPECT_THAT(run({"verify", folder(10)}).out,
-              HasSubstr("/MANIFEST' is damaged: it does not begin as a manifest does"));
+  EXPECT_THAT(run({"verify", folder(10)}).out, HasSubstr("/MANIFEST' is damaged: not a manifest: wrong magic bytes"));
 }
 
 // What Model::save and troupe-mnist --save write.
@@ -237,7 +236,7 @@ TEST_F(CheckpointTool, WhatIsNotThereIsNamed) {
   EXPECT_EQ(none.err, "troupe-checkpoint: no checkpoint or saved model at '" + path("none") + "'\n");
   save(10, 1);
   damage(10);
-  EXPECT_THAT(run({"diff", folder(10), folder(10)}).err, HasSubstr("the crc32c of variable 'counts' does not fit"));
+  EXPECT_THAT(run({"diff", folder(10), folder(10)}).err, HasSubstr("crc32c mismatch in variable 'counts'"));
 }
 
 TEST_F(CheckpointTool, WhatAJobRemovesMeanwhileIsNotDamaged) {

@@ -111,9 +111,9 @@ TEST_F(Damage, ATensorIsCheckedWhenItIsRead) {
   const ShardManifest& shard = checkpoint.manifest().shards[part.shard];
   files_.content(join_path(folder_, shard.file))[shard.tensors[part.tensor].offset + 5] ^= 4;
   EXPECT_NO_THROW(checkpoint.read_rows("dense/kernel", 0, 5));
-  EXPECT_EQ(error_of([&] { checkpoint.read("dense/kernel"); }).to_string(),
-            fmt::format("data_loss: '{}/{}' is damaged: the crc32c of variable 'dense/kernel' does not fit", folder_,
-                        shard.file));
+  EXPECT_EQ(
+      error_of([&] { checkpoint.read("dense/kernel"); }).to_string(),
+      fmt::format("data_loss: '{}/{}' is damaged: crc32c mismatch in variable 'dense/kernel'", folder_, shard.file));
 }
 
 TEST_F(Damage, WhatMayPassIsNoReasonToGoBack) {

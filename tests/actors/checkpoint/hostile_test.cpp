@@ -186,8 +186,8 @@ TEST_F(Hostile, EntriesThatSayNothingAreCountedBeforeTheyAreMade) {
     tensors += std::string("\x22\0", 2);  // field 4
   }
   std::string shard = "\x32" + std::string("\xc0\xcf\x24", 3);  // field 6 of 600,000 bytes
-  EXPECT_THAT(open_with(manifest_of(shards)).message(), HasSubstr("or have more than 262144 entries"));
-  EXPECT_THAT(open_with(manifest_of(shard + tensors)).message(), HasSubstr("or have more than 262144 entries"));
+  EXPECT_THAT(open_with(manifest_of(shards)).message(), HasSubstr("or it has more than 262144 entries"));
+  EXPECT_THAT(open_with(manifest_of(shard + tensors)).message(), HasSubstr("or it has more than 262144 entries"));
   EXPECT_EQ(error_of([&] { decode_shard_manifest(tensors); }).code(), Code::data_loss);
 }
 
@@ -199,7 +199,7 @@ TEST_F(Hostile, AFormatOfTheFutureIsNotTakenForDamage) {
   const std::string bytes = encode_manifest(manifest_);
   const Error error = open_with(manifest_of(bytes.substr(24), 2));
   EXPECT_EQ(error.to_string(),
-            "unimplemented: '" + kFolder + "/MANIFEST': it has format 2, and this program knows 1: use a later Troupe");
+            "unimplemented: '" + kFolder + "/MANIFEST': format 2 is not supported, expected 1: use a later Troupe");
   EXPECT_EQ(error_of([&] { newest_whole_checkpoint(files_, "/c"); }).code(), Code::unimplemented);
 }
 

@@ -121,7 +121,7 @@ TEST(Checkpoint, WhatIsNotThereIsNamed) {
   EXPECT_EQ(error_of([&] { checkpoint.read_state(2, "seen"); }).code(), Code::not_found);
   EXPECT_EQ(error_of([&] { checkpoint.read_rows("scale", 0, 0); }).code(), Code::out_of_range);
   EXPECT_EQ(error_of([&] { checkpoint.read_rows("dense/kernel", 9, 11); }).to_string(),
-            "out_of_range: 'dense/kernel' has rows [0, 10), not [9, 11)");
+            "out_of_range: 'dense/kernel' has rows [0, 10), requested [9, 11)");
   EXPECT_EQ(error_of([&] { open_checkpoint(files, "/c/none"); }).code(), Code::not_found);
   EXPECT_FALSE(newest_whole_checkpoint(files, "/none"));
 }
@@ -159,7 +159,7 @@ TEST(Checkpoint, TensorsThatCannotBeSavedAreNamed) {
   EXPECT_EQ(error_for({"w", TensorKind::variable, "", -1, 0, Tensor()}),
             "invalid_argument: 'w' cannot be saved: it has no value");
   EXPECT_EQ(error_for({"w", TensorKind::variable, "", 5, 3, Tensor::zeros(DType::f32, {3})}),
-            "invalid_argument: 'w' cannot be saved: 3 rows from 3 on are not rows of 5");
+            "invalid_argument: 'w' cannot be saved: 3 rows from row 3 exceed its 5 rows");
 }
 
 TEST(Commit, RefusesShardsThatDoNotMakeUpACheckpoint) {
@@ -172,14 +172,14 @@ TEST(Commit, RefusesShardsThatDoNotMakeUpACheckpoint) {
   EXPECT_EQ(error_of([&] {
               commit_checkpoint(files, "/elsewhere", example.manifest(kId, {first, second}));
             }).to_string(),
-            "data_loss: '/elsewhere/checkpoint-000000000007/shard-00000-of-00002-0000000000000abc' is not here: do all "
+            "data_loss: '/elsewhere/checkpoint-000000000007/shard-00000-of-00002-0000000000000abc' is missing: do all "
             "shards "
             "save to the same directory?");
   files.content("/c/checkpoint-000000000007/" + second.file).pop_back();
   EXPECT_THAT(error_of([&] {
                 commit_checkpoint(files, "/c", example.manifest(kId, {first, second}));
               }).to_string(),
-              HasSubstr("bytes, and its shard has written"));
+              HasSubstr("bytes, but its shard wrote"));
   EXPECT_FALSE(newest_whole_checkpoint(files, "/c"));
 }
 

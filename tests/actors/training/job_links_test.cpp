@@ -98,7 +98,7 @@ TEST_F(JobLinksTest, AFrameForOneTaskIsNotCopied) {
 TEST_F(JobLinksTest, AFrameThatNobodyOnTheOwnTaskTakesIsRefusedByName) {
   const Error error = error_of([&] { links.deliver({Destination::shards(), EpochDone{}}, Tell{*this}); });
   EXPECT_EQ(error.code(), Code::internal);
-  EXPECT_EQ(error.message(), "/job:ps/task:0 sends its own shard a EpochDone, which that does not take");
+  EXPECT_EQ(error.message(), "/job:ps/task:0 sent its own shard a EpochDone, which it does not accept");
 }
 
 }  // namespace

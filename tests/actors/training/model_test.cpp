@@ -202,7 +202,7 @@ TEST(Model, PredictsFromPixelsAsItWasFit) {
   EXPECT_EQ(error_of([&] {
               model.predict(Tensor(DType::f32, {28, 28}));
             }).message(),
-            "examples are f32[28,28], the model wants u8[?,28,28,1] or f32[?,28,28,1]");
+            "examples are f32[28,28], expected u8[?,28,28,1] or f32[?,28,28,1]");
 }
 
 TEST(Model, IsCompiledBeforeItIsFitAndEndsInLogits) {
@@ -309,7 +309,7 @@ TEST(Model, OtherOptionsBeginTheOptimizerAnewAndSaySo) {
   const TrainingOptions other{.epochs = 1, .batch = 32, .on_event = [&](const JobEvent& e) { told.push_back(e.text); }};
   EXPECT_EQ(model.fit(testing::few_digits(), other).steps, 10u);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_THAT(told[0], HasSubstr("the optimizer begins anew"));
+  EXPECT_THAT(told[0], HasSubstr("the optimizer restarts"));
   EXPECT_THAT(told[0], HasSubstr("batch"));
 }
 

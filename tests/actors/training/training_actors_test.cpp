@@ -184,7 +184,8 @@ TEST(WorkerMailbox, ThrowsWhenNothingComesForTooLong) {
   now += std::chrono::seconds(10);
   EXPECT_FALSE(mailbox.take({}));
   now += std::chrono::nanoseconds(1);
-  EXPECT_THAT(testing::error_of([&] { mailbox.take({}); }).message(), HasSubstr("no word from /job:ps/task:0"));
+  EXPECT_THAT(testing::error_of([&] { mailbox.take({}); }).message(),
+              HasSubstr("no message from the job's coordinator on /job:ps/task:0"));
   WorkerMailbox patient({}, [&now] { return now; });
   now += std::chrono::hours(1000);
   EXPECT_FALSE(patient.take({}));
