@@ -8,8 +8,7 @@
 // another has taken over, have different attempts and so different files: neither writes into files the other relies
 // on.
 //
-// This header: the contents of a manifest and its encoding. The bytes may come from anyone: decode_* validate all of
-// them.
+// This header: the contents of a manifest and its encoding. The bytes are untrusted: decode_* validate all of them.
 #pragma once
 
 #include <cstdint>
@@ -108,9 +107,9 @@ struct StoredVariable {
 
 using StoredVariables = std::map<std::string, StoredVariable, std::less<>>;
 
-// Throws data_loss if the manifest is inconsistent: shards not numbered 0 ..., tensors not laid out as a writer lays
-// them out, sizes that do not match shapes or overflow, names that are not plain file names, rows of a variable that
-// are on no shard or on two.
+// Throws data_loss if the manifest is inconsistent: shards not numbered 0 ..., tensors not laid out as by the writer,
+// sizes that do not match shapes or overflow, names that are not plain file names, missing or duplicate rows of a
+// variable.
 StoredVariables check(const CheckpointManifest& manifest);
 
 // A shard's report to its coordinator. Decoding throws data_loss.

@@ -94,11 +94,11 @@ bool few_entries(CodedInputStream& in, bool shards, int& left) {
 template <class Message>
 Message parse(std::string_view bytes, bool shards) {
   Message message;
-  const google::protobuf::LogSilencer silence;  // malformed input is the caller's to report, not stderr's
+  const google::protobuf::LogSilencer silence;  // the caller reports malformed input
   int left = kMaxEntries;
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
   if (!few_entries(in, shards, left) || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    fail(Code::data_loss, "{} bytes are not a manifest, or it has more than {} entries", bytes.size(), kMaxEntries);
+    fail(Code::data_loss, "{} bytes are not a manifest of at most {} entries", bytes.size(), kMaxEntries);
   return message;
 }
 

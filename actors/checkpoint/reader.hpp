@@ -18,7 +18,7 @@ struct ListedCheckpoint {
   bool committed = false;  // has a manifest
 };
 
-// By version; none if the directory does not exist.
+// The checkpoints in a directory, by version; none if it does not exist.
 std::vector<ListedCheckpoint> list_checkpoints(FileSystem& files, const std::string& directory);
 
 // An opened checkpoint: its manifest is valid and all its files are present with the right size. Their content is

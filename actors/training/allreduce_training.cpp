@@ -1,4 +1,4 @@
-// Training by all-reduce: a cluster of workers alone, each with all variables.
+// Training by all-reduce: a cluster of workers only, each with all variables.
 #include <chrono>
 #include <future>
 

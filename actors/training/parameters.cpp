@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "elements are hashed as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "elements are hashed in memory order");
 
 class Sha256 {
  public:

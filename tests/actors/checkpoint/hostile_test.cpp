@@ -186,8 +186,8 @@ TEST_F(Hostile, EntriesThatSayNothingAreCountedBeforeTheyAreMade) {
     tensors += std::string("\x22\0", 2);  // field 4
   }
   std::string shard = "\x32" + std::string("\xc0\xcf\x24", 3);  // field 6 of 600,000 bytes
-  EXPECT_THAT(open_with(manifest_of(shards)).message(), HasSubstr("or it has more than 262144 entries"));
-  EXPECT_THAT(open_with(manifest_of(shard + tensors)).message(), HasSubstr("or it has more than 262144 entries"));
+  EXPECT_THAT(open_with(manifest_of(shards)).message(), HasSubstr("of at most 262144 entries"));
+  EXPECT_THAT(open_with(manifest_of(shard + tensors)).message(), HasSubstr("of at most 262144 entries"));
   EXPECT_EQ(error_of([&] { decode_shard_manifest(tensors); }).code(), Code::data_loss);
 }
 
