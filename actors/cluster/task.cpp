@@ -115,7 +115,7 @@ class Task::Impl final : public TaskActors {
 
   void add_gpus() {
     if (options.gpus.count == 0) {
-      accelerators = "GPUs are switched off";
+      accelerators = "switched off";
     } else {
       const PluginResult cuda = open_cuda_plugin(options.gpus.plugin);
       const int there = cuda.plugin ? cuda.plugin->count() : 0;

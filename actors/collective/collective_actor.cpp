@@ -58,7 +58,7 @@ void CollectiveActorImpl::on_exit() {
   explainer_.stop();
   for (auto& [id, hands] : hands_)
     if (hands.communicator)
-      hands.communicator->abort(Error(Code::cancelled, fmt::format("{} shuts down", self_.to_string())));
+      hands.communicator->abort(Error(Code::cancelled, fmt::format("{} is shutting down", self_.to_string())));
   hands_.clear();  // contributions are answered when the communicator ends
   table_.clear();
   peers_.clear();

@@ -231,19 +231,19 @@ class Session::Impl {
     self->monitor(node);
     self->send(node, std::move(message));
     Reply reply;
-    self->receive(
-        [&](const Reply& r) { reply = r; },
-        [&](const caf::down_msg&) {
-          reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
-        },
-        [&](const Stop&) { reply = Reply::of(session_closed()); },
-        caf::after(options.build_timeout) >>
-            [&] {
-              const auto& why = task.actors().why();
-              reply = Reply::of(Error(Code::deadline_exceeded,
-                                      fmt::format("{} has not answered within {} {}\n{}", where.to_string(),
-                                                  wait_time(options.build_timeout.count()), what, why ? why() : "")));
-            });
+    self->receive([&](const Reply& r) { reply = r; },
+                  [&](const caf::down_msg&) {
+                    reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
+                  },
+                  [&](const Stop&) { reply = Reply::of(session_closed()); },
+                  caf::after(options.build_timeout) >>
+                      [&] {
+                        const auto& why = task.actors().why();
+                        const std::string limit = wait_time(options.build_timeout.count());
+                        reply = Reply::of(Error(Code::deadline_exceeded,
+                                                fmt::format("{} was asked {} and has not answered within {}\n{}",
+                                                            where.to_string(), what, limit, why ? why() : "")));
+                      });
     if (reply.error()) throw reply.error();
   }
 
@@ -304,7 +304,7 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
   for (std::size_t i = 0; i < feeds.size(); ++i) {
     const auto& [dtype, shape] = state_->feeds[i];
     if (!feeds[i].valid())
-      invalid_argument("feed '{}' is an empty Tensor: it must be {}{}", state_->feed_names[i], name(dtype),
+      invalid_argument("feed '{}' is a Tensor without a value: it must be {}{}", state_->feed_names[i], name(dtype),
                        shape.to_string());
     if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
       invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),

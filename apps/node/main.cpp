@@ -22,8 +22,9 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
     fmt::print(stderr, "{}: {}\n", kProgram, *warning);
   const TaskName& name = member.task->name();
   const HostPort& address = member.cluster.address(name);
-  fmt::print(stderr, "{}: {} listens on {} and waits for {} other tasks of cluster '{}'\n", kProgram, name.to_string(),
-             address.to_string(), member.cluster.tasks.size() - 1, member.cluster.name);
+  const std::size_t others = member.cluster.tasks.size() - 1;
+  fmt::print(stderr, "{}: {} listens on {} and waits for {} other task{} of cluster '{}'\n", kProgram, name.to_string(),
+             address.to_string(), others, others == 1 ? "" : "s", member.cluster.name);
   member.task->join(member.cluster, deadline - std::chrono::steady_clock::now());
   signals.end_in_order();
   reports.on_report([&] { write_flight_record(kProgram, *member.task, Error()); });

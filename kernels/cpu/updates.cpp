@@ -247,7 +247,7 @@ void check_sparse_update(const OptimizerRule& rule, std::span<const Tensor* cons
   const auto rows = indices.values<std::int64_t>();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
-      fail(Code::out_of_range, "row {} at position {} of the indices is not in [0,{})", rows[i], shape[0], i);
+      fail(Code::out_of_range, "row {} at position {} of the indices is not in [0,{})", rows[i], i, shape[0]);
 }
 
 void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state, const Tensor& lr,

@@ -142,7 +142,8 @@ void add_range(KernelRegistry& registry) {
 }
 
 void fill(KernelContext& c, const HostInput& dims, const HostInput& value) {
-  if (c.input(1).num_elements() != 1) invalid_argument("Fill: the value is {}", c.input(1).shape().to_string());
+  if (c.input(1).num_elements() != 1)
+    invalid_argument("Fill: the value must be a scalar, not {}", c.input(1).shape().to_string());
   const Tensor shape = dims.get(c);
   const Tensor one = value.constant() ? value.get(c) : c.input(1);
   c.set_output(0, broadcast_to(c.device(), one.reshaped(Shape{}), checked_shape(checked_dims(shape))));

@@ -10,7 +10,7 @@ void cast(KernelContext& context, DType to) {
   const Tensor& x = context.input(0);
   if (x.dtype() == to) return context.set_output(0, x);
   if (to == DType::string || !is_valid(to))
-    fail(Code::unimplemented, "there is no conversion from {} to {}", name(x.dtype()), name(to));
+    fail(Code::unimplemented, "no conversion from {} to {}", name(x.dtype()), name(to));
   Tensor out = context.allocate(to, x.shape());
   check_cuda(launch_cast(x.dtype(), x.raw(), to, out.mutable_raw(), x.num_elements(), cuda_device(context).stream()),
              "Cast");

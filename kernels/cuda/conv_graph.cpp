@@ -19,7 +19,7 @@ cudnnDataType_t cudnn_type(DType dtype) {
     case DType::bf16:
       return CUDNN_DATA_BFLOAT16;
     default:
-      fail(Code::unimplemented, "cuDNN convolves no {} here", name(dtype));
+      fail(Code::unimplemented, "cuDNN convolutions of {} are not supported", name(dtype));
   }
 }
 

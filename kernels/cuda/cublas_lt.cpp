@@ -25,7 +25,7 @@ cudaDataType_t cuda_type(DType dtype) {
     case DType::bf16:
       return CUDA_R_16BF;
     default:
-      fail(Code::unimplemented, "there is no product of {} on a GPU", name(dtype));
+      fail(Code::unimplemented, "products of {} are not supported on a GPU", name(dtype));
   }
 }
 

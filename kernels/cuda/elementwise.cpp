@@ -57,7 +57,7 @@ Tensor host_scalar(DType dtype, double value) {
       write(static_cast<bool>(value));
       break;
     default:
-      fail(Code::unimplemented, "there is no code for dtype {}", name(dtype));
+      fail(Code::unimplemented, "dtype {} is not supported", name(dtype));
   }
   return out;
 }

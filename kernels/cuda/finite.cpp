@@ -38,8 +38,7 @@ Kernel make_loss_scale(const KernelInit& init) {
   return [rule](KernelContext& context) {
     check_tensor("ApplyLossScale: var", context.variable(0).value(), DType::f64, Shape{3});
     const Tensor& verdict = context.input(1);
-    if (!is_floating(verdict.dtype()))
-      fail(Code::unimplemented, "there is no code for dtype {}", name(verdict.dtype()));
+    if (!is_floating(verdict.dtype())) fail(Code::unimplemented, "dtype {} is not supported", name(verdict.dtype()));
     auto* state = reinterpret_cast<double*>(writable(context, 0).mutable_raw());
     check_cuda(launch_loss_scale_step(verdict.dtype(), verdict.raw(), verdict.num_elements(), state, rule,
                                       cuda_device(context).fault(), cuda_device(context).stream()),

@@ -51,7 +51,7 @@ FusedOp op_of(std::string_view name) {
       {"Cast", FusedOp::cast},
   };
   const auto found = table.find(name);
-  if (found == table.end()) fail(Code::unimplemented, "'{}': no code for it in programs of GPUs", name);
+  if (found == table.end()) fail(Code::unimplemented, "'{}': unsupported in programs on a GPU", name);
   return found->second;
 }
 
@@ -81,7 +81,7 @@ class Compiler {
   FusedProgram run() {
     program_.dtype = steps_.back().dtype;
     if (!is_floating(program_.dtype))
-      fail(Code::unimplemented, "a program's result of {} on a GPU", name(program_.dtype));
+      fail(Code::unimplemented, "programs with a result of {} are not supported on a GPU", name(program_.dtype));
     program_.wide = std::ranges::count(inputs_, DType::f64) > 0 ||
                     std::ranges::any_of(steps_, [](const ElementwiseStep& s) { return s.dtype == DType::f64; });
     for (now_ = 0; now_ < steps_.size(); ++now_) add_step();

@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 void check_index_type(const Tensor& indices) {
-  if (!is_integer(indices.dtype())) fail(Code::unimplemented, "there is no code for dtype {}", name(indices.dtype()));
+  if (!is_integer(indices.dtype())) fail(Code::unimplemented, "dtype {} is not supported", name(indices.dtype()));
 }
 
 Error no_row(const CudaFault& fault) {

@@ -49,7 +49,7 @@ Kernel make_batch_norm(const KernelInit& init) {
     check_channels("BatchNorm: scale", scale, x);
     check_channels("BatchNorm: offset", offset, x);
     if (c.rows == 0 && c.width > 0)
-      invalid_argument("BatchNorm: x is {}: without rows there is no mean", x.shape().to_string());
+      invalid_argument("BatchNorm: x {} has no rows, so it has no mean", x.shape().to_string());
     const auto statistic = [&] { return context.allocate(own_type(x), Shape{c.width}); };
     Tensor y = context.allocate(x.dtype(), x.shape()), mean = statistic(), variance = statistic(),
            inverse = statistic();

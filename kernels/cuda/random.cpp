@@ -22,8 +22,7 @@ double rounded(DType dtype, double value) {
 template <class Launch>
 Kernel filling(const KernelInit& init, const char* op, Launch launch) {
   const Shape shape = init.attributes.shape("shape");
-  if (!shape.fully_known())
-    invalid_argument("'{}': the shape {} is not fully known", init.node_name, shape.to_string());
+  if (!shape.fully_known()) invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
   return [=, dtype = init.output_types[0], seed = init.attributes.integer("seed")](KernelContext& context) {
     Tensor out = context.allocate(dtype, shape);
     if (out.num_elements() > 0)
@@ -39,7 +38,7 @@ Kernel make_uniform(const KernelInit& init) {
   const double low = rounded(dtype, init.attributes.real("minval")),
                high = rounded(dtype, init.attributes.real("maxval"));
   if (!(low < high))
-    invalid_argument("'{}': minval {} is not below maxval {}", init.node_name, init.attributes.real("minval"),
+    invalid_argument("'{}': minval {} must be below maxval {}", init.node_name, init.attributes.real("minval"),
                      init.attributes.real("maxval"));
   return filling(init, "RandomUniform",
                  [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
@@ -60,7 +59,7 @@ Kernel make_normal(const KernelInit& init) {
 // Outputs: y = x * mask; mask: 0 with probability `rate`, else 1 / (1 - rate).
 Kernel make_dropout(const KernelInit& init) {
   const double rate = init.attributes.real("rate");
-  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': the dropout rate {} is not in [0, 1)", init.node_name, rate);
+  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': dropout rate {} is not in [0, 1)", init.node_name, rate);
   return [rate, seed = init.attributes.integer("seed")](KernelContext& context) {
     const DType dtype = context.input(0).dtype();
     const Shape shape = context.input(0).shape();

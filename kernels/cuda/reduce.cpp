@@ -26,7 +26,8 @@ const char* text(CudaReduction kind) {
 }
 
 int checked_axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) invalid_argument("axis {} of a tensor with {} dimensions", axis, rank);
+  if (axis < -rank || axis >= rank)
+    invalid_argument("axis {} is out of range for a tensor with {} dimensions", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
@@ -53,8 +54,7 @@ Kernel make_arg_max(const KernelInit& init) {
   return [attribute = init.attributes.integer("axis")](KernelContext& context) {
     const Tensor& x = context.input(0);
     const int axis = checked_axis(attribute, x.shape().rank());
-    if (x.shape().dim(axis) == 0)
-      invalid_argument("ArgMax over dimension {} of {}, which is empty", axis, x.shape().to_string());
+    if (x.shape().dim(axis) == 0) invalid_argument("ArgMax: dimension {} of {} is empty", axis, x.shape().to_string());
     std::vector<CudaReduceDim> dims;
     for (const std::int64_t size : x.shape().dims()) dims.push_back({size, std::ssize(dims) == axis});
     context.set_output(0, cuda_reduce(context, CudaReduction::arg_max, x, dims, x.shape().without(axis)));
@@ -68,7 +68,7 @@ void sum_to_like(KernelContext& context) {
   if (x.shape() == shape) return context.set_output(0, x);
   const int added = x.shape().rank() - shape.rank();
   if (added < 0 || broadcast(shape, x.shape()) != x.shape())
-    invalid_argument("{} was not broadcast to {}", shape.to_string(), x.shape().to_string());
+    invalid_argument("{} does not broadcast to {}", shape.to_string(), x.shape().to_string());
   std::vector<CudaReduceDim> dims;
   for (int d = 0; d < x.shape().rank(); ++d) {
     const std::int64_t size = x.shape().dim(d);
@@ -103,11 +103,11 @@ Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, 
   std::int64_t terms = 1;
   for (const CudaReduceDim& d : dims)
     if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
-      invalid_argument("a reduction of too many elements");
+      invalid_argument("reduction over too many elements");
   const bool of_nothing = kind == CudaReduction::sum || kind == CudaReduction::half_square_sum ||
                           (kind == CudaReduction::mean && !is_integer(x.dtype()));
   if (terms == 0 && !of_nothing)
-    invalid_argument("the {} of no elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
+    invalid_argument("no {} of zero elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
   if (out.num_elements() == 0) return out;
   // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
   ReduceLaunch l{.dtype = x.dtype()};

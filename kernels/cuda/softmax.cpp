@@ -43,8 +43,9 @@ void softmax_grad(KernelContext& context) {
 Error no_class(const CudaFault& fault) {
   return {
       Code::out_of_range,
-      fmt::format("SparseSoftmaxCrossEntropy: label {} in row {} of the batch is no class: there are {}, from 0 to {}",
-                  fault.value, fault.element, fault.bound, fault.bound - 1)};
+      fmt::format(
+          "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is out of range: there are {} classes, 0 to {}",
+          fault.value, fault.element, fault.bound, fault.bound - 1)};
 }
 
 void sparse_cross_entropy(KernelContext& context) {

@@ -18,11 +18,11 @@ void assign_sum(KernelContext& context) {
   const Variable& variable = context.variable(0);
   const Tensor& value = context.input(1);
   if (value.dtype() != variable.dtype())
-    invalid_argument("variable '{}' is of {}; an update of {} does not fit", variable.name(), name(variable.dtype()),
+    invalid_argument("variable '{}' is of {}, but the update is of {}", variable.name(), name(variable.dtype()),
                      name(value.dtype()));
   if (value.shape() != variable.value().shape())
-    invalid_argument("variable '{}' is {}; an update of {} does not fit", variable.name(),
-                     variable.value().shape().to_string(), value.shape().to_string());
+    invalid_argument("variable '{}' is {}, but the update is {}", variable.name(), variable.value().shape().to_string(),
+                     value.shape().to_string());
   Tensor& stored = writable(context, 0);
   if (stored.num_elements() > 0)
     check_cuda(launch_assign_sum(stored.dtype(), kSubtract, stored.mutable_raw(), value.raw(), stored.num_elements(),

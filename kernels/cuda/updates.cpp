@@ -34,7 +34,7 @@ CudaFaultSite fault_of(KernelContext& context, const OptimizerRule& rule) {
 }
 
 constexpr fmt::format_string<std::string_view, std::string> kBadCount =
-    "the number of updates must be one i64, 0 or more, but is {}{}";
+    "the number of updates must be a single i64 of at least 0, but is {}{}";
 Error no_count(const CudaFault& fault) {
   return {Code::invalid_argument, fmt::format(kBadCount, name(DType::i64), Tensor::scalar(fault.value).to_string())};
 }
@@ -55,11 +55,10 @@ struct Inputs {
   void check_state(int variable) const {
     const Tensor& var = value(variable, 0);
     if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-      invalid_argument("a variable of dtype {} cannot be updated by gradients: it must be f32 or f64",
-                       name(var.dtype()));
+      invalid_argument("a variable updated by gradients must be f32 or f64, not {}", name(var.dtype()));
     for (int role = 1; role < roles; ++role) check_tensor("the slot", value(variable, role), var.dtype(), var.shape());
     if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
-      invalid_argument("the learning rate must be one {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
+      invalid_argument("the learning rate must be a single {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
                        lr.shape().to_string());
   }
   // The values of a variable and its slots, to be changed.
@@ -123,7 +122,7 @@ void run_sparse(KernelContext& context, const OptimizerRule& rule) {
   const auto rows = on_host.values<std::int64_t>();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
-      fail(Code::out_of_range, "row {} out of range [0,{}) at position {} of the indices", rows[i], shape[0], i);
+      fail(Code::out_of_range, "row {} at position {} of the indices is not in [0,{})", rows[i], i, shape[0]);
   if (values.num_elements() == 0) return;
   const RowGroups groups = group_rows(rows);
   const Tensor tables = context.device().upload(groups.packed());
@@ -150,7 +149,8 @@ KernelFactory dense(RuleFactory make_rule) {
 KernelFactory dense_many(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
     const std::int64_t count = init.attributes.integer("N");
-    if (count < 0 || count > std::ssize(init.input_types)) invalid_argument("N is {}", count);
+    if (count < 0 || count > std::ssize(init.input_types))
+      invalid_argument("attribute 'N' must be from 0 to the number of inputs, not {}", count);
     return [rule = make_rule(init.attributes), count = static_cast<int>(count)](KernelContext& context) {
       run_dense(context, rule, count);
     };
@@ -189,7 +189,7 @@ Kernel make_slots_touching(const KernelInit& init) {
         fill(BFloat16{});
         break;
       default:
-        fail(Code::unimplemented, "there is no code for dtype {}", name(dtype));
+        fail(Code::unimplemented, "dtype {} is not supported", name(dtype));
     }
     context.set_output(0, context.device().upload(out));
   };

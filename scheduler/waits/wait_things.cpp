@@ -26,7 +26,7 @@ constexpr std::array kWords = {
     Words{"actor", 2, "the {1} of {0}"},
     Words{"client", 2, "a client on {0}"},
     Words{"answer", 2, "an answer for {0}"},
-    Words{"meeting", 1, "{0} connecting to its cluster"},
+    Words{"meeting", 1, "{0}, which connects to its cluster"},
     Words{"coming", 2, "a link from {1} to {0}"},
     Words{"worker", 2, "{1}"},
     Words{"version", 3, "version {2} of the parameters of shard {1}"},

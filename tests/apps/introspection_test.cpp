@@ -41,9 +41,9 @@ using testing::TemporaryDirectory;
 
 // The address that troupe-launch and --introspect-port print.
 HttpTarget target_of(Process& process) {
-  process.wait_for("look into ");
+  process.wait_for("inspect ");
   std::smatch found;
-  EXPECT_TRUE(std::regex_search(process.err, found, std::regex("look into [^\n]*(http://[^\n]*)")));
+  EXPECT_TRUE(std::regex_search(process.err, found, std::regex("inspect [^\n]*(http://[^\n]*)")));
   return HttpTarget::parse(found.str(1));
 }
 
@@ -90,7 +90,7 @@ TEST(LookingIntoAProcess, ItWritesItsFlightRecordOnASignal) {
   process.wait_for("flight record of");
   EXPECT_THAT(only_file_in(directory.path().string()),
               AllOf(HasSubstr("Flight record of /job:local/task:0"), HasSubstr("ExecuteSegment"),
-                    HasSubstr("What the cluster waits for:")));
+                    HasSubstr("\nWaits in the cluster:\n")));
   process.signal(SIGINT);
   EXPECT_EQ(process.wait(), 130);
 }
@@ -148,7 +148,7 @@ TEST(WebPage, ShowsAClusterAndGoesOnWhenTheTaskThatItAskedIsStopped) {
   Process top({testing::program("troupe-top"), found.str(1), "--cluster", found.str(2), "--web", "0"});
   top.wait_for("until Ctrl-C");
   std::smatch url;
-  ASSERT_TRUE(std::regex_search(top.err, url, std::regex("shown at (http://\\S+)")));
+  ASSERT_TRUE(std::regex_search(top.err, url, std::regex("serving the cluster page at (http://\\S+)")));
   const HttpTarget page = HttpTarget::parse(url.str(1));
   EXPECT_THAT(http_get(page, "/", kPatience), HasSubstr("<html"));
   const auto all_up_but = [&](const std::string& stopped) {

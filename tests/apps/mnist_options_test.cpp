@@ -236,7 +236,8 @@ TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
   EXPECT_THAT(wrong({"--task", "0", "--cluster", "c.json"}), HasSubstr("missing: --job"));
   EXPECT_THAT(wrong({}, true), HasSubstr("missing: --job, --task"));
   EXPECT_THAT(wrong({"--job", "ps", "--task", "-1"}, true), HasSubstr("--task: expected"));
-  EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true), HasSubstr("--cluster is not for"));
+  EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true),
+              HasSubstr("remove --cluster: troupe-launch gives its tasks the cluster file"));
   EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true), HasSubstr("expected ps or worker, not 'chief'"));
 }
 

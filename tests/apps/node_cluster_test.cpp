@@ -232,10 +232,10 @@ void expect_refused(const std::string& name, const std::string& token) {
     EXPECT_THAT(first.err, HasSubstr("no link came up to /job:worker/task:1"));
     if (first.err.find("turned away: ") == std::string::npos) return false;
     const std::string at = "127.0.0.1:" + std::to_string(ports[0]);
-    const std::string message = "wrong token or cluster, or not the task that cluster files have at " + at +
-                                ": all tasks must be given the same cluster file";
+    const std::string message = "wrong token or cluster, or not the task listed at " + at +
+                                " in the cluster file: all tasks need the same cluster file";
     EXPECT_THAT(first.err,
-                HasSubstr("turned away: one that calls itself /job:worker/task:1 ended without a proof: " + message));
+                HasSubstr("turned away: /job:worker/task:1 closed the connection without authenticating: " + message));
     EXPECT_THAT(second.err, HasSubstr("/job:worker/task:0 at " + at + ": " + message));
     return true;
   }));

@@ -26,7 +26,7 @@ TEST(Node, MeetsTheOthersSaysReadyAndEndsWhenAsked) {
   const std::vector<int> ports = free_ports(2);
   const std::string file = directory.write("c.json", cluster_of(ports));
   Process first({testing::program("troupe-node"), "--job", "worker", "--task", "0", "--cluster", file});
-  first.wait_for("waits for the 1 other tasks of cluster 'demo'");
+  first.wait_for("waits for 1 other task of cluster 'demo'");
   EXPECT_THAT(first.err, ::testing::Not(HasSubstr("ready")));
   Process second({testing::program("troupe-node"), "--job", "worker", "--task", "1", "--cluster", file});
   first.wait_for(fmt::format("/job:worker/task:0 is ready at 127.0.0.1:{}\n", ports[0]));

@@ -184,8 +184,8 @@ TEST_F(WhyByHand, AJobNeedsMoreWorkersThanThereAre) {
   const Arguments three = {"--min-workers", "3"};
   start("ps", 0, three);
   for (const int worker : {0, 1}) start("worker", worker, three);
-  expect_why(file, AllOf(HasSubstr("SILENT worker/2 does not answer (it has not been met yet at 127.0.0.1:"),
-                         HasSubstr("SILENT worker/3 does not answer (it has not been met yet at 127.0.0.1:"),
+  expect_why(file, AllOf(HasSubstr("SILENT worker/2 does not answer (no link yet to 127.0.0.1:"),
+                         HasSubstr("SILENT worker/3 does not answer (no link yet to 127.0.0.1:"),
                          HasSubstr("     waits for worker/2 to join the job: training begins with 3 workers, "
                                    "and 2 have joined; start more, or start the job with fewer\n")));
 }
@@ -193,7 +193,7 @@ TEST_F(WhyByHand, AJobNeedsMoreWorkersThanThereAre) {
 TEST_F(WhyByHand, AParameterServerThatNobodyHasStarted) {
   make(1, 2);
   for (const int worker : {0, 1}) start("worker", worker);
-  expect_why(file, ContainsRegex("SILENT ps/0 does not answer \\(it has not been met yet at 127.0.0.1:[^\n]*\n"
+  expect_why(file, ContainsRegex("SILENT ps/0 does not answer \\(no link yet to 127.0.0.1:[^\n]*\n"
                                  "   worker/[01], which connects to its cluster, for [^\n]*\n     waits for a link "
                                  "to ps/0[^\n]*\n     which is on ps/0\n"));
 }

@@ -125,8 +125,8 @@ TEST(CachingAllocator, AboveTheLimitTheErrorNamesTheLargestLiveTensors) {
   }
   EXPECT_THAT(
       message,
-      AllOf(HasSubstr("out of memory: f64[1024,1024], 8.00 MiB, of Conv2D 'tower/xxx"), HasSubstr("xx…xx"),
-            HasSubstr("xconv/2'; "),
+      AllOf(HasSubstr("out of memory: cannot allocate f64[1024,1024], 8.00 MiB, of Conv2D 'tower/xxx"),
+            HasSubstr("xx…xx"), HasSubstr("xconv/2'; "),
             HasSubstr("9.00 MiB in use in 22 buffers, the limit is 16.00 MiB. Largest: f32[1024,2048], 8.00 MiB, "
                       "of MatMul 'dense/matmul'; memory, 1.00 MiB; f32[64], 256 B, of Relu 'dense/relu'; ")));
   std::size_t named = 0;

@@ -396,7 +396,7 @@ class SimulatedKernel {
 
   void operator()(KernelContext& context) const {
     auto& device = static_cast<CudaDevice&>(context.device());
-    if (needs_value_) device.not_recorded("to wait for a value");
+    if (needs_value_) device.not_recorded("waiting for a value");
     driver_->synchronize();
     if (const Error lost = device.failure()) throw lost;
     if (driver_->captures(device.stream())) return record(context, device);

@@ -1,3 +1,4 @@
+// Counts the nodes of an op in a graph.
 #pragma once
 
 #include <string_view>
@@ -6,7 +7,7 @@
 
 namespace troupe::testing {
 
-// How many nodes of the op the graph has, from node `from` on.
+// The number of nodes of the op, from node `from` on.
 inline int count_ops(const Graph& graph, std::string_view op, int from = 0) {
   int found = 0;
   for (int id = from; id < graph.size(); ++id) found += graph.node(id).op->name == op;

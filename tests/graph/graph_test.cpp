@@ -80,7 +80,7 @@ TEST(Graph, MisuseNamesOpAndNode) {
   EXPECT_EQ(message_of([&] {
               g.add({.op = "Plus", .name = "p", .inputs = {a, a}, .attributes = {{"x", true}}});
             }),
-            "Plus 'p': no attribute 'x'");
+            "Plus 'p': there is no attribute 'x'");
   EXPECT_EQ(message_of([&] {
               g.add({.op = "Source", .name = "i", .attributes = {{"T", DType::i32}}});
             }),

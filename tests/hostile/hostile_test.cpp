@@ -211,13 +211,13 @@ TEST_F(Hostile, AGhostAndAForeignJoinAreTurnedAway) {
     Task ghost({.name = {"ps", 7}, .threads = 1, .networked = true});
     const Error error = error_of([&] { ghost.join(cluster_, std::chrono::seconds(20)); });
     EXPECT_EQ(error.code(), Code::permission_denied);
-    EXPECT_THAT(error.message(), HasSubstr("a job ps without a task 7"));
+    EXPECT_THAT(error.message(), HasSubstr("the cluster file has a job ps but no task 7"));
     const auto peer = member({"ps", 0});
     ASSERT_TRUE(peer);
     peer->send(wire::whole_chunk(Join{.shard = true}));
     const auto goodbye = peer->next<Goodbye>();
     ASSERT_TRUE(goodbye);
-    EXPECT_THAT(goodbye->reason.message(), HasSubstr("may not say this Join"));
+    EXPECT_THAT(goodbye->reason.message(), HasSubstr("may not send this Join"));
   }
   expect_unharmed();
 }

@@ -104,7 +104,7 @@ TEST(Gather, NamesAnIndexOutsideTheDataset) {
   Batch batch;
   const Error error = error_of([&] { gather(tiny(), std::array<std::int64_t, 2>{0, 4}, batch); });
   EXPECT_EQ(error.code(), Code::out_of_range);
-  EXPECT_EQ(error.message(), "example 4 is asked for, but the dataset has 4");
+  EXPECT_EQ(error.message(), "example 4 requested, but the dataset has 4");
   EXPECT_EQ(error_of([&] { gather(tiny(), std::array<std::int64_t, 1>{-1}, batch); }).code(), Code::out_of_range);
   EXPECT_EQ(error_of([&] { gather_range(tiny(), -1, 2, batch); }).code(), Code::out_of_range);
   EXPECT_EQ(error_of([&] { gather_range(tiny(), 3, 2, batch); }).code(), Code::out_of_range);

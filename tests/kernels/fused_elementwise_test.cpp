@@ -254,7 +254,7 @@ TEST(FusedElementwise, RefusesWhatTheOpsWouldRefuse) {
   };
   const Tensor two = Tensor::vector<float>({1, 2}), three = Tensor::vector<float>({1, 2, 3});
   EXPECT_EQ(run({"Neg:f32 i0", "ReluGrad:f32 r0 i1"}, {two, Tensor::scalar(1.0f)}),
-            "the gradient is [2], but the value it belongs to is []");
+            "gradient shape [2] differs from value shape []");
   EXPECT_NE(run({"Neg:f32 i0", "Add:f32 r0 i1"}, {two, three}), "");
   EXPECT_EQ(run({"Neg:f32 r0"}, {two}), "program line 'Neg:f32 r0': 'r0' is not one of the 0 operands available");
   EXPECT_EQ(run({"Neg:f32 i1"}, {two}), "program line 'Neg:f32 i1': 'i1' is not one of the 1 operands available");

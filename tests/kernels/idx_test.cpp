@@ -138,8 +138,8 @@ TEST_F(Idx, OtherFormatsAreRefusedSayingWhatWasExpected) {
 TEST_F(Idx, AnnouncedSizesAreCheckedBeforeMemoryIsTaken) {
   EXPECT_THAT(error_of(idx({0xffffffff, 0xffffffff, 0xffffffff}, "abc")).message(), HasSubstr("file: byte 4: "));
   EXPECT_THAT(error_of(idx({1u << 31}, "abc")).message(),
-              HasSubstr("announce 2147483648 bytes, but the file has room for 3"));
-  EXPECT_THAT(error_of(gzip(idx({1u << 31}, "abc"))).message(), HasSubstr("but the file has room for"));
+              HasSubstr("dimensions [2147483648] need 2147483648 bytes, but the file holds at most 3"));
+  EXPECT_THAT(error_of(gzip(idx({1u << 31}, "abc"))).message(), HasSubstr("but the file holds at most"));
   const Error limited = error_of(idx({100}, std::string(100, 'x')), "file", 99);
   EXPECT_EQ(limited.code(), Code::resource_exhausted);
   EXPECT_THAT(limited.message(), HasSubstr("100 bytes, more than the limit of 99"));
@@ -176,14 +176,16 @@ TEST_F(Idx, AnIncompleteMnistNamesTheMissingFile) {
   fs::remove(directory_ / "t10k-images-idx3-ubyte");
   const Error error = caught([&] { load_mnist(directory_); });
   EXPECT_EQ(error.code(), Code::not_found);
-  EXPECT_THAT(error.message(), HasSubstr("looked for t10k-images-idx3-ubyte, t10k-images-idx3-ubyte.gz"));
+  EXPECT_THAT(error.message(),
+              HasSubstr("MNIST file t10k-images not found; tried t10k-images-idx3-ubyte, t10k-images-idx3-ubyte.gz"));
 }
 
 TEST_F(Idx, ImagesAndLabelsMustFit) {
   write_mnist();
   write("train-labels-idx1-ubyte", idx({2}, {4, 0}));
-  EXPECT_THAT(caught([&] { load_mnist(directory_); }).message(),
-              AllOf(HasSubstr("train-labels-idx1-ubyte: byte 4: the dimensions are [2], expected [3]")));
+  EXPECT_THAT(
+      caught([&] { load_mnist(directory_); }).message(),
+      AllOf(HasSubstr("train-labels-idx1-ubyte: byte 4: dimensions are [2], expected [3] to match the 3 images")));
   write("train-labels-idx1-ubyte", idx({3}, {4, 10, 0}));
   EXPECT_THAT(caught([&] { load_mnist(directory_); }).message(),
               HasSubstr("train-labels-idx1-ubyte: byte 9: label 1 is 10, expected 0 to 9"));

@@ -253,7 +253,7 @@ TEST(BatchNorm, NothingHasNoMean) {
                  [&] {
                    run_kernel(registry, *device, {"BatchNorm", DType::f32, {no_rows, three, three}, attributes(1), 4});
                  }),
-      "BatchNorm: x is [0,3]: without rows there is no mean");
+      "BatchNorm: x [0,3] has no rows, so it has no mean");
   const auto out = run_every_way(
       registry, {"BatchNorm", DType::f32, {Tensor(DType::f32, {2, 0}), no_channels, no_channels}, attributes(1), 4});
   EXPECT_EQ(out[0].shape(), (Shape{2, 0}));

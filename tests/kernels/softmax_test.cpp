@@ -234,14 +234,15 @@ TEST(SparseSoftmaxCrossEntropy, NamesALabelOutOfRange) {
                 2});
   };
   // A GPU says where it was found before.
-  EXPECT_TRUE(
-      message_of(Code::out_of_range, [&] {
-        run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10);
-      }).ends_with("SparseSoftmaxCrossEntropy: label 11 in row 3 of the batch is no class: there are 10, from 0 to 9"));
-  EXPECT_TRUE(
-      message_of(Code::out_of_range, [&] {
-        run(Tensor::vector<std::int32_t>({-1}), 10);
-      }).ends_with("SparseSoftmaxCrossEntropy: label -1 in row 0 of the batch is no class: there are 10, from 0 to 9"));
+  EXPECT_TRUE(message_of(Code::out_of_range,
+                         [&] {
+                           run(Tensor::vector<std::int64_t>({0, 9, 3, 11}), 10);
+                         })
+                  .ends_with("SparseSoftmaxCrossEntropy: label 11 in row 3 of the batch is out of range: there are 10 "
+                             "classes, 0 to 9"));
+  EXPECT_TRUE(message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int32_t>({-1}), 10); })
+                  .ends_with("SparseSoftmaxCrossEntropy: label -1 in row 0 of the batch is out of range: there are 10 "
+                             "classes, 0 to 9"));
   message_of(Code::out_of_range, [&] { run(Tensor::vector<std::int64_t>({0}), 0); });
   EXPECT_EQ(message_of(Code::invalid_argument, [&] { run(Tensor::vector<float>({0}), 10); }),
             "SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are f32");

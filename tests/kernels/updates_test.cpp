@@ -236,13 +236,13 @@ TEST(Apply, RefusesWhatDoesNotFitBeforeChangingAnything) {
   EXPECT_EQ(refused(momentum, false, bad, lr, 1, {Tensor::zeros(DType::f32, {2, 3})}),
             "the gradient must be f32[3,2], but is f32[2,3]");
   EXPECT_EQ(refused(momentum, false, bad, Tensor::vector<float>({1, 2}), 1, {ones}),
-            "the learning rate must be one f32, but is f32[2]");
+            "the learning rate must be a single f32, but is f32[2]");
   EXPECT_TRUE(refused(adam, false, bad, lr, 0, {ones}).ends_with("Adam counts updates from 1, but t is 0"));
   const Tensor two_rows = ones.rows(0, 2);
   EXPECT_EQ(refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({0, 3}), two_rows}),
-            "row 3 out of range [0,3) at position 1 of the indices");
+            "row 3 at position 1 of the indices is not in [0,3)");
   EXPECT_EQ(refused(momentum, true, Code::out_of_range, lr, 1, {Tensor::vector<std::int64_t>({-1, 2}), two_rows}),
-            "row -1 out of range [0,3) at position 0 of the indices");
+            "row -1 at position 0 of the indices is not in [0,3)");
   EXPECT_EQ(refused(adam, true, bad, lr, 1, {Tensor::vector<std::int64_t>({0}), two_rows}),
             "the gradient values must be f32[1,2], but is f32[2,2]");
   EXPECT_EQ(refused(adam, true, bad, lr, 1, {Tensor::vector<std::int32_t>({0, 1}), two_rows}),

@@ -31,7 +31,7 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   Cluster cluster(2, 3, {"--mode", "sync", "--epochs", "1000", "--introspect-port", "0"});
   const pid_t victim = cluster.pid("worker/2");
   cluster->wait_for("\"epoch\":1");
-  static const std::regex line(R"(look into /job:worker/task:0 .*(http://127\.0\.0\.1:\S+))");
+  static const std::regex line(R"(inspect /job:worker/task:0 .*(http://127\.0\.0\.1:\S+))");
   std::smatch address;
   ASSERT_TRUE(std::regex_search(cluster->err, address, line)) << cluster->err;
 

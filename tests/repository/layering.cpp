@@ -231,11 +231,11 @@ std::optional<std::string> include_violation(std::string_view path, std::string_
   const bool public_form = header.starts_with("troupe/");
   if (bracketed && !public_form) return library_violation(path, header);
   if (public_form) header = header.substr(std::string_view("troupe/").size());
+  if (auto found = layer_violation(path, header)) return found;
   if (!header.ends_with(".pb.h")) {
-    if (public_form && !is_in_library(header)) return fmt::format("\"{}\" is included without troupe/", header);
+    if (public_form && !is_in_library(header)) return fmt::format("<troupe/{0}> is included as \"{0}\"", header);
     if (!public_form && is_in_library(header)) return fmt::format("\"{0}\" is included as <troupe/{0}>", header);
   }
-  if (auto found = layer_violation(path, header)) return found;
   return stands_for_library(header) ? library_violation(path, header) : std::nullopt;
 }
 

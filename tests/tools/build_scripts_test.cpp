@@ -77,7 +77,7 @@ TEST_F(BuildReport, WritesWhatItThenComparesWith) {
 TEST_F(BuildReport, SaysWhatIsMissing) {
   const Said said = run("tools/build_report.py", {build.path().string()});
   EXPECT_EQ(said.code, 1);
-  EXPECT_THAT(said.out, HasSubstr("build it first"));
+  EXPECT_THAT(said.out, HasSubstr("build with ninja first"));
 }
 
 Said summary(const std::string& entries, std::vector<std::string> options = {}) {

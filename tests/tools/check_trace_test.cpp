@@ -88,7 +88,7 @@ TEST(CheckTrace, FindsWhatIsWrong) {
       {"the begin of arrow 1 is not in a slice", [](json& t) { event(t, "Push", "s")["ts"] = 95; }},
       {"arrow 1 ends before it begins", [](json& t) { event(t, "Push", "s")["ts"] = 61; }},
       {"a second end of arrow 1", [](json& t) { t["traceEvents"].push_back(event(t, "Push", "f")); }},
-      {"a wait without end", [](json& t) { event(t, "m", "e")["id"] = "2"; }},
+      {"a wait without an end: ps, shard: 'm'", [](json& t) { event(t, "m", "e")["id"] = "2"; }},
       {"a wait ends without a begin", [](json& t) { event(t, "m", "e")["id"] = "2"; }},
       {"thread (1, 7) has no name", [](json& t) { event(t, "MatMul")["tid"] = 7; }},
       {"dur missing", [](json& t) { event(t, "MatMul").erase("dur"); }},

@@ -152,10 +152,8 @@ TEST(Launch, SharesGpusAmongWorkers) {
                              HasSubstr("[worker/1] GPUs '6,7'\n")));
   Launched more(cluster(1, 3, {}, {"--gpus-per-worker", "2"}));
   EXPECT_EQ(more.wait(), 1);
-  EXPECT_THAT(
-      more.err,
-      HasSubstr(
-          "3 workers with 2 GPUs each need 6, there are 4 (CUDA_VISIBLE_DEVICES, else /dev/nvidia*): 4, GPU-aa, 6, 7"));
+  EXPECT_THAT(more.err, HasSubstr("3 workers with 2 GPUs each need 6, but there are 4 (CUDA_VISIBLE_DEVICES, else "
+                                  "/dev/nvidia*): 4, GPU-aa, 6, 7"));
   Launched all(cluster(1, 1, {"ps/0=gpus", "worker/0=gpus"}));
   EXPECT_EQ(all.wait(), 0);
   EXPECT_THAT(all.err, AllOf(HasSubstr("[ps/0] GPUs '4,GPU-aa,6,7'\n"), HasSubstr("[worker/0] GPUs '4,GPU-aa,6,7'\n")));
@@ -186,7 +184,7 @@ TEST(Launch, OnlyTheUserCanReadTheClusterFile) {
   ASSERT_EQ(stat(cluster_file_in(run.err).c_str(), &file), 0) << run.err;
   EXPECT_EQ(file.st_mode & 07777, 0600u);
   run.signal(SIGINT);
-  run.wait_for("once more");
+  run.wait_for("signal again to kill them");
   run.signal(SIGINT);
   EXPECT_EQ(run.wait(), 130);
 }

@@ -150,7 +150,7 @@ TEST_F(TopModel, GoesIntoAnActor) {
                                  HasSubstr("mailbox    3 now, 57 at most"), HasSubstr("200 handled (100/s)"),
                                  HasSubstr("busy       25% now; 500 ms in all, 25% of the task's time"),
                                  HasSubstr("restarts   1"), HasSubstr(" Push                        120    60\n"),
-                                 HasSubstr(" worker/1                                 136\n"),
+                                 HasSubstr(" worker/1                                  136\n"),
                                  HasSubstr("missing    slot 1: worker/1"), HasSubstr("   1  ███▍")));
   EXPECT_THAT(after("\x1b"), Not(HasSubstr("mailbox    3 now")));
 }
@@ -362,7 +362,8 @@ TEST(TopDevices, ALostDeviceSaysWhyAndPinnedMemoryIsShown) {
   model.press({Kind::down});
   model.press({Kind::enter});
   EXPECT_THAT(plain_text(model.page(kFresh)),
-              AllOf(HasSubstr("lost       its GPU is lost"), HasSubstr("pinned     3.0 MiB of the host")));
+              AllOf(HasSubstr("lost       its GPU is lost"),
+                    HasSubstr("pinned     3.0 MiB of host memory, for copies to and from this device")));
 }
 
 TEST(TopSummary, ThatNoUpdateIsLateIsSaidPlainly) {

@@ -75,7 +75,7 @@ TEST(Snapshot, WhatIsNoneIsRefusedInWords) {
   EXPECT_NE(refusal("{").find("malformed snapshot of a cluster"), std::string::npos);
   EXPECT_NE(refusal(R"({"format":1,"tasks":7})").find("malformed snapshot of a cluster"), std::string::npos);
   EXPECT_EQ(refusal(R"({"format":2})"),
-            "the snapshot of a cluster has format 2, of a later Troupe; this program reads formats up to 1");
+            "the snapshot of a cluster has format 2, written by a later Troupe; this program reads formats up to 1");
 }
 
 }  // namespace

@@ -133,12 +133,13 @@ TEST_F(SecureMeeting, TasksWithCertificatesComputeTogetherAndOthersStayOut) {
   Error plain;  // it calls again and again, and may not have been answered at the end
   EXPECT_TRUE(testing::holds_with_more_time(300ms, [&](std::chrono::milliseconds limit) {
     plain = join_error({}, cluster, limit);
-    return says(plain, "/job:ps/task:0 at 127.0.0.1:") && says(plain, "give this one --tls-cert");
+    return says(plain, "/job:ps/task:0 at 127.0.0.1:") &&
+           says(plain, "pass --tls-cert, --tls-key and --tls-ca to this task");
   })) << plain.to_string();
   Authority other{directory_.file(""), "other-ca"};
   const Error stranger = join_error({.tls = other.issue("stranger")}, cluster);
   EXPECT_EQ(stranger.code(), Code::unauthenticated);
-  EXPECT_TRUE(says(stranger, "its certificate is not accepted")) << stranger.to_string();
+  EXPECT_TRUE(says(stranger, "the peer's certificate was rejected")) << stranger.to_string();
   ClusterSpec guess = cluster;
   guess.token = "guess";
   const Error no_token = join_error(certified("client"), guess);
@@ -152,7 +153,8 @@ TEST_F(SecureMeeting, APlainTaskIsNotSpokenToByOneWithCertificates) {
   plain.join(cluster, 20s);
   const Error error = join_error(certified("client"), cluster);
   EXPECT_EQ(error.code(), Code::unauthenticated);
-  EXPECT_TRUE(says(error, "/job:ps/task:0 at 127.0.0.1:") && says(error, "it does not speak TLS")) << error.to_string();
+  EXPECT_TRUE(says(error, "/job:ps/task:0 at 127.0.0.1:") && says(error, "the peer does not use TLS"))
+      << error.to_string();
 }
 
 // What strangers say to the port, over sockets of their own.
@@ -185,7 +187,7 @@ TEST(Roles, ATaskThatCallsItselfAShardOfTheClusterIsTurnedAway) {
   Task ghost(options_of({"ps", 7}));
   const Error error = error_of([&] { ghost.join(cluster, 20s); });
   EXPECT_EQ(error.code(), Code::permission_denied);
-  EXPECT_TRUE(says(error, "a job ps without a task 7")) << error.to_string();
+  EXPECT_TRUE(says(error, "a job ps but no task 7")) << error.to_string();
 }
 
 TEST(Meeting, OverIPv6) {
@@ -226,7 +228,7 @@ TEST(Meeting, ATaskThatFailsWaitsForNobody) {
   EXPECT_TRUE(testing::eventually([&] { return ps.actors().fail_next("node"); }));
   ps.actors().send_stray("node", Stray::unknown);
   joiner.join();
-  EXPECT_TRUE(says(error, "a test has it fail")) << error.to_string();
+  EXPECT_TRUE(says(error, "failed by a test")) << error.to_string();
 }
 
 class ClientOfOneTask : public ::testing::Test {
@@ -276,19 +278,19 @@ class Liar : public ClientOfOneTask {
 
 TEST_F(Liar, AFrameThatAClientMayNotSendEndsItsLinkAndNothingElse) {
   caf::anon_send(peer_up(), Outbound{CollectivePart{}});
-  expect_link_ends("not in the cluster file, may not say this CollectivePart");
+  expect_link_ends("not in the cluster file, may not send this CollectivePart");
 }
 
 TEST_F(Liar, WhatNoNodeSaysEndsItsLinkAndNothingElse) {
   const std::string handshake = std::string("\1") + std::string(31, '\0');  // ends a process of CAF's
   caf::anon_send(peer_up(), Outbound{ControlBytes{handshake}});
-  expect_link_ends("a message to a node makes no sense");
+  expect_link_ends("invalid message to a node");
 }
 
 TEST_F(Liar, NobodyEndsTheNodeOfAnother) {
   static_cast<void>(peer_up());
   caf::anon_send_exit(client_.handles().node_of(kPs), caf::exit_reason::kill);
-  expect_link_ends("of the types '@<>+@exit'");
+  expect_link_ends("a message to a node has unknown types '@<>+@exit'");
 }
 
 TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
@@ -296,7 +298,7 @@ TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
   body.set_client(kPs.to_string());
   const Error error = ask(RegisterGraphRequest{body.SerializeAsString()});
   EXPECT_EQ(error.code(), Code::permission_denied);
-  EXPECT_TRUE(says(error, "/job:client/task:0 registers a graph for /job:ps/task:0")) << error.to_string();
+  EXPECT_TRUE(says(error, "/job:client/task:0 may not register a graph for /job:ps/task:0")) << error.to_string();
   EXPECT_EQ(ask(RegisterGraphRequest{"no graph"}).code(), Code::data_loss);
   body.set_client("/job:client/task:0");
   body.set_session(5);
@@ -306,10 +308,10 @@ TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
   other.join(cluster_, 20s);
   body.set_client("/job:client/task:1");
   const Error taken = ask(other, RegisterGraphRequest{body.SerializeAsString()});
-  EXPECT_TRUE(says(taken, "/job:client/task:1 registers a graph in a session of /job:client/task:0"))
+  EXPECT_TRUE(says(taken, "/job:client/task:1 may not register a graph in a session of /job:client/task:0"))
       << taken.to_string();
   const Error closed = ask(other, CloseSessionRequest{5});
-  EXPECT_TRUE(says(closed, "/job:client/task:1 closes a session of /job:client/task:0")) << closed.to_string();
+  EXPECT_TRUE(says(closed, "/job:client/task:1 may not close a session of /job:client/task:0")) << closed.to_string();
   EXPECT_TRUE(ask(CloseSessionRequest{5}).ok());
 }
 

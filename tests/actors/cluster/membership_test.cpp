@@ -65,7 +65,8 @@ TEST(Membership, AFolderForFlightRecordsThatIsNoneIsRefusedAtOnce) {
 
 TEST(Membership, ATokenThatCanBeGuessedIsWarnedOf) {
   EXPECT_FALSE(token_warning({"demo", "0123456789abcdef0123456789abcdef", {}}, {}));
-  EXPECT_THAT(token_warning({"demo", "secret", {}}, {}).value_or(""), HasSubstr("can be guessed"));
+  EXPECT_THAT(token_warning({"demo", "secret", {}}, {}).value_or(""),
+              HasSubstr("cluster 'demo' has a guessable token"));
   EXPECT_THAT(token_warning({"demo", "", {}}, {}).value_or(""),
               AllOf(HasSubstr("anybody on this machine"), HasSubstr("troupe-launch --make-token")));
   EXPECT_THAT(token_warning({"demo", "", {}}, {.tls = {"c", "k", "ca"}}).value_or(""), HasSubstr("of its CA"));

@@ -94,7 +94,7 @@ TEST(Rights, NamesOfTheClustersJobsAreForItsTasks) {
     EXPECT_FALSE(Rights::check_name(task, cluster())) << task.to_string();
   const Error ghost = Rights::check_name(kGhost, cluster());
   EXPECT_EQ(ghost.code(), Code::permission_denied);
-  EXPECT_THAT(ghost.message(), HasSubstr("a job ps without a task 7"));
+  EXPECT_THAT(ghost.message(), HasSubstr("a job ps but no task 7"));
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ class Supervision : public ::testing::Test {
                [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
   }
   static std::string cause(const std::string& kind, const std::string& task) {
-    return kind + " " + task + ": a test has it fail";
+    return kind + " " + task + ": failed by a test";
   }
 
   const DataSplits data = draw_digits({.train = 320, .test = 50});
@@ -136,9 +136,9 @@ TEST_F(Supervision, AKilledShardCoordinatorOrWorkerEndsTheJobThatItIsOf) {
     return fit([&] { EXPECT_EQ(tasks[task].actors().send_stray(kind, Stray::kill), 1); },
                [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
   };
-  EXPECT_THAT(fit_killing("shard", 1), Each(HasSubstr("shard /job:ps/task:1: it was killed")));
-  EXPECT_THAT(fit_killing("coordinator", 0), Each(HasSubstr("coordinator /job:ps/task:0: it was killed")));
-  EXPECT_THAT(fit_killing("worker", 3), Each(HasSubstr("worker /job:worker/task:1: it was killed")));
+  EXPECT_THAT(fit_killing("shard", 1), Each(HasSubstr("shard /job:ps/task:1: killed")));
+  EXPECT_THAT(fit_killing("coordinator", 0), Each(HasSubstr("coordinator /job:ps/task:0: killed")));
+  EXPECT_THAT(fit_killing("worker", 3), Each(HasSubstr("worker /job:worker/task:1: killed")));
   for (const std::size_t task : {0, 1, 2, 3}) EXPECT_FALSE(tasks[task].failure()) << "task " << task;
 }
 
@@ -199,8 +199,8 @@ TEST_P(RolesOfATask, ThatAreKilledEndTheTaskAndAllHearWhy) {
       fit([&] { ASSERT_GT(tasks[3].actors().send_stray(GetParam(), Stray::kill), 0); },
           [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
   const std::string killed = fmt::format("{} /job:worker/task:1", GetParam());
-  EXPECT_THAT(out, Each(AllOf(HasSubstr(killed), HasSubstr("it was killed"))));
-  EXPECT_THAT(tasks[3].failure().message(), HasSubstr("it was killed"));
+  EXPECT_THAT(out, Each(AllOf(HasSubstr(killed), HasSubstr(": killed"))));
+  EXPECT_THAT(tasks[3].failure().message(), HasSubstr(": killed"));
   EXPECT_FALSE(tasks[2].failure());
   EXPECT_TRUE(tasks[3].shutdown());
 }

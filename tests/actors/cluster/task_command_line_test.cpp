@@ -69,7 +69,7 @@ TEST(TaskOfACommandLine, JoinsTheClusterOfItsOptionsAndLeavesTheOthersToTheProgr
   ::testing::internal::CaptureStderr();
   const auto task = start(arguments);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("program: look into /job:worker/task:0 with a browser or troupe-top: http://127.0.0.1:"));
+              HasSubstr("program: inspect /job:worker/task:0 with a browser or troupe-top: http://127.0.0.1:"));
   EXPECT_EQ(task->name(), (TaskName{"worker", 0}));
   EXPECT_EQ(task->port(), port);
   EXPECT_EQ(task->cluster().name, "demo");
@@ -86,7 +86,7 @@ TEST(TaskOfACommandLine, WarnsOfATokenThatCanBeGuessed) {
   ::testing::internal::CaptureStderr();
   start(arguments);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("program: warning: cluster 'demo' has a token that can be guessed"));
+              HasSubstr("program: warning: cluster 'demo' has a guessable token"));
 }
 
 // The launcher's side is this test.

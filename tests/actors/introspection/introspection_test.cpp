@@ -171,7 +171,7 @@ TEST_F(LookingIn, CanOnlyBeRead) {
   EXPECT_EQ(error_of([&] { http_post(target(), "/snapshot", kPatience); }).code(), Code::unimplemented);
   const Error unknown = error_of([&] { get("/etc/passwd"); });
   EXPECT_EQ(unknown.code(), Code::not_found);
-  EXPECT_THAT(unknown.message(), HasSubstr("there is no /etc/passwd; there are /, /snapshot"));
+  EXPECT_THAT(unknown.message(), HasSubstr("no page /etc/passwd; there are /, /snapshot"));
 }
 
 TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {
@@ -197,8 +197,8 @@ TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {
     const Error error = error_of([&] { get(std::string("/flight?task=") + unknown); });
     EXPECT_EQ(error.code(), Code::not_found) << unknown;
     EXPECT_THAT(error.message(),
-                AllOf(HasSubstr("there is no task '" + std::string(unknown) + "'"), HasSubstr("/job:worker/task:1"),
-                      HasSubstr("/job:worker/task:0"), HasSubstr("/job:ps/task:0")));
+                AllOf(HasSubstr("no task '" + std::string(unknown) + "' in the cluster"),
+                      HasSubstr("/job:worker/task:1"), HasSubstr("/job:worker/task:0"), HasSubstr("/job:ps/task:0")));
   }
   HttpTarget stranger = target();
   stranger.token = "guess";
@@ -256,15 +256,14 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   EXPECT_EQ(error_of([] { Observer({.address = "nowhere"}); }).code(), Code::invalid_argument);
   const Error none = refusal_of({.address = address});
   EXPECT_EQ(none.code(), Code::unauthenticated);
-  EXPECT_THAT(none.message(), HasSubstr("give the cluster file with --cluster"));
+  EXPECT_THAT(none.message(), HasSubstr("pass the cluster file with --cluster"));
   ClusterSpec wrong = tasks.spec();
   wrong.token = "guess";
   EXPECT_EQ(refusal_of({.address = address, .cluster = wrong}).code(), Code::unauthenticated);
   EXPECT_EQ(asked_first({.address = target().url()}, "/job:worker/task:0"), "/job:worker/task:0");  // as it is printed
   const std::string plain = "http://" + target().address.to_string();
-  for (const auto& [url, what] :
-       {std::pair(plain, "it asks for a token; give the whole address"),
-        std::pair(plain + "/#token=guess", "that is not its token; give the whole address")}) {
+  for (const auto& [url, what] : {std::pair(plain, "it needs a token; pass the whole address"),
+                                  std::pair(plain + "/#token=guess", ": wrong token; pass the whole address")}) {
     SCOPED_TRACE(url);
     const Error refused = refusal_of({.address = url});
     EXPECT_EQ(refused.code(), Code::unauthenticated);
@@ -274,7 +273,7 @@ TEST_F(LookingIn, AnObserverIsToldWhatIsWrong) {
   // What the page is shown at, without http://: nobody speaks there as tasks do with each other.
   const Error other_port = error_of([&] { Observer({.address = target().address.to_string()}).snapshot(); });
   EXPECT_EQ(other_port.code(), Code::unavailable);
-  EXPECT_THAT(other_port.message(), HasSubstr("That of a browser is given whole"));
+  EXPECT_THAT(other_port.message(), HasSubstr("Pass a browser address whole"));
 }
 
 // ---- A task that does not answer -----------------------------------------------------------------------------------
@@ -284,11 +283,11 @@ TEST(SilentTasks, AreShownAsSuchAndTheOthersAsTheyAre) {
   std::vector<KnownTask> others{
       {.task = "/job:ps/task:0",
        .target = {.address = {"127.0.0.1", wire::port_of(listener)}}},  // takes connections, and never answers
-      {.task = "/job:worker/task:3", .unknown = "it has not been met yet"}};
+      {.task = "/job:worker/task:3", .unknown = "no link yet to 127.0.0.1:7"}};
   EXPECT_EQ(error_of([&] { ask_task(others[0], "/flight", 100ms); }).message(),
             "/job:ps/task:0: no answer within 0.1 s");
   EXPECT_EQ(error_of([&] { ask_task(find_task(others, "worker/3"), "/flight", kPatience); }).message(),
-            "/job:worker/task:3: it has not been met yet");
+            "/job:worker/task:3: no link yet to 127.0.0.1:7");
   ClusterView view([] { return TaskSnapshot{.task = "/job:worker/task:10"}; }, [&] { return others; });
   const ClusterSnapshot all = view.snapshot();
   ASSERT_EQ(all.tasks.size(), 3u);
@@ -296,7 +295,7 @@ TEST(SilentTasks, AreShownAsSuchAndTheOthersAsTheyAre) {
   EXPECT_FALSE(all.tasks[0].answered);
   EXPECT_EQ(all.tasks[0].error, "no answer within 0.9 s");
   EXPECT_EQ(all.tasks[1].task, "/job:worker/task:3");
-  EXPECT_EQ(all.tasks[1].error, "it has not been met yet");
+  EXPECT_EQ(all.tasks[1].error, "no link yet to 127.0.0.1:7");
   EXPECT_TRUE(all.tasks[2].answered);
 }
 

@@ -145,7 +145,7 @@ TEST_F(RecordTrace, WhoHasNotRecordedAllOfTheSlowStepIsLeftOut) {
   slow.slow_step = 3;
   late.began_late_ns = INT64_MAX - 1;
   const TraceFile file = record({&late, &slow}, {.steps = 1, .slower_than_ms = 50});
-  EXPECT_EQ(said.back(), "/job:worker/task:0 is left out: it has not recorded all of these steps");
+  EXPECT_EQ(said.back(), "/job:worker/task:0 is skipped: it did not record all of these steps");
   EXPECT_EQ(json::parse(file.json)["otherData"]["tasks"].size(), 1u);
 }
 
@@ -153,7 +153,7 @@ TEST_F(RecordTrace, WhoDoesNotAnswerIsLeftOutAndANameIsSaid) {
   PretendedTask worker(time, "/job:worker/task:0", 0), silent(time, "/job:ps/task:0", 0);
   silent.silent = true;
   EXPECT_EQ(json::parse(record({&worker, &silent}, {.steps = 3}).json)["otherData"]["tasks"].size(), 1u);
-  EXPECT_EQ(said.at(0), "/job:ps/task:0 is left out: no answer within 1.0 s");
+  EXPECT_EQ(said.at(0), "/job:ps/task:0 is skipped: no answer within 1.0 s");
   EXPECT_EQ(error_of([&] { record({&silent}, {.steps = 3}); }).code(), Code::deadline_exceeded);
 }
 
@@ -191,7 +191,8 @@ TEST(TracedTask, OfThisProcessIsAskedWithoutASocket) {
   EXPECT_EQ(parse_task_trace(task.ask("/trace?stop", true)).status.steps, 1u);
   EXPECT_EQ(parse_task_trace(task.ask("/trace?events", false)).recording->events.size(), 1u);
   EXPECT_EQ(parse_task_trace(task.ask("/trace?events&to=1", false)).recording->events.size(), 0u);
-  EXPECT_THAT(error_of([&] { task.ask("/trace?steps=x", true); }).message(), HasSubstr("steps is a number"));
+  EXPECT_THAT(error_of([&] { task.ask("/trace?steps=x", true); }).message(),
+              HasSubstr("steps must be a number from 0 to 1000000, not 'x'"));
 }
 
 TEST(TracePath, IsLookedAtBeforeAnythingIsRecorded) {

@@ -583,9 +583,11 @@ TEST_F(Gated, AClientWaitsForATaskThatBuildsItsPart) {
   Session hasty(tasks[0], graph, {.build_timeout = 300ms});
   const Error late = testing::error_of([&] { hasty.callable({x}, {y}); });
   EXPECT_EQ(late.code(), Code::deadline_exceeded);
-  EXPECT_THAT(late.message(),
-              AllOf(HasSubstr("/job:worker/task:1 had 0.3 s to build its part of the graph, and has not answered\n"),
-                    HasSubstr(wait), HasSubstr(of)));
+  EXPECT_THAT(
+      late.message(),
+      AllOf(
+          HasSubstr("/job:worker/task:1 was asked to build its part of the graph and has not answered within 0.3 s\n"),
+          HasSubstr(wait), HasSubstr(of)));
 }
 
 TEST_F(Gated, ADirectStepShowsItsNode) {

@@ -37,7 +37,7 @@ TEST(ClusterSpec, MoreWorkersThanHaveAddressesMayJoinIfItSaysSo) {
   for (const char* value : {"-1", "\"4\"", "2000000", "[]", "1.5"})
     EXPECT_THAT(
         parse_error(fmt::format(R"({{"name":"d","token":"t","max_workers":{},"worker":["a:1"]}})", value)).message(),
-        HasSubstr("\"max_workers\" must be a number of at most 1048576"))
+        HasSubstr("\"max_workers\" must be an integer of at most 1048576"))
         << value;
 }
 
@@ -95,8 +95,8 @@ TEST(ClusterSpec, SaysAtWhichByteTheTextIsNoJson) {
 TEST(ClusterSpec, RefusesWhatIsNoCluster) {
   EXPECT_THAT(parse_error(R"([1, 2])").message(), HasSubstr("expected an object"));
   EXPECT_THAT(parse_error(R"({"ps":["a:1"]})").message(), HasSubstr("\"name\" is missing"));
-  EXPECT_THAT(parse_error(R"({"name":"demo"})").message(), HasSubstr("no task"));
-  EXPECT_THAT(parse_error(R"({"name":"demo","ps":[]})").message(), HasSubstr("no task"));
+  EXPECT_THAT(parse_error(R"({"name":"demo"})").message(), HasSubstr(": no tasks"));
+  EXPECT_THAT(parse_error(R"({"name":"demo","ps":[]})").message(), HasSubstr(": no tasks"));
   EXPECT_THAT(parse_error(R"({"name":7,"ps":["a:1"]})").message(), HasSubstr("\"name\" must be a string"));
   EXPECT_THAT(parse_error(R"({"name":"demo","token":null,"ps":["a:1"]})").message(),
               HasSubstr("\"token\" must be a string"));
@@ -114,15 +114,16 @@ TEST(ClusterSpec, WithoutATokenIsForOneMachineAndForThoseWhoSaySo) {
                     HasSubstr("everybody on this machine")));
   for (const char* token : {"", R"("token":"",)"})
     EXPECT_THAT(parse_error(with(token, "10.0.0.1")).message(),
-                AllOf(HasSubstr("/job:worker/task:0 at 10.0.0.1:2"), HasSubstr("'troupe-launch --make-token'")))
+                AllOf(HasSubstr("/job:worker/task:0 is reachable from other machines at 10.0.0.1:2"),
+                      HasSubstr("'troupe-launch --make-token'")))
         << token;
 }
 
 TEST(ClusterSpec, NamesTheKeyThatIsThereTwice) {
   EXPECT_THAT(parse_error(R"({"name":"demo","ps":["a:1"],"ps":["a:2"]})").message(),
-              HasSubstr("\"ps\" is there twice"));
+              HasSubstr("\"ps\" is given twice"));
   EXPECT_THAT(parse_error(R"({"name":"demo","name":"demo","ps":["a:1"]})").message(),
-              HasSubstr("\"name\" is there twice"));
+              HasSubstr("\"name\" is given twice"));
 }
 
 TEST(ClusterSpec, NamesTheTaskWithoutAValidAddress) {
@@ -138,7 +139,7 @@ TEST(ClusterSpec, NamesTheTasksWithOneAddress) {
 TEST(ClusterSpec, RefusesAJobWhoseNameCannotBeInADeviceName) {
   for (const char* job : {"", "a/b", "*", "a b", "a:b"})
     EXPECT_THAT(parse_error(fmt::format(R"({{"name":"demo","{}":["a:1"]}})", job)).message(),
-                HasSubstr(fmt::format("\"{}\" cannot name a job", job)));
+                HasSubstr(fmt::format("\"{}\" is not a valid job name", job)));
 }
 
 TEST(ClusterSpec, BoundsNamesAndTheToken) {
@@ -152,8 +153,8 @@ TEST(ClusterSpec, BoundsNamesAndTheToken) {
               HasSubstr("\"name\" has more than 256 bytes"));
   EXPECT_THAT(parse_error(with("n", std::string(10 << 20, 't'), "j")).message(), HasSubstr("\"token\" has more than"));
   EXPECT_THAT(parse_error(with("n\\u0000", "t", "j")).message(), HasSubstr("a control character"));
-  EXPECT_THAT(parse_error(with("n", "t", std::string(65, 'j'))).message(), HasSubstr("cannot name a job"));
-  EXPECT_THAT(parse_error(with("n", "t", "j\\u0000")).message(), HasSubstr("cannot name a job"));
+  EXPECT_THAT(parse_error(with("n", "t", std::string(65, 'j'))).message(), HasSubstr("is not a valid job name"));
+  EXPECT_THAT(parse_error(with("n", "t", "j\\u0000")).message(), HasSubstr("is not a valid job name"));
 }
 
 TEST(ClusterSpec, ReadsSixtyThousandTasks) {
@@ -164,7 +165,7 @@ TEST(ClusterSpec, ReadsSixtyThousandTasks) {
 }
 
 TEST(ClusterSpec, AFileThatDoesNotEndIsNone) {
-  EXPECT_THAT(error_of([] { ClusterSpec::read("/dev/zero"); }).message(), HasSubstr("it is no cluster file"));
+  EXPECT_THAT(error_of([] { ClusterSpec::read("/dev/zero"); }).message(), HasSubstr(": not a cluster file"));
 }
 
 TEST(ClusterSpec, AFileWithATokenIsForItsOwnerOnly) {

@@ -90,7 +90,7 @@ TEST_F(Groups, ARankThatDoesNotComeIsADeadlineOnTheOthers) {
     EXPECT_EQ(errors[1], "");
     const std::string seconds = fmt::format("{} s", std::chrono::duration<double>(limit).count());
     const ::testing::Matcher<std::string> says =
-        AllOf(AnyOf(HasSubstr("'start' did not end within " + seconds), HasSubstr("has waited for " + seconds)),
+        AllOf(AnyOf(HasSubstr("'start' did not complete within " + seconds), HasSubstr("has waited for " + seconds)),
               HasSubstr("rank 1 (/job:worker/task:1)"));
     return says.Matches(errors[0]) && says.Matches(errors[2]);
   };
@@ -127,7 +127,7 @@ TEST_F(Groups, ACallSaysThatItsActorWasKilled) {
   };
   while (!waits()) std::this_thread::yield();
   caf::anon_send_exit(tasks[0].handles().collective, caf::exit_reason::kill);
-  EXPECT_THAT(call.get(), HasSubstr("collective /job:worker/task:0: it was killed"));
+  EXPECT_THAT(call.get(), HasSubstr("collective /job:worker/task:0: killed"));
 }
 
 TEST_F(Groups, ATaskThatShutsDownIsNamed) {

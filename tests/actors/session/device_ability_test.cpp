@@ -36,9 +36,9 @@ TEST(DeviceAbility, OfADeviceWithoutCommunicatorsIsNone) { EXPECT_FALSE(ability_
 TEST(DeviceAbility, AllMustHaveTheSameAndEachItsOwn) {
   EXPECT_EQ(why_apart({gpu("a"), gpu("b"), gpu("c")}, kMembers), std::nullopt);
   EXPECT_EQ(why_apart({{}, {}, {}}, kMembers), "");
-  EXPECT_EQ(why_apart({gpu("a"), {}, gpu("c")}, kMembers), "rank 1 (/job:worker/task:1) has no GPU that could");
+  EXPECT_EQ(why_apart({gpu("a"), {}, gpu("c")}, kMembers), "rank 1 (/job:worker/task:1) has no GPU");
   EXPECT_EQ(why_apart({gpu("a"), gpu("b"), gpu("a")}, kMembers),
-            "rank 0 (/job:worker/task:0) and rank 2 (/job:worker/task:2) have the same GPU; give each task its own "
+            "rank 0 (/job:worker/task:0) and rank 2 (/job:worker/task:2) share a GPU: give each task its own "
             "(CUDA_VISIBLE_DEVICES)");
   DeviceAbility other = gpu("c");
   other.description = "NCCL 2.28.9, in any order";

@@ -83,7 +83,7 @@ TEST(Session, MisuseIsAClearError) {
   EXPECT_EQ(error_of([&] {
               session.run({{x, Tensor()}}, y);
             }).message(),
-            "feed 'x' is a Tensor that has no value yet: it must be f32[2]");
+            "feed 'x' is a Tensor without a value: it must be f32[2]");
   EXPECT_EQ(error_of([&] {
               session.run({{x, Tensor::vector<float>({1, 2})}}, std::vector<Output>{y}, {}, {.timeout = -1ns});
             }).message(),
@@ -105,11 +105,11 @@ TEST(Session, OutputsOfAnotherGraphAreRefused) {
   EXPECT_EQ(error_of([&] {
               session.run({{x, one}}, b);
             }).message(),
-            "fetch 'Neg' belongs to another graph than the session's: make a session of that graph");
+            "fetch 'Neg' belongs to another graph: create a session for that graph");
   EXPECT_EQ(error_of([&] {
               session.run({{a, one}}, y);
             }).message(),
-            "feed 'a' belongs to another graph than the session's: make a session of that graph");
+            "feed 'a' belongs to another graph: create a session for that graph");
   EXPECT_THAT(error_of([&] {
                 session.run({{x, one}}, {y}, {b});
               }).message(),
@@ -133,13 +133,12 @@ TEST(Session, AFallBackToAnotherDeviceIsToldOnce) {
   Session session(task, g, {.on_warning = [&](const std::string& text) { told.push_back(text); }});
   session.run({{x, fed}}, y);
   session.run({{x, fed}}, z);
-  EXPECT_THAT(told,
-              ::testing::ElementsAre("'y' asks for /device:GPU:0, which cannot run it or is not there: it runs on "
-                                     "/job:local/task:0/device:CPU:0; GPUs of this task: no GPU is used"));
+  EXPECT_THAT(told, ::testing::ElementsAre("'y' requests /device:GPU:0, which is missing or cannot run it: it runs on "
+                                           "/job:local/task:0/device:CPU:0; GPUs of this task: switched off"));
   Session by_default(task, g);
   ::testing::internal::CaptureStderr();
   by_default.run({{x, fed}}, z);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("warning: 'Neg' asks for /device:GPU:0"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("warning: 'Neg' requests /device:GPU:0"));
   Session strict(task, g, {.soft_placement = false});
   EXPECT_THAT(error_of([&] { strict.run({{x, fed}}, z); }).message(), HasSubstr("there is no device /device:GPU:0"));
 }

@@ -244,7 +244,7 @@ TEST(StepActors, OnlyTheClientOfAGraphStartsItsSteps) {
   const auto done = cluster.sent<StepDone>(kOther, kThird);
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].error.code(), Code::permission_denied);
-  EXPECT_THAT(done[0].error.message(), HasSubstr("/job:worker/task:2 starts a step of /job:worker/task:0"));
+  EXPECT_THAT(done[0].error.message(), HasSubstr("/job:worker/task:2 may not start a step of /job:worker/task:0"));
   EXPECT_EQ(value_in(cluster.run(kClient, kSession, kGraph, kStep, {ids(2)})), 8);
 }
 

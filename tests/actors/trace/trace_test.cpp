@@ -217,15 +217,15 @@ TEST(TraceRequest, WhatIsNoneIsRefusedInWords) {
   const auto refusal = [&](const std::map<std::string, std::string>& parameters) {
     return testing::error_of([&] { answer_trace(trace, "t", true, parameters); }).message();
   };
-  EXPECT_THAT(refusal({{"steps", "many"}}), HasSubstr("steps is a number from 0 to 1000000, not 'many'"));
+  EXPECT_THAT(refusal({{"steps", "many"}}), HasSubstr("steps must be a number from 0 to 1000000, not 'many'"));
   EXPECT_THAT(refusal({{"steps", "-1"}}), HasSubstr("not '-1'"));
-  EXPECT_THAT(refusal({{"slower_than_ms", "0"}}), HasSubstr("slower_than_ms is a number from"));
+  EXPECT_THAT(refusal({{"slower_than_ms", "0"}}), HasSubstr("slower_than_ms must be a number from"));
   EXPECT_FALSE(trace.on());
   const auto malformed = [](std::string_view json) {
     return testing::error_of([&] { parse_task_trace(json); }).message();
   };
   EXPECT_THAT(malformed("{"), HasSubstr("malformed trace of a task"));
-  EXPECT_THAT(malformed(R"({"format":2})"), HasSubstr("of a later Troupe"));
+  EXPECT_THAT(malformed(R"({"format":2})"), HasSubstr("format 2, written by a later Troupe"));
   const std::string good = answer_trace(trace, "t", false, {{"events", ""}});
   EXPECT_EQ(to_json(parse_task_trace(good)), good);
   std::string bad = good;
@@ -320,7 +320,7 @@ TEST(TraceFileOfTasks, WithoutTimeInCommonThereIsNone) {
   EXPECT_THAT(testing::error_of([&] {
                 make_trace_file({{early, 0, 0}, {late, 0, 0}}, "");
               }).message(),
-              HasSubstr("nothing at the same time"));
+              HasSubstr("the recordings do not overlap in time"));
 }
 
 }  // namespace

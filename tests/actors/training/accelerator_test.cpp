@@ -58,14 +58,14 @@ TEST(Accelerator, IsFoundAndNamed) {
   Task one(with_gpus(1));
   EXPECT_EQ(default_devices(one.devices(), one.name()).size(), 1u);
   Task none(with_gpus(0));
-  EXPECT_THAT(none.accelerators(), HasSubstr("no GPU is used"));
+  EXPECT_EQ(none.accelerators(), "switched off");
   EXPECT_EQ(default_devices(none.devices(), none.name()), std::vector<std::string>{"/job:local/task:0/device:CPU:0"});
 }
 
 TEST(Accelerator, MoreThanThereAreIsRefused) {
   const Error error = error_of([] { Task task(with_gpus(3)); });
   EXPECT_EQ(error.code(), Code::not_found);
-  EXPECT_THAT(error.message(), HasSubstr("3 GPUs are asked for, there are 2: simulated GPUs"));
+  EXPECT_THAT(error.message(), HasSubstr("3 GPUs requested, 2 found: simulated GPUs"));
 }
 
 TEST(Accelerator, AGraphGoesThereWholeAndItsStepsAreDirect) {
@@ -362,11 +362,11 @@ TEST(AcceleratorFaults, AStepWithBadDataUpdatesNoVariable) {
   const auto [expected_errors, expected] = run(cpu);
   for (std::size_t i = 0; i < errors.size(); ++i) {
     if (i % 3 == 2) {
-      EXPECT_THAT(errors[i], HasSubstr("device:GPU:0: SparseSoftmaxCrossEntropy: label 4 in row 1 of the batch is no "
-                                       "class: there are 4, from 0 to 3"))
+      EXPECT_THAT(errors[i], HasSubstr("device:GPU:0: SparseSoftmaxCrossEntropy: label 4 in row 1 of the batch is out "
+                                       "of range: there are 4 classes, 0 to 3"))
           << i;
       EXPECT_THAT(expected_errors[i], HasSubstr("device:CPU:0: SparseSoftmaxCrossEntropy: label 4 in row 1 of the "
-                                                "batch is no class: there are 4, from 0 to 3"))
+                                                "batch is out of range: there are 4 classes, 0 to 3"))
           << i;
     } else {
       EXPECT_EQ(errors[i], "") << i;

@@ -1,3 +1,4 @@
+// A small set of drawn digits for tests that train.
 #pragma once
 
 #include <troupe/kernels/readers/digits.hpp>

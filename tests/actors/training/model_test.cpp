@@ -150,29 +150,29 @@ TEST(Model, ChecksItsDataOnceAndNamesTheField) {
   };
   const Tensor few = digits.train.labels.rows(0, 32).clone();
   EXPECT_EQ(said_of({{digits.train.images, few}, digits.test}),
-            "data.train has 320 images and 32 labels: each image has one");
+            "data.train has 320 images but 32 labels; each image needs one label");
   EXPECT_EQ(said_of({{digits.train.images.rows(0, 32).clone(), digits.train.labels}, digits.test}),
-            "data.train has 32 images and 320 labels: each image has one");
+            "data.train has 32 images but 320 labels; each image needs one label");
   EXPECT_EQ(said_of({digits.train, {digits.test.images, few}}),
-            "data.test has 100 images and 32 labels: each image has one");
+            "data.test has 100 images but 32 labels; each image needs one label");
   EXPECT_EQ(said_of({{Tensor(DType::f32, {320, 28, 28, 1}), digits.train.labels}, digits.test}),
-            "data.train.images is f32[320,28,28,1], the model wants u8[?,28,28,1]");
+            "data.train.images is f32[320,28,28,1], but the model takes u8[?,28,28,1]");
   EXPECT_EQ(said_of({{digits.train.images.reshaped({320, 784}), digits.train.labels}, digits.test}),
-            "data.train.images is u8[320,784], the model wants u8[?,28,28,1]");
+            "data.train.images is u8[320,784], but the model takes u8[?,28,28,1]");
   EXPECT_EQ(said_of({{digits.train.images, Tensor::zeros(DType::i64, {320})}, digits.test}),
-            "data.train.labels is i64[320], wanted is i32[n], the class of each image");
-  EXPECT_EQ(said_of({{}, digits.test}), "data.train.images is no tensor, the model wants u8[?,28,28,1]");
+            "data.train.labels is i64[320], expected i32[n], the class of each image");
+  EXPECT_EQ(said_of({{}, digits.test}), "data.train.images is no tensor, but the model takes u8[?,28,28,1]");
   Tensor wrong = digits.train.labels.clone();
   wrong.mutable_data<std::int32_t>()[17] = 10;
   EXPECT_EQ(said_of({{digits.train.images, wrong}, digits.test}),
-            "data.train.labels: example 17 is of class 10, and the model has the classes 0 to 9");
+            "data.train.labels: example 17 has class 10, but the model's classes are 0 to 9");
 
   Model model = compiled_model();
   model.fit(digits, {.epochs = 1});
   EXPECT_EQ(error_of([&] {
               model.evaluate({digits.test.images, few});
             }).message(),
-            "the data set has 100 images and 32 labels: each image has one");
+            "the data set has 100 images but 32 labels; each image needs one label");
   EXPECT_EQ(error_of([&] { model.evaluate({}); }).code(), Code::invalid_argument);
 }
 
@@ -212,7 +212,7 @@ TEST(Model, IsCompiledBeforeItIsFitAndEndsInLogits) {
   model.compile(optimizers::Adam{});
   const Error softmax = error_of([&] { model.fit(testing::few_digits(), {}); });
   EXPECT_EQ(softmax.code(), Code::invalid_argument);
-  EXPECT_THAT(softmax.message(), HasSubstr("leave out the softmax of the last layer"));
+  EXPECT_THAT(softmax.message(), HasSubstr("remove the softmax of the last layer"));
 }
 
 std::vector<std::string> kinds_told(Model& model, const DataSplits& data, TrainingOptions options) {

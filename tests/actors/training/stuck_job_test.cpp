@@ -103,8 +103,8 @@ TEST_F(StuckJob, AWorkerThatHasFailedAndIsWaitedFor) {
   start(1, 2, {.on_loss = TrainingOptions::OnLoss::wait, .rejoin_timeout = 1h});
   ASSERT_TRUE((*tasks)[2].actors().fail_next("scheduler"));
   const std::string cause =
-      "/job:worker/task:1 to join again: it was lost: /job:worker/task:1 has failed: scheduler /job:worker/task:1: a "
-      "test has it fail";
+      "/job:worker/task:1 to join again: it was lost: /job:worker/task:1 has failed: scheduler /job:worker/task:1: "
+      "failed by a test";
   WaitAnalysis found;
   EXPECT_TRUE(eventually([&] {  // first others, such as clients, still wait for it
     found = why(1);

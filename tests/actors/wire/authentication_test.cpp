@@ -178,11 +178,12 @@ TEST(Authentication, OtherProtocolsAreNamedAtTheirFirstByte) {
     return error_of([&] { give(ends.listener, bytes); });
   };
   for (const char* bytes : {"GET / HTTP/1.1\r\n\r\n", "\x01", "SSH-2.0"})
-    EXPECT_EQ(refusal(bytes).message(), "what speaks there is not a Troupe task of this version") << bytes;
+    EXPECT_EQ(refusal(bytes).message(), "the peer is not a Troupe task of this version") << bytes;
   EXPECT_EQ(refusal("\x16\x03\x01").code(), Code::unauthenticated);
-  EXPECT_NE(refusal("\x16\x03\x01").message().find("it speaks TLS, and this task does not"), std::string::npos);
-  EXPECT_NE(refusal("TROUPE\2").message().find("by version 2, and this task by 1"), std::string::npos);
-  EXPECT_NE(refusal("TROUPE\1\7").message().find("unknown purpose (7)"), std::string::npos);
+  EXPECT_NE(refusal("\x16\x03\x01").message().find("the peer uses TLS, this task does not"), std::string::npos);
+  EXPECT_NE(refusal("TROUPE\2").message().find("the peer uses authentication version 2, this task 1:"),
+            std::string::npos);
+  EXPECT_NE(refusal("TROUPE\1\7").message().find("unknown purpose 7 of a connection"), std::string::npos);
 }
 
 TEST(Authentication, WhatTheNamesAreIsBounded) {

@@ -264,7 +264,7 @@ TEST(ChunkReader, AllocatesNothingForTensorsThatComePastTheCredits) {
     const Error error =
         testing::error_of([&] { reader.consume(chunk(frame_class, kFirstChunk, announced), [](Frame&&) {}); });
     EXPECT_EQ(error.code(), Code::data_loss);
-    EXPECT_EQ(error.message(), "tensors of 1073741824 bytes came in chunks of another class than bulk");
+    EXPECT_EQ(error.message(), "tensors of 1073741824 bytes came in chunks of a class other than bulk");
   }
 }
 

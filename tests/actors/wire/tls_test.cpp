@@ -137,7 +137,7 @@ TEST_F(TlsTest, ACertificateOfAnotherCaIsRefusedByBothSides) {
   const TlsFiles stranger = other.issue("stranger");
   listen();
   dial([&](WireOptions& options) { options.tls = context_of(stranger); });
-  expect_refused("its certificate is not accepted: ", "it does not accept this task's certificate");
+  expect_refused("the peer's certificate was rejected: ", "the peer rejected this task's certificate");
   EXPECT_NE(at_a_.failed[0].reason.message().find(other.ca_file()), std::string::npos);
 }
 
@@ -149,10 +149,11 @@ TEST_F(TlsTest, WhoeverTrustsAllButShowsNoGoodCertificateIsNotHeard) {
     const TlsFiles* files;
     int version;
     const char* said;
-  } cases[] = {{nullptr, TLS1_3_VERSION, "it shows no certificate"},
-               {&expired, TLS1_3_VERSION, "its certificate is not accepted: certificate has expired"},
-               {&stranger, TLS1_3_VERSION, "its certificate is not accepted: unable to get local issuer certificate"},
-               {&good_, TLS1_2_VERSION, "it does not speak TLS 1.3"}};
+  } cases[] = {
+      {nullptr, TLS1_3_VERSION, "the peer sent no certificate"},
+      {&expired, TLS1_3_VERSION, "the peer's certificate was rejected: certificate has expired"},
+      {&stranger, TLS1_3_VERSION, "the peer's certificate was rejected: unable to get local issuer certificate"},
+      {&good_, TLS1_2_VERSION, "the peer does not support TLS 1.3"}};
   for (const auto& c : cases) {
     at_b_.strangers.clear();
     listen();
@@ -178,13 +179,13 @@ TEST_F(TlsTest, SeveralCasMayBeTrusted) {
 TEST_F(TlsTest, APlainPeerIsNotHeardAndBothSidesSayWhy) {
   listen();
   dial([](WireOptions& options) { options.tls = nullptr; });
-  expect_refused("it speaks TLS, and this task does not: give this one --tls-cert", "it does not speak TLS");
+  expect_refused("the peer uses TLS, this task does not: pass --tls-cert", "the peer does not use TLS");
 }
 
 TEST_F(TlsTest, APlainTaskRefusesAPeerThatSpeaksTls) {
   listen([](WireOptions& options) { options.tls = nullptr; });
   dial();
-  expect_refused("it does not speak TLS", "it speaks TLS, and this task does not");
+  expect_refused("the peer does not use TLS", "the peer uses TLS, this task does not");
 }
 
 // Its first bytes, those of CAF, come while the handshake begins: OpenSSL must not see them, before or after.
@@ -202,7 +203,7 @@ TEST_F(TlsTest, WhoDoesNotSpeakTlsIsNamedWheneverItsBytesCome) {
       while (!error) error = error_of([&] { (void)channel->set_up(); });
       speaker.join();
       ASSERT_EQ(error.code(), Code::unauthenticated);
-      ASSERT_NE(error.message().find("it does not speak TLS"), std::string::npos) << error.to_string();
+      ASSERT_NE(error.message().find("the peer does not use TLS"), std::string::npos) << error.to_string();
     }
 }
 
@@ -236,7 +237,7 @@ TEST_F(TlsTest, StrangersThatSayNothingAreSentAway) {
     EXPECT_TRUE(silent.at_end());
     ASSERT_TRUE(at_b_.wait([&] { return at_b_.strangers.size() == strangers; }));
     EXPECT_EQ(at_b_.strangers.back().code(), Code::deadline_exceeded);
-    EXPECT_EQ(at_b_.strangers.back().message(), "the TLS handshake did not end in time");
+    EXPECT_EQ(at_b_.strangers.back().message(), "TLS handshake timeout");
   }
 }
 
@@ -278,7 +279,7 @@ TEST_F(TlsFilesTest, AFileOfSomethingElseIsNamed) {
 TEST_F(TlsFilesTest, TheKeyOfAnotherCertificateIsRefused) {
   TlsFiles files = good_;
   files.key = ca_.issue("other").key;
-  expect(files, Code::failed_precondition, {files.key, "is not that of the certificate", files.certificate});
+  expect(files, Code::failed_precondition, {files.key, "does not match the certificate", files.certificate});
 }
 
 TEST_F(TlsFilesTest, AKeyThatEverybodyMayReadIsRefused) {

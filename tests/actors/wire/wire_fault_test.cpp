@@ -80,7 +80,7 @@ TEST(WireFault, WrongNamesAreRefused) {
   EXPECT_EQ(refusal([](WireOptions& options) { options.self = kB; }, kB).code(), Code::failed_precondition);
   const Error error = refusal([](WireOptions&) {}, kC);
   EXPECT_EQ(error.code(), Code::failed_precondition);
-  EXPECT_NE(error.message().find("/job:worker/task:2 was called, but this is /job:worker/task:1"), std::string::npos)
+  EXPECT_NE(error.message().find("call for /job:worker/task:2, but this is /job:worker/task:1"), std::string::npos)
       << error.message();
 }
 
@@ -227,9 +227,9 @@ TEST(WireFault, PeersBeyondTheLimitAreTurnedAwayAndToldWhy) {
   a.dial(kB, "127.0.0.1", listening.port, 20s);
   ASSERT_TRUE(at_a.wait([&] { return !at_a.failed.empty(); }));
   EXPECT_EQ(at_a.failed[0].reason.code(), Code::resource_exhausted);
-  EXPECT_NE(at_a.failed[0].reason.message().find(
-                "/job:worker/task:1 has 1 connections, and takes no more (--max-connections)"),
-            std::string::npos)
+  EXPECT_NE(
+      at_a.failed[0].reason.message().find("/job:worker/task:1 is at its limit of 1 connections (--max-connections)"),
+      std::string::npos)
       << at_a.failed[0].reason.message();
   first->close();
   ASSERT_TRUE(listening.at_b.wait_ended());
@@ -329,7 +329,7 @@ TEST(WireFault, APeerWithoutSignOfLifeIsDown) {
   const auto peer = listening.friendly(kC);
   ASSERT_TRUE(listening.at_b.wait_ended());
   EXPECT_EQ(listening.at_b.ended[0].reason.code(), Code::unavailable);
-  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "no sign of life from /job:worker/task:2 for 2.0 s");
+  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "nothing received from /job:worker/task:2 for 2.0 s");
   EXPECT_EQ(listening.at_b.suspects, std::vector<TaskName>{kC});
 }
 
@@ -348,8 +348,7 @@ TEST(WireFault, APeerThatTalksAndNeverReadsIsDown) {
   listening.b->shutdown();
   talking.join();
   EXPECT_EQ(listening.at_b.ended.at(0).reason.code(), Code::unavailable);
-  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(),
-            "/job:worker/task:2 has taken nothing of what waits for it for 2.0 s");
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has not read its queued data for 2.0 s");
 }
 
 TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
@@ -380,8 +379,7 @@ TEST(WireFault, APeerThatTalksAndNeverReadsSharedMemoryIsDown) {
   EXPECT_TRUE(listening.at_b.wait_ended());
   ended = true;
   talking.join();
-  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(),
-            "/job:worker/task:2 has taken nothing of what waits for it for 2.0 s");
+  EXPECT_EQ(listening.at_b.ended.at(0).reason.message(), "/job:worker/task:2 has not read its queued data for 2.0 s");
 }
 
 TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
@@ -400,7 +398,7 @@ TEST(WireFault, APeerWhoseChunkTricklesIsDown) {
   }
   EXPECT_FALSE(listening.b->counters(id));
   ASSERT_TRUE(listening.at_b.wait_ended());
-  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "no sign of life from /job:worker/task:2 for 0.2 s");
+  EXPECT_EQ(listening.at_b.ended[0].reason.message(), "nothing received from /job:worker/task:2 for 0.2 s");
 }
 
 TEST(WireFault, HeartbeatsKeepAPeerAliveAndShowItsProgress) {

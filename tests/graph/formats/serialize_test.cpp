@@ -213,7 +213,7 @@ TEST(Serialize, CyclesAreRefusedByName) {
 TEST(Serialize, WrongAttributesAreRefusedByName) {
   using G = proto::Graph;
   EXPECT_EQ(error_after([](G& m) { attribute_of(m, "sum", "volume").set_integer(11); }),
-            "invalid_argument: Add 'sum': no attribute 'volume'");
+            "invalid_argument: Add 'sum': there is no attribute 'volume'");
   EXPECT_EQ(error_after([](G& m) {
               attribute_of(m, "sum", "T");
               node_of(m, "sum").mutable_attribute()->at("T").Clear();

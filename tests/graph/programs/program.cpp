@@ -14,6 +14,8 @@ namespace troupe::testing {
 namespace {
 
 constexpr std::string_view kMark = "=== ";
+constexpr std::size_t kColumns = 120;
+constexpr std::string_view kContinues = "\\\n    ";
 
 std::string without_blank_end(std::string text) {
   const auto last = text.find_last_not_of(" \n\r\t");
@@ -27,6 +29,34 @@ std::vector<std::string> lines_of(std::string_view text) {
   std::istringstream stream{std::string(text)};
   for (std::string line; std::getline(stream, line);) out.push_back(line);
   return out;
+}
+
+// The body of an expectation with each continued line in one piece.
+std::string joined(std::string_view body) {
+  std::string out;
+  for (;;) {
+    const auto at = body.find(kContinues);
+    out += body.substr(0, at);
+    if (at == body.npos) return out;
+    body.remove_prefix(at + kContinues.size());
+  }
+}
+
+// Breaks wide lines after a space: the inverse of joined().
+std::string broken(const std::string& text) {
+  std::string out;
+  for (std::string line : lines_of(text)) {
+    std::size_t room = kColumns;
+    while (line.size() > room) {
+      const auto space = line.rfind(' ', room - 2);
+      if (space == std::string::npos) break;
+      out.append(line, 0, space + 1).append(kContinues);
+      line.erase(0, space + 1);
+      room = kColumns - (kContinues.size() - 2);
+    }
+    out += line + "\n";
+  }
+  return without_blank_end(std::move(out));
 }
 
 std::string text_of(const Tensor& tensor) {
@@ -81,8 +111,9 @@ class Runner {
         step(section, i + 1 < program.sections.size() && program.sections[i + 1].name == "error");
         continue;
       }
-      out.actual.sections[i].body = without_blank_end(*found);
-      if (out.actual.sections[i].body == section.body) continue;
+      const std::string text = without_blank_end(*found);
+      if (text == joined(section.body)) continue;
+      out.actual.sections[i].body = broken(text);
       out.failures += fmt::format("line {}: section '{}' should be\n{}\nbut is\n{}\n", section.line, section.name,
                                   section.body, out.actual.sections[i].body);
     }
@@ -97,7 +128,7 @@ class Runner {
     if (section.name == "expect") return to_text(state_.whole());
     if (section.name == "part") return to_text(state_.part(section.options));
     if (section.name == "count") return counted(state_.whole());
-    if (section.name == "values") return evaluated(state_.whole(), section.body);
+    if (section.name == "values") return evaluated(state_.whole(), joined(section.body));
     return std::nullopt;
   }
 

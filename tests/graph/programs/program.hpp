@@ -21,7 +21,7 @@
 //   place [client soft]: its lines are devices and their kernels, "*" for those of the CPU
 //   partition           towers layers input [slots batch micro_batches devices optimizer]: replaces the graph
 //
-// Expectations, which --rewrite writes anew:
+// Expectations, which --rewrite writes anew; a "\" at the end of a line continues it on the next, indented by 4 spaces:
 //   expect       the graph
 //   part DEVICE  that part of a partitioned graph
 //   count        its ops, with how many nodes each has

@@ -1,5 +1,6 @@
 // Runs the graph programs beside this file, each as a test of its own.
 //   test_graph_programs --rewrite    rewrites the expectations after an intended change: check the difference
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <sstream>
+#include <string>
 
 #include "tests/graph/programs/program.hpp"
 #include <troupe/messages/error.hpp>
@@ -78,6 +81,21 @@ TEST(GraphProgramFormat, AWrongExpectationFailsAndIsRewritten) {
   EXPECT_EQ(outcome.failures, "line 3: section 'expect' should be\ny = NoOp()\nbut is\nx = NoOp()\n");
   EXPECT_EQ(outcome.actual.sections[1].body, "x = NoOp()");
   EXPECT_EQ(run(outcome.actual).failures, "");
+}
+
+TEST(GraphProgramFormat, WideLinesOfAnExpectationContinueOnTheNext) {
+  std::string graph, waits;
+  for (int i = 0; i < 30; ++i) {
+    graph += fmt::format("node_{} = NoOp()\n", i);
+    waits += fmt::format("{}^node_{}", i == 0 ? "" : ", ", i);
+  }
+  const Program program = Program::parse("=== graph\n" + graph + "all = NoOp(" + waits + ")\n=== expect\n");
+  const Program rewritten = run(program).actual;
+  std::istringstream lines(rewritten.sections[1].body);
+  int continued = 0;
+  for (std::string line; std::getline(lines, line); continued += line.ends_with(" \\")) EXPECT_LE(line.size(), 120u);
+  EXPECT_EQ(continued, 2);
+  EXPECT_EQ(run(Program::parse(rewritten.to_text())).failures, "");
 }
 
 TEST(GraphProgramFormat, AnErrorThatNobodyExpectsOrThatDoesNotComeFails) {

@@ -77,7 +77,7 @@ TEST_F(Gradients, OfUnknownShapeAreRefused) {
     all_reduce_gradients(graph, std::vector{unknown});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("the gradient of 'w' has the shape [?]"));
+    EXPECT_THAT(error.message(), HasSubstr("the gradient of 'w' has shape [?]"));
   }
 }
 

@@ -70,7 +70,7 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   void copy_in(Tensor source, CopyDone done) override { done(upload(source), {}); }
   Tensor upload(const Tensor& source) override {
     if (source.dtype() == DType::string)
-      invalid_argument("a tensor of strings cannot be on {}", attributes_.name.to_string());
+      invalid_argument("string tensors cannot be copied to {}", attributes_.name.to_string());
     if (source.space() == kSpace) return source;
     return copied(source, allocator_.tensor(source.dtype(), source.shape()));
   }

@@ -158,7 +158,7 @@ TEST(GroupState, ARankThatRepeatsAnOperationIsAnErrorOnEveryRank) {
   group.deliver();
   GroupOutbox out;
   group.states[0].take(1, CollectivePart{.group = 7, .operation = "again", .tensor = Tensor::vector<float>({1})}, out);
-  EXPECT_THAT(group.states[0].failure().message(), AllOf(HasSubstr("again"), HasSubstr("is over on rank 0")));
+  EXPECT_THAT(group.states[0].failure().message(), AllOf(HasSubstr("again"), HasSubstr("which has ended on rank 0")));
   ASSERT_EQ(out.sent.size(), 1u);
   EXPECT_TRUE(out.sent[0].part.error);
 }
@@ -494,7 +494,7 @@ TEST(GroupStateOnDevices, WhoHasNotBegunOrDoesNotGoOnIsNamedAfterTheTimeout) {
   stuck.deliver();
   EXPECT_EQ(error_after(stuck, 1, Group::kTimeout), "");
   EXPECT_THAT(error_after(stuck, 1, Group::kTimeout * 2),
-              HasSubstr("still missing the end of all_reduce sum of f32[10] 'x' between devices"));
+              HasSubstr("still missing the result of all_reduce sum of f32[10] 'x' between devices"));
 }
 
 TEST(GroupStateOnDevices, SaysWhatItWaitsFor) {
@@ -517,7 +517,7 @@ TEST(GroupStateOnDevices, SaysWhatItWaitsFor) {
   group.on_devices(1, {}, "x");
   group.deliver();
   for (const RootCause& cause : causes()) EXPECT_EQ(cause.kind, RootCause::Kind::working) << cause.text;
-  EXPECT_THAT(group.states[1].waits_for(), HasSubstr("the end of all_reduce"));
+  EXPECT_THAT(group.states[1].waits_for(), HasSubstr("the result of all_reduce"));
 }
 
 TEST(GroupStateOnDevices, OperationsThroughTheHostGoOnBesideThem) {
@@ -545,7 +545,10 @@ TEST(GroupStateOnDevices, AWordThatCannotBeEndsTheGroup) {
         CollectivePart{
             .group = 7, .operation = "all_reduce sum of f32[10] 'x' between devices", .hop = hop, .part = part},
         out);
-    EXPECT_THAT(group.states[0].failure().message(), HasSubstr("rank 1 has sent a message that is none of"));
+    EXPECT_THAT(group.states[0].failure().message(),
+                HasSubstr(fmt::format("rank 1 sent an invalid message for all_reduce sum of f32[10] 'x' between "
+                                      "devices: part {}, piece 0, hop {}",
+                                      part, hop)));
   }
 }
 

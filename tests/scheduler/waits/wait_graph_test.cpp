@@ -155,9 +155,9 @@ TEST(WaitGraph, InBriefWhatIsDoneHasOneLineEach) {
             "and 2 things more in progress.\n");
   waiting.things.push_back({.id = "s", .text = "stands", .state = State::stuck});
   waiting.waits.push_back(wait("a", "s"));
-  EXPECT_EQ(analyse(waiting, {}).brief.substr(0, 112),
+  EXPECT_EQ(analyse(waiting, {}).brief.substr(0, 113),
             "3 things wait for 7 causes; the worst first.\n1. STUCK stands\n   a\n     waits for stands\n2. WORKING d5 "
-            "runs MatM");
+            "runs MatMul");
 }
 
 TEST(WaitGraph, WhatIsWrongAndHoldsNobodyUpIsNotCalledTheCause) {
