@@ -6,7 +6,7 @@
 // Ops fall into three classes (OpDef::precision):
 //   narrow     Products: computed in 16 bits wherever the graph has them in f32. Their sums are in f32 internally.
 //   follower   Elementwise ops, ops that move elements, and normalisations (whose sums, statistics, scales and offsets
-//              stay in f32): in 16 bits if all tensors they work on come from 16 bits and one of their consumers
+//              stay in f32): in 16 bits if all tensors they work on come from 16 bits and at least one consumer
 //              continues in 16 bits, so that no cast is needed in between. The incoming gradient (dy) may come from
 //              f32: the gradient of a narrow tensor is narrow.
 //   sensitive  All others keep f32: sums and means, exponentials, losses, updates. Variables, feeds and fetches keep

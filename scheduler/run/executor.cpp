@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Runs the chosen branch of an If in a frame of its own.
+// Runs the chosen branch of an If in a separate frame.
 void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
                 Device& device, Outbox& outbox) {
   const Tensor condition = device.read(context.input(0));
@@ -48,7 +48,7 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
   switch (node.kind) {
     case PlanNode::Kind::kernel:
       plan.kernels[node.target](context);
-      break;  // run_in_order has a shorter way to these
+      break;  // run_nodes calls these directly
     case PlanNode::Kind::send:
       outbox.send(node.target, context.input(0));
       break;
@@ -149,7 +149,7 @@ void PlanFrame::clear() {
     if (inner) inner->clear();
 }
 
-// Moves feeds to where the device's kernels read them. Those already there stay.
+// Uploads feeds to the memory that the device's kernels read. Feeds already there stay.
 void bring_feeds(PlanFrame& frame, Device& device) {
   for (const std::uint32_t slot : frame.plan().feed_slots)
     if (slot != Plan::kNoSlot && frame.slots[slot].valid()) frame.slots[slot] = device.upload(frame.slots[slot]);

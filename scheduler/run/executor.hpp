@@ -14,17 +14,17 @@
 
 namespace troupe {
 
-// Where tensors go that leave a segment during its run. Called on the device's thread; must not block.
+// Receives the tensors that leave a running segment. Called on the device's thread; must not block.
 class Outbox {
  public:
   virtual ~Outbox() = default;
   // `send` is the index in Plan::sends.
   virtual void send(std::uint32_t send, Tensor tensor) = 0;
-  // A gradient for a shard; `indices` is invalid if it is dense.
+  // Pushes a gradient to a shard; `indices` is invalid for a dense gradient.
   virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
-  // A tensor for a collective.
+  // Contributes a tensor to a collective.
   virtual void contribute(const ContributionTarget& target, Tensor tensor) = 0;
-  // Departures so far do not wait for later ones.
+  // Sends queued tensors now instead of waiting for later ones.
   virtual void flush() = 0;
 };
 
@@ -33,7 +33,7 @@ class SegmentReplay;
 // The variables of one (session, device); pointers stay valid until the session ends.
 class VariableStore {
  public:
-  // Finds or creates it. Throws invalid_argument if it exists with another dtype or shape.
+  // Finds or creates a variable. Throws invalid_argument if it exists with another dtype or shape.
   Variable& get(const VariableDecl& decl);
 
  private:
@@ -41,7 +41,7 @@ class VariableStore {
   std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
 };
 
-// One execution of a plan: its values, and their memory. Reused from step to step. The plan and the variables must
+// One execution of a plan: its values and their memory. Reused from step to step. The plan and the variables must
 // outlive it.
 //
 // Threads: between begin() and clear() a slot belongs to the device's threads once a segment that may touch it is
@@ -55,7 +55,7 @@ class PlanFrame {
 
   // Call before a step, with its key for random numbers.
   void begin(RandomKey random);
-  // Call after it: releases all tensors, including those left by a failed branch. The blocks of the memory plan stay.
+  // Call after a step: releases all tensors, including those left by a failed branch. Keeps the memory plan's blocks.
   void clear();
 
   const Plan& plan() const { return plan_; }
@@ -70,16 +70,16 @@ class PlanFrame {
   std::atomic<bool> aborted{false};  // set by other threads: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
   std::atomic<std::uint32_t> current_node{kIdle};  // for observers
-  std::string running() const;                     // that node: "MatMul 'dense/matmul'"; "": none. On any thread
+  std::string running() const;                     // that node, "MatMul 'dense/matmul'"; "" if none. Any thread
 
  private:
   const Plan& plan_;
   std::shared_ptr<const void> owner_;
 };
 
-// Runs segment `segment` of the frame's plan from start to end; its nodes one after the other or, if the plan says so
-// and the device has threads for it, in parallel, with the same results. Returns the error of the node that failed,
-// naming op, node and device; an aborted frame gives Code::cancelled.
+// Runs segment `segment` of the frame's plan from start to end. Nodes run one after another, or in parallel if the plan
+// allows it and the device has several threads; results are the same. Returns the error of the node that failed, naming
+// op, node and device; Code::cancelled for an aborted frame.
 Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
 
 }  // namespace troupe

@@ -20,7 +20,7 @@ Variable& NodeContext::variable(int index) {
 
 void NodeContext::set_output(int index, Tensor value) {
   const std::uint32_t slot = node_->first_output + static_cast<std::uint32_t>(index);
-  // Outputs that nothing reads would only hold memory, and keep variables from being updated in place.
+  // Unread outputs would only hold memory, and keep variables from being updated in place.
   if (plan_.slot_is_read[slot]) frame_.slots[slot] = std::move(value);
 }
 
@@ -59,7 +59,7 @@ BufferRef NodeContext::NodeMemory::allocate(std::size_t bytes, DType dtype, cons
     if (block == MemoryPlan::kNone || plan.slot_bytes[slot] != bytes || (context_.lent_ & bit) != 0) continue;
     context_.lent_ |= bit;
     BufferRef& planned = context_.frame_.blocks[block];
-    // A tensor that a client or a variable keeps is theirs: the block gets new memory.
+    // If a client or a variable still holds the block's memory, the block gets new memory.
     if (!planned || !planned->unique())
       planned = context_.device_.allocator().allocate(plan.block_bytes[block], dtype, shape);
     return planned;

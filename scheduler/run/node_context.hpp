@@ -1,4 +1,4 @@
-// The context of kernels while a plan runs: one node after the other, on one thread. Part of the executor.
+// The kernel context of a running plan: serves one node after another, on one thread. Part of the executor.
 #pragma once
 
 #include <troupe/scheduler/run/executor.hpp>
@@ -48,7 +48,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
   std::int64_t random_slot() const override { return plan_.info(*node_).slot; }
 
  private:
-  // Gives the node's outputs their planned blocks, and everything else memory of the device.
+  // Allocates the node's outputs in their planned blocks, and everything else in device memory.
   class NodeMemory final : public Allocator {
    public:
     explicit NodeMemory(NodeContext& context) : context_(context) {}
@@ -75,7 +75,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
     std::uint16_t& uses = frame_.uses[slot];
     return (shared_ ? std::atomic_ref(uses).load(std::memory_order_acquire) : uses) == 1;
   }
-  // Whether only the slot, and possibly its block in the frame, refers to the tensor's memory.
+  // Whether the slot, and possibly its block in the frame, are the only references to the tensor's memory.
   bool held_by_slot_only(std::uint32_t slot) const;
 
   PlanFrame& frame_;
@@ -87,26 +87,26 @@ class NodeContext final : public KernelContext, private AllocationSource {
   const AllocationScope scope_;
   const PlanNode* node_ = nullptr;
   const InputRef* refs_ = nullptr;
-  std::uint64_t lent_ = 0;  // a bit for each output of the node that has been given its block
+  std::uint64_t lent_ = 0;  // bit i: output i of the node has its block
 };
 
-// Runs the node that the context has entered, and leaves it. Throws what the kernel throws.
+// Runs the node that the context has entered; the caller calls leave(). Propagates the kernel's exceptions.
 void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
               Device& device, Outbox& outbox);
 // The error in flight, with the node's op, name and device. Call inside a catch block.
 Error node_error(const Plan& plan, const PlanNode& node);
-// Runs nodes [first, end) of the plan one after the other.
+// Runs nodes [first, end) of the plan one after another.
 Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
                 Device& device, Outbox& outbox);
-// The nodes of a segment.
+// Runs the nodes of a segment one after another.
 Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
                    Outbox& outbox);
-// The same, on a thread that is traced.
+// The same on a traced thread.
 Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
                           Outbox& outbox);
 void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
                      Device& device, Outbox& outbox, const TraceSlice& segment);
-// Runs them on all idle threads of the device, as NodeOrder allows.
+// Runs the nodes of a segment on all idle threads of the device, in an order that NodeOrder allows.
 Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
                        Outbox& outbox);
 

@@ -1,5 +1,5 @@
-// Runs nodes of a segment on several threads: a node is ready when its predecessors have run. A thread that makes nodes
-// ready continues with one of them and leaves the others to be picked up.
+// Runs the nodes of a segment on several threads: a node is ready when its predecessors have run. A thread that makes
+// nodes ready continues with one of them and queues the others.
 #include <mutex>
 
 #include <troupe/scheduler/run/node_context.hpp>
@@ -85,7 +85,7 @@ class SideBySide final : public DynamicWork {
     return true;
   }
 
-  // Counts a node as run. Returns one of the nodes that are ready now and leaves the others to any thread.
+  // Counts a node as run. Returns a node that is ready now, and queues the others for any thread.
   std::uint32_t released_by(std::uint32_t node) {
     std::uint32_t next = kNone;
     std::size_t others = 0;
@@ -112,7 +112,7 @@ class SideBySide final : public DynamicWork {
   Device& device_;
   Outbox& outbox_;
   const TraceSlice* const traced_ = TraceSlice::current();  // of the thread that began the run
-  std::vector<std::uint32_t> waits_;                        // left, by node; atomic during the run
+  std::vector<std::uint32_t> waits_;                        // predecessors left, by node; atomic during the run
   std::mutex mutex_;
   std::vector<std::uint32_t> ready_;
   std::atomic<std::size_t> num_ready_{0};

@@ -85,8 +85,8 @@ void RendezvousTable::hold(Meeting& meeting, Put put) {
     put.error = Error(
         Code::resource_exhausted,
         fmt::format(
-            "a tensor of {} bytes came for step {} of session {:x}, which has not begun on this task; {} bytes are "
-            "already held for such steps, and the limit is {}",
+            "a tensor of {} bytes arrived for step {} of session {:x}, which has not begun on this task; {} bytes "
+            "are already held for such steps, and the limit is {}",
             bytes, put.key.step.value, put.key.session.value, held_bytes_, max_held_bytes_));
     put.tensor = {};
   }

@@ -1,4 +1,4 @@
-// Where tensors that cross devices meet their consumers. A plain class, driven by the rendezvous actor.
+// Matches tensors that cross devices with their consumers. A plain class, driven by the rendezvous actor.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-// The steps of a session that are over. The newest `span` steps, up to the last that has ended, are tracked
-// individually, a bit each; all earlier ones are over.
+// The ended steps of a session. The `span` steps up to the newest ended one are tracked individually, one bit each; all
+// earlier steps count as ended.
 class EndedSteps {
  public:
   explicit EndedSteps(std::uint64_t span) : span_(span) {}
@@ -21,26 +21,26 @@ class EndedSteps {
   }
   // Returns false if it was already there.
   bool insert(std::uint64_t step);
-  std::uint64_t begin() const { return begin_; }  // all steps below it are over
+  std::uint64_t begin() const { return begin_; }  // all earlier steps have ended
 
  private:
   std::uint64_t span_;
   std::uint64_t begin_ = 0;
-  std::vector<bool> ended_;  // of [begin_, begin_ + span_), at step % span_; empty until one has ended
+  std::vector<bool> ended_;  // of [begin_, begin_ + span_), at step % span_; empty until a step ends
 };
 
-// Each key meets once: one put, one consumer. Tensors for a step that has ended or was aborted are dropped and counted,
-// however late; a closed session drops everything. Steps are numbered roughly in starting order: a step that is `span`
-// behind one that has ended, and that nothing here waits for, is over too, and tensors held for it are freed.
+// Each key matches one put with one consumer. Tensors for a step that ended or was aborted are dropped and counted,
+// however late; a closed session drops everything. Steps are numbered roughly in starting order: a step `span` behind
+// an ended one, with no consumer waiting here, counts as ended too, and its held tensors are freed.
 //
-// Tensors are held for a step that has not begun here: other tasks may start earlier. Sessions known only from tensors
-// may belong to nobody: beyond `max_unknown` of them, or `max_held_bytes` of tensors, the oldest is dropped with its
+// Tensors for a step that has not begun here are held: other tasks may start earlier. A session known only from tensors
+// may not exist: beyond `max_unknown` such sessions, or `max_held_bytes` of tensors, the oldest is dropped with its
 // tensors. If none is left to drop, an error replaces the next tensor (resource_exhausted).
 class RendezvousTable {
  public:
   struct Counters {
     std::uint64_t met = 0;
-    std::uint64_t dropped_late = 0;  // for a step that is over
+    std::uint64_t dropped_late = 0;  // for an ended step
     std::uint64_t duplicates = 0;    // a second put to a key
   };
 
@@ -48,11 +48,11 @@ class RendezvousTable {
                            std::size_t max_unknown = 1024)
       : span_(span), max_held_bytes_(max_held_bytes), max_unknown_(max_unknown) {}
 
-  // A tensor (or an error in its place) has arrived. True: its consumer waits, deliver it now.
+  // Handles an arriving tensor (or the error in its place). Returns true if its consumer is waiting: deliver it now.
   bool put(Put put);
-  // A consumer starts waiting. Returns the value if it has already arrived.
+  // Registers a waiting consumer. Returns the value if it has already arrived.
   std::optional<Put> get(const RendezvousKey& key);
-  // The step is over on this task: frees what is left of it.
+  // Ends the step on this task and frees its remaining tensors.
   void end_step(SessionId session, StepId step);
   void end_session(SessionId session);
 
@@ -74,17 +74,17 @@ class RendezvousTable {
     EndedSteps ended;
     std::uint64_t ends = 0;
     bool closed = false;
-    bool known = false;  // a step of it has waited here, or ended
-    // A step passed by later ones because it takes long is not over: it is waited for.
+    bool known = false;  // a consumer has waited here, or a step has ended
+    // A slow step overtaken by later ones has not ended while it has entries here.
     bool over(std::uint64_t step) const { return closed || (ended.contains(step) && !steps.contains(step)); }
   };
 
   Session& known(SessionId id);
-  // Drops the oldest unknown session other than `other`. False: there is none.
+  // Drops the oldest unknown session other than `other`. Returns false if there is none.
   bool forget_unknown(SessionId other);
   void hold(Meeting& meeting, Put put);
   void sweep(Session& session);
-  void forget(const Step& step);  // its meetings are no longer counted
+  void forget(const Step& step);  // removes its meetings from the counts
 
   const std::uint64_t span_;
   std::unordered_map<SessionId, Session> sessions_;

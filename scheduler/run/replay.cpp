@@ -13,7 +13,7 @@ std::span<const InputRef> inputs_of(const Plan& plan, const PlanNode& node) {
   return std::span(plan.inputs).subspan(node.first_input, node.num_inputs);
 }
 
-// Slots that nodes [first, end) read and do not produce, each once.
+// Slots that nodes [first, end) read but do not produce, each once.
 std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std::uint32_t end) {
   std::unordered_set<std::uint32_t> known;
   for (std::uint32_t at = first; at < end; ++at)
@@ -25,8 +25,7 @@ std::vector<std::uint32_t> slots_read(const Plan& plan, std::uint32_t first, std
   return read;
 }
 
-// Memory of recordings seen as a tensor: kept for the tensor's lifetime, but reused by others meanwhile, as the
-// recordings lay it out.
+// A view of memory of recordings. Keeps the memory alive, but the recordings may reuse it for other tensors meanwhile.
 class SharedView final : public Buffer {
  public:
   SharedView(const Buffer& of, std::shared_ptr<const void> owner)
@@ -45,7 +44,7 @@ Tensor view_of(const Tensor& t, std::shared_ptr<const void> owner) {
   return Tensor(t.dtype(), t.shape(), BufferRef(new SharedView(*t.buffer().get(), std::move(owner))), offset_of(t));
 }
 
-// Variables keep their memory during its lifetime.
+// Keeps variables from changing their memory during its lifetime.
 class FixedVariables {
  public:
   ~FixedVariables() {
@@ -86,7 +85,7 @@ std::vector<SegmentReplay::Type> SegmentReplay::types_of(const PlanFrame& frame)
   return types;
 }
 
-// Splits the segment into long enough sequences of recordable nodes, and the parts between them.
+// Splits the segment into sufficiently long sequences of recordable nodes, and the parts between them.
 void SegmentReplay::split() {
   parts_.clear();
   part_of_.assign(segment_.num_nodes, 0);
@@ -212,7 +211,7 @@ Error SegmentReplay::record(PlanFrame& frame, Device& device, Outbox& outbox) {
   return error;
 }
 
-// Recorded tensors are elsewhere.
+// Frees the planned blocks of recorded nodes, whose outputs are in memory of the recordings.
 void SegmentReplay::give_back_blocks(PlanFrame& frame) const {
   for (const Part& part : parts_) {
     for (std::uint32_t at = part.first; part.recorded && at < part.end; ++at)
@@ -224,7 +223,7 @@ void SegmentReplay::give_back_blocks(PlanFrame& frame) const {
   }
 }
 
-// The frame as a part found it, in case it cannot be recorded; and what happened to its slots during recording.
+// The frame's state before a part is recorded, to restore if that fails, and the changes to its slots during recording.
 class SegmentReplay::Recorded {
  public:
   Recorded(SegmentReplay& replay, PlanFrame& frame, Device& device, std::uint32_t index)
@@ -242,7 +241,7 @@ class SegmentReplay::Recorded {
     for (const Tensor& constant : r_.plan_.constants) constants_.insert(constant.buffer().get());
   }
 
-  // Puts entries where the recording reads them.
+  // Moves entries to where the recording reads them.
   void enter() {
     for (const std::uint32_t slot : part_.reads) {
       Tensor& t = frame_.slots[slot];
@@ -303,7 +302,7 @@ class SegmentReplay::Recorded {
     }
   }
 
-  // The part's results, and memory for those that leave it for good.
+  // Finds the part's results, and which of them are read outside recorded parts.
   void find_results() {
     for (std::uint32_t at = part_.first; at < part_.end; ++at)
       for (std::uint32_t i = 0; i < r_.plan_.nodes[at].num_outputs; ++i) {
@@ -330,7 +329,7 @@ class SegmentReplay::Recorded {
       }
   }
 
-  // After the launch: leaves the frame as if the nodes had run one by one.
+  // Call after the launch. Leaves the frame as if the nodes had run one by one.
   void leave() {
     for (std::size_t i = 0; i < part_.entries.size(); ++i) {
       const Entry& entry = part_.entries[i];
@@ -352,7 +351,7 @@ class SegmentReplay::Recorded {
     }
   }
 
-  // Restores the frame as if nothing had happened, except for what earlier parts left in memory of the recordings.
+  // Restores the frame's state before the part, except for tensors that earlier parts left in memory of the recordings.
   void undo() {
     for (std::uint32_t at = part_.first; at < part_.end; ++at)
       for (std::uint32_t i = 0; i < r_.plan_.nodes[at].num_outputs; ++i)
@@ -371,7 +370,7 @@ class SegmentReplay::Recorded {
  private:
   [[noreturn]] static void refuse(std::string why) { throw Refused{std::move(why)}; }
 
-  // Variables have kept their memory; constants always do.
+  // Variables are fixed and constants never move.
   Tensor in_place_value(const Entry& entry) const {
     const auto in = [&](const Tensor& t) {
       if (!t.valid() || !t.buffer()) return false;
@@ -477,7 +476,7 @@ SegmentReplay::Fit SegmentReplay::fits(const PlanFrame& frame, const Part& part)
   return Fit::yes;
 }
 
-// Returns false, with nothing done, if the recording cannot be launched.
+// Returns false, with the frame unchanged, if the recording cannot be launched.
 bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
   std::vector<Tensor> out;
   for (const Result& result : part.results)
@@ -510,7 +509,8 @@ bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
   return true;
 }
 
-// From a part on; tensors that earlier parts left in memory of the recordings return to the frame.
+// Runs the nodes from part `from_part` on. Copies tensors that earlier parts left in memory of the recordings back to
+// the frame first.
 Error SegmentReplay::one_by_one(PlanFrame& frame, Device& device, Outbox& outbox, std::uint32_t from_part) {
   try {
     for (const Resident& resident : residents_) {

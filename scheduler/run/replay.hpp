@@ -1,18 +1,18 @@
-// Repeated segments, on devices that record (devices/recording.hpp). After some steps with tensors of the same dtypes
-// and shapes, each sequence of recordable kernels in the segment becomes a recording, which later steps launch: the
-// host does the work of one kernel for all. Other nodes (Send, Push, Fetch, If) and kernels that cannot be recorded run
-// in between as usual.
+// Records and replays repeated segments, on devices that support it (devices/recording.hpp). After a few steps with the
+// same dtypes and shapes, each sequence of recordable kernels in the segment becomes a recording, which later steps
+// launch at the host cost of one kernel. Other nodes (Send, Push, Fetch, If) and kernels that cannot be recorded run in
+// between as usual.
 //
-// A recording uses the memory that it was recorded with:
-//   * Its outputs are in memory of the segment's recordings, which nothing else is given. Steps of a frame run one
-//     after the other, and so do kernels of one stream: a replay overwrites the values of the last one when nothing
-//     reads them any more.
-//   * Inputs from elsewhere are copied into that memory before, outputs for elsewhere are copied out after: holders may
-//     keep the copy indefinitely. Tensors passed from one recording of a segment to the next stay where they are.
-//   * Variables, and values read from them, are used in place. They must not have moved, and one that is written must
-//     have no other reader: otherwise kernels run one by one in this step, and copy it, as they would without any
-//     recording.
-// From the first mismatch in a step on, its nodes run one by one. So results are the same with and without recordings.
+// A recording uses the memory it was recorded with:
+//   * Outputs are in memory reserved for the segment's recordings. The steps of a frame run one after another, and so
+//     do the kernels of a stream: a replay overwrites the values of the previous one after their last read.
+//   * Inputs from elsewhere are copied into that memory before the launch, outputs for elsewhere are copied out after
+//     it: readers may keep the copy indefinitely. Tensors passed from one recording of a segment to the next stay in
+//     place.
+//   * Variables, and values read from them, are used in place. They must not have moved, and a written variable must
+//     have no other reader: otherwise kernels run one by one in this step and copy the variable, as without recordings.
+// After the first mismatch in a step, its remaining nodes run one by one. Results are the same with and without
+// recordings.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@
 
 namespace troupe {
 
-// One segment of one frame. Used on the thread of the device's compute().
+// One segment of one frame. Use only on the thread of the device's compute().
 class SegmentReplay {
  public:
   SegmentReplay(const Plan& plan, const Segment& segment);
@@ -35,7 +35,7 @@ class SegmentReplay {
     Shape shape;
     bool operator==(const Type&) const = default;
   };
-  // A tensor that a part reads and does not produce.
+  // A tensor that a part reads but does not produce.
   struct Entry {
     enum class Kind {
       absent,
@@ -55,8 +55,8 @@ class SegmentReplay {
     std::uint32_t slot = 0;
     Kind kind = Kind::copied;
     Tensor source;               // in memory of the recordings, or the constant
-    bool leaves = true;          // copied: read by more than recorded parts
-    std::uint32_t variable = 0;  // the one whose value it shows
+    bool leaves = true;          // copied: also read outside recorded parts
+    std::uint32_t variable = 0;  // whose value it views
     std::size_t offset = 0;
   };
   struct UsedVariable {
@@ -65,11 +65,11 @@ class SegmentReplay {
     bool written = false;
     std::uint32_t references = 1;  // to its memory, by the variable and by entries
   };
-  // Nodes that run one by one, or are recorded together.
+  // Nodes that run one by one or are recorded together.
   struct Part {
     std::uint32_t first = 0, end = 0;
     bool recorded = false;
-    std::vector<std::uint32_t> reads;  // slots that it does not produce
+    std::vector<std::uint32_t> reads;  // slots it does not produce
     std::vector<std::pair<std::uint32_t, std::uint16_t>>
         releases;  // slots, and number of counted uses; 0: the last use
     std::vector<UsedVariable> variables;
@@ -79,8 +79,8 @@ class SegmentReplay {
   };
   // Readers of a slot after a part.
   struct Readers {
-    bool others = false;     // other than recorded parts of this segment
-    std::uint32_t last = 0;  // of those parts; 0: none, since nothing precedes the first
+    bool others = false;     // outside recorded parts of this segment
+    std::uint32_t last = 0;  // recorded part; 0: none, since nothing precedes the first
   };
   // Held in memory of the recordings, from the end of part `since` until `until` has run.
   struct Resident {
@@ -93,8 +93,8 @@ class SegmentReplay {
   enum class Fit { yes, not_now, moved };
   class Recorded;
 
-  static constexpr std::uint32_t kOrdinaryRuns = 2;  // before recording: these also find plans and load kernels
-  static constexpr std::uint32_t kFewestNodes = 4;   // worth a launch of their own
+  static constexpr std::uint32_t kOrdinaryRuns = 2;  // before recording; they also find plans and load kernels
+  static constexpr std::uint32_t kFewestNodes = 4;   // that justify a launch
   static constexpr std::uint32_t kMostAttempts = 16;
   static constexpr std::uint32_t kPaidOff = 32;  // launches after which an attempt no longer counts
 
@@ -114,7 +114,7 @@ class SegmentReplay {
 
   const Plan& plan_;
   const Segment& segment_;
-  const std::vector<std::uint32_t> entering_;  // slots that the segment reads and does not produce
+  const std::vector<std::uint32_t> entering_;  // slots the segment reads but does not produce
   std::vector<Type> last_, recorded_;          // of entering_
   std::uint32_t repeats_ = 0, attempts_ = 0, launches_ = 0;
   bool given_up_ = false;
@@ -123,11 +123,11 @@ class SegmentReplay {
   std::vector<std::uint32_t> part_of_;               // by node of the segment
   std::vector<Part> parts_;
   std::vector<Resident> residents_;
-  std::unordered_map<std::uint32_t, Tensor> held_;  // of residents_, while they are recorded: by slot
+  std::unordered_map<std::uint32_t, Tensor> held_;  // of residents_ during recording, by slot
   std::shared_ptr<WorkRecorder> recorder_;          // null: nothing is recorded
 };
 
-// Runs a segment on a device that is not synchronous; its nodes one after the other.
+// Runs a segment on an asynchronous device, replaying recordings where possible and other nodes one after another.
 Error run_with_replays(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
 
 }  // namespace troupe

@@ -9,13 +9,14 @@
 
 namespace troupe {
 
-// Runs a kernel on these inputs; where inputs[i] is invalid, it works on variables[i]. Returns the outputs. Throws what
-// the kernel throws.
+// Runs a kernel and returns its outputs. Input i is variables[i] if inputs[i] is invalid. Propagates the kernel's
+// exceptions.
 std::vector<Tensor> run_kernel(const Kernel& kernel, std::span<const Tensor> inputs,
                                std::span<Variable* const> variables, std::size_t outputs, Device& device,
                                std::uint64_t node_hash = 0);
 
-// Returns the node's outputs. Inputs are tensors (rejects nodes that take variables). Throws what the kernel throws.
+// Runs the kernel of a node and returns its outputs. All inputs are tensors: throws invalid_argument for a node that
+// takes variables. Propagates the kernel's exceptions.
 std::vector<Tensor> run_single_kernel(const Node& node, std::span<const Tensor> inputs, const KernelRegistry& kernels,
                                       Device& device);
 

@@ -1,6 +1,6 @@
-// The steps in flight on a task, from start to end: which segments may run now, the first error, and when nothing is
-// left to wait for, here and on the other tasks that take part. A plain class, driven by the scheduler actor. Every
-// call returns what to do next; nothing here blocks or runs kernels.
+// Tracks the steps in flight on a task: which segments may run now, the first error, and when all parts of a step, here
+// and on other tasks, have ended. A plain class, driven by the scheduler actor. Every call returns what to do next;
+// nothing here blocks or runs kernels.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class RegisteredPartition {
       : plan_(std::move(plan)), variables_(std::move(variables)), store_(std::move(store)) {}
   const Plan& plan() const { return *plan_; }
   std::shared_ptr<PlanFrame> make_frame() const;
-  // An unused frame; created if there is none. Give it back after the step.
+  // Returns an unused frame, creating one if needed. Give it back after the step.
   std::shared_ptr<PlanFrame> take_frame();
   void give_back(std::shared_ptr<PlanFrame> frame);
 
@@ -53,14 +53,14 @@ struct ReadySegment {
   std::shared_ptr<PlanFrame> frame;
 };
 
-// Facts about a step that its table does not have, to say what it waits for.
+// Facts about a step that waiting() needs and the table lacks.
 struct StepPlace {
-  std::string task;                       // this one
-  std::string text;                       // of the step, for display: "step 7"
+  std::string task;                       // this task
+  std::string text;                       // the step, for display: "step 7"
   std::int64_t for_ns = 0;                // since it began here
-  std::vector<std::string> shards;        // by number: their tasks
+  std::vector<std::string> shards;        // their tasks, by number
   std::uint64_t job = 0;                  // a training job; 0: none
-  std::uint64_t version = 0;              // of the parameters that it pulls
+  std::uint64_t version = 0;              // of the parameters it pulls
   std::uint64_t group = 0, sequence = 0;  // of its collectives
 };
 
@@ -71,46 +71,45 @@ class StepTable {
     std::vector<ReadySegment> ready;
     // This call set the step's first error: tell all participants, now and only now.
     bool failed = false;
-    // Nothing is left to wait for: call finish(). Without an error, all segments have run and all other parts have
-    // ended. After an error, no segment runs any more; the other parts are not waited for.
+    // The step is over: call finish(). Without an error, all segments have run and all other parts have ended. After an
+    // error, no segment is running; other parts may still be.
     bool ended = false;
   };
-  // The outcome of a step. `fetches`, by fetch index, are those of a step that ended without an error.
+  // The outcome of a step. `fetches`, by fetch index, is empty after an error.
   struct Result {
     Error error;
     std::vector<std::pair<std::uint32_t, Tensor>> fetches;
   };
 
-  // Starts a step over `partitions`; `feeds` by feed index. `other_parts`: the number of other tasks that run it.
+  // Starts a step over `partitions`; `feeds` by feed index. `other_parts`: number of other tasks that run the step.
   // Throws already_exists, or invalid_argument for a missing feed, without starting anything.
   Progress start(const StepKey& key, std::vector<std::shared_ptr<RegisteredPartition>> partitions, RandomKey random,
                  const std::vector<Tensor>& feeds, std::uint32_t other_parts = 0);
-  // A tensor for an arrival has come. A wrong dtype or shape aborts the step with an error.
+  // Delivers the tensor of an arrival. A wrong dtype or shape aborts the step with an error.
   Progress arrived(const StepKey& key, std::uint32_t partition, std::uint32_t arrival, Tensor tensor);
-  // A ready segment has run, with this error.
+  // Reports that a ready segment has run, with its error if any.
   Progress segment_done(const StepKey& key, std::uint32_t partition, std::uint32_t segment, const Error& error);
-  // The part of another task (0 .. other_parts - 1) has ended, with this error.
+  // Reports that the part of another task (0 .. other_parts - 1) has ended, with its error if any.
   Progress part_ended(const StepKey& key, std::uint32_t part, const Error& error);
-  // Only the first error counts. Segments that have not begun never will.
+  // Aborts the step; only the first error counts. Segments that have not begun never will.
   Progress abort(const StepKey& key, const Error& error);
 
   bool contains(const StepKey& key) const { return steps_.contains(key); }
   bool empty() const { return steps_.empty(); }
   Error error(const StepKey& key) const;
-  // Whether this task's own part has ended, and which of the others have not.
+  // Whether this task's part has ended, and which other parts have not.
   bool own_part_ended(const StepKey& key) const;
   std::vector<std::uint32_t> parts_left(const StepKey& key) const;
-  // Segments of the partition that are ready or running, and have not reported.
+  // Number of the partition's segments that are ready or running and have not reported.
   std::size_t running(const StepKey& key, std::uint32_t partition) const;
-  // What the step waits for on this task: missing arrivals, running nodes, segments in a device's queue.
+  // Lists what the step waits for on this task: missing arrivals, running nodes, segments in a device's queue.
   std::vector<std::string> waits_for(const StepKey& key) const;
   // The same as things and waits (wait_graph.hpp): this task's part, its segments that have not run, what they wait
   // for, and what other tasks await from them. Empty for an unknown step.
   Waiting waiting(const StepKey& key, const StepPlace& place) const;
-  // By device: the node running there.
+  // The running nodes, by device.
   std::map<std::string, std::string> running() const;
-  // Forgets a step. Its frames are reused, except those in which segments still run (a task that shuts down does not
-  // wait).
+  // Forgets a step. Its frames are reused, except those with running segments (a task shutting down does not wait).
   Result finish(const StepKey& key);
   std::vector<StepKey> steps_of(SessionId session) const;
 
@@ -119,7 +118,7 @@ class StepTable {
   struct PartitionState {
     std::shared_ptr<RegisteredPartition> registered;
     std::shared_ptr<PlanFrame> frame;
-    std::vector<std::uint32_t> waits;  // left, by segment; kHasRun
+    std::vector<std::uint32_t> waits;  // left, by segment; or kHasRun
     std::vector<bool> arrived;
     std::size_t running = 0;  // segments handed out that have not reported
   };

@@ -1,4 +1,4 @@
-// What the steps of a table wait for, as things and waits. Computed on demand.
+// Describes what the steps of a table wait for, as things and waits. Computed on demand.
 #include <troupe/scheduler/run/step_table.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 
@@ -64,7 +64,7 @@ class StepWaits {
     thing(std::move(id), std::move(text), std::move(task));
   }
 
-  // What others await from a segment that has not run, except what has already left it.
+  // Adds the waits of others for a segment that has not run; skips tensors it has already sent.
   void departures(const Plan& plan, std::uint32_t number, std::uint32_t running_node) {
     const Segment& segment = plan.segments[number];
     const std::uint32_t end = segment.first_node + segment.num_nodes;

@@ -1,4 +1,4 @@
-// Runs nodes while their task is traced: as the executor does, with a slice for each.
+// Runs nodes of a traced task: like the executor, with one slice per node.
 #include <algorithm>
 
 #include <troupe/scheduler/run/node_context.hpp>

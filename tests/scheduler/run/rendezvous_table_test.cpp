@@ -165,8 +165,8 @@ TEST(RendezvousTable, BeyondABoundAnErrorIsHeldInPlaceOfATensor) {
   table.put(std::move(third));
   EXPECT_TRUE(tensor.unique());
   EXPECT_EQ(table.get(key(3, 0, 11))->error.message(),
-            "a tensor of 4 bytes came for step 3 of session b, which has not begun on this task; 8 bytes are already "
-            "held for such steps, and the limit is 8");
+            "a tensor of 4 bytes arrived for step 3 of session b, which has not begun on this task; 8 bytes are "
+            "already held for such steps, and the limit is 8");
   EXPECT_FALSE(table.get(key(1, 0))->error);
   table.end_step(SessionId{1}, StepId{2});
   EXPECT_EQ(table.bytes_held(), 0u);
