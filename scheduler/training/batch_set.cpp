@@ -36,8 +36,7 @@ BatchSet BatchSet::parse(std::string_view text) {
     at = read.ptr;
     if (good && at != stop) good = *at++ == ' ' && at != stop;
     if (!good)
-      fail(Code::data_loss, "set of batches: expected 'FIRST-LAST ...' in ascending order, found '{}'",
-           text.substr(0, 80));
+      fail(Code::data_loss, "batch set: expected 'FIRST-LAST ...' in ascending order, found '{}'", text.substr(0, 80));
     set.ends_.emplace(begin, last + 1);
   }
   return set;

@@ -1,5 +1,5 @@
-// Which batches a shard has already applied. Batches are handed out in ascending order and nearly all come
-// back, so the set is a few intervals: one, and one more for each batch still being computed.
+// The set of batches that a shard has applied, stored as intervals. Batches are handed out in ascending order and
+// nearly all come back, so the intervals are few: one, plus one per batch still being computed.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace troupe {
 class BatchSet {
  public:
   bool contains(std::uint64_t batch) const;
-  // Adds `batch`, below 2^64 - 1; false if it was there.
+  // Adds `batch` (below 2^64 - 1). Returns false if it is already a member.
   bool insert(std::uint64_t batch);
-  // Is `batch` next to a member, so that inserting it makes no new interval?
+  // Whether `batch` is adjacent to a member, so that inserting it adds no interval.
   bool touches(std::uint64_t batch) const;
   // "0-5 7-7"; parse() throws data_loss for other text.
   std::string to_string() const;
   static BatchSet parse(std::string_view text);
-  // Of what is remembered: its memory.
+  // Number of intervals, a measure of the memory used.
   std::size_t intervals() const { return ends_.size(); }
 
  private:

@@ -13,7 +13,7 @@ bool ascending(const std::vector<std::uint32_t>& slots) {
   return !slots.empty() && std::ranges::adjacent_find(slots, std::greater_equal<>()) == slots.end();
 }
 
-// Takes a number off the front of `text`; false if there is none.
+// Parses a number off the front of `text`. Returns false if there is none.
 template <class T>
 bool take_number(std::string_view& text, T& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

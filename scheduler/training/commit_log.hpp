@@ -1,5 +1,5 @@
-// Which slots the steps of a job with backup workers used. The choice depends on timing; a job that is given the log of
-// another makes the same one, and has its bits.
+// The slots used by each step of a job with backup workers. The choice depends on timing; a job given the log of an
+// earlier one makes the same choices and gives bit-identical results.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,27 @@ namespace troupe {
 
 class CommitLog {
  public:
-  // `step` must be the next, or the first of an empty log; `slots` ascending. Throws invalid_argument.
+  // Adds a step. Throws invalid_argument unless `step` follows the last one (any step if the log is empty) and `slots`
+  // are ascending.
   void add(std::uint64_t step, std::vector<std::uint32_t> slots);
-  // Null if the log does not have the step.
+  // The slots of a step; null if the log does not have it.
   const std::vector<std::uint32_t>* find(std::uint64_t step) const;
-  // Forgets the steps from `step` on: they are trained again.
+  // Drops the steps from `step` on, which are trained again.
   void truncate(std::uint64_t step);
 
-  // All its steps use `needed` of `slots` slots.
+  // Whether every step uses `needed` of `slots` slots.
   bool fits(std::uint32_t needed, std::uint32_t slots) const;
 
   bool empty() const { return runs_.empty(); }
   std::uint64_t begin() const { return runs_.empty() ? 0 : runs_.begin()->first; }
   std::uint64_t end() const { return end_; }
-  // A line for each run of steps with the same slots, "12-19: 0 2 3".
+  // One line per run of steps with the same slots: "12-19: 0 2 3".
   std::string to_string() const;
-  // Throws data_loss for text that to_string() does not make.
+  // Parses the output of to_string(). Throws data_loss for any other text.
   static CommitLog parse(std::string_view text);
 
  private:
-  std::map<std::uint64_t, std::vector<std::uint32_t>> runs_;  // by their first step; each lasts up to the next
+  std::map<std::uint64_t, std::vector<std::uint32_t>> runs_;  // by first step; each extends to the next
   std::uint64_t end_ = 0;
 };
 

@@ -9,15 +9,15 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kStates = 64;  // last versions of which a checkpoint can be made
+constexpr std::size_t kStates = 64;  // last versions kept for checkpoints
 constexpr std::uint32_t kMaxWorkers = 1 << 20;
-constexpr std::uint64_t kMaxExamples = std::numeric_limits<std::uint32_t>::max();  // as for permutation()
+constexpr std::uint64_t kMaxExamples = std::numeric_limits<std::uint32_t>::max();  // the limit of permutation()
 
 void check_options(const JobOptions& options) {
   if (options.workers == 0 || options.slots == 0 || options.batch == 0 || options.evaluation_chunk == 0)
     invalid_argument("training job: workers, slots, batch and evaluation_chunk must be at least 1");
   if (options.min_workers > std::max(options.workers, options.max_workers))
-    invalid_argument("training job: it is to begin with {} workers, but has at most {}", options.min_workers,
+    invalid_argument("training job: min_workers is {}, but the job has at most {} workers", options.min_workers,
                      std::max(options.workers, options.max_workers));
   if (options.workers > kMaxWorkers || options.max_workers > kMaxWorkers)
     invalid_argument("training job: {} workers, at most {} are supported",
@@ -27,12 +27,12 @@ void check_options(const JobOptions& options) {
   if (options.mode == TrainingMode::asynchronous && options.backups != 0)
     invalid_argument("training job: asynchronous training has no backup slots");
   if (options.commits && options.backups == 0)
-    invalid_argument("training job: the commits of another are for one with backup slots, and this has none");
+    invalid_argument("training job: a commit log requires backup slots, and this job has none");
   if (options.commits && !options.commits->fits(options.slots, options.slots + options.backups))
-    invalid_argument("training job: the commits are those of a job with other slots, not of steps that use {} of {}",
-                     options.slots, options.slots + options.backups);
+    invalid_argument("training job: the commit log does not match: its steps do not use {} of {} slots", options.slots,
+                     options.slots + options.backups);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
-    invalid_argument("training job: only bounded staleness takes staleness = {}", options.staleness);
+    invalid_argument("training job: staleness = {} requires bounded staleness", options.staleness);
   if (options.train_examples > kMaxExamples || options.test_examples > kMaxExamples)
     invalid_argument("training job: {} and {} examples, at most {} are supported", options.train_examples,
                      options.test_examples, kMaxExamples);
@@ -42,24 +42,24 @@ std::uint64_t steps_per_epoch(const JobOptions& options) {
   std::uint64_t step = 0;
   const std::uint64_t slots = std::uint64_t{options.slots} + options.backups;
   if (slots > std::numeric_limits<std::uint32_t>::max() || __builtin_mul_overflow(options.batch, slots, &step))
-    invalid_argument("training job: {} slots of {} examples are too many", slots, options.batch);
+    invalid_argument("training job: {} slots x batch {} exceeds the supported step size", slots, options.batch);
   const std::uint64_t available = options.train_examples / step;
   if (available == 0)
-    invalid_argument("training job: {} examples are less than one step of {} slots x batch {}; use a smaller batch",
+    invalid_argument("training job: {} examples are fewer than one step of {} slots x batch {}; use a smaller batch",
                      options.train_examples, slots, options.batch);
   if (options.steps_per_epoch > available)
-    invalid_argument("training job: {} steps per epoch, but {} examples make {}", options.steps_per_epoch,
+    invalid_argument("training job: {} steps per epoch, but {} examples allow only {}", options.steps_per_epoch,
                      options.train_examples, available);
   return options.steps_per_epoch == 0 ? available : options.steps_per_epoch;
 }
 
 template <class... Args>
 [[noreturn]] void fail_resume(fmt::format_string<Args...> format, Args&&... args) {
-  fail(Code::failed_precondition, "the state to resume is of another training job: {}",
+  fail(Code::failed_precondition, "the state to resume belongs to another training job: {}",
        fmt::format(format, std::forward<Args>(args)...));
 }
 
-constexpr Nanoseconds kWord = 5'000'000'000;  // between two about the same wait
+constexpr Nanoseconds kWord = 5'000'000'000;  // between log lines about the same wait
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
@@ -131,7 +131,7 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out, const Explain& expl
     if (now < next_word_) return;
     next_word_ = now + kWord;
     members_.note(MembershipEvent::Kind::waits, std::nullopt, 0,
-                  fmt::format("training waits for {} to join, for {:.0f} of {:.0f} s", members_.not_joined(),
+                  fmt::format("training is waiting for {} to join ({:.0f} of {:.0f} s)", members_.not_joined(),
                               seconds(now - created_), seconds(options_.join_timeout)));
     return;
   }
@@ -143,8 +143,8 @@ void Coordinator::tick(Nanoseconds now, TrainingOutbox& out, const Explain& expl
     return;
   }
   if (options_.step_timeout <= 0 || now < progress_ + options_.step_timeout) return;
-  fail_late(fmt::format("training job: nothing has moved on for {} s while {}; missing: {}",
-                        seconds(options_.step_timeout), name(stage_), missing()),
+  fail_late(fmt::format("training job: no progress for {} s while {}; missing: {}", seconds(options_.step_timeout),
+                        name(stage_), missing()),
             out, explain);
 }
 
@@ -153,7 +153,7 @@ void Coordinator::fail_late(std::string text, TrainingOutbox& out, const Explain
   if (why) fail(Error(Code::deadline_exceeded, std::move(text) + *why), out);
 }
 
-// Not all have come in time: the job fails, or begins without workers.
+// Handles the join timeout: fails the job, or begins without the missing workers.
 void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out, const Explain& explain) {
   if (options_.refused) return fail(options_.refused, out);
   const bool without = options_.min_workers == 0 && options_.on_loss != JobOptions::OnLoss::fail;
@@ -163,7 +163,8 @@ void Coordinator::end_joining(Nanoseconds now, TrainingOutbox& out, const Explai
             out, explain);
 }
 
-// What keeps the job from going on: tokens of the step that is next to be complete, and workers that ask for none.
+// Lists what blocks the job: incomplete tokens (synchronous training: of the first incomplete step), and workers that
+// request none.
 std::string Coordinator::missing() const {
   if (stage_ == Stage::finishing) return waits_for();
   const bool in_order = stage_ == Stage::training && options_.mode == TrainingMode::synchronous;
@@ -171,7 +172,7 @@ std::string Coordinator::missing() const {
   for (std::uint32_t i = 0; i < members_.size(); ++i) {
     const auto asks = std::ranges::find(requests_, i, &Request::worker);
     if (members_.is_member(i) && book_.held(i) == 0 && asks == requests_.end())
-      text += fmt::format("{}{}, which asks for no token", text.empty() ? "" : "; ", worker_name(i));
+      text += fmt::format("{}{}, which requests no token", text.empty() ? "" : "; ", worker_name(i));
   }
   return text;
 }
@@ -187,7 +188,7 @@ Error Coordinator::take_token(const TakeToken& message, Nanoseconds, TrainingOut
     return {};
   }
   if (stage_ == Stage::finished)
-    return refuse(Code::failed_precondition, worker_name(message.worker) + " asks for work, but the job is over");
+    return refuse(Code::failed_precondition, worker_name(message.worker) + " requested a token, but the job is over");
   last = message.request;
   requests_.push_back({message.worker, message.request});
   serve(out);
@@ -204,8 +205,8 @@ std::optional<std::uint32_t> Coordinator::fewest_held() const {
   return who;
 }
 
-// The first that may be answered now: of a worker that holds no more tokens than any other. What a lost one left behind
-// anyone may have, or the one it is kept for.
+// The first request that may be answered now: from a worker that holds no more tokens than any other. Tokens of a lost
+// worker go to anyone, or to the worker they are kept for.
 std::deque<Coordinator::Request>::iterator Coordinator::next_request() {
   if (book_.returned() > 0) return requests_.begin();
   const auto keeps =
@@ -252,10 +253,11 @@ Token Coordinator::finish_token() const {
   return token;
 }
 
-// Workers whose tokens are all of a later step wait for what a lost one left behind, and would never ask for it.
+// Hands out returned tokens unrequested: workers that hold only tokens of later steps wait for them, and would never
+// request them.
 void Coordinator::serve_unasked(TrainingOutbox& out) {
   while (book_.returned() > 0 && members_.any()) {
-    const std::uint32_t worker = *fewest_held();  // there is one: anyone may have it
+    const std::uint32_t worker = *fewest_held();  // not empty: anyone may take a returned token
     const std::optional<Token> token = book_.take(worker);
     if (!token) return;
     ++counters_.tokens;
@@ -270,7 +272,7 @@ Error Coordinator::count(TokenBook::Note note, std::string_view what, Nanosecond
   if (note != TokenBook::Note::unexpected) return {};
   return refuse(
       Code::invalid_argument,
-      fmt::format("training job: {} does not fit the tokens handed out in epoch {} ({})", what, epoch_, name(stage_)));
+      fmt::format("training job: {} does not match a token handed out in epoch {} ({})", what, epoch_, name(stage_)));
 }
 
 Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out) {
@@ -283,7 +285,7 @@ Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, Trainin
   }
   if (note == TokenBook::Note::late) serve(out);
   return count(note,
-               fmt::format("the report of {} on step {} slot {}", worker_name(message.worker), message.token.step,
+               fmt::format("the report of {} for step {} slot {}", worker_name(message.worker), message.token.step,
                            message.token.slot),
                now);
 }
@@ -298,7 +300,7 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox
     advance(now, out);
   }
   return count(
-      note, fmt::format("the report of shard {} on step {} slot {}", message.shard, message.step, message.slot), now);
+      note, fmt::format("the report of shard {} for step {} slot {}", message.shard, message.step, message.slot), now);
 }
 
 // ---- Phases ---------------------------------------------------------------------------------------------------------
@@ -330,7 +332,8 @@ void Coordinator::begin_training(Nanoseconds now) {
   note_state(first_step_of(epoch_) + book_.complete_steps(), book_.figures(), now);
 }
 
-// The end of an epoch stays known as that, not as the beginning of the next: its figures are told again.
+// Keeps the state at the end of an epoch, not that at the start of the next, so that a resumed job sends the epoch's
+// figures again.
 void Coordinator::note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now) {
   states_.try_emplace(
       step,
@@ -379,7 +382,7 @@ void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
   serve(out);
 }
 
-// Goes over to the evaluation; without test examples it is one without tokens.
+// Switches to evaluation, which has no tokens if there are no test examples.
 void Coordinator::end_training(Nanoseconds now) {
   const TokenBook::Figures& figures = book_.figures();
   const auto examples = static_cast<double>(figures.examples);
@@ -395,7 +398,7 @@ void Coordinator::end_training(Nanoseconds now) {
   phase.epoch = epoch_;
   phase.first_step = book_.phase().first_step + book_.phase().steps;
   phase.version = phase.first_step;
-  // Batches are not versions: shards may make one update of several.
+  // Batches are not versions: shards may combine several into one update.
   if (options_.mode == TrainingMode::asynchronous && !versions_.empty())
     phase.version = *std::min_element(versions_.begin(), versions_.end());
   phase.steps = 1;
@@ -417,7 +420,7 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
     ++epoch_;
     begin_training(now);
   } else {
-    stage_ = Stage::finishing;  // the book stays: it knows the final version
+    stage_ = Stage::finishing;  // keeps the book, which has the final version
   }
 }
 
@@ -429,7 +432,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutb
     return {};
   }
   if (stage_ != Stage::finishing)
-    return refuse(Code::failed_precondition, fmt::format("{} is at the end of its program, but the job is {}",
+    return refuse(Code::failed_precondition, fmt::format("{} has reached the end of its program, but the job is {}",
                                                          worker_name(message.worker), name(stage_)));
   members_.enter_barrier(message.worker);
   progress_ = now;
@@ -464,7 +467,7 @@ std::uint64_t Coordinator::version_ahead() const {
 Error Coordinator::saved(const Saved& message) {
   if (failure_) return failure_;
   if (std::ranges::find(options_.shards, message.shard) == options_.shards.end())
-    return refuse(Code::invalid_argument, fmt::format("{} has saved, but owns nothing", shard_name(message.shard)));
+    return refuse(Code::invalid_argument, fmt::format("{} has saved, but owns no slices", shard_name(message.shard)));
   if (!saves_.saved(message)) ++counters_.repeated;
   return {};
 }

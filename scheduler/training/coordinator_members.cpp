@@ -1,4 +1,4 @@
-// What joins and losses do to the phases and tokens of a job. See coordinator.hpp.
+// The effects of joins and losses on the phases and tokens of a job. See coordinator.hpp.
 #include <algorithm>
 #include <utility>
 
@@ -31,9 +31,10 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
   Error error;
   if (!members_.may_join(message, stage_ == Stage::finished, error) || is_turned_away(message, error, out))
     return error;
-  // A task has one link, and this came over it: the process before is gone, though nobody has said so yet.
+  // A task has one link, and this Join came over it: the previous process is gone, even if its loss is not yet
+  // reported.
   if (members_.is_member(message.worker))
-    lose(message.worker, Error(Code::already_exists, worker_name(message.worker) + " has joined as another process"),
+    lose(message.worker, Error(Code::already_exists, worker_name(message.worker) + " rejoined from another process"),
          now, out);
   members_.admit(message.worker, message.incarnation, now, stage_ != Stage::joining);
   last_request_[message.worker] = 0;
@@ -44,7 +45,8 @@ Error Coordinator::join(const Join& message, Nanoseconds now, TrainingOutbox& ou
   return {};
 }
 
-// Of epochs that ended while nobody was there; and of the last, since this worker may become the chief.
+// Sends the figures of epochs that ended without any worker; in the finishing stage at least those of the last epoch,
+// since this worker may become the chief.
 void Coordinator::tell_figures(std::uint32_t worker, TrainingOutbox& out) {
   auto figures = std::exchange(untold_, {});
   if (figures.empty() && stage_ == Stage::finishing) figures.push_back(figures_);
@@ -60,7 +62,7 @@ Error Coordinator::join_shard(const Join& message, TrainingOutbox& out) {
   return error;
 }
 
-// Before training begins a task of another job joins all the same: it hears of it when all are there.
+// Before training begins, a task of another job is admitted all the same: it gets the error once all have joined.
 bool Coordinator::is_turned_away(const Join& message, Error& error, TrainingOutbox& out) {
   error = members_.other_job(message);
   if (!error) return false;
@@ -75,8 +77,9 @@ bool Coordinator::is_turned_away(const Join& message, Error& error, TrainingOutb
 void Coordinator::cannot_begin(const Error& why) {
   if (options_.refused) return;
   options_.refused = why;
-  members_.note(MembershipEvent::Kind::waits, std::nullopt, 0,
-                fmt::format("training cannot begin: {}; all are told once they have joined", why.message()));
+  members_.note(
+      MembershipEvent::Kind::waits, std::nullopt, 0,
+      fmt::format("training cannot begin: {}; all tasks get this error once they have joined", why.message()));
 }
 
 void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
@@ -85,7 +88,7 @@ void Coordinator::begin_when_joined(Nanoseconds now, TrainingOutbox& out) {
     begin(now, out);
 }
 
-// With those who are there.
+// Begins training with the current members.
 void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
   if (options_.refused) return fail(options_.refused, out);
   started_ = progress_ = now;
@@ -105,7 +108,7 @@ void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
 
 void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& out) {
   if (!members_.leaves(message)) return;
-  const std::string reason = fmt::format("it has left the job: {}", message.reason.message());
+  const std::string reason = fmt::format("it left the job: {}", message.reason.message());
   if (message.shard) return leave_shard(message, reason, now, out);
   if (stage_ != Stage::joining) return worker_down(message.worker, reason, now, out);
   members_.leave(message);
@@ -113,7 +116,7 @@ void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& o
 }
 
 void Coordinator::leave_shard(const Leave& message, std::string_view reason, Nanoseconds now, TrainingOutbox& out) {
-  // One that cannot take part will not come again.
+  // A shard that cannot take part will not join again.
   const Code code = message.reason.code();
   const bool may_return =
       code == Code::cancelled || code == Code::unavailable || code == Code::aborted || code == Code::deadline_exceeded;
@@ -130,7 +133,7 @@ void Coordinator::forget_requests(std::uint32_t worker) {
   last_request_[worker] = 0;
 }
 
-// It is a member no more. What it has not completed goes back into the book.
+// Ends the worker's membership. Unless that ends the job, its incomplete tokens go back into the book.
 void Coordinator::lose(std::uint32_t index, const Error& why, Nanoseconds now, TrainingOutbox& out) {
   members_.lose(index, why, stage_ != Stage::joining, now, out);
   forget_requests(index);
@@ -150,7 +153,7 @@ void Coordinator::worker_down(std::uint32_t index, std::string_view reason, Nano
   if (members_.empty_since() && options_.empty_timeout <= 0) return fail(error.within("no worker is left"), out);
   begin_when_joined(now, out);
   serve(out);
-  // Another is the chief now, and does what the lost one did.
+  // The new chief takes over the work of the lost one.
   if (stage_ == Stage::finishing && members_.any() && chief() > index) {
     members_.leave_barrier(chief());
     out.push_back({Destination::worker(chief()), finish_token()});

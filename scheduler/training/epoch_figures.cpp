@@ -12,7 +12,7 @@ void EpochFigures::step_done(double loss_sum, std::uint64_t correct, std::int64_
   at_.loss_sum += loss_sum;
   at_.correct += correct;
   at_.examples = complete() * examples_;
-  const std::int64_t before = at_.job_ns - at_.epoch_ns;  // epochs that have ended
+  const std::int64_t before = at_.job_ns - at_.epoch_ns;  // time of earlier epochs
   at_.epoch_ns = now - began_;
   at_.job_ns = before + at_.epoch_ns;
 }

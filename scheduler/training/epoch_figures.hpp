@@ -1,8 +1,8 @@
-// Where a training loop without a coordinator stands, and the figures of its epochs. Shared by local training and the
-// ranks of all-reduce training.
+// Progress and epoch figures of a training loop without a coordinator. Shared by local training and the ranks of
+// all-reduce training.
 //
-// Figures of a rank are those of its own slot; given the sums of all ranks, end() makes those of the job. Not
-// thread-safe. Times are of a steady clock, in nanoseconds.
+// A rank keeps the figures of its own slot; end() computes those of the job from the sums over all ranks. Not
+// thread-safe. Times are steady-clock nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace troupe {
 
 class EpochFigures {
  public:
-  // `examples`: of a step, of all slots.
+  // `examples`: per step, over all slots.
   EpochFigures(std::uint32_t epochs, std::uint64_t steps_per_epoch, std::uint64_t examples)
       : epochs_(epochs), steps_(steps_per_epoch), examples_(examples) {}
 
-  // The steps that are complete, and the epoch of the next.
+  // The state after the last complete step; its epoch is that of the next step.
   const JobState& at() const { return at_; }
   void go_on_from(JobState at) { at_ = std::move(at); }
   bool over() const { return at_.epoch >= epochs_; }
-  // Steps of the epoch under way: its first, that after its last, and how many are complete.
+  // Steps of the current epoch: its first, one past its last, and the number of complete ones.
   std::uint64_t first() const { return at_.epoch * steps_; }
   std::uint64_t end_step() const { return first() + steps_; }
   std::uint64_t complete() const { return at_.step - first(); }
@@ -30,17 +30,17 @@ class EpochFigures {
   std::uint64_t all_steps() const { return epochs_ * steps_; }
   std::uint64_t examples_per_step() const { return examples_; }
 
-  // The rest of the epoch begins.
+  // Starts the clock for the rest of the epoch.
   void begin(std::int64_t now) { began_ = now - at_.epoch_ns; }
   void step_done(double loss_sum, std::uint64_t correct, std::int64_t now);
-  // All its steps are complete: its figures, from sums over all slots.
+  // Call when all steps of the epoch are complete. Returns its figures, from sums over all slots.
   EpochDone end(double loss_sum, std::uint64_t correct, double test_accuracy);
   EpochDone end(double test_accuracy) { return end(at_.loss_sum, at_.correct, test_accuracy); }
-  // To be called after end().
+  // Call after end().
   void next_epoch();
 
-  const EpochDone& last() const { return last_; }  // that has ended; all 0: none
-  double images_per_second() const;                // of the whole job, up to there
+  const EpochDone& last() const { return last_; }  // ended epoch; all 0 if none
+  double images_per_second() const;                // of the whole job, up to the end of that epoch
   double seconds() const { return last_.seconds; }
 
  private:

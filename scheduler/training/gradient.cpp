@@ -29,7 +29,7 @@ Error check_rows(const SliceSpec& slice, const PushedGradient& gradient) {
   return {};
 }
 
-// Half and BFloat16 are summed as float; the sum of the others is of their own type (i64 as unsigned: wraps).
+// Half and BFloat16 are summed as float, the others in their own type (i64 as unsigned: wraps).
 template <class T>
 struct Sum {
   using type = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -47,13 +47,13 @@ T divided(typename Sum<T>::type sum, std::int64_t n) {
     return static_cast<T>(sum / static_cast<typename Sum<T>::type>(n));
 }
 
-// Blocks stay in the first-level cache while all slots pass over them.
+// Elements per block, which stays in the L1 cache while all slots are added.
 constexpr std::int64_t kBlock = 1024;
 
 template <class T>
 Tensor dense_mean(std::vector<PushedGradient>& gradients) {
   const Tensor& first = gradients.front().values;
-  // Any of them will do: a block is read from all before it is written.
+  // Writing into an input is safe: a block is read from all inputs before it is written.
   const auto own = std::ranges::find_if(gradients, [](const PushedGradient& g) { return g.values.unique(); });
   Tensor result = own != gradients.end() ? own->values : Tensor(first.dtype(), first.shape());
   T* out = result.mutable_data<T>();
@@ -118,7 +118,7 @@ bool is_gradient_dtype(DType dtype) { return is_floating(dtype) || dtype == DTyp
 
 Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient) {
   const Tensor& values = gradient.values;
-  if (!values.valid()) return wrong(slice, "no values came with it");
+  if (!values.valid()) return wrong(slice, "no values");
   if (values.dtype() != slice.dtype)
     return wrong(slice, "its dtype is {}, expected {}", name(values.dtype()), name(slice.dtype));
   if (!values.space().on_host()) return wrong(slice, "its values are not in host memory");

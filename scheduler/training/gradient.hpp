@@ -1,4 +1,4 @@
-// Gradients as shards see them: checked against the slice they are for, and averaged in slot order.
+// Gradients on a shard: checks them against their slice, and averages them in slot order.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace troupe {
 // A part of a variable that one shard owns.
 struct SliceSpec {
   std::uint32_t id = 0;  // its index in the ShardMap
-  std::string name;      // for people
+  std::string name;      // for display
   DType dtype = DType::f32;
   Shape shape;
 };
 
-// Dense: `values` has the slice's shape. Sparse: `values` has rows of the slice, [n, shape[1:]...], and
-// `indices` (i64 [n]) their numbers; a row may occur more than once.
+// Dense: `values` has the slice's shape. Sparse: `values` [n, shape[1:]...] holds rows of the slice, and `indices` (i64
+// [n]) their numbers; a row may occur more than once.
 struct PushedGradient {
   Tensor values;
   Tensor indices;
@@ -28,19 +28,17 @@ struct PushedGradient {
   std::size_t num_bytes() const { return values.num_bytes() + indices.num_bytes(); }
 };
 
-// Can gradients of this dtype be averaged? f16, bf16, f32, f64, i64.
+// Whether gradients of this dtype can be averaged: f16, bf16, f32, f64, i64.
 bool is_gradient_dtype(DType dtype);
 
-// invalid_argument, naming what is wrong, if `gradient` does not fit `slice` or is not in host memory; else
-// ok.
+// Returns invalid_argument, naming the mismatch, if `gradient` does not match `slice` or is not in host memory.
 Error check_gradient(const SliceSpec& slice, const PushedGradient& gradient);
 
-// ((g0 + g1) + g2 …) / N, element by element in the arithmetic of the dtype: one rounding per addition and
-// one for the division (f16, bf16: computed in f32 and rounded once; i64: wraps, truncates). The only one of
-// N = 1 is returned as it is. Sparse: rows concatenated in the same order, each divided by what `sparse_mean`
-// says. Needs at least
-// one gradient, all checked against the same slice, all dense or all sparse. May reuse the memory of a
-// gradient nobody else holds.
+// Returns ((g0 + g1) + g2 …) / N, element by element in the arithmetic of the dtype: one rounding per addition and one
+// for the division (f16, bf16: computed in f32 and rounded once; i64: wraps, truncates). A single gradient is returned
+// unchanged. Sparse: the rows concatenated in the same order, each divided according to `sparse_mean`. Takes at least
+// one gradient, all checked against the same slice, all dense or all sparse. May reuse the memory of a gradient with no
+// other holder.
 PushedGradient mean_of(std::vector<PushedGradient> gradients, SparseMean sparse_mean = SparseMean::all_slots);
 
 }  // namespace troupe

@@ -8,7 +8,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kMaxDifferences = 3;
-constexpr std::size_t kRetired = 8;  // incarnations of a worker that are remembered
+constexpr std::size_t kRetired = 8;  // past incarnations remembered per worker
 
 using Settings = std::map<std::string_view, std::string_view>;
 
@@ -50,7 +50,7 @@ std::string setting_differences(std::string_view expected_text, std::string_view
     text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80), shown(actual, name),
                         shown(expected, name));
   }
-  return text.empty() ? "the options agree, so the model does not: its variables or their order differ" : text;
+  return text.empty() ? "the options match, but the models differ: in their variables or the order of these" : text;
 }
 
 JobMembers::JobMembers(const JobOptions& options)
@@ -74,7 +74,7 @@ bool JobMembers::admits(std::uint32_t index, std::uint64_t view, Error& error, T
   if (worker.presence == Presence::expected || worker.presence == Presence::absent) {
     if (view == 0)
       error = refuse(Code::failed_precondition, worker_name(index) + " has not joined the job");
-    else  // from before it left again
+    else  // sent before it left
       ++counts_.fenced;
     return false;
   }
@@ -82,13 +82,13 @@ bool JobMembers::admits(std::uint32_t index, std::uint64_t view, Error& error, T
   if (!lost && (!options_.fence || view == 0 || view == worker.view)) return true;
   if (!std::exchange(worker.fenced, true))
     note(MembershipEvent::Kind::fenced, index, 0,
-         fmt::format("{} is a member no more: what it says is refused", worker_name(index)));
+         fmt::format("{} is no longer a member: its messages are refused", worker_name(index)));
   ++(lost ? counts_.ignored : counts_.fenced);
   if (view != 0)
     out.push_back({Destination::worker(index),
                    Fence{index, lost ? view_ : worker.view,
-                         lost ? Error(Code::aborted, worker_name(index) + " was given up for lost: it may join again")
-                              : Error(Code::already_exists, worker_name(index) + " has joined as another process")}});
+                         lost ? Error(Code::aborted, worker_name(index) + " was declared lost: it may join again")
+                              : Error(Code::already_exists, worker_name(index) + " rejoined from another process")}});
   return false;
 }
 
@@ -97,7 +97,7 @@ bool JobMembers::admits(std::uint32_t index, std::uint64_t view, Error& error, T
 bool JobMembers::may_join(const Join& message, bool over, Error& error) {
   if (message.worker >= workers_.size()) {
     error = refuse(Code::invalid_argument,
-                   fmt::format("worker {} joins a job of {} workers", message.worker, workers_.size()));
+                   fmt::format("worker {} cannot join a job of {} workers", message.worker, workers_.size()));
     return false;
   }
   const Worker& worker = workers_[message.worker];
@@ -107,12 +107,12 @@ bool JobMembers::may_join(const Join& message, bool over, Error& error) {
   }
   const bool stays = options_.on_loss == JobOptions::OnLoss::fail;
   if (worker.presence == Presence::joined && stays) {
-    error = refuse(Code::already_exists, worker_name(message.worker) + " has joined already, from another process");
+    error = refuse(Code::already_exists, worker_name(message.worker) + " has already joined, from another process");
     return false;
   }
   if (options_.fence && std::ranges::find(worker.retired, message.incarnation) != worker.retired.end()) {
     ++counts_.fenced;
-    error = Error(Code::aborted, worker_name(message.worker) + " has joined as another process since: join again");
+    error = Error(Code::aborted, worker_name(message.worker) + " has since rejoined from another process: join again");
     return false;
   }
   if (!over && (worker.presence != Presence::lost || !stays)) return true;
@@ -207,9 +207,9 @@ void JobMembers::suspect(std::uint32_t index, bool suspect) {
   if (index >= workers_.size() || !is_member(index) || std::exchange(workers_[index].suspect, suspect) == suspect)
     return;
   if (suspect)
-    note(MembershipEvent::Kind::suspected, index, 0, worker_name(index) + " has not been heard of for a while");
+    note(MembershipEvent::Kind::suspected, index, 0, worker_name(index) + " has not been heard from for a while");
   else
-    note(MembershipEvent::Kind::heard, index, 0, worker_name(index) + " is heard again");
+    note(MembershipEvent::Kind::heard, index, 0, worker_name(index) + " has been heard from again");
 }
 
 // ---- Work ----------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ void JobMembers::advance(std::uint64_t steps, Nanoseconds now) {
   if (lost_at_) {
     const Nanoseconds took = now - *std::exchange(lost_at_, std::nullopt);
     note(MembershipEvent::Kind::went_on, std::nullopt, took,
-         fmt::format("training went on at step {}, {:.2f} s after the loss", steps, static_cast<double>(took) / 1e9));
+         fmt::format("training continued at step {}, {:.2f} s after the loss", steps, static_cast<double>(took) / 1e9));
   }
   steps_ = steps;
 }
@@ -278,7 +278,7 @@ std::string JobMembers::not_joined() const {
   const std::size_t missing = missing_workers();
   std::string text = missing > 0 ? list(Presence::expected) : "";
   if (options_.min_workers > 0 && missing > 0)
-    text = fmt::format("{} of {}", missing, text.empty() ? "the workers that are lost" : text);
+    text = fmt::format("{} of {}", missing, text.empty() ? "the lost workers" : text);
   for (const std::uint32_t shard : missing_shards()) append(text, shard_name(shard));
   return text;
 }

@@ -284,7 +284,7 @@ TEST(AStoppedWorker, IsSuspectedThenLostAndJoinsAgainWhenItContinues) {
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   testing::stop_process(worker);
-  cluster->wait_for("/job:worker/task:1 has not been heard of for a while");
+  cluster->wait_for("/job:worker/task:1 has not been heard from for a while");
   cluster->wait_for("/job:worker/task:1 was lost");
   cluster->wait_for("training went on");
   kill(worker, SIGCONT);

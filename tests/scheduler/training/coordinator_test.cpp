@@ -33,7 +33,7 @@ TEST_F(Job, AWorkerThatLeavesBeforeTheTrainingMayJoinAgainAndAfterwardsIsLost) {
   job->leave({0, Incarnation{1}, false, 0, why}, now, out);
   EXPECT_EQ(job->stage(), Coordinator::Stage::training);
   job->leave({0, Incarnation{3}, false, 0, why}, now, out);
-  expect_failed(Code::unavailable, "/job:worker/task:0 was lost: it has left the job: no time");
+  expect_failed(Code::unavailable, "/job:worker/task:0 was lost: it left the job: no time");
 }
 
 TEST_F(Job, AShardThatLeavesBeforeTheTrainingIsWaitedForAndAfterwardsIsLost) {
@@ -53,7 +53,7 @@ TEST_F(Job, AShardThatLeavesBeforeTheTrainingIsWaitedForAndAfterwardsIsLost) {
   leave(1);
   EXPECT_EQ(job->stage(), Coordinator::Stage::training);
   leave(2);
-  expect_failed(Code::unavailable, "/job:ps/task:4 was lost: it has left the job: no time");
+  expect_failed(Code::unavailable, "/job:ps/task:4 was lost: it left the job: no time");
 }
 
 TEST_F(Job, AShardThatCannotTakePartEndsTheJobBeforeItBegins) {
@@ -103,8 +103,8 @@ TEST_F(Job, FailsNamingThoseWhoDidNotJoinInTime) {
     job->tick((5 + 5 * word) * kSecond, out);
     const auto said = job->take_events();
     ASSERT_EQ(said.size(), 1u);
-    EXPECT_EQ(said[0].text, fmt::format("training waits for /job:worker/task:0, /job:worker/task:2 to join, for {} of "
-                                        "30 s",
+    EXPECT_EQ(said[0].text, fmt::format("training is waiting for /job:worker/task:0, /job:worker/task:2 to join "
+                                        "({} of 30 s)",
                                         5 * word));
   }
   EXPECT_EQ(job->deadline(), 35 * kSecond);
@@ -153,9 +153,9 @@ TEST_F(Job, FailsNamingTheTokensThatHoldItUp) {
   now += 5 * kSecond;
   EXPECT_FALSE(done(1, second)) << "again, which is no progress";
   job->tick(65 * kSecond, out);
-  expect_failed(Code::deadline_exceeded,
-                "nothing has moved on for 30 s while training; missing: step 0: slot 1 (worker 1, reported, not staged "
-                "on shard 4)");
+  expect_failed(
+      Code::deadline_exceeded,
+      "no progress for 30 s while training; missing: step 0: slot 1 (worker 1, reported, not staged on shard 4)");
   EXPECT_EQ(job->deadline(), std::nullopt);
 }
 
@@ -166,7 +166,7 @@ TEST_F(Job, FailsNamingWorkersThatTakeNoToken) {
   out.clear();
   job->tick(now + 30 * kSecond, out);
   expect_failed(Code::deadline_exceeded,
-                "missing: /job:worker/task:0, which asks for no token; /job:worker/task:1, which asks for no token");
+                "missing: /job:worker/task:0, which requests no token; /job:worker/task:1, which requests no token");
 }
 
 TEST_F(Job, AnAsynchronousJobAndItsEndHaveDeadlinesToo) {
@@ -204,7 +204,7 @@ TEST_F(Job, AnotherModelWithTheSameOptionsIsRefusedToo) {
   EXPECT_FALSE(job->join({1, Incarnation{1}, 98, "batch=10\nseed=7\n"}, now, out));
   EXPECT_FALSE(job->failure()) << "whoever comes late hears it, too";
   EXPECT_FALSE(join(0));
-  expect_failed(Code::failed_precondition, "the options agree, so the model does not");
+  expect_failed(Code::failed_precondition, "the options match, but the models differ");
 }
 
 TEST_F(Job, RefusesWhoDoesNotBelong) {

@@ -82,7 +82,7 @@ TEST(CheckGradient, NamesWhatDoesNotFit) {
             "gradient of slice 7 (dense/kernel): its shape is [2,4], expected [4,2]");
   EXPECT_EQ(message(Tensor::zeros(DType::f64, Shape{4, 2})),
             "gradient of slice 7 (dense/kernel): its dtype is f64, expected f32");
-  EXPECT_EQ(message({}), "gradient of slice 7 (dense/kernel): no values came with it");
+  EXPECT_EQ(message({}), "gradient of slice 7 (dense/kernel): no values");
   const Tensor rows = Tensor::zeros(DType::f32, Shape{2, 2});
   EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({3, 3})), "");
   EXPECT_EQ(message(rows, Tensor::vector<std::int64_t>({0, 4})), "gradient of slice 7 (dense/kernel): row 4 of 4");

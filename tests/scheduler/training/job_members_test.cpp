@@ -165,7 +165,7 @@ TEST_F(JobMembership, TellsHowLongALossHasHeldTrainingUp) {
   EXPECT_EQ(events[0].kind, MembershipEvent::Kind::went_on);
   EXPECT_EQ(events[0].took, 2 * kSecond);
   EXPECT_EQ(events[0].step, 4u);
-  EXPECT_EQ(events[0].text, "training went on at step 5, 2.00 s after the loss");
+  EXPECT_EQ(events[0].text, "training continued at step 5, 2.00 s after the loss");
 }
 
 }  // namespace
