@@ -157,8 +157,8 @@ class Coordinator {
   JobOptions options_;
   Stage stage_ = Stage::joining;
   Nanoseconds created_ = 0;
-  Nanoseconds next_word_ = 0;  // log line about missing members
-  Nanoseconds progress_ = 0;   // last
+  Nanoseconds next_word_ = 0;  // time of the next log line about missing members
+  Nanoseconds progress_ = 0;   // time of the last progress
   Nanoseconds started_ = 0;    // start of training
   Nanoseconds phase_started_ = 0;
   JobMembers members_;
@@ -173,7 +173,7 @@ class Coordinator {
   CommitLog commits_;
   std::map<std::uint64_t, JobState> states_;  // by step; without commits
   SaveRounds saves_;
-  std::vector<EpochDone> untold_;  // of epochs that ended without any worker
+  std::vector<EpochDone> untold_;  // not sent yet: there was no worker
 };
 
 std::string_view name(Coordinator::Stage stage);

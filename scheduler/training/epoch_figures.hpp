@@ -39,7 +39,7 @@ class EpochFigures {
   // Call after end().
   void next_epoch();
 
-  const EpochDone& last() const { return last_; }  // ended epoch; all 0 if none
+  const EpochDone& last() const { return last_; }  // of the last ended epoch; all 0 if none
   double images_per_second() const;                // of the whole job, up to the end of that epoch
   double seconds() const { return last_.seconds; }
 

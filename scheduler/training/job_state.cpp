@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kCommits = "commits\n";
 
-// Calls field(name, value) for each, in the order of the lines.
+// Calls field(name, value) for each field, in line order.
 template <class State, class Field>
 void each_field(State& state, std::uint64_t& loss_bits, Field&& field) {
   field("epoch", state.epoch);

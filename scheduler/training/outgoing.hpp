@@ -1,6 +1,6 @@
-// What the training protocol classes say: they take a message and append the messages that follow from it to
-// an TrainingOutbox. Whoever drives them (actors, the simulator, tests) delivers these; per (sender, receiver) order
-// must be kept, and repeating a message is harmless.
+// Outgoing messages of the training protocol classes, which take a message and append the resulting ones to a
+// TrainingOutbox. Their driver (an actor, the simulator, a test) delivers these; it must keep the order per (sender,
+// receiver), and may repeat messages.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace troupe {
 
-// What training does with gradients (docs/design/training.md).
+// How training applies gradients (docs/design/training.md).
 enum class TrainingMode : std::uint8_t {
-  synchronous,        // N slots a step; nobody starts step t before version t
+  synchronous,        // N slots per step; no worker starts step t before version t
   bounded_staleness,  // the same, but step t starts from version t - staleness
-  asynchronous,       // each batch is applied when it comes
+  asynchronous,       // each batch is applied on arrival
 };
 
 struct Destination {

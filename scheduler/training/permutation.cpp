@@ -46,7 +46,7 @@ constexpr std::uint64_t kShuffleDomain = 0x5368756666'6c65ull;
 
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t n) {
   if (n > std::numeric_limits<std::uint32_t>::max())
-    invalid_argument("a permutation of {} examples: at most 2^32 - 1 are supported", n);
+    invalid_argument("cannot permute {} examples: at most 2^32 - 1 are supported", n);
   std::vector<std::uint32_t> order(n);
   std::iota(order.begin(), order.end(), 0u);
   Words words(PhiloxStream{seed, mix64(mix64(kShuffleDomain) ^ epoch)});

@@ -6,10 +6,10 @@
 
 namespace troupe {
 
-// A uniformly drawn permutation of 0 … n-1 that depends on nothing but its arguments: Durstenfeld's form of
-// the Fisher-Yates shuffle (CACM 7, 1964) on the words of a Philox stream of (seed, epoch), each brought into
-// its range without bias by Lemire's multiplication (TOMACS 29, 2019). Every worker computes it for itself.
-// Throws invalid_argument if n does not fit 32 bits.
+// Returns a uniformly random permutation of 0 … n-1 that depends only on the arguments: Durstenfeld's form of the
+// Fisher-Yates shuffle (CACM 7, 1964) on the words of a Philox stream of (seed, epoch), each mapped to its range
+// without bias by Lemire's multiplication (TOMACS 29, 2019). Every worker computes it independently. Throws
+// invalid_argument if n does not fit in 32 bits.
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t n);
 
 }  // namespace troupe

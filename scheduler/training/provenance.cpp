@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kDroppedListed = 32;  // of a version; what a broken worker repeats without end takes no memory
+constexpr std::size_t kDroppedListed = 32;  // per version; bounds the memory taken by a broken worker's repeats
 
 }  // namespace
 

@@ -36,7 +36,8 @@ void SaveRounds::begin(const Job& job, Nanoseconds now, TrainingOutbox& out) {
 
 void SaveRounds::end_when_complete(const Job& job) {
   if (!under_way_) return;
-  // As soon as workers have reported all steps before it, and not when the shards have written: the job forgets.
+  // Get the state as soon as workers have reported all earlier steps, not once the shards have written: the job keeps
+  // only the last states.
   if (!round_.state) round_.state = job.state(round_.version);
   if (!round_.complete || (!round_.state && !round_.error)) return;
   under_way_ = false;

@@ -19,7 +19,8 @@ ShardLedger::Sender ShardLedger::sender(std::uint32_t worker, std::uint64_t view
   return raise(worker, view) ? Sender::joined_again : Sender::member;
 }
 
-// Halves of batches are not to be mixed with what a new incarnation computes.
+// Returns whether a later view replaces a known one: half-pushed batches must not mix with those of the new
+// incarnation.
 bool ShardLedger::raise(std::uint32_t worker, std::uint64_t view) {
   std::uint64_t& fence = fences_[worker];
   return view > fence && std::exchange(fence, view) != 0;

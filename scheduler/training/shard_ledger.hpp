@@ -1,7 +1,7 @@
-// The record of a parameter shard: fenced workers, batches that have been applied, and the provenance of each version
-// (which gradients went into it, and which came for it and were dropped).
+// The records of a parameter shard: fenced workers, applied batches, and the provenance of each version (the gradients
+// applied to it, and those dropped).
 //
-// ShardState decides what is applied; the ledger keeps the record, and is what that decision asks. Not thread-safe.
+// ShardState decides what to apply, based on these records. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace troupe {
 class ShardLedger {
  public:
   struct Options {
-    std::size_t versions = 1024;  // the last so many are remembered
-    bool keep_history = false;    // of all versions, for take_history()
-    BatchSet applied;             // asynchronous: what is in the values at the start
+    std::size_t versions = 1024;  // number of last versions remembered
+    bool keep_history = false;    // record all versions for take_history()
+    BatchSet applied;             // asynchronous: batches in the initial values
     bool fence = true;            // false: ShardGuards::fence
   };
   explicit ShardLedger(Options options);
@@ -29,35 +29,36 @@ class ShardLedger {
   // ---- Members. Messages carry the view in which their worker joined (0: none; never fenced).
   enum class Sender {
     member,
-    joined_again,  // batches that its process before has begun must be forgotten
-    fenced         // it is no member any more
+    joined_again,  // drop the incomplete batches of its previous process
+    fenced         // no longer a member
   };
   Sender sender(std::uint32_t worker, std::uint64_t view);
-  // Returns whether batches that this worker has begun must be forgotten.
+  // Fences earlier views of a worker. Returns whether to drop its incomplete batches.
   bool fence(const Fence& message);
 
   // ---- Batches of asynchronous training.
   bool has(std::uint64_t batch) const { return applied_.contains(batch); }
-  // It was in the values at the start.
+  // Whether the batch was in the initial values.
   bool restored(std::uint64_t batch) const { return restored_.contains(batch); }
-  // It is no more than `intervals` gaps away from those before it.
+  // Whether the batch may be added: there are at most `intervals` intervals of applied batches, or it is adjacent to
+  // one.
   bool near(std::uint64_t batch, std::size_t intervals) const {
     return applied_.intervals() <= intervals || applied_.touches(batch);
   }
-  // It goes into `version`.
+  // Records that the batch goes into `version`.
   void add(std::uint64_t batch, std::uint64_t version);
-  // The version that a batch went into, or would go into now, `next`. None: too long ago.
+  // The version that the batch went into, or `next` if it is not applied yet; nullopt if no longer known.
   std::optional<std::uint64_t> version_of(std::uint64_t batch, std::uint64_t next) const;
   const BatchSet& applied() const { return applied_; }
 
   // ---- Provenance.
   void note(std::uint64_t version, const SlotSource& source);
-  // All gradients of the set went into the version.
+  // Records that all gradients of the set went into the version.
   void note_applied(std::uint64_t version, const GradientSet& set, std::uint64_t step, std::uint32_t slot);
-  // Did `step` use this slot? If that is forgotten: yes.
+  // Whether `step` used this slot; true if no longer known.
   bool used(std::uint64_t step, std::uint32_t slot) const { return provenance_.applied(step + 1, slot).value_or(true); }
   const Provenance* find(std::uint64_t version) const { return provenance_.find(version); }
-  // Of the versions up to this one, since the last call.
+  // Removes and returns the records of versions up to this one, since the last call.
   std::vector<Provenance> take_history(std::uint64_t version) { return history_.take(version); }
 
  private:
@@ -65,10 +66,10 @@ class ShardLedger {
 
   std::size_t versions_;
   bool fence_;
-  std::map<std::uint32_t, std::uint64_t> fences_;  // views below are fenced, by worker
+  std::map<std::uint32_t, std::uint64_t> fences_;  // by worker: earlier views are fenced
   BatchSet applied_;
-  BatchSet restored_;                                      // of these, before the start
-  std::map<std::uint64_t, std::uint64_t> batch_versions_;  // into which version the last batches went
+  BatchSet restored_;                                      // of these, in the initial values
+  std::map<std::uint64_t, std::uint64_t> batch_versions_;  // the version each of the last batches went into
   ProvenanceBook provenance_;
   ProvenanceBook history_;  // not taken yet
 };

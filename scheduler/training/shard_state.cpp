@@ -31,7 +31,7 @@ void check_options(const ShardOptions& options) {
     invalid_argument("shard {}: {} slots and {} backups, at most {} are supported", options.shard, options.slots,
                      options.backups, kMaxSlots);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
-    invalid_argument("shard {}: only bounded staleness takes staleness = {}", options.shard, options.staleness);
+    invalid_argument("shard {}: staleness = {} requires bounded staleness", options.shard, options.staleness);
   if (options.mode != TrainingMode::asynchronous && (options.accumulate != 1 || options.scale_by_staleness))
     invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training", options.shard);
 }
@@ -54,7 +54,7 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
   std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
   for (SliceSpec& slice : slices) {
     if (!slices_.empty() && slices_.back().spec.id == slice.id)
-      invalid_argument("shard {}: slice {} is there twice", options.shard, slice.id);
+      invalid_argument("shard {}: duplicate slice {}", options.shard, slice.id);
     if (!is_gradient_dtype(slice.dtype))
       invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard, slice.id,
                        slice.name, name(slice.dtype));
@@ -93,14 +93,14 @@ Error ShardState::find_slice(std::uint32_t id, std::size_t& slice) const {
 
 Error ShardState::check(const Push& message, std::size_t& slice) const {
   if (message.worker >= options_.workers)
-    return error(Code::invalid_argument, "push of worker {} of {}", message.worker, options_.workers);
+    return error(Code::invalid_argument, "push from worker {} of {}", message.worker, options_.workers);
   if (message.slot >= options_.slots + options_.backups)
     return error(Code::invalid_argument, "push for slot {} of {}", message.slot, options_.slots + options_.backups);
   if (Error error = find_slice(message.slice, slice)) return error;
   const Owned& owned = slices_[slice];
   const bool sparse = message.indices.valid();
   if (owned.sparse && *owned.sparse != sparse)
-    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, those before it were not", message.slice,
+    return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, unlike earlier ones", message.slice,
                  owned.spec.name, sparse ? "sparse" : "dense");
   return check_gradient(owned.spec, {message.gradient, message.indices});
 }
@@ -108,7 +108,7 @@ Error ShardState::check(const Push& message, std::size_t& slice) const {
 Error ShardState::check_pulled_version(const Push& message) const {
   if (!options_.guards.versions) return {};
   if (message.pulled_version > version_)
-    return error(Code::invalid_argument, "gradient computed on version {}, but the version is {}",
+    return error(Code::invalid_argument, "gradient computed on version {}, but the shard is at version {}",
                  message.pulled_version, version_);
   if (options_.mode == TrainingMode::asynchronous) return {};
   // Anything else would make the result depend on timing.
@@ -149,7 +149,7 @@ Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& ou
   return {};
 }
 
-// What a shard must not do: another chooses others.
+// Deliberately wrong, without ShardGuards::commit: shards choose different slots.
 void ShardState::choose_alone(std::size_t slice) {
   const std::vector<std::uint32_t> missing = slots_.missing(version_);
   std::vector<std::uint32_t> whole;
@@ -163,7 +163,7 @@ void ShardState::choose_alone(std::size_t slice) {
     if (i != slice) update_early(i, nobody);
 }
 
-// While all that the next version needs is there.
+// Publishes versions while all slots of the next one are whole.
 void ShardState::advance(TrainingOutbox& out) {
   while (!failure_ && slots_.whole(version_)) {
     const SlotStage::Taken taken = slots_.take(version_);
@@ -187,13 +187,13 @@ Error ShardState::check_commit(const Commit& message) const {
     return error(Code::failed_precondition, "commit of step {}, but all slots of a step are used", message.step);
   if (message.slots.size() != options_.slots || message.slots.back() >= options_.slots + options_.backups ||
       std::ranges::adjacent_find(message.slots, std::greater_equal<>()) != message.slots.end())
-    return error(Code::invalid_argument, "commit of step {} with slots {}, not {} of {} in ascending order",
+    return error(Code::invalid_argument, "commit of step {} with slots {}, expected {} of {} in ascending order",
                  message.step, fmt::join(message.slots, " "), options_.slots, options_.slots + options_.backups);
   const auto used = [&](std::uint32_t slot) {
     return message.step < version_ ? ledger_.used(message.step, slot) : slots_.uses(message.step, slot);
   };
   if (!std::ranges::all_of(message.slots, used))
-    return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with others",
+    return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with other slots",
                  message.step, fmt::join(message.slots, " "));
   if (message.step >= version_ && message.step - version_ > options_.staleness)
     return error(Code::out_of_range, "commit of step {} at version {}, staleness is {}", message.step, version_,
@@ -204,14 +204,14 @@ Error ShardState::check_commit(const Commit& message) const {
 Error ShardState::commit(const Commit& message, TrainingOutbox& out) {
   if (failure_) return failure_;
   if (Error error = check_commit(message)) return refuse(std::move(error));
-  if (message.step < version_ || !slots_.choose(message.step, message.slots)) return {};  // again
+  if (message.step < version_ || !slots_.choose(message.step, message.slots)) return {};  // repeated
   for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
   advance(out);
   release(out);
   return failure_;
 }
 
-// ---- Who is a member ------------------------------------------------------------------------------------------------
+// ---- Membership -----------------------------------------------------------------------------------------------------
 
 bool ShardState::is_fenced(std::uint32_t worker, std::uint64_t view) {
   const ShardLedger::Sender sender = ledger_.sender(worker, view);
@@ -239,16 +239,16 @@ void ShardState::drop(const Push& message, Fate fate) {
 Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
   if (ledger_.has(message.step) && options_.guards.dedupe) {
     drop(message, Fate::duplicate);
-    // Who has handed it out again after a restart has not heard of it.
+    // After a restart the coordinator may hand out this batch again, not knowing that it was applied.
     if (ledger_.restored(message.step) && slice + 1 == slices_.size()) say_staged(message, out);
     return {};
   }
   if (Error error = check_pulled_version(message)) return error;
   if (message.step == ~std::uint64_t{0} || !ledger_.near(message.step, options_.workers * options_.max_open_batches))
-    return error(Code::out_of_range, "batch {} is far from those before it", message.step);
+    return error(Code::out_of_range, "batch {} is too far from earlier batches", message.step);
   if (!batches_.contains(message.worker, message.step) && batches_.open(message.worker) >= options_.max_open_batches)
-    return error(Code::resource_exhausted, "worker {} begins batch {} with {} incomplete", message.worker, message.step,
-                 options_.max_open_batches);
+    return error(Code::resource_exhausted, "worker {} begins batch {}, but already has {} incomplete ones",
+                 message.worker, message.step, options_.max_open_batches);
   GradientSet& set = batches_.at(message.worker, message.step);
   if (set.has(slice)) {
     drop(message, Fate::duplicate);
@@ -294,17 +294,18 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
     store_.apply(slices_[slice].spec.id,
                  {mean_of(std::move(gradients), options_.sparse_mean), version_ + 1, rate_scale});
   } catch (...) {
-    // Some slices may have moved and others not: nothing of this shard can be trusted any more.
+    // Some slices may be updated and others not: the values of this shard can no longer be trusted.
     fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);
   }
 }
 
-// If all slots have the slice, it need not wait for the others: nobody sees its new value before the version is there.
+// Updates a slice as soon as all slots have pushed it, without waiting for other slices: its new value stays hidden
+// until the version is published.
 void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
   Owned& owned = slices_[slice];
   if (!slots_.whole(version_, slice)) return;
   owned.updated = true;
-  // Who holds a value makes the store copy it. Without need for it nobody does: who has sent the gradients has pulled.
+  // Holding a value makes the store copy it. Otherwise nobody needs it: workers pull before they push.
   if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
     owned.current = store_.value(owned.spec.id);
   update_slice(slice, slots_.take(version_, slice), 1, out);
@@ -326,7 +327,7 @@ void ShardState::update_batches(TrainingOutbox& out) {
   if (!failure_) publish(sets.size());
 }
 
-// The values in the store are those of the next version.
+// Publishes the values in the store as the next version.
 void ShardState::publish(std::size_t batches) {
   if (options_.keep_previous) {
     previous_.emplace_back();
@@ -348,13 +349,12 @@ void ShardState::publish(std::size_t batches) {
 Error ShardState::cut(std::uint64_t version, TakeCut take) {
   if (failure_) return failure_;
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
-  if (asynchronous)
-    version = accumulated_.empty() ? version_ : version_ + 1;  // no gradient that waits for others is lost
+  if (asynchronous) version = accumulated_.empty() ? version_ : version_ + 1;  // do not lose accumulated gradients
   const bool begun = std::ranges::any_of(slices_, &Owned::updated);
   if (version < version_ || (version == version_ && begun))
-    return error(Code::failed_precondition, "shard {} is past version {} already", options_.shard, version);
+    return error(Code::failed_precondition, "shard {} is already past version {}", options_.shard, version);
   if (cuts_.size() >= kMaxCuts)
-    return error(Code::resource_exhausted, "shard {}: {} cuts wait already", options_.shard, cuts_.size());
+    return error(Code::resource_exhausted, "shard {}: {} cuts are already waiting", options_.shard, cuts_.size());
   cuts_.emplace(version, std::move(take));
   take_cuts();
   return {};
@@ -364,7 +364,7 @@ void ShardState::take_cuts() {
   while (!cuts_.empty() && cuts_.begin()->first <= version_) cuts_.extract(cuts_.begin()).mapped()(cut());
 }
 
-// Returns the factor of the learning rate: 1 / mean staleness, at most 1.
+// Returns the factor for the learning rate: 1 / mean staleness, at most 1.
 double ShardState::note_staleness(const std::vector<std::uint64_t>& pulled_versions) {
   double sum = 0;
   for (const std::uint64_t pulled : pulled_versions) {
@@ -382,7 +382,7 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (failure_) return failure_;
   std::size_t slice = 0;
   if (message.worker >= options_.workers)
-    return refuse(error(Code::invalid_argument, "pull of worker {} of {}", message.worker, options_.workers));
+    return refuse(error(Code::invalid_argument, "pull from worker {} of {}", message.worker, options_.workers));
   if (Error error = find_slice(message.slice, slice)) return refuse(std::move(error));
   if (is_fenced(message.worker, message.view)) {
     ++counters_.fenced;
@@ -393,13 +393,13 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
     return {};
   }
   if (parked_.size() >= options_.max_parked)
-    return refuse(error(Code::resource_exhausted, "{} pulls are waiting already", parked_.size()));
+    return refuse(error(Code::resource_exhausted, "{} pulls are already waiting", parked_.size()));
   ++counters_.parked;
   parked_.push_back(message);
   return {};
 }
 
-// The values at an earlier version, if they are kept.
+// The values at an earlier version, if kept.
 const std::vector<Tensor>* ShardState::previous(std::uint64_t version) const {
   if (version >= version_ || version_ - version > previous_.size()) return nullptr;
   return &previous_[previous_.size() - (version_ - version)];

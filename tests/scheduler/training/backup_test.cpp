@@ -238,17 +238,17 @@ TEST_F(BackupShard, AWorkerOfAnEarlierStepGetsAVersionAndNeverWaits) {
 TEST_F(BackupShard, RefusesACommitThatCannotBe) {
   make_backups();
   expect_refused(commit(0, {0}), Code::invalid_argument,
-                 "commit of step 0 with slots 0, not 2 of 3 in ascending order");
+                 "commit of step 0 with slots 0, expected 2 of 3 in ascending order");
   expect_refused(commit(0, {1, 0}), Code::invalid_argument, "with slots 1 0");
   expect_refused(commit(0, {0, 3}), Code::invalid_argument, "with slots 0 3");
   expect_refused(commit(1, {0, 1}), Code::out_of_range, "commit of step 1 at version 0");
   EXPECT_FALSE(commit(0, {0, 1}));
   EXPECT_FALSE(commit(0, {0, 1}));
-  expect_refused(commit(0, {0, 2}), Code::failed_precondition, "but it was committed with others");
+  expect_refused(commit(0, {0, 2}), Code::failed_precondition, "but it was committed with other slots");
   push_all(0, 0, 1);
   push_all(0, 1, 1);
   EXPECT_FALSE(commit(0, {0, 1}));
-  expect_refused(commit(0, {0, 2}), Code::failed_precondition, "but it was committed with others");
+  expect_refused(commit(0, {0, 2}), Code::failed_precondition, "but it was committed with other slots");
   EXPECT_EQ(state->version(), 1u);
   make(2);
   refused = 0;

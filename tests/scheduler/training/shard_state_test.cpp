@@ -117,7 +117,7 @@ TEST_F(Shard, RefusesWhatIsWrong) {
   expect_refused(push(dtype), Code::invalid_argument, "expected f32");
   Push future = message(0, 0, 10, 1);
   future.pulled_version = 1;
-  expect_refused(push(future), Code::invalid_argument, "computed on version 1, but the version is 0");
+  expect_refused(push(future), Code::invalid_argument, "computed on version 1, but the shard is at version 0");
   expect_refused(pull(11, 0), Code::invalid_argument, "slice 11");
   expect_refused(pull(10, 0, 4), Code::invalid_argument, "worker 4");
   EXPECT_TRUE(out.empty());
@@ -204,7 +204,7 @@ TEST_F(Shard, RefusesMoreParkedPullsThanAllowed) {
   options.max_parked = 1;
   make(options);
   EXPECT_FALSE(pull(10, 1));
-  expect_refused(pull(20, 1), Code::resource_exhausted, "1 pulls are waiting");
+  expect_refused(pull(20, 1), Code::resource_exhausted, "1 pulls are already waiting");
 }
 
 TEST_F(Shard, StagesStepsWithinTheStaleness) {
