@@ -305,7 +305,8 @@ void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
   Owned& owned = slices_[slice];
   if (!slots_.whole(version_, slice)) return;
   owned.updated = true;
-  // Holding a value makes the store copy it. Otherwise nobody needs it: workers pull before they push.
+  // Keep the old value only if pulls may still need it, since the store must copy a value that is held elsewhere.
+  // Otherwise all workers that pushed have already pulled it.
   if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
     owned.current = store_.value(owned.spec.id);
   update_slice(slice, slots_.take(version_, slice), 1, out);

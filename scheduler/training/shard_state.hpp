@@ -129,8 +129,8 @@ class ShardState {
 
   // Stages a gradient, and applies completed updates. Sends Staged to the coordinator when the micro-batch is whole,
   // and Put to workers whose pulls can now be answered. Errors: invalid_argument (unknown slice, worker or slot;
-  // gradient with the wrong dtype or shape, or computed on a disallowed version),
-  // out_of_range (step or batch too far ahead), resource_exhausted (too many open batches), and failure().
+  // gradient with the wrong dtype or shape, or computed on a disallowed version), out_of_range (step or batch too far
+  // ahead), resource_exhausted (too many open batches), and failure().
   [[nodiscard]] Error push(Push message, TrainingOutbox& out);
   // Sets the slots that a step uses. Errors: failed_precondition (no backups, or the step used other slots),
   // invalid_argument (impossible slots), out_of_range (a step too far ahead), and failure().
@@ -138,8 +138,7 @@ class ShardState {
   // Handles a new view of a worker: drops what worker_down() drops, and later also its messages from earlier views. A
   // push or pull from a later view does the same.
   void fence(const Fence& message);
-  // Answers with a Put, now or when the version is reached. Errors: invalid_argument, resource_exhausted,
-  // failure().
+  // Answers with a Put, now or when the version is reached. Errors: invalid_argument, resource_exhausted, failure().
   [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
   // Calls `take` when the store holds the values of exactly `version`, now or later; nothing is applied before it
   // returns. Asynchronous: at any version, never with half a batch applied. take() reads handles: training continues

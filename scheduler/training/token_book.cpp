@@ -41,7 +41,7 @@ std::optional<std::uint64_t> TokenBook::index_of(std::uint64_t step, std::uint32
   return (step - phase_.first_step) * phase_.slots + slot;
 }
 
-// Not one that the log of commits leaves out, and none of a step that has enough.
+// Whether a token may still count: its step has not chosen yet, and the commit log does not leave it out.
 bool TokenBook::wanted(std::uint64_t index) const {
   const std::uint64_t step = index / phase_.slots;
   if (chosen_.contains(step)) return false;
@@ -64,7 +64,7 @@ std::optional<std::uint64_t> TokenBook::first_wanted(std::uint64_t step) const {
   return std::nullopt;
 }
 
-// Of the tokens that were never handed out.
+// Picks among the tokens never handed out.
 std::optional<std::uint64_t> TokenBook::pick(std::uint32_t worker, std::uint32_t members) const {
   const std::uint64_t needed = has_backups() ? phase_.needed : phase_.slots;
   const std::uint64_t share = (needed + members - 1) / std::max<std::uint32_t>(1, members);
@@ -170,7 +170,7 @@ TokenBook::Note TokenBook::staged(const Staged& message) {
 
 void TokenBook::completed(std::uint64_t index) {
   if (!items_.at(index).complete()) return;
-  forget_returned(index);  // it came after all, after its worker was lost
+  forget_returned(index);  // completed although its worker was lost
   if (!has_backups()) return fold_tokens();
   const std::uint64_t step = index / phase_.slots;
   auto& complete = complete_[step];
@@ -220,7 +220,7 @@ void TokenBook::resume(std::uint64_t step, const Figures& figures) {
   figures_ = figures;
 }
 
-// Takes the complete tokens at the front out of the window.
+// Moves complete tokens from the front of the window into the figures.
 void TokenBook::fold_tokens() {
   for (auto first = items_.begin(); first != items_.end() && first->first == folded_ && first->second.complete();
        first = items_.erase(first)) {
@@ -230,7 +230,7 @@ void TokenBook::fold_tokens() {
   }
 }
 
-// The same, of steps that have chosen.
+// The same for steps that have chosen.
 void TokenBook::fold_steps() {
   while (!chosen_.empty() && chosen_.begin()->first == complete_steps()) {
     const auto complete = complete_.extract(chosen_.begin()->first);

@@ -1,4 +1,4 @@
-// What a training job and its shards wait for, as things and waits. Computed when somebody looks.
+// Describes what a training job and its shards wait for, as things and waits. Computed on demand.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ void Coordinator::say_barrier(JobWaits& say) const {
   say.wait(say.whole, barrier, "barrier");
   for (std::uint32_t i = 0; i < members_.size(); ++i)
     if (members_.is_member(i) && !members_.worker(i).in_barrier)
-      say.wait(barrier, say.worker(i), "barrier", "it has not come to the end of its program");
+      say.wait(barrier, say.worker(i), "barrier", "it has not reached the end of its program");
   if (!saves_.over() && members_.outside_barrier().empty())
     say.wait(barrier,
              say.thing(wait_thing::save(say.job), "the last checkpoint is being written", shard_name(0), State::works),
@@ -138,7 +138,7 @@ void Coordinator::say_joins(JobWaits& say) const {
   }
   if (missing > 0 && absent.empty())
     absent.push_back(say.thing(fmt::format("workers/{:x}", say.job),
-                               fmt::format("workers that nobody has started: {} more must join", missing), {},
+                               fmt::format("workers that have not been started: {} more must join", missing), {},
                                State::never));
   for (const std::uint32_t shard : members_.missing_shards())
     absent.push_back(say.join(shard_name(shard), fmt::format("{} to join the job{}", shard_name(shard),
@@ -163,9 +163,9 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     const std::string nobody = say.thing(
         fmt::format("workers/{:x}", say.job),
         members_.empty_since()
-            ? fmt::format("no worker is left: the job cannot go on until one joins; start one (it gives up in {})",
+            ? fmt::format("no worker is left: the job cannot continue until one joins; start one (it gives up in {})",
                           wait_time(*members_.empty_since() + options_.empty_timeout - now))
-            : "no worker is left: the job cannot go on until one joins; start one",
+            : "no worker is left: the job cannot continue until one joins; start one",
         {}, State::never);
     say.wait(say.whole, nobody, "join", {}, quiet);
   }
@@ -178,20 +178,20 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
       say.wait(
           slot,
           say.join(worker_name(*token.kept), fmt::format("{} to join again: it was lost", worker_name(*token.kept))),
-          "join", fmt::format("it is kept for it for another {}, then others may have it", left));
+          "join", fmt::format("its token is reserved for another {}, then goes to others", left));
     } else if (token.worker && !token.done) {
       const bool suspect = members_.worker(*token.worker).suspect;
       say.wait(slot, say.worker(*token.worker), "token",
-               suspect ? "it has the token, and nothing has been heard of it for a while" : "it has the token");
+               suspect ? "it has the token, and has not been heard from for a while" : "it has the token");
     } else if (token.worker) {
       for (const std::uint32_t shard : token.unstaged) {
         const std::string from = worker_name(*token.worker), to = shard_name(shard);
         say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the way from {} to {}", from, to), from),
-                 "credit", fmt::format("its gradient has been computed, and {} does not have all of it", to));
+                 "credit", fmt::format("its gradient has been computed, but {} has not received all of it", to));
       }
     } else {
       const char* why =
-          token.handed_out ? "its worker was lost, and no other has taken it yet" : "no worker has taken it yet";
+          token.handed_out ? "its worker was lost, and no other worker has taken it yet" : "no worker has taken it yet";
       for (const std::uint32_t i : members) say.wait(slot, say.worker(i), "token", why);
     }
   }
@@ -208,9 +208,10 @@ void Coordinator::say_requests(JobWaits& say, const std::vector<TokenBook::Open>
     for (const TokenBook::Open& of : open) {
       if (of.worker == request.worker) continue;
       others = true;
-      say.wait(token, wait_thing::slot(say.job, of.step, of.slot), "token", "all that may be handed out now has been");
+      say.wait(token, wait_thing::slot(say.job, of.step, of.slot), "token",
+               "all available tokens have been handed out");
     }
-    if (!others) say.thing(token, fmt::format("a token for {}, which has others", task), {}, State::works);
+    if (!others) say.thing(token, fmt::format("a token for {}, which holds others", task), {}, State::works);
   }
 }
 
@@ -239,11 +240,11 @@ Waiting ShardState::waiting(std::uint64_t job, const std::string& task) const {
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
   for (const std::uint64_t v : wanted) {
     if (asynchronous)
-      version(v, State::works);  // its puller's own batch comes first
+      version(v, State::works);  // waits for the puller's own batch
     else if (v <= version_)
-      wait(version(v), version(next.version), "a part of it is that of the next already");
+      wait(version(v), version(next.version), "some slices have already moved to the next version");
     else if (v > next.version)
-      wait(version(v), version(next.version), "versions come one after the other");
+      wait(version(v), version(next.version), "versions are published in order");
   }
   if (asynchronous) return out;
   const std::string id = version(next.version);

@@ -77,7 +77,7 @@ void WorkerTokens::ended(std::uint64_t id, TokenDone figures, TrainingOutbox& ou
   }
 }
 
-// One that came unasked is followed by no request: what was asked for still comes.
+// An unrequested token is not followed by a new request: earlier requests are still open.
 void WorkerTokens::report(const Token& token, TokenDone report, TrainingOutbox& out) {
   report.worker = options_.worker;
   report.token = token;

@@ -1,12 +1,13 @@
-// The tokens of one worker: asks for them ahead of its work, decides what is computed now and what waits, and reports
-// in the order in which the tokens came.
+// Manages the tokens of one worker: requests them ahead of its work, decides which are computed now and which wait, and
+// reports them in order of arrival.
 //
-//   asked for ── Token ──▶ waiting ── start() ──▶ computing ── ended() ──▶ reported, and the next is asked for
+//   requested ── Token ──▶ waiting ── start() ──▶ computing ── ended() ──▶ reported, and the next is requested
 //                             │                       │
-//                             └──── Commit without ───┴──▶ of no use: reported without having been computed
+//                             └──── Commit without ───┴──▶ unused: reported without being computed
 //
-// While a step computes, the token of the next has come and its pulls wait on the shards: it goes on the moment the
-// version is there. Asynchronous workers pull what there is, their own last batch in it, so they compute one at a time.
+// While a step computes, the next token has arrived and its pulls wait on the shards: it starts as soon as the version
+// is published. Asynchronous workers pull the current version, which includes their own last batch, so they compute one
+// token at a time.
 //
 // One object serves one incarnation of a worker. Not thread-safe.
 #pragma once
@@ -28,11 +29,11 @@ class WorkerTokens {
   struct Options {
     std::uint32_t worker = 0;
     TrainingMode mode = TrainingMode::synchronous;
-    std::uint32_t ahead = 1;     // tokens that it has or has asked for
-    std::uint64_t view = 0;      // in which it has joined
-    std::uint64_t requests = 0;  // made by incarnations before it whose answers may still come
+    std::uint32_t ahead = 1;     // tokens held or requested at a time
+    std::uint64_t view = 0;      // in which it joined
+    std::uint64_t requests = 0;  // made by earlier incarnations, whose answers may still arrive
   };
-  // A token that is to be computed.
+  // A token to compute.
   struct Work {
     std::uint64_t id = 0;
     Token token;
@@ -41,30 +42,31 @@ class WorkerTokens {
 
   explicit WorkerTokens(const Options& options) : options_(options), request_(options.requests) {}
 
-  // It has joined.
+  // Call once the worker has joined: requests its first tokens.
   void begin(TrainingOutbox& out);
-  // One that has come before is dropped.
+  // Handles a token; repeated ones are dropped.
   void came(const Token& token);
-  // The slots of a step are chosen: its other tokens need not be computed. Returns those that are being computed, which
-  // end soon: ended() follows.
+  // Handles the choice of a step's slots: its other tokens need not be computed. Returns the ids of those being
+  // computed, to cancel; ended() still follows for each.
   std::vector<std::uint64_t> committed(const Commit& commit, TrainingOutbox& out);
-  // What to compute now, if there is any; to be called after each of the others until there is none.
+  // Returns the next token to compute, if any. Call after each of the others until it returns none.
   std::optional<Work> start();
-  // Reported as soon as all before it are. `report`: its figures; worker, token and view are filled in.
+  // Ends a computation; it is reported once all earlier ones are. `report`: its figures; worker, token and view are
+  // filled in.
   void ended(std::uint64_t id, TokenDone report, TrainingOutbox& out);
-  // The token to finish with, once for each that has come: another follows when the chief is lost.
+  // Takes the finish token, once per arrival: another arrives when the chief is lost.
   std::optional<Token> finish() { return std::exchange(finish_, std::nullopt); }
   bool finishes() const { return finish_.has_value(); }
 
   bool unused(std::uint64_t id) const;
-  std::uint64_t after() const { return after_; }       // asynchronous: its last batch, and one
+  std::uint64_t after() const { return after_; }       // asynchronous: its last batch + 1
   std::uint64_t requests() const { return request_; }  // made so far
 
  private:
   struct Computing {
     Work work;
     bool unused = false;
-    std::optional<TokenDone> report;  // it has ended
+    std::optional<TokenDone> report;  // set once it has ended
   };
   void ask(TrainingOutbox& out);
   void report(const Token& token, TokenDone report, TrainingOutbox& out);
@@ -72,7 +74,7 @@ class WorkerTokens {
 
   Options options_;
   std::uint64_t request_;
-  std::set<std::uint64_t> asked_;  // not answered
+  std::set<std::uint64_t> asked_;  // unanswered
   std::deque<Token> waiting_;
   std::deque<Computing> computing_;
   std::uint64_t works_ = 0;

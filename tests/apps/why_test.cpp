@@ -95,8 +95,9 @@ TEST(WhyInACluster, ALostWorkerThatOthersWaitForIsNamed) {
   cluster->wait_for("\"event\":\"epoch\"");
   const pid_t worker = cluster.pid("worker/1");
   testing::stop_process(worker);
-  expect_why(file_of(cluster), AllOf(HasSubstr("SILENT worker/1 does not answer"),
-                                     HasSubstr("worker/1 to join again: it was lost: it is kept for it for another ")));
+  expect_why(file_of(cluster),
+             AllOf(HasSubstr("SILENT worker/1 does not answer"),
+                   HasSubstr("worker/1 to join again: it was lost: its token is reserved for another ")));
   kill(worker, SIGCONT);
   cluster->signal(SIGTERM);
   EXPECT_EQ(cluster.wait(), 128 + SIGTERM) << cluster->err;
@@ -163,7 +164,7 @@ TEST_F(WhyByHand, AKilledWorkerIsNamedUntilItComesAgain) {
   killed.signal(SIGKILL);
   expect_why(file,
              AllOf(ContainsRegex("\n1. SILENT worker/1 does not answer \\(nobody listens [^\n]*: it has ended\\)"),
-                   HasSubstr("worker/1 to join again: it was lost: it is kept for it for another ")));
+                   HasSubstr("worker/1 to join again: it was lost: its token is reserved for another ")));
   start("worker", 1, waits);
   expect_why(file, HasSubstr("Nothing is stuck"));
 }
@@ -176,7 +177,7 @@ TEST_F(WhyByHand, NobodyIsLeftToTrain) {
   only.signal(SIGKILL);
   expect_why(
       file,
-      HasSubstr("\n1. NEVER no worker is left: the job cannot go on until one joins; start one (it gives up in "));
+      HasSubstr("\n1. NEVER no worker is left: the job cannot continue until one joins; start one (it gives up in "));
 }
 
 TEST_F(WhyByHand, AJobNeedsMoreWorkersThanThereAre) {

@@ -111,7 +111,7 @@ TEST_F(StuckJob, AWorkerThatHasFailedAndIsWaitedFor) {
     return !found.causes.empty() && found.causes[0].kind == RootCause::Kind::never &&
            found.causes[0].text.find(cause) != std::string::npos;
   })) << found.text;
-  EXPECT_THAT(found.text, HasSubstr("it is kept for it for another "));
+  EXPECT_THAT(found.text, HasSubstr("its token is reserved for another "));
   EXPECT_TRUE(eventually([&] {
     const ClusterSnapshot seen = (*tasks)[1].introspection().view().snapshot();
     return std::ranges::all_of(seen.tasks.at(1).snapshot->links,

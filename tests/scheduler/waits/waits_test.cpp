@@ -165,7 +165,7 @@ TEST_F(JobWaiting, NobodyIsLeft) {
   ASSERT_FALSE(found.causes.empty());
   EXPECT_EQ(found.causes[0].kind, Kind::never);
   EXPECT_EQ(found.causes[0].text,
-            "no worker is left: the job cannot go on until one joins; start one (it gives up in 20.0 s)");
+            "no worker is left: the job cannot continue until one joins; start one (it gives up in 20.0 s)");
   EXPECT_EQ(job->list_members()[0].state, "lost");
 }
 
@@ -177,8 +177,8 @@ TEST_F(JobWaiting, ATokenIsKeptForAWorkerThatWasLost) {
   job->worker_down(1, "gone", now, out);
   now += 3 * kSecond;
   EXPECT_THAT(why({{"/job:worker/task:1", "is gone"}}).text,
-              HasSubstr("     waits for /job:worker/task:1 to join again: it was lost: it is kept for it for another "
-                        "7.0 s, then others may have it\n"
+              HasSubstr("     waits for /job:worker/task:1 to join again: it was lost: its token is reserved for "
+                        "another 7.0 s, then goes to others\n"
                         "     which is on /job:worker/task:1\n"));
   now += 8 * kSecond;
   job->tick(now, out);
