@@ -25,8 +25,8 @@ DECLARED = re.compile(r"(?:class|struct|enum|using|concept|define)\s+(\w+)|\b(\w
 # Words that look declared where they are used.
 COMMON = set("""bool char const constexpr decltype default delete double else explicit false float for function if int
     int32_t int64_t move noexcept nullptr operator optional override private protected public requires return size_t
-    sizeof static_assert std string string_view switch this troupe true uint16_t uint32_t uint64_t uint8_t unsigned vector
-    void while""".split())
+    sizeof static_assert std string string_view switch this troupe true uint16_t uint32_t uint64_t uint8_t unsigned
+    vector void while""".split())
 
 
 def ours(name):
