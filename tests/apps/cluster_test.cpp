@@ -286,7 +286,7 @@ TEST(AStoppedWorker, IsSuspectedThenLostAndJoinsAgainWhenItContinues) {
   testing::stop_process(worker);
   cluster->wait_for("/job:worker/task:1 has not been heard from for a while");
   cluster->wait_for("/job:worker/task:1 was lost");
-  cluster->wait_for("training went on");
+  cluster->wait_for("training continued");
   kill(worker, SIGCONT);
   cluster->wait_for("/job:worker/task:1 has joined");
   cluster->signal(SIGTERM);
