@@ -1,7 +1,7 @@
-// Slicing, joining and rearranging tensors. Twin of kernels/cpu/array_kernels.cpp; what each op computes is
-// kernels/common/array.cpp for both, which moves elements by the functions of movement.cpp here.
+// Slicing, joining and rearranging tensors. Twin of kernels/cpu/array_kernels.cpp; both compute in
+// kernels/common/array.cpp, which moves elements with the functions of movement.cpp in this folder.
 //
-// Shapes and limits that come as tensors are constants as a rule: then the host has them. Else it waits for them.
+// Shapes and limits passed as tensors are usually constants, already on the host; otherwise the host waits for them.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/range_count.hpp>

@@ -15,7 +15,7 @@ __global__ void range_kernel(RangeArguments arguments) {
   auto* out = static_cast<T*>(arguments.out);
   if constexpr (std::is_integral_v<T>)
     out[i] = static_cast<T>(arguments.start + static_cast<std::uint64_t>(i) * arguments.delta);
-  else  // rounded one by one, as on the CPU
+  else  // rounded one at a time, as on the CPU
     out[i] = static_cast<T>(__dadd_rn(arguments.real_start, __dmul_rn(static_cast<double>(i), arguments.real_delta)));
 }
 

@@ -1,4 +1,4 @@
-// Between the host and the device part of Range.
+// Range: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// out[i] = start + i * delta: of integers modulo 2^64, of f32 and f64 computed in f64.
+// out[i] = start + i * delta: modulo 2^64 for integers, computed in f64 for f32 and f64.
 struct RangeArguments {
   DType dtype = DType::invalid;
   void* out = nullptr;
@@ -19,7 +19,7 @@ struct RangeArguments {
   double real_start = 0;
   double real_delta = 0;
 };
-// cudaErrorInvalidValue for f16, bf16 and what is no number.
+// Returns cudaErrorInvalidValue for f16, bf16 and non-numeric dtypes.
 cudaError_t launch_range(const RangeArguments& arguments, cudaStream_t stream);
 
 }  // namespace troupe

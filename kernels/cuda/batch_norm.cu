@@ -71,7 +71,7 @@ struct StoreMoments {
   }
 };
 
-// `deviation` is 1 / sqrt(variance + epsilon), or, if it is not known yet, null.
+// Scales by p.inverse, or, if `variance` is not null, by 1 / sqrt(variance + epsilon).
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
     normalise(const T* x, BatchNormParameters<Compute<T>> p, const Compute<T>* variance, double epsilon, T* y,

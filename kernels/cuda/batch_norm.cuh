@@ -1,5 +1,5 @@
-// What the kernels of batch normalisation know of a channel: y is computed with the same bits forward, and again where
-// a gradient asks whether it was above 0.
+// Per-channel state of the batch normalisation kernels. The forward pass computes y, and a gradient that checks whether
+// y was above 0 recomputes it with identical bits.
 #pragma once
 
 #include <troupe/kernels/cuda/column_walk.cuh>
@@ -7,12 +7,12 @@
 
 namespace troupe::device {
 
-inline constexpr std::int64_t kRowsOfThread = 16;  // of the kernels that write y and dx
+inline constexpr std::int64_t kRowsOfThread = 16;  // in the kernels that write y and dx
 
 template <class U>
 struct BatchNormParameters {
   const U *scale, *offset, *mean;
-  const U* inverse;  // null if it is not known
+  const U* inverse;  // null if not known
   bool relu;
 };
 
@@ -22,7 +22,7 @@ BatchNormParameters<U> batch_norm_parameters(const BatchNormLaunch& l, const voi
           static_cast<const U*>(inverse), l.relu};
 }
 
-// Of kVector channels side by side.
+// State of kVector adjacent channels.
 template <class T, int kVector>
 struct BatchNormColumns {
   using U = Compute<T>;
@@ -36,7 +36,7 @@ struct BatchNormColumns {
       offset[v] = p.offset[column + v];
     }
   }
-  // y before it is rounded to T, and before relu.
+  // y before rounding to T and before relu.
   __device__ U result(int v, U x) const { return (x - mean[v]) * factor[v] + offset[v]; }
 };
 

@@ -17,12 +17,12 @@ struct GradientColumns : BatchNormColumns<T, kVector> {
 #pragma unroll
     for (int v = 0; v < kVector; ++v) inverse[v] = p.inverse[column + v];
   }
-  // dy, where y was above 0.
+  // dy where y was above 0, else 0.
   __device__ U flow(int v, U dy, U x) const { return !relu || widen(narrow<T>(this->result(v, x))) > 0 ? dy : U{0}; }
   __device__ U normalised(int v, U x) const { return (x - this->mean[v]) * inverse[v]; }
 };
 
-// Of dy, and of dy x^.
+// Sums of dy and of dy x^.
 template <class T>
 struct GradientSums {
   using Join = Sums;

@@ -1,4 +1,4 @@
-// Biases; f32, f64, f16, bf16 (computed in float, rounded to nearest even).
+// Bias kernels; f32, f64, f16, bf16 (computed in f32, rounded to nearest even).
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/bias_launch.hpp>
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// Of the last dimension.
+// Size of the last dimension.
 std::int64_t width_of(std::string_view what, const Shape& shape) {
   if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
   return shape[-1];
@@ -28,7 +28,7 @@ void bias_add(KernelContext& context) {
   context.set_output(0, std::move(out));
 }
 
-// The sum of dy[..., j] over all axes but the last.
+// Sums dy[..., j] over all axes but the last.
 void bias_add_grad(KernelContext& context) {
   const Tensor& dy = context.input(0);
   const std::int64_t width = width_of("BiasAddGrad: dy", dy.shape());

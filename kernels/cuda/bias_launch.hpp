@@ -1,4 +1,4 @@
-// Biases on a GPU, between host and device code.
+// Biases on a GPU: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -11,7 +11,7 @@ IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> 
     fail(Code::internal, "{} operands cannot be broadcast at once", operands.size());
   IndexPlan<kMaxPlanOperands> plan;
   plan.rank = 0;
-  std::array<std::int64_t, kMaxPlanOperands> steps;  // of the dimension at hand, were it not broadcast
+  std::array<std::int64_t, kMaxPlanOperands> steps;  // strides of the current dimension, as if not broadcast
   steps.fill(1);
   for (const Shape& operand : operands)
     if (operand.rank() > out.rank())
@@ -52,7 +52,7 @@ IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> 
 bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands,
                  const OperandMemory& out) {
   const auto count = static_cast<std::size_t>(width);
-  // Other strides of an operand that moves along a row are multiples of its rows, and so of the width too.
+  // All other strides of an operand that moves along a row are multiples of its row length, and so of the width.
   if (plan.sizes[0] < width || (plan.rank > 1 && plan.sizes[0] % width != 0)) return false;
   if (!is_multiple(out.data, count * out.element_bytes)) return false;
   for (std::size_t o = 0; o < operands.size(); ++o)

@@ -1,4 +1,4 @@
-// Makes IndexPlans from shapes.
+// Builds IndexPlans from shapes.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Where an operand, or the result, lies.
+// Memory of an operand or of the result.
 struct OperandMemory {
   const void* data = nullptr;
   std::size_t element_bytes = 1;
@@ -19,19 +19,19 @@ struct OperandMemory {
 
 inline constexpr int kMaxPlanOperands = 16;
 
-// The merged dimensions of operands of these shapes, which broadcast to `out`. Throws invalid_argument if one does not.
-// Items of one element.
+// Merges the dimensions of operands of the given shapes, broadcast to `out`, into a plan with items of one element.
+// Throws invalid_argument if a shape does not broadcast.
 IndexPlan<kMaxPlanOperands> plan_items(const Shape& out, std::span<const Shape> operands);
 
-// Turns items of one element into items of `width` (a power of two), if all of them lie at addresses that are multiples
-// of their size: each operand's that moves, and the result's. False if they do not; the plan is as it was then.
+// Turns items of one element into items of `width` (a power of two) if every moving operand and the result have all
+// items at addresses that are multiples of the item size. Otherwise returns false and leaves the plan unchanged.
 bool widen_items(IndexPlan<kMaxPlanOperands>& plan, int width, std::span<const OperandMemory> operands,
                  const OperandMemory& out);
 
-// The plan, whose rank is 1, for `count` items of one element.
+// Resizes a plan of rank 1 to `count` items of one element.
 IndexPlan<kMaxPlanOperands> single_items(IndexPlan<kMaxPlanOperands> plan, std::int64_t count);
 
-// The first operands of a plan.
+// Keeps only the first kOperands operands of a plan.
 template <int kOperands>
 IndexPlan<kOperands> narrowed(const IndexPlan<kMaxPlanOperands>& plan) {
   static_assert(kOperands <= kMaxPlanOperands);

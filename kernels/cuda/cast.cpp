@@ -1,4 +1,4 @@
-// Twin of kernels/cpu/cast.cpp. From f64 to f16 or bf16 by way of f32 rounds twice here too.
+// Twin of kernels/cpu/cast.cpp. As there, f64 to f16 or bf16 goes through f32 and rounds twice.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/cuda/cast_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>

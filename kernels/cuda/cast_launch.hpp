@@ -1,4 +1,4 @@
-// Between the host and the device part of Cast.
+// Cast: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// cudaErrorInvalidValue for dtypes that are no data types.
+// Returns cudaErrorInvalidValue for anything but data types.
 cudaError_t launch_cast(DType from, const void* x, DType to, void* out, std::int64_t count, cudaStream_t stream);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Kernels over [rows, width] in which a thread keeps what it needs of its columns and goes down the rows.
+// Kernels over [rows, width] in which each thread keeps per-column state and walks down the rows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace troupe::device {
 inline constexpr int kWalkThreads = 256;
 
 struct ColumnWalk {
-  int across;  // threads in a row
+  int across;  // threads per row
   dim3 grid;
 };
 template <int kVector>
@@ -24,10 +24,10 @@ ColumnWalk column_walk(std::int64_t rows, std::int64_t width, std::int64_t rows_
   return walk;
 }
 
-// Calls begin(column) for the columns of a thread, and what it returns for each of its rows: with the elements of all
-// inputs, to put those of `out` in the place of the first input's. `out` may be an input: a row is read before it is
-// written. Several rows are read before the first of them is written, so that enough bytes are on their way: the
-// compiler may not do that itself, since `out` may be an input.
+// Calls begin(column) for each group of columns of a thread, then the function it returns once per row, with the
+// elements of all inputs; that function overwrites the first input's elements with those of `out`. `out` may be an
+// input: a row is read before it is written. Several rows are read before the first is written, to keep enough loads in
+// flight; the compiler cannot reorder these itself because `out` may alias an input.
 template <int kVector, int kInputs, class T, class Begin>
 __device__ inline void walk_columns(const T* const (&inputs)[kInputs], T* out, std::int64_t rows, std::int64_t width,
                                     int across, bool vectors, Begin begin) {

@@ -1,11 +1,11 @@
-// Ops of two operands whose result is bool. Twin of kernels/cpu/comparisons.cpp.
+// Binary ops with a bool result. Twin of kernels/cpu/comparisons.cpp.
 #include <troupe/kernels/cuda/comparisons_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 
 namespace troupe {
 namespace {
 
-// `name` is kept: a literal.
+// `name` must be a literal: it is kept.
 void add_comparison(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, ComparisonOp op) {
   add_cuda(registry, name, dtypes, [name, op](const KernelInit&) -> Kernel {
     return [name, op](KernelContext& context) {

@@ -1,4 +1,4 @@
-// Between the host and the device part of the ops of two operands whose result is bool.
+// Binary ops with a bool result: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,20 +9,20 @@
 namespace troupe {
 
 enum class ComparisonOp : std::uint8_t {
-  // Of any data type.
+  // Any data type.
   equal,
   not_equal,
-  // Of any real type.
+  // Real types.
   less,
   less_equal,
   greater,
   greater_equal,
-  // Of bool.
+  // bool.
   logical_and,
   logical_or,
 };
 
-// cudaErrorInvalidValue for a dtype (of the operands) that the op does not take.
+// Returns cudaErrorInvalidValue if the op does not support `dtype`, the dtype of the operands.
 cudaError_t launch_comparison(ComparisonOp op, DType dtype, const BinaryArguments& arguments, cudaStream_t stream);
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
-// Convolutions on a GPU (f32, f64, f16, bf16): which way each goes says conv_plan.hpp.
+// Convolutions on a GPU (f32, f64, f16, bf16); conv_plan.hpp describes the three ways and their order.
 //
-// FusedConv2D rounds f16 and bf16 once less where the bias is added by the library; Conv2D, BiasAdd and the activation
-// one after the other round after each.
+// For f16 and bf16, FusedConv2D rounds once less if the library adds the bias; separate Conv2D, BiasAdd and activation
+// ops each round.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/activation.hpp>
 #include <troupe/kernels/common/conv_geometry.hpp>
@@ -15,10 +15,10 @@ namespace troupe {
 namespace {
 
 std::byte* written(Tensor& t) { return t.mutable_raw(); }
-// cuDNN takes what it reads and what it writes in one list.
+// cuDNN takes the memory it reads and the memory it writes in one list.
 void* any(const Tensor& t) { return const_cast<std::byte*>(t.raw()); }
 
-// One convolution in one direction, of at least one term.
+// One convolution in one direction, with at least one term per sum.
 struct Work {
   KernelContext& context;
   CudaDevice& device;
@@ -38,7 +38,7 @@ struct Work {
   ProductKey product(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) const {
     return product_key(device, dtype, dtype, m, n, k, transpose_a, transpose_b);
   }
-  // [height, width, in, out] to and from [out, height, width, in].
+  // Transpose between [height, width, in, out] and [out, height, width, in].
   void to_cudnn(const void* filter, void* turned) const {
     check_cuda(launch_transpose(element(), filter, turned, g.patch_size(), g.out_channels, device.stream()),
                "filter for a convolution");
@@ -63,8 +63,8 @@ struct Work {
             .out_height = g.rows.output,
             .out_width = g.columns.output};
   }
-  // Calls fn(images, offset of the first image, offset of its result, in bytes, alignment of results) for images that
-  // are unfolded at once.
+  // Calls fn(images, offset of the first image, offset of its result, alignment of the results), with offsets in bytes,
+  // for each batch of images unfolded together.
   template <class Fn>
   void for_images(std::size_t row_element, Fn fn) const {
     const std::int64_t at_once = images_at_once(g, row_element), bytes = static_cast<std::int64_t>(element());
@@ -101,7 +101,7 @@ bool forward_by_cudnn(const Work& w, FusedActivation activation, const Tensor& x
   };
   if (bias) {
     memory.bias = any(*bias);
-    // With bias and ReLU in one kernel, with the bias, plain: the first that an engine does.
+    // Try bias and ReLU in one kernel, then bias only, then plain: the first that an engine supports wins.
     ConvKey key = w.key(ConvDirection::forward);
     key.bias = true;
     key.relu = activation == FusedActivation::relu;
@@ -166,7 +166,7 @@ void backward_filter(const Work& w, const Tensor& x, const Tensor& dy, Tensor& d
     if (w.device.state<CudnnConvolutions>().run(w.context, w.key(ConvDirection::backward_filter), memory))
       return w.from_cudnn(turned.data(), written(d_filter));
   }
-  // Summed in full precision, rounded once.
+  // Sum in full precision and round once.
   const bool rounds = w.sum_type() != w.dtype;
   const Workspace sum(w.context, rounds ? static_cast<std::size_t>(w.g.filter_size()) * sizeof(float) : 0);
   void* const to = rounds ? sum.data() : written(d_filter);
@@ -216,7 +216,7 @@ Kernel make_convolution(const KernelInit& init, bool fused) {
 
 Kernel make_backprop_input(const KernelInit& init) {
   return [options = conv2d_attributes(init.attributes)](KernelContext& context) {
-    const Tensor& x = context.input(0);  // for its shape
+    const Tensor& x = context.input(0);  // only its shape is used
     const Tensor &filter = context.input(1), &dy = context.input(2);
     Tensor dx = context.allocate(x.dtype(), x.shape());
     const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
@@ -232,7 +232,7 @@ Kernel make_backprop_input(const KernelInit& init) {
 
 Kernel make_backprop_filter(const KernelInit& init) {
   return [options = conv2d_attributes(init.attributes)](KernelContext& context) {
-    const Tensor& filter = context.input(1);  // for its shape
+    const Tensor& filter = context.input(1);  // only its shape is used
     const Tensor &x = context.input(0), &dy = context.input(2);
     Tensor d_filter = context.allocate(filter.dtype(), filter.shape());
     const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);

@@ -13,8 +13,8 @@ __device__ inline std::int64_t first_item() {
 }
 __device__ inline std::int64_t item_step() { return static_cast<std::int64_t>(gridDim.x) * kBlockThreads; }
 
-// Through a tile in shared memory, so that both sides are read and written in order; one column more, so that its banks
-// differ.
+// Transposes through a tile in shared memory so that global reads and writes are both coalesced; one extra column
+// avoids bank conflicts.
 constexpr int kTile = 32;
 constexpr int kTileRows = 8;
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads) unfold(UnfoldSizes s, const T* 
   }
 }
 
-// The first window that position `at` (padding included) lies in; the last is at / stride.
+// First window that covers position `at` (padding included); the last is at / stride.
 __device__ inline std::int64_t first_window(std::int64_t at, std::int64_t kernel, std::int64_t stride) {
   return at < kernel ? 0 : (at - kernel) / stride + 1;
 }
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// Calls fn.template operator()<T>() with an unsigned integer of this size.
+// Calls fn.template operator()<T>() with an unsigned integer T of the given size.
 template <class Fn>
 cudaError_t of_size(std::size_t bytes, Fn fn) {
   switch (bytes) {

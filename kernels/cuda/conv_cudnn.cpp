@@ -39,7 +39,7 @@ cudnnHandle_t CudnnConvolutions::handle() {
     check_cudnn(cudnnCreate(&made), "cudnnCreate");
     handle_.reset(made, [](cudnnHandle_t handle) { static_cast<void>(cudnnDestroy(handle)); });
   }
-  if (const cudaStream_t stream = device_.stream(); stream != stream_) {  // what is recorded has a stream of its own
+  if (const cudaStream_t stream = device_.stream(); stream != stream_) {  // a recording has a stream of its own
     check_cudnn(cudnnSetStream(handle_.get(), stream), "cudnnSetStream");
     stream_ = stream;
   }
@@ -59,7 +59,7 @@ bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemo
     return found;
   });
   if (!plan.execution) return false;
-  device_.keep(plan.execution);  // plans are dropped when there are many, and cuDNN unloads kernels with their plan
+  device_.keep(plan.execution);  // the cache drops plans when full, and cuDNN unloads kernels with their plan
   const Workspace workspace(context, static_cast<std::size_t>(plan.workspace));
   if (plan.geometry == key.geometry) {
     execute_convolution(key, plan, handle(), memory, workspace.data());

@@ -1,4 +1,4 @@
-// Convolutions by the engines of cuDNN.
+// Convolutions by cuDNN engines.
 #pragma once
 
 #include <troupe/kernels/cuda/conv_engines.hpp>
@@ -7,20 +7,20 @@
 
 namespace troupe {
 
-// Handle and plans of one device. On the device's thread only.
+// Handle and plans of one device. Use only on the device's thread.
 class CudnnConvolutions {
  public:
   explicit CudnnConvolutions(CudaDevice& device) : device_(device) {}
-  // One of image, filter and result is written, as the direction says; all are in memory aligned to kBufferAlignment.
-  // False, and nothing launched, if no engine does it.
+  // Runs one convolution; `key.direction` decides which of image, filter and result is written. All memory is aligned
+  // to kBufferAlignment. Returns false and launches nothing if no engine supports it.
   bool run(KernelContext& context, const ConvKey& key, ConvMemory memory);
 
  private:
   cudnnHandle_t handle();
 
   CudaDevice& device_;
-  std::shared_ptr<cudnnContext> handle_;  // of plans too, which recordings keep
-  cudaStream_t stream_ = nullptr;         // of the handle
+  std::shared_ptr<cudnnContext> handle_;  // shared with plans, which recordings keep
+  cudaStream_t stream_ = nullptr;         // current stream of the handle
   PlanCache<ConvKey, ConvPlan> plans_;
 };
 

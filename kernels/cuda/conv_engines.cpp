@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kConvolutionWorkspaceLimit = std::int64_t{1} << 30;
 
-// cuDNN's suggestions for a graph, the best first.
+// cuDNN's suggestions for a graph, best first.
 std::vector<CudnnDescriptor> suggestions(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode,
                                          const CudnnTarget& target) {
   CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -109,7 +109,8 @@ void for_each_plan(const ConvKey& key, const CudnnTarget& target, FunctionRef<bo
 
 ConvPlan plan_convolution(const ConvKey& key, const CudnnTarget& target) {
   ConvPlan plan;
-  // What is asked for beyond a plain convolution may be refused in any way; a plain one only as unsupported.
+  // An attempt with bias, ReLU or uneven padding may also be rejected with an internal error; a plain one only with
+  // unimplemented.
   const auto tried = [&](const ConvKey& attempt, bool plain) {
     try {
       for_each_plan(attempt, target, [&](ConvPlan found) {

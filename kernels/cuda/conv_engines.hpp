@@ -1,5 +1,5 @@
-// Which engine of cuDNN does a convolution: a function of the key, cuDNN, and the GPU or its properties alone. Nothing
-// is timed.
+// Choice of a cuDNN engine for a convolution: depends only on the key, cuDNN, and the GPU or its properties. Nothing is
+// timed.
 #pragma once
 
 #include <memory>
@@ -11,26 +11,25 @@
 
 namespace troupe {
 
-// May an engine with these notes be used? Winograd's and Fourier's transforms lose more than the terms of a sum
-// explain; f32 keeps its bits unless TF32 is wished; ReLU must leave NaN as it is.
+// True if an engine with these numerical notes may be used. Winograd and FFT transforms lose more precision than the
+// length of the sum explains; f32 keeps full precision unless TF32 is enabled; ReLU must keep NaN.
 bool engine_fits(const ConvKey& key, const std::vector<cudnnBackendNumericalNote_t>& notes);
 
-// What plans are made for: a GPU, or only its properties (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR), for tests where there
-// is none.
+// Target of a plan: a GPU, or only its properties (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) for tests without a GPU.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   const CudnnDescriptor* properties = nullptr;
 };
 
 struct ConvPlan {
-  std::shared_ptr<CudnnDescriptor> execution;  // null: no engine does it
-  ConvGeometry geometry;                       // as the engine is given it: padded if that is not the key's
+  std::shared_ptr<CudnnDescriptor> execution;  // null if no engine supports it
+  ConvGeometry geometry;                       // geometry passed to the engine: padded if it differs from the key's
   std::int64_t workspace = 0;                  // bytes
 };
 ConvPlan plan_convolution(const ConvKey& key, const CudnnTarget& target);
 
-// Calls take(plan) for all that cuDNN suggests, may be used, and can be built, the best first by its estimate, until it
-// returns true. Throws what cuDNN says against the graph itself.
+// Calls take(plan) for each plan that cuDNN suggests, that may be used and that can be built, best estimate first,
+// until it returns true. Throws cuDNN's error if the graph itself is invalid.
 void for_each_plan(const ConvKey& key, const CudnnTarget& target, FunctionRef<bool(ConvPlan)> take);
 
 struct ConvMemory {
@@ -39,7 +38,7 @@ struct ConvMemory {
   void* result = nullptr;
   void* bias = nullptr;  // only if the key has one
 };
-// Launches on the handle's stream. `workspace`: of the plan's size, aligned to 256 bytes.
+// Launches on the handle's stream. `workspace` has the plan's size and is aligned to 256 bytes.
 void execute_convolution(const ConvKey& key, const ConvPlan& plan, cudnnHandle_t handle, const ConvMemory& memory,
                          void* workspace);
 

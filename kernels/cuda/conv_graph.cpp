@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 16;  // of memory, in bytes; buffers have more
 
-// Between the operations of a graph.
+// Ids of tensors between the operations of a graph.
 constexpr std::int64_t kProduct = 5, kSum = 6;
 
 cudnnDataType_t cudnn_type(DType dtype) {
@@ -49,7 +49,7 @@ CudnnDescriptor convolution(const ConvGeometry& g) {
   return out;
 }
 
-// The attributes of an operation in one direction.
+// Attribute names of an operation in one direction.
 struct Names {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t convolution, image, filter, result, alpha, beta;

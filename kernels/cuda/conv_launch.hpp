@@ -1,5 +1,5 @@
-// What convolutions on a GPU do beside cuDNN and cuBLASLt, between host and device code. All sizes are at least 1,
-// padding may be 0.
+// Kernels that convolutions on a GPU use beside cuDNN and cuBLASLt: interface between host and device code. All sizes
+// are at least 1; padding may be 0.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,8 @@ namespace troupe {
 cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* to, std::int64_t rows,
                              std::int64_t columns, cudaStream_t stream);
 
-// Images [images, height, width, channels]: the part of `from` that begins at row `top` and column `left`, which may be
-// negative, in the size of `to`; zeros where `from` has nothing. Elements of 2 or 4 bytes.
+// Images [images, height, width, channels]: copies the part of `from` that starts at row `top` and column `left`, which
+// may be negative, in the size of `to`; zeros outside `from`. Elements of 2 or 4 bytes.
 struct ImageWindow {
   std::int64_t images, channels;
   std::int64_t from_height, from_width;
@@ -25,8 +25,8 @@ struct ImageWindow {
 cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& window, const void* from, void* to,
                                 cudaStream_t stream);
 
-// The sizes of windows over images; one row of a matrix for each window, [images * out height * out width, kernel
-// height * kernel width * channels].
+// Sizes of windows over images. The matrix has one row per window: [images * out height * out width, kernel height *
+// kernel width * channels].
 struct UnfoldSizes {
   std::int64_t images, channels;
   std::int64_t height, width;
@@ -35,11 +35,11 @@ struct UnfoldSizes {
   std::int64_t before_height, before_width;
   std::int64_t out_height, out_width;
 };
-// Copies elements of 2, 4 or 8 bytes; zeros for the padding.
+// Copies elements of 2, 4 or 8 bytes; writes zeros for the padding.
 cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& sizes, const void* image, void* rows,
                           cudaStream_t stream);
-// Each element of the image is the sum of its places in the matrix, in the order of windows. `rows` is f64 for f64,
-// else f32, and the sum is rounded once.
+// Sums, for each element of the image, its entries in the matrix, in the order of windows. `rows` is f64 for f64, else
+// f32; the sum is rounded once.
 cudaError_t launch_fold(DType dtype, const UnfoldSizes& sizes, const void* rows, void* image, cudaStream_t stream);
 
 }  // namespace troupe

@@ -1,13 +1,12 @@
-// How a convolution is done on a GPU: plain functions, tested without one.
+// Choice of a convolution algorithm on a GPU: plain functions, testable without a GPU.
 //
 // Three ways, tried in this order:
-//   product   1 x 1 windows at every pixel are matrix products of images as they lie: by cuBLASLt, without moving an
-//             element
-//   cudnn     by an engine of cuDNN's graph API, which takes images NHWC and filters as [out, height, width, in]: ours
-//             [height, width, in, out] are transposed on the way (cuDNN takes strides of ours without a word, and names
-//             the same engines; what they read then is not documented). Padding that differs between the two ends goes
-//             to cuDNN as it is; where no engine has it, images are padded by a copy
-//   unfolded  a row of a matrix for each window, and matrix products: f64, and what no engine of cuDNN does
+//   product   1 x 1 windows with stride 1 are matrix products of the images in place: by cuBLASLt, without a copy
+//   cudnn     by an engine of cuDNN's graph API. It takes images NHWC and filters [out, height, width, in]; ours
+//             [height, width, in, out] are transposed first (cuDNN silently accepts our strides and lists the same
+//             engines, but what they then read is undocumented). Asymmetric padding is passed to cuDNN; if no engine
+//             supports it, a copy pads the images
+//   unfolded  a matrix with one row per window, then matrix products: for f64 and convolutions without an engine
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace troupe {
 
 enum class ConvDirection : std::uint8_t { forward, backward_input, backward_filter };
 
-// All that a plan of cuDNN is chosen by.
+// Everything that the choice of a cuDNN plan depends on.
 struct ConvKey {
   ConvDirection direction = ConvDirection::forward;
   DType dtype = DType::invalid;
@@ -34,12 +33,12 @@ struct ConvKey {
   bool operator==(const ConvKey&) const = default;
 };
 
-// Each pixel gives one result, of itself alone.
+// True if each pixel alone determines one result.
 inline bool is_product(const ConvGeometry& g) {
   return g.rows.kernel == 1 && g.columns.kernel == 1 && g.rows.stride == 1 && g.columns.stride == 1;
 }
 
-// cuDNN counts in 32 bits here and there; no engine of f64 takes NHWC.
+// cuDNN uses 32-bit counts in places; no f64 engine takes NHWC.
 inline bool fits_cudnn(DType dtype, const ConvGeometry& g) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 31;
   return dtype != DType::f64 && g.batch * g.image_size() < kLimit && g.batch * g.result_size() < kLimit &&
@@ -50,7 +49,7 @@ inline bool pads_evenly(const ConvGeometry& g) {
   return g.rows.before == g.rows.after && g.columns.before == g.columns.after;
 }
 
-// The same convolution of an image that has its padding already.
+// The same convolution of an already padded image.
 inline ConvGeometry padded(ConvGeometry g) {
   for (WindowAxis* axis : {&g.rows, &g.columns}) {
     axis->input += axis->before + axis->after;
@@ -59,17 +58,17 @@ inline ConvGeometry padded(ConvGeometry g) {
   return g;
 }
 
-// Rows of a matrix that has a row for each window, and elements of a row.
+// Rows per image of the matrix with one row per window, and elements per row.
 inline std::int64_t windows_of_image(const ConvGeometry& g) { return g.rows.output * g.columns.output; }
 
-// Images that are unfolded at once: fixed by shapes, for about 256 MiB.
+// Images unfolded at once: depends only on shapes, targets about 256 MiB.
 inline std::int64_t images_at_once(const ConvGeometry& g, std::size_t element_bytes) {
   constexpr std::int64_t kBytes = std::int64_t{256} << 20;
   const std::int64_t image = windows_of_image(g) * g.patch_size() * static_cast<std::int64_t>(element_bytes);
   return std::clamp<std::int64_t>(kBytes / std::max<std::int64_t>(1, image), 1, std::max<std::int64_t>(1, g.batch));
 }
 
-// Of memory that begins so many bytes after an aligned address.
+// Alignment of memory that starts `bytes` bytes after an aligned address.
 inline std::uint32_t alignment_after(std::int64_t bytes) {
   constexpr std::int64_t kMost = kBufferAlignment;
   return static_cast<std::uint32_t>(bytes == 0 ? kMost : std::min(kMost, bytes & -bytes));

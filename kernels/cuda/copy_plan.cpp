@@ -6,10 +6,10 @@ namespace troupe {
 namespace {
 
 static_assert(kMaxCopyPlanDims == kMaxCopyDims);
-// Rows and columns that are worth tiles.
+// Minimum rows and columns for tiles to pay off.
 constexpr std::int64_t kTiled = 8;
 
-// The dimensions, but `but` and `and_but`.
+// Adds all dimensions except `but` and `and_but`.
 void add_dims(CopyPlan& made, const CopyLoops& loops, std::size_t but = kMaxCopyDims,
               std::size_t and_but = kMaxCopyDims) {
   auto& plan = made.plan;
@@ -33,7 +33,7 @@ bool all_multiples(const CopyLoops& loops, std::int64_t count) {
   return true;
 }
 
-// Takes two neighbours as one element as long as all of them lie right.
+// Doubles the element size while all pairs of neighbours are contiguous and aligned.
 void pair_neighbours(CopyLoops& loops, std::size_t& bytes, const void* source, const void* target) {
   CopyDim& inner = loops.dims[loops.rank - 1];
   while (bytes < 16 && inner.size % 2 == 0 && is_multiple(source, 2 * bytes) && is_multiple(target, 2 * bytes) &&
@@ -47,7 +47,7 @@ void pair_neighbours(CopyLoops& loops, std::size_t& bytes, const void* source, c
   }
 }
 
-// Items of 16 bytes, if they can be stored at once.
+// Widens items to 16 bytes if each can be stored at once.
 void widen_same(CopyPlan& made, const CopyLoops& loops, const void* target) {
   auto& plan = made.plan;
   const std::int64_t width = 16 / made.element_bytes;

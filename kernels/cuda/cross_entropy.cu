@@ -12,7 +12,7 @@ struct SparseCrossEntropy {
   static constexpr bool kSecond = false, kExponential = true, kLoss = true;
   struct Row {
     std::int64_t label;
-    T poison;  // 0; NaN if the label is no class
+    T poison;  // 0, or NaN for an invalid label
   };
 
   const void* labels;

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// What NVIDIA recommends for Hopper; ample before it.
+// NVIDIA's recommendation for Hopper; ample for earlier GPUs.
 constexpr std::uint64_t kProductWorkspaceLimit = std::uint64_t{32} << 20;
 
 cudaDataType_t cuda_type(DType dtype) {
@@ -29,7 +29,7 @@ cudaDataType_t cuda_type(DType dtype) {
   }
 }
 
-// f16 and bf16 are summed in f32.
+// f16 and bf16 accumulate in f32.
 cublasComputeType_t compute_type(const ProductKey& key) {
   if (key.dtype == DType::f64) return CUBLAS_COMPUTE_64F;
   return key.dtype == DType::f32 && key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -91,7 +91,7 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
       static_cast<std::int32_t>(matrices.transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N));
   if (key.ending != ProductEnding::none) {
     set(product_, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(epilogue(key.ending)));
-    // The heuristic reads from the pointer how biases are aligned, and nothing else.
+    // The heuristic reads only the alignment of the bias from the pointer.
     set(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(kBufferAlignment));
   }
   const auto layout = [](cublasLtMatrixLayout_t& to, DType dtype, const ColumnMajor::Matrix& matrix) {
@@ -105,8 +105,8 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
 
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kProductWorkspaceLimit);
-  // Parts of a sum that are added in a step of their own, in fixed order and full precision; not in place, as they
-  // come, which also rounds them to what comes out.
+  // Add partial sums in a separate step, in fixed order and full precision; not in place in arrival order, which would
+  // also round each to the output dtype.
   if (key.deterministic || size_of(key.out_dtype) == 2)
     preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -207,7 +207,7 @@ Tensor aligned(KernelContext& context, const Tensor& t) {
   return copy;
 }
 
-// cuBLAS and cuDNN want more than buffers are promised to have.
+// cuBLAS and cuDNN need more alignment than buffers guarantee.
 Workspace::Workspace(KernelContext& context, std::size_t bytes) {
   if (bytes == 0) return;
   constexpr std::uintptr_t kAlignment = 256;

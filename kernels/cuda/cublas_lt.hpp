@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Handle and plans of one device. On the device's thread only.
+// Handle and plans of one device. Use only on the device's thread.
 class CublasLt {
  public:
   explicit CublasLt(CudaDevice& device) : device_(device) {}
@@ -16,16 +16,15 @@ class CublasLt {
   CublasLt& operator=(const CublasLt&) = delete;
   ~CublasLt();
 
-  // out = ending(a b [+ out]), row-major, of at least one element and one term, in memory that does not overlap.
-  // `bias`: of n elements, aligned to kBufferAlignment, for endings with one. `accumulate` adds to what `out` holds.
-  // Returns false, and launches nothing, if cuBLASLt has no algorithm with this ending; without an ending throws
-  // unimplemented then.
+  // Computes out = ending(a b [+ out]), row-major, with at least one element and one term, in memory that does not
+  // overlap. `bias` has n elements, aligned to kBufferAlignment, for endings with a bias. `accumulate` adds to the
+  // contents of `out`. If cuBLASLt has no algorithm for the product, launches nothing and returns false, or, without an
+  // ending, throws unimplemented.
   bool multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias,
                 void* out, bool accumulate = false);
 
  private:
-  // Descriptors, and the algorithm that cuBLASLt's heuristic names first: a function of the key, the library and the
-  // GPU.
+  // Descriptors and the first algorithm of cuBLASLt's heuristic: depends only on the key, the library and the GPU.
   class Plan {
    public:
     Plan(CublasLt& library, const ProductKey& key);
@@ -36,7 +35,7 @@ class CublasLt {
 
    private:
     friend class CublasLt;
-    Plan() = default;  // what is made when the other constructor throws is given back
+    Plan() = default;  // delegated to: the destructor frees what was created if the other constructor throws
     cublasLtMatmulDesc_t product_ = nullptr;
     cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, out_ = nullptr;
     cublasLtMatmulAlgo_t algorithm_{};
@@ -51,23 +50,23 @@ class CublasLt {
   PlanCache<ProductKey, Plan> plans_;
 };
 
-// Of the options of the kernel's device.
+// Key with the options of `device`.
 ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::int64_t m, std::int64_t n, std::int64_t k,
                        bool transpose_a, bool transpose_b);
 
-// out = activation(a b + bias), where `bias` may be null: a b by cuBLASLt, with as much of the rest as it can do, the
-// rest by a launch after it. Any sizes; sizes of 0 too.
+// Computes out = activation(a b + bias), where `bias` may be null: cuBLASLt does a b and as much of the rest as it
+// supports; a second launch does the remainder. Sizes may be 0.
 void multiply(KernelContext& context, ProductKey key, FusedActivation activation, const void* a, const void* b,
               const void* bias, void* out);
 
-// `t`, or a copy in aligned memory: algorithms, and with them bits, may depend on the alignment of what they read.
+// Returns `t`, or a copy in aligned memory: algorithms, and hence bits, may depend on the alignment of their inputs.
 Tensor aligned(KernelContext& context, const Tensor& t);
 
-// Memory for this kernel alone; may be let go of once the kernel is launched.
+// Scratch memory of one kernel; may be released once the kernel is launched.
 class Workspace {
  public:
   Workspace(KernelContext& context, std::size_t bytes);
-  void* data() const { return data_; }  // null if of 0 bytes
+  void* data() const { return data_; }  // null if 0 bytes
 
  private:
   BufferRef buffer_;

@@ -1,4 +1,4 @@
-// The kernels of GPUs, by family; each family says what its CPU twin in kernels/cpu says.
+// GPU kernels, by family; the contracts are those of their CPU twins in kernels/cpu.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,23 @@
 
 namespace troupe {
 
-// GPU kernels run on devices of this library only.
+// Valid because GPU kernels run only on devices of this library.
 inline CudaDevice& cuda_device(KernelContext& context) { return static_cast<CudaDevice&>(context.device()); }
 
-// Fills the tensor with zeros, in the order of the device's stream. Throws as check_cuda, naming `what`.
+// Fills the tensor with zeros, in stream order. Throws as check_cuda, naming `what`.
 inline void clear(KernelContext& context, Tensor& t, const char* what) {
   if (t.num_bytes() > 0)
     check_cuda(cudaMemsetAsync(t.mutable_raw(), 0, t.num_bytes(), cuda_device(context).stream()), what);
 }
 
-// Whether a step that was recorded may replay the kernel: it launches the same work for the same shapes, or finds out
-// that it cannot (CudaDevice::read). Not if it looks at values on the host in every step, or gives a variable other
-// memory.
+// Whether a recorded step may replay the kernel: allowed if it launches the same work for the same shapes or detects
+// that it cannot (CudaDevice::read); never if it inspects values on the host in every step or reallocates a variable.
 enum class Replay : std::uint8_t { allowed, never };
 
-// Registers one kernel for these dtypes; none: for any.
+// Registers one kernel for the given dtypes; an empty list means any.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes, KernelFactory make,
               Replay replay = Replay::allowed);
-// The same for kernels that need nothing of their node.
+// Same, for kernels that do not depend on their node.
 void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_list<DType> dtypes,
               void (*run)(KernelContext&), Replay replay = Replay::allowed);
 

@@ -1,4 +1,4 @@
-// CUDA's elementary functions, the Math of kernels/common/elementwise_ops.hpp.
+// CUDA's elementary functions: the Math of kernels/common/elementwise_ops.hpp.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +27,7 @@ struct CudaMath {
     return (x < T{0} ? T{0} : x) + log1p(exp(-AbsOp{}(x)));
   }
 
-  // Not inlined: it is much code.
+  // Not inlined: large code.
   __noinline__ TROUPE_HOST_DEVICE static float pow(float a, float b) { return powf(a, b); }
   __noinline__ TROUPE_HOST_DEVICE static double pow(double a, double b) { return ::pow(a, b); }
 };

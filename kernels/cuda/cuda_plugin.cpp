@@ -1,4 +1,4 @@
-// What the plug-in shows to programs.
+// Entry points of the plug-in.
 #include <mutex>
 #include <set>
 
@@ -30,7 +30,7 @@ class CudaPlugin final : public DevicePlugin {
             },
         .load_sum = [] { check_cuda(load_parts_sum(), "the kernels that add up parts of an all-reduce"); }};
     auto device = make_cuda_device(driver_, ordinal, options, label_, collectives);
-    // With those that this process uses: to touch another one takes hundreds of MiB of its memory.
+    // Only GPUs that this process uses: touching another one takes hundreds of MiB of its memory.
     const std::lock_guard lock(mutex_);
     for (const int other : made_) {
       if (other == ordinal) continue;

@@ -1,4 +1,4 @@
-// cuDNN's graph API: descriptors that are filled attribute by attribute, finalized, and then immutable.
+// cuDNN's graph API: descriptors are filled attribute by attribute, finalized, and then immutable.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -9,11 +9,11 @@
 
 namespace troupe {
 
-// Throws unless `status` is CUDNN_STATUS_SUCCESS, with `call`, cuDNN's text and what it says of its last error:
-// resource_exhausted if memory is short, unimplemented if cuDNN cannot do it, unavailable if the GPU failed, else
-// internal.
+// Throws unless `status` is CUDNN_STATUS_SUCCESS, with `call`, cuDNN's text and its last error message:
+// resource_exhausted if out of memory, unimplemented if cuDNN does not support the call, unavailable if the GPU failed,
+// else internal.
 void check_cudnn(cudnnStatus_t status, const char* call);
-// The GPU or its driver, not the request: another way of doing it would fail too.
+// True if the GPU or its driver failed rather than the request: another engine would fail too.
 bool gpu_failed(cudnnStatus_t status);
 
 class CudnnDescriptor {
@@ -37,7 +37,7 @@ class CudnnDescriptor {
   void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) { set(name, {&value}); }
 
   void finalize();
-  // Without throwing.
+  // Does not throw.
   cudnnStatus_t try_finalize() { return cudnnBackendFinalize(descriptor_); }
 
  private:

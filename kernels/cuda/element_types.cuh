@@ -1,4 +1,4 @@
-// Elements in device code: f16 and bf16 as CUDA has them, what arithmetic on them happens in, and vectors of 16 bytes.
+// Elements in device code: CUDA's f16 and bf16 types, the types used for arithmetic on them, and vectors of 16 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -36,7 +36,7 @@ __device__ inline T narrow(Compute<T> x) {
     return x;
 }
 
-// Sums of integers wrap, others are rounded to T.
+// Sums of integers wrap; others are rounded to T.
 template <class T>
 __device__ T rounded_sum(T a, T b) {
   if constexpr (std::is_integral_v<T>)
@@ -45,17 +45,17 @@ __device__ T rounded_sum(T a, T b) {
     return narrow<T>(widen(a) + widen(b));
 }
 
-// Elements that one load of 16 bytes brings.
+// Elements per 16-byte load.
 template <class T>
 inline constexpr int kVectorOf = 16 / static_cast<int>(sizeof(T));
 
-// True if vectors may be loaded from and stored to all of these.
+// True if all pointers are aligned for vector loads and stores.
 template <class... Ts>
 bool aligned(const Ts*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// kCount neighbours; as one vector if they are 16 bytes, and `vectors` says that their address is a multiple of 16.
+// Loads kCount neighbours; as one vector if they fill 16 bytes and `vectors` says the address is a multiple of 16.
 template <int kCount, class T>
 __device__ inline void load(const T* from, bool vectors, T (&values)[kCount]) {
   if constexpr (kCount * sizeof(T) == 16) {
@@ -75,7 +75,7 @@ __device__ inline void store(T* to, bool vectors, const T (&values)[kCount]) {
       uint4 all;
       memcpy(&all, values, 16);
 #ifdef __CUDA_ARCH__
-      // Said in so many words: nvcc 13.0 makes four stores of most copies of an unrolled one beside the branch below.
+      // Explicit assembly: nvcc 13.0 splits most copies of an unrolled store beside the branch below into four stores.
       asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(all.x),
                    "r"(all.y), "r"(all.z), "r"(all.w)
                    : "memory");
@@ -89,7 +89,7 @@ __device__ inline void store(T* to, bool vectors, const T (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) to[i] = values[i];
 }
 
-// The value that the lane whose number differs in the bits of `mask` has. By all lanes of a warp.
+// Value of the lane whose number differs in the bits of `mask`. All lanes of the warp must call it.
 template <class T>
 __device__ inline T shuffle_xor(T value, int mask) {
   if constexpr (std::is_integral_v<T> && sizeof(T) < 4)
@@ -98,7 +98,7 @@ __device__ inline T shuffle_xor(T value, int mask) {
     return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 
-// Calls fn.template operator()<T>() for the type of `dtype`, one of these; cudaErrorInvalidValue for another.
+// Calls fn.template operator()<T>() for the element type of `dtype`; cudaErrorInvalidValue if it is not in the list.
 template <class... Ts>
 struct Elements {};
 template <class T>

@@ -1,5 +1,5 @@
-// Kernels that compute one element of the result from one of each operand. A thread loads all its items before it
-// stores any, so that an operand's memory may be the result's.
+// Kernels that compute each element of the result from one element per operand. A thread loads all its items before
+// storing any, so an operand may share the result's memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,19 +15,19 @@ namespace troupe::device {
 
 inline constexpr int kMostThreads = 256;
 
-// Items of `kWidth` elements that a thread works on: 16 elements, but not more than 4 items.
+// Items of `kWidth` elements per thread: 16 elements, but at most 4 items.
 template <int kWidth>
 inline constexpr int kUnrollOf = kWidth >= 16  ? 1
                                  : kWidth >= 8 ? 2
                                                : 4;
 
-// The item `u` of this thread.
+// Index of this thread's item `u`.
 template <int kUnrolled>
 __device__ std::int64_t item_of_thread(int u) {
   return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kUnrolled) + u * blockDim.x + threadIdx.x;
 }
 
-// The element after the items that this thread computes, or -1.
+// Index of the trailing element that this thread computes, or -1.
 __device__ inline std::int64_t rest_of_thread(std::int64_t items, int width, int rest) {
   const bool mine = blockIdx.x == gridDim.x - 1 && threadIdx.x < static_cast<unsigned>(rest);
   return mine ? items * width + threadIdx.x : -1;
@@ -77,8 +77,8 @@ cudaError_t map_unary(const void* x, void* out, std::int64_t count, Op op, cudaS
 
 // ---- two operands, broadcast
 
-// `ops.visit(fn)` calls fn with the op, which was chosen when the kernel was launched: once for all elements of a
-// thread, so that one kernel serves several ops at no cost.
+// `ops.visit(fn)` calls fn with the op chosen at launch, once for all elements of a thread, so that one kernel serves
+// several ops at no cost.
 template <class Out, class In, int kWidth, class Ops>
 __global__ __launch_bounds__(kMostThreads) void binary_kernel(const __grid_constant__ BinaryArguments arguments,
                                                               Ops ops) {
@@ -124,9 +124,9 @@ struct OnlyOp {
   }
 };
 template <class Op>
-OnlyOp(Op) -> OnlyOp<Op>;  // clang 16 does not deduce that of an aggregate
+OnlyOp(Op) -> OnlyOp<Op>;  // clang 16 does not deduce this for an aggregate
 
-// The width of items that the host chooses for elements of T.
+// Item width that the host chooses for elements of T.
 template <class T>
 inline constexpr int kBinaryWidth = 16 / static_cast<int>(sizeof(T));
 

@@ -1,4 +1,4 @@
-// The host part that elementwise families share: shapes, memory, and how operands are walked.
+// Host code shared by the elementwise families: shapes, memory, and how to walk the operands.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,11 +19,11 @@ inline constexpr std::initializer_list<DType> kDataDTypes{DType::f32, DType::f64
                                                           DType::i8,  DType::u8,     DType::i16, DType::i32,
                                                           DType::i64, DType::boolean};
 
-// The kernel out = op(a, b), broadcasting: `launch` is called unless there are no elements. `op`: for errors.
+// Runs out = op(a, b), broadcasting; skips `launch` if there are no elements. `op` is used in error messages.
 void run_binary(KernelContext& context, const char* op, DType out,
                 FunctionRef<cudaError_t(const BinaryArguments&)> launch);
 
-// A tensor of one element on the host, made from a real attribute.
+// Makes a one-element host tensor from a real attribute.
 Tensor host_scalar(DType dtype, double value);
 
 }  // namespace troupe

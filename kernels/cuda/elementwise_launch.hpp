@@ -1,4 +1,4 @@
-// Between the host and the device parts of the elementwise families.
+// The elementwise families: interface between host and device code.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// Two operands that are broadcast, and the result. The plan's width is that of 16 bytes of an operand, or 1; it has no
-// less than one element.
+// Two broadcast operands and the result. The plan's width is 1 or the elements in 16 bytes of an operand; the plan has
+// at least one element.
 struct BinaryArguments {
   const void* a = nullptr;
   const void* b = nullptr;

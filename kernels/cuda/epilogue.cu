@@ -22,7 +22,7 @@ __device__ inline C activate(C x) {
   return x;
 }
 
-// One thread: kCount neighbours of one row; `width` is a multiple of it.
+// One thread handles kCount neighbours of a row; `width` is a multiple of kCount.
 template <class T, FusedActivation kActivation, int kCount, class Index>
 __global__ void __launch_bounds__(kBlockThreads)
     bias_activation(T* data, const T* bias, Index groups, Index groups_of_row) {
@@ -49,7 +49,7 @@ template <class T, FusedActivation kActivation, int kCount>
 cudaError_t launch_groups(T* data, const T* bias, std::int64_t rows, std::int64_t width, cudaStream_t stream) {
   const std::int64_t groups_of_row = width / kCount, groups = rows * groups_of_row;
   const dim3 grid(device::blocks_for(groups, kBlockThreads)), block(kBlockThreads);
-  // The loop's counter passes `groups` by less than one step of the grid.
+  // The loop counter exceeds `groups` by less than one grid step.
   if (groups < (std::int64_t{1} << 31))
     return device::launch(bias_activation<T, kActivation, kCount, std::uint32_t>, grid, block, stream, data, bias,
                           static_cast<std::uint32_t>(groups), static_cast<std::uint32_t>(groups_of_row));

@@ -1,4 +1,4 @@
-// How kernels tell of what is wrong with their data, and find out that others did.
+// How kernels report invalid data and detect faults of earlier kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace troupe::device {
 
-// For a lane whose neighbours do not look for the same lock.
+// Requires that no other lane of the warp takes the same lock.
 __device__ inline void report_alone(const CudaFaultSite& site, std::int64_t value, std::int64_t element,
                                     std::int64_t bound) {
   volatile CudaFault* const fault = site.fault;
@@ -32,8 +32,8 @@ __device__ inline void report_alone(const CudaFaultSite& site, std::int64_t valu
   }
 }
 
-// Of several faults of one kernel the first element counts, as on the CPU; of several kernels the first. The lanes of a
-// warp that come here together go one after the other: none waits for a lock while another one of its warp holds it.
+// Reports a fault. Within a kernel the lowest element wins, as on the CPU; across kernels the first one wins. Lanes of
+// a warp that arrive together take turns: none waits for a lock held by another lane of its warp.
 __device__ inline void report(const CudaFaultSite& site, std::int64_t value, std::int64_t element, std::int64_t bound) {
   const unsigned here = __activemask();
   for (unsigned left = here; left != 0; left &= left - 1) {
@@ -43,7 +43,7 @@ __device__ inline void report(const CudaFaultSite& site, std::int64_t value, std
   }
 }
 
-// Has a kernel before this one found something?
+// True if an earlier kernel reported a fault.
 __device__ inline bool failed(const CudaFault* fault) { return fault->site != 0; }
 
 }  // namespace troupe::device

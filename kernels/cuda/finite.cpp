@@ -1,4 +1,4 @@
-// AllFinite, and ApplyLossScale, which has no need to know on the host.
+// AllFinite, and ApplyLossScale, which does not need its result on the host.
 #include <memory>
 
 #include <troupe/devices/cuda/cuda_error.hpp>

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kSweepThreads)
       for (std::int64_t j = i; j < end; ++j) good &= is_finite(x[j]);
     }
   }
-  if (!good) *finite = false;  // whoever writes, writes the same
+  if (!good) *finite = false;  // a benign race: all writers store the same value
 }
 
 template <class T>

@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 static_assert(kMaxFusedInputs >= kMaxElementwiseInputs && kMaxFusedSteps >= 3 * kMaxElementwiseSteps);
-// Kept values must all be used by the steps that are left, each of which uses at most three.
+// Every kept value must be used by a remaining step, and each step uses at most three.
 static_assert(4 * kMaxFusedPlaces >= 3 * kMaxElementwiseSteps);
 
 FusedOp op_of(std::string_view name) {
@@ -55,7 +55,7 @@ FusedOp op_of(std::string_view name) {
   return found->second;
 }
 
-// `wide`: arithmetic of the program happens in f64.
+// `wide`: the program computes in f64.
 FusedRounding rounding_to(DType dtype, bool wide) {
   switch (dtype) {
     case DType::f16:
@@ -109,14 +109,14 @@ class Compiler {
     add(made);
   }
 
-  // Brings the operands of `made` into x and y.
+  // Places the operands of `made` in x and y.
   void place_pair(FusedStep& made, const ElementwiseOperand& left, const ElementwiseOperand& right) {
     made.swapped = in_x(right) && !in_x(left);
     if (!in_x(left) && !in_x(right)) add({.op = FusedOp::load, .source = source(left)});
     made.source = left == right ? kFusedSame : source(made.swapped ? left : right);
     if (made.swapped) turn(made);
   }
-  // To y op x without its swap, if there is such an op: kernels have few of both kinds.
+  // Replaces a swapped op by its mirror image if it has one: kernels implement few swapped ops.
   static void turn(FusedStep& made) {
     switch (made.op) {
       case FusedOp::add:
@@ -143,14 +143,14 @@ class Compiler {
     made.swapped = false;
   }
 
-  // The result of the step before is still in x.
+  // True if `o` is the result of the previous step, which is still in x.
   bool in_x(const ElementwiseOperand& o) const { return !o.is_input && static_cast<std::size_t>(o.index) + 1 == now_; }
   std::uint8_t source(const ElementwiseOperand& o) const {
     if (o.is_input) return static_cast<std::uint8_t>(kFusedInput + o.index);
     return place_[static_cast<std::size_t>(o.index)];
   }
 
-  // Places of values that this step was the last to use.
+  // Releases the places of values last used by this step.
   void release() {
     for (std::size_t s = 0; s < now_; ++s)
       if (last_use_[s] == now_ && place_[s] != kFusedNone) free_.push_back(place_[s]);

@@ -1,4 +1,4 @@
-// Makes the GPU's steps of a program of elementwise ops.
+// Compiles a program of elementwise ops to GPU steps.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ struct FusedProgram {
   DType dtype = DType::invalid;
 };
 
-// Throws unimplemented for an op that has no code here, or a result that is not floating.
+// Throws unimplemented for an op without GPU code or a result that is not floating.
 FusedProgram compile_fused(std::span<const ElementwiseStep> steps, std::span<const DType> inputs);
 
 }  // namespace troupe

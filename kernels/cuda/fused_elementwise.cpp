@@ -1,5 +1,5 @@
-// FusedElementwise: a program of elementwise ops in one kernel. Twin of kernels/cpu/fused_elementwise.cpp; the bits are
-// those of the ops one after the other: each result depends on its operands alone and is rounded to its dtype.
+// FusedElementwise: a program of elementwise ops in one kernel. Twin of kernels/cpu/fused_elementwise.cpp. Bits match
+// those of separate ops: each result depends only on its operands and is rounded to its dtype.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@ namespace {
 struct Program {
   ElementwiseShapes shapes;
   FusedProgram code;
-  int width;  // elements of an item, where memory is aligned
+  int width;  // elements per item in aligned memory
 };
 
 Program compile(const KernelInit& init) {
@@ -27,7 +27,7 @@ Program compile(const KernelInit& init) {
   return {.shapes{steps, init.input_types}, .code = std::move(code), .width = width};
 }
 
-// Inputs that are walked along the result, and how; the plan's items have one element.
+// Inputs walked along the result, and how; the plan's items have one element.
 FusedArguments arguments_of(const KernelContext& context, const Program& program, const Shape& shape,
                             std::int64_t total) {
   FusedArguments arguments;
@@ -50,7 +50,7 @@ FusedArguments arguments_of(const KernelContext& context, const Program& program
   return arguments;
 }
 
-// The elements after the items, which are fewer than an item has.
+// Launches for the elements after the last whole item.
 void launch_rest(FusedArguments arguments, cudaStream_t stream) {
   const std::int64_t done = arguments.plan.items * arguments.plan.width;
   for (FusedInput& input : arguments.inputs)
@@ -71,7 +71,7 @@ void run(const Program& program, KernelContext& context) {
   arguments.out = out.mutable_raw();
   std::array<OperandMemory, kMaxFusedInputs> memory;
   for (std::size_t i = 0; i < count; ++i) memory[i] = {arguments.inputs[i].data, size_of(arguments.inputs[i].dtype)};
-  // A second launch for the last few elements would take longer than small tensors do.
+  // A second launch for the trailing elements would take longer than a small tensor does.
   constexpr std::int64_t kWorthTwoLaunches = 1 << 16;
   if (total % program.width == 0 || total >= kWorthTwoLaunches)
     widen_items(arguments.plan, program.width, std::span(memory).first(count),

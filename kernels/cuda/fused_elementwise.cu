@@ -1,6 +1,6 @@
-// One kernel runs all programs: a thread works on 16 elements (8 of f64) step by step, so that what it costs to find
-// out what a step does is paid once for all of them. Values stay in registers; what is needed later than in the next
-// step goes through shared memory, where each thread has places of its own.
+// One kernel runs all programs: each thread runs every step on 16 elements (8 for f64), so decoding a step is amortised
+// over them. Values stay in registers; those needed beyond the next step go through shared memory, where each thread
+// has its own places.
 #include <cuda_runtime.h>
 
 #include <troupe/kernels/common/elementwise_ops.hpp>
@@ -14,7 +14,7 @@ namespace troupe {
 namespace device {
 namespace {
 
-// The elements of a thread: kItems items of kWidth. C: what values are held in.
+// Elements of a thread: kItems items of kWidth. C: type that holds values.
 template <class C, int kWidth>
 struct Values {
   static constexpr int kCount = kFusedThreadBytes / static_cast<int>(sizeof(C));
@@ -22,7 +22,7 @@ struct Values {
   C values[kCount];
 };
 
-// The item `u` of this thread; one that is there for those past the end.
+// Index of this thread's item `u`; the last item for threads past the end.
 template <int kItems>
 __device__ std::int64_t item_at(const FusedArguments& arguments, int u) {
   const std::int64_t item =
@@ -30,14 +30,14 @@ __device__ std::int64_t item_at(const FusedArguments& arguments, int u) {
   return item < arguments.plan.items ? item : arguments.plan.items - 1;
 }
 
-// ---- where y comes from
+// ---- sources of y
 
 template <class T, class C, int kWidth>
 __device__ void load_input(const FusedArguments& arguments, int index, Values<C, kWidth>& to) {
   constexpr int kItems = Values<C, kWidth>::kItems;
   const FusedInput& input = arguments.inputs[index];
   const auto* data = static_cast<const T*>(input.data);
-  if (input.walk == FusedWalk::flat) {  // nothing between the loads, so that all are on their way at once
+  if (input.walk == FusedWalk::flat) {  // no code between the loads, so that all are in flight at once
     Pack<T, kWidth> packs[kItems];
 #pragma unroll
     for (int u = 0; u < kItems; ++u) packs[u] = load_pack<kWidth>(data + item_at<kItems>(arguments, u) * kWidth);
@@ -63,7 +63,7 @@ __device__ void load_input(const FusedArguments& arguments, int index, Values<C,
   }
 }
 
-// The place of this thread: quarters of it are interleaved with those of the other threads, as shared memory likes it.
+// This thread's place: its 16-byte quarters are interleaved with those of other threads to avoid bank conflicts.
 __device__ inline uint4* quarters_of(uint4* kept, int place) {
   return kept + place * (kFusedThreadBytes / 16) * blockDim.x + threadIdx.x;
 }
@@ -90,7 +90,7 @@ template <class C, int kWidth>
 __device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4* kept, const Values<C, kWidth>& x,
                      Values<C, kWidth>& y) {
   if (source == kFusedSame) {
-    asm volatile("");  // a block of its own: else other sources pay for the copies
+    asm volatile("");  // a separate basic block: otherwise other sources pay for the copies
     y = x;
     return;
   }
@@ -116,15 +116,15 @@ __device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4
   }
 }
 
-// ---- what is computed
+// ---- arithmetic
 
-// Elementary functions of f64 are much code, and their programs few.
+// Elementary functions of f64 are large code, and few programs use them.
 template <class Op>
 __device__ __noinline__ double called(double x) {
   return Op{}(x);
 }
 
-// A: what the step's arithmetic happens in.
+// A: type of the step's arithmetic.
 template <class A, class C, int kWidth>
 struct Compute1 {
   Values<C, kWidth>& x;
@@ -291,7 +291,7 @@ __device__ void round_to(FusedRounding rounding, Values<C, kWidth>& x) {
   }
 }
 
-// ---- where x goes to
+// ---- destination of x
 
 template <class T, class C, int kWidth>
 __device__ void store(const FusedArguments& arguments, const Values<C, kWidth>& x) {
@@ -323,11 +323,11 @@ __device__ void store_result(const FusedArguments& arguments, const Values<C, kW
   }
 }
 
-// Blocks that a multiprocessor must have room for: enough threads to hide how long memory takes.
+// Blocks that must fit on a multiprocessor: enough threads to hide memory latency.
 template <class C, int kWidth>
 inline constexpr int kResidentBlocks = kWidth == 1 || std::is_same_v<C, double> ? 2 : 3;
 
-// All loads of a thread's elements come before their stores: an input's memory may be the result's.
+// A thread loads all its elements before storing any: an input may share the result's memory.
 template <class C, int kWidth>
 __global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fused_kernel(
     const __grid_constant__ FusedArguments arguments) {

@@ -1,4 +1,4 @@
-// Between the host and the device part of FusedElementwise.
+// FusedElementwise: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// Widths of items that there are kernels for: 2 and 1 of programs with f64, else 8, 4 and 1. The plan's items must not
-// be none; elements after them (IndexPlan::rest) are left alone.
+// Item widths with kernels: 2 and 1 for programs with f64, else 8, 4 and 1. The plan must have at least one item;
+// elements after the items (IndexPlan::rest) are not computed.
 cudaError_t launch_fused(const FusedArguments& arguments, cudaStream_t stream);
 
 }  // namespace troupe

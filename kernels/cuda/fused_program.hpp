@@ -1,7 +1,8 @@
-// The programs of FusedElementwise (graph/elementwise_program.hpp) as the GPU runs them: plain data, for both sides.
+// FusedElementwise programs (graph/elementwise_program.hpp) in the form that the GPU runs: plain data, for host and
+// device.
 //
-// A thread has two values of each of its elements in registers, x and y, and a bit. A step loads y from somewhere,
-// computes x from x and y, rounds x, and may keep it in shared memory. What one op makes for the next stays in x.
+// A thread holds two values per element in registers, x and y, and a bit. A step loads y, computes x from x and y,
+// rounds x, and may keep it in shared memory. The result of one op stays in x for the next.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ enum class FusedOp : std::uint8_t {
   load,    // x = y
   mask,    // bit = y is not 0
   select,  // x = bit ? x : y
-  cast,    // x stays: only rounded
+  cast,    // x stays, only rounded
   neg,
   abs,
   sign,
@@ -31,7 +32,7 @@ enum class FusedOp : std::uint8_t {
   softplus,
   floor,
   erf,
-  add,  // of x and y, as the rest
+  add,  // of x and y, as are the rest
   sub,
   mul,
   div,
@@ -49,10 +50,10 @@ enum class FusedOp : std::uint8_t {
   greater_equal,
 };
 
-// To what x is rounded after a step, where it is not what arithmetic happens in.
+// Rounding of x after a step, if narrower than its arithmetic.
 enum class FusedRounding : std::uint8_t { none, f32, f16, bf16 };
 
-// Where y comes from: what was kept in a place (0, 1, ...), an input (kFusedInput + its number), x, or nowhere.
+// Source of y: a kept place (0, 1, ...), an input (kFusedInput + its number), x, or none.
 inline constexpr std::uint8_t kFusedInput = 64;
 inline constexpr std::uint8_t kFusedSame = 254;
 inline constexpr std::uint8_t kFusedNone = 255;
@@ -60,10 +61,10 @@ inline constexpr std::uint8_t kFusedNone = 255;
 struct alignas(8) FusedStep {
   FusedOp op = FusedOp::load;
   std::uint8_t source = kFusedNone;
-  std::uint8_t keep = kFusedNone;  // the place that x is kept in
+  std::uint8_t keep = kFusedNone;  // place to keep x in
   FusedRounding rounding = FusedRounding::none;
-  bool swapped = false;  // y op x; only of select, sub, div, maximum, minimum and the gradients
-  bool wide = false;     // of f64
+  bool swapped = false;  // computes y op x; only for select, sub, div, maximum, minimum and the gradients
+  bool wide = false;     // computes in f64
   bool operator==(const FusedStep&) const = default;
 };
 
@@ -71,7 +72,7 @@ inline constexpr int kMaxFusedInputs = 16;
 inline constexpr int kMaxFusedPlaces = 24;
 inline constexpr int kMaxFusedSteps = 96;  // a Select takes up to three
 
-// How an input is walked.
+// How to walk an input.
 enum class FusedWalk : std::uint8_t { one, flat, stretched };
 
 struct FusedInput {
@@ -80,20 +81,20 @@ struct FusedInput {
   FusedWalk walk = FusedWalk::flat;
 };
 
-// What one launch computes.
+// Arguments of one launch.
 struct FusedArguments {
   FusedStep steps[kMaxFusedSteps];
   int num_steps = 0;
   int places = 0;
   bool wide = false;             // some value is f64
-  DType dtype = DType::invalid;  // of the result: floating
+  DType dtype = DType::invalid;  // dtype of the result: floating
   void* out = nullptr;
   FusedInput inputs[kMaxFusedInputs];
   IndexPlan<kMaxFusedInputs> plan;
 };
-static_assert(sizeof(FusedArguments) <= 4096, "the arguments of a kernel");
+static_assert(sizeof(FusedArguments) <= 4096, "kernel arguments are limited to 4 KiB");
 
-// Threads of a block: as many as have room in 48 KiB of shared memory for what they keep, 64 bytes in each place.
+// Threads per block: as many as fit in 48 KiB of shared memory at 64 bytes per place each.
 inline constexpr int kFusedThreads = 256;
 inline constexpr int kFusedThreadBytes = 64;
 constexpr int fused_threads(int places) {
@@ -101,6 +102,6 @@ constexpr int fused_threads(int places) {
   while (threads * places * kFusedThreadBytes > 48 * 1024) threads /= 2;
   return threads;
 }
-static_assert(fused_threads(kMaxFusedPlaces) == 32, "a warp at least");
+static_assert(fused_threads(kMaxFusedPlaces) == 32, "a block needs at least a warp");
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Rows by their indices. Twin of kernels/cpu/gather.cpp. An index that is no row is found by the kernel, for which
-// nobody waits: it reads zeros there, or adds nothing, and the step fails (devices/cuda/cuda_faults.hpp).
+// Rows by index. Twin of kernels/cpu/gather.cpp. The host never waits to check indices: for an invalid one the kernel
+// reads zeros, or adds nothing, and the step fails later (devices/cuda/cuda_faults.hpp).
 #include <cstring>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
@@ -48,7 +48,7 @@ void gather(KernelContext& context) {
   context.set_output(0, std::move(out));
 }
 
-// Memory for `count` numbers of 32 bits, until the kernels that use it have run.
+// Memory for `count` 32-bit numbers, held until the kernels that use it have run.
 std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<Tensor>& held) {
   held.push_back(context.allocate(DType::i32, Shape{count}));
   return reinterpret_cast<std::uint32_t*>(held.back().mutable_raw());

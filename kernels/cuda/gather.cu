@@ -1,4 +1,4 @@
-// Device part of gather_launch.hpp: rows that are read, and OneHot.
+// Device part of gather_launch.hpp: Gather and OneHot.
 #include <cuda_runtime.h>
 
 #include <troupe/kernels/cuda/element_types.cuh>

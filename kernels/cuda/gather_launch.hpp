@@ -1,4 +1,4 @@
-// Between the host and the device part of ops on rows.
+// Ops on rows: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-// Items: the pieces of all rows of a result, so many to each row.
+// Splits all rows of a result into items: a fixed number of pieces per row.
 struct RowItems {
   std::int64_t count = 0;
   std::int64_t per_row = 1;
@@ -28,20 +28,20 @@ constexpr RowItems row_items(std::int64_t rows, std::int64_t per_row) {
   return items;
 }
 
-// Row indices[i] of the table becomes row i of the result; zeros where there is no such row.
+// Copies row indices[i] of the table to row i of the result; zeros if the index is invalid.
 struct GatherArguments {
   const void* table = nullptr;
   const void* indices = nullptr;
   DType index_type = DType::invalid;
   void* out = nullptr;
-  std::int64_t rows = 0;  // of the table
+  std::int64_t rows = 0;  // in the table
   int piece_bytes = 1;    // 1, 2, 4, 8 or 16
   RowItems items;         // pieces of the result
-  CudaFaultSite fault;    // for an index that is no row
+  CudaFaultSite fault;    // for an invalid index
 };
 cudaError_t launch_gather(const GatherArguments& arguments, cudaStream_t stream);
 
-// out[i * depth + indices[i]] = on, all others off; elements are the first bytes of `on` and `off`.
+// out[i * depth + indices[i]] = on, all others off; an element is the leading bytes of `on` or `off`.
 struct OneHotArguments {
   const void* indices = nullptr;
   DType index_type = DType::invalid;
@@ -53,23 +53,23 @@ struct OneHotArguments {
 };
 cudaError_t launch_one_hot(const OneHotArguments& arguments, cudaStream_t stream);
 
-// Sorts positions by the row that they are added to, those of one row by position.
+// Sorts positions by target row, and within a row by position.
 struct SortRowsArguments {
   const std::int64_t* indices = nullptr;
   std::int64_t count = 0;            // 1 to 2^31 - 1
   std::int64_t rows = 0;             // fewer than 2^32 - 1
-  std::uint32_t* keys[2] = {};       // of `count` each; [1] is the result
-  std::uint32_t* positions[2] = {};  // as well
+  std::uint32_t* keys[2] = {};       // `count` elements each; [1] is the result
+  std::uint32_t* positions[2] = {};  // the same
   void* scratch = nullptr;
   std::size_t scratch_bytes = 0;
   CudaFaultSite fault;
 };
-// Without `scratch`: how many bytes it must have, in scratch_bytes.
+// With a null `scratch`: sets scratch_bytes to its required size.
 cudaError_t measure_sort_rows(SortRowsArguments& arguments);
-// Positions whose index is no row get the key `rows`.
+// Positions with an invalid index get the key `rows`.
 cudaError_t launch_sort_rows(const SortRowsArguments& arguments, cudaStream_t stream);
 
-// Adds the values of each row in the order of their positions, rounding after each. `out` is zeros.
+// Adds the values of each row in the order of their positions, rounding after each. `out` starts as zeros.
 struct AddRowsArguments {
   DType dtype = DType::invalid;
   const std::uint32_t* keys = nullptr;

@@ -1,4 +1,4 @@
-// Where the elements of an item lie.
+// Locates the elements of an item.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,14 +7,14 @@
 
 namespace troupe::device {
 
-// The first elements of an item, in elements.
+// Offsets of the first element of an item in each operand, in elements.
 template <int kOperands>
 struct Offsets {
   std::int64_t of[kOperands];
 };
 
-// Of one operand, where 32-bit indexes do not reach. Not inlined: 64-bit division is much code, and such tensors are
-// few.
+// Offset in one operand when 32-bit indexes do not suffice. Not inlined: 64-bit division is large code, and such
+// tensors are rare.
 __device__ __noinline__ inline std::int64_t locate_wide(const std::int64_t* sizes, const std::int64_t* strides,
                                                         int rank, std::int64_t item) {
   std::int64_t offset = 0;
@@ -49,7 +49,7 @@ __device__ Offsets<kOperands> locate(const IndexPlan<kOperands, kDims>& plan, st
   return offsets;
 }
 
-// Of one operand, where the others need not be known.
+// Offset in one operand only.
 template <int kOperands, int kDims>
 __device__ std::int64_t locate_one(const IndexPlan<kOperands, kDims>& plan, std::int64_t item, int operand) {
   if (plan.wide && plan.rank > 1) return locate_wide(plan.sizes, plan.strides[operand], plan.rank, item);

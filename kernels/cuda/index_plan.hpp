@@ -1,6 +1,6 @@
-// How the threads of an elementwise kernel find their elements of operands that are broadcast to one shape. The
-// dimensions are merged into as few as possible; a thread works on items of `width` neighbours along the innermost one,
-// which are loaded and stored at once. Plain data, for both sides; the CPU's twin is kernels/cpu/broadcast.hpp.
+// How the threads of an elementwise kernel locate elements of operands broadcast to one shape. Dimensions are merged
+// into as few as possible; a thread works on items of `width` neighbours along the innermost one, which are loaded and
+// stored at once. Plain data, for host and device; the CPU's twin is kernels/cpu/broadcast.hpp.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace troupe {
 
-inline constexpr int kMaxPlanDims = 8;  // as many as a shape has
+inline constexpr int kMaxPlanDims = 8;  // the maximum rank of a shape
 
 template <int kOperands, int kDims = kMaxPlanDims>
 struct IndexPlan {
   int rank = 1;
-  int width = 1;      // elements of an item
-  bool wide = false;  // items are too many for 32-bit indexes
+  int width = 1;      // elements per item
+  bool wide = false;  // too many items for 32-bit indexes
   std::int64_t items = 0;
-  int rest = 0;  // elements after the items, fewer than `width`; only where rank is 1
-  // Dimension 0 is the innermost. In items.
+  int rest = 0;  // elements after the items, fewer than `width`; only for rank 1
+  // Dimension 0 is the innermost. Sizes in items.
   std::int64_t sizes[kDims] = {};
   FastDivider dividers[kDims] = {};
-  // In elements, from one item to the next along the dimension; 0 where the operand is broadcast.
+  // Strides from one item to the next along the dimension, in elements; 0 where the operand is broadcast.
   std::int64_t strides[kOperands][kDims] = {};
-  // One element of the operand for each of the item, in its place; else one for all.
+  // True if the operand has one element per element of the item; false if it has one for the whole item.
   bool moves[kOperands] = {};
 };
 
@@ -32,7 +32,7 @@ inline bool is_multiple(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
-// Counts a plan's items, of which its sizes are known, and makes ready what divides by them.
+// Counts a plan's items from its sizes and prepares the dividers.
 template <int kOperands, int kDims>
 void count_items(IndexPlan<kOperands, kDims>& plan) {
   plan.items = 1;
@@ -43,16 +43,16 @@ void count_items(IndexPlan<kOperands, kDims>& plan) {
         !plan.wide && plan.sizes[d] > 0 ? make_divider(static_cast<std::uint32_t>(plan.sizes[d])) : FastDivider{};
 }
 
-// The threads of a launch. A block works on `threads` * `unroll` items.
+// Launch dimensions. A block works on `threads` * `unroll` items.
 struct LaunchGrid {
   unsigned blocks = 1;
   unsigned threads = 1;
 };
 
-// For kernels whose threads work on `unroll` items each. Few items are given to small blocks, so that more
+// Grid for kernels whose threads work on `unroll` items each. With few items the blocks are small, so that more
 // multiprocessors take part.
 constexpr LaunchGrid grid_for(std::int64_t items, int unroll, int most_threads = 256) {
-  constexpr std::int64_t kEnoughBlocks = 264;  // two for each multiprocessor of an H200
+  constexpr std::int64_t kEnoughBlocks = 264;  // two per multiprocessor of an H200
   std::int64_t threads = most_threads;
   while (threads > 64 && items < threads * unroll * kEnoughBlocks) threads /= 2;
   const std::int64_t tile = threads * unroll;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSide = 16;
 
-// A thread for each element of a tile of the result. Both factors come through shared memory, a square of terms at a
+// One thread per element of a tile of the result. Both factors pass through shared memory, one square of terms at a
 // time.
 template <class T>
 __global__ void __launch_bounds__(kSide* kSide)

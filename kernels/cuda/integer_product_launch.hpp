@@ -1,4 +1,4 @@
-// Matrix products of integers, which no library makes.
+// Integer matrix products, which no library provides.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-// out = a b, modulo 2^bits, row-major: m x k times k x n; factors that are transposed are stored as k x m, n x k. i32
-// and i64.
+// out = a b, modulo 2^bits, row-major: m x k times k x n. Transposed factors are stored as k x m and n x k. i32 and
+// i64.
 struct IntegerProduct {
   const void* a = nullptr;
   const void* b = nullptr;

@@ -1,4 +1,4 @@
-// How kernels are launched, and what launchers work out before.
+// Launching kernels, and launch parameters.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,17 +10,17 @@
 
 namespace troupe::device {
 
-// Blocks of a grid at most: kernels go on from there with what is left.
+// Maximum blocks per grid: kernels loop over the remainder.
 inline constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 20;
-// Threads of a block, where nothing asks for another number.
+// Default threads per block.
 inline constexpr int kBlockThreads = 256;
 
 inline unsigned blocks_for(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>(std::clamp<std::int64_t>((items + per_block - 1) / per_block, 1, kMaxBlocks));
 }
 
-// Launches `kernel`, whose blocks have `shared_bytes` of memory beside what it declares. An error that is returned does
-// not stay behind for whoever asks next.
+// Launches `kernel` with `shared_bytes` of dynamic shared memory per block. A returned error is cleared, so that later
+// calls do not see it.
 template <class... Parameters>
 cudaError_t launch_sharing(std::size_t shared_bytes, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                            cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {

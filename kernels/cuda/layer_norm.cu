@@ -6,7 +6,7 @@ namespace troupe {
 namespace device {
 namespace {
 
-// Threads of a row: a part of a warp, or a block.
+// Threads per row: part of a warp, or a block.
 template <int kVector>
 int row_threads(std::int64_t width) {
   const std::int64_t loads = (width + kVector - 1) / kVector;
@@ -16,7 +16,7 @@ int row_threads(std::int64_t width) {
   return across;
 }
 
-// Calls fn(column, values) for what a thread has of a row.
+// Calls fn(column, values) for each part of a row that belongs to this thread.
 template <int kVector, class T, class Fn>
 __device__ inline void along_row(const T* row, std::int64_t width, int lane, int across, bool vectors, Fn fn) {
   for (std::int64_t column = std::int64_t{lane} * kVector; column < width; column += std::int64_t{across} * kVector) {
@@ -26,7 +26,7 @@ __device__ inline void along_row(const T* row, std::int64_t width, int lane, int
   }
 }
 
-// A row is read three times, of which the cache answers two.
+// Reads each row three times; two of the reads should hit the cache.
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
     normalise_rows(const T* x, const Compute<T>* scale, const Compute<T>* offset, double epsilon, T* y,
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kNormThreads)
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
         const U distance = widen(values[v]) - rounded;
-        rest += distance;  // what the mean was rounded by
+        rest += distance;  // rounding error of the mean
         squares += distance * distance;
       }
     });
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kNormThreads)
   }
 }
 
-// Of dy, and of dy x^, where the statistics are those of the rows.
+// Sums of dy and of dy x^, with per-row statistics.
 template <class T>
 struct RowGradientSums {
   using Join = Sums;

@@ -1,7 +1,7 @@
-// Matrix products by cuBLASLt (f32, f64, f16, bf16), and by a kernel of our own (i32, i64).
+// Matrix products: cuBLASLt for f32, f64, f16 and bf16, our own kernel for i32 and i64.
 //
-// FusedMatMul rounds f16 and bf16 after the bias, and again after the activation; MatMul, BiasAdd and the activation
-// one after the other round before the bias too.
+// For f16 and bf16, FusedMatMul rounds after the bias and again after the activation; separate MatMul, BiasAdd and
+// activation ops also round before the bias.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/matmul_shape.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>

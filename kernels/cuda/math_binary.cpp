@@ -1,6 +1,5 @@
-// Arithmetic of two operands. Twin of kernels/cpu/math_binary.cpp. Div and Pow of integers are not defined for every
-// operand: one that is wrong is found by a kernel before theirs, and fails the step later
-// (devices/cuda/cuda_faults.hpp).
+// Binary arithmetic. Twin of kernels/cpu/math_binary.cpp. Integer Div and Pow are undefined for some operands: an
+// earlier kernel detects those, and the step fails later (devices/cuda/cuda_faults.hpp).
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/math_binary_launch.hpp>
@@ -8,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// `name` is kept: a literal.
+// `name` must be a literal: it is kept.
 void add_binary(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, BinaryOp op) {
   add_cuda(registry, name, dtypes, [name, op](const KernelInit&) -> Kernel {
     return [name, op](KernelContext& context) {

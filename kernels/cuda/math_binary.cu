@@ -11,7 +11,7 @@ using namespace device;
 
 namespace {
 
-// What is cheap, and Pow by itself: it needs many registers.
+// Cheap ops. Pow is separate: it needs many registers.
 struct Arithmetic {
   BinaryOp op;
   template <class Fn>

@@ -1,4 +1,4 @@
-// Between the host and the device part of arithmetic of two operands.
+// Binary arithmetic: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 namespace troupe {
 
 enum class BinaryOp : std::uint8_t {
-  // Of any real type.
+  // Real types.
   add,
   sub,
   mul,
@@ -21,10 +21,11 @@ enum class BinaryOp : std::uint8_t {
   pow,  // not of integers below 32 bits
 };
 
-// cudaErrorInvalidValue for a dtype that the op does not take. What integers have no quotient or power for is anything.
+// Returns cudaErrorInvalidValue if the op does not support `dtype`. Undefined integer quotients and powers give any
+// value.
 cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& arguments, cudaStream_t stream);
 
-// Looks at `count` integers, the second operands of Div or Pow: a divisor of 0, or an exponent below 0, is a fault.
+// Checks `count` integers, the second operands of Div or Pow: a divisor of 0 or a negative exponent is a fault.
 cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, std::int64_t count, CudaFaultSite fault,
                                  cudaStream_t stream);
 

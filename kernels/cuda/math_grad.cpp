@@ -13,7 +13,7 @@ void run_grad(KernelContext& context, const char* name, GradOp op, double alpha)
   });
 }
 
-// `name` is kept: a literal.
+// `name` must be a literal: it is kept.
 void add_grad(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, GradOp op) {
   add_cuda(registry, name, dtypes, [name, op](const KernelInit&) -> Kernel {
     return [name, op](KernelContext& context) { run_grad(context, name, op, 0); };

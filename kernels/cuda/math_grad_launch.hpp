@@ -1,4 +1,4 @@
-// Between the host and the device part of the gradients of activations.
+// Gradients of activations: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,14 +9,14 @@
 namespace troupe {
 
 enum class GradOp : std::uint8_t {
-  relu,  // of any real type; the others of floating types
+  relu,  // real types; the others take floating types
   sigmoid,
   tanh,
   leaky_relu,
 };
 
-// a: the gradient of the result, b: the result, or of leaky_relu the operand. `alpha`: of leaky_relu.
-// cudaErrorInvalidValue for a dtype that the op does not take.
+// a: gradient of the result; b: the result, or for leaky_relu the operand. `alpha` is used by leaky_relu only. Returns
+// cudaErrorInvalidValue if the op does not support `dtype`.
 cudaError_t launch_grad(GradOp op, DType dtype, const BinaryArguments& arguments, double alpha, cudaStream_t stream);
 
 }  // namespace troupe

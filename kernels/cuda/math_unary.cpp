@@ -1,4 +1,4 @@
-// Ops of one operand. Twin of kernels/cpu/math_unary.cpp.
+// Unary ops. Twin of kernels/cpu/math_unary.cpp.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/math_unary_launch.hpp>
@@ -16,7 +16,7 @@ void run_unary(KernelContext& context, const char* name, UnaryOp op, double alph
   context.set_output(0, std::move(out));
 }
 
-// `name` is kept: a literal.
+// `name` must be a literal: it is kept.
 void add_unary(KernelRegistry& registry, const char* name, std::initializer_list<DType> dtypes, UnaryOp op) {
   add_cuda(registry, name, dtypes, [name, op](const KernelInit&) -> Kernel {
     return [name, op](KernelContext& context) { run_unary(context, name, op, 0); };

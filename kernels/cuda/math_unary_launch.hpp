@@ -1,4 +1,4 @@
-// Between the host and the device part of the ops of one operand.
+// Unary ops: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,13 +10,13 @@
 namespace troupe {
 
 enum class UnaryOp : std::uint8_t {
-  // Of any real type.
+  // Real types.
   neg,
   abs,
   sign,
   square,
   relu,
-  // Of floating types.
+  // Floating types.
   exp,
   log,
   log1p,
@@ -28,12 +28,12 @@ enum class UnaryOp : std::uint8_t {
   floor,
   erf,
   leaky_relu,
-  // Of bool.
+  // bool.
   logical_not,
 };
 
-// out[i] = op(x[i]); `out` may be `x`. `alpha`: of leaky_relu. cudaErrorInvalidValue for a dtype that the op does not
-// take.
+// out[i] = op(x[i]); `out` may be `x`. `alpha` is used by leaky_relu only. Returns cudaErrorInvalidValue if the op does
+// not support `dtype`.
 cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha,
                          cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// The GPU's half of kernels/common/movement.hpp. Strings never get here: they live on the host.
+// The GPU's half of kernels/common/movement.hpp. Strings never get here: they stay on the host.
 #include <cstring>
 
 #include <troupe/devices/cuda/cuda_device.hpp>
@@ -16,7 +16,7 @@ void strided_copy(Device& device, const Tensor& source, std::int64_t source_offs
   const std::size_t bytes = size_of(source.dtype());
   std::byte* to = target.mutable_raw() + target_offset * static_cast<std::int64_t>(bytes);
   const bool one_everywhere = source.num_elements() == 1 && loops.rank == 1 && loops.dims[0].target_stride == 1;
-  if (source.space().on_host() && one_everywhere) {  // a value that came with the node
+  if (source.space().on_host() && one_everywhere) {  // a constant of the node
     std::uint64_t bits = 0;
     std::memcpy(&bits, source.raw(), bytes);
     return check_cuda(launch_fill(bits, bytes, to, loops.total, cuda.stream()), "fill");

@@ -14,7 +14,7 @@ __device__ std::int64_t moved_item(int u) {
   return static_cast<std::int64_t>(blockIdx.x) * (blockDim.x * kMoveUnroll) + u * blockDim.x + threadIdx.x;
 }
 
-// T: any type of that many bytes.
+// T: any type with the size of an element.
 template <class T>
 __global__ __launch_bounds__(kBlockThreads) void copy_items(const __grid_constant__ CopyPlan copy, const T* source,
                                                             T* target) {
@@ -47,12 +47,12 @@ __global__ __launch_bounds__(kBlockThreads) void copy_same(const __grid_constant
     for (int i = 0; i < kWidth; ++i) pack.values[i] = value;
     store_pack(pack, target + offsets.of[1]);
   }
-  // There is a rest only where there is one dimension.
+  // Only plans of rank 1 have a rest.
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x < static_cast<unsigned>(copy.plan.rest))
     target[copy.plan.items * kWidth + threadIdx.x] = *source;
 }
 
-// One tile: read along the rows, which are neighbours in the source, and written along the columns.
+// Copies one tile: reads along the rows, contiguous in the source, and writes along the columns.
 template <class T>
 __global__ __launch_bounds__(kBlockThreads) void copy_tiles(const __grid_constant__ CopyPlan copy, const T* source,
                                                             T* target, unsigned row_tiles, unsigned column_tiles) {

@@ -1,4 +1,4 @@
-// Between the host and the device part of copies.
+// Copies: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,10 +10,10 @@
 
 namespace troupe {
 
-// `source` and `target`: the first elements that are copied. Not for a copy of nothing.
+// `source` and `target` point to the first elements to copy. Requires at least one element.
 cudaError_t launch_copy(const CopyPlan& plan, const void* source, void* target, cudaStream_t stream);
 
-// `count` times the element of 1, 2, 4 or 8 bytes that `bits` begins with.
+// Writes `count` copies of the element in the first 1, 2, 4 or 8 bytes of `bits`.
 cudaError_t launch_fill(std::uint64_t bits, std::size_t element_bytes, void* target, std::int64_t count,
                         cudaStream_t stream);
 

@@ -1,6 +1,6 @@
-// BatchNorm, BatchNormInference, BatchNormGrad, LayerNorm and LayerNormGrad; f32, f64, f16, bf16. Kernels of our own:
-// one definition of what is computed, in what order and precision, for both devices; cuDNN's has other statistics for
-// f16 and bf16 and one of several engines.
+// BatchNorm, BatchNormInference, BatchNormGrad, LayerNorm and LayerNormGrad; f32, f64, f16, bf16. Our own kernels
+// define the computation, its order and precision once for both devices; cuDNN computes other statistics for f16 and
+// bf16, with a choice of engines.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/activation.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
@@ -16,7 +16,7 @@ bool has_relu(const Attributes& attributes) {
 
 DType own_type(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// x as rows along its last dimension.
+// Views x as rows along its last dimension.
 NormColumns columns_of(std::string_view what, const Tensor& x) {
   if (x.shape().rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
   NormColumns c{.dtype = x.dtype(), .rows = 0, .width = x.shape()[-1]};
@@ -143,7 +143,7 @@ Kernel make_layer_norm(const KernelInit& init) {
                                    y.mutable_raw(), mean.mutable_raw(), inverse.mutable_raw(), stream_of(context)),
                  "LayerNorm");
     else
-      for (Tensor* nothing : {&mean, &inverse})  // all bits set are a NaN
+      for (Tensor* nothing : {&mean, &inverse})  // all bits set is a NaN
         if (nothing->num_bytes() > 0)
           check_cuda(cudaMemsetAsync(nothing->mutable_raw(), 0xff, nothing->num_bytes(), stream_of(context)),
                      "LayerNorm");

@@ -1,8 +1,8 @@
-// Two numbers for each column of [rows, width], accumulated down the rows: chunks of rows as reduce_plan.hpp cuts them,
-// then the chunks of each column. The order follows from dtype and shape alone. For a program: a type with
+// Accumulates two numbers per column of [rows, width] down the rows: first chunks of rows, cut as in reduce_plan.hpp,
+// then the chunks of each column. The order depends only on dtype and shape. A program is a type with
 //   Join                             Moments or Sums
-//   accumulate<kVector>(begin, end, step, column, vectors, totals)   of kVector columns, rows begin, begin + step, ...;
-//   returns how many
+//   accumulate<kVector>(begin, end, step, column, vectors, totals)
+//                                    adds kVector columns, rows begin, begin + step, ...; returns the number of rows
 #pragma once
 
 #include <troupe/kernels/cuda/element_types.cuh>
@@ -20,7 +20,7 @@ struct Pair {
 };
 static_assert(sizeof(Pair) == kNormPartialBytes);
 
-// The mean of some numbers, and the sum of their squared distances from it (Chan, Golub & LeVeque 1983).
+// Mean, and sum of squared distances from the mean (Chan, Golub & LeVeque 1983).
 struct Moments {
   __device__ static Pair join(const Pair& a, double count, const Pair& b, double more) {
     if (more == 0) return a;
@@ -35,12 +35,12 @@ struct Sums {
   }
 };
 
-// Joins kPerThread totals of threads that lie `least` or more apart into those of the first `least` threads; all
-// threads of the block.
+// Joins the kPerThread totals of each thread into those of the first `least` threads, by thread number modulo `least`.
+// All threads of the block must call it.
 template <class Join, int kThreads, int kPerThread>
 __device__ inline void join_block(int least, Pair (&totals)[kPerThread], double count, Pair* room, double* counts) {
   const int thread = static_cast<int>(threadIdx.x);
-  __syncthreads();  // what was there before has been read
+  __syncthreads();  // `room` and `counts` may still be read
   counts[thread] = count;
 #pragma unroll
   for (int v = 0; v < kPerThread; ++v) room[v * kThreads + thread] = totals[v];
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kNormThreads)
   }
 }
 
-// A block for each column: finish(column, total).
+// One block per column; calls finish(column, total).
 template <class Join, class Finish>
 __global__ void __launch_bounds__(kJoinThreads)
     join_chunks(Finish finish, std::int64_t rows, std::int64_t width, std::int64_t chunks, std::int64_t chunk_rows,
@@ -117,7 +117,7 @@ cudaError_t launch_columns(const P& program, const Finish& finish, const NormCol
                 columns.rows, columns.width, columns.grid.chunks, columns.grid.chunk_terms, partial);
 }
 
-// Calls fn.template operator()<kVector>() for the vector of the grid.
+// Calls fn.template operator()<kVector>() with the grid's vector width.
 template <class T, class Fn>
 cudaError_t with_vector(const NormColumns& columns, Fn&& fn) {
   if (columns.grid.vector == kVectorOf<T>) return fn.template operator()<kVectorOf<T>>();
@@ -125,7 +125,7 @@ cudaError_t with_vector(const NormColumns& columns, Fn&& fn) {
   return fn.template operator()<1>();
 }
 
-// Finishes sums of dy and of dy x^.
+// Stores sums of dy and of dy x^.
 template <class U>
 struct StoreSums {
   U *doffset, *dscale;
@@ -135,8 +135,8 @@ struct StoreSums {
   }
 };
 
-// Rows of a thread that are accumulated in their own arithmetic before they go into a Pair; of moments one more, which
-// the others are less.
+// Rows per thread accumulated in U before they are joined into a Pair; for moments one more, which is subtracted from
+// the others.
 inline constexpr int kRunRows = 32;
 
 }  // namespace troupe::device

@@ -1,8 +1,9 @@
-// Normalisation on a GPU, between host and device code. Formulas: kernels/cpu/batch_norm.hpp and layer_norm.hpp.
+// Normalisation on a GPU: interface between host and device code. Formulas: kernels/cpu/batch_norm.hpp and
+// layer_norm.hpp.
 //
-// T is the dtype of the data; U, that of scales, offsets and statistics, is f32, or f64 for f64. Statistics are
-// accumulated in U over runs of at most 33 rows, less the first of them, so that a large mean costs no digits, and
-// joined in f64. Bits depend on dtype and shape alone.
+// T is the dtype of the data; U, the dtype of scales, offsets and statistics, is f32, or f64 for f64. Statistics
+// accumulate in U over runs of at most 33 rows, with the first row subtracted so that a large mean costs no precision,
+// and are joined in f64. Bits depend only on dtype and shape.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,16 +16,16 @@ namespace troupe {
 
 inline constexpr std::size_t kNormPartialBytes = 16;
 
-// [rows, width], at least one of each.
+// [rows, width], each at least 1.
 struct NormColumns {
   DType dtype = DType::invalid;  // T
   std::int64_t rows = 1;
   std::int64_t width = 1;
-  ReduceGrid grid;          // reduce_grid() of rows that are reduced
-  void* partial = nullptr;  // kNormPartialBytes for each chunk of each column; where columns are accumulated
+  ReduceGrid grid;          // reduce_grid() for reductions over rows
+  void* partial = nullptr;  // kNormPartialBytes per chunk and column; only for column reductions
 };
 
-// Pointers to U [width] unless said otherwise.
+// Pointers are to U [width] unless noted otherwise.
 struct BatchNormLaunch {
   const void* x = nullptr;  // T
   const void* scale = nullptr;
@@ -50,7 +51,7 @@ struct LayerNormLaunch {
   const void* offset = nullptr;  // forward only
   double epsilon = 0;            // forward only
 };
-// One kernel; x is read once from memory if a row stays in the cache.
+// One kernel; x is read from memory once if a row stays in the cache.
 cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch& l, void* y, void* mean, void* inverse,
                               cudaStream_t stream);
 // Three kernels: dy and x are read twice, dx written once.

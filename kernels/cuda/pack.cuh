@@ -1,4 +1,4 @@
-// Packs of elements, which are loaded and stored at once.
+// Packs of elements that are loaded and stored at once.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ using BF16 = __nv_bfloat16;
 using DataElements =
     Elements<float, double, F16, BF16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool>;
 
-// An unsigned type of so many bytes, which one instruction loads.
+// An unsigned type of kBytes bytes, loaded by one instruction.
 template <int kBytes>
 struct Word;
 template <>
@@ -43,7 +43,7 @@ struct Pack {
   T values[kWidth];
 };
 
-// `from` and `to` must be multiples of the pack's size, of at most 16 bytes.
+// `from` and `to` must be aligned to the pack's size, which is at most 16 bytes.
 template <int kWidth, class T>
 __device__ Pack<T, kWidth> load_pack(const T* from) {
   using Raw = typename Word<static_cast<int>(sizeof(T)) * kWidth>::type;
@@ -53,7 +53,7 @@ __device__ Pack<T, kWidth> load_pack(const T* from) {
   return pack;
 }
 
-// Of an operand that does not move all are the element at `from`.
+// For an operand that does not move, all values are the element at `from`.
 template <int kWidth, class T>
 __device__ Pack<T, kWidth> load_operand(const T* from, bool moves) {
   if (moves) return load_pack<kWidth>(from);

@@ -1,4 +1,4 @@
-// Compiled without fused multiply-adds: bits are those of devices/collective/reduce.cpp.
+// Compiled without fused multiply-adds: bits match devices/collective/reduce.cpp.
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/launch.cuh>
 #include <troupe/kernels/cuda/parts_sum_launch.hpp>
@@ -9,7 +9,7 @@ namespace {
 
 using Reducible = Elements<float, double, __half, __nv_bfloat16, std::int32_t, std::int64_t>;
 
-// Integers wrap.
+// Integer sums wrap.
 template <class T>
 __device__ T added(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -20,7 +20,7 @@ __device__ T added(T a, T b) {
   }
 }
 
-// The last addition of a mean: rounded after the division.
+// Last addition of a mean: rounds after the division.
 template <class T>
 __device__ T added_and_divided(T a, T b, std::uint32_t divisor) {
   if constexpr (std::is_integral_v<T>)
@@ -47,7 +47,7 @@ __device__ T combined(T sum, T next, std::uint32_t divisor) {
     return added(sum, next);
 }
 
-// kWidth neighbours at a time, which are of one part; the last ones one by one.
+// Sums kWidth neighbours of one part at a time, and the last elements one by one.
 template <class T, Way kWay, int kWidth>
 __global__ void __launch_bounds__(kBlockThreads) sum_parts(PartsSum plan) {
   const T* const first = static_cast<const T*>(plan.first);
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(kBlockThreads) sum_parts(PartsSum plan) {
 
 template <class T, Way kWay>
 cudaError_t launch_sum(const PartsSum& plan, cudaStream_t stream) {
-  // Packs must not cross parts, and must be loaded whole: parts and ranks that are not multiples of one are summed one
-  // by one.
+  // Packs must not cross parts and must be loaded whole: if a part or rank is not a multiple of the pack, elements are
+  // summed one by one.
   const bool vectors = aligned(plan.first, plan.others, plan.out) && plan.stride % kVectorOf<T> == 0 &&
                        plan.per_part % kVectorOf<T> == 0;
   const auto go = [&](auto width) {

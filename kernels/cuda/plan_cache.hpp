@@ -1,4 +1,4 @@
-// Plans by what they were made for: shapes that come back find the plan that they had.
+// A cache of plans by key: recurring shapes reuse their plan.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace troupe {
 
-// Not thread-safe: one belongs to one device's thread. References hold until the next get().
+// Not thread-safe: each cache belongs to one device's thread. References are valid until the next get().
 template <class Key, class Plan>
 class PlanCache {
  public:
-  // More than `limit` plans mean shapes that never come back: then all are dropped.
+  // Drops all plans when there are `limit`: that many mean shapes that never recur.
   explicit PlanCache(std::size_t limit = 4096) : limit_(limit) {}
 
-  // The plan for `key`; make() makes it if there is none. What make() throws goes on, and nothing is kept.
+  // Returns the plan for `key`, calling make() if there is none. If make() throws, nothing is cached.
   template <class Make>
   Plan& get(const Key& key, Make make) {
     const auto found = plans_.find(key);

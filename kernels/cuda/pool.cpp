@@ -1,5 +1,5 @@
-// Pooling on a GPU by kernels of our own (f32, f64, f16, bf16): cuDNN's pools pad evenly, and do not say which of
-// several maxima gets a gradient. The bits are the CPU's.
+// Pooling on a GPU with our own kernels (f32, f64, f16, bf16): cuDNN pads only symmetrically and does not define which
+// of several maxima gets the gradient. Bits match the CPU.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/pool_geometry.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
@@ -48,7 +48,7 @@ Kernel make_max_pool_grad(const KernelInit& init) {
 
 Kernel make_avg_pool_grad(const KernelInit& init) {
   return [options = pool_attributes(init.attributes)](KernelContext& context) {
-    const Tensor& x = context.input(0);  // for its shape
+    const Tensor& x = context.input(0);  // only its shape is used
     const Tensor& dy = context.input(1);
     Tensor dx = context.allocate(x.dtype(), x.shape());
     const PoolGeometry g = pool_geometry(x.shape(), options);

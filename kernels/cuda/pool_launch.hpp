@@ -1,5 +1,5 @@
-// Pooling of NHWC images, between host and device code. All sizes are at least 1; each element of a result has a thread
-// of its own, which adds in the order of the CPU: the same bits.
+// Pooling of NHWC images: interface between host and device code. All sizes are at least 1. Each element of a result
+// has its own thread, which adds in the same order as the CPU and so gives the same bits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// Along one axis window o covers the positions [o * stride - before, o * stride - before + kernel) that exist.
+// Along an axis, window o covers the existing positions in [o * stride - before, o * stride - before + kernel).
 struct PoolAxis {
   std::int64_t input, kernel, stride, output, before;
 };
@@ -19,7 +19,7 @@ struct PoolSizes {
   PoolAxis rows, columns;
 };
 
-// The floating types. `x` and `dx` are images, `y` and `dy` results.
+// Floating types. `x` and `dx` are images, `y` and `dy` results.
 cudaError_t launch_max_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);
 cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& sizes, const void* x, const void* y, const void* dy,
                                  void* dx, cudaStream_t stream);

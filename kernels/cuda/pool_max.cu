@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kPoolThreads) max_pool(Pool<Index> pool, const
   }
 }
 
-// Takes from each window that it lies in, if it is the window's first maximum, or first NaN.
+// Adds the gradient of each window in which this pixel is the first maximum, or the first NaN.
 template <class T, int kCount, class Index>
 __global__ void __launch_bounds__(kPoolThreads)
     max_pool_grad(Pool<Index> pool, const T* x, const T* y, const T* dy, T* dx) {
@@ -43,10 +43,10 @@ __global__ void __launch_bounds__(kPoolThreads)
         Compute<T> most[kCount], given[kCount];
         load_wide(y + window, most);
         load_wide(dy + window, given);
-        unsigned mine = 0;  // a bit for each channel
+        unsigned mine = 0;  // one bit per channel
 #pragma unroll
         for (int c = 0; c < kCount; ++c) mine |= (((own[c] == most[c]) | (own[c] != own[c])) ? 1u : 0u) << c;
-        // Those before it in the window, until each channel has one.
+        // Drops channels that have an earlier maximum in the window, until none is left.
         const Index left = pool.columns.begin(wx), right = pool.columns.end(wx);
         for (Index i = pool.rows.begin(wy); i <= item.y && mine != 0; ++i) {
           const Index stop = i == item.y ? item.x : right;

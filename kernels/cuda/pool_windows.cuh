@@ -1,4 +1,4 @@
-// What the kernels of pooling share: one thread for some neighbouring channels of one pixel.
+// Shared parts of the pooling kernels: one thread per group of neighbouring channels of a pixel.
 #pragma once
 
 #include <troupe/kernels/cuda/element_types.cuh>
@@ -9,7 +9,7 @@ namespace troupe::device {
 
 inline constexpr int kPoolThreads = 256;
 
-// Sizes in the type that positions are computed in.
+// Sizes in the type used for computing positions.
 template <class Index>
 struct Axis {
   Index input, kernel, stride, output, before;
@@ -22,7 +22,7 @@ struct Axis {
     const Index at = window * stride - before + kernel;
     return at < input ? at : input;
   }
-  // The windows that position `at` lies in: from first_window() to end_window().
+  // Windows that cover position `at`: from first_window() to end_window().
   __device__ Index first_window(Index at) const {
     return at + before < kernel ? 0 : (at + before - kernel) / stride + 1;
   }
@@ -36,8 +36,8 @@ template <class Index>
 struct Pool {
   Index channels;
   Axis<Index> rows, columns;
-  Index items;            // threads' work
-  Index groups_of_pixel;  // of kCount channels
+  Index items;            // work items, one per thread and step
+  Index groups_of_pixel;  // groups of kCount channels per pixel
 
   __device__ Index image_at(Index image, Index y, Index x) const {
     return ((image * rows.input + y) * columns.input + x) * channels;
@@ -52,7 +52,7 @@ struct PoolItem {
   Index image, y, x, channel;
 };
 
-// Item `at` of pixels of `height` x `width` images.
+// Locates item `at` among the pixels of `height` x `width` images.
 template <int kCount, class Index>
 __device__ inline PoolItem<Index> pool_item(const Pool<Index>& pool, Index at, Index height, Index width) {
   const Index pixel = at / pool.groups_of_pixel, row = pixel / width;
@@ -68,7 +68,7 @@ __device__ inline Index pool_step() {
   return static_cast<Index>(gridDim.x) * kPoolThreads;
 }
 
-// kCount channels as they are computed on.
+// kCount channels, in the type used for arithmetic.
 template <int kCount, class T>
 __device__ inline void load_wide(const T* from, Compute<T> (&to)[kCount]) {
   T values[kCount];
@@ -95,7 +95,7 @@ Pool<Index> pool_of(const PoolSizes& sizes, std::int64_t pixels, int count) {
           static_cast<Index>(pixels * groups), static_cast<Index>(groups)};
 }
 
-// Positions, also those in the padding and one step of the grid past the end, fit 32 bits.
+// True if all positions fit in 32 bits, including those in the padding and one grid step past the end.
 inline bool pool_is_small(const PoolSizes& s) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 30;
   const auto reach = [](const PoolAxis& a) {
@@ -105,8 +105,8 @@ inline bool pool_is_small(const PoolSizes& s) {
          s.images * s.channels * s.rows.output * s.columns.output < kLimit && reach(s.rows) && reach(s.columns);
 }
 
-// Calls launch_typed.template operator()<T, kCount, Index>(pool, grid) with one item for each kCount channels of
-// `pixels` pixels.
+// Calls launch_typed.template operator()<T, kCount, Index>(pool, grid), with one item per kCount channels of `pixels`
+// pixels.
 template <class Launch>
 cudaError_t launch_pool(DType dtype, const PoolSizes& sizes, bool vectors, std::int64_t pixels, Launch launch_typed) {
   return dispatch(FloatElements{}, dtype, [&]<class T>() {

@@ -1,9 +1,8 @@
-// Row-major matrix products in the terms of cuBLASLt, which takes matrices by columns: plain functions, tested without
-// a GPU.
+// Row-major matrix products in terms of cuBLASLt, which is column-major: plain functions, testable without a GPU.
 //
 // A row-major matrix is the transpose of the column-major one in the same memory. So out = a b (m x n) is out^T = b^T
-// a^T (n x m) with the factors in the other order and no element moved: b is cuBLASLt's A, a is its B, and a bias of n
-// values is one of its rows.
+// a^T (n x m) with the factors swapped and no element moved: b is cuBLASLt's A, a is its B, and a bias of n values
+// has one value per row of its output.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +15,12 @@
 
 namespace troupe {
 
-// What cuBLASLt does to the product before it stores it.
+// Work that cuBLASLt adds to the product before storing it.
 enum class ProductEnding : std::uint8_t { none, bias };
 
-// All that an algorithm is chosen by; not by where memory lies.
+// Everything that the choice of an algorithm depends on; memory addresses matter only through `alignment`.
 struct ProductKey {
-  DType dtype = DType::invalid;  // of both factors and of the bias
+  DType dtype = DType::invalid;  // of both factors and the bias
   DType out_dtype = DType::invalid;
   bool transpose_a = false;
   bool transpose_b = false;
@@ -34,12 +33,12 @@ struct ProductKey {
   bool operator==(const ProductKey&) const = default;
 };
 
-// The three matrices by columns: first (b), second (a), out.
+// The three matrices, column-major: first (b), second (a), out.
 struct ColumnMajor {
   struct Matrix {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
-    std::int64_t stride = 0;  // from column to column, in elements
+    std::int64_t stride = 0;  // between columns, in elements
     bool operator==(const Matrix&) const = default;
   };
   Matrix first, second, out;
@@ -48,7 +47,7 @@ struct ColumnMajor {
 };
 
 inline ColumnMajor column_major(const ProductKey& key) {
-  // As stored by rows: `rows` of `columns` elements.
+  // `rows` rows of `columns` elements, as stored row-major.
   const auto stored = [](std::int64_t rows, std::int64_t columns) {
     return ColumnMajor::Matrix{columns, rows, columns};
   };
@@ -59,7 +58,7 @@ inline ColumnMajor column_major(const ProductKey& key) {
           .transpose_second = key.transpose_a};
 }
 
-// How a product, a bias and an activation are shared out: what cuBLASLt does, and what a launch after it does.
+// How product, bias and activation are divided between cuBLASLt and a later launch.
 struct FusedProduct {
   ProductEnding ending = ProductEnding::none;
   bool bias_after = false;
@@ -68,21 +67,21 @@ struct FusedProduct {
   bool operator==(const FusedProduct&) const = default;
 };
 
-// cuBLASLt adds biases of f32, f16 and bf16. Its ReLU is not used: it is said to make 0 of NaN
-// (forums.developer.nvidia.com/t/329783), which must not get lost; it has no sigmoid and no tanh. A product without
-// terms is no product of cuBLASLt.
+// cuBLASLt adds biases of f32, f16 and bf16. Its ReLU is not used: it reportedly turns NaN into 0
+// (forums.developer.nvidia.com/t/329783), and NaN must be kept. It has no sigmoid and no tanh. A product without terms
+// does not use cuBLASLt.
 inline FusedProduct share_out(DType dtype, std::int64_t k, bool bias, FusedActivation activation) {
   if (!bias) return {.activation_after = activation};
   if (dtype == DType::f64 || k == 0) return {.bias_after = true, .activation_after = activation};
   return {.ending = ProductEnding::bias, .activation_after = activation};
 }
 
-// The same without help of cuBLASLt.
+// Leaves bias and activation to a later launch.
 inline FusedProduct all_after(bool bias, FusedActivation activation) {
   return {.bias_after = bias, .activation_after = activation};
 }
 
-// Mixes the hash of another member in.
+// Hash of all members.
 template <class... Ts>
 std::size_t hash_of(const Ts&... members) {
   std::uint64_t hash = 0x9e3779b97f4a7c15u;

@@ -1,4 +1,4 @@
-// Random values; f32 and f64. Element i depends on the node's stream and i alone.
+// Random values; f32 and f64. Element i depends only on the node's stream and i.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/random_launch.hpp>
@@ -18,7 +18,8 @@ double rounded(DType dtype, double value) {
   return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-// A kernel that fills its output, of attribute `shape`: launch(stream of values, elements, memory, stream of the GPU).
+// A kernel that fills an output with the shape of attribute `shape`: launch(source of values, elements, memory, CUDA
+// stream).
 template <class Launch>
 Kernel filling(const KernelInit& init, const char* op, Launch launch) {
   const Shape shape = init.attributes.shape("shape");
@@ -56,7 +57,7 @@ Kernel make_normal(const KernelInit& init) {
                  });
 }
 
-// Outputs: y = x * mask; mask: 0 with probability `rate`, else 1 / (1 - rate).
+// Outputs: y = x * mask, and mask: 0 with probability `rate`, else 1 / (1 - rate).
 Kernel make_dropout(const KernelInit& init) {
   const double rate = init.attributes.real("rate");
   if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': dropout rate {} is not in [0, 1)", init.node_name, rate);

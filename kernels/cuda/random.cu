@@ -1,4 +1,4 @@
-// Compiled without fused multiply-adds: uniform values have the CPU's bits.
+// Compiled without fused multiply-adds: uniform values have the same bits as on the CPU.
 #include <cmath>
 #include <numbers>
 
@@ -17,7 +17,7 @@ __device__ PhiloxStream stream_of(const RandomSource& source) {
   return random_stream(key, source.node);
 }
 
-// Values of one block of the stream.
+// Values from one block of the stream.
 template <class T>
 struct Lanes {
   T values[kVectorOf<T>];
@@ -50,7 +50,7 @@ __device__ void normal_lanes(const PhiloxBlock& block, Lanes<T>& lanes) {
 
 template <class T>
 struct Uniform {
-  T low, high, width, last;  // last: the one before high, which low + u * width may round to
+  T low, high, width, last;  // last: the greatest value below high, for when low + u * width rounds up to high
   __device__ void operator()(const PhiloxStream& random, std::uint64_t block, Lanes<T>& lanes) const {
     uniform_lanes(random.block(block), lanes);
 #pragma unroll
@@ -80,7 +80,7 @@ struct Normal {
   }
 };
 
-// A thread's block of the stream makes its next 16 bytes.
+// Each thread turns its block of the stream into 16 bytes of output.
 template <class T, class Draw>
 __global__ void __launch_bounds__(kBlockThreads)
     fill(RandomSource source, Draw draw, std::int64_t count, T* out, bool vectors) {

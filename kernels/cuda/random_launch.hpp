@@ -1,5 +1,5 @@
-// Random values on a GPU, between host and device code. The values of kernels/cpu/random.hpp: bit by bit if uniform,
-// else as near as the GPU's functions are to the C library's. f32 and f64; `count` at least 1.
+// Random values on a GPU: interface between host and device code. Values of kernels/cpu/random.hpp: bit-identical if
+// uniform, otherwise to the accuracy of the GPU's math functions. f32 and f64; `count` is at least 1.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,18 +12,18 @@
 
 namespace troupe {
 
-// Where a kernel takes its values from. What is recorded runs in many steps: then the key is read when the kernel runs.
+// Source of random values. A recording runs in many steps, so its kernels read the key when they run.
 struct RandomSource {
   PhiloxStream stream;
-  const RandomKey* key = nullptr;  // in memory of the GPU; null: `stream` counts
+  const RandomKey* key = nullptr;  // in GPU memory; if null, `stream` is used
   std::uint64_t node = 0;          // random_node()
-  std::int64_t slot = -1;          // in place of the key's, if not below 0
+  std::int64_t slot = -1;          // replaces the key's slot if not negative
 };
 
-// In [low, high), which have been rounded to the dtype.
+// Values in [low, high), both already rounded to the dtype.
 cudaError_t launch_random_uniform(DType dtype, const RandomSource& random, std::int64_t count, double low, double high,
                                   void* out, cudaStream_t stream);
-// `truncated`: no further than two deviations from the mean.
+// `truncated`: at most two deviations from the mean.
 cudaError_t launch_random_normal(DType dtype, const RandomSource& random, bool truncated, std::int64_t count,
                                  double mean, double deviation, void* out, cudaStream_t stream);
 // mask: 0 with probability `rate`, else 1 / (1 - rate); y = x mask. y may be x.

@@ -61,7 +61,7 @@ Kernel make_arg_max(const KernelInit& init) {
   };
 }
 
-// What broadcasting the shape of input 1 to that of input 0 added is summed.
+// Sums over the dimensions that broadcasting input 1's shape to input 0's added.
 void sum_to_like(KernelContext& context) {
   const Tensor& x = context.input(0);
   const Shape& shape = context.input(1).shape();
@@ -77,7 +77,7 @@ void sum_to_like(KernelContext& context) {
   context.set_output(0, cuda_reduce(context, CudaReduction::sum, x, dims, shape));
 }
 
-// The sum of dy over the copies of each element.
+// Sums dy over the copies of each element.
 Kernel make_tile_grad(const KernelInit& init) {
   return [multiples = init.attributes.integers("multiples")](KernelContext& context) {
     const Tensor& dy = context.input(0);
@@ -109,7 +109,7 @@ Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, 
   if (terms == 0 && !of_nothing)
     invalid_argument("no {} of zero elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
   if (out.num_elements() == 0) return out;
-  // Beyond here the kept dimensions are not 0, and if a reduced one is, there is one empty sum per result.
+  // From here on the kept dimensions are not 0; if a reduced one is 0, each result is an empty sum.
   ReduceLaunch l{.dtype = x.dtype()};
   l.layout = terms == 0 ? reduce_layout_of_nothing(out.num_elements())
                         : reduce_layout(dims.data(), static_cast<int>(dims.size()));

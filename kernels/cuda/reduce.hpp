@@ -1,4 +1,4 @@
-// Reductions on a GPU. The order of the additions depends on dtype and shape alone.
+// Reductions on a GPU. The order of additions depends only on dtype and shape.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-// Reduces x, whose elements lie as `dims` says, to a tensor of `shape` and x's dtype (arg_max: i64), which has the
-// elements of the kept dimensions. Integers: sums wrap modulo 2^bits, means round towards zero. The sum of nothing is
-// 0, its mean NaN. Throws invalid_argument for max and min of nothing and the mean of no integers.
+// Reduces x, laid out as `dims`, to a tensor of `shape`, which has the elements of the kept dimensions, and x's dtype
+// (arg_max: i64). Integers: sums wrap modulo 2^bits, means round towards zero. The empty sum is 0, its mean NaN. Throws
+// invalid_argument for an empty max or min and for an empty mean of integers.
 Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, std::span<const CudaReduceDim> dims,
                    const Shape& shape);
 

@@ -5,7 +5,7 @@ namespace troupe {
 namespace device {
 namespace {
 
-// A value and its number among the terms.
+// A value and its index among the terms.
 template <class V>
 struct Place {
   V value;
@@ -22,7 +22,7 @@ struct ArgMax {
 
   __device__ Lane lane() const { return {beaten_by_all<Value, true>(), std::numeric_limits<long long>::max()}; }
   __device__ Acc acc() const { return lane(); }
-  // The first of the greatest, whatever the order in which they are looked at.
+  // Keeps the first maximum, whatever the order of the calls.
   __device__ Lane join(Lane a, Lane b) const {
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     const bool same = (a_nan & b_nan) | (a.value == b.value);

@@ -14,7 +14,7 @@ struct Extreme {
 
   __device__ Lane lane() const { return beaten_by_all<Lane, kGreatest>(); }
   __device__ Acc acc() const { return lane(); }
-  // NaN if either is.
+  // NaN if either operand is NaN.
   __device__ Lane join(Lane a, Lane b) const { return ((kGreatest ? a > b : a < b) | (a != a)) ? a : b; }
   __device__ Lane step(Lane lane, T x, std::int64_t) const { return join(lane, widen(x)); }
   __device__ Acc widened(Lane a) const { return a; }

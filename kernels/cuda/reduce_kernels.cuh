@@ -1,9 +1,9 @@
-// The kernels of a reduction, for one reducer: a type with
-//   Element, Out           of the input, of the output
-//   Lane                   what a run of terms is accumulated in
-//   Acc                    what runs are merged in
-//   lane(), acc()          the values to begin with
-//   step(lane, x, index)   lane and one more term, which is that of this number
+// Reduction kernels for one reducer, a type with
+//   Element, Out           types of the input and the output
+//   Lane                   accumulator for a run of terms
+//   Acc                    accumulator for runs
+//   lane(), acc()          initial values
+//   step(lane, x, index)   lane after adding term number `index`
 //   join(lane, lane), merge(acc, acc), widened(lane): Acc
 //   finish(acc)            the result
 #pragma once
@@ -16,10 +16,10 @@
 
 namespace troupe::device {
 
-inline constexpr int kRunSteps = 64;     // loads of a thread whose terms are accumulated in a Lane
-inline constexpr int kReduceUnroll = 4;  // loads on their way at once
+inline constexpr int kRunSteps = 64;     // loads per thread accumulated in one Lane
+inline constexpr int kReduceUnroll = 4;  // loads in flight at once
 
-// Not inlined: many divisions, for layouts that are rare.
+// Not inlined: many divisions, for rare layouts.
 static __device__ __noinline__ std::int64_t nested_offset(const ReduceLoops& loops, std::int64_t index) {
   std::int64_t offset = 0;
   for (int d = loops.count; d-- > 0; index /= loops.all[d].size)
@@ -30,12 +30,12 @@ static __device__ __noinline__ std::int64_t nested_offset(const ReduceLoops& loo
                                                           std::int64_t index) {
   return nested_offset(loops, index / inner) + index % inner;
 }
-// Where combination `index` of the loops begins.
+// Offset of combination `index` of the loops.
 __device__ inline std::int64_t loop_offset(const ReduceLoops& loops, std::int64_t index) {
   return loops.count <= 1 ? index * loops.all[0].stride : nested_offset(loops, index);
 }
 
-// What every value is greater than, or less than.
+// Identity of the reduction: every value is at least (at most) this.
 template <class T, bool kGreatest>
 __device__ constexpr T beaten_by_all() {
   using Limits = std::numeric_limits<T>;
@@ -45,8 +45,8 @@ __device__ constexpr T beaten_by_all() {
     return kGreatest ? Limits::lowest() : Limits::max();
 }
 
-// Accumulates what a thread takes of [begin, end): `kVector` terms side by side (kAlong), or columns side by side of
-// one term, at from(t) for t = begin, begin + step, ... Merges into totals[0], or that of each column.
+// Accumulates a thread's share of [begin, end): `kVector` adjacent terms (kAlong), or adjacent columns of one term, at
+// from(t) for t = begin, begin + step, ... Merges into totals[0], or into one total per column.
 template <class R, int kVector, bool kAlong, class From>
 __device__ inline void accumulate(const R& reducer, std::int64_t begin, std::int64_t end, std::int64_t step,
                                   bool vectors, From from, typename R::Acc* totals) {
@@ -86,7 +86,7 @@ __device__ inline void accumulate(const R& reducer, std::int64_t begin, std::int
   }
 }
 
-// The inner dimension is reduced.
+// Reduces the inner dimension.
 template <class R, int kVector>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_rows(R reducer, const __grid_constant__ ReduceLayout layout, ReduceGrid grid, bool vectors,
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// Merges totals of the threads that differ in `thread / across`, kPerThread each, into those of the first `across`
-// threads.
+// Merges the kPerThread totals of each thread into those of the first `across` threads, by thread number modulo
+// `across`.
 template <class R, int kPerThread>
 __device__ inline void merge_block(const R& reducer, int across, typename R::Acc (&totals)[kPerThread],
                                    typename R::Acc* room) {
@@ -149,7 +149,7 @@ __device__ inline void merge_block(const R& reducer, int across, typename R::Acc
   }
 }
 
-// The inner dimension is kept.
+// Keeps the inner dimension.
 template <class R, int kVector>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_columns(R reducer, const __grid_constant__ ReduceLayout layout, ReduceGrid grid, bool vectors,
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-// partial: [kept, chunks, width]; out: [kept, width]. Blocks have tiles of `across` columns.
+// partial: [kept, chunks, width]; out: [kept, width]. Each block handles tiles of `across` columns.
 template <class R>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_merge(R reducer, std::int64_t kept_count, std::int64_t chunks, std::int64_t width, int across,

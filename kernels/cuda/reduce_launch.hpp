@@ -1,7 +1,7 @@
-// Reductions on a GPU, between host and device code.
+// Reductions on a GPU: interface between host and device code.
 //
-// The order of the additions follows from dtype and shape alone. Sums of floating types add short runs in their own
-// precision (f16 and bf16: float) and the runs in double, as on the CPU.
+// The order of additions depends only on dtype and shape. Sums of floating types add short runs in their own precision
+// (f16 and bf16: float) and the runs in double, as on the CPU.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,21 +16,21 @@ enum class CudaReduction { sum, mean, half_square_sum, max, min, arg_max };
 
 struct ReduceLaunch {
   DType dtype = DType::invalid;  // of x
-  ReduceLayout layout;           // of at least one term
-  ReduceGrid grid;               // reduce_grid() of it
+  ReduceLayout layout;           // with at least one term
+  ReduceGrid grid;               // reduce_grid() of the layout
   const void* x = nullptr;
   void* out = nullptr;      // of dtype; arg_max: i64
-  void* partial = nullptr;  // kPartialBytes for each of reduce_partials(); unused if there is one chunk
+  void* partial = nullptr;  // kPartialBytes per entry of reduce_partials(); unused with one chunk
 };
 inline constexpr std::size_t kPartialBytes = 16;
 
-// Floating types, and integers of 8 to 64 bits. sum: also divides by `divisor`; of half_square_sum the caller gives 2.
+// Floating types, and integers of 8 to 64 bits. Divides the sum by `divisor`, which is 2 for half_square_sum.
 cudaError_t launch_reduce_sum(const ReduceLaunch& launch, double divisor, cudaStream_t stream);
 // Floating types.
 cudaError_t launch_reduce_squares(const ReduceLaunch& launch, double divisor, cudaStream_t stream);
-// NaN is greatest and least.
+// NaN counts as both the greatest and the least value.
 cudaError_t launch_reduce_extreme(const ReduceLaunch& launch, bool greatest, cudaStream_t stream);
-// The first of the greatest; NaN is greatest. The layout has one reduced dimension at most.
+// Index of the first maximum; NaN is the greatest. The layout has at most one reduced dimension.
 cudaError_t launch_arg_max(const ReduceLaunch& launch, cudaStream_t stream);
 
 }  // namespace troupe

@@ -6,16 +6,16 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kWantedBlocks = 2048;  // several for each multiprocessor of the largest GPUs
-constexpr std::int64_t kLeastSteps = 8;       // loads of a thread that are worth a chunk
-constexpr std::int64_t kUndividedSteps = 32;  // and those that are not worth a second kernel
+constexpr std::int64_t kWantedBlocks = 2048;  // several per multiprocessor of the largest GPUs
+constexpr std::int64_t kLeastSteps = 8;       // minimum loads per thread for a chunk
+constexpr std::int64_t kUndividedSteps = 32;  // maximum loads per thread without a second kernel
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t power_of_two(std::int64_t at_least) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(at_least)));
 }
 
-// Cuts `terms` of each result, of which a block takes `per_step` at a time.
+// Cuts the `terms` of each result into chunks; a block handles `per_step` at a time.
 void cut(ReduceGrid& grid, std::int64_t terms, std::int64_t per_step, std::int64_t blocks) {
   const std::int64_t most = terms <= kUndividedSteps * per_step ? 1 : divide_up(terms, kLeastSteps * per_step);
   const std::int64_t chunks = std::clamp<std::int64_t>(kWantedBlocks / blocks, 1, most);

@@ -1,4 +1,4 @@
-// Adding to rows in a fixed order: the positions are sorted by row, and one thread adds up an element of a row.
+// Row additions in a fixed order: positions are sorted by row, and one thread adds up each element of a row.
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
@@ -21,7 +21,7 @@ __global__ __launch_bounds__(256) void row_keys_kernel(const __grid_constant__ S
   if (!there) report(arguments.fault, index, i, arguments.rows);
 }
 
-// A thread for each element of the values; those that are not the first of their row have nothing to do.
+// One thread per element of the values; only the threads of a row's first position do work.
 template <class T>
 __global__ __launch_bounds__(256) void add_rows_kernel(const __grid_constant__ AddRowsArguments arguments) {
   const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -33,7 +33,7 @@ __global__ __launch_bounds__(256) void add_rows_kernel(const __grid_constant__ A
   const std::uint32_t row = arguments.keys[first];
   if (row >= arguments.rows || (first > 0 && arguments.keys[first - 1] == row)) return;
   const auto* values = static_cast<const T*>(arguments.values);
-  // Some are loaded at once, then added in order.
+  // Load several at once, then add in order.
   constexpr int kAtOnce = 4;
   T sum = narrow<T>(Compute<T>{0});
   for (std::int64_t at = first;; at += kAtOnce) {

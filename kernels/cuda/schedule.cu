@@ -1,4 +1,4 @@
-// Compiled without fused multiply-adds, as the CPU's.
+// Compiled without fused multiply-adds, as on the CPU.
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/launch.cuh>

@@ -1,5 +1,5 @@
-// Learning rates that change, worked out on the GPU: reading the number of updates would wait for it. For host and
-// device code.
+// Learning rate schedules evaluated on the GPU: reading the update count would wait for the GPU. For host and device
+// code.
 #pragma once
 
 #include <cmath>
@@ -46,7 +46,7 @@ TROUPE_HOST_DEVICE inline double course_rate(const CudaSchedule& s, std::int64_t
   return s.rate;
 }
 
-// Of the update before which there were t; NaN if t is below 0.
+// Learning rate of the next update after `t` updates; NaN if t is negative.
 TROUPE_HOST_DEVICE inline double schedule_rate(const CudaSchedule& s, std::int64_t t) {
   if (t < 0) return NAN;
   if (t < s.warm_up) return course_rate(s, 0) * static_cast<double>(t + 1) / static_cast<double>(s.warm_up);

@@ -1,4 +1,4 @@
-// Learning rates on a GPU, between host and device code.
+// Learning rates on a GPU: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// f32 or f64. A t below 0 is a fault, and the rate NaN.
+// f32 or f64. A negative t is a fault and gives NaN.
 cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault,
                                  void* rate, cudaStream_t stream);
 

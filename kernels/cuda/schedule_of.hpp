@@ -1,4 +1,4 @@
-// Schedules for the GPU.
+// Conversion of schedules for the GPU.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// `schedule` makes sense: problem() is "". None if it has too many changes for a kernel's argument.
+// Requires a valid `schedule`: problem() is "". Returns nullopt if it has too many changes for a kernel argument.
 std::optional<CudaSchedule> cuda_schedule(const Schedule& schedule);
 
 }  // namespace troupe

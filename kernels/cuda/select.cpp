@@ -1,4 +1,4 @@
-// Select, and sums of many. Twin of kernels/cpu/select.cpp.
+// Select and AddN. Twin of kernels/cpu/select.cpp.
 #include <algorithm>
 #include <array>
 
@@ -28,7 +28,7 @@ void select(KernelContext& context) {
   context.set_output(0, std::move(out));
 }
 
-// As many terms as one launch takes, then the sum so far and the next.
+// Adds the terms of one launch at a time; each later launch adds the sum so far and the next terms.
 void add_n(KernelContext& context) {
   const Shape shape = context.input(0).shape();
   const DType dtype = context.input(0).dtype();

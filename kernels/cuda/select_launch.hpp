@@ -1,4 +1,4 @@
-// Between the host and the device part of Select and AddN.
+// Select and AddN: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-// out = condition ? a : b, broadcast. Elements have 1, 2, 4 or 8 bytes; the plan's width is that of 16 bytes of them,
-// or 1. Not for no elements.
+// out = condition ? a : b, broadcast. Elements have 1, 2, 4 or 8 bytes; the plan's width is 1 or the elements in 16
+// bytes. Requires at least one element.
 struct SelectArguments {
   const void* condition = nullptr;  // bool
   const void* a = nullptr;
@@ -31,7 +31,7 @@ struct AddNArguments {
   void* out = nullptr;
   std::int64_t count = 0;
 };
-// cudaErrorInvalidValue for a dtype that is not real.
+// Returns cudaErrorInvalidValue for a dtype that is not real.
 cudaError_t launch_add_n(DType dtype, const AddNArguments& arguments, cudaStream_t stream);
 
 }  // namespace troupe

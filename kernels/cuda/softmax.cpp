@@ -1,7 +1,7 @@
 // Softmax and the cross entropies; f32 and f64.
 //
-// SparseSoftmaxCrossEntropy does not look at its labels on the host, which would wait for the GPU in every step: a
-// label that is no class is found by the kernel, and fails the step later (devices/cuda/cuda_faults.hpp).
+// SparseSoftmaxCrossEntropy does not check its labels on the host, which would wait for the GPU in every step: the
+// kernel detects an invalid label, and the step fails later (devices/cuda/cuda_faults.hpp).
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>

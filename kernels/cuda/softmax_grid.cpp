@@ -11,7 +11,7 @@ SoftmaxGrid softmax_grid(DType dtype, std::int64_t width) {
     while (grid.across < loads) grid.across *= 2;
     return grid;
   }
-  const std::int64_t most = dtype == DType::f32 ? 4096 : 1024;  // in registers; exponentials of f64 take many
+  const std::int64_t most = dtype == DType::f32 ? 4096 : 1024;  // in registers; exponentials of f64 need many
   grid.across = loads <= 256 ? 32 : loads <= 1024 ? 256 : 1024;
   grid.vectors = loads <= 128 ? 4 : loads <= 256 ? 8 : loads <= most ? 4 : 0;
   return grid;

@@ -1,7 +1,7 @@
-// Softmax and the cross entropies on a GPU, between host and device code. f32 and f64.
+// Softmax and the cross entropies on a GPU: interface between host and device code. f32 and f64.
 //
-// A row is read once, into registers, if it has up to 16384 elements (f64, and rows whose bytes are no multiple of 16:
-// 4096; f64 beyond 1024: twice); a longer one twice. Bits depend on the row and its length only.
+// A row is read once, into registers, if it has up to 16384 elements (f32 rows whose width is no multiple of 4: 4096;
+// f64: 1024); a longer row is read twice. Bits depend only on the row and its length.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,23 +15,25 @@ namespace troupe {
 
 struct SoftmaxRows {
   DType dtype = DType::invalid;
-  std::int64_t count = 0;  // of rows; at least 1
+  std::int64_t count = 0;  // number of rows; at least 1
   std::int64_t width = 0;  // at least 1
 };
 
-// out = softmax(x), or its logarithm. out may be x.
+// out = softmax(x) or log softmax(x). out may be x.
 cudaError_t launch_softmax(SoftmaxRows rows, bool logarithm, const void* x, void* out, cudaStream_t stream);
-// From the output y of either: dx.
+// Computes dx from the output y of either.
 cudaError_t launch_softmax_grad(SoftmaxRows rows, bool logarithm, const void* dy, const void* y, void* dx,
                                 cudaStream_t stream);
-// backprop = softmax - onehot(label), loss = -log softmax[label]; labels are i32, or i64 if `wide`. A label that is no
-// class is a fault; its row gets NaN as loss and backprop.
+// backprop = softmax - onehot(label), loss = -log softmax[label]; labels are i32, or i64 if `wide`. An invalid label is
+// a fault; its row gets NaN as loss and backprop.
 cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide,
                                         CudaFaultSite fault, void* loss, void* backprop, cudaStream_t stream);
 // backprop = softmax - labels, loss = -sum labels log softmax.
 cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop,
                                  cudaStream_t stream);
-// Elementwise, of `count` elements: max(x, 0) - x z + log1p(exp(-|x|)).
+// Elementwise over `count` elements: max(x, 0) - x z + log1p(exp(-
+// x
+// )).
 cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const void* logits, const void* labels,
                                          void* out, cudaStream_t stream);
 

@@ -1,12 +1,12 @@
 // Kernels over rows of a softmax, for a program: a type with
 //   T
-//   kSecond               reads a second tensor of the same shape beside the first
-//   kExponential          works with the exponentials of the first, less its maximum; else with sums of term()
-//   kLoss                 also gives one value for each row: the sum of loss()
-//   Row row(index)        what is special to a row
-//   term(a, b)            whose sum `value` of Stats is, unless kExponential
+//   kSecond               reads a second tensor of the same shape
+//   kExponential          uses the exponentials of the first less its maximum; otherwise sums of term()
+//   kLoss                 also returns one value per row: the sum of loss()
+//   Row row(index)        per-row state
+//   term(a, b)            summed into `value` of Stats, unless kExponential
 //   emit(row, stats, column, a, b, e)  the output; e = exp(a - maximum), if kExponential
-//   loss(row, stats, column, a, b)     a part of the loss
+//   loss(row, stats, column, a, b)     one term of the loss
 #pragma once
 
 #include <troupe/kernels/cuda/element_types.cuh>
@@ -23,18 +23,18 @@ __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
 __device__ inline double logarithm(double x) { return log(x); }
 
-// Of programs to which no row is special.
+// For programs without per-row state.
 struct NoRow {};
 
 template <class T>
 struct Stats {
-  T maximum;    // NaN is passed over, since the exponential brings it back
-  T value;      // the sum of the exponentials, or of the terms
-  T log_value;  // of the exponentials
-  T inverse;    // of their sum: a division for each element would take as long as the memory does
+  T maximum;    // ignores NaN, which the exponential brings back
+  T value;      // sum of the exponentials, or of the terms
+  T log_value;  // logarithm of the sum of the exponentials
+  T inverse;    // 1 / that sum: one division per element would take as long as memory does
 };
 
-// The threads of one row: a part of a warp, or all of the block.
+// Threads of one row: part of a warp, or the whole block.
 template <class T>
 struct Team {
   int across;
@@ -68,14 +68,14 @@ struct RowPointers {
   T* loss;  // null unless kLoss
 };
 
-// Each row in the registers of its threads, kVectors loads of each.
+// Keeps each row in registers, kVectors loads per thread.
 template <class P, int kVector, int kVectors>
 __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
     rows_in_registers(P program, RowPointers<typename P::T> p, std::int64_t count, std::int64_t width, int across,
                       bool vectors) {
   using T = typename P::T;
   constexpr int kHeld = kVector * kVectors;
-  constexpr int kRows = kVectors == 1 ? 4 : 1;  // short rows come four at a time, so that enough bytes are on their way
+  constexpr int kRows = kVectors == 1 ? 4 : 1;  // short rows are read four at a time to keep enough bytes in flight
   __shared__ T room[32];
   const Team<T> team{across, room};
   const int thread = static_cast<int>(threadIdx.x), lane = thread % across;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
     for (int r = 0; r < kRows; ++r) {
       if (first + r * pass >= count) break;  // the same for the whole block
       const std::int64_t row = first + r * pass + thread / across;
-      const auto special = program.row(row < count ? row : 0);  // while the row is on its way
+      const auto special = program.row(row < count ? row : 0);  // while the row is being loaded
       Stats<T> stats{};
       T e[P::kExponential ? kHeld : 1];
       T part = 0;
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
   }
 }
 
-// A block for each row, which is read twice.
+// One block per row; reads each row twice.
 template <class P, int kVector>
 __global__ void __launch_bounds__(1024)
     rows_read_twice(P program, RowPointers<typename P::T> p, std::int64_t count, std::int64_t width, bool vectors) {
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(1024)
           part *= exponential(largest - greater);
           largest = greater;
         }
-        const T shift = largest == -infinity_of(T{}) ? T{0} : largest;  // what came is -infinity, or NaN
+        const T shift = largest == -infinity_of(T{}) ? T{0} : largest;  // all values so far are -infinity or NaN
 #pragma unroll
         for (int v = 0; v < kVector; ++v) part += exponential(a[v] - shift);
       } else {

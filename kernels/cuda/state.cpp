@@ -1,4 +1,4 @@
-// What forwards its input, and variables.
+// Kernels that forward their input, and variables.
 #include <troupe/kernels/cuda/state_launch.hpp>
 #include <troupe/kernels/cuda/variables.hpp>
 

@@ -1,4 +1,4 @@
-// Changes of variables on a GPU, between host and device code.
+// Updates of variables on a GPU: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-// at[i] += change[i], or -=; nothing after a fault. Floating types, and integers of 8 to 64 bits, which wrap. `count`
-// at least 1.
+// at[i] += change[i], or -=; does nothing after a fault. Floating types, and integers of 8 to 64 bits, which wrap.
+// `count` is at least 1.
 cudaError_t launch_assign_sum(DType dtype, bool subtract, void* at, const void* change, std::int64_t count,
                               const CudaFault* fault, cudaStream_t stream);
 

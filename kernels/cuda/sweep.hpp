@@ -1,4 +1,4 @@
-// Many tensors in one launch: a table of them as a kernel's argument, and which of them a block works on. For host and
+// Many tensors in one launch: a table passed as a kernel argument, and the lookup of a block's tensor. For host and
 // device code.
 #pragma once
 
@@ -8,17 +8,17 @@
 namespace troupe {
 
 inline constexpr int kSweepThreads = 256;
-inline constexpr std::int64_t kSweepElements = 4096;  // of a block; a tensor begins with a block of its own
-inline constexpr std::int64_t kSweepBlocks = std::int64_t{1} << 30;  // that a table has room for
+inline constexpr std::int64_t kSweepElements = 4096;                 // per block; each tensor starts a new block
+inline constexpr std::int64_t kSweepBlocks = std::int64_t{1} << 30;  // capacity of a table
 
 template <int kPointers>
 struct SweepEntry {
-  void* pointers[kPointers];  // to as many elements each
+  void* pointers[kPointers];  // each to `count` elements
   std::int64_t count;
   std::int64_t first_block;
 };
 
-// Arguments of a kernel are 4 KiB at most; some are left for others.
+// Kernel arguments are limited to 4 KiB; this leaves some for others.
 template <int kPointers>
 struct SweepTable {
   static constexpr int kEntries = 3840 / static_cast<int>(sizeof(SweepEntry<kPointers>));
@@ -27,7 +27,7 @@ struct SweepTable {
   int size = 0;
   std::int64_t blocks = 0;
 
-  // False, and nothing is added, if there is no room. Tensors without elements need none.
+  // Returns false and adds nothing if the table is full. Skips tensors without elements.
   bool add(const std::array<void*, kPointers>& pointers, std::int64_t count) {
     const std::int64_t added = (count + kSweepElements - 1) / kSweepElements;
     if (added == 0) return true;
@@ -40,7 +40,7 @@ struct SweepTable {
     return true;
   }
 
-  // Of the tensor that a block has.
+  // Index of the tensor of a block.
   constexpr int entry_of(std::int64_t block) const {
     int low = 0, high = size;  // entries[low].first_block <= block < entries[high].first_block
     while (high - low > 1) {

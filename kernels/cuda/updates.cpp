@@ -1,9 +1,9 @@
 // LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr,
 // (Adam: t,) and then the gradient or indices and values. Many: lists of variables, slots and gradients.
 //
-// The learning rate and t stay on the GPU: a t that is none fails the step later (devices/cuda/cuda_faults.hpp), and no
-// update of a step is made once something was found wrong with its data. Sparse updates and SlotsTouching look at their
-// row numbers on the host, and wait for them.
+// The learning rate and t stay on the GPU: an invalid t fails the step later (devices/cuda/cuda_faults.hpp), and once a
+// fault is detected a step makes no further updates. Sparse updates and SlotsTouching read their row numbers on the
+// host and wait for them.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -26,7 +26,7 @@ Error not_counted(const CudaFault& fault) {
   return {Code::invalid_argument, fmt::format("Adam counts updates from 1, but t is {}", fault.value)};
 }
 
-// Only rules that count updates look at data.
+// Only rules that count updates can report a fault.
 CudaFaultSite fault_of(KernelContext& context, const OptimizerRule& rule) {
   CudaDevice& device = cuda_device(context);
   if (rule_kind(rule).counts_updates) return device.fault_site(not_counted);
@@ -39,7 +39,7 @@ Error no_count(const CudaFault& fault) {
   return {Code::invalid_argument, fmt::format(kBadCount, name(DType::i64), Tensor::scalar(fault.value).to_string())};
 }
 
-// What comes before the gradients: handles of variables and slots, `stride` inputs apart, lr and t.
+// Inputs before the gradients: handles of variables and slots, `stride` inputs apart, then lr and t.
 struct Inputs {
   Inputs(KernelContext& context, const OptimizerRule& rule, int count)
       : context(context), roles(rule_kind(rule).slots + 1), stride(count), lr(context.input(roles * count)) {
@@ -61,7 +61,7 @@ struct Inputs {
       invalid_argument("the learning rate must be a single {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
                        lr.shape().to_string());
   }
-  // The values of a variable and its slots, to be changed.
+  // Mutable values of a variable and its slots.
   template <class Pointers>
   void take_writable(int variable, Pointers& pointers) const {
     for (int role = 0; role < roles; ++role)
@@ -118,7 +118,7 @@ void run_sparse(KernelContext& context, const OptimizerRule& rule) {
   Shape wanted = shape;
   wanted.set_dim(0, indices.shape()[0]);
   check_tensor("the gradient values", values, in.lr.dtype(), wanted);
-  const Tensor on_host = context.device().read(indices);  // waits for the GPU: a row that is none must change nothing
+  const Tensor on_host = context.device().read(indices);  // waits for the GPU: an invalid row must change nothing
   const auto rows = on_host.values<std::int64_t>();
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
@@ -214,7 +214,7 @@ Kernel make_learning_rate(const KernelInit& init) {
     };
   return [check, dtype, schedule](KernelContext& context) {
     check(context.input(0));
-    const Tensor step = context.device().read(context.input(0));  // too many changes to take along: waits for the GPU
+    const Tensor step = context.device().read(context.input(0));  // too long a schedule: waits for the GPU
     context.set_output(0, context.device().upload(schedule.rate(step.item<std::int64_t>(), dtype)));
   };
 }

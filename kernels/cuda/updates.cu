@@ -1,5 +1,5 @@
-// Compiled without fused multiply-adds, which costs nothing: memory is what updates wait for. Their bits are the CPU's
-// but for Adam's rate, which has two powers in it.
+// Compiled without fused multiply-adds, at no cost: updates are limited by memory bandwidth. Bits match the CPU except
+// for Adam's rate, which contains two powers.
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/launch.cuh>
@@ -12,7 +12,7 @@ namespace {
 __device__ inline float root(float x) { return sqrtf(x); }
 __device__ inline double root(double x) { return sqrt(x); }
 
-// What a rule makes of the learning rate.
+// Effective rate computed by a rule from the learning rate.
 template <class T>
 struct PlainRate {
   __device__ bool counted(const std::int64_t*) const { return true; }
@@ -94,7 +94,7 @@ struct Update<T, AdamRule> {
   }
 };
 
-// Is the update to be made? Not after a fault: the step fails, and what outlives it stays as it was.
+// True if the update is to be made. False after a fault: the step fails, and persistent state keeps its values.
 template <class Rule>
 __device__ bool goes_on(const Rule& rule, const std::int64_t* t, const CudaFaultSite& fault) {
   if (failed(fault.fault)) return false;
@@ -103,7 +103,7 @@ __device__ bool goes_on(const Rule& rule, const std::int64_t* t, const CudaFault
   return false;
 }
 
-// The rate, worked out by one thread of the block.
+// The rate, computed by one thread of the block.
 template <class T, class Rule>
 __device__ T rate_of_block(const Rule& rule, const T* lr, const std::int64_t* t) {
   __shared__ T rate;

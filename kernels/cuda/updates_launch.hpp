@@ -1,5 +1,5 @@
-// Update rules of optimizers on a GPU, between host and device code: the operations of kernels/cpu/updates.cpp in the
-// same order. f32 and f64.
+// Optimizer update rules on a GPU: interface between host and device code. Same operations in the same order as
+// kernels/cpu/updates.cpp. f32 and f64.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,22 +13,22 @@
 
 namespace troupe {
 
-// The variable, its slots (null for those that a rule does not have), the gradient.
+// The variable, its slots (null for unused ones), the gradient.
 inline constexpr int kUpdatePointers = 4;
 using UpdateTable = SweepTable<kUpdatePointers>;
 
-// Changes the variables of the table and their slots. lr: one element of dtype. t: the number of the update as one i64,
-// if the rule counts them; below 1 it is a fault. After a fault, of this kernel or one before it, nothing changes.
+// Updates the variables of the table and their slots. lr: one element of dtype. t: the number of the update as one i64,
+// if the rule counts updates; below 1 is a fault. After a fault in this kernel or an earlier one, nothing changes.
 cudaError_t launch_updates(DType dtype, const OptimizerRule& rule, const UpdateTable& table, const void* lr,
                            const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream);
 
-// Gradients of rows: those of one row are summed in order first.
+// Row gradients: those of one row are first summed in order.
 struct SparseUpdate {
   void* state[3];              // the variable and its slots
   const void* values;          // [n, width]
   std::int64_t width;          // at least 1
-  std::int64_t groups;         // rows that change; at least 1
-  const std::int64_t* begins;  // [groups + 1]: where each one's positions begin in `order`
+  std::int64_t groups;         // rows to change; at least 1
+  const std::int64_t* begins;  // [groups + 1]: start of each group's positions in `order`
   const std::int64_t* order;   // [n]: positions in `values`
   const std::int64_t* rows;    // [groups]
 };

@@ -1,4 +1,4 @@
-// Variables of a GPU, to be changed in place.
+// Updating GPU variables in place.
 #pragma once
 
 #include <troupe/devices/cuda/cuda_error.hpp>
@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// The value of the variable at input `index`, in memory that no reader shares: copied on the stream first if one does.
+// Value of the variable at input `index`, in unshared memory: first copied on the stream if a reader shares it.
 inline Tensor& writable(KernelContext& context, int index) {
   const cudaStream_t stream = cuda_device(context).stream();
   return context.variable(index).writable(context.allocator(), [stream](void* to, const void* from, std::size_t bytes) {
