@@ -1,4 +1,4 @@
-// Lines over the time that this page has watched, with their scale and the value under the pointer.
+// Line charts since the page was opened, with their range and the value under the pointer.
 
 const kCharts = [
   {id: "images", title: "Images per second", show: number, read: (point) => point.images},
@@ -9,13 +9,19 @@ const kCharts = [
 const kChartHeight = 74;
 
 function showCharts() {
-  setChildren(byId("charts"), kCharts.filter((chart) => !chart.among || !alone()), (chart) => chart.id, makeChart, updateChart);
+  const shown = kCharts.filter((chart) => !chart.among || !alone());
+  setChildren(byId("charts"), shown, (chart) => chart.id, makeChart, updateChart);
 }
 
 function makeChart(chart) {
   const svg = drawn("svg", {viewBox: "0 0 100 " + kChartHeight, preserveAspectRatio: "none", role: "img"});
-  for (const y of [0.5, kChartHeight / 2, kChartHeight - 0.5]) svg.append(drawn("line", {class: "grid-line", x1: 0, x2: 100, y1: y, y2: y}));
-  svg.append(drawn("path", {class: "area"}), drawn("path", {class: "line"}), drawn("line", {class: "at", y1: 0, y2: kChartHeight, visibility: "hidden"}));
+  for (const y of [0.5, kChartHeight / 2, kChartHeight - 0.5]) {
+    svg.append(drawn("line", {class: "grid-line", x1: 0, x2: 100, y1: y, y2: y}));
+  }
+  svg.append(
+    drawn("path", {class: "area"}),
+    drawn("path", {class: "line"}),
+    drawn("line", {class: "at", y1: 0, y2: kChartHeight, visibility: "hidden"}));
   const made = element("div", {class: "chart", "data-chart": chart.id},
     element("div", {class: "title"}, element("h2", {}, chart.title), element("b")), svg,
     element("div", {class: "scale"}, element("span"), element("span")));
@@ -32,7 +38,9 @@ function makeChart(chart) {
 }
 
 function updateChart(made, chart) {
-  const points = cluster.history.map((point) => ({at: point.at, value: chart.read(point)})).filter((point) => Number.isFinite(point.value));
+  const points = cluster.history
+    .map((point) => ({at: point.at, value: chart.read(point)}))
+    .filter((point) => Number.isFinite(point.value));
   const values = points.map((point) => point.value);
   const high = values.length ? Math.max(...values) : 1;
   const low = chart.fromZero === false && values.length ? Math.min(...values) : 0;
@@ -44,7 +52,8 @@ function updateChart(made, chart) {
   const line = points.map((point) => x(point).toFixed(2) + " " + y(point).toFixed(1)).join("L");
   made.querySelector(".line").setAttribute("d", line ? "M" + line : "");
   const foot = (point) => x(point).toFixed(2) + " " + kChartHeight;
-  made.querySelector(".area").setAttribute("d", line ? "M" + foot(points[0]) + "L" + line + "L" + foot(points.at(-1)) + "Z" : "");
+  const area = line ? "M" + foot(points[0]) + "L" + line + "L" + foot(points.at(-1)) + "Z" : "";
+  made.querySelector(".area").setAttribute("d", area);
   const seen = made.pointer === undefined ? points.at(-1) : nearest(points, begin + made.pointer * length);
   const mark = made.querySelector(".at");
   mark.setAttribute("visibility", made.pointer !== undefined && seen ? "visible" : "hidden");
@@ -56,12 +65,16 @@ function updateChart(made, chart) {
   const [from, range] = made.querySelectorAll(".scale span");
   const last = points.at(-1);
   const time = (milliseconds) => duration(milliseconds * 1e6);
-  setText(from, !last ? "no figures yet" : made.pointer === undefined ? time(last.at - begin) + " watched" : time(last.at - seen.at) + " ago");
+  if (!last) setText(from, "no figures yet");
+  else if (made.pointer === undefined) setText(from, time(last.at - begin) + " watched");
+  else setText(from, time(last.at - seen.at) + " ago");
   setText(range, last ? chart.show(low) + " to " + chart.show(high) : "");
-  const told = last ? ": now " + chart.show(last.value) + ", from " + chart.show(Math.min(...values)) + " to " + chart.show(high) : "";
+  const extent = chart.show(Math.min(...values)) + " to " + chart.show(high);
+  const told = last ? ": now " + chart.show(last.value) + ", from " + extent : "";
   made.querySelector("svg").setAttribute("aria-label", chart.title + told);
 }
 
 function nearest(points, at) {
-  return points.reduce((best, point) => (!best || Math.abs(point.at - at) < Math.abs(best.at - at) ? point : best), undefined);
+  const closer = (best, point) => (!best || Math.abs(point.at - at) < Math.abs(best.at - at) ? point : best);
+  return points.reduce(closer, undefined);
 }

@@ -1,21 +1,22 @@
-// What is known of the cluster: the last two snapshots of each task, and what follows from them.
+// State of the cluster: the last two snapshots of each task, and figures derived from them.
 
 const cluster = {
   name: "",
-  tasks: new Map(),  // by name; what stays of one that does not answer is its last snapshot
-  history: [],   // {at, images, steps, traffic, loss, mailbox} of each answer, the oldest first
+  tasks: new Map(),  // by name; a silent task keeps its last snapshot
+  history: [],       // {at, images, steps, traffic, loss, mailbox} per answer, oldest first
   causes: [],
   why: "",
 };
 const kHistory = 600;
 
-// `now`: of the clock of this page, milliseconds.
+// `now`: time on this page's clock, in milliseconds.
 function take(snapshot, now) {
   cluster.name = snapshot.cluster;
   const names = new Set();
   for (const report of snapshot.tasks ?? []) {
     names.add(report.task);
-    const task = cluster.tasks.get(report.task) ?? {name: report.task, heard: undefined, first: now, now: undefined, before: undefined};
+    const task = cluster.tasks.get(report.task) ??
+      {name: report.task, heard: undefined, first: now, now: undefined, before: undefined};
     task.answered = report.answered;
     task.error = report.error;
     task.address = report.address;
@@ -35,16 +36,16 @@ function take(snapshot, now) {
 function takeTask(task, snapshot) {
   const last = task.now;
   if (last && last.incarnation === snapshot.incarnation) {
-    // The same instant told twice says nothing of rates.
+    // A repeated snapshot gives no rates.
     if (snapshot.unix_ns > last.unix_ns) task.before = last;
   } else {
-    task.before = undefined;  // another process: its counters begin anew
+    task.before = undefined;  // a new process: its counters start at 0
   }
   task.now = snapshot;
   task.seconds = task.before ? (snapshot.unix_ns - task.before.unix_ns) / 1e9 : undefined;
 }
 
-// How fast something grows, per second; undefined until there are two snapshots.
+// Growth per second; undefined until there are two snapshots.
 function rate(task, read) {
   if (!task.answered || !task.before || !(task.seconds > 0)) return undefined;
   const grown = (read(task.now) ?? 0) - (read(task.before) ?? 0);
@@ -54,7 +55,7 @@ function rate(task, read) {
 const answering = () => [...cluster.tasks.values()].filter((task) => task.answered && task.now);
 const known = () => [...cluster.tasks.values()].filter((task) => task.now);
 
-// undefined only if nobody has a rate yet.
+// Undefined only if no task has a rate yet.
 function rateOfAll(read) {
   const rates = answering().map((task) => rate(task, read)).filter((each) => each !== undefined);
   return rates.length ? sum(rates) : undefined;
@@ -62,24 +63,30 @@ function rateOfAll(read) {
 
 const sentBytes = (snapshot) => sum((snapshot.links ?? []).map((link) => link.bytes_sent ?? 0));
 
-// The job as its coordinator sees it, or, without one, as the worker that is furthest.
+// The job as seen by its coordinator or, without one, by the most advanced worker.
 function job() {
   const tasks = known();
   const coordinator = tasks.find((task) => task.now.job && task.answered) ?? tasks.find((task) => task.now.job);
-  if (coordinator) return {...coordinator.now.job, rate: rate(coordinator, (snapshot) => snapshot.job?.step), task: coordinator};
+  if (coordinator) {
+    const jobRate = rate(coordinator, (snapshot) => snapshot.job?.step);
+    return {...coordinator.now.job, rate: jobRate, task: coordinator};
+  }
   const loops = tasks.filter((task) => task.now.training).sort((a, b) => b.now.training.step - a.now.training.step);
   if (!loops.length) return undefined;
   const {mode, epoch, epochs, step, all_steps: steps} = loops[0].now.training;
-  return {mode, epoch, epochs, step, steps, stage: "", members: [], counts: {}, rate: rate(loops[0], (snapshot) => snapshot.training?.step), task: loops[0]};
+  const loopRate = rate(loops[0], (snapshot) => snapshot.training?.step);
+  return {mode, epoch, epochs, step, steps, stage: "", members: [], counts: {}, rate: loopRate, task: loops[0]};
 }
 
-// Of the last epoch that is complete, as the task that is furthest knows them: {test_accuracy, train_accuracy}.
+// Metrics of the last complete epoch, from the most advanced task: {test_accuracy, train_accuracy}.
 function metrics() {
-  const told = known().map((task) => task.now.training).filter((training) => training && Object.keys(training.metrics ?? {}).length);
+  const told = known()
+    .map((task) => task.now.training)
+    .filter((training) => training && Object.keys(training.metrics ?? {}).length);
   return told.sort((a, b) => b.epoch - a.epoch)[0]?.metrics ?? {};
 }
 
-// Nanoseconds to the end of the job at its present speed; undefined if that is not known.
+// Nanoseconds to the end of the job at its current speed; undefined if unknown.
 function timeLeft(work) {
   if (!work?.steps || !(work.rate > 0)) return undefined;
   return (Math.max(0, work.steps - work.step) / work.rate) * 1e9;
@@ -89,9 +96,10 @@ const silentTasks = () => [...cluster.tasks.values()].filter((task) => !task.ans
 const stuckCause = () => cluster.causes.find((cause) => cause.kind !== "working" && cause.waiters > 0);
 const alone = () => cluster.tasks.size <= 1;
 
-// An actor that does nothing now, and has done nothing since the last answer.
+// True if an actor is idle and was since the last answer.
 function isQuiet(task, actor) {
-  return actor.state === "idle" && !actor.mailbox && !((actorRate(task, actor, (each) => each.handled + each.passed) ?? 0) >= 0.5);
+  const messages = actorRate(task, actor, (each) => each.handled + each.passed) ?? 0;
+  return actor.state === "idle" && !actor.mailbox && !(messages >= 0.5);
 }
 
 function meanLoss() {
@@ -116,7 +124,8 @@ function remember(now) {
   if (cluster.history.length > kHistory) cluster.history.shift();
 }
 
-// Actors of a task, in the snapshot's order of kinds. Actors of one kind and name (the partitions of a device) are merged.
+// Actors of a task, with kinds in the snapshot's order. Merges actors with the same kind and name (the partitions of a
+// device).
 function actorsOf(task) {
   const actors = [...merged(task.now).values()];
   const kinds = [...new Set(actors.map((actor) => actor.kind))];
@@ -124,7 +133,7 @@ function actorsOf(task) {
   return actors.sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || byName(a, b));
 }
 
-const kActorStates = ["idle", "waits", "busy", "failed"];  // of several, the last of these is told
+const kActorStates = ["idle", "waits", "busy", "failed"];  // by rising precedence when merged
 
 function merged(snapshot) {
   const found = new Map();
@@ -151,13 +160,15 @@ function merge(one, other) {
 
 const actorBefore = (task, actor) => merged(task.before).get(actor.key);
 
-// Its name within its task.
+// Name of an actor within its task.
 function ownName(task, actor) {
-  const name = actor.name === task.name ? "" : actor.name.startsWith(task.name + "/device:") ? actor.name.slice((task.name + "/device:").length) : actor.name;
+  const prefix = task.name + "/device:";
+  const local = actor.name.startsWith(prefix) ? actor.name.slice(prefix.length) : actor.name;
+  const name = actor.name === task.name ? "" : local;
   return shortName(name) + (actor.times > 1 ? " ×" + actor.times : "");
 }
 
-// Of an actor now and before; undefined as rate() is.
+// Growth per second of a counter of one actor; undefined as in rate().
 function actorRate(task, actor, read) {
   const before = actorBefore(task, actor);
   if (!task.answered || !before || !(task.seconds > 0)) return undefined;
@@ -165,7 +176,7 @@ function actorRate(task, actor, read) {
   return grown < 0 ? undefined : grown / task.seconds;
 }
 
-// Traffic between two tasks in one direction, bytes per second: told by who sends, or else by who receives.
+// Traffic from one task to another, in bytes per second: as reported by the sender, or else by the receiver.
 function traffic(from, to) {
   const told = rate(from, (snapshot) => linkTo(snapshot, to.name)?.bytes_sent);
   return told ?? rate(to, (snapshot) => linkTo(snapshot, from.name)?.bytes_received);

@@ -1,6 +1,6 @@
-// One task or actor, over the page at its side.
+// Side panel with the details of a task or actor.
 
-let selected;  // {task, actor}: the name of a task, the key of one of its actors
+let selected;  // {task, actor}: task name and actor key
 let opener;
 
 function openDetails(what) {
@@ -29,11 +29,13 @@ function showDetails() {
   if (!selected) return;
   const task = cluster.tasks.get(selected.task);
   const actor = task && selected.actor ? actorsOf(task).find((each) => each.key === selected.actor) : undefined;
-  const title = actor ? actor.kind + " " + ownName(task, actor) : selected.actor ? "An actor that has ended" : shortName(selected.task);
+  const gone = selected.actor ? "An actor that has ended" : shortName(selected.task);
+  const title = actor ? actor.kind + " " + ownName(task, actor) : gone;
   const parts = [{id: "title", make: makeDetailsTitle, update: (node) => setText(node.querySelector("h2"), title)}];
   if (actor) parts.push(...actorParts(task, actor));
   else if (task && !selected.actor) parts.push(...taskParts(task));
-  setChildren(byId("details"), parts, (part) => part.id, (part) => part.make(part), (node, part) => part.update(node, part));
+  setChildren(byId("details"), parts, (part) => part.id, (part) => part.make(part),
+    (node, part) => part.update(node, part));
 }
 
 function makeDetailsTitle() {
@@ -52,12 +54,16 @@ function paragraph(id, text) {
 // `rows`: [what, value].
 function pairs(id, rows) {
   const told = rows.filter(([, value]) => value !== undefined && value !== "");
-  const items = told.flatMap(([what, value], nth) => [{key: nth + " dt", tag: "dt", text: what}, {key: nth + " dd", tag: "dd", text: value}]);
-  const update = (node) => setChildren(node, items, (each) => each.key, (each) => element(each.tag), (child, each) => setText(child, each.text));
+  const items = told.flatMap(([what, value], nth) => [
+    {key: nth + " dt", tag: "dt", text: what},
+    {key: nth + " dd", tag: "dd", text: value},
+  ]);
+  const update = (node) => setChildren(node, items, (each) => each.key, (each) => element(each.tag),
+    (child, each) => setText(child, each.text));
   return {id, make: () => element("dl", {class: "pairs"}), update};
 }
 
-// `rows`: [name, amount, what of it in words].
+// `rows`: [name, amount, note].
 function bars(id, rows) {
   const most = Math.max(1, ...rows.map(([, amount]) => amount));
   const cells = rows.flatMap(([name, amount, note], nth) => [
@@ -69,7 +75,8 @@ function bars(id, rows) {
     setText(child, cell.text);
     if (cell.part === "of") child.style.setProperty("--busy-share", Math.round(100 * cell.share) + "%");
   };
-  const update = (node) => setChildren(node, cells, (cell) => cell.key, (cell) => element("span", {class: cell.part}), show);
+  const make = (cell) => element("span", {class: cell.part});
+  const update = (node) => setChildren(node, cells, (cell) => cell.key, make, show);
   return {id, make: () => element("div", {class: "bars"}), update};
 }
 
@@ -92,8 +99,10 @@ function actorParts(task, actor) {
       ["sent", number(actor.sent) + ", " + grows((each) => each.sent)],
       ["restarts", number(actor.restarts)],
     ]),
-    ...withHeading("messages", "Messages handled, by type", bars, types.map(([name, count]) => [name, count, perType(name)])),
-    ...withHeading("peers", "Where its last messages came from", bars, peers.map(([name, count]) => [shortName(name) || "its own task", count, ""])),
+    ...withHeading("messages", "Messages handled, by type", bars,
+      types.map(([name, count]) => [name, count, perType(name)])),
+    ...withHeading("peers", "Where its last messages came from", bars,
+      peers.map(([name, count]) => [shortName(name) || "its own task", count, ""])),
     ...flightParts(task),
   ];
 }
@@ -101,20 +110,29 @@ function actorParts(task, actor) {
 function taskParts(task) {
   const now = task.now;
   if (!now) return [paragraph("state", taskDoing(task))];
-  // Other tasks have the words for the things of which this one says nothing more.
-  const waits = (now.waiting?.waits ?? []).map((wait) => [thingText(now, wait.waiter), wait.text || thingText(now, wait.awaited), wait.for_ns])
+  // Skips waits whose text is known only to another task.
+  const waits = (now.waiting?.waits ?? [])
+    .map((wait) => [thingText(now, wait.waiter), wait.text || thingText(now, wait.awaited), wait.for_ns])
     .filter(([waiter, awaited]) => waiter && awaited)
     .map(([waiter, awaited, ns]) => [shortName(waiter + " waits for " + awaited), ns ? duration(ns) : "–"]);
   return [
     paragraph("state", taskDoing(task)),
     heading("process", "Process"),
     pairs("process", [
-      ["number", String(now.pid)], ["up for", duration(now.uptime_ns)], ["version", now.version], ["incarnation", now.incarnation],
-      ["introspector", task.address], ["answered in", task.answered ? duration(task.took) : "–"], ["failure", now.failure],
+      ["number", String(now.pid)],
+      ["up for", duration(now.uptime_ns)],
+      ["version", now.version],
+      ["incarnation", now.incarnation],
+      ["introspector", task.address],
+      ["answered in", task.answered ? duration(task.took) : "–"],
+      ["failure", now.failure],
     ]),
     ...withHeading("training", "Training", pairs, now.training ? [
-      ["mode", now.training.mode], ["epoch", number(now.training.epoch)], ["steps computed", number(now.training.steps)],
-      ["images computed", number(now.training.examples)], ["loss", number(now.training.loss)],
+      ["mode", now.training.mode],
+      ["epoch", number(now.training.epoch)],
+      ["steps computed", number(now.training.steps)],
+      ["images computed", number(now.training.examples)],
+      ["loss", number(now.training.loss)],
     ] : []),
     ...withHeading("waits", "Waits", pairs, waits.slice(0, 30)),
     ...flightParts(task),

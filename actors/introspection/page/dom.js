@@ -1,4 +1,4 @@
-// Elements and numbers as text. Whatever came from the cluster becomes text nodes or attributes set by name, never markup.
+// DOM elements, and numbers as text. Data from the cluster becomes text nodes or attributes set by name, never markup.
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -23,7 +23,7 @@ function setText(node, value) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// Makes the children of `parent` stand for `items`: those of known keys stay, with their focus and animations.
+// Makes the children of `parent` match `items`: children with known keys stay, with their focus and animations.
 function setChildren(parent, items, keyOf, make, update = () => {}) {
   const before = parent.made ?? new Map();
   const after = new Map();
@@ -67,7 +67,8 @@ function scaled(value, step, units) {
 
 const bytes = (value) => scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 const counted = (count, one, more) => number(count) + " " + (count === 1 ? one : more);
-const percent = (share) => (Number.isFinite(share) ? Math.round(100 * Math.min(1, Math.max(0, share))) + "\u202f%" : "–");
+const clamped = (share) => Math.min(1, Math.max(0, share));
+const percent = (share) => (Number.isFinite(share) ? Math.round(100 * clamped(share)) + "\u202f%" : "–");
 const perSecond = (value, what = number) => (value === undefined ? "–" : what(value) + "/s");
 
 function duration(ns) {
@@ -80,12 +81,13 @@ function duration(ns) {
   return Math.floor(seconds / 3600) + "\u202fh " + Math.floor((seconds % 3600) / 60) + "\u202fmin";
 }
 
-// "42 s", "46 min", "17.4 h", "9.3 d": what is far off need not be exact.
+// "42 s", "46 min", "17.4 h", "9.3 d": for estimates.
 function roughTime(ns) {
   const minutes = ns / 60e9;
   if (minutes < 1) return Math.round(ns / 1e9) + "\u202fs";
   if (minutes < 60) return Math.round(minutes) + "\u202fmin";
-  return minutes < 48 * 60 ? (minutes / 60).toFixed(1) + "\u202fh" : scaled(minutes / 1440, 1000, ["", "k", "M"]) + "\u202fd";
+  if (minutes < 48 * 60) return (minutes / 60).toFixed(1) + "\u202fh";
+  return scaled(minutes / 1440, 1000, ["", "k", "M"]) + "\u202fd";
 }
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);

@@ -7,33 +7,79 @@ function figures() {
   const count = (name) => sum(told.map((shard) => shard.counts?.[name] ?? 0));
   const dropped = count("stale") + count("uncommitted") + count("fenced") + count("abandoned");
   const staleness = [];
-  for (const shard of told) (shard.staleness ?? []).forEach((value, index) => (staleness[index] = (staleness[index] ?? 0) + value));
+  for (const shard of told) {
+    (shard.staleness ?? []).forEach((value, index) => (staleness[index] = (staleness[index] ?? 0) + value));
+  }
   const latest = cluster.history.at(-1) ?? {};
   const workers = answering().filter((task) => task.now.training).length;
   const left = timeLeft(work);
   const {test_accuracy: tested, train_accuracy: trained} = metrics();
   const accuracy = (value) => (Number.isFinite(value) ? value.toFixed(4) : "–");
+  const latestOf = (value, show = number) => (value === undefined ? "–" : show(value));
   const all = [
-    {id: "epoch", title: "Epoch", value: work ? number(work.epoch) : "–", of: work?.epochs ? "of " + number(work.epochs) : "",
-     note: work?.mode ? "mode " + work.mode : "", share: work?.steps ? work.step / work.steps : undefined},
-    {id: "step", title: "Global step", value: work ? number(work.step) : "–", note: work?.steps ? "of " + number(work.steps) : ""},
-    {id: "left", title: "Time left", value: left === undefined ? "–" : roughTime(left), note: left === undefined ? "" : "at this speed"},
-    {id: "steps", title: "Steps", value: latest.steps === undefined ? "–" : number(latest.steps), of: "/s",
-     note: latest.steps > 0 ? duration(1e9 / latest.steps) + " each" : ""},
-    {id: "images", title: "Images", value: latest.images === undefined ? "–" : number(latest.images), of: "/s",
-     note: counted(workers, "task trains", "tasks train")},
-    {id: "traffic", hidden: alone(), title: "Between tasks", value: latest.traffic === undefined ? "–" : bytes(latest.traffic), of: "/s",
-     note: ifTold(number(count("pulls")) + " pulls")},
-    {id: "loss", title: "Loss", value: latest.loss === undefined ? "–" : number(latest.loss), note: "of the last steps"},
-    {id: "accuracy", title: "Test accuracy", value: accuracy(tested), note: Number.isFinite(trained) ? "training " + accuracy(trained) : "after an epoch"},
-    {id: "dropped", hidden: !told.length, title: "Dropped", value: told.length ? number(dropped) : "–",
-     note: ifTold(counted(count("duplicates"), "duplicate", "duplicates"))},
-    {id: "staleness", hidden: !told.length, title: "Staleness", bars: lastOf(staleness), note: ifTold(stalenessNote(staleness))},
+    {
+      id: "epoch",
+      title: "Epoch",
+      value: work ? number(work.epoch) : "–",
+      of: work?.epochs ? "of " + number(work.epochs) : "",
+      note: work?.mode ? "mode " + work.mode : "",
+      share: work?.steps ? work.step / work.steps : undefined,
+    },
+    {
+      id: "step",
+      title: "Global step",
+      value: work ? number(work.step) : "–",
+      note: work?.steps ? "of " + number(work.steps) : "",
+    },
+    {id: "left", title: "Time left", value: latestOf(left, roughTime), note: left === undefined ? "" : "at this speed"},
+    {
+      id: "steps",
+      title: "Steps",
+      value: latestOf(latest.steps),
+      of: "/s",
+      note: latest.steps > 0 ? duration(1e9 / latest.steps) + " each" : "",
+    },
+    {
+      id: "images",
+      title: "Images",
+      value: latestOf(latest.images),
+      of: "/s",
+      note: counted(workers, "task trains", "tasks train"),
+    },
+    {
+      id: "traffic",
+      hidden: alone(),
+      title: "Between tasks",
+      value: latestOf(latest.traffic, bytes),
+      of: "/s",
+      note: ifTold(number(count("pulls")) + " pulls"),
+    },
+    {id: "loss", title: "Loss", value: latestOf(latest.loss), note: "of the last steps"},
+    {
+      id: "accuracy",
+      title: "Test accuracy",
+      value: accuracy(tested),
+      note: Number.isFinite(trained) ? "training " + accuracy(trained) : "after an epoch",
+    },
+    {
+      id: "dropped",
+      hidden: !told.length,
+      title: "Dropped",
+      value: told.length ? number(dropped) : "–",
+      note: ifTold(counted(count("duplicates"), "duplicate", "duplicates")),
+    },
+    {
+      id: "staleness",
+      hidden: !told.length,
+      title: "Staleness",
+      bars: lastOf(staleness),
+      note: ifTold(stalenessNote(staleness)),
+    },
   ];
   return all.filter((figure) => !figure.hidden);
 }
 
-// Without the empty buckets at the end, but at least four.
+// Drops empty buckets at the end, but keeps at least four.
 function lastOf(buckets) {
   let length = buckets.length;
   while (length > 4 && !buckets[length - 1]) --length;
@@ -67,7 +113,8 @@ function updateTile(tile, figure) {
   if (figure.bars) {
     const most = Math.max(1, ...figure.bars);
     const histogram = tile.querySelector(".histogram");
-    const told = "gradients by how many updates late they were: " + figure.bars.map((bar, late) => late + ": " + bar).join(", ");
+    const counts = figure.bars.map((bar, late) => late + ": " + bar).join(", ");
+    const told = "gradients by staleness in updates: " + counts;
     histogram.setAttribute("aria-label", told);
     histogram.title = told;
     setChildren(histogram, figure.bars.map((bar, late) => ({bar, late})), (each) => each.late, () => element("i"),

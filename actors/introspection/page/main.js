@@ -1,12 +1,12 @@
-// Asks again and again, never twice at a time, and shows what comes.
+// Polls the cluster, one request at a time, and shows the answers.
 
 const kPeriod = 1000, kHiddenPeriod = 10000, kPatience = 8000;  // milliseconds
 const token = new URLSearchParams(location.hash.slice(1)).get("token");
-addEventListener("hashchange", () => location.reload()); // another address was given: with another token
+addEventListener("hashchange", () => location.reload());  // a new address may have a new token
 const kCausesShown = 4;
 let lastAnswer;
 
-// The text of an answer. Throws with the reason in words.
+// Returns the text of an answer. Throws an Error with a readable reason.
 async function ask(what) {
   const giveUp = new AbortController();
   const timer = setTimeout(() => giveUp.abort(), kPatience);
@@ -20,14 +20,14 @@ async function ask(what) {
     if (!answer.ok) throw new Error(reasonIn(text) || "status " + answer.status);
     return text;
   } catch (error) {
-    if (giveUp.signal.aborted) throw new Error("nothing came within " + kPatience / 1000 + " s");
+    if (giveUp.signal.aborted) throw new Error("no answer within " + kPatience / 1000 + " s");
     throw error instanceof TypeError ? new Error("the task cannot be reached, it may have ended") : error;
   } finally {
     clearTimeout(timer);
   }
 }
 
-// What is told with an error: {"error": "..."}.
+// The message in an error answer: {"error": "..."}.
 function reasonIn(text) {
   try {
     return String(JSON.parse(text).error ?? "").slice(0, 300);
@@ -44,7 +44,7 @@ async function watch(once) {
   }
 }
 
-// Ends early when the page comes into sight.
+// Ends early when the page becomes visible.
 function pause(milliseconds) {
   return new Promise((done) => {
     const timer = setTimeout(end, milliseconds);
@@ -77,7 +77,7 @@ async function watchWhy() {
     showWhy();
     if (lastAnswer) showHeader();
   } catch (error) {
-    // watchCluster says that nobody answers.
+    // watchCluster reports a missing answer.
   }
 }
 
@@ -92,17 +92,19 @@ function showAll() {
 }
 
 function showWhy() {
-  // What is being done changes all the time; what is wrong comes first, above the charts.
+  // Trouble moves above the charts; work in progress would change the order all the time.
   byId("why").classList.toggle("trouble", cluster.causes.some((cause) => cause.kind !== "working"));
-  setChildren(byId("causes"), cluster.causes.slice(0, kCausesShown).map((cause, index) => ({...cause, index})), (cause) => cause.index,
-    () => element("li", {class: "cause"}, element("span", {class: "kind"}), element("span", {class: "what"}), element("span", {class: "hint"})),
-    (item, cause) => {
-      item.dataset.kind = cause.kind;
-      setText(item.children[0], cause.kind);
-      setText(item.children[1], shortName(cause.text));
-      const waiters = cause.waiters ? number(cause.waiters) + (cause.waiters === 1 ? " waits for it" : " wait for it") : "";
-      setText(item.children[2], [waiters, cause.for_ns ? "for " + duration(cause.for_ns) : ""].filter(Boolean).join(", "));
-    });
+  const shown = cluster.causes.slice(0, kCausesShown).map((cause, index) => ({...cause, index}));
+  const parts = ["kind", "what", "hint"];
+  const make = () => element("li", {class: "cause"}, ...parts.map((part) => element("span", {class: part})));
+  setChildren(byId("causes"), shown, (cause) => cause.index, make, (item, cause) => {
+    item.dataset.kind = cause.kind;
+    setText(item.children[0], cause.kind);
+    setText(item.children[1], shortName(cause.text));
+    const waiters = cause.waiters ? counted(cause.waiters, "waits for it", "wait for it") : "";
+    const age = cause.for_ns ? "for " + duration(cause.for_ns) : "";
+    setText(item.children[2], [waiters, age].filter(Boolean).join(", "));
+  });
   const more = cluster.causes.length - kCausesShown;
   byId("nothing").hidden = cluster.causes.length > 0 && more <= 0;
   setText(byId("nothing"), more > 0 ? "and " + more + " more" : "Nothing waits.");
@@ -113,7 +115,8 @@ function showWhy() {
 function showLive() {
   const silent = silentTasks().length;
   byId("live").className = silent || stuckCause() ? "live late" : "live on";
-  setText(byId("live").lastChild, "live, " + counted(cluster.tasks.size, "task", "tasks") + (silent ? ", " + silent + " silent" : ""));
+  const tasks = counted(cluster.tasks.size, "task", "tasks");
+  setText(byId("live").lastChild, "live, " + tasks + (silent ? ", " + silent + " silent" : ""));
   byId("notice").hidden = true;
   document.body.classList.remove("stale");
 }
@@ -121,7 +124,9 @@ function showLive() {
 function showSilence(error) {
   byId("live").className = "live off";
   setText(byId("live").lastChild, "no answer");
-  const since = lastAnswer ? "No answer since " + new Date(lastAnswer).toLocaleTimeString() + ", what is shown is old: " : "No answer: ";
+  const since = lastAnswer
+    ? "No answer since " + new Date(lastAnswer).toLocaleTimeString() + ", showing old data: "
+    : "No answer: ";
   setText(byId("notice"), since + error.message + ". Trying again.");
   byId("notice").hidden = false;
   document.body.classList.toggle("stale", Boolean(lastAnswer));

@@ -1,4 +1,4 @@
-// Tasks as boxes with their actors, and what flows between them.
+// Tasks as boxes with their actors, and the traffic between them.
 
 const jobOf = (task) => shortName(task.name).split("/")[0];
 const kIdleTraffic = 2000;  // bytes per second: heartbeats
@@ -19,10 +19,14 @@ function makeTask(task) {
       element("span", {class: "name"}, element("span"), element("small")),
       element("span", {class: "doing"})),
     element("div", {class: "actors"}),
-    element("button", {type: "button", class: "more", onclick: (event) => showQuiet(event.currentTarget.parentNode, true)}));
+    element("button", {
+      type: "button",
+      class: "more",
+      onclick: (event) => showQuiet(event.currentTarget.parentNode, true),
+    }));
 }
 
-// The actors that do nothing are folded until somebody asks for them.
+// Hides idle actors until the user asks for them.
 function showQuiet(box, toggled) {
   if (toggled) box.classList.toggle("all");
   const all = box.classList.contains("all");
@@ -43,7 +47,8 @@ function updateTask(box, task) {
   const doing = taskDoing(task);
   setText(box.querySelector(".doing"), doing);
   box.querySelector(".doing").title = doing;
-  setChildren(box.querySelector(".actors"), actorsOf(task), (actor) => actor.key, (actor) => makeActor(task, actor), (row, actor) => updateActor(row, task, actor));
+  setChildren(box.querySelector(".actors"), actorsOf(task), (actor) => actor.key, (actor) => makeActor(task, actor),
+    (row, actor) => updateActor(row, task, actor));
   showQuiet(box);
 }
 
@@ -56,13 +61,18 @@ function taskDoing(task) {
   const training = task.now.training;
   if (training) return training.doing || "epoch " + training.epoch;
   const here = task.now.shards ?? [];
-  return here.length ? here.map((shard) => "shard " + shard.shard + " at version " + number(shard.version)).join(", ") : "";
+  return here.map((shard) => "shard " + shard.shard + " at version " + number(shard.version)).join(", ");
 }
 
 function makeActor(task, actor) {
-  return element("button", {type: "button", class: "actor", "data-kind": actor.kind, onclick: () => openDetails({task: task.name, actor: actor.key})},
-    element("b", {class: "glyph", "aria-hidden": "true"}), element("span", {class: "kind"}, actor.kind), element("span", {class: "of"}),
-    element("span", {class: "mail"}), element("span", {class: "rate"}), element("span", {class: "share"}));
+  const onclick = () => openDetails({task: task.name, actor: actor.key});
+  return element("button", {type: "button", class: "actor", "data-kind": actor.kind, onclick},
+    element("b", {class: "glyph", "aria-hidden": "true"}),
+    element("span", {class: "kind"}, actor.kind),
+    element("span", {class: "of"}),
+    element("span", {class: "mail"}),
+    element("span", {class: "rate"}),
+    element("span", {class: "share"}));
 }
 
 function updateActor(row, task, actor) {
@@ -78,7 +88,8 @@ function updateActor(row, task, actor) {
   mail.classList.toggle("some", actor.mailbox > 0);
   setText(row.querySelector(".share"), percent(share));
   row.querySelector(".share").classList.toggle("some", share > 0.05);
-  const label = actor.kind + " " + ownName(task, actor) + ": " + actorDoing(actor) + "; " + number(actor.mailbox) + " in its mailbox, " + percent(share) + " busy";
+  const load = number(actor.mailbox) + " in its mailbox, " + percent(share) + " busy";
+  const label = actor.kind + " " + ownName(task, actor) + ": " + actorDoing(actor) + "; " + load;
   row.title = label;
   row.setAttribute("aria-label", label);
 }
@@ -86,11 +97,13 @@ function updateActor(row, task, actor) {
 function actorDoing(actor) {
   const said = [actor.state];
   if (actor.current) said.push("handles " + actor.current + " for " + duration(actor.current_ns));
-  if (actor.waits_for) said.push("waits for " + shortName(actor.waits_for) + (actor.waits_ns ? " for " + duration(actor.waits_ns) : ""));
+  if (actor.waits_for) {
+    said.push("waits for " + shortName(actor.waits_for) + (actor.waits_ns ? " for " + duration(actor.waits_ns) : ""));
+  }
   return said.join(", ");
 }
 
-// What is told of the connection between two tasks, by either end.
+// Connections between tasks, as reported by either end.
 function edges() {
   const tasks = [...cluster.tasks.values()];
   const found = [];
@@ -101,7 +114,7 @@ function edges() {
     const there = traffic(from, to) ?? 0;
     const back = traffic(to, from) ?? 0;
     const trouble = troubleOf(ends);
-    // Connections of one job among its own tasks that carry no tensors would only cross the boxes.
+    // Hide connections within a job that carry no tensors: they would only cross the boxes.
     const idle = jobOf(from) === jobOf(to) && there + back < kIdleTraffic;
     if (idle && (!trouble || !from.answered || !to.answered)) return;
     found.push({from, to, there, back, trouble, key: from.name + " " + to.name});
@@ -119,7 +132,7 @@ const dotsClass = (rate) => (rate < kIdleTraffic ? "still" : rate < 1e6 ? "slow"
 function showEdges() {
   const drawing = byId("edges");
   const found = edges();
-  // Those that run below the last boxes.
+  // Leave room for edges that run below the last boxes.
   const last = jobOf([...cluster.tasks.values()].at(-1) ?? {name: ""});
   byId("groups").classList.toggle("below", found.some((edge) => jobOf(edge.from) === last && jobOf(edge.to) === last));
   const ways = found.flatMap((edge) => [
@@ -128,15 +141,18 @@ function showEdges() {
     {edge, key: edge.key + " back", kind: "dots", bytes: edge.back, reverse: true},
     ...(edge.trouble ? [{edge, key: edge.key + " text", kind: "text"}] : []),
   ]);
-  setChildren(drawing, ways, (way) => way.key, (way) => drawn(way.kind === "text" ? "text" : "path"), (path, way) => {
+  const make = (way) => drawn(way.kind === "text" ? "text" : "path");
+  setChildren(drawing, ways, (way) => way.key, make, (path, way) => {
     path.way = way;
     if (way.kind === "text") {
       path.setAttribute("class", "edge-text " + way.edge.trouble);
       setText(path, way.edge.trouble);
     } else if (way.kind === "line") {
       const total = way.edge.there + way.edge.back;
-      path.setAttribute("class", "edge" + (way.edge.trouble === "down" ? " down" : way.edge.trouble ? " trouble" : ""));
-      path.setAttribute("stroke-width", total < kIdleTraffic ? 1.5 : (2 + 2.2 * Math.log10(1 + total / 1e5)).toFixed(1));
+      const trouble = way.edge.trouble === "down" ? " down" : way.edge.trouble ? " trouble" : "";
+      path.setAttribute("class", "edge" + trouble);
+      const busyWidth = (2 + 2.2 * Math.log10(1 + total / 1e5)).toFixed(1);
+      path.setAttribute("stroke-width", total < kIdleTraffic ? 1.5 : busyWidth);
     } else {
       path.setAttribute("class", "dots " + dotsClass(way.edge.trouble === "down" ? 0 : way.bytes));
     }
@@ -144,18 +160,24 @@ function showEdges() {
   placeEdges();
 }
 
-// Boxes have moved or grown.
+// Call when boxes have moved or grown.
 function placeEdges() {
   const frame = byId("picture").getBoundingClientRect();
   const places = new Map();
   for (const box of document.querySelectorAll(".task")) {
     const at = box.getBoundingClientRect();
-    places.set(box.dataset.task, {left: at.left - frame.left, right: at.right - frame.left, top: at.top - frame.top, bottom: at.bottom - frame.top});
+    places.set(box.dataset.task, {
+      left: at.left - frame.left,
+      right: at.right - frame.left,
+      top: at.top - frame.top,
+      bottom: at.bottom - frame.top,
+    });
   }
   const paths = [...byId("edges").children].filter((path) => path.way);
   const lines = paths.filter((path) => path.way.kind === "line");
   const columns = getComputedStyle(byId("groups")).display === "grid";  // on a phone: a job beside the other
-  const ends = lines.map(({way: {edge: {from, to}}}) => sides(places.get(from.name), places.get(to.name), columns && jobOf(from) !== jobOf(to)));
+  const ends = lines.map(({way: {edge: {from, to}}}) =>
+    sides(places.get(from.name), places.get(to.name), columns && jobOf(from) !== jobOf(to)));
   const anchors = spread(lines.map((path) => path.way.edge), ends, places);
   for (const path of paths) {
     const index = lines.findIndex((line) => line.way.edge === path.way.edge);
@@ -171,24 +193,29 @@ function placeEdges() {
   }
 }
 
-// The sides of two boxes that face each other; of boxes side by side, those below.
+// The sides of two boxes that face each other; the bottom sides for boxes side by side.
 function sides(a, b, columns) {
   if (columns) return a.left < b.left ? ["right", "left"] : ["left", "right"];
   if (a.bottom <= b.top) return ["bottom", "top"];
   return b.bottom <= a.top ? ["top", "bottom"] : ["bottom", "bottom"];
 }
 
-// Where connections leave their boxes: spread along each side, in the order of where they go.
+// End points of the connections: spread along each side of a box, ordered by destination.
 function spread(found, ends, places) {
   const leaving = new Map();
-  found.forEach((edge, index) => [[edge.from, edge.to, ends[index][0]], [edge.to, edge.from, ends[index][1]]].forEach(([here, there, side]) => {
+  const leave = (here, there, side, index) => {
     const key = here.name + " " + side;
     leaving.set(key, [...(leaving.get(key) ?? []), {there: places.get(there.name), index}]);
-  }));
+  };
+  found.forEach((edge, index) => {
+    leave(edge.from, edge.to, ends[index][0], index);
+    leave(edge.to, edge.from, ends[index][1], index);
+  });
   const anchor = (here, side, index) => {
     const at = places.get(here.name);
     const upright = side === "left" || side === "right";
-    const others = leaving.get(here.name + " " + side).sort((a, b) => (upright ? a.there.top - b.there.top : a.there.left - b.there.left));
+    const others = leaving.get(here.name + " " + side);
+    others.sort((a, b) => (upright ? a.there.top - b.there.top : a.there.left - b.there.left));
     const share = (others.findIndex((each) => each.index === index) + 1) / (others.length + 1);
     if (upright) return {x: at[side], y: at.top + (at.bottom - at.top) * share, dx: side === "left" ? -1 : 1, dy: 0};
     return {x: at.left + (at.right - at.left) * (0.15 + 0.7 * share), y: at[side], dx: 0, dy: side === "top" ? -1 : 1};
@@ -201,11 +228,12 @@ function spread(found, ends, places) {
   });
 }
 
-// Leaves and arrives at right angles to the boxes, `aside` pixels to the right of the way it goes.
+// A path that meets both boxes at right angles, shifted `aside` pixels to the right of its direction.
 function curve(from, to, bend, aside) {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const side = {x: (-(to.y - from.y) / length) * aside, y: ((to.x - from.x) / length) * aside};
   const reach = bend.y ? 36 : Math.max(14, 0.42 * (from.dx ? Math.abs(to.x - from.x) : Math.abs(to.y - from.y)));
-  const point = (at, out) => (at.x + at.dx * out + side.x).toFixed(1) + " " + (at.y + at.dy * out + side.y).toFixed(1);
+  const point = (at, out) =>
+    (at.x + at.dx * out + side.x).toFixed(1) + " " + (at.y + at.dy * out + side.y).toFixed(1);
   return "M" + point(from, 0) + "C" + point(from, reach) + " " + point(to, reach) + " " + point(to, 0);
 }

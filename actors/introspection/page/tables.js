@@ -1,11 +1,12 @@
 // Workers, shards, devices and connections.
 
-// `columns`: {title, cell(row) -> text, or {text, class}; text: to the left; wide: a line of its own on a phone}.
-// `nothing`: said in the place of rows; without it the card is not shown then.
+// `columns`: {title, cell(row) -> text, or {text, mark}; text: aligned left; wide: a separate line on a phone}.
+// `nothing`: shown if there are no rows; without it the card is hidden then.
 function showTable(id, columns, rows, keyOf, nothing) {
   const table = byId(id);
   if (!table.tBodies.length) {
-    const titles = columns.map((column) => element("th", {scope: "col", class: column.text ? "text" : undefined}, column.title));
+    const titles = columns.map((column) =>
+      element("th", {scope: "col", class: column.text ? "text" : undefined}, column.title));
     table.append(element("thead", {}, element("tr", {}, ...titles)), element("tbody"));
     table.after(element("p", {class: "empty"}, nothing ?? ""));
   }
@@ -62,20 +63,25 @@ function showWorkers() {
 function showShards() {
   const rows = shards();
   const count = (name) => (row) => number(row.counts?.[name] ?? 0);
-  const shardOf = (snapshot, row) => snapshot.shards?.find((shard) => shard.shard === row.shard && shard.job === row.job);
+  const shardOf = (snapshot, row) =>
+    snapshot.shards?.find((shard) => shard.shard === row.shard && shard.job === row.job);
   const grows = (name) => (row) => number(rate(row.task, (snapshot) => shardOf(snapshot, row)?.counts?.[name]));
+  const drops = ["stale", "uncommitted", "fenced", "abandoned"];
+  const dropped = (row) => number(sum(drops.map((name) => row.counts?.[name] ?? 0)));
+  const missing = (row) =>
+    row.missing?.length ? marked(row.missing.join(", "), row.staged > 0 ? "late" : "") : "–";
   showTable("shards", [
     {title: "Shard", text: true, cell: (row) => row.shard + " on " + shortName(row.task.name)},
     {title: "Size", cell: (row) => bytes(row.bytes)},
     {title: "Version", cell: (row) => number(row.version)},
     {title: "Staged", cell: (row) => (row.needed ? row.staged + " of " + row.needed : number(row.staged))},
-    {title: "Missing slots", cell: (row) => (row.missing?.length ? marked(row.missing.join(", "), row.staged > 0 ? "late" : "") : "–")},
+    {title: "Missing slots", cell: missing},
     {title: "Pulls", cell: count("pulls")},
     {title: "Pulls/s", cell: grows("pulls")},
     {title: "Pushes", cell: count("pushes")},
     {title: "Pushes/s", cell: grows("pushes")},
     {title: "Pulls that wait", cell: (row) => number(row.parked)},
-    {title: "Dropped", cell: (row) => number(sum(["stale", "uncommitted", "fenced", "abandoned"].map((name) => row.counts?.[name] ?? 0)))},
+    {title: "Dropped", cell: dropped},
     {title: "Duplicates", cell: count("duplicates")},
     {title: "Waits for", text: true, wide: true, cell: (row) => shortName(row.waits_for) || "–"},
   ], rows, (row) => row.task.name + " " + row.shard + " " + row.job);
@@ -98,15 +104,18 @@ function showLinks() {
     if (link.stalled) return marked("stalled: waits for credit", "late");
     return link.shared_memory ? "up, shared memory" : "up";
   };
+  const sent = (row, read) => rate(row.task, (snapshot) => read(linkTo(snapshot, row.link.peer)));
+  const queued = ({link}) => marked(number(link.queued_frames) + " frames, " + bytes(link.queued_bytes), "late");
+  const credit = ({link}) => bytes(link.credit) + " of " + bytes(link.window);
   showTable("links", [
     {title: "From", text: true, cell: (row) => shortName(row.task.name) + " to " + shortName(row.link.peer)},
     {title: "State", text: true, cell: state},
-    {title: "Sends", cell: (row) => perSecond(rate(row.task, (snapshot) => linkTo(snapshot, row.link.peer)?.bytes_sent), bytes)},
-    {title: "Frames", cell: (row) => perSecond(rate(row.task, (snapshot) => linkTo(snapshot, row.link.peer)?.frames_sent))},
+    {title: "Sends", cell: (row) => perSecond(sent(row, (link) => link?.bytes_sent), bytes)},
+    {title: "Frames", cell: (row) => perSecond(sent(row, (link) => link?.frames_sent))},
     {title: "Sent", cell: (row) => bytes(row.link.bytes_sent)},
     {title: "Received", cell: (row) => bytes(row.link.bytes_received)},
-    {title: "Queued", cell: ({link}) => (link.queued_frames ? marked(number(link.queued_frames) + " frames, " + bytes(link.queued_bytes), "late") : "–")},
-    {title: "Credit", cell: (row) => (row.link.window ? bytes(row.link.credit) + " of " + bytes(row.link.window) : "–")},
+    {title: "Queued", cell: (row) => (row.link.queued_frames ? queued(row) : "–")},
+    {title: "Credit", cell: (row) => (row.link.window ? credit(row) : "–")},
   ], rows, (row) => row.task.name + " " + row.link.peer, all.length ? "No connection carries tensors now." : undefined);
 }
 
@@ -119,30 +128,51 @@ function showDevices() {
 }
 
 function makeDevice() {
-  return element("div", {class: "device"}, element("div", {class: "name"}), element("div", {class: "hint runs"}),
-    element("div", {class: "memory", role: "img"}, element("i"), element("i", {class: "used"}), element("i", {class: "peak"})),
-    element("div", {class: "hint uses"}), element("h3", {}, "Largest tensors"), element("dl", {class: "pairs"}));
+  const memory = [element("i"), element("i", {class: "used"}), element("i", {class: "peak"})];
+  return element("div", {class: "device"},
+    element("div", {class: "name"}),
+    element("div", {class: "hint runs"}),
+    element("div", {class: "memory", role: "img"}, ...memory),
+    element("div", {class: "hint uses"}),
+    element("h3", {}, "Largest tensors"),
+    element("dl", {class: "pairs"}));
+}
+
+function deviceDoing(task, device) {
+  if (device.failure) return device.failure;
+  const deviceIn = (snapshot) => snapshot.devices?.find((each) => each.name === device.name);
+  const busy = rate(task, (snapshot) => (deviceIn(snapshot)?.busy_ns ?? 0) / 1e9);
+  const work = task.answered ? percent(busy) + " busy, " + number(device.nodes_run) + " nodes run" : "does not answer";
+  const current = device.running && task.answered ? ", now " + device.running : "";
+  return work + current + (device.queue ? ", " + device.queue + " segments queued" : "");
 }
 
 function updateDevice(box, {task, device}) {
-  const busy = rate(task, (snapshot) => (snapshot.devices?.find((each) => each.name === device.name)?.busy_ns ?? 0) / 1e9);
   const name = device.name.startsWith(task.name) ? shortName(device.name) : shortName(task.name) + " " + device.name;
   setText(box.querySelector(".name"), name.replace("/device:", " "));
   box.querySelector(".runs").classList.toggle("trouble", Boolean(device.failure));
-  setText(box.querySelector(".runs"), device.failure ? device.failure : (task.answered ? percent(busy) + " busy, " + number(device.nodes_run) + " nodes run" : "does not answer")
-    + (device.running && task.answered ? ", now " + device.running : "") + (device.queue ? ", " + device.queue + " segments queued" : ""));
+  setText(box.querySelector(".runs"), deviceDoing(task, device));
   const whole = device.limit_bytes || device.peak_bytes || 1;
   const [held, used, peak] = box.querySelectorAll(".memory i");
   const width = (amount) => Math.min(100, (100 * amount) / whole).toFixed(2) + "%";
   held.style.width = width(device.bytes_in_use + device.cached_bytes);
   used.style.width = width(device.bytes_in_use);
   peak.style.left = "calc(" + width(device.peak_bytes) + " - 2px)";
-  const uses = bytes(device.bytes_in_use) + " in use, " + bytes(device.cached_bytes) + " cached, peak " + bytes(device.peak_bytes)
-    + (device.limit_bytes ? ", limit " + bytes(device.limit_bytes) : "") + (device.pinned_bytes ? ", " + bytes(device.pinned_bytes) + " pinned on the host" : "");
+  const uses = [
+    bytes(device.bytes_in_use) + " in use",
+    bytes(device.cached_bytes) + " cached",
+    "peak " + bytes(device.peak_bytes),
+    device.limit_bytes ? "limit " + bytes(device.limit_bytes) : "",
+    device.pinned_bytes ? bytes(device.pinned_bytes) + " pinned on the host" : "",
+  ].filter(Boolean).join(", ");
   setText(box.querySelector(".uses"), uses);
   box.querySelector(".memory").setAttribute("aria-label", uses);
   const largest = (device.largest ?? []).map((tensor, index) => ({...tensor, index}));
   box.querySelector("h3").hidden = !largest.length;
-  setChildren(box.querySelector("dl"), largest.flatMap((tensor) => [{tensor, tag: "dt"}, {tensor, tag: "dd"}]), (each) => each.tag + each.tensor.index,
-    (each) => element(each.tag), (node, each) => setText(node, each.tag === "dt" ? tensorName(each.tensor) : bytes(each.tensor.bytes * (each.tensor.count ?? 1))));
+  const cells = largest.flatMap((tensor) => [
+    {tensor, tag: "dt", text: tensorName(tensor)},
+    {tensor, tag: "dd", text: bytes(tensor.bytes * (tensor.count ?? 1))},
+  ]);
+  setChildren(box.querySelector("dl"), cells, (each) => each.tag + each.tensor.index, (each) => element(each.tag),
+    (node, each) => setText(node, each.text));
 }

@@ -1,7 +1,7 @@
-// The last steps of each task that trains, on one clock.
+// The last steps of each training task, on one clock.
 
 const kStepColours = 6;
-const kStepsShown = 24;  // about, of a task
+const kStepsShown = 24;  // per task, approximately
 
 function stepsOf(task) {
   return (task.now.training.recent ?? []).map((step) => {
@@ -15,12 +15,14 @@ function showTimeline() {
   byId("timeline-card").hidden = !rows.length;
   const shown = rows.flatMap((row) => (row.task.answered ? row.steps : []));
   const window = shownTime(shown);
-  setText(byId("timeline-note"), shown.length ? "The last " + duration(window.end - window.begin) + "; a step has one colour on all tasks" : "no steps yet");
+  const length = duration(window.end - window.begin);
+  const note = shown.length ? "The last " + length + "; a step has one colour on all tasks" : "no steps yet";
+  setText(byId("timeline-note"), note);
   const lines = rows.flatMap((row) => [{key: row.task.name + " name", row}, {key: row.task.name, row, bars: true}]);
   if (shown.length) lines.push({key: "scale", scale: true});
   setChildren(byId("timeline"), lines, (line) => line.key, makeLine, (node, line) => {
     if (line.scale) {
-      setText(node.firstChild, "−" + duration(window.end - window.begin));
+      setText(node.firstChild, "−" + length);
       setText(node.lastChild, "end of the last step");
     } else if (line.bars) {
       showSteps(node, line.row, window);
@@ -35,7 +37,7 @@ function makeLine(line) {
   return line.bars ? drawn("svg", {role: "img", "data-steps-of": line.row.task.name}) : element("span");
 }
 
-// So much that some steps of a task can be told apart.
+// A period short enough to tell single steps apart.
 function shownTime(steps) {
   if (!steps.length) return {begin: 0, end: 1};
   const end = Math.max(...steps.map((step) => step.end));
@@ -48,8 +50,10 @@ function shownTime(steps) {
 function showSteps(svg, row, window) {
   const width = svg.clientWidth || 300;
   const scale = width / (window.end - window.begin);
-  const visible = row.task.answered ? row.steps.filter((step) => step.end > window.begin && step.begin < window.end) : [];
-  svg.setAttribute("aria-label", row.task.answered ? visible.length + " steps, the last is " + (visible.at(-1)?.step ?? "none") : "does not answer");
+  const inWindow = (step) => step.end > window.begin && step.begin < window.end;
+  const visible = row.task.answered ? row.steps.filter(inWindow) : [];
+  const steps = visible.length + " steps, the last is " + (visible.at(-1)?.step ?? "none");
+  svg.setAttribute("aria-label", row.task.answered ? steps : "does not answer");
   svg.replaceChildren();
   if (!row.task.answered) {
     const text = drawn("text", {class: "silent", x: width / 2, y: 11});
