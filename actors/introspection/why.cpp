@@ -1,5 +1,5 @@
-// Why what waits in a cluster waits: what its tasks say, put together with what can be seen of links, devices, actors
-// and training loops that say nothing themselves.
+// Explains the waits in a cluster: combines the waits reported by its tasks with the state of links, devices, actors
+// and training loops, which report none themselves.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kLongMessage = 200'000'000;  // that an actor is at, ns
+constexpr std::int64_t kLongMessage = 200'000'000;  // ns
 constexpr std::int64_t kVeryLongMessage = 10'000'000'000;
-constexpr std::int64_t kOnItsWay = 5'000'000'000;     // longer no news is on its way
-constexpr std::int64_t kNoProgress = 10'000'000'000;  // of a task whose heartbeats arrive: it is stuck
+constexpr std::int64_t kOnItsWay = 5'000'000'000;     // ns; older messages are not still in flight
+constexpr std::int64_t kNoProgress = 10'000'000'000;  // ns; beyond it a task with heartbeats is stuck
 constexpr std::string_view kCoordinator = "/job:ps/task:0";
 
 using State = WaitThing::State;
@@ -24,7 +24,7 @@ using State = WaitThing::State;
 // The part of an id before the first '/'.
 std::string_view kind_of(std::string_view id) { return id.substr(0, std::min(id.find('/'), id.size())); }
 
-// Of the things of other kinds nobody needs to say more.
+// The kind of the actor responsible for a thing; "" if there is none to look at.
 std::string_view actor_behind(std::string_view thing) {
   const std::string_view kind = kind_of(thing);
   if (kind == "tensor" || kind == "part" || kind == "segment") return "scheduler";
@@ -79,10 +79,10 @@ class Why {
   void explain_join(const WaitThing& thing);
   void explain_collective(const WaitThing& thing);
 
-  std::map<std::string, const TaskSnapshot*> tasks_;  // that have answered
-  std::set<std::string> said_by_its_task_;            // parts of steps
-  std::set<std::string> links_;                       // ids of those that are known
-  std::map<std::string, std::int64_t> no_progress_;   // since when tasks whose heartbeats arrive have got on, in ns
+  std::map<std::string, const TaskSnapshot*> tasks_;  // answered tasks, by name
+  std::set<std::string> said_by_its_task_;            // ids of parts of steps reported by their own task
+  std::set<std::string> links_;                       // ids of known links
+  std::map<std::string, std::int64_t> no_progress_;   // ns without progress, of tasks with heartbeats
   const JobSnapshot* job_ = nullptr;
   Waiting all_;
   std::vector<SilentTask> silent_;
@@ -120,16 +120,15 @@ void Why::note_silent(const TaskReport& report) {
   if (report.error.starts_with("nobody listens"))
     hint = ": it has ended";
   else if (report.error.starts_with("no answer") && quiet == no_progress_.end())
-    hint = ": it is stopped, or too busy, or cut off";
+    hint = ": it is stopped, too busy or unreachable";
   else if (report.error.starts_with("no answer") && quiet->second < kNoProgress)
-    hint = ": it is busy, as its heartbeats say";
+    hint = ": it is busy, according to its heartbeats";
   else if (report.error.starts_with("no answer"))
-    hint = fmt::format(": it is stuck: its heartbeats arrive, but it has got on with nothing for {}",
-                       wait_time(quiet->second));
-  silent_.push_back({report.task, report.error.empty() ? "nothing is known of it" : report.error + hint});
+    hint = fmt::format(": it is stuck: its heartbeats arrive, but show no progress for {}", wait_time(quiet->second));
+  silent_.push_back({report.task, report.error.empty() ? "unknown reason" : report.error + hint});
 }
 
-// As its peers see it: the best that any has heard.
+// Uses the most recent progress heard by any peer.
 void Why::note_progress(const TaskSnapshot& own) {
   for (const LinkSnapshot& link : own.links) {
     if (!link.up || link.suspect || link.progress_ns == 0) continue;
@@ -138,7 +137,7 @@ void Why::note_progress(const TaskSnapshot& own) {
   }
 }
 
-// What is being done on a task that gets on with nothing, for as long as others wait for it.
+// Marks work as stuck if its task makes no progress and others have waited for it as long.
 void Why::find_stuck_tasks() {
   std::set<std::string> waits;
   std::map<std::string, std::int64_t> awaited;  // for how long
@@ -154,18 +153,18 @@ void Why::find_stuck_tasks() {
       continue;
     if (quiet->second < kNoProgress || by->second < kNoProgress) continue;
     thing.state = State::stuck;
-    thing.text += fmt::format("; {} is stuck: its heartbeats arrive, but it has got on with nothing for {}", thing.task,
+    thing.text += fmt::format("; {} is stuck: its heartbeats arrive, but show no progress for {}", thing.task,
                               wait_time(quiet->second));
   }
 }
 
-// An actor of this kind that is long at one message.
+// Adds the first actor of this kind that has handled one message for long, and returns its id.
 std::optional<std::string> Why::busy_actor(const TaskSnapshot& task, std::string_view kind) {
   for (const ActorSnapshot& actor : task.actors) {
     if (actor.kind != kind || actor.current_ns < kLongMessage) continue;
     std::string id = wait_thing::actor(task.task, kind);
-    std::string text = fmt::format("the {} of {} is at one {}", kind, task.task, actor.current);
-    if (actor.mailbox > 1) text += fmt::format(", and {} messages wait behind it", actor.mailbox - 1);
+    std::string text = fmt::format("the {} of {}, handling one {}", kind, task.task, actor.current);
+    if (actor.mailbox > 1) text += fmt::format(", with {} messages queued", actor.mailbox - 1);
     add(id, std::move(text), task.task, actor.current_ns < kVeryLongMessage ? State::works : State::stuck,
         actor.current_ns);
     return id;
@@ -182,7 +181,7 @@ void Why::add_devices(const TaskSnapshot& task) {
       add(wait_thing::device(device.name), device.failure, task.task, State::never);
       continue;
     }
-    std::string text = device.running.empty() ? fmt::format("{}, which has work to do", device.name)
+    std::string text = device.running.empty() ? fmt::format("{}, with work queued", device.name)
                                               : fmt::format("{} runs {}", device.name, device.running);
     add(wait_thing::device(device.name), std::move(text), task.task, State::works, for_ns);
   }
@@ -191,48 +190,46 @@ void Why::add_devices(const TaskSnapshot& task) {
 void Why::add_links(const TaskSnapshot& own) {
   for (const LinkSnapshot& link : own.links) {
     const std::string id = wait_thing::link(own.task, link.peer),
-                      way = fmt::format("the way from {} to {}", own.task, link.peer);
+                      name = fmt::format("the link from {} to {}", own.task, link.peer);
     links_.insert(id);
     if (!link.up && is_silent(link.peer)) {
-      add(id, way + ", between which there is no connection", own.task);
+      add(id, name + ", which is down", own.task);
       wait(id, wait_thing::task(link.peer), "peer");
     } else if (!link.up) {
-      add(id, way + ", between which there is no connection", own.task, State::stuck);
+      add(id, name + ", which is down", own.task, State::stuck);
     } else if (link.suspect) {
-      add(id, fmt::format("{} ({} has not been heard of for {})", way, link.peer, wait_time(link.heard_ns)), own.task);
-      add(wait_thing::task(link.peer), fmt::format("{}, of which nothing is heard", link.peer), link.peer, State::stuck,
+      add(id, fmt::format("{} ({} has been silent for {})", name, link.peer, wait_time(link.heard_ns)), own.task);
+      add(wait_thing::task(link.peer), fmt::format("{}, which is silent", link.peer), link.peer, State::stuck,
           link.heard_ns);
       wait(id, wait_thing::task(link.peer), "peer");
     } else if (link.stalled) {
-      add(id, fmt::format("{}, where {} bytes wait for room", way, link.queued_bytes), own.task);
+      add(id, fmt::format("{}, with {} bytes waiting for credit", name, link.queued_bytes), own.task);
       std::optional<std::string> busy;
       if (const TaskSnapshot* peer = task(link.peer))
         for (const std::string_view kind : {"shard", "collective", "scheduler", "rendezvous"})
           if (!busy) busy = busy_actor(*peer, kind);
       const std::string room = fmt::format("room/{}/{}", own.task, link.peer);
       if (!busy && link.progress_ns >= kNoProgress)
-        add(room,
-            fmt::format("{} to take what has come: it is stuck, as its heartbeats say: it has got on with nothing",
-                        link.peer),
+        add(room, fmt::format("{} to read its received data: it is stuck, its heartbeats show no progress", link.peer),
             link.peer, State::stuck, link.progress_ns);
       else if (!busy)
-        add(room, fmt::format("{} to take what has come", link.peer), link.peer, State::works);
+        add(room, fmt::format("{} to read its received data", link.peer), link.peer, State::works);
       wait(id, busy ? *busy : room, "credit",
-           fmt::format("{} has taken no more than {} bytes of what was sent", link.peer, link.window));
+           fmt::format("the credit of {} bytes from {} is used up", link.window, link.peer));
     } else {
       add(id,
-          link.queued_bytes > 0 ? fmt::format("{}, where {} bytes wait for the network", way, link.queued_bytes)
-                                : fmt::format("data on its way from {} to {}", own.task, link.peer),
+          link.queued_bytes > 0 ? fmt::format("{}, with {} bytes queued for the network", name, link.queued_bytes)
+                                : fmt::format("data in flight from {} to {}", own.task, link.peer),
           own.task, State::works);
       if (is_silent(link.peer)) wait(id, wait_thing::task(link.peer), "peer");
-      // Gradients that have left the link are in its mailbox.
+      // Gradients that have left the link are in the shard's mailbox.
       if (const TaskSnapshot* peer = task(link.peer))
         if (const auto busy = busy_actor(*peer, "shard")) wait(id, *busy, "reply");
     }
   }
 }
 
-// What the training loop says it does.
+// Adds the activity that the training loop reports.
 void Why::add_worker(const TaskSnapshot& own) {
   if (!own.training || own.training->mode == "local" || own.training->mode == "allreduce") return;
   const TrainingSnapshot& loop = *own.training;
@@ -247,19 +244,18 @@ void Why::add_worker(const TaskSnapshot& own) {
   if (loop.doing == "waits in the barrier") return needs(job_ ? wait_thing::barrier(job_->job) : whole, "barrier");
   if (loop.doing == "waits for a token") {
     const auto member = [&] { return std::ranges::find(job_->members, own.task, &MemberSnapshot::task); };
-    // One may be on its way to it.
+    // Handed out by the coordinator, but not received yet.
     if (job_ && member() != job_->members.end() && !member()->tokens.empty())
-      return add(worker, fmt::format("{}, to which a token is on its way", own.task), own.task, State::works,
-                 loop.doing_ns);
+      return add(worker, fmt::format("{}, whose token is in flight", own.task), own.task, State::works, loop.doing_ns);
     return needs(job_ ? wait_thing::token(job_->job, own.task) : whole, "token");
   }
   if (loop.doing.empty())
-    add(worker, fmt::format("{}, whose program does something else", own.task), own.task, State::works);
+    add(worker, fmt::format("{}, whose program is not training", own.task), own.task, State::works);
   else
     add(worker, fmt::format("{}, which {}", own.task, loop.doing), own.task, State::works, loop.doing_ns);
 }
 
-// A slot that is being computed waits for its step; that its worker has it says no more.
+// Drops waits of slots for their workers if a slot also waits for its step, which says more.
 void Why::leave_out_workers_that_compute() {
   std::set<std::string> computed;
   for (const Wait& wait : all_.waits)
@@ -269,7 +265,7 @@ void Why::leave_out_workers_that_compute() {
   });
 }
 
-// That a task is gone is told of the task: its links are told only where something waits for them.
+// Drops links to silent tasks that nothing waits for: the silent task itself is reported.
 void Why::leave_out_links_to_silent_tasks() {
   std::set<std::string> awaited, idle;
   for (const Wait& wait : all_.waits) awaited.insert(wait.awaited);
@@ -281,7 +277,7 @@ void Why::leave_out_links_to_silent_tasks() {
   std::erase_if(all_.things, [&](const WaitThing& thing) { return idle.contains(thing.id); });
 }
 
-// What is waited for, though nobody says what it waits for in turn.
+// Explains awaited things without a reported wait of their own.
 void Why::explain_ends() {
   std::set<std::string> waits;
   std::map<std::string, Wait> awaited;
@@ -311,24 +307,22 @@ void Why::explain_end(const WaitThing& thing, const Wait& by) {
     if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
   const std::string_view kind = kind_of(thing.id);
   if (kind == "tensor") {
-    // "tensor/S/N/E": of the part "part/S/N/TASK".
+    // The sending part of "tensor/S/N/E" is "part/S/N/TASK".
     const std::string of = thing.id.substr(7, thing.id.rfind('/') - 7);
     return explain_tensor(thing, by, said_by_its_task_.contains(fmt::format("part/{}/{}", of, own.task)));
   }
   if (kind == "part")
     return by.for_ns < kOnItsWay
-               ? add(thing.id, thing.text + ", of which news is on its way", own.task, State::works)
+               ? add(thing.id, thing.text + ", whose report is in flight", own.task, State::works)
                : add(thing.id,
-                     fmt::format(
-                         "{}: {} knows nothing of it (the message that begins it, or tells of its end, was lost)",
-                         thing.text, own.task),
+                     fmt::format("{}: unknown to {} (the message for its start or end was lost)", thing.text, own.task),
                      own.task, State::never);
   if (kind == "join") return explain_join(thing);
   if (kind == "collective") return explain_collective(thing);
   if (kind == "answer")
     for (const std::string_view actor : {"partition", "node", "scheduler"})
       if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
-  add(thing.id, thing.text + ", which is on its way", own.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
+  add(thing.id, thing.text + ", in flight", own.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
 }
 
 void Why::explain_tensor(const WaitThing& thing, const Wait& by, bool begun) {
@@ -337,11 +331,10 @@ void Why::explain_tensor(const WaitThing& thing, const Wait& by, bool begun) {
         wait_thing::task_of(std::string_view(by.waiter).substr(std::min(by.waiter.find("//") + 1, by.waiter.size())));
     const std::string link = wait_thing::link(thing.task, receiver);
     if (thing.task == receiver || !links_.contains(link))
-      return add(thing.id, thing.text + ", which is on its way", thing.task,
-                 by.for_ns < kOnItsWay ? State::works : State::stuck);
+      return add(thing.id, thing.text + ", in flight", thing.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
     return wait(thing.id, link, "credit", "it has been sent");
   }
-  add(thing.id, fmt::format("{}: the step is over on {}, and the tensor can come no more", thing.text, thing.task),
+  add(thing.id, fmt::format("{}: the step is over on {}, so the tensor will never arrive", thing.text, thing.task),
       thing.task, State::never);
 }
 
@@ -353,15 +346,16 @@ void Why::explain_join(const WaitThing& thing) {
         own.training->doing_ns);
   else
     add(thing.id,
-        fmt::format("{}: it runs, but {}", thing.text, worker ? "its program does not train (now)" : "serves no job"),
+        fmt::format("{}: it runs, but {}", thing.text, worker ? "its program is not training" : "serves no job"),
         own.task, State::stuck);
 }
 
 void Why::explain_collective(const WaitThing& thing) {
   const TaskSnapshot& own = *task(thing.task);
-  if (!own.training) return add(thing.id, thing.text + ": its program must call it too", own.task, State::stuck);
+  if (!own.training) return add(thing.id, thing.text + ": its program must also call it", own.task, State::stuck);
   if (own.training->doing.empty())
-    return add(thing.id, fmt::format("{}: {} has ended its training, and takes part in no more", thing.text, own.task),
+    return add(thing.id,
+               fmt::format("{}: {} has ended its training and joins no more collectives", thing.text, own.task),
                own.task, State::never);
   add(thing.id, fmt::format("{} ({} {})", thing.text, own.task, own.training->doing), own.task, State::works,
       own.training->doing_ns);

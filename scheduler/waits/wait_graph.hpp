@@ -75,7 +75,7 @@ struct Waiting {
 // A task that has not answered, or is known to be gone.
 struct SilentTask {
   std::string task;
-  std::string text;  // why: "has not answered for 1.0 s: stopped, or too busy, or cut off"
+  std::string text;  // why: "no answer within 0.9 s: it is stopped, too busy or unreachable"
 };
 
 // The end of a chain of waits.

@@ -53,7 +53,7 @@ Says silent(const std::string& task, const std::string& why) {
       why));
 }
 
-const char* const kStopped = "no answer within 0.9 s: it is stopped, or too busy, or cut off";
+const char* const kStopped = "no answer within 0.9 s: it is stopped, too busy or unreachable";
 
 // ---- Launched ------------------------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ TEST(Why, ATaskThatDoesNotAnswer) {
   const RootCause cause = seen.first();
   EXPECT_EQ(cause.kind, Kind::silent);
   EXPECT_EQ(cause.text,
-            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, or too busy, or cut off)");
+            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, too busy or unreachable)");
   EXPECT_EQ(cause.waiters, 2u);
 }
 
@@ -88,10 +88,9 @@ TEST(Why, ATaskThatDoesNotAnswerButGetsOnIsBusyAndElseItIsStuck) {
             "/job:ps/task:0 does not answer (no answer within 0.9 s: it is busy, as its heartbeats "
             "say)");
   seen.task(kW0).links[0].progress_ns = 12 * kSecond;
-  EXPECT_EQ(
-      seen.first().text,
-      "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stuck: its heartbeats arrive, but it has got "
-      "on with nothing for 12.0 s)");
+  EXPECT_EQ(seen.first().text,
+            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stuck: its heartbeats arrive, but show no "
+            "progress for 12.0 s)");
 }
 
 // A worker that computes: others wait for it for longer than it has got on with nothing.
@@ -109,7 +108,7 @@ TEST(Why, ABusyWorkerIsToldFromAStuckOne) {
   EXPECT_EQ(
       seen.first().text,
       "/job:worker/task:1, which computes step 7, slot 1; /job:worker/task:1 is stuck: its heartbeats arrive, but "
-      "it has got on with nothing for 30.0 s");
+      "show no progress for 30.0 s");
   for (const std::string& task : {kW0, kPs0}) seen.task(task).links[0].progress_ns = 0;  // it counts nothing
   EXPECT_EQ(seen.first().kind, Kind::working);
 }
@@ -131,7 +130,7 @@ TEST(Why, AShardThatIsLongAtAMessageWithOthersBehindIt) {
       {.kind = "shard", .name = kPs0, .state = "busy", .mailbox = 41, .current = "Push", .current_ns = 12 * kSecond});
   const RootCause cause = seen.first();
   EXPECT_EQ(cause.kind, Kind::stuck);
-  EXPECT_EQ(cause.text, "the shard of /job:ps/task:0 is at one Push, and 40 messages wait behind it");
+  EXPECT_EQ(cause.text, "the shard of /job:ps/task:0, handling one Push, with 40 messages queued");
   EXPECT_EQ(cause.for_ns, 12 * kSecond);
 }
 
@@ -141,14 +140,15 @@ TEST(Why, ALinkWhoseOtherEndTakesNothing) {
   task.links.push_back({.peer = kPs0, .up = true, .stalled = true, .queued_bytes = 5000, .window = 64});
   task.waiting.waits.push_back(
       {.waiter = "slot/9/7/1", .awaited = wait_thing::link(kW0, kPs0), .kind = "credit", .text = {}});
-  EXPECT_THAT(seen.first().text, HasSubstr("/job:ps/task:0 to take what has come"));
+  EXPECT_THAT(seen.first().text, HasSubstr("/job:ps/task:0 to read its received data"));
   seen.task(kPs0).actors.push_back(
       {.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
   EXPECT_THAT(
       analyse(seen.cluster).text,
-      HasSubstr("     waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for room\n"
-                "     waits for the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it: "
-                "/job:ps/task:0 has taken no more than 64 bytes of what was sent\n"));
+      HasSubstr(
+          "     waits for the link from /job:worker/task:0 to /job:ps/task:0, with 5000 bytes waiting for credit\n"
+          "     waits for the shard of /job:ps/task:0, handling one Push, with 2 messages queued: "
+          "the credit of 64 bytes from /job:ps/task:0 is used up\n"));
 }
 
 // It has left the link.
@@ -162,7 +162,7 @@ TEST(Why, AGradientInTheMailboxOfABusyShard) {
       {.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
-  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 2 messages wait behind it");
+  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0, handling one Push, with 2 messages queued");
 }
 
 TEST(Why, ALinkToATaskThatDoesNotAnswer) {
@@ -178,7 +178,7 @@ TEST(Why, ALinkToATaskThatDoesNotAnswer) {
   EXPECT_THAT(
       found.text,
       HasSubstr(
-          "waits for the way from /job:worker/task:0 to /job:ps/task:0, where 5000 bytes wait for the network\n"));
+          "waits for the link from /job:worker/task:0 to /job:ps/task:0, with 5000 bytes queued for the network\n"));
 }
 
 // A worker that was lost: the others have gone on without it, and no link to it is anybody's trouble.
@@ -200,8 +200,7 @@ TEST(Why, LinksToATaskThatHasEndedAreNoCausesOfTheirOwn) {
   EXPECT_THAT(analyse(seen.cluster).text,
               HasSubstr("1. SILENT /job:worker/task:1 does not answer (nobody listens at 127.0.0.1:7: it has ended)\n"
                         "   slot 1 of step 7\n"
-                        "     waits for the way from /job:ps/task:0 to /job:worker/task:1, between which there is no "
-                        "connection\n"));
+                        "     waits for the link from /job:ps/task:0 to /job:worker/task:1, which is down\n"));
 }
 
 TEST(Why, ATaskThatHasFailed) {
@@ -219,10 +218,9 @@ TEST(Why, APeerThatIsCutOff) {
   task.waiting.things.push_back(
       {.id = wait_thing::part(SessionId{1}, StepId{7}, kW0), .text = "the part of step 7", .task = kW0});
   task.links.push_back({.peer = kW1, .up = true, .suspect = true, .heard_ns = 3 * kSecond});
-  EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1, of which nothing is heard"));
+  EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1, which is silent"));
   task.links[0] = {.peer = kW1, .up = false};
-  EXPECT_THAT(seen.first().text,
-              HasSubstr("the way from /job:worker/task:0 to /job:worker/task:1, between which there is no connection"));
+  EXPECT_THAT(seen.first().text, HasSubstr("the link from /job:worker/task:0 to /job:worker/task:1, which is down"));
 }
 
 TEST(Why, ATensorThatNobodySends) {
@@ -235,7 +233,7 @@ TEST(Why, ATensorThatNobodySends) {
   late.waits(kW1, tensor, kW0, 60 * kSecond);
   late.task(kW0);
   EXPECT_EQ(late.first().kind, Kind::never);
-  EXPECT_THAT(late.first().text, HasSubstr("the step is over on /job:worker/task:0, and the tensor can come no more"));
+  EXPECT_THAT(late.first().text, HasSubstr("the step is over on /job:worker/task:0, so the tensor will never arrive"));
 }
 
 TEST(Why, APartOfAStepThatItsTaskKnowsNothingOf) {
@@ -250,7 +248,7 @@ TEST(Why, ARankThatHasEndedItsTraining) {
   seen.waits(kW0, wait_thing::collective(1, 0, 4, kW1), kW1);
   seen.task(kW1).training = TrainingSnapshot{.mode = "allreduce"};
   EXPECT_EQ(seen.first().kind, Kind::never);
-  EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1 has ended its training, and takes part in no more"));
+  EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1 has ended its training and joins no more collectives"));
   seen.task(kW1).training->doing = "computes step 6, slot 1";
   EXPECT_EQ(seen.first().kind, Kind::working);
   seen.task(kW1).training.reset();
@@ -262,7 +260,7 @@ TEST(Why, AWorkerThatRunsAndDoesNotTrain) {
   seen.waits(kPs0, wait_thing::join(9, kW1), kW1);
   seen.task(kW1);
   EXPECT_EQ(seen.first().kind, Kind::stuck);
-  EXPECT_THAT(seen.first().text, HasSubstr("it runs, but its program does not train (now)"));
+  EXPECT_THAT(seen.first().text, HasSubstr("it runs, but its program is not training"));
 }
 
 TEST(Why, AWorkerThatWaitsForATokenOfASilentCoordinator) {
@@ -290,7 +288,7 @@ TEST(Why, TokensOnTheirWayAreNoDeadlock) {
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::working);
-  EXPECT_EQ(found.causes[0].text, "/job:worker/task:0, to which a token is on its way");
+  EXPECT_EQ(found.causes[0].text, "/job:worker/task:0, whose token is in flight");
 }
 
 TEST(Why, ASlotThatIsComputedWaitsForItsStepAndNotForItsWorkerToo) {
@@ -441,7 +439,7 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
   seen.tasks.push_back(waiter.cluster.tasks[0]);
   const WaitAnalysis found = analyse(seen);
   ASSERT_FALSE(found.causes.empty());
-  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0 is at one Push, and 9 messages wait behind it")
+  EXPECT_EQ(found.causes[0].text, "the shard of /job:ps/task:0, handling one Push, with 9 messages queued")
       << found.text;
   store->go_on.count_down();
   caf::anon_send(shard, Stop{});
@@ -571,7 +569,7 @@ TEST_F(Gated, AClientWaitsForATaskThatBuildsItsPart) {
   {
     Session session(tasks[0], graph);
     auto compiling = std::async(std::launch::async, [&] { return session.callable({x}, {y}); });
-    const std::string at_work = "the partition of /job:worker/task:1 is at one BuildPlan";
+    const std::string at_work = "the partition of /job:worker/task:1, handling one BuildPlan";
     EXPECT_THAT(why_with(1, at_work), AllOf(HasSubstr(wait), HasSubstr(of)));
     building.count_down();
     compiling.get();

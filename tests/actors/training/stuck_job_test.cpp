@@ -77,10 +77,10 @@ TEST_F(StuckJob, AShardWithAFullMailboxBehindFullLinks) {
   };
   const ::testing::Matcher<const std::string&> says = AllOf(
       ContainsRegex(
-          "\n1. (WORKING|STUCK) the shard of /job:ps/task:1 is at one (Push|Pull), and [0-9]+ messages wait behind it"),
+          "\n1. (WORKING|STUCK) the shard of /job:ps/task:1, handling one (Push|Pull), with [0-9]+ messages queued"),
       ContainsRegex(
-          "     waits for the way from /job:worker/task:[01] to /job:ps/task:1, where [0-9]+ bytes wait for room"),
-      HasSubstr("/job:ps/task:1 has taken no more than 524288 bytes of what was sent"));
+          "     waits for the link from /job:worker/task:[01] to /job:ps/task:1, with [0-9]+ bytes waiting for credit"),
+      HasSubstr("the credit of 524288 bytes from /job:ps/task:1 is used up"));
   // An actor holds this while it handles a message. If none of its gradients is to come when it is held: once more.
   std::unique_lock<std::timed_mutex> held;
   std::string said;
