@@ -4,9 +4,9 @@
 // Handlers should not throw. If one does, the request being handled is answered with the cause, and Counted applies the
 // policy in the row:
 //
-//   restart     the actor continues with its next message after a growing pause. Only where nothing is lost but the
-//               answer to the message.
-//   escalate    the actor's state is no longer trusted: its dependents are told the actor and the cause, and end.
+//   restart     the actor continues with its next message after a growing pause. Only for actors whose failure loses
+//               nothing but the answer to the message.
+//   escalate    the actor's state is no longer trusted: its dependents end, with the actor and the cause as the reason.
 //               An actor that restarts too often in a row escalates too (restarts.hpp).
 #pragma once
 
@@ -43,7 +43,7 @@ enum class FailureScope : std::uint8_t {
           // lost
 };
 
-// Whether an actor has its own thread: for slow work, and for actors that restart, since they sleep between attempts.
+// Whether an actor has its own thread: for slow work, and for actors that restart, which sleep between attempts.
 enum class ActorThread : std::uint8_t { shared, own };
 
 struct ActorRole {
@@ -54,7 +54,7 @@ struct ActorRole {
   int restarts = 0;  // in a row, before escalating
 };
 
-// Comments name what is lost with the actor.
+// Comments name the state lost with the actor.
 inline constexpr std::array kActorRoles = {
     ActorRole{ActorKind::node, "node", FailureScope::task},                                  // peers, sessions
     ActorRole{ActorKind::scheduler, "scheduler", FailureScope::task},                        // steps in flight
@@ -71,7 +71,7 @@ inline constexpr std::array kActorRoles = {
     ActorRole{ActorKind::introspector, "introspector", FailureScope::actor, ActorThread::own, 5},  // nothing
 };
 
-// Not a constant expression for a kind without a row; throws std::out_of_range then.
+// Not a constant expression for a kind without a row: throws std::out_of_range.
 constexpr const ActorRole& role_of(ActorKind kind) { return kActorRoles.at(static_cast<std::size_t>(kind)); }
 
 static_assert(

@@ -17,7 +17,7 @@ std::int64_t steady_now_ns() {
 void ActorRecord::count_in() {
   constexpr auto relaxed = std::memory_order_relaxed;
   const auto in = messages_in.fetch_add(1, relaxed) + 1;
-  // Messages from other senders, counted after `in` was read, may already have been handled.
+  // Messages that other senders added after `in` was read may already have been handled.
   const auto handled = messages_handled.load(relaxed);
   const auto depth = in > handled ? in - handled : 0;
   if (depth > mailbox_peak.load(relaxed)) mailbox_peak.store(depth, relaxed);
@@ -27,7 +27,7 @@ void ActorRecord::count_in() {
 std::int64_t ActorRecord::next_came_ns() {
   const std::uint64_t next = messages_handled.load(std::memory_order_relaxed) + 1;
   if (messages_in.load(std::memory_order_relaxed) >= next + kCameTimes)
-    return 0;  // the place belongs to a later message now
+    return 0;  // the slot now belongs to a later message
   return came_ns_[next % kCameTimes].exchange(0, std::memory_order_relaxed);
 }
 
@@ -44,7 +44,7 @@ void ActorRecord::begin(const MessageKind& kind, const MessageNote& note) {
   const std::int64_t now = steady_now_ns();
   current.store(&kind, std::memory_order_relaxed);
   current_since_ns.store(now, std::memory_order_relaxed);
-  // Kinds that are passed on are never handled, so nothing else writes this counter.
+  // Forwarded kinds are never handled, so nothing else writes this counter.
   if (auto* count = tally(kind)) count->store(count->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   flight->add(kind, now, note);
 }

@@ -1,4 +1,4 @@
-// What threads of a task's program wait for outside the task's actors: answers from nodes of other tasks. Readable
+// What the task's program threads wait for outside the task's actors: answers from nodes of other tasks. Readable
 // without asking those threads.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace troupe {
 // Thread-safe. Must outlive the Pending objects it returns.
 class ClientRecord {
  public:
-  // The calling thread waits while this lives.
+  // Records a wait of the calling thread while it lives.
   class Pending {
    public:
     Pending(ClientRecord& record, std::uint64_t number) : record_(record), number_(number) {}
@@ -27,10 +27,10 @@ class ClientRecord {
     ClientRecord& record_;
     const std::uint64_t number_;
   };
-  // Records a wait for `whom` to do `what`: "to build its part of the graph".
+  // Records a wait for `whom` to do `what`, for example "to build its part of the graph".
   [[nodiscard]] Pending wait(const TaskName& whom, std::string what);
 
-  // All current waits; `task` is this one.
+  // All current waits; `task` is the name of this task.
   Waiting waiting(const std::string& task) const;
 
  private:

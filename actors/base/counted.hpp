@@ -1,5 +1,5 @@
-// The base of every Troupe actor: counts its activity in an ActorRecord, which is readable without asking the actor,
-// and applies the policy of its kind when a handler throws (actors/base/actor_kind.hpp).
+// Base of all Troupe actors: counts their activity in an ActorRecord, readable without asking the actor, and applies
+// the policy of the kind when a handler throws (actors/base/actor_kind.hpp).
 #pragma once
 
 #include <caf/mailbox_element.hpp>
@@ -20,15 +20,15 @@ namespace troupe {
 // Sends the message if the actor still exists.
 void send_stray_to(const caf::weak_actor_ptr& actor, Stray what);
 
-// Sent by an actor to itself: handling `message` on the sender's thread threw `error`. The message is kept until the
-// actor has failed, so that callers learn that the actor is gone only then.
+// Sent by an actor to itself when handling `message` on the sender's thread threw `error`. Keeps the message alive
+// until the actor has failed, so that callers see the actor gone only then.
 struct FailedAtOnce {
   using local_message = void;
   Error error;
   caf::message message;
 };
 
-// An actor with interface `Handle` derives from Counted<Handle>.
+// Base of an actor with interface `Handle`.
 template <class Handle>
 class Counted : public Handle::base, private Inspected {
  public:
@@ -90,8 +90,8 @@ class Counted : public Handle::base, private Inspected {
   }
   void inspect(ActorDetails&) const override {}
 
-  // The actor has failed and does not restart: its dependents are told why. It stays alive, doing as little as
-  // possible, until it receives Stop. `why` names the actor.
+  // Called when the actor has failed and does not restart: reports the cause to its dependents. The actor stays alive,
+  // doing as little as possible, until it receives Stop. `why` names the actor.
   virtual void escalate(const Error& why) { record_->registry.escalate(why); }
 
   // Sends a message without a reply and counts it.
@@ -103,7 +103,7 @@ class Counted : public Handle::base, private Inspected {
       trace_departure(record_->registry.trace(), message);
     this->send(to, std::forward<Message>(message));
   }
-  // The same for one message to several actors.
+  // Same, for one message to several actors.
   template <class To>
   void tell(const To& to, const caf::message& message) {
     if (!to) return;
@@ -113,8 +113,8 @@ class Counted : public Handle::base, private Inspected {
   void count_in() {
     if (record_->counting) record_->count_in();
   }
-  // For an enqueue() that handles a message on the sender's thread. An exception fails the actor as if its handler had
-  // thrown, at the actor's next turn; the sender continues.
+  // For an enqueue() that handles a message on the sender's thread. An exception makes the actor fail at its next turn,
+  // as if its handler had thrown; the sender continues.
   template <class Work>
   void handle_at_once(caf::mailbox_element& element, caf::execution_unit* host, Work&& work) {
     try {
@@ -139,7 +139,7 @@ class Counted : public Handle::base, private Inspected {
 
   caf::invoke_message_result handle(caf::mailbox_element& element, bool of_caf) {
     try {
-      // CAF would end the actor at once, and callers would never get an answer.
+      // CAF would end the actor immediately, and callers would never get an answer.
       if (of_caf && element.content().match_elements<caf::exit_msg>() &&
           element.content().get_as<caf::exit_msg>(0).reason == caf::exit_reason::kill)
         fail(Code::internal, "killed");
@@ -161,7 +161,7 @@ class Counted : public Handle::base, private Inspected {
     }
     if (const auto pause = restarts_.after_failure(Restarts::Clock::now())) {
       record_->restarts.fetch_add(1, std::memory_order_relaxed);
-      std::this_thread::sleep_for(*pause);  // actors that restart are detached: the thread is theirs
+      std::this_thread::sleep_for(*pause);  // actors that restart are detached: they own the thread
     } else if (record_->role.escalates_to == FailureScope::actor) {
       this->quit(caf::make_error(caf::sec::runtime_error, why.message()));
     } else {
@@ -182,7 +182,7 @@ class Counted : public Handle::base, private Inspected {
   std::shared_ptr<ActorRecord> record_;
   Restarts restarts_;
   std::vector<std::pair<const std::type_info*, const MessageKind*>> kinds_;
-  bool told_ = false;  // inspection is on
+  bool told_ = false;  // inspection is enabled
 };
 
 }  // namespace troupe

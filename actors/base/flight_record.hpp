@@ -1,5 +1,5 @@
-// The last messages that an actor has handled. One or several threads write; any thread reads, even during a write: an
-// entry being written may be read as a mix of two, which shows briefly and is harmless.
+// The last messages handled by an actor. One or several threads write; any thread reads, even during a write: an entry
+// being written may be read as a mix of two, which is transient and harmless.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ class FlightRecord {
  public:
   static constexpr std::size_t kSize = 256;
 
-  // For one thread at a time; avoids a read-modify-write, which would wait for all earlier stores.
+  // For a single writer at a time; avoids a read-modify-write, which would wait for all earlier stores.
   void add(const MessageKind& kind, std::int64_t at_ns, const MessageNote& note) {
     const std::uint64_t next = next_.load(std::memory_order_relaxed);
     next_.store(next + 1, std::memory_order_relaxed);
     write(places_[next % kSize], kind, at_ns, note);
   }
-  // For any threads.
+  // For concurrent writers.
   void add_shared(const MessageKind& kind, std::int64_t at_ns, const MessageNote& note) {
     write(places_[next_.fetch_add(1, std::memory_order_relaxed) % kSize], kind, at_ns, note);
   }
-  // The oldest first.
+  // Oldest first.
   std::vector<FlightEntry> entries() const;
 
  private:

@@ -1,4 +1,4 @@
-// What an actor tells of itself beyond its counters, when the introspector looks into it.
+// An actor's report beyond its counters, for the introspector.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace troupe {
 
 struct ActorDetails {
   Waiting waiting;
-  std::string waits_for;  // in words; "": for nothing
+  std::string waits_for;  // in words; "" if none
   std::int64_t waits_ns = 0;
   std::vector<ShardSnapshot> shards;
   std::optional<JobSnapshot> job;
@@ -21,7 +21,7 @@ struct ActorDetails {
 
 class Inspected {
  public:
-  // Adds to `out`. Called on any thread, between two messages of the actor, which waits meanwhile: it is to be short.
+  // Adds to `out`. Called on any thread between two messages of the actor, which waits meanwhile: keep it short.
   virtual void inspect(ActorDetails& out) const = 0;
 
  protected:

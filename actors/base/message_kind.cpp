@@ -70,7 +70,7 @@ const MessageKind& describe(const MessageKind& kind, const void* content, Messag
 
 std::uint64_t between_two(std::initializer_list<std::uint64_t> numbers) { return trace_hash(numbers) & ~kUniqueArrow; }
 
-// Of what has a place in the dataflow of a step.
+// Arrow of a message with a unique place in the dataflow of a step.
 std::uint64_t arrow_of(const Put& x) {
   return kUniqueArrow | trace_hash({1, x.key.session.value, x.key.step.value, x.key.edge.value});
 }
@@ -136,7 +136,7 @@ void add(Kinds& kinds) {
   (kinds.emplace(&typeid(T), std::make_unique<MessageKind>(readable(typeid(T)), describe<T>, arrow<T>)), ...);
 }
 
-// All kinds of frames that reach an actor as Inbound.
+// Adds all kinds of frames that reach an actor as Inbound.
 template <class... F>
 void add_inbound(Kinds& kinds, std::type_identity<std::variant<F...>>) {
   const auto add_one = [&]<class T>(std::type_identity<T>) {

@@ -1,4 +1,4 @@
-// Describes messages from outside: their names, and the fields kept by a flight record.
+// Describes messages for inspection: their names, and the fields kept in a flight record.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// The name of a task in fixed space: up to 12 characters of its job, and its index.
+// A task name in fixed space: up to 12 characters of the job, and the index.
 struct PackedTask {
   std::array<std::uint64_t, 2> bits{};
   static PackedTask of(const TaskName& task);
@@ -20,34 +20,34 @@ struct PackedTask {
 };
 
 struct MessageNote {
-  std::uint64_t step = 0;   // 0: belongs to no step
-  std::uint64_t bytes = 0;  // of its tensors
-  PackedTask from;          // the remote task it came from; empty: from this task
+  std::uint64_t step = 0;   // 0 if none
+  std::uint64_t bytes = 0;  // of the message's tensors
+  PackedTask from;          // the remote sender's task; empty for this task
 };
 
-// One per message type, and one per kind of frame that passes through a peer. Lives as long as the process.
+// One per message type, and one per kind of frame that passes through a peer. Lives until the process ends.
 class MessageKind {
  public:
   std::string label;    // "RunStep", "Push", "to wire: Push"
-  bool of_caf = false;  // one kind stands for all of CAF's own types
+  bool of_caf = false;  // one kind covers all of CAF's own types
   // The kind of type `T` of messages/caf/protocol.hpp.
   template <class T>
   static const MessageKind& of() {
     static const MessageKind& kind = find(&typeid(T));
     return kind;
   }
-  // Null: a type of CAF's own.
+  // Returns null for CAF's own types.
   static const MessageKind& find(const std::type_info* type);
-  // `content`: the message, of this kind's type. Returns the kind itself, or that of the frame inside.
+  // `content`: a message of this kind's type. Returns this kind, or that of the frame inside.
   const MessageKind& describe(const void* content, MessageNote& note) const {
     return describe_ ? describe_(*this, content, note) : *this;
   }
 
   // Links the two ends of a message's path in a trace: a number that sender and receiver both compute from its
-  // contents. Except for a Put, another message between other tasks may have the same number. 0: none.
+  // contents; 0 if none. Except for a Put, messages between other tasks may share the number.
   std::uint64_t arrow(const void* content) const { return arrow_ && content ? arrow_(content) : 0; }
 
-  // Functions of message_kind.cpp.
+  // Implemented in message_kind.cpp.
   using Describe = const MessageKind& (*)(const MessageKind&, const void*, MessageNote&);
   using Arrow = std::uint64_t (*)(const void*);
   MessageKind(std::string label, Describe describe = nullptr, Arrow arrow = nullptr,

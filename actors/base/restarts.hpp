@@ -1,4 +1,4 @@
-// Decides when an actor continues after its handler has thrown, and when it has failed too often.
+// Decides when an actor resumes after its handler has thrown, and when it has failed too often.
 #pragma once
 
 #include <chrono>
@@ -6,12 +6,13 @@
 
 namespace troupe {
 
-// The restarts of one actor.
+// Restart state of one actor.
 class Restarts {
  public:
   using Clock = std::chrono::steady_clock;
   explicit Restarts(int limit) : limit_(limit) {}
-  // How long to pause before continuing; none: too many restarts. A failure 10 s after the last starts a new row.
+  // Returns the pause before resuming, or nullopt after too many restarts. A failure 10 s after the last starts a new
+  // row.
   std::optional<Clock::duration> after_failure(Clock::time_point now);
 
  private:

@@ -24,34 +24,33 @@ struct ActorSnapshot {
   std::uint64_t mailbox = 0;
   std::uint64_t mailbox_peak = 0;
   std::uint64_t handled = 0;
-  std::uint64_t passed = 0;  // handled by their senders, on their threads
+  std::uint64_t passed = 0;  // handled by their senders, on the senders' threads
   std::uint64_t sent = 0;
   std::uint64_t restarts = 0;
   std::int64_t busy_ns = 0;
-  std::string current;          // the message being handled; "": none
-  std::int64_t current_ns = 0;  // how long it has been handled
-  std::string waits_for;        // in words; "": for nothing
+  std::string current;          // the message being handled; "" if none
+  std::int64_t current_ns = 0;  // age of that message
+  std::string waits_for;        // in words; "" if none
   std::int64_t waits_ns = 0;
   std::map<std::string, std::uint64_t> messages;  // handled, by type
-  std::map<std::string, std::uint64_t>
-      peers;  // tasks that its last messages (the flight record) came from, with counts
+  std::map<std::string, std::uint64_t> peers;     // source tasks of its last messages (the flight record), with counts
 };
 
 struct TensorUse {
-  std::string name;         // of the node that produced it, or of the variable
+  std::string name;         // of the producing node, or of the variable
   std::string type;         // "f32[784,128]"
-  std::uint64_t bytes = 0;  // of each
+  std::uint64_t bytes = 0;  // per tensor
   std::uint64_t count = 1;  // tensors of this name, type and size
 };
 
 struct DeviceSnapshot {
   std::string name;
   std::string type;          // "CPU"
-  std::int64_t busy_ns = 0;  // of its compute stream
+  std::int64_t busy_ns = 0;  // busy time of its compute stream
   std::uint64_t nodes_run = 0;
-  std::string running;      // "MatMul 'dense/matmul'"; "": nothing
-  std::uint64_t queue = 0;  // segments enqueued and not yet ended
-  std::string failure;      // why the device runs nothing any more; "": it works
+  std::string running;      // "MatMul 'dense/matmul'"; "" if idle
+  std::uint64_t queue = 0;  // segments enqueued and unfinished
+  std::string failure;      // why the device has stopped; "" if it works
   std::uint64_t bytes_in_use = 0, peak_bytes = 0, cached_bytes = 0, limit_bytes = 0, allocations = 0,
                 reuses = 0;        // as AllocatorStats
   std::uint64_t pinned_bytes = 0;  // host memory, in use and cached, for copies to and from this device
@@ -99,22 +98,22 @@ struct JobSnapshot {
 struct StepRecord {
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
-  std::int64_t begin_ns = 0;  // before the snapshot was taken
+  std::int64_t begin_ns = 0;  // ns before the snapshot was taken
   std::int64_t took_ns = 0;
   double loss = 0;  // mean over its examples
   std::uint64_t examples = 0;
 };
 
-// What this task's own training loop has done.
+// Progress of this task's own training loop.
 struct TrainingSnapshot {
   std::string mode;  // "local", "sync", "async", "ssp", "allreduce"
   std::uint64_t epoch = 0, epochs = 0;
   std::uint64_t step = 0;       // current step of the job
-  std::uint64_t all_steps = 0;  // of the job; 0: unknown to this task (its coordinator knows)
+  std::uint64_t all_steps = 0;  // of the job; 0 if unknown to this task (its coordinator knows)
   std::uint64_t steps = 0;      // micro-batches or steps computed by this task
   std::uint64_t examples = 0;   // computed by this task
-  double loss = 0;              // of the last
-  std::string doing;            // "computes step 7, slot 1", "waits for a token"; "": nothing
+  double loss = 0;              // of the last step or slot
+  std::string doing;            // "computes step 7, slot 1", "waits for a token"; "" if idle
   std::int64_t doing_ns = 0;
   std::map<std::string, double> metrics;  // of the last complete epoch: "train_accuracy", "test_accuracy"
   std::vector<StepRecord> recent;         // oldest first, at most 128
@@ -153,9 +152,9 @@ struct TaskSnapshot {
 
 struct TaskReport {
   std::string task;
-  std::string address;  // of its introspector; "": unknown, not met yet
+  std::string address;  // of its introspector; "" if unknown because not met yet
   bool answered = false;
-  std::string error;  // why there is no snapshot: "has not answered within 1.0 s"
+  std::string error;  // why there is no snapshot: "no answer within 0.9 s"
   std::int64_t took_ns = 0;
   std::optional<TaskSnapshot> snapshot;
 };
@@ -163,18 +162,18 @@ struct TaskReport {
 struct ClusterSnapshot {
   int format = kSnapshotFormat;
   std::string cluster;
-  std::string asked;  // the task that queried the others
+  std::string asked;  // the queried task, which asked the others
   std::int64_t unix_ns = 0;
   std::vector<TaskReport> tasks;  // ps before worker, by index
 };
 
 std::string to_json(const TaskSnapshot& snapshot);
 std::string to_json(const ClusterSnapshot& snapshot);
-// Throw invalid_argument saying what is malformed, failed_precondition for a later format.
+// Throw invalid_argument naming the malformed part, or failed_precondition for a later format.
 TaskSnapshot parse_task_snapshot(std::string_view json);
 ClusterSnapshot parse_cluster_snapshot(std::string_view json);
 
-// Explains the waits of the cluster (scheduler/waits/wait_graph.hpp); tasks that did not answer count as causes.
+// Explains the waits in the cluster (scheduler/waits/wait_graph.hpp); tasks that did not answer count as causes.
 WaitAnalysis analyse(const ClusterSnapshot& snapshot);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Makes an actor according to the table of kinds (actor_kind.hpp).
+// Spawns actors according to the table of kinds (actor_kind.hpp).
 #pragma once
 
 #include <caf/actor_system.hpp>

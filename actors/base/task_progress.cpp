@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// Other actors handle messages even without progress: ticks, link news, introspection.
+// Actors whose messages mean progress. Others also handle ticks, link news and introspection.
 constexpr std::array<std::string_view, 4> kWorking = {"device", "rendezvous", "collective", "shard"};
 
 }  // namespace
@@ -27,7 +27,7 @@ std::uint64_t TaskProgress::operator()() {
   return done + moves_;
 }
 
-// Nodes are counted when their segment ends, and a segment may be long.
+// Nodes are counted only when their segment ends, and a segment may be long.
 bool TaskProgress::moves_in_a_segment() {
   std::map<std::string, std::string> running;
   for (const auto& record : registry_.actors()) {

@@ -1,5 +1,5 @@
-// A number that grows while a task makes progress: with each node it runs and each step, gradient or collective message
-// it handles. Heartbeats carry it, so that peers can tell a busy task from a stuck one.
+// A counter that grows while a task makes progress: with each node run and each step, gradient or collective message
+// handled. Sent in heartbeats, so that peers can tell a busy task from a stuck one.
 //
 // Not thread-safe: called by the wire's thread.
 #pragma once
@@ -17,7 +17,7 @@ class TaskProgress {
   // `registry` must outlive the object.
   explicit TaskProgress(const ActorRegistry& registry) : registry_(registry) {}
 
-  // 0: the task does not count (ActorRegistry). Takes no lock that actors hold for long.
+  // Returns 0 if the task does not count (ActorRegistry). Takes no lock that actors hold for long.
   std::uint64_t operator()();
 
  private:
@@ -26,7 +26,7 @@ class TaskProgress {
   const ActorRegistry& registry_;
   std::uint64_t done_ = 0;                      // at the last call
   std::map<std::string, std::string> running_;  // likewise: nodes, by device
-  std::uint64_t moves_ = 1;                     // how often the running node had changed
+  std::uint64_t moves_ = 1;                     // changes of the running node so far
 };
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Messages in a trace: a slice while an actor handles one, the time it waited in the mailbox, and arrows from its
-// sender, on any task.
+// Messages in a trace: a slice for the handling, the time waited in the mailbox, and an arrow from the sender, on any
+// task.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// While it lives, the actor handles the message `content`, or a device runs its work (null). Does nothing unless the
-// task is traced.
+// Traces the handling of message `content` by the actor, or (null) work run by a device, while it lives. Does nothing
+// unless the task is traced.
 class TracedMessage {
  public:
   TracedMessage(ActorRecord& record, const MessageKind& kind, const MessageNote& note, const void* content) {
@@ -22,8 +22,8 @@ class TracedMessage {
   std::optional<TraceSlice> slice_;
 };
 
-// A message leaves this thread for an actor of this task or, in an Outbound, for task `to`: begins an arrow if the
-// message has one and the task is traced.
+// Begins the arrow of a message that leaves this thread for an actor of this task or, in an Outbound, for task `to`.
+// Does nothing if the message has no arrow or the task is not traced.
 void trace_departure(Trace& trace, const std::type_info& type, const void* message, const std::string& to);
 template <class Message>
 void trace_departure(Trace& trace, const Message& message, const std::string& to = {}) {

@@ -1,4 +1,4 @@
-// The activity of a task's training loop, readable without asking the loop.
+// Activity of a task's training loop, readable without asking the loop.
 #pragma once
 
 #include <array>
@@ -25,19 +25,19 @@ class TrainingRecord {
     saving
   };
 
-  // Begin and end of a job.
+  // Mark the beginning and end of a job.
   void begin(std::string mode, std::uint64_t epochs);
   void end();
-  // `epoch`: from 1. `all_steps`: of the job, 0 if this task does not count them.
+  // `epoch` counts from 1. `all_steps`: steps of the job, 0 if this task does not count them.
   void set_epoch(std::uint64_t epoch, std::uint64_t all_steps = 0);
-  // Of a complete epoch, by name.
+  // Sets the metrics of a complete epoch, by name.
   void set_metrics(std::map<std::string, double> metrics);
-  // What the loop does from now on; step and slot where they apply.
+  // Sets the loop's current activity; step and slot where they apply.
   void does(Doing what, std::uint64_t step = 0, std::uint32_t slot = 0);
-  // A step, or a slot of one, has been computed since `began_ns` (steady clock) or the end of the one before. `loss`:
+  // Records a step, or a slot of one, computed since `began_ns` (steady clock) or the end of the previous one. `loss`:
   // mean over its examples.
   void computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples);
-  // None before the first job.
+  // Returns nullopt before the first job.
   std::optional<TrainingSnapshot> snapshot() const;
 
  private:

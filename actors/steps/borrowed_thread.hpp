@@ -1,8 +1,8 @@
-// A runtime thread outside CAF's pool that runs the actors it wakes itself: a message from the wire runs its scheduler
-// on the wire's thread, the end of a segment on the device's, so no other thread has to be woken.
+// Lets a runtime thread outside CAF's pool run the actors it wakes: a message from the wire runs its scheduler on the
+// wire's thread, the end of a segment runs it on the device's, so no other thread has to be woken.
 //
-// For actors with short messages only, because the thread serves nothing else meanwhile. Other actors go to the pool as
-// usual, and so does one that has used up its share of messages.
+// Only for actors with short messages, because the thread serves nothing else meanwhile. Other actors go to the pool as
+// usual, as does an actor that has used up its share of messages.
 #pragma once
 
 #include <array>
@@ -12,14 +12,14 @@
 
 namespace troupe {
 
-// The actors that a borrowed thread may run; null for none. They must outlive it.
+// The actors that a borrowed thread may run; null entries for none. They must outlive it.
 struct ShortActors {
   ShortActors() = default;
   ShortActors(const SchedulerActor& scheduler, const RendezvousActor& rendezvous, const CollectiveActor& collective);
   std::array<caf::resumable*, 3> jobs{};
 };
 
-// Call all methods on the borrowed thread only.
+// Call all methods only on the borrowed thread.
 class BorrowedThread final : public caf::execution_unit {
  public:
   BorrowedThread(caf::actor_system& system, const ShortActors& actors)
@@ -34,12 +34,12 @@ class BorrowedThread final : public caf::execution_unit {
   // Runs actors until none is ready.
   void run();
 
-  // Called by CAF: `job`, whose mailbox was empty, has a message.
+  // Called by CAF when `job`, whose mailbox was empty, receives a message.
   void exec_later(caf::resumable* job) override;
 
  private:
   const ShortActors actors_;
-  std::array<bool, 3> ready_{};  // by position in actors_; each holds a reference
+  std::array<bool, 3> ready_{};  // by position in actors_; each entry holds a reference
 };
 
 }  // namespace troupe

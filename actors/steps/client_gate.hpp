@@ -1,7 +1,7 @@
-// Runs the scheduler on the thread of a client in a blocking call, so that no thread has to be woken to begin the step.
-// The client waits anyway.
+// Runs the scheduler on the thread of a client in a blocking call, which would wait anyway: no thread has to be woken
+// to begin the step.
 //
-// User callbacks run on runtime threads only: answers to other steps that become ready meanwhile go to CAF's pool.
+// User callbacks run only on runtime threads: answers to other steps that become ready meanwhile go to CAF's pool.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@ class ClientGate {
  public:
   ClientGate(caf::actor_system& system, SchedulerActor scheduler, RendezvousActor rendezvous,
              CollectiveActor collective);
-  // Sends RunStep{request}; the scheduler runs here if it is idle.
+  // Sends RunStep{request}; runs the scheduler here if it is idle.
   void run(std::shared_ptr<StepRequest> request);
-  // Sends the message; the collective actor runs here if it is idle.
+  // Sends the message; runs the collective actor here if it is idle.
   void run(Contribute message);
   // Called at the end of the task: waits for threads inside and admits no others. Later requests are answered by their
   // destructors.

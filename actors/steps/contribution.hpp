@@ -1,4 +1,4 @@
-// The messages about collectives between the client, the devices and the collective actor of one task. In-process only.
+// Messages about collectives between the client, the devices and the collective actor of one task. In-process only.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@
 
 namespace troupe {
 
-// This task's membership in a group to be opened.
+// This task's membership in a group to open.
 class GroupPlace final : public LocalWork {
  public:
   std::string name;
   std::vector<TaskName> members;        // by rank, identical on all members
-  std::chrono::nanoseconds timeout{0};  // longest time without progress of a waiting operation; 0: unlimited
+  std::chrono::nanoseconds timeout{0};  // longest wait of an operation without progress; 0: unlimited
 };
 
 struct CollectiveResult {
@@ -30,7 +30,7 @@ struct CollectiveResult {
   std::vector<Tensor> tensors;  // RankOperation::take_result
 };
 
-// A task's part in one operation. Also answered if dropped because its task has shut down.
+// A task's part in one operation. Answers with an error if dropped because its task has shut down.
 class Contribution final : public LocalWork {
  public:
   Contribution() = default;
@@ -46,17 +46,18 @@ class Contribution final : public LocalWork {
   }
 
   std::uint64_t group = 0;
-  // Without a number the operation is the next of its channel.
+  // Without a sequence number, the operation is the next of its channel.
   std::uint32_t channel = 0;
   std::optional<std::uint64_t> sequence;
   CollectiveSpec spec;
   Tensor tensor;
-  // The tensor is complete in the memory of the device that joined the group; so is the result. The same on all ranks.
+  // True if the tensor, complete, is in the memory of the device that joined the group; the result goes there too. The
+  // same on all ranks.
   bool on_devices = false;
-  // With a barrier's spec: joins this rank's device to those of the other ranks, under this id.
+  // With a barrier's spec: connects this rank's device with those of the other ranks, under this id.
   CommunicatorMaker* joins = nullptr;
   CommunicatorId id;
-  // The destination of the result: a rendezvous key (all-reduce or broadcast), or `done`, called once, on a runtime or
+  // Destination of the result: a rendezvous key (all-reduce or broadcast), or `done`, called once on a runtime or
   // client thread: keep it short; it must not throw.
   std::optional<RendezvousKey> key;
   std::function<void(CollectiveResult)> done;

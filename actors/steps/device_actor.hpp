@@ -1,5 +1,5 @@
 // The actor in front of a device. Its mailbox is the device's compute stream: a segment is on that stream before the
-// send returns, and the device's own threads run it, with no actor thread in between.
+// send returns, and the device's own threads run it without an intermediate actor thread.
 #pragma once
 
 #include <troupe/actors/base/counted.hpp>
@@ -11,7 +11,7 @@ class Device;
 
 class DeviceActorImpl final : public Counted<DeviceActor> {
  public:
-  // The device outlives the actor.
+  // `device` must outlive the actor.
   DeviceActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Device& device)
       : Counted(config, std::move(record)), device_(device) {}
   behavior_type make_behavior() override;

@@ -62,7 +62,7 @@ void DeviceWork::run() {
     report();
     return;
   }
-  // The end of execute() may release this object's owner, so the record is held here.
+  // Finishing execute() may release this object's owner, so the record is held here.
   const std::shared_ptr<ActorRecord> record = std::move(record_);
   record->begin(MessageKind::of<ExecuteSegment>(), note());
   std::uint64_t nodes = 0;

@@ -1,4 +1,4 @@
-// Work for a device, carried by ExecuteSegment. Counts itself in the record of the device's actor while it runs.
+// Work for a device, carried by ExecuteSegment. Counts itself in the record of the device's actor while running.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,25 @@
 
 namespace troupe {
 
-// Copies tensors of the device to the host; returns host tensors and invalid ones unchanged. Calls `done` once, when
-// all work launched on the device has ended, with the first error if any, including invalid data found by kernels: at
-// once on a CPU, otherwise on a thread of the device. Call on the thread of Device::compute(), at the end of the work.
+// Copies device tensors to the host; returns host tensors and invalid ones unchanged. Calls `done` once all work
+// launched on the device has ended, with the first error if any, including invalid data found by kernels: immediately
+// on a CPU, otherwise on a thread of the device. Call on the thread of Device::compute(), at the end of the work.
 void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(std::vector<Tensor>, Error)> done);
 
 class DeviceWork : public LocalWork {
  public:
-  // Called by the device actor when it puts the work on the device's stream.
+  // Called by the device actor when it enqueues the work on the device's stream.
   void counted_in(std::shared_ptr<ActorRecord> record);
   void run() final;
 
  protected:
   // Runs on the device's compute thread. Returns the number of plan nodes run.
   virtual std::uint64_t execute() = 0;
-  // The step it belongs to, for the flight record.
+  // The step of the work, for the flight record.
   virtual MessageNote note() const { return {}; }
   // Called once the work is on the stream, if the task is traced.
   virtual void trace_begin(Trace&) {}
-  // Called afterwards, when the device's actor has counted the work: sends its reports.
+  // Called after the work has been counted for the device's actor: sends its reports.
   virtual void report() {}
 
  private:

@@ -1,5 +1,5 @@
 // Steps that bypass the scheduler. A graph with a single segment, on a device of its client's task, needs no ready
-// counts: its steps go from the client to the device actor, and the device answers the client.
+// counts: steps go from the client directly to the device actor, and the device answers the client.
 //
 //   Session ──ExecuteSegment──▶ device ──done()──▶ Session
 #pragma once
@@ -19,7 +19,7 @@ class DirectStep;
 // The unanswered direct steps of a session. Thread-safe.
 class DirectSteps {
  public:
-  // A step cancelled before it runs never does; a running one stops at its next node.
+  // Cancels a step: one that has not started never runs; a running one stops at its next node.
   void cancel(StepId step, const Error& error);
   void cancel_all(const Error& error);
 
@@ -30,10 +30,10 @@ class DirectSteps {
   Error remove(DirectStep& step);
 
   std::mutex mutex_;
-  DirectStep* first_ = nullptr;  // a list threaded through the steps
+  DirectStep* first_ = nullptr;  // intrusive list through the steps
 };
 
-// A graph whose steps may be direct, lent by the scheduler to its client.
+// A graph that may run direct steps, lent by the scheduler to its client.
 class DirectGraph final : public LocalWork {
  public:
   DirectGraph(SessionId session, std::shared_ptr<LocalPartition> partition);
@@ -43,15 +43,15 @@ class DirectGraph final : public LocalWork {
   const Plan& plan() const { return partition_->partition->plan(); }
   Device& device() const { return *partition_->device.device; }
   const DeviceActor& actor() const { return partition_->device.actor; }
-  // The running step: what it waits for, and its current node, by device. Any thread.
+  // Adds the running step, its waits, and its current node by device. Any thread.
   void inspect(ActorDetails& out) const;
 
  private:
   friend class DirectStep;
   const SessionId session_;
   std::shared_ptr<LocalPartition> partition_;
-  std::shared_ptr<PlanFrame> frame_;    // one suffices: the device runs steps one after the other
-  std::atomic<std::uint64_t> step_{0};  // running, or the last one run
+  std::shared_ptr<PlanFrame> frame_;    // one suffices: the device runs steps one at a time
+  std::atomic<std::uint64_t> step_{0};  // running, or last run
   static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
   std::atomic<std::uint64_t> number_{kNoNumber};  // its TrainingStep::number
 };
@@ -65,7 +65,7 @@ class DirectStep final : public DeviceWork, public std::enable_shared_from_this<
   // Set before sending. All feeds must be present.
   StepRequest request;
 
-  // Sends it to its device.
+  // Sends the step to its device.
   static void send(std::shared_ptr<DirectStep> step);
 
  private:
@@ -75,13 +75,13 @@ class DirectStep final : public DeviceWork, public std::enable_shared_from_this<
   void trace_begin(Trace& trace) override;
   Error run_plan();
   void answer(StepResult result);
-  // The device continues meanwhile.
+  // Lets the device continue meanwhile.
   void answer_when_done(StepResult result);
   TraceStep traced_step() const;
 
   std::shared_ptr<DirectGraph> graph_;
   std::shared_ptr<DirectSteps> steps_;
-  Trace* trace_ = nullptr;  // the trace that knows the step
+  Trace* trace_ = nullptr;  // the trace that contains the step
   // Guarded by the mutex of steps_.
   DirectStep* next_ = nullptr;
   DirectStep* previous_ = nullptr;

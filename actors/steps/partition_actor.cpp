@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-// Copies to the memory of the device, and waits for the copy.
+// Copies a constant to the device's memory, and waits for the copy.
 Tensor on_device(Device& device, const Tensor& constant) {
   if (constant.dtype() == DType::string) return constant;
   std::promise<Tensor> there;

@@ -1,5 +1,5 @@
 // Holds one partition of a registered graph: compiles its plan outside the scheduler and keeps it until the session
-// closes. Not involved in steps.
+// closes. Takes no part in steps.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class PartitionActorImpl final : public Counted<PartitionActor> {
   struct Source {
     std::shared_ptr<const Graph> graph;
     LocalDevice device;
-    std::shared_ptr<VariableStore> variables;  // for (session, device)
-    const KernelRegistry* kernels;             // outlives the actor
+    std::shared_ptr<VariableStore> variables;  // of (session, device)
+    const KernelRegistry* kernels;             // must outlive the actor
   };
   PartitionActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Source source)
       : Counted(config, std::move(record)), source_(std::move(source)) {}

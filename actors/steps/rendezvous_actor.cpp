@@ -26,7 +26,7 @@ void RendezvousActorImpl::inspect(ActorDetails& out) const {
   if (const std::size_t awaited = table_.consumers_waiting(); awaited > 0)
     out.waits_for = fmt::format("{} tensors", awaited);
   if (const std::size_t held = table_.tensors_held(); held > 0)
-    out.waits_for += fmt::format("{}steps to begin, holding {} tensors ({} bytes) for them",
+    out.waits_for += fmt::format("{}steps to begin, with {} tensors ({} bytes) held for them",
                                  out.waits_for.empty() ? "" : ", and for ", held, table_.bytes_held());
 }
 

@@ -85,7 +85,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       [this](const PeerDown& message) { peer_down(message); },
       [this](const Stop&) {
         explainer_.stop();
-        // Running segments keep their data alive without anyone waiting. Clients are answered now.
+        // Running segments keep their data alive by themselves. Answer clients now.
         const Error error(Code::cancelled, fmt::format("task {} is shutting down", task_.to_string()));
         for (auto& [key, active] : active_) {
           table_.abort(key, error);
@@ -159,7 +159,7 @@ void SchedulerActorImpl::run(const RunStep& message) {
     active.request = request;
     active.training = request->training;
     active.routes = routes(*it->second);
-    for (const TaskName& task : it->second->handle->participants) peer(task);  // throws before any is told
+    for (const TaskName& task : it->second->handle->participants) peer(task);  // throws before any is notified
     start(key, std::move(active), request->random, request->feeds);
     if (request->deadline_ns != 0) schedule_tick();
   } catch (...) {
@@ -188,7 +188,7 @@ void SchedulerActorImpl::start_remote(const Inbound<StepStart>& message) {
     active.routes = routes(*it->second);
     start(key, std::move(active), message.frame.random, {});
   } catch (...) {
-    tell(rendezvous_, EndStep{key.session, key.step});  // others may have sent tensors for it
+    tell(rendezvous_, EndStep{key.session, key.step});  // other tasks may have sent tensors for it
     refuse(current_error());
   }
 }
@@ -230,13 +230,13 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   std::vector<std::shared_ptr<RegisteredPartition>> partitions;
   for (const auto& p : active.graph->handle->partitions) partitions.push_back(p->partition);
   const GraphHandle& handle = *active.graph->handle;
-  // The client's task waits for the other parts; each of those knows only its own.
+  // The client's task waits for the other parts; each other task knows only its own.
   const std::size_t other_parts = active.request ? handle.participants.size() : 0;
   auto progress = table_.start(key, std::move(partitions), random, feeds, static_cast<std::uint32_t>(other_parts));
   if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
   for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
   active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
-  // Nothing throws from here on: the others learn of a step that this task has begun.
+  // Nothing below may throw: the other tasks learn about a step once this task has begun it.
   const auto it = active_.emplace(key, std::move(active)).first;
   if (Trace& trace = record().registry.trace(); trace.on()) trace_begin(trace, key, it->second);
   for (std::size_t i = 0; i < other_parts; ++i)
@@ -275,7 +275,7 @@ void SchedulerActorImpl::advance(const StepKey& key, StepTable::Progress progres
   if (it == active_.end()) return;
   const Active& active = it->second;
   if (progress.failed) tell_failed(key, active);
-  for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows with successors of segments that run here
+  for (std::size_t i = 0; i < progress.ready.size(); ++i) {  // grows with the successors of segments run here
     const ReadySegment ready = std::move(progress.ready[i]);
     const LocalDevice& device = active.graph->handle->partitions[ready.partition]->device;
     auto work = std::make_shared<SegmentWork>(ready, *device.device, active.routes, active.training, active.pulled,
@@ -293,8 +293,8 @@ void SchedulerActorImpl::advance(const StepKey& key, StepTable::Progress progres
   if (progress.ended) finish(key);
 }
 
-// True for a segment that only passes tensors on, while no other segment of the step is on its device: nobody shares
-// its frame.
+// True for a segment that only passes tensors on, while no other segment of the step runs on its device, so that nobody
+// else uses its frame.
 bool SchedulerActorImpl::runs_here(const Active& active, const ReadySegment& ready) const {
   return active.routes->shapes[ready.partition][ready.segment].light &&
          table_.running(ready.step, ready.partition) == 1 &&

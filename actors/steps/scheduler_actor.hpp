@@ -22,13 +22,13 @@ namespace troupe {
 
 class DirectGraph;
 
-// Properties of a segment's nodes that decide how to run it.
+// Properties of a segment's nodes that decide how it runs.
 struct SegmentShape {
-  bool light = false;  // few nodes, all sends and fetches: not worth waking a device
-  bool sends = false;  // it sends something out
+  bool light = false;  // few nodes, all sends and fetches: too little work to wake a device
+  bool sends = false;  // sends, pushes or contributes something
 };
 
-// Destinations of a segment's outputs, among others. Immutable; shared by the steps of a graph.
+// Where segments send their outputs, and related state. Immutable; shared by the steps of a graph.
 struct Routes {
   caf::actor_system* system = nullptr;
   ShortActors short_actors;
@@ -39,7 +39,7 @@ struct Routes {
   std::vector<PeerActor> shards;
 };
 
-// The version at which a step pulled each slice, for its pushes. Written when the Put arrives, read by the device.
+// The version of each slice that a step pulled, for its pushes. Written when the Put arrives, read by the device.
 using PulledVersions = std::map<std::uint32_t, std::atomic<std::uint64_t>>;
 
 class SchedulerActorImpl final : public Counted<SchedulerActor> {
@@ -47,7 +47,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   SchedulerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self_task)
       : Counted(config, std::move(record)), task_(std::move(self_task)) {}
   behavior_type make_behavior() override;
-  // Messages to other tasks from one run of the actor leave together.
+  // Batches messages to other tasks from one run of the actor.
   caf::resumable::resume_result resume(caf::execution_unit* unit, std::size_t max_throughput) override;
 
  private:
@@ -55,13 +55,13 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::uint32_t partition;
     std::uint32_t arrival;
   };
-  // Derived once from a GraphHandle.
+  // State derived once from a GraphHandle.
   struct Registered {
     std::shared_ptr<GraphHandle> handle;
     std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
     std::vector<std::pair<EdgeId, const Arrival*>> pulls;
     std::vector<EdgeId> edges;             // of all arrivals
-    std::shared_ptr<const Routes> routes;  // null: stale since peers came or went
+    std::shared_ptr<const Routes> routes;  // null if stale because peers came or went
   };
   struct Active {
     std::shared_ptr<Registered> graph;
@@ -69,7 +69,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::shared_ptr<StepRequest> request;  // on the client's task
     TrainingStep training;
     std::shared_ptr<PulledVersions> pulled;
-    std::int64_t since_ns = 0;  // start; 0: unknown
+    std::int64_t since_ns = 0;  // start; 0 if unknown
   };
 
   Reply add_graph(const AddGraph& message);
@@ -92,7 +92,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   void peer_down(const PeerDown& message);
   void tick();
   void schedule_tick();
-  // The error of a step that ended after its deadline; none if it was in time.
+  // The error for a step that ended after its deadline; none if it was in time.
   Error lateness(const StepKey& key, const Active& active) const;
   Error deadline_error(const StepKey& key, const Active& active, const std::string& why) const;
   void inspect(ActorDetails& out) const override;

@@ -1,4 +1,4 @@
-// What the scheduler reports about itself. Called on any thread, between two of its messages.
+// Introspection of the scheduler. Called on any thread, between two of its messages.
 #include <troupe/actors/steps/direct_step.hpp>
 #include <troupe/actors/steps/scheduler_actor.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>

@@ -8,8 +8,7 @@
 namespace troupe {
 
 std::uint64_t SegmentWork::execute() {
-  // Sends in quick succession are written together, at the latest with the report of the end. The plan decides when
-  // (flush()).
+  // Batches sends in quick succession, at the latest with the final report. The plan decides when to flush().
   if (runs_in_order() && routes_->shapes[segment_.partition][segment_.segment].sends) cork_.emplace();
   error_ = run_here();
   return segment_.frame->plan().segments[segment_.segment].num_nodes;
@@ -40,7 +39,7 @@ void SegmentWork::report() {
     thread.send(scheduler_, std::move(done));
     thread.run();
   } else {
-    // The kernels may still run: report when the stream has reached this point and the fetches are on the host.
+    // The kernels may still be running: report when the stream has reached this point and the fetches are on the host.
     std::vector<Tensor> fetched(segment_.frame->fetches.size());
     for (std::size_t i = 0; i < fetched.size(); ++i)
       if (!segment_.frame->fetches[i].space().on_host()) fetched[i] = std::move(segment_.frame->fetches[i]);
@@ -71,7 +70,7 @@ void SegmentWork::send(std::uint32_t send, Tensor tensor) {
   device_.copy_to_host(std::move(tensor), std::move(done));
 }
 
-// Whether the destination is a device of this type in this process, which takes the tensor without the host.
+// True if the destination is a device of the same type in this process: the tensor then bypasses the host.
 bool SegmentWork::goes_to_sibling(std::uint32_t send) const {
   if (device_.attributes().synchronous) return false;
   const DeviceName to = DeviceName::parse(segment_.frame->plan().sends[send].to);
@@ -87,7 +86,7 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
     Tensor indices;
     Error error;
   };
-  const auto rows = std::make_shared<Rows>();  // ready before the gradient: copies end in order
+  const auto rows = std::make_shared<Rows>();  // ready before the gradient: copies complete in order
   device_.copy_to_host(std::move(indices), [rows](Tensor copy, Error error) {
     *rows = {std::move(copy), std::move(error)};
   });

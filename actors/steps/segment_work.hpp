@@ -1,5 +1,5 @@
-// One segment on its way through a device: runs it, sends its outputs, and reports to the scheduler, which handles the
-// report on the device's thread if it is idle.
+// One segment on a device: runs it, sends its outputs, and reports to the scheduler, which handles the report on the
+// device's thread if idle.
 #pragma once
 
 #include <optional>
@@ -21,12 +21,12 @@ class SegmentWork final : public DeviceWork, private Outbox {
         pulled_(std::move(pulled)),
         scheduler_(std::move(scheduler)) {}
 
-  // Runs on the calling thread, without a report: for the scheduler itself.
+  // Runs on the calling thread without a report: for the scheduler itself.
   Error run_here();
 
  private:
   bool goes_to_sibling(std::uint32_t send) const;
-  bool runs_in_order() const;  // entirely on the device's own thread
+  bool runs_in_order() const;  // runs entirely on the device's own thread
   std::uint64_t execute() override;
   MessageNote note() const override { return {.step = segment_.step.step.value}; }
   void report() override;

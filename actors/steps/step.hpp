@@ -1,4 +1,4 @@
-// The messages about steps between the client, the scheduler and the devices of one task. In-process only.
+// Messages about steps between the client, the scheduler and the devices of one task. In-process only.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace troupe {
 
-// The step number shown to people: the training's, or the session's.
+// The step number for display: the training's, or the session's.
 inline std::uint64_t number_of(const TrainingStep& training, StepId step) {
   return training.number.value_or(step.value);
 }
@@ -27,7 +27,7 @@ std::string text_of(const TrainingStep& training, const StepKey& key, const Task
 
 class StepRequest;
 
-// While it lives, answers on this thread to steps other than `own` (null: to all steps) are held back (ClientGate).
+// Holds back answers on this thread to steps other than `own` (null: to all steps) while it lives (ClientGate).
 class KeptAnswers {
  public:
   using Answers = std::vector<std::function<void()>>;
@@ -36,7 +36,7 @@ class KeptAnswers {
   KeptAnswers& operator=(const KeptAnswers&) = delete;
   ~KeptAnswers() { current_ = outer_; }
 
-  // Where the answer of `request` is held back; null: nowhere.
+  // Where to hold back the answer to `request`; null: answer directly.
   static Answers* of(const StepRequest& request) {
     return current_ && current_->own_ != &request ? &current_->answers_ : nullptr;
   }
@@ -49,7 +49,7 @@ class KeptAnswers {
   static inline constinit thread_local KeptAnswers* current_ = nullptr;
 };
 
-// One execution requested by a client. Also answered if dropped because its task has shut down.
+// One execution requested by a client. Answers with an error if dropped because its task has shut down.
 class StepRequest final : public LocalWork {
  public:
   StepRequest() = default;
@@ -59,7 +59,7 @@ class StepRequest final : public LocalWork {
     if (done) answer({.error = Error(Code::cancelled, "the task has shut down"), .fetches = {}});
   }
 
-  // The first answer counts.
+  // Only the first answer counts.
   void answer(StepResult result) {
     auto call = std::exchange(done, nullptr);
     if (!call) return;
@@ -75,8 +75,8 @@ class StepRequest final : public LocalWork {
   RandomKey random;
   TrainingStep training;
   std::vector<Tensor> feeds;
-  std::vector<Tensor> fetches;           // empty tensors, one per fetch, used as memory for the answer
-  std::int64_t deadline_ns = 0;          // steady clock; 0: none
+  std::vector<Tensor> fetches;           // one empty tensor per fetch, used as memory for the answer
+  std::int64_t deadline_ns = 0;          // steady clock; 0 if none
   std::function<void(StepResult)> done;  // called once, on a runtime thread: keep it short; must not throw
 };
 

@@ -1,4 +1,4 @@
-// What a client sends with a training step, and gets back.
+// Training state exchanged between client and scheduler with a step.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ struct TrainingStep {
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
   std::uint64_t min_version = 0;
-  std::uint64_t group = 0;  // CollectiveGroup::id, if the graph has collectives: `step` is then their number
+  std::uint64_t group = 0;  // CollectiveGroup::id if the graph has collectives; `step` is then their sequence number
   const Device* group_device = nullptr;   // CollectiveGroup::device
   std::uint64_t job = 0;                  // the training job that owns the shards
-  std::uint64_t view = 0;                 // in which this worker joined
+  std::uint64_t view = 0;                 // view in which this worker joined
   std::uint64_t after = 0;                // Pull::after
-  std::optional<std::uint64_t> number{};  // the training's number for the step; none: not part of training
+  std::optional<std::uint64_t> number{};  // the training's step number; none outside training
 };
 
 struct StepResult {
