@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kAnswerPatience{1};  // for a node whose link is open, and for the reasons of callers
+constexpr std::chrono::seconds kAnswerPatience{1};  // for a node with an open link, and for callers' reasons
 constexpr std::chrono::seconds kDialPatience{5};    // for a task that may not have joined yet
 std::chrono::milliseconds until(Clock::time_point deadline) {
   return std::max(std::chrono::milliseconds(1),
@@ -49,7 +49,7 @@ std::vector<DeviceInfo> devices_of(const proto::Welcome& welcome) {
 
 }  // namespace
 
-// The wire's handler. The wire's thread owns its map of peers; the rest is guarded for threads in meet().
+// The wire's handler. Its map of peers belongs to the wire's thread; the rest is guarded for threads in meet().
 class ClusterPeers::Impl final : public WireHandler {
  public:
   explicit Impl(Config given)
@@ -116,7 +116,7 @@ class ClusterPeers::Impl final : public WireHandler {
       open.erase(id.value);
       if (!meeting.find(name)) introspectors.erase(name);
     }
-    // Before the actors are told: an observer of the loss may await the next link.
+    // Before notifying the actors: an observer of the loss may await the next link.
     note_down(name, why, reason ? Meeting::Loss::broken : Meeting::Loss::goodbye);
     caf::anon_send(actor, LinkLost{why, !reason});
   }
@@ -173,7 +173,7 @@ class ClusterPeers::Impl final : public WireHandler {
     changed.notify_all();
   }
 
-  // Calls and greets as the meeting decides, until end_calls().
+  // Dials and greets as the meeting decides, until end_calls().
   void keep_links() {
     std::unique_lock lock(mutex);
     while (!ending) {
@@ -201,7 +201,7 @@ class ClusterPeers::Impl final : public WireHandler {
       note_down(task, current_error());
     }
   }
-  // The node answers once its task has joined.
+  // Greets the task's node, which answers once its task has joined.
   void greet(const TaskName& task, PeerId link) {
     try {
       const Clock::time_point deadline = Clock::now() + kAnswerPatience;
@@ -251,7 +251,7 @@ class ClusterPeers::Impl final : public WireHandler {
     refusal = why;
   }
 
-  // While it lives, links to the tasks of a job ("": all) are awaited.
+  // Registers a wait for the links to the tasks of a job ("": all) while it lives.
   class Awaited {
    public:
     Awaited(Impl& links, const std::string& job) : links_(links) {
@@ -270,7 +270,7 @@ class ClusterPeers::Impl final : public WireHandler {
     std::multimap<std::string, std::int64_t>::iterator place_;
   };
 
-  // Steps can run as soon as it returns: by then the scheduler knows the links.
+  // Waits for the links; steps can run once it returns, since the scheduler then knows the links.
   void await_links(const std::string& job, Clock::time_point deadline) {
     const Awaited awaited(*this, job);
     for (std::unique_lock lock(mutex);;) {
@@ -309,7 +309,7 @@ class ClusterPeers::Impl final : public WireHandler {
     if (failed) throw failed;
     if (missing.text.empty()) return;
     if (missing.hopeless) throw missing.hopeless;
-    // The task that was turned away may be a stranger, or the missing one: it does not end the wait, but may explain
+    // A rejected caller may be a stranger, or the missing task: the rejection does not end the wait, but may explain
     // it.
     const std::string hint = refusal ? fmt::format("; a task that called was turned away: {}", refusal.message()) : "";
     if (!all) fail(Code::deadline_exceeded, "no link came up to {}{}", missing.text, hint);
@@ -319,14 +319,14 @@ class ClusterPeers::Impl final : public WireHandler {
   std::mutex mutex;
   std::condition_variable changed;
   Meeting meeting;                  // with the cluster's tasks; clients, which may have any name, are not recorded
-  std::map<TaskName, MetTask> met;  // likewise
+  std::map<TaskName, MetTask> met;  // same
   Error refusal;                    // the last
   std::multimap<std::string, std::int64_t> awaited;  // start of each wait for links (steady clock), by job
   Clock::time_point meeting_end = Clock::time_point::max();
   bool ending = false;
   std::map<std::uint64_t, TaskName> open;      // peers
-  std::map<TaskName, HostPort> introspectors;  // of all tasks that said hello
-  Error failed;                                // why the task has failed: no link stays
+  std::map<TaskName, HostPort> introspectors;  // of all tasks that sent a Hello
+  Error failed;                                // why the task has failed; every link then ends
   struct Peer {
     PeerActor actor;
     Rights rights;
@@ -338,10 +338,10 @@ class ClusterPeers::Impl final : public WireHandler {
   };
   const std::shared_ptr<There> there = std::make_shared<There>();
   std::unordered_map<PeerId, Peer> peers;  // owned by the wire's thread
-  BorrowedThread thread;                   // the wire's
+  BorrowedThread thread;                   // of the wire
   Control control;                         // any thread
   Wire wire;                               // its thread uses the members above
-  std::thread caller;                      // uses the members above, and the wire
+  std::thread caller;                      // uses the members above and the wire
 };
 
 ClusterPeers::ClusterPeers(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}

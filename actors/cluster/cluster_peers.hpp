@@ -1,8 +1,9 @@
-// A task's links to the others of its cluster: keeps one connection to each, with a peer actor at its end; their nodes
-// meet over it as well (control.hpp). A lost link is made again as soon as the other task can be reached: the same
+// A task's links to the other tasks of its cluster: keeps one connection to each, ending in a peer actor; the nodes of
+// the two tasks meet over it too (control.hpp). Restores a lost link as soon as the other task is reachable: the same
 // process, or a new one at the same address.
 //
-// Of two tasks of a cluster the one with the greater name dials. A client, which is not in the cluster file, dials all.
+// Of two tasks of a cluster, the one with the greater name dials. A client, which is not in the cluster file, dials
+// all.
 #pragma once
 
 #include <chrono>
@@ -41,30 +42,30 @@ class ClusterPeers {
     RendezvousActor rendezvous;
     CollectiveActor collective;
     IntrospectorActor introspector;
-    std::string welcome;  // this task's self-description
+    std::string welcome;  // description of this task
   };
   explicit ClusterPeers(Config config);
   ~ClusterPeers();
 
-  // Accepts connections at `listener`, dials the peers that this task has to call, and waits until a link to every
-  // other task of the job is up ("": all jobs). Throws deadline_exceeded naming the missing tasks, or the error of a
-  // peer that refused this task. Call once.
+  // Accepts connections at `listener`, dials the peers assigned to this task, and waits until links to all other tasks
+  // of the job ("": of all jobs) are up. Throws deadline_exceeded naming the missing tasks, or the error of a peer that
+  // rejected this task. Call once.
   std::vector<MetTask> meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds deadline);
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
-  // The node of the task's last process that was met; null if none was.
+  // The node of the most recent process of the task; null if none was met.
   NodeActor node(const TaskName& task) const;
 
-  // The links to all tasks of the cluster, and to clients that are connected now.
+  // The links to all tasks of the cluster, and to currently connected clients.
   std::vector<LinkSnapshot> look() const;
   // The introspectors of the same tasks.
   std::vector<KnownTask> introspectors() const;
-  // What threads in meet() and await() are waiting for.
+  // Current waits of threads in meet() and await().
   Waiting waiting() const;
 
   // Says goodbye to all peers and ends the wire's thread.
   void shutdown();
-  // Ends all links with this reason; no new ones come up. Thread-safe.
+  // Ends all links with this reason and allows no new ones. Thread-safe.
   void end_all(const Error& why);
 
  private:

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kLaunchVariable = "TROUPE_LAUNCH";
 constexpr const char* kLaunchClusterVariable = "TROUPE_LAUNCH_CLUSTER";
 
-// Three numbers separated by commas; none for anything else.
+// Parses three numbers separated by commas; none for anything else.
 std::optional<std::array<int, 3>> parse_three(std::string_view text) {
   std::array<int, 3> numbers{};
   const char* at = text.data();
@@ -90,7 +90,7 @@ void LaunchHandshake::report(std::string_view host, std::uint16_t port) {
   const std::string line = fmt::format("{}:{}\n", host, port);
   ssize_t written = 0;
   do {
-    written = write(report_fd_, line.data(), line.size());  // shorter than PIPE_BUF: whole or not at all
+    written = write(report_fd_, line.data(), line.size());  // shorter than PIPE_BUF: atomic
   } while (written < 0 && errno == EINTR);
   if (written < 0) fail(Code::unavailable, "cannot report the address to troupe-launch: {}", std::strerror(errno));
 }

@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// Whether the same call may succeed later. Otherwise the two will never be peers.
+// True if the same call may succeed later. Otherwise the two tasks will never be peers.
 bool may_pass(Code code) {
   return code == Code::unavailable || code == Code::deadline_exceeded || code == Code::already_exists ||
          code == Code::resource_exhausted;

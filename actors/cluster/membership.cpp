@@ -34,7 +34,7 @@ std::optional<std::string> Membership::problem(bool launched) const {
 
 void Membership::set(TaskOptions& options) const {
   if (introspect_port >= 0) options.introspect_port = static_cast<std::uint16_t>(introspect_port);
-  // Checked now rather than when the task fails.
+  // Check now rather than when the task fails.
   if (!flight_directory.empty() && ::access(flight_directory.c_str(), W_OK | X_OK) != 0)
     fail(errno == ENOENT ? Code::not_found : Code::permission_denied,
          "--flight-record: cannot write to directory '{}': {}", flight_directory, std::strerror(errno));
@@ -66,8 +66,8 @@ int threads_per_device(int tasks, int devices) {
 
 void Member::join_for_training(std::chrono::nanoseconds timeout, bool all_workers) {
   task->join(cluster, timeout, cluster.count("ps") > 0 ? "ps" : "");
-  // Workers may be missing and may come later. But at the start all should meet before one of them ends the job because
-  // of its options.
+  // Workers may be missing and may join later. But all of them should meet at the start, before one ends the job
+  // because of its options.
   if (started_again || !all_workers) return;
   try {
     task->await("", std::min<std::chrono::nanoseconds>(timeout, kMeetingOfWorkers));
@@ -89,7 +89,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
     options.port = address.port;
   };
   if (handshake != nullptr) {
-    // All tasks of a launcher have the same options: the port is for one of them.
+    // All tasks of a launcher have the same options: the port is for only one of them.
     if (options.introspect_port && options.name != TaskName{"worker", 0}) options.introspect_port.reset();
     if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
     if (!handshake->known_cluster_file().empty()) {
@@ -106,7 +106,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   }
   member.cluster = ClusterSpec::read(membership.file);
   const bool late = !member.cluster.contains(options.name) && member.cluster.may_join(options.name);
-  if (!late) take_address();  // nobody calls a late worker: any port will do
+  if (!late) take_address();  // nobody dials a late worker: any port will do
   if (options.threads == 0) {
     const int tasks =
         late ? static_cast<int>(member.cluster.tasks.size()) + 1 : member.cluster.tasks_on_host_of(options.name);

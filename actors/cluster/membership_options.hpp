@@ -1,4 +1,4 @@
-// The command-line options that make a process a task of a cluster, each described once: troupe-mnist and troupe-node
+// Command-line options that make a process a task of a cluster, each described once: troupe-mnist and troupe-node
 // declare them, and Task::from_command_line() removes them from a program's arguments.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace troupe {
 std::vector<CommandOption> introspection_options(Membership& membership);
 // --tls-cert, --tls-key, --tls-ca and --insecure. `network` must outlive them.
 std::vector<CommandOption> security_options(NetworkOptions& network);
-// The options above, --job, --task, --cluster, and the limits and timeouts of the network.
+// The options above, --job, --task, --cluster, and the network limits and timeouts.
 std::vector<CommandOption> membership_options(Membership& membership);
 
 // --threads, --memory-limit, --gpus and the GPU modes. `options` must outlive them.

@@ -26,7 +26,7 @@ struct NodeActorImpl::Registration {
 };
 
 NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
-  // Forgets observers that have ended, like a shard after its job.
+  // Forgets observers that have ended, for example a shard after its job.
   set_down_handler([this](const caf::down_msg& down) {
     std::erase_if(observers_, [&](const PeerObserver& o) { return o.address() == down.source; });
   });
@@ -36,7 +36,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const CloseSessionRequest& request) { return close_session(request); },
       [this](const PeerUp& message) {
         peer_down(message.task,
-                  Error(Code::unavailable, "it has come again"));  // if the end of its last link is not known yet
+                  Error(Code::unavailable, "it has reconnected"));  // if the end of its last link is not known yet
         peers_[message.task] = {message.peer, message.incarnation};
         for (const auto& observer : observers_) tell(observer, message);
         tell(message.peer, routes_);  // from now on the peer delivers frames
@@ -59,7 +59,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const Asked& message) { asked(message); },
       [this](const JobRoutes& routes) {
         routes_ = routes;
-        // The job's actors first: frames from their peers then reach them after the routes and all peer news.
+        // Notify the job's actors first: frames from their peers then reach them after the routes and all peer news.
         if (routes.shard) tell(routes.shard, routes);
         if (routes.coordinator) tell(routes.coordinator, routes);
         for (const auto& [task, peer] : peers_) tell(peer.actor, routes_);
@@ -88,7 +88,7 @@ void NodeActorImpl::peer_down(const TaskName& task, const Error& reason, bool le
   end_sessions_of(task);
 }
 
-// CAF delivers exit messages from anybody with the handle. The node ends on Stop, which no network carries.
+// CAF delivers exit messages from anybody with the handle. The node ends only on Stop, which no network carries.
 void NodeActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
   if (element->content().match_elements<caf::exit_msg>()) return;
   Counted::enqueue(std::move(element), host);

@@ -1,5 +1,5 @@
-// The node of a task: its directory of peers, and the requests that other tasks may make. Sessions of any client
-// register their graphs here; it compiles the partitions and hands them to the scheduler.
+// The node of a task: its directory of peers, and requests from other tasks. Sessions of any client register their
+// graphs here; the node compiles the partitions and passes them to the scheduler.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-// A task's name and, with `token`, the proof that it belongs to the cluster. A task without a cluster has a private
+// A task's name and, with `token`, its proof of membership in the cluster. A task without a cluster has a private
 // token.
 struct TaskIdentity {
   TaskName task;
@@ -28,9 +28,9 @@ struct TaskIdentity {
 struct NodeJoin final : LocalWork {
   TaskIdentity identity;
   std::string welcome;  // this task's, serialized
-  // The task at the other end of the link to this CAF node; none if it has gone.
+  // The task at the other end of the link to this CAF node; none if the link is gone.
   std::function<std::optional<TaskName>(const caf::node_id&)> task_of;
-  // Called on the node's thread when the node of a peer has said hello. Throws data_loss.
+  // Called on the node's thread when a peer's node has said hello. Throws data_loss.
   std::function<void(const TaskName&, NodeActor, const std::string& welcome)> met;
 };
 
@@ -39,9 +39,9 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   struct Config {
     TaskIdentity identity;  // without a cluster until JoinCluster
     std::vector<LocalDevice> devices;
-    const OpRegistry* ops = &standard_ops();  // outlives the actor
-    const KernelRegistry* kernels = nullptr;  // likewise
-    ActorRegistry* registry = nullptr;        // likewise
+    const OpRegistry* ops = &standard_ops();  // must outlive the actor
+    const KernelRegistry* kernels = nullptr;  // must outlive the actor
+    ActorRegistry* registry = nullptr;        // must outlive the actor
     SchedulerActor scheduler;
   };
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
@@ -86,7 +86,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
 };
 
 // A task's description of its devices, exchanged when peers meet (proto::Welcome, serialized). `introspector`:
-// "HOST:PORT"; "": it has none.
+// "HOST:PORT"; "" if it has none.
 std::string make_welcome(const TaskIdentity& identity, const std::string& introspector,
                          const std::vector<LocalDevice>& devices, const KernelRegistry& kernels);
 

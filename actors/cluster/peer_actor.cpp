@@ -18,7 +18,7 @@ std::size_t size_of(const T&) {
   return 0;
 }
 
-// The memory taken by a queued frame.
+// Memory of a queued frame.
 std::size_t size_of_frame(const Frame& frame) {
   const auto sum = [](const auto&... fields) { return (sizeof(Frame) + ... + size_of(fields)); };
   return std::visit([&](const auto& f) { return std::apply(sum, f.fields()); }, frame);
@@ -28,7 +28,7 @@ std::size_t size_of_frame(const Frame& frame) {
 
 PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
   return {
-      [](const Outbound&) {},  // passed on by enqueue()
+      [](const Outbound&) {},  // forwarded by enqueue()
       [](const FrameCame&) {},
       [this](const LinkLost& message) {
         tell(links_.node, PeerLost{task_, PeerActor(this), message.reason, message.left});
@@ -49,7 +49,7 @@ void PeerActorImpl::stop() {
   quit();
 }
 
-// Accompanies a Join to the coordinator. If the coordinator has ended without handling it, the ticket answers.
+// Accompanies a Join to the coordinator. Answers if the coordinator ends without handling the Join.
 class JoinTicket final : public LocalWork {
  public:
   explicit JoinTicket(std::function<void()> refuse) : refuse_(std::move(refuse)) {}
@@ -64,7 +64,7 @@ class JoinTicket final : public LocalWork {
   std::function<void()> refuse_;
 };
 
-// Hands an incoming frame to its receiver. Runs on any thread, which holds routes_mutex_.
+// Delivers an incoming frame to its receiver. Runs on any thread; the caller holds routes_mutex_.
 struct PeerActorImpl::Passage {
   PeerActorImpl& self;
   caf::execution_unit* host;
@@ -130,13 +130,12 @@ struct PeerActorImpl::Passage {
     if (to_shard) to(self.routes_.shard, Inbound<F>{self.task_, frame});
     if (self.routes_.worker || !to_shard) to_job(self.routes_.worker, frame);
   }
-  // A joining task does not know the number of its job yet, only the jobs it is not.
+  // A joining task does not know the number of its job yet, only those of earlier jobs.
   template <class F>
   bool coordinator_takes(const F& frame) const {
     return self.routes_.coordinator && (frame.after == 0 || frame.after < self.routes_.job);
   }
-  // The sender was about to join a job that is over: it would wait for the next, while others wait for it to call
-  // again.
+  // The sender was about to join a job that is over: it would wait for the next one, while others wait for it to retry.
   std::function<void()> refuse(const Join& join, std::uint64_t job) const {
     const Joined answer{.incarnation = join.incarnation,
                         .job = job,
@@ -154,7 +153,7 @@ struct PeerActorImpl::Passage {
   }
 };
 
-// Beyond the limit the link ends: a dropped frame would leave both sides waiting.
+// Ends the link beyond the limit: dropping a frame would leave both sides waiting.
 void PeerActorImpl::keep(Frame frame) {
   early_bytes_ += size_of_frame(frame);
   if (early_bytes_ <= kMaxEarlyFrameBytes) return early_.push_back(std::move(frame));
@@ -207,7 +206,7 @@ void PeerActorImpl::send(const Frame& frame) {
   if (!links_.send) return;
   const Error error = links_.send(frame);
   if (!error || error.code() == Code::unavailable) return;  // LinkLost reports a lost link
-  // The frame cannot travel (too large): tell its receiver, which would otherwise wait without end.
+  // The frame cannot be sent (too large): notify its receiver, which would otherwise wait forever.
   const Error why = error.within(fmt::format("sending to {}", task_.to_string()));
   std::visit(Overloaded{[&](const Put& put) {
                           static_cast<void>(links_.send(Put{put.key, put.version, {}, why}));
@@ -222,7 +221,7 @@ void PeerActorImpl::send(const Frame& frame) {
              frame);
 }
 
-// The link is unusable: both sides learn that it is lost, and why.
+// The link is unusable: both sides learn of the loss and its cause.
 void PeerActorImpl::give_up(const Error& why) {
   if (!given_up_.exchange(true) && links_.close) links_.close(why);
 }

@@ -1,13 +1,13 @@
-// The local end of the link to another task: an actor, so that actors still send messages to actors. Outgoing frames go
-// to the wire; incoming frames go to their receiving actors. Lives as long as one connection.
+// The local end of a link to another task, as an actor, so that actors only ever send to actors. Outgoing frames go to
+// the wire, incoming frames to their receiving actors. Lives as long as one connection.
 //
-// enqueue() passes frames on, on the sender's thread: no thread is woken in between. An error there ends the link like
-// any failure of the actor, and not the sender. JobRoutes names the receivers of a training job's frames; frames that
-// arrive before their receiver exists are kept for it, up to 64 MiB. Frames of a job that is over on this task, or
-// older than the current one, are dropped.
+// enqueue() forwards frames on the sender's thread, without waking a thread. An error there ends the link, like any
+// failure of the actor, and does not affect the sender. JobRoutes names the receivers of a training job's frames; up to
+// 64 MiB of frames are kept for receivers that do not exist yet. Drops frames of a job that is over on this task, or
+// older than the current one.
 //
-// No frame is lost silently. A frame over the size limits becomes an error where its receiver can take that (Put,
-// CollectivePart); any other ends the link with the reason, and so does exceeding the 64 MiB.
+// No frame is lost silently. A frame over the size limits becomes an error if its receiver can take one (Put,
+// CollectivePart); any other such frame ends the link with the reason, as does exceeding the 64 MiB.
 #pragma once
 
 #include <atomic>
@@ -57,14 +57,14 @@ class PeerActorImpl final : public Counted<PeerActor> {
   const Links links_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> given_up_{false};
-  std::mutex routes_mutex_;  // held while frames of a job are passed on, to keep their order
-  // Frames are kept until the node has announced this peer to all others; it sends the routes afterwards. Without a
-  // node they are not kept.
+  std::mutex routes_mutex_;  // held while frames of a job are forwarded, to keep their order
+  // Frames are kept until the node has announced this peer to all others and sent the routes. Without a node they are
+  // not kept.
   bool announced_;
   std::deque<FrameCame> unannounced_;
   JobRoutes routes_;
-  std::uint64_t first_job_ = 0;  // jobs below it are over on this task
-  std::deque<Frame> early_;      // of a job: a worker may be faster than the shard it pulls from
+  std::uint64_t first_job_ = 0;  // jobs with smaller numbers are over on this task
+  std::deque<Frame> early_;      // of a job: a worker may start before the shard it pulls from
   std::size_t early_bytes_ = 0;
 };
 

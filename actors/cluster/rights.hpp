@@ -19,11 +19,10 @@ class Rights {
  public:
   Rights(TaskName peer, const ClusterSpec& cluster);
 
-  // permission_denied, naming the peer and the frame, or no error.
+  // Returns permission_denied, naming the peer and the frame, or no error.
   Error check(const Frame& frame) const;
 
-  // Checks a name reserved for tasks of the cluster, that is, with one of its jobs: permission_denied if the cluster
-  // has no such task.
+  // Returns permission_denied if the name belongs to a job of the cluster but the cluster has no such task.
   static Error check_name(const TaskName& peer, const ClusterSpec& cluster);
 
  private:

@@ -30,11 +30,11 @@
 namespace troupe {
 namespace {
 
-// Pinned memory is taken from the machine at once, so memory for tensors only announced by peers is bounded even for a
-// task without a limit.
+// Pinned memory is allocated from the machine at once, so memory for tensors only announced by peers is bounded even
+// for a task without a limit.
 constexpr std::uint64_t kMostPinnedAhead = std::uint64_t{1} << 30;
 
-// The wire options for these task options. Throws before anything has started.
+// Converts the task options to wire options. Throws before anything has started.
 WireOptions checked(const TaskOptions& options) {
   if (!options.networked) return {};
   options.network.check({options.host, options.port});
@@ -135,13 +135,13 @@ class Task::Impl final : public TaskActors {
     if (options.register_kernels) options.register_kernels(kernels);
   }
 
-  // Pinned memory of the first device that has any; null if none has.
+  // Pinned memory of the first device that has any; null if none.
   Allocator* pinned_memory() {
     for (const auto& device : devices)
       if (Allocator* pinned = device->pinned()) return pinned;
     return nullptr;
   }
-  // Tensors from other tasks go where devices read them directly.
+  // Memory for tensors from other tasks, directly readable by devices.
   Allocator& memory_of_arrivals() {
     Allocator* pinned = pinned_memory();
     return pinned ? *pinned : devices.front()->allocator();
@@ -186,7 +186,7 @@ class Task::Impl final : public TaskActors {
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
   }
 
-  // Called on the thread of an actor that the others need and that has failed: all work of the task ends.
+  // Called on the thread of a failed actor that the task depends on: ends all work of the task.
   void fail(const Error& why) {
     {
       const std::lock_guard lock(mutex);
@@ -216,7 +216,7 @@ class Task::Impl final : public TaskActors {
     const std::lock_guard lock(mutex);
     return failure;
   }
-  // In the order of their kinds.
+  // Stops the actors in the order of their kinds.
   void stop_actors(std::optional<ActorKind> but = std::nullopt) {
     for (const auto& [kind, actor] : own_actors)
       if (kind != but) caf::anon_send(actor, Stop{});
@@ -246,7 +246,7 @@ class Task::Impl final : public TaskActors {
     if (introspection) introspection->leave();
     if (client_gate) client_gate->close();
     std::vector<std::string> left = registry.await_end(until - std::chrono::steady_clock::now());
-    // Last: the actors' final messages are on the wire now. Peers of links that came up meanwhile end with them.
+    // Last: the actors' final messages are on the wire now. Peer actors of links that came up meanwhile end with them.
     if (links) links->shutdown();
     if (left.empty()) left = registry.await_end(until - std::chrono::steady_clock::now());
     for (const auto& device : devices)
@@ -305,7 +305,7 @@ class Task::Impl final : public TaskActors {
 Task::Task(TaskOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 Task::~Task() {
-  // Actors of a task that cannot end would block its system's destructor indefinitely: leak the system instead.
+  // Actors of a task that cannot end would block its system's destructor forever: leak the system instead.
   if (!impl_->shutdown(std::chrono::seconds(5), nullptr)) static_cast<void>(impl_.release());
 }
 

@@ -1,4 +1,4 @@
-// The actors of a task that other parts of its process send to. Separate from task.hpp: only senders need CAF.
+// Actors of a task that other parts of its process send to. Separate from task.hpp because only senders need CAF.
 #pragma once
 
 #include <troupe/messages/caf/protocol.hpp>

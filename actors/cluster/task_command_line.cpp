@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// Moves the remaining arguments up behind the program's name, followed by a null as in main().
+// Moves the remaining arguments behind the program's name, followed by a null as in main().
 void keep(const std::vector<std::string>& left, int& argc, char** argv) {
   int kept = 1;
   for (int i = 1; i < argc && static_cast<std::size_t>(kept) <= left.size(); ++i)

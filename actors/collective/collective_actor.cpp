@@ -24,7 +24,7 @@ CollectiveActorImpl::behavior_type CollectiveActorImpl::make_behavior() {
         table_.ended(message.group, {message.channel, message.sequence}, message.tensors, message.error, out);
         deliver(out);
       },
-      // Not shared: the part's tensor may be added into.
+      // Non-const: other data may be added into the part's tensor.
       [this](Inbound<CollectivePart>& message) {
         GroupTable::Outbox out;
         table_.came(message.from, std::move(message.frame), out);
@@ -66,7 +66,8 @@ void CollectiveActorImpl::on_exit() {
   Counted::on_exit();
 }
 
-// At once: waiting devices get this failure, not that of the links which end because of it.
+// Fails communicators immediately, so that waiting devices get this failure, not that of the links which end because of
+// it.
 void CollectiveActorImpl::escalate(const Error& why) {
   GroupTable::Outbox out;
   for (const auto& [id, hands] : hands_) table_.fail(id, why, out);
@@ -88,7 +89,7 @@ GroupOpened CollectiveActorImpl::open(const OpenGroup& message) {
   return opened;
 }
 
-// Runs while a group has a timeout; several ticks within the shortest.
+// Ticks while a group has a timeout, several times within the shortest one.
 void CollectiveActorImpl::schedule_tick() {
   const std::int64_t shortest = table_.shortest_timeout();
   if (ticking_ || shortest == 0) return;
@@ -132,7 +133,7 @@ void CollectiveActorImpl::deliver(GroupTable::Outbox& out) {
   for (GroupTable::Outbox::Sent& sent : out.sent)
     if (const auto it = peers_.find(sent.to); it != peers_.end()) tell(it->second, Outbound{std::move(sent.part)});
   for (GroupTable::Outbox::Launch& l : out.launches) give_to_devices(l.group, std::move(l.launch));
-  // Devices wait for each other without limit: they have to be told.
+  // Devices wait for each other without limit and must be notified.
   for (const GroupTable::Outbox::Failed& failed : out.failed)
     if (const auto hands = hands_.find(failed.group); hands != hands_.end() && hands->second.communicator)
       hands->second.communicator->abort(failed.error);

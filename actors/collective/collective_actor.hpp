@@ -1,7 +1,7 @@
-// This task's membership in the groups of tasks that run collectives: carries contributions in, parts to and from other
-// ranks, and results out; uses the device's communicator if the group has one. The logic is in GroupTable. Its messages
-// are short, so it runs on the thread that delivers them: a part is added where it arrives, while the next is in
-// flight.
+// This task's membership in groups of tasks that run collectives: takes contributions, exchanges parts with other
+// ranks, and delivers results; uses the device's communicator if the group has one. The logic is in GroupTable.
+// Messages are short, so the actor runs on the delivering thread: a part is added where it arrives, while the next is
+// in flight.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace troupe {
 
 class CollectiveActorImpl final : public Counted<CollectiveActor> {
  public:
-  // `allocate` returns memory for results, on any thread.
+  // `allocate` returns memory for results; it may be called on any thread.
   CollectiveActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName self,
                       RendezvousActor rendezvous, TensorAllocator allocate)
       : Counted(config, std::move(record)),
@@ -30,8 +30,8 @@ class CollectiveActorImpl final : public Counted<CollectiveActor> {
   // Per-group state outside the protocol.
   struct Hands {
     std::map<CollectivePosition, std::shared_ptr<Contribution>> contributions;
-    std::map<std::uint32_t, std::uint64_t> next;       // by channel, for contributions without a number
-    std::shared_ptr<DeviceCommunicator> communicator;  // null: all tensors travel through the host
+    std::map<std::uint32_t, std::uint64_t> next;       // by channel, for contributions without a sequence number
+    std::shared_ptr<DeviceCommunicator> communicator;  // null if all tensors travel through the host
   };
 
   void escalate(const Error& why) override;

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-// Last: it includes much.
+// Last, because of its size.
 #include <httplib.h>
 
 #include <troupe/actors/http/server.hpp>
@@ -14,8 +14,8 @@
 namespace troupe {
 namespace {
 
-// Writing to a connection closed by the other side raises SIGPIPE. The library ignores it in the whole process; this
-// only in the threads that make requests.
+// Ignores SIGPIPE, which a write to a closed connection raises, in the requesting thread only; the library would ignore
+// it in the whole process.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() {

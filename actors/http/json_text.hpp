@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// Dumps to one line, replacing bytes that are not UTF-8 (names come from users).
+// Dumps to one line, replacing invalid UTF-8 (names come from users).
 inline std::string json_text(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -55,7 +55,7 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Allows as many connections as the machine permits this process: shells limit it to 1024.
+// Raises the descriptor limit to the maximum allowed for this process: shells limit it to 1024.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -63,13 +63,13 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Half of the descriptors: the others are for authenticated peers, and for files.
+// Half of the descriptors: the rest are for authenticated peers and files.
 std::size_t descriptors_for_connections() {
   rlimit limit{};
   return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::size_t>(limit.rlim_cur / 2) : 512;
 }
 
-// The address without the port: many ports are one caller.
+// The address without the port, so that all ports of a caller count together.
 std::string address_of(const sockaddr* address) {
   if (!address) return {};
   if (address->sa_family == AF_INET) {
@@ -83,8 +83,8 @@ std::string address_of(const sockaddr* address) {
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
-// All open connections, and which may be cut. Cutting is shutdown(): the library then sees end of file, and closes. A
-// descriptor is listed here exactly while the library has not closed it.
+// All open connections, and their deadlines. Cutting a connection is shutdown(): the library then sees end of file and
+// closes it. A descriptor is listed here exactly while the library has it open.
 class Connections {
  public:
   struct Limits {
@@ -111,7 +111,7 @@ class Connections {
     if (const auto count = by_address_.find(it->second.address); --count->second == 0) by_address_.erase(count);
     open_.erase(it);
   }
-  // A complete request has arrived; its answer is ready; the answer has been sent.
+  // The states of a connection: request complete, answer ready, answer sent.
   void asked(MHD_Connection* connection) { moves(connection, nullptr); }
   void answers(MHD_Connection* connection) { moves(connection, &taking_); }
   void answered(MHD_Connection* connection) { moves(connection, &idle_); }
@@ -129,7 +129,7 @@ class Connections {
   struct Open {
     int fd;
     std::string address;
-    Line* line = nullptr;  // the list it is in; none while a request is being handled
+    Line* line = nullptr;  // its list; null while a request is being handled
     std::list<MHD_Connection*>::iterator place;
     Clock::time_point until;
     bool is_cut = false;
@@ -190,7 +190,7 @@ int http_status_of(Code code) {
 }
 
 Code code_of_http_status(int status) {
-  // Of several codes for one status the first; 409 is mostly a wrong state.
+  // The first of several codes for one status; 409 usually means a wrong state.
   const auto found = std::ranges::find(kStatuses, status, &StatusOfCode::status);
   return found == kStatuses.end() ? Code::internal : found->code;
 }
@@ -299,7 +299,7 @@ class HttpServer::Impl {
     return static_cast<Impl*>(self)->take(connection, url, method, body, size, state);
   }
 
-  // Called when the head has arrived, for each piece of the body, at its end, and once more after resume().
+  // Called when the head has arrived, for each piece of the body, at its end, and again after resume().
   MHD_Result take(MHD_Connection* connection, const char* url, std::string_view method, const char* body,
                   std::size_t* size, void** state) {
     if (!*state) {
@@ -359,7 +359,7 @@ class HttpServer::Impl {
     return MHD_YES;
   }
 
-  // Null if out of memory. PERSISTENT: `answer` outlives the response.
+  // Returns null if out of memory. With PERSISTENT, `answer` must outlive the response.
   MHD_Response* make_response(const HttpAnswer& answer, MHD_ResponseMemoryMode mode) const {
     MHD_Response* const response =
         MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()), mode);
@@ -409,7 +409,7 @@ class HttpServer::Impl {
     return given.starts_with(kBearer) && wire::equal_secrets(given.substr(kBearer.size()), wanted);
   }
 
-  // Without a token: rejects browser requests for a page elsewhere whose name resolves to this machine.
+  // Without a token: rejects browser requests from a page elsewhere whose host name resolves to this machine.
   static bool speaks_to_this_machine(const std::string& host) {
     const std::string name = host.substr(0, host.ends_with(']') ? host.size() : host.rfind(':'));
     return name == "localhost" || name == "127.0.0.1" || name == "[::1]";

@@ -1,4 +1,4 @@
-// Memory for tensors that come from other tasks.
+// Memory for tensors received from other tasks.
 #pragma once
 
 #include <troupe/actors/wire/chunk_reader.hpp>
@@ -6,9 +6,9 @@
 
 namespace troupe {
 
-// Allocates them from cached memory, of a device or pinned for its copies. But a few bytes announce a frame whose rest
-// may never come: at most `most` bytes may be announced and not yet received. Beyond that, and when the allocator has
-// none, tensors get separate memory: data sent by a peer ends neither its connection nor a kernel here.
+// Allocates them from cached memory, of a device or pinned for its copies. Because a few bytes announce a frame whose
+// rest may never come, at most `most` bytes may be announced and not yet received. Beyond that, or if the allocator is
+// exhausted, tensors get separate memory: a peer's data causes neither its connection nor a kernel here to fail.
 inline wire::Arrivals arrivals_in(Allocator& allocator, std::uint64_t most) {
   wire::Arrivals arrivals;
   arrivals.allocate = [&allocator, most, announced = arrivals.announced](DType dtype, const Shape& shape) {

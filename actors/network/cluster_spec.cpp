@@ -22,7 +22,7 @@ HostPort HostPort::parse(std::string_view text) {
   const auto colon = text.rfind(':');
   const auto digits = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
   std::string_view host = text.substr(0, std::min(colon, text.size()));
-  // An IPv6 address requires brackets: without them its last group could be the port.
+  // An IPv6 address requires brackets: otherwise its last group could be the port.
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   const bool named =
@@ -77,7 +77,7 @@ void add_job(ClusterSpec& spec, std::set<HostPort>& addresses, const std::string
   }
 }
 
-// A cluster that anybody can join must be on one machine, and must say so explicitly.
+// Checks that a cluster open to everybody is on one machine, and says so explicitly.
 void check_token(const ClusterSpec& spec, bool given, std::string_view source) {
   if (!spec.token.empty()) return;
   const auto reached = std::ranges::find_if(spec.tasks, [](const auto& t) { return !is_loopback(t.second.host); });
@@ -91,7 +91,7 @@ void check_token(const ClusterSpec& spec, bool given, std::string_view source) {
   invalid_argument("{}: set it to the output of 'troupe-launch --make-token'{}", problem, otherwise);
 }
 
-// nlohmann keeps the last of two equal keys; report a job that is listed twice.
+// Reports a job listed twice: nlohmann would keep the last of two equal keys.
 nlohmann::json parse_without_duplicates(std::string_view text, std::string_view source) {
   std::vector<std::set<std::string>> keys;
   std::string duplicate;
@@ -153,7 +153,7 @@ ClusterSpec ClusterSpec::read(const std::string& path) {
   do {
     file.read(part.data(), part.size());
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.size() > kMaxFileBytes)  // a device may never end
+    if (text.size() > kMaxFileBytes)  // a device file may never end
       invalid_argument("'{}' has more than {} bytes: not a cluster file", path, kMaxFileBytes);
   } while (file);
   ClusterSpec spec = parse(text, path);

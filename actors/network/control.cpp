@@ -17,8 +17,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kFirstHandle = std::int64_t{1} << 40;  // CAF uses socket numbers
-constexpr std::uint16_t kPort = 1;                            // CAF files the node under this port; nobody listens
+constexpr std::int64_t kFirstHandle = std::int64_t{1} << 40;  // CAF uses socket numbers below it
+constexpr std::uint16_t kPort = 1;                            // CAF's key for the node; nobody listens on it
 constexpr std::size_t kPieceBytes = 64 << 10;
 
 std::string bytes_of(caf::actor_system& system, const caf::node_id& node) {
@@ -66,7 +66,7 @@ struct Control::Shared {
   std::map<std::string, Owner> nodes;  // by their ids, serialised
 };
 
-// One connection of CAF's broker. All members but `task` belong to the thread of CAF's middleman.
+// One connection of CAF's broker. All members except `task` belong to CAF's middleman thread.
 class Control::Scribe final : public caf::io::scribe {
  public:
   Scribe(std::shared_ptr<Shared> shared, PeerId link, TaskName task, bool dialled)
@@ -76,12 +76,12 @@ class Control::Scribe final : public caf::io::scribe {
         task_(std::move(task)),
         guard_(shared_->own, dialled) {}
 
-  // Deferred: CAF asks for bytes while it is busy.
+  // Deferred: CAF requests bytes while it is busy.
   void configure_read(caf::io::receive_policy::config config) override {
     wanted_ = config.second;
     if (passing_) return;
     backend().post([self = caf::intrusive_ptr<Scribe>(this)] {
-      if (self->ended_)  // before CAF knew of it
+      if (self->ended_)  // before CAF learned of it
         self->detach(&self->backend(), true);
       else
         self->pass();
@@ -102,10 +102,10 @@ class Control::Scribe final : public caf::io::scribe {
   std::uint16_t port() const override { return kPort; }
   void add_to_loop() override {}
   void remove_from_loop() override {}
-  // CAF needs this connection no more.
+  // CAF no longer needs this connection.
   void graceful_shutdown() override { end(Error(Code::unavailable, "the nodes of the two tasks are incompatible")); }
 
-  // For any thread. Bytes are queued here for CAF's thread, because its own queue is a pipe that can be full.
+  // Thread-safe. Bytes are queued here for CAF's thread, because its own queue is a pipe that can be full.
   void came(const std::string& bytes) {
     {
       const std::lock_guard lock(arrived_mutex_);
@@ -132,7 +132,7 @@ class Control::Scribe final : public caf::io::scribe {
     if (!ended_) pass();
   }
 
-  // Gives CAF the bytes it asked for. It asks for more while it receives them.
+  // Passes CAF the bytes it requested. CAF requests more while it receives them.
   void pass() {
     if (std::exchange(passing_, true)) return;
     while (!ended_ && !detached() && wanted_ > 0 && came_.size() - taken_ >= (ignored_ > 0 ? ignored_ : wanted_)) {
@@ -155,7 +155,7 @@ class Control::Scribe final : public caf::io::scribe {
     passing_ = false;
   }
 
-  // Whether CAF may see the piece. Throws the guard's errors.
+  // Returns whether CAF may see the piece. Throws the guard's errors.
   bool passes(std::string_view piece) {
     if (payload_ == 0) {
       payload_ = guard_.check_header(piece);
@@ -190,8 +190,8 @@ class Control::Scribe final : public caf::io::scribe {
   std::string came_;
   std::size_t taken_ = 0;    // of came_
   std::size_t wanted_ = 0;   // next, by CAF
-  std::size_t payload_ = 0;  // size of the next payload; 0: a header
-  std::size_t ignored_ = 0;  // bytes to come that are hidden from CAF
+  std::size_t payload_ = 0;  // size of the next payload; 0 before a header
+  std::size_t ignored_ = 0;  // bytes still to hide from CAF
   bool passing_ = false, known_ = false, ended_ = false;
 };
 
@@ -210,7 +210,7 @@ void Control::open(PeerId link, const TaskName& peer, bool dialled) {
     shared_->scribes.emplace(link, scribe);
   }
   if (dialled) return;
-  // On CAF's thread, like all below: by then it has forgotten a lost link to the same node.
+  // On CAF's thread, like everything below: by then CAF has forgotten a lost link to the same node.
   shared_->config.system.middleman().backend().post([shared = shared_, scribe] {
     caf::actor_system& system = shared->config.system;
     caf::anon_send(broker_of(system), caf::publish_atom::value, caf::io::scribe_ptr(scribe), kPort,

@@ -18,9 +18,9 @@ enum Operation : std::uint8_t {
   kHeartbeat = 6
 };
 constexpr std::uint8_t kNamedReceiver = 1;     // flag of a message to a named actor, like CAF's "SpawnServ"
-constexpr std::uint8_t kSelectConnection = 2;  // flag of a client handshake; set when it is repeated
+constexpr std::uint8_t kSelectConnection = 2;  // flag of a client handshake; set on repetition
 
-// Bits of a message id: whether it belongs to a stream, and which request it answers; 0: none.
+// Bits of a message id: whether it belongs to a stream, and the request that it answers; 0 if none.
 constexpr std::uint64_t kStreamCategories = 0x2000000000000000;
 constexpr std::uint64_t kAnswer = 0x8000000000000000;
 constexpr std::uint64_t kRequest = 0x0fffffffffffffff;
@@ -29,8 +29,8 @@ constexpr std::size_t kMaxAsked = 1 << 16;
 constexpr std::size_t kMaxHandshake = 4096;
 constexpr std::size_t kMaxSequence = 16;  // types in an actor's signature, and names of the application
 
-// The messages that nodes send, by the names of their types on the wire, and the values in each: s string, a one of the
-// sender's actors, 1 and 8 numbers of that many bytes, e error.
+// Messages between nodes, by the names of their types on the wire, with their values: s string, a one of the sender's
+// actors, 1 and 8 numbers of 1 and 8 bytes, e error.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMessages = {{
     {"@<>+troupe::HelloRequest+@strong_actor_ptr", "sa"},
     {"@<>+troupe::RegisterGraphRequest", "s"},
@@ -55,7 +55,7 @@ class Reader {
     for (const char c : bytes(n)) out = out << 8 | static_cast<unsigned char>(c);
     return out;
   }
-  // Seven bits per byte, lowest first.
+  // Reads seven bits per byte, lowest first.
   std::size_t size() {
     std::uint64_t out = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
@@ -67,7 +67,7 @@ class Reader {
   }
   std::string_view string() { return bytes(size()); }
 
-  // Its code, category and context; CAF would accept any nested message as the context.
+  // Reads an error: code, category and context. CAF would accept any nested message as the context.
   void error() {
     number(1);
     number(8);
@@ -77,7 +77,7 @@ class Reader {
     else if (context != "@<>")
       invalid_argument("a message to a node has an error with a context of '{}'", printable(context));
   }
-  // The names of the types that follow.
+  // Reads the type names of the following values.
   std::string_view object() {
     if (number(2) != 0) invalid_argument("a message to a node has an unnamed type");
     return string();
@@ -166,7 +166,7 @@ std::size_t ControlGuard::check_header(std::string_view bytes) {
   return header_.payload_bytes;
 }
 
-// A node's id begins with the name of its kind, which must be ours.
+// A node's id begins with the name of its kind, which must match ours.
 void ControlGuard::check_node(std::string_view id) {
   if (id.substr(0, 8) != std::string_view(own_).substr(0, 8) || id == own_)
     invalid_argument("a message to a node has no valid sender");

@@ -1,6 +1,6 @@
 // Checks the bytes from a peer before CAF reads them. CAF 0.17.6 trusts its input: a handshake without payload, or an
 // invalid length, category or nesting ends the process. Only messages sent by Troupe's own nodes pass; anything else
-// ends the link and names the sender.
+// ends the link with an error that names the sender.
 //
 // BASP's format, as written by CAF 0.17.6: numbers are big endian; a message is a header of 32 bytes
 //   u8 operation | u8 0 | u8 0 | u8 flags | u32 payload bytes | u64 operation data | u64 source actor | u64 dest actor
@@ -19,14 +19,14 @@ namespace troupe {
 class ControlGuard {
  public:
   static constexpr std::size_t kHeaderBytes = 32;
-  static constexpr std::size_t kNodeBytes = 32;  // of a node's id: kind, process and host
+  static constexpr std::size_t kNodeBytes = 32;  // of a node id: kind, process and host
   // The largest message is the registration of a graph, up to 1 GiB.
   static constexpr std::size_t kMaxPayload = (1 << 30) + 4096;
 
   // `own`: this node's id, as serialised by CAF. `dialled`: this side called the peer, which greets first.
   ControlGuard(std::string own, bool dialled) : own_(std::move(own)), dialled_(dialled) {}
 
-  // The number of payload bytes after a header. Throws invalid_argument.
+  // Returns the number of payload bytes after a header. Throws invalid_argument.
   std::size_t check_header(std::string_view header);
   // Checks the payload of the last header. Throws invalid_argument.
   void check_payload(std::string_view payload);
@@ -34,7 +34,7 @@ class ControlGuard {
   // Records complete messages sent by this side: only its requests may be answered.
   void sends(std::string_view messages);
 
-  // Whether the last header begins a message hidden from CAF: one that CAF itself sends to its own actors.
+  // True if the last header begins a message hidden from CAF: one that CAF sends to its own actors.
   bool ignored() const { return ignored_; }
 
   // The peer's node, as serialised by CAF; "" until it has introduced itself.
@@ -54,7 +54,7 @@ class ControlGuard {
   const bool dialled_;
   std::string peer_;
   Header header_;
-  // Unanswered requests of this side: the requesting actor and the request's number.
+  // Unanswered requests of this side: requesting actor and request number.
   std::set<std::pair<std::uint64_t, std::uint64_t>> asked_;
   bool ignored_ = false;
 };

@@ -1,5 +1,4 @@
-// How a task deals with peers over a network: whom it admits, what it accepts from them, and its timeouts. All limits
-// in one place.
+// How a task treats peers on the network: admission, accepted frames, and timeouts. All limits in one place.
 #pragma once
 
 #include <chrono>
@@ -19,7 +18,7 @@ struct WireOptions;
 struct NetworkOptions {
   TlsFiles tls{};             // if given, connections use TLS with certificates on both sides
   bool insecure = false;      // allows addresses reachable from other machines without TLS
-  bool shared_memory = true;  // frames between tasks of one host pass through shared memory, without TLS
+  bool shared_memory = true;  // tasks on one host exchange frames through shared memory, without TLS
 
   std::uint64_t max_tensor = Limits{}.max_tensor_bytes;  // bytes; the limit for all tensors of one frame is twice that
   std::uint64_t in_flight = wire::kDefaultWindow;        // bytes of large tensors that a peer may send unacknowledged
@@ -28,14 +27,14 @@ struct NetworkOptions {
   std::chrono::milliseconds hello_timeout = wire::kDefaultHandshakeTimeout;  // from a connection to its Hello
   std::chrono::milliseconds peer_timeout = wire::kDefaultDownAfter;  // silence after which a peer counts as lost
 
-  // A message for people about an invalid setting, naming the command-line option; none if all are valid.
+  // A user-visible message about an invalid setting, naming the command-line option; none if all are valid.
   std::optional<std::string> problem() const;
-  // The options for the wire; reads the TLS files. Throws invalid_argument for a problem(), and the errors of
+  // Options for the wire; reads the TLS files. Throws invalid_argument for a problem(), and the errors of
   // wire::TlsContext.
   WireOptions wire() const;
-  // Checks that a task may listen at, or dial, this address. Throws failed_precondition.
+  // Checks that a task may listen on, or dial, this address. Throws failed_precondition.
   void check(const HostPort& address) const;
-  // The same once the token is known, which keeps strangers out.
+  // Same, once the token, which protects against strangers, is known.
   void check(const HostPort& address, const std::string& token) const;
 };
 
