@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFresh{250};
 
-// Parameter servers first: the others wait for them.
+// Parameter servers first: the other tasks wait for them.
 auto order(const std::string& task) {
   const auto digits = task.find_last_not_of("0123456789");
   const std::string number = digits == std::string::npos ? std::string() : task.substr(digits + 1);

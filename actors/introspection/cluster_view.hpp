@@ -1,4 +1,4 @@
-// A task's view of its cluster: queries the introspectors of all tasks at once.
+// A task's view of its cluster: queries the introspectors of all tasks in parallel.
 #pragma once
 
 #include <chrono>
@@ -11,17 +11,17 @@
 
 namespace troupe {
 
-// A task of the cluster, and how to reach its introspector.
+// A task of the cluster, and the address of its introspector.
 struct KnownTask {
   std::string task;
-  HttpTarget target;    // port 0: unknown
+  HttpTarget target;    // port 0 if unknown
   std::string unknown;  // why it is unknown: "no link yet to ..."
 };
 
 // Thread-safe.
 class ClusterView {
  public:
-  static constexpr std::chrono::milliseconds kPatience{900};  // per task; about a second in all
+  static constexpr std::chrono::milliseconds kPatience{900};  // per task; about a second in total
 
   using Clock = std::chrono::steady_clock;
 
@@ -30,12 +30,12 @@ class ClusterView {
               std::function<Clock::time_point()> now = Clock::now)
       : own_(std::move(own)), others_(std::move(others)), now_(std::move(now)) {}
 
-  // Queries all tasks and returns within about a second. Repeated calls within a quarter of a second share one answer:
-  // many viewers cost the job no more than one.
+  // Queries all tasks and returns within about a second. Calls within a quarter of a second share one answer: many
+  // viewers cost the job no more than one.
   ClusterSnapshot snapshot();
   // Explains the waits in the cluster.
   WaitAnalysis why() { return analyse(snapshot()); }
-  // The answers of all tasks to a request, by task, including this one's from `own`. Failures are returned as errors in
+  // Answers of all tasks to a request, by task; this task's answer comes from `own`. Failures are returned as errors in
   // place of answers.
   struct Answer {
     std::string task;
@@ -56,9 +56,9 @@ class ClusterView {
   Clock::time_point last_at_;
 };
 
-// Finds the task of this name, "/job:worker/task:1" or "worker/1". Throws not_found listing the existing ones.
+// Finds a task by name, "/job:worker/task:1" or "worker/1". Throws not_found listing the existing tasks.
 const KnownTask& find_task(const std::vector<KnownTask>& tasks, const std::string& name);
-// Throws the task's error, or why it does not answer, with its name.
+// Throws the task's error, or the reason for its missing answer, with its name.
 std::string ask_task(const KnownTask& task, const std::string& path, std::chrono::milliseconds patience);
 
 // Combines answers to "/task".

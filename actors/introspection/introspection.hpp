@@ -1,5 +1,5 @@
-// Everything for inspecting a task from outside: its introspector, its view of the cluster, the socket, and the file
-// written when the task fails.
+// Inspection of a task from outside: its introspector, its view of the cluster, the socket, and the file written when
+// the task fails.
 #pragma once
 
 #include <functional>
@@ -25,16 +25,16 @@ class Introspection {
   explicit Introspection(Config config);
   ~Introspection();
 
-  // Opens the socket. `token`: the cluster's. Throws unavailable.
+  // Opens the socket. `token`: the cluster's token. Throws unavailable.
   void listen(HttpServer::Options http, const std::string& token);
-  // Called when the task has joined a cluster. The functions may be called until leave().
+  // Call when the task has joined a cluster. The functions may be called until leave().
   struct Cluster {
     std::string name;
     std::string token;
     Incarnation incarnation;
     std::function<std::vector<LinkSnapshot>()> links;
     std::function<std::vector<KnownTask>()> tasks;  // the other tasks
-    std::function<Waiting()> meeting;               // those that a call waits for
+    std::function<Waiting()> meeting;               // tasks that a call waits for
   };
   void joined(Cluster cluster);
   // Closes the socket and drops the links.
@@ -43,10 +43,10 @@ class Introspection {
   TrainingRecord& training() { return training_; }
   ClientRecord& client() { return client_; }
   ClusterView& view() { return view_; }
-  // The address and token for inspection; none without a socket.
+  // Address and token for inspection; none without a socket.
   std::optional<HttpTarget> target() const;
 
-  // Writes the flight record and the explanation of the cluster's waits into a file of Config::flight_directory, and
+  // Writes the flight record and the explanation of the cluster's waits to a file in Config::flight_directory, and
   // returns its path; "" without a directory. Replaces the file of an earlier call. Takes up to a second. Throws errors
   // of writing a file.
   std::string write_flight_record(const Error& why);

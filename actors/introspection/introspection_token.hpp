@@ -1,12 +1,12 @@
 // Derives the token of a cluster's introspectors from the key of the cluster's token (HMAC-SHA256). It grants
-// inspection, and nothing else.
+// inspection only.
 #pragma once
 
 #include <string>
 
 namespace troupe {
 
-// "" for "".
+// Returns "" for "".
 std::string introspection_token(const std::string& cluster_token, const std::string& cluster);
 
 }  // namespace troupe

@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// How long a snapshot waits in total for actors that are handling a message.
+// Maximum total wait of a snapshot for actors that are handling a message.
 constexpr std::chrono::milliseconds kPatience{100};
 constexpr std::size_t kLargest = 8;
 constexpr std::size_t kLargestAsked = 64;  // equal ones are reported once

@@ -1,4 +1,4 @@
-// Takes snapshots of a task without asking its actors: reads their records, and inspects those that allow it.
+// Takes snapshots of a task without asking its actors: reads their records, and inspects the actors that allow it.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class Introspector {
 
   std::string task() const { return config_.task.to_string(); }
   TaskSnapshot snapshot() const;
-  // The failure of the task, or of its first lost device; "": none. Waits for no actor.
+  // The failure of the task, or of its first lost device; "" if none. Waits for no actor.
   std::string failure() const;
   std::int64_t uptime_ns() const { return steady_now_ns() - began_ns_; }
   // The last messages of each actor, oldest first, and the task's waits; as text.
@@ -53,7 +53,7 @@ class Introspector {
   Incarnation incarnation_;
 };
 
-// Merges equal buffers into one with a count; largest first, at most `most` of them.
+// Merges equal buffers into one entry with a count; largest first, at most `most` entries.
 std::vector<TensorUse> tensors_of(const std::vector<LiveBuffer>& buffers, std::size_t most);
 
 }  // namespace troupe

@@ -10,7 +10,7 @@ namespace troupe {
 
 class IntrospectorActorImpl final : public Counted<IntrospectorActor> {
  public:
-  // `introspection` outlives the actor.
+  // `introspection` must outlive the actor.
   IntrospectorActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Introspection& introspection)
       : Counted(config, std::move(record)), introspection_(introspection) {}
   behavior_type make_behavior() override;

@@ -10,7 +10,7 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// Metric families with their samples: the format requires those of one name together.
+// Metric families with their samples: the format requires the samples of a name to be contiguous.
 class Families {
  public:
   void add(const std::string& name, const char* type, const char* help, const Labels& labels, double value) {

@@ -1,4 +1,4 @@
-// Snapshots as Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/).
+// Snapshots in Prometheus' text format 0.0.4 (https://prometheus.io/docs/instrumenting/exposition_formats/).
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace troupe {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-// Metrics of all tasks that have answered; troupe_up gives for each whether it has.
+// Metrics of all tasks that have answered; troupe_up shows for each task whether it has.
 std::string to_metrics(const ClusterSnapshot& snapshot);
 
 }  // namespace troupe

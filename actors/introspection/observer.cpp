@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFinding{900};  // to find the introspector, by a question to the task
+constexpr std::chrono::milliseconds kFinding{900};  // to find the introspector by asking the task
 constexpr std::chrono::milliseconds kAnswer{2500};  // for a task that queries all others for up to a second
 
 }  // namespace
@@ -47,7 +47,7 @@ class Observer::Impl {
                     fmt::format("{}: {}; pass the whole address printed by troupe-launch or --introspect-port, "
                                 "http://HOST:PORT/#token=TOKEN, in quotes, or the cluster file with --cluster",
                                 who, current && current->token.empty() ? "it needs a token" : "wrong token"));
-      // Other tasks of the cluster may still answer: the file may list another address for one than was given here.
+      // Other tasks may still answer: the cluster file may list a different address for the one given here.
       if (error.code() == Code::unauthenticated && options.cluster && !refused) refused = error.within(who);
       if ((error.code() == Code::unauthenticated && !options.cluster) || error.code() == Code::invalid_argument ||
           error.code() == Code::not_found)

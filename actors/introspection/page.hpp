@@ -1,5 +1,5 @@
-// The web page of the introspector: a single HTML document that loads only data from its own server, /snapshot, /why
-// and /flight. Its parts are in page/, combined at build time.
+// The introspector's web page: a single HTML document that loads data only from its own server, /snapshot, /why and
+// /flight. Its parts are in page/, combined at build time.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace troupe {
 // UTF-8. Serve as "text/html; charset=utf-8".
 std::string_view introspection_page();
 
-// Headers to serve it with: they permit only what it needs.
+// Headers for serving the page: they permit only what it needs.
 inline const std::map<std::string, std::string> kIntrospectionHeaders = {
     {"Content-Security-Policy",
      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "

@@ -10,7 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kText = "text/plain; charset=utf-8";
-constexpr std::chrono::seconds kFlightPatience{2};  // for another task: a single answer, requested by a person
+constexpr std::chrono::seconds kFlightPatience{2};  // for another task: a single answer, requested by a user
 
 }  // namespace
 
@@ -27,7 +27,7 @@ std::string to_json(const WaitAnalysis& analysis) {
 
 HttpServer::Options IntrospectionService::open(HttpServer::Options options) {
   options.open_paths = options.prompt_paths = {"/healthz"};
-  // Public: the page shows nothing before it has sent its token.
+  // Public: the page shows nothing until it has sent its token.
   options.pages = {{"/", {.type = "text/html; charset=utf-8", .body = std::string(introspection_page())}}};
   options.headers = kIntrospectionHeaders;
   return options;
@@ -46,7 +46,7 @@ HttpAnswer IntrospectionService::health() const {
   return {failure.empty() ? 200 : 503, "application/json", json_text(body)};
 }
 
-// Another task is asked without `task`: a request is forwarded only once.
+// Forwards without `task`: a request is forwarded only once.
 std::string IntrospectionService::flight_record(const HttpRequest& request) const {
   const auto wanted = request.parameters.find("task");
   const std::string own = config_.introspector.task();
@@ -59,7 +59,7 @@ std::string IntrospectionService::flight_record(const HttpRequest& request) cons
 
 HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
   if (const auto found = config_.more.find(request.path); found != config_.more.end()) return found->second(request);
-  if (request.post) fail(Code::unimplemented, "{} can only be read", request.path);
+  if (request.post) fail(Code::unimplemented, "{} is read-only: use GET", request.path);
   if (request.path == "/healthz") return health();
   if (request.path == "/task") return {.body = to_json(config_.introspector.snapshot())};
   if (request.path == "/snapshot") return {.body = to_json(config_.view.snapshot())};
@@ -75,7 +75,7 @@ HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
     return {.type = kMetricsType, .body = to_metrics(only)};
   }
   if (request.path == "/flight") return {.type = kText, .body = flight_record(request)};
-  fail(Code::not_found, "no page {}; there are /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz",
+  fail(Code::not_found, "no page {}; expected one of /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz",
        request.path);
 }
 

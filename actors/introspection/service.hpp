@@ -26,11 +26,11 @@ class IntrospectionService {
   using Route = HttpServer::Handler;
   struct Config {
     HttpServer::Options http;    // without open_paths
-    Introspector& introspector;  // outlives the service, like
+    Introspector& introspector;  // must outlive the service
     ClusterView& view;
     std::map<std::string, Route> more;  // in addition to the paths above
   };
-  // Listens. Throws unavailable.
+  // Starts listening. Throws unavailable.
   explicit IntrospectionService(Config config);
 
   HostPort address() const { return server_.address(); }

@@ -1,4 +1,4 @@
-// Snapshots to and from JSON, for the page, troupe-top and scripts.
+// Conversion of snapshots to and from JSON, for the page, troupe-top and scripts.
 #include <troupe/actors/base/snapshot.hpp>
 #include <troupe/actors/http/json_text.hpp>
 

@@ -16,8 +16,8 @@
 namespace troupe {
 namespace {
 
-constexpr int kQuestions = 8;                           // clock queries
-constexpr std::uint64_t kMostAhead = 4;                 // times the requested steps: then slower tasks are not awaited
+constexpr int kQuestions = 8;            // clock queries
+constexpr std::uint64_t kMostAhead = 4;  // times the requested steps: the limit for waiting for slower tasks
 constexpr std::chrono::seconds kRecordingPatience{10};  // a recording may be long
 
 class Recorder {
@@ -57,7 +57,7 @@ class Recorder {
         question(asked);
         return false;
       } catch (const Error& error) {
-        say_(fmt::format("{} is skipped: {}", asked.task.task, error.message()));
+        say_(fmt::format("skipped {}: {}", asked.task.task, error.message()));
         why_ = error.within(asked.task.task);
         return true;
       }
@@ -68,7 +68,7 @@ class Recorder {
     each([&](Asked& asked) { asked.last = parse_task_trace(asked.task.ask(path, post)); });
   }
 
-  // Returns true if there are steps.
+  // Waits for enough steps. Returns true if there are any.
   bool wait() {
     const bool slow = request_.slower_than_ms > 0;
     std::uint64_t told = UINT64_MAX;
@@ -97,7 +97,7 @@ class Recorder {
     }
   }
 
-  // The fastest answer gives the best estimate of the task's clock.
+  // Takes the fastest answer: it gives the best estimate of the task's clock.
   void align(Asked& asked) const {
     asked.uncertainty_ns = INT64_MAX;
     for (int i = 0; i < kQuestions; ++i) {
@@ -108,7 +108,7 @@ class Recorder {
       asked.uncertainty_ns = half;
       asked.offset_ns = asked.last.now_ns - (before + half);
     }
-    // The same clock, unless a container has its own time.
+    // Whether the task uses the same clock; a container may have its own time.
     const bool same = !asked.last.clock.empty() && asked.last.clock == name_of_clock() &&
                       std::abs(asked.offset_ns) <= asked.uncertainty_ns;
     if (same) asked.offset_ns = asked.uncertainty_ns = 0;
@@ -117,7 +117,7 @@ class Recorder {
   std::vector<AlignedTrace> collect() {
     each([&](Asked& asked) { align(asked); });
     std::int64_t from = 0, to = INT64_MAX;  // on our clock
-    const Asked* first = nullptr;           // the task whose step was too slow; others may have had one since
+    const Asked* first = nullptr;           // the task with the slow step; others may have had one since
     for (const Asked& asked : tasks_)
       if (asked.last.status.slow_step_ns > 0 && asked.last.status.ended_ns - asked.offset_ns < to) {
         first = &asked;
@@ -132,9 +132,9 @@ class Recorder {
       const std::string window =
           from == 0 ? "" : fmt::format("&from={}&to={}", from + asked.offset_ns, to + asked.offset_ns);
       TaskTrace trace = parse_task_trace(asked.task.ask("/trace?events" + window, false));
-      // The recording would cut off the slow step.
+      // The recording begins too late to contain all of the steps.
       if (from != 0 && trace.recording && trace.recording->began_ns > from + asked.offset_ns)
-        fail(Code::out_of_range, "it did not record all of these steps");
+        fail(Code::out_of_range, "the recording lacks some of these steps");
       out.push_back({std::move(trace), asked.offset_ns, asked.uncertainty_ns});
     });
     return out;
@@ -169,7 +169,7 @@ std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks,
   std::vector<TracedTask> out;
   for (const KnownTask& known : tasks) {
     if (known.target.address.port == 0)
-      say(fmt::format("{} is skipped: {}", known.task, known.unknown));
+      say(fmt::format("skipped {}: {}", known.task, known.unknown));
     else
       out.push_back({known.task, [target = known.target](const std::string& what, bool post) {
                        return (post ? http_post : http_get)(target, what, kRecordingPatience);

@@ -13,15 +13,15 @@
 
 namespace troupe {
 
-// A task that can be recorded.
+// A task to record.
 struct TracedTask {
   std::string task;
   // GETs or POSTs a path; returns the body of the answer. Throws Error.
   std::function<std::string(const std::string& path, bool post)> ask;
 };
-// This process, recorded without a socket. `trace` outlives it.
+// Records this process, without a socket. `trace` must outlive it.
 TracedTask traced_task(Trace& trace, const std::string& task);
-// Recorded through their introspectors. Unknown ones are skipped and reported.
+// Records tasks through their introspectors. Tasks with unknown addresses are skipped and reported.
 std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks,
                                      const std::function<void(const std::string&)>& say);
 
@@ -35,15 +35,15 @@ struct TraceRequest {
   std::function<std::int64_t()> now_ns = Trace::now_ns;  // our clock
 };
 
-// Blocks. Passes progress messages to `say`. Tasks that do not answer are skipped and reported. Throws unavailable if
-// none answers, deadline_exceeded if no step ends, aborted if stopped before a step has ended.
+// Blocks until recorded. Passes progress messages to `say`. Tasks that do not answer are skipped and reported. Throws
+// unavailable if none answers, deadline_exceeded if no step ends, aborted if stopped before a step has ended.
 TraceFile record_trace(std::vector<TracedTask> tasks, const std::string& cluster, const TraceRequest& request,
                        const std::function<void(const std::string&)>& say);
 
 // Throws permission_denied if a file cannot be written there: check before recording, so that a wrong path does not
 // lose the recording.
 void check_trace_path(const std::string& path);
-// Returns a summary for people. Throws errors of writing a file.
+// Returns a summary for display. Throws errors of writing a file.
 std::string write_trace(const TraceFile& file, const std::string& path);
 
 }  // namespace troupe

@@ -10,7 +10,7 @@
 namespace troupe::wire {
 namespace {
 
-// One connection, until a deadline.
+// One connection with a deadline.
 class Caller {
  public:
   Caller(const Asking& whom, Clock::time_point deadline)
@@ -24,7 +24,7 @@ class Caller {
   }
 
   void authenticate(const Asking& whom) {
-    // Everybody knows a token that is not secret; cluster files name the task by different addresses.
+    // Everybody knows a token that is not secret, and cluster files name the task by different addresses.
     Authentication::Local self{.task = {"observer", 0},
                                .incarnation = Incarnation{random_id()},
                                .purpose = Authentication::Purpose::ask,

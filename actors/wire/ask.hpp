@@ -18,17 +18,17 @@ struct Asking {
   std::string host;
   std::uint16_t port = 0;
   std::string cluster, token;
-  const TlsContext* tls = nullptr;  // null: no TLS
+  const TlsContext* tls = nullptr;  // null for no TLS
 };
 
-// Blocks. Throws the error answered by the task, errors of Authentication::received(), unavailable (nobody listens, or
-// the connection broke), deadline_exceeded (the task may not have joined its cluster yet).
+// Blocks until answered. Throws the error answered by the task, errors of Authentication::received(), unavailable
+// (nobody listens, or the connection broke), deadline_exceeded (the task may not have joined its cluster yet).
 std::string ask(const Asking& whom, const std::string& question, Clock::time_point deadline);
 
-// The task's side: consumes incoming bytes, provides bytes to send.
+// The task's side of a question: consumes incoming bytes, provides bytes to send.
 class Questioned {
  public:
-  // Number of bytes to read next; 0: the question is complete. received() throws invalid_argument.
+  // Returns the number of bytes to read next; 0 once the question is complete. received() throws invalid_argument.
   std::size_t wants() const { return answered_ ? 0 : expected_ - in_.size(); }
   void received(std::string_view bytes);
   bool asked() const { return !answered_ && head_ && in_.size() == expected_; }

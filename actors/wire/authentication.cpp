@@ -63,7 +63,7 @@ void put_head(char* at, Authentication::Purpose purpose, Incarnation incarnation
 // The type of a record (RFC 8446, 5.1) and the highest byte of its version.
 bool is_tls(std::span<const char> came) { return came[0] >= 20 && came[0] <= 23 && (came.size() < 2 || came[1] == 3); }
 
-// Checks as soon as there are enough bytes: a peer with another protocol may never send more.
+// Checks as soon as enough bytes have arrived: a peer with another protocol may never send more.
 void check_head(std::span<const char> came) {
   const std::size_t known = std::min(came.size(), kMagic.size());
   if (std::memcmp(came.data(), kMagic.data(), known) != 0) {

@@ -27,11 +27,11 @@
 
 namespace troupe::wire {
 
-// A key derived one-way from a token. A strong token (is_strong_token) is hashed (SHA-256); one that a person may have
-// chosen goes through scrypt (RFC 7914; 16 MiB, about 40 ms, once per process).
+// A key derived one-way from a token. A strong token (is_strong_token) is hashed with SHA-256; one possibly chosen by a
+// person goes through scrypt (RFC 7914; 16 MiB, about 40 ms, once per process).
 class TokenKey {
  public:
-  // `cluster`: the cluster's name, the salt of scrypt.
+  // `cluster`: the cluster's name, used as the salt of scrypt.
   TokenKey(const std::string& token, const std::string& cluster);
   std::span<const unsigned char, 32> bytes() const { return bytes_; }
 
@@ -39,11 +39,11 @@ class TokenKey {
   std::array<unsigned char, 32> bytes_;
 };
 
-// Compares in constant time with respect to where the texts differ.
+// Compares in time independent of where the texts differ.
 bool equal_secrets(const std::string& a, const std::string& b);
 
-// At least 32 hexadecimal digits, not just a few distinct ones, like the output of troupe-launch --make-token and
-// openssl rand -hex: it may have 128 random bits. Any other token may have been chosen by a person.
+// True for at least 32 hexadecimal digits, with more than a few distinct ones, like the output of troupe-launch
+// --make-token and openssl rand -hex: it may have 128 random bits. A person may have chosen any other token.
 bool is_strong_token(const std::string& token);
 
 class Authentication {
@@ -58,7 +58,7 @@ class Authentication {
   struct Local {
     TaskName task;
     Incarnation incarnation;
-    Purpose purpose = Purpose::link;  // of a dialler
+    Purpose purpose = Purpose::link;  // set by a dialler
     std::string address;              // of the listener, from the cluster file
     std::string exported;             // TLS exporter value of this connection; "" without TLS
   };
@@ -79,13 +79,13 @@ class Authentication {
   // (not a Troupe task, or another version), unauthenticated (the peer does not know the token).
   std::span<char> to_receive() { return std::span(in_).subspan(received_, in_bytes_ - received_); }
   void received(std::size_t bytes);
-  // Whether it threw because the other side uses TLS.
+  // True if received() threw because the other side uses TLS.
   bool heard_tls() const;
   // The error for a connection that ended before done().
   Error left() const;
-  // Nothing is left to send or receive: the peer has proved itself.
+  // True once nothing is left to send or receive: the peer has proved its identity.
   bool done() const { return proved_ && sent_ == out_bytes_; }
-  // The authenticated peer. For a dialler, the listener has the name that was dialled.
+  // The authenticated peer. For a dialler, the listener has the dialled name.
   const Peer& peer() const { return peer_; }
   // The dialler's purpose.
   Purpose purpose() const { return self_.purpose; }

@@ -3,11 +3,11 @@
 //
 //   chunk    u8 class, u8 flags (1: first of its frame, 2: last), u16 zero, u32 length (1 .. kMaxChunk); content
 //
-// Order. Classes have strict priority: control before small before bulk. Frames of one class arrive in the order in
-// which they were sent. Put frames of one (session, edge), and Push frames of one (worker, slice), arrive in the order
-// in which they were sent regardless of size: a small one waits behind a bulk one of the same edge (it joins the bulk
-// class), and a bulk one never passes a small one. Between other frames, a control frame may overtake anything and a
-// small one may overtake bulk: an abort or a token may arrive before tensors that were sent earlier.
+// Order. Classes have strict priority: control before small before bulk. Frames of one class arrive in the order sent.
+// Put frames of one (session, edge), and Push frames of one (worker, slice), arrive in the order sent regardless of
+// size: a small one waits behind a bulk one of the same edge (it joins the bulk class), and a bulk one never passes a
+// small one. Otherwise a control frame may overtake anything and a small one may overtake bulk: an abort or a token may
+// arrive before tensors sent earlier.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline constexpr std::uint8_t kFirstChunk = 1;
 inline constexpr std::uint8_t kLastChunk = 2;
 
 // The class of a frame if nothing of its edge is queued. Put, Push and a CollectivePart without an error carry tensors,
-// ControlBytes graphs; all else is control.
+// ControlBytes graphs; everything else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
   const Overloaded carries_data{
@@ -37,14 +37,14 @@ inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   return std::visit(carries_data, frame) ? FrameClass::small : FrameClass::control;
 }
 
-// Whether a frame may arrive in chunks of this class: its own, or bulk for a small one queued behind others of its
+// True if a frame may arrive in chunks of this class: its own, or bulk for a small frame queued behind others of its
 // edge.
 inline bool may_travel_as(FrameClass frame_class, const Frame& frame, std::uint64_t payload_bytes) {
   const FrameClass own = classify(frame, payload_bytes);
   return frame_class == own || (frame_class == FrameClass::bulk && own == FrameClass::small);
 }
 
-// Frames with the same value (not 0) must not pass each other. If two edges share a value by chance, a small frame
+// Frames with the same nonzero key must not pass each other. If two edges share a key by chance, a small frame only
 // waits a little.
 inline std::uint64_t order_key(const Frame& frame) {
   const auto mix = [](std::uint64_t a, std::uint64_t b) -> std::uint64_t {

@@ -117,7 +117,7 @@ void ChunkReader::begin_body(Stream& stream) {
         stream.header.body_bytes > kMaxGreeting)
       fail(Code::unauthenticated, "the first frame of a connection must be a Hello of at most {} bytes", kMaxGreeting);
   }
-  // Checked before allocation: only bulk has credits, which limit the bytes a peer may have in flight.
+  // Check before allocating: only bulk has credits, which limit the bytes a peer may have in flight.
   if (stream.header.payload_bytes > kSmallPayload && current_class_ != FrameClass::bulk)
     fail(Code::data_loss, "tensors of {} bytes came in chunks of a class other than bulk", stream.header.payload_bytes);
   stream.buffer.clear();

@@ -1,5 +1,5 @@
-// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads the socket,
-// straight into direct() if that is not empty, and passes the rest to consume().
+// The receiving side of a connection: turns chunks (chunk.hpp) into frames. A plain class: the caller reads from the
+// socket, into direct() if that is not empty, and passes all other bytes to consume().
 //
 // The bytes are untrusted: any violation throws Error, after which the reader must not be used.
 #pragma once
@@ -19,8 +19,8 @@ namespace troupe::wire {
 // Memory for incoming tensors.
 struct Arrivals {
   TensorAllocator allocate = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape); };
-  // Bytes of frames announced and not yet received, over all connections that share this. A frame's bytes are added
-  // before its memory is allocated.
+  // Bytes of frames announced and not yet received, over all connections that share this counter. A frame's bytes are
+  // added before its memory is allocated.
   std::shared_ptr<std::atomic<std::uint64_t>> announced = std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
@@ -28,12 +28,12 @@ class ChunkReader {
  public:
   using Sink = std::function<void(Frame&&)>;
 
-  // Begins in the state before the handshake: parses only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors
+  // Starts in the state before the handshake: accepts only a Hello, a SharedMemoryAnswer or a Goodbye, without tensors
   // and of at most kMaxGreeting bytes; anything else throws unauthenticated.
   explicit ChunkReader(const Limits& limits, Arrivals arrivals = {});
   void handshake_done() { greeting_ = false; }
 
-  // The destination of the next bytes of the stream, if they are elements of a tensor.
+  // The destination of the next bytes of the stream if they are elements of a tensor.
   std::span<std::byte> direct();
   // Reports that the first `bytes` of direct() have been filled.
   void received_direct(std::size_t bytes, const Sink& sink);
@@ -47,17 +47,17 @@ class ChunkReader {
 
   // Allows the peer to send more bulk bytes; exceeding the allowance throws resource_exhausted.
   void allow_bulk(std::uint64_t bytes) { bulk_allowed_ += bytes; }
-  // Bulk bytes received since the last call.
+  // Returns the bulk bytes received since the last call.
   std::uint64_t take_bulk_received() { return std::exchange(bulk_received_, 0); }
 
-  // Whether a chunk has ended since the last call.
+  // Returns whether a chunk has ended since the last call.
   bool take_chunk_ended() { return std::exchange(chunk_ended_, false); }
 
   static constexpr std::uint32_t kMaxGreeting = 32 << 10;
 
  private:
   enum class Part { header, body, payload };
-  // Counts an arriving frame while it lives.
+  // Counts an arriving frame as announced while it lives.
   class Announced {
    public:
     Announced(std::shared_ptr<std::atomic<std::uint64_t>> total, std::uint64_t bytes)

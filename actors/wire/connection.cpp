@@ -10,7 +10,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kStagingBytes = 64 << 10;
-// After tensor memory, a read takes in only the next headers and a few small frames: bytes that land here are copied.
+// After tensor data, a read takes in only the next headers and a few small frames: these bytes are copied.
 constexpr std::size_t kStagingBehindTensor = 4 << 10;
 constexpr std::size_t kPieces = 256;
 constexpr std::size_t kInlineBudget = 64 << 10;
@@ -86,7 +86,7 @@ Error Connection::put(const Frame& frame, bool& bulk) {
   return {};
 }
 
-// True if the wire thread has nothing left to write now.
+// Returns true if the wire thread has nothing left to write now.
 bool Connection::write_inline() {
   const std::unique_lock lock(write_mutex_, std::try_to_lock);
   if (!lock || blocked_) return false;
@@ -147,7 +147,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     counters_.frames_received.fetch_add(1, std::memory_order_relaxed);
     sink(std::move(frame));
   };
-  staging_.resize(kStagingBytes);  // allocated late: strangers must cost little
+  staging_.resize(kStagingBytes);  // allocated late: strangers must be cheap
   for (std::size_t total = 0; total < budget;) {
     const std::span<std::byte> direct = reader_.direct();
     const std::size_t behind = direct.empty() ? kStagingBytes : kStagingBehindTensor;
@@ -163,7 +163,7 @@ Connection::Received Connection::receive(std::size_t budget, const ChunkReader::
     const std::size_t into_tensor = std::min(n, direct.size());
     if (into_tensor > 0) reader_.received_direct(into_tensor, counting);
     if (n > into_tensor) reader_.consume({staging_.data(), n - into_tensor}, counting);
-    // Per chunk, not per byte: within a chunk nothing else passes, not even a heartbeat.
+    // Per chunk, not per byte: nothing else, not even a heartbeat, passes within a chunk.
     if (reader_.take_chunk_ended()) counters_.last_heard.store(now_ns(), std::memory_order_relaxed);
     if (reader_.stopped()) return Received::stopped;
     grant_credit();

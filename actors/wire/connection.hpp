@@ -1,9 +1,9 @@
-// One established socket between two tasks: sends and receives frames, keeps credits and counters. Handshakes, names
-// and epoll are the Wire's business.
+// An established socket between two tasks: sends and receives frames, keeps credits and counters. The Wire handles
+// handshakes, names and epoll.
 //
-// Threads: send(), hold_credit(), taken() and counters() are thread-safe; all else is for the wire thread. send()
-// copies no payload and never blocks on a socket. The sending thread itself writes a frame that is not bulk if nobody
-// else is writing; the rest wakes the wire thread.
+// Threads: send(), hold_credit(), taken() and counters() are thread-safe; everything else is for the wire thread.
+// send() copies no payload and never blocks on a socket. The sending thread writes non-bulk frames itself unless
+// another thread is writing; otherwise it wakes the wire thread.
 #pragma once
 
 #include <atomic>
@@ -25,27 +25,27 @@ using Clock = std::chrono::steady_clock;
 
 // Lock-free: any thread may read them at any time.
 struct LinkCounters {
-  std::atomic<std::uint64_t> bytes_sent{0};  // on the socket, including headers
+  std::atomic<std::uint64_t> bytes_sent{0};  // on the socket, headers included
   std::atomic<std::uint64_t> bytes_received{0};
   std::atomic<std::uint64_t> frames_queued{0};  // in total; queue depth is frames_queued - frames_sent
   std::atomic<std::uint64_t> frames_sent{0};
   std::atomic<std::uint64_t> frames_received{0};
-  std::atomic<std::uint64_t> bytes_waiting{0};  // of queued frames, not yet being sent
+  std::atomic<std::uint64_t> bytes_waiting{0};  // of queued frames whose sending has not begun
   std::atomic<std::uint64_t> credit{0};         // bulk bytes that may be sent now
   std::atomic<bool> stalled{false};             // bulk is waiting for credit
   std::atomic<bool> control_waits{false};       // even control frames are blocked: the socket is full
   std::atomic<bool> shared_memory{false};       // frames pass through shared memory of this host
   std::atomic<bool> suspect{false};             // the peer has been silent for a while
-  std::atomic<std::int64_t> last_heard{0};      // when a chunk last ended; nanoseconds of the monotonic clock
+  std::atomic<std::int64_t> last_heard{0};      // when a chunk last ended; nanoseconds on the monotonic clock
   std::atomic<std::uint64_t> peer_progress{0};  // from its last heartbeat
-  std::atomic<std::int64_t> progress_at{0};     // when that last changed, or the link opened; likewise
+  std::atomic<std::int64_t> progress_at{0};     // when that last changed, or the link opened; same clock
 };
 
 struct ConnectionOptions {
   Limits limits;
   std::size_t chunk_bytes = kMaxChunk;    // at most kMaxChunk
   std::uint64_t window = kDefaultWindow;  // bulk bytes the peer may have in flight; at least 2 x kMaxChunk
-  Arrivals arrivals;                      // for incoming tensors
+  Arrivals arrivals;                      // memory of incoming tensors
 };
 
 // Advances the mutual authentication without reading past it. Throws errors of Authentication::received(), and
@@ -54,40 +54,41 @@ Channel::SetUp authenticate(Channel& channel, Authentication& authentication);
 
 class Connection {
  public:
-  // `wake` makes the wire thread call flush() soon; any thread calls it.
+  // `wake` makes the wire thread call flush() soon; it is called on any thread.
   Connection(std::unique_ptr<Channel> channel, const ConnectionOptions& options, std::function<void()> wake);
 
-  // For exchanges before frames, or instead of them: set-up, proofs, a question. Wire thread only, until the first
-  // frame is sent or received.
+  // For exchanges before or instead of frames: set-up, proofs, a question. Wire thread only, until the first frame is
+  // sent or received.
   Channel& channel() { return *channel_; }
 
-  // Code::ok: queued or sent. Otherwise the frame cannot be encoded, or the connection is closed (with its reason).
+  // Returns Code::ok if the frame is queued or sent. Otherwise it cannot be encoded, or the connection is closed (with
+  // its reason).
   Error send(const Frame& frame);
-  // The same in two halves: queue() any number of frames, then push(). A bulk frame wakes the wire thread at once.
+  // The same in two steps: queue() any number of frames, then push(). A bulk frame wakes the wire thread at once.
   Error queue(const Frame& frame);
   void push();
-  // While held, received bulk earns no new credit: the peer stops after at most `window` bytes.
+  // While held, received bulk data earns no new credit: the peer stops after at most `window` bytes.
   void hold_credit(bool hold);
-  // Deferred bytes have been consumed.
+  // Reports that deferred bytes have been consumed.
   void taken(std::uint64_t bytes);
   const LinkCounters& counters() const { return counters_; }
   LinkCounters& counters() { return counters_; }
 
   enum class Written { all, blocked, more, broken };
-  // Writes what it can, about `budget` bytes at most. blocked: call again when the socket is writable.
+  // Writes about `budget` bytes at most. blocked: call again when the socket is writable.
   Written flush(std::size_t budget);
 
   enum class Received { some, nothing, end, stopped };
   // Reads about `budget` bytes at most. Throws Error for an invalid frame, unavailable for a broken socket.
   Received receive(std::size_t budget, const ChunkReader::Sink& sink);
-  // Bytes taken by the channel so far.
+  // Bytes accepted by the channel so far.
   std::uint64_t sent() const { return channel_->sent(); }
-  // There may be more to receive that the socket does not report.
+  // True if there may be more to receive that the socket does not report.
   bool buffered() const { return channel_->buffered(); }
-  // Switches both directions to shared memory for everything that follows; nothing may be queued. May be called in the
-  // sink for the last frame that arrives through the socket.
+  // Switches both directions to shared memory from now on; nothing may be queued. May be called in the sink for the
+  // last frame that arrives through the socket.
   void share(SharedMemory memory);
-  // The channel needs polling (Channel::tells_by_memory).
+  // True if the channel needs polling (Channel::tells_by_memory).
   bool shares() const { return channel_->tells_by_memory(); }
   bool writable() const { return channel_->writable(); }
   bool sleep(bool to_write) { return channel_->sleep(to_write); }
@@ -99,18 +100,18 @@ class Connection {
   void handshake_done();
   // Call in the sink: no frame after this one is parsed.
   void stop_receiving() { reader_.stop(); }
-  // The peer has granted bulk bytes. Throws failed_precondition for an implausible amount.
+  // Adds credit granted by the peer. Throws failed_precondition for an implausible amount.
   void add_credit(std::uint64_t bytes);
   // Grants credit for bytes received or consumed since the last grant, unless held.
   void grant_credit();
-  // `bytes` of the received bulk earn no credit until reported to taken().
+  // `bytes` of the received bulk data earn no credit until reported to taken().
   void defer(std::uint64_t bytes) { owed_ -= static_cast<std::int64_t>(bytes); }
 
-  // Accepts no more frames; send() returns `reason`. Goodbye goes last; with `drop`, the queue is discarded.
+  // Accepts no more frames; send() then returns `reason`. The Goodbye goes last; with `drop`, discards the queue.
   void finish(const Error& reason, const Goodbye& goodbye, bool drop);
-  // The Goodbye has been written.
+  // True once the Goodbye has been written.
   bool finished();
-  // Nothing more will be written.
+  // Closes the write side: nothing more will be written.
   void shut_write();
   void close(const Error& reason);
   int fd() const { return channel_->socket().get(); }
@@ -143,7 +144,7 @@ class Connection {
   ChunkReader reader_;
   std::vector<char> staging_;
   std::int64_t owed_ = 0;                     // bulk bytes received, not deferred and not yet granted again
-  std::atomic<std::uint64_t> undeferred_{0};  // consumed, not yet in owed_
+  std::atomic<std::uint64_t> undeferred_{0};  // bytes consumed, not yet in owed_
   std::atomic<bool> hold_{false};
 };
 

@@ -1,5 +1,5 @@
-// Batches the sends of one thread: while a Cork lives, frames that are not bulk wait in their connections; when it
-// ends, those of one connection leave in one write. For code that handles many short messages in a row.
+// Batches the sends of one thread: while a Cork lives, non-bulk frames wait in their connections; when it ends, each
+// connection's frames leave in one write. For code that handles many short messages in a row.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ class Cork {
   Cork& operator=(const Cork&) = delete;
   ~Cork();
 
-  // The calling thread's Cork; null if it has none.
+  // The calling thread's Cork; null if none.
   static Cork* current();
-  // `connection` has a frame waiting for the end of the cork.
+  // Registers a connection with a frame that waits for the end of the cork.
   void add(const std::shared_ptr<Connection>& connection);
-  // True if no frame is waiting for its end.
+  // True if no frame waits for the end of the cork.
   bool empty() const { return waiting_.empty(); }
 
  private:

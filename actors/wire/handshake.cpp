@@ -6,7 +6,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kRemembered = 64;  // earlier incarnations of one task
-constexpr std::size_t kNames = 4096;     // tasks, whose names may be invented
+constexpr std::size_t kNames = 4096;     // of tasks; callers may invent names
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Decides who may connect: checks a Hello, and which process of a task is current. A plain class.
+// Decides which tasks may connect: checks a Hello, and which process of a task is current. A plain class.
 #pragma once
 
 #include <deque>
@@ -20,8 +20,8 @@ class Handshake {
   // task; null if the peer dialled.
   Error check(const Hello& hello, const TaskName* expected) const;
 
-  // A connection with this checked Hello is open: other incarnations of its task seen before are refused from now on.
-  // Remembers the last 4096 tasks that have joined.
+  // Records that a connection with this checked Hello is open: earlier incarnations of its task are rejected from now
+  // on. Remembers the last 4096 tasks that have joined.
   void joined(const Hello& hello);
   std::size_t remembered() const { return known_.size(); }
 

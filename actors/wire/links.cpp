@@ -1,4 +1,4 @@
-// The life of one connection of a Wire: connect or accept, Hello, open, Goodbye, closed.
+// Life cycle of a Wire's connection: connect or accept, Hello, open, Goodbye, closed.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -14,9 +14,9 @@ namespace {
 constexpr std::chrono::milliseconds kShortestDialPause{10};
 constexpr std::chrono::milliseconds kLongestDialPause{500};
 constexpr std::size_t kFlushAll = 1 << 20;
-constexpr std::chrono::seconds kAnswerPatience{30};  // for this task, and for the reader of its answer
+constexpr std::chrono::seconds kAnswerPatience{30};  // for this task to answer, and for the caller to read it
 
-// Whether the same dial may succeed later.
+// True if the same dial may succeed later.
 bool may_dial_again(Code code) {
   return code == Code::unavailable || code == Code::already_exists || code == Code::deadline_exceeded ||
          code == Code::ok;
@@ -32,7 +32,7 @@ Wire::Link& Wire::add_link(wire::Fd socket, Stage stage, std::string address) {
   link.address = std::move(address);
   link.deadline = Clock::now() + options_.handshake_timeout;
   link.flush_asked = std::make_shared<std::atomic<bool>>(false);
-  // One flush request at a time: senders that find one pending need not wake the thread again.
+  // One flush request at a time: senders that find a pending one need not wake the thread again.
   auto wake = [this, id, asked = link.flush_asked] {
     if (asked->exchange(true)) return;
     post([this, id] {
@@ -68,14 +68,14 @@ void Wire::finish_connect(Link& link) {
   secure(link);
 }
 
-// If not done, watches the link for the event it needs.
+// If not done, watches the link for the needed event.
 bool Wire::is_done(Link& link, wire::Channel::SetUp state) {
   if (state == wire::Channel::SetUp::done) return true;
   watch(link, state == wire::Channel::SetUp::wants_read ? EPOLLIN : EPOLLOUT);
   return false;
 }
 
-// Sets up the layer below frames; nothing to do for plain TCP.
+// Sets up the layer below frames; does nothing for plain TCP.
 void Wire::secure(Link& link) {
   try {
     if (!is_done(link, link.connection->channel().set_up())) return;
@@ -100,7 +100,7 @@ void Wire::prove(Link& link) {
   try {
     if (!is_done(link, authenticate(link.connection->channel(), *link.authentication))) return;
   } catch (...) {
-    // A peer that expects TLS learns at once that there is none.
+    // Tells a peer that expects TLS immediately that there is none.
     if (!link.dialed && link.authentication->heard_tls())
       (void)::send(link.connection->fd(), "TROUPE", 6, MSG_NOSIGNAL | MSG_DONTWAIT);
     return end_link(link, current_error(), Farewell::none);
@@ -223,7 +223,7 @@ void Wire::on_hello(Link& link, const Hello& hello) {
   open_link(link, hello);
 }
 
-// ---- Shared memory: made by the called peer, the caller has the last word -------------------------------------------
+// ---- Shared memory: created by the called peer; the caller decides -------------------------------------------------
 
 bool Wire::may_share(const Link& link) const {
   return options_.shared_memory && !options_.tls && wire::within_host(link.connection->fd());
@@ -268,8 +268,8 @@ void Wire::share(Link& link, wire::SharedMemory memory) {
   shared_.push_back(link.id.value);
 }
 
-// Decides whether this connection, dialled by the peer, may be the one to keep. A losing dial of ours is dropped
-// silently: the peer has not yet heard of it, or prefers its own as well.
+// Decides whether to keep this connection, dialled by the peer. A losing dial of ours is dropped silently: the peer
+// does not know of it yet, or prefers its own as well.
 Error Wire::duplicate(const Link& link, const Hello& hello) {
   if (open_peers_.contains(hello.from))
     return Error(Code::already_exists,
@@ -302,7 +302,7 @@ void Wire::open_link(Link& link, const Hello& hello) {
   handler_.connected(link.id, hello);
 }
 
-// Ends a link in any stage and tells the handler once.
+// Ends a link in any stage and notifies the handler once.
 void Wire::end_link(Link& link, const Error& reason, Farewell farewell) {
   const Stage stage = link.stage;
   if (stage == Stage::closed) return;
@@ -334,7 +334,8 @@ void Wire::end_attempt(Link& link, const Error& reason) {
   dial.link = PeerId{};
   dial.last_error = reason;
   if (!may_dial_again(reason.code())) return fail_dial(link.peer, reason);
-  // A peer that comes up late is met at most a quarter of the wait later.
+  // Retries after a quarter of the time waited so far, within limits, so that a late peer is met soon after it comes
+  // up.
   const auto now = Clock::now();
   dial.next_attempt =
       now + std::clamp<Clock::duration>((now - dial.started) / 4, kShortestDialPause, kLongestDialPause);
@@ -346,7 +347,7 @@ void Wire::fail_dial(const TaskName& peer, const Error& reason) {
   handler_.dial_failed(node.key(), reason);
 }
 
-// The channel has its own way to report the reason: the peer gets it before the socket closes.
+// Closes the socket only after the channel has reported the reason in its own way.
 void Wire::leave_silently(Link& link) {
   link.stage = Stage::draining;
   link.deadline = Clock::now() + options_.close_timeout;
@@ -354,8 +355,8 @@ void Wire::leave_silently(Link& link) {
   watch(link, EPOLLIN);
 }
 
-// First sends or drops the queue, then a Goodbye. Then the peer is expected to close its end: closing ours with unread
-// data in it could destroy the Goodbye in flight.
+// First sends or drops the queue, then sends a Goodbye. The peer is then expected to close its end first: closing ours
+// with unread data in it could destroy the Goodbye in flight.
 void Wire::say_goodbye(Link& link, const Error& reason, bool drop) {
   if (!link.leaving) link.connection->stop_receiving();
   link.stage = Stage::closing;

@@ -44,8 +44,8 @@ void SendQueue::drop_waiting() {
     if (!queues_[i].empty() && queues_[i].front().taken > 0)
       half_cut.splice(half_cut.end(), queues_[i], queues_[i].begin());
     queues_[i].clear();
-    // The frame of finish() follows in class control, so a frame half cut there has to be completed. In the other
-    // classes the rest is not owed; the frame only lives until its committed pieces are written.
+    // The frame of finish() follows in class control, so a partly cut control frame has to be completed. In the other
+    // classes the rest is not sent; the frame only lives until its committed pieces are written.
     (i == 0 ? queues_[i] : cut_).splice((i == 0 ? queues_[i] : cut_).end(), half_cut);
   }
   bulk_orders_.clear();

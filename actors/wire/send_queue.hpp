@@ -26,25 +26,25 @@ class SendQueue {
   explicit SendQueue(std::size_t chunk_bytes = kMaxChunk) : chunk_bytes_(chunk_bytes) {}
 
   void push(OutgoingFrame frame);
-  // The last frame, sent after all others. Later frames are dropped.
+  // Queues the last frame, sent after all others. Later frames are dropped.
   void finish(EncodedFrame goodbye);
-  // Discards queued frames. Chunks already returned by gather() stay: the receiver counts on them.
+  // Discards queued frames. Keeps chunks already returned by gather(): the receiver counts on them.
   void drop_waiting();
 
-  // Credit from the receiver: more bulk bytes may be sent.
+  // Adds credit from the receiver, which allows more bulk bytes.
   void add_credit(std::uint64_t bytes) { credit_ += bytes; }
   std::uint64_t credit() const { return credit_; }
-  // Only bulk is queued, and it lacks credit.
+  // True if only bulk is queued, and it lacks credit.
   bool stalled() const { return committed_.empty() && !next_class() && !queues_[2].empty(); }
 
-  // The next bytes, in at most iov.size() pieces; empty if nothing can be sent now. Chunks are chosen here, about one
+  // Returns the next bytes, in at most iov.size() pieces; empty if nothing can be sent now. Chooses chunks about one
   // chunk ahead, so that frames pushed meanwhile can overtake.
   std::span<iovec> gather(std::span<iovec> iov);
   void written(std::size_t bytes);
 
-  // Nothing is queued or half sent.
+  // True if nothing is queued or partly sent.
   bool empty() const { return frames_ == 0 && committed_.empty(); }
-  // The frame of finish() has been written.
+  // True once the frame of finish() has been written.
   bool finished() const { return final_taken_ && empty(); }
   std::uint64_t frames() const { return frames_; }  // not yet completely cut into chunks
   std::uint64_t bytes() const { return bytes_; }    // of those frames
@@ -73,13 +73,13 @@ class SendQueue {
 
   std::size_t chunk_bytes_;
   std::array<std::list<Waiting>, kFrameClasses> queues_;
-  std::unordered_map<std::uint64_t, int> bulk_orders_;  // queued bulk frames, by order key
+  std::unordered_map<std::uint64_t, int> bulk_orders_;  // queued bulk frames by order key
   std::optional<EncodedFrame> final_;
   bool finishing_ = false;
   bool final_taken_ = false;
   std::deque<Piece> committed_;
   std::size_t committed_bytes_ = 0;
-  std::size_t front_written_ = 0;  // of the first piece
+  std::size_t front_written_ = 0;  // in the first piece
   std::list<Waiting> cut_;         // completely cut frames whose bytes are not all written
   std::uint64_t credit_ = 0;
   std::uint64_t frames_ = 0;

@@ -20,7 +20,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr std::size_t kRing = std::size_t{1} << 20;  // bytes per direction: fits a core's second-level cache
-constexpr std::size_t kStep = kRing / 16;            // copied before the peer is notified
+constexpr std::size_t kStep = kRing / 16;            // bytes copied before the peer is notified
 constexpr std::size_t kEnough = kRing / 4;           // free bytes that wake a writer
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t kLine = 128;  // bytes; avoids false sharing between cores
@@ -40,7 +40,7 @@ std::string path_of(int process, int file) { return fmt::format("/proc/{}/fd/{}"
 }  // namespace
 
 struct SharedMemory::Area {
-  std::uint64_t key;  // matches that of the place
+  std::uint64_t key;  // must match that of the place
   Ring to_creator, from_creator;
 };
 
@@ -137,7 +137,7 @@ class SharedMemoryChannel final : public Channel {
     for (const iovec& piece : places)
       for (std::size_t at = 0; at < piece.iov_len;) {
         if (there == 0) there = waiting_bytes();
-        if (there == 0) {  // bytes that arrive now belong after this piece, not into the next
+        if (there == 0) {  // later bytes belong after this piece, not into the next one
           show_taken();
           return static_cast<ssize_t>(taken_ - before);
         }
@@ -166,7 +166,7 @@ class SharedMemoryChannel final : public Channel {
   }
 
  private:
-  // More than the ring holds: an invalid position from the peer.
+  // May exceed the ring if the peer writes an invalid position.
   std::size_t waiting_bytes() const { return static_cast<std::size_t>(in_.written.load() - taken_); }
 
   ssize_t shown(std::uint64_t before, std::uint64_t written) {
@@ -174,7 +174,7 @@ class SharedMemoryChannel final : public Channel {
     count_sent(static_cast<ssize_t>(written - before));
     return static_cast<ssize_t>(written - before);
   }
-  // Store and load are in the reverse order of sleep(), so that at least one side sees the other.
+  // Stores, then loads, the reverse of sleep(), so that at least one side sees the other.
   void show_written(std::uint64_t written) {
     written_.store(written, std::memory_order_relaxed);
     out_.written.store(written);
@@ -185,9 +185,9 @@ class SharedMemoryChannel final : public Channel {
     if (in_.writer_sleeps.load() == 0 || waiting_bytes() > kRing - kEnough) return;
     if (in_.writer_sleeps.exchange(0) != 0) wake_peer();
   }
-  // A socket that takes no more is full of bytes that wake the peer anyway.
+  // A full socket needs no byte: it already holds bytes that wake the peer.
   void wake_peer() { (void)::send(socket().get(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); }
-  // Like read() on a socket without data.
+  // Discards wake-up bytes; returns like read() on a socket without data.
   ssize_t drain_socket() {
     std::array<char, 256> bytes;
     for (;;) {
@@ -199,9 +199,9 @@ class SharedMemoryChannel final : public Channel {
   SharedMemory memory_;
   Ring& in_;
   Ring& out_;
-  // Our own positions, kept privately: the shared memory may contain anything.
-  std::uint64_t taken_ = 0;                // of in_; owned by the reader
-  std::atomic<std::uint64_t> written_{0};  // of out_; stored by writers
+  // Our own positions, kept privately: shared memory may contain anything.
+  std::uint64_t taken_ = 0;                // in in_; owned by the reader
+  std::atomic<std::uint64_t> written_{0};  // in out_; stored by writers
 };
 
 std::unique_ptr<Channel> shared_memory_channel(Fd socket, SharedMemory memory) {

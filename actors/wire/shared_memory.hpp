@@ -16,10 +16,10 @@ class SharedMemory {
  public:
   struct Area;
 
-  // Throws unavailable if the system has no such memory.
+  // Throws unavailable if the system does not support it.
   static SharedMemory create();
-  // `place` is from the process that created it. Throws unavailable for a place that this process cannot see, data_loss
-  // for a wrong one.
+  // `place` comes from the process that created the memory. Throws unavailable for a place that this process cannot
+  // access, data_loss for an invalid one.
   static SharedMemory open(const std::string& place);
 
   SharedMemory(SharedMemory&& other) noexcept;

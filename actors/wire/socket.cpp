@@ -16,7 +16,7 @@ namespace troupe::wire {
 namespace {
 
 constexpr int kUnsentBytes = 512 << 10;
-// Within a host, the buffers of both sides together fit a core's second-level cache and bytes are copied from there:
+// Within a host, the buffers of both sides together fit a core's second-level cache, and bytes are copied from there:
 // measured up to 1.7 times faster than megabyte buffers.
 constexpr int kLocalSendBuffer = 128 << 10;
 constexpr int kLocalReceiveBuffer = 256 << 10;
@@ -47,7 +47,7 @@ sockaddr_storage peer_address(int socket) {
   return address;
 }
 
-// Both ends are on one host if their addresses are equal or both loopback.
+// True if both ends are on one host: their addresses are equal or both loopback.
 bool on_one_host(const sockaddr_storage& here, const sockaddr_storage& there) {
   if (is_loopback(here)) return true;
   if (here.ss_family != there.ss_family) return false;

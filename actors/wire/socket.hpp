@@ -34,7 +34,7 @@ struct Address {
   std::string text;  // as given: "127.0.0.1:7701"
 };
 
-// "127.0.0.1:7701" or "[::1]:7701", as in cluster files.
+// Formats "127.0.0.1:7701" or "[::1]:7701", as in cluster files.
 std::string address_text(const std::string& host, std::uint16_t port);
 
 // `host` is a numeric address or a name; resolving a name may block. Throws invalid_argument or unavailable.
@@ -44,21 +44,21 @@ Address resolve(const std::string& host, std::uint16_t port);
 Fd listen_on(const Address& address);
 std::uint16_t port_of(const Fd& socket);
 
-// Accepts the next connection and sets `from` to its address; none, with an errno in `error`.
+// Accepts the next connection and sets `from` to its address; returns no socket, and sets `error`, on failure.
 Fd accept_from(const Fd& listener, std::string& from, int& error);
 
 // Starts connecting. The socket becomes writable when done; connect_result() then returns 0 or an errno.
 Fd start_connect(const Address& address);
 int connect_result(const Fd& socket);
 
-// Sets no delay for small frames, and small kernel buffers, because nothing can overtake data in them. `dialed`: the
-// address that the still unconnected socket will dial; null if it was accepted.
+// Disables the delay of small frames, and sets small kernel buffers, because nothing can overtake data in them.
+// `dialed`: the address that the still unconnected socket will dial; null if it was accepted.
 void tune(const Fd& socket, const Address* dialed = nullptr);
 
-// Whether both ends of the connection have the same address or loopback addresses.
+// True if both ends of the connection have the same address or loopback addresses.
 bool within_host(int socket);
 
-// Whether it has data, or the end, to read.
+// True if there is data, or the end, to read.
 bool readable(int socket);
 
 std::string errno_text(int number);

@@ -29,14 +29,14 @@ constexpr std::size_t kAhead = 16 * kRecord;              // encrypted ahead of 
 constexpr std::size_t kOutBuffer = kAhead + 4 * kRecord;  // plus TLS overhead
 constexpr std::size_t kReadBuffer = 8 * kRecord + 4096;   // per read from the socket
 
-// The valid first bytes (types) of a record. And an alert, for a peer without TLS.
+// The valid first bytes (types) of a record, and an alert for a peer without TLS.
 constexpr unsigned char kLowestType = 20, kHighestType = 23;
 constexpr std::array<unsigned char, 7> kHandshakeFailure = {21, 3, 3, 0, 2, 2, 40};
 
 constexpr const char* kNoTls =
     "the peer does not use TLS: pass it --tls-cert, --tls-key and --tls-ca too, or remove them from this task";
 
-// The reason of OpenSSL's last error on this thread, in its words.
+// The reason text of OpenSSL's last error on this thread.
 struct Said {
   unsigned long code = ERR_peek_last_error();
   int reason() const { return ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0; }
@@ -61,7 +61,7 @@ void check_private(const std::string& path) {
     fail(Code::permission_denied, "the key file '{}' is readable by everybody: chmod 600 it", path);
 }
 
-// Returns no passphrase: a process without a terminal would block on the prompt.
+// Supplies no passphrase: a process without a terminal would block on the prompt.
 int no_passphrase(char*, int, int, void*) { return 0; }
 
 std::string day_of(const ASN1_TIME* time) {
@@ -101,7 +101,7 @@ std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(c, 0);
-  // The wire recognises a cut connection by the missing Goodbye.
+  // The wire detects a cut connection by the missing Goodbye.
   SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_read_ahead(c, 1);
   SSL_CTX_set_default_read_buffer_len(c, kReadBuffer);
@@ -275,7 +275,8 @@ class TlsChannel final : public Channel {
     }
   }
 
-  // Encrypts one record from the front of `pieces`: small ones travel together. Returns its bytes, 0 if TLS has failed.
+  // Encrypts one record from the front of `pieces`; small ones share a record. Returns the number of bytes, 0 if TLS
+  // has failed.
   std::size_t seal(std::span<iovec>& pieces) {
     const void* data = pieces.front().iov_base;
     std::size_t size = std::min(pieces.front().iov_len, kRecord);
@@ -305,7 +306,7 @@ class TlsChannel final : public Channel {
     return size;
   }
 
-  // True if nothing is left; otherwise errno says why. Needs mutex_.
+  // Returns true if nothing is left; otherwise errno has the reason. Needs mutex_.
   bool send_out() {
     while (sent_ < out_.size()) {
       const ssize_t n = ::send(socket().get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -321,8 +322,8 @@ class TlsChannel final : public Channel {
 
   const std::shared_ptr<const TlsContext::State> state_;
   std::mutex mutex_;
-  std::string out_;       // encrypted and not yet sent,
-  std::size_t sent_ = 0;  // except for the first so many bytes
+  std::string out_;       // encrypted and not yet sent...
+  std::size_t sent_ = 0;  // ...except for the first `sent_` bytes
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
   bool heard_ = false;
   bool buffered_ = false;  // owned by the wire thread

@@ -1,5 +1,5 @@
 // TLS 1.3 on the connections of the wire, with certificates on both sides: dialler and listener each present one signed
-// by a CA of TlsFiles::ca, or the connection ends before a byte of a frame is examined.
+// by a CA of TlsFiles::ca, or the connection ends before any byte of a frame is examined.
 //
 // The CA proves membership: it should be the cluster's own. Names in certificates are not compared with addresses; a
 // task proves its identity with the cluster's token (authentication.hpp).
@@ -17,7 +17,7 @@ class TlsContext {
  public:
   struct State;
   // Throws, naming the file: invalid_argument (missing, or malformed), not_found, permission_denied,
-  // failed_precondition (a certificate that peers would reject: it has expired, the key does not match, or no CA of the
+  // failed_precondition (a certificate that peers would reject: it has expired, its key does not match, or no CA of the
   // file has signed it).
   explicit TlsContext(const TlsFiles& files);
 

@@ -5,7 +5,7 @@
 
 namespace troupe {
 
-// PEM files. All three, or none.
+// PEM files: all three, or none.
 struct TlsFiles {
   std::string certificate{};  // of this task; may be followed by certificates of intermediate CAs
   std::string key{};          // of the certificate; no passphrase, not readable by everybody

@@ -221,7 +221,7 @@ void Wire::run() {
   }
 }
 
-// Like epoll_wait(), but first stays awake for a while, yielding its core: an answer is often in flight.
+// Like epoll_wait(), but first polls for a while, yielding its core: an answer is often in flight.
 int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
   const auto look = [&](int wait) {
     return ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait);
@@ -233,12 +233,12 @@ int Wire::await_events(std::span<epoll_event> events, int milliseconds) {
   }
 }
 
-// Whether it reads frames.
+// True if the link reads frames.
 bool Wire::hears(const Link& link) {
   return link.stage == Stage::open || (link.stage == Stage::closing && link.leaving);
 }
 
-// Serves shared memory, which no socket reports. False: nothing to do.
+// Serves shared memory, which no socket reports. Returns false if there was nothing to do.
 bool Wire::serve_shared() {
   bool some = false;
   for (const std::uint64_t id : shared_) {
@@ -254,7 +254,7 @@ bool Wire::serve_shared() {
   return some;
 }
 
-// Switches to notification by sockets. False: something has already arrived.
+// Switches to notification by sockets. Returns false if something has already arrived.
 bool Wire::shared_sleep() {
   bool asleep = true;
   for (const std::uint64_t id : shared_) {
@@ -299,7 +299,7 @@ void Wire::accept_all() {
   }
 }
 
-// Connections being closed count until they are gone, and go first; authenticated ones go last.
+// Closing connections count until they are gone, and go first; authenticated ones go last.
 void Wire::make_room_for_stranger() {
   std::size_t strangers = 0;
   Link* oldest = nullptr;
@@ -425,8 +425,8 @@ void Wire::run_dials(Clock::time_point now) {
   }
 }
 
-// Called once per heartbeat_every. A peer may keep sending and never read. Time is counted in calls, so that a process
-// that was suspended does not blame its peers.
+// Called once per heartbeat_every. Detects a peer that keeps sending but never reads. Time is counted in calls, so that
+// a suspended process does not blame its peers.
 bool Wire::takes_nothing(Link& link) const {
   const std::uint64_t sent = link.connection->sent();
   const bool waits = (link.blocked || (link.interest & EPOLLOUT) != 0) && sent == link.sent;

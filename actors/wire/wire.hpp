@@ -6,18 +6,18 @@
 //   wire.dial({"ps", 0}, "127.0.0.1", 7701, 5s);   // handler.connected() or handler.dial_failed() follows
 //   wire.send({"ps", 0}, Push{...});
 //
-// Threads: every public function is thread-safe and may be called by the handler, except that shutdown() and the
-// destructor, which join the wire thread, must not be called by the handler. None blocks on a socket (dial: a host name
-// that is not numeric is resolved on the calling thread).
+// Threads: every public function is thread-safe and may be called by the handler, except shutdown() and the destructor,
+// which join the wire thread. None blocks on a socket (but dial() resolves a non-numeric host name on the calling
+// thread).
 //
 // Order and priorities of frames: chunk.hpp. A frame accepted by send() may still be lost with its connection;
-// handler.disconnected() then reports it.
+// handler.disconnected() then reports that.
 //
 // With WireOptions::tls no byte is examined before the peer has presented a valid certificate, and no byte of a frame
 // before both sides have proved that they know the token (authentication.hpp). A peer that cannot is dropped silently;
 // with too many strangers, the oldest is dropped.
 // The first frame in each direction is a Hello. A connection that begins with anything else, or with a wrong Hello, is
-// closed with a Goodbye that gives the reason. A Hello from a task that already has an open connection is refused with
+// closed with a Goodbye that gives the reason. A Hello from a task that already has an open connection is rejected with
 // already_exists, whatever its incarnation: the caller retries until its deadline, by which time the old connection has
 // ended or been found dead. If two tasks dial each other at once, the connection of the lower TaskName is kept.
 #pragma once
@@ -42,14 +42,14 @@ struct epoll_event;
 
 namespace troupe {
 
-// One connection, unique in a process: a peer that reconnects gets a new one.
+// A connection, unique in a process: a peer that reconnects gets a new PeerId.
 using PeerId = Id<struct PeerTag>;
 
 using wire::LinkCounters;
 
-// Events, delivered on the wire thread: return soon, because nothing else is served meanwhile. Heartbeat, Credit, Hello
-// and Goodbye are not passed to frame(). frame() may throw Error, which closes the connection; the others must not
-// throw.
+// Events, delivered on the wire thread: return quickly, because nothing else is served meanwhile. Heartbeat, Credit,
+// Hello and Goodbye are not passed to frame(). frame() may throw Error, which closes the connection; the others must
+// not throw.
 class WireHandler {
  public:
   virtual ~WireHandler() = default;
@@ -57,14 +57,14 @@ class WireHandler {
   virtual void frame(PeerId peer, Frame&& frame) = 0;
   // All frames from one read of a socket have been passed to frame().
   virtual void frames_end() {}
-  // Once for each connected(). Code::ok: an orderly end, by either side.
+  // Called once per connected(). Code::ok: an orderly end, by either side.
   virtual void disconnected(PeerId peer, const TaskName& name, const Error& reason) = 0;
   // A dial() has ended without a connection.
   virtual void dial_failed(const TaskName& name, const Error& reason) = 0;
   virtual void heartbeat(PeerId) {}
   // The peer has been silent for suspect_after (true), or was heard again (false).
   virtual void suspected(PeerId, const TaskName&, bool) {}
-  // A caller from `address` that is not a peer of this task was turned away.
+  // A caller from `address` that is not a peer of this task was rejected.
   virtual void refused(const std::string& /*address*/, const Error& /*reason*/) {}
   // A question from a caller that knows the token (ask.hpp); answer it with Wire::answer().
   virtual void asked(PeerId /*question*/, const std::string& /*text*/) {}
@@ -75,15 +75,15 @@ struct WireOptions {
   std::string cluster;
   std::string token;
   Incarnation incarnation;
-  std::function<Error(const TaskName&)> admit;  // whether a peer may have this name; null: any may
+  std::function<Error(const TaskName&)> admit;  // returns an error for a forbidden peer name; null: any is allowed
   std::string listen_host = "127.0.0.1";
   std::uint16_t listen_port = 0;  // 0: any free port
-  std::string address;            // at which others dial this task; "": the listening address
+  std::string address;            // address that others dial for this task; "": the listening address
   // Grows while this task makes progress; sent to peers in heartbeats. Called on the wire's thread, once per
   // heartbeat_every. Null: no progress is reported.
   std::function<std::uint64_t()> progress;
   std::shared_ptr<const wire::TlsContext> tls;  // null: unencrypted, no certificates
-  bool shared_memory = false;                   // tasks of one host pass frames through shared memory; not with TLS
+  bool shared_memory = false;                   // tasks on one host pass frames through shared memory; not with TLS
   wire::ConnectionOptions connection;
   std::chrono::milliseconds heartbeat_every{500};
   std::chrono::milliseconds suspect_after{2000};
@@ -103,31 +103,31 @@ class Wire {
   Wire(WireOptions options, WireHandler& handler);
   ~Wire();
 
-  // Listens and returns the port. Throws unavailable, naming the address.
+  // Starts listening and returns the port. Throws unavailable, naming the address.
   std::uint16_t listen();
-  // Accepts connections at this socket, from listen_on(), from now on.
+  // Starts accepting connections on this socket, from listen_on().
   void listen(wire::Fd listener);
   // Ends in connected() or dial_failed(). Does nothing if the peer is connected or being dialled. Transient failures
   // (nobody listens yet) are retried with growing pauses until `timeout`. Throws unavailable for a host that cannot be
   // resolved.
   void dial(const TaskName& peer, const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout);
-  // Code::ok: the frame is being sent, or waits for the end of the thread's Cork. unavailable: no open connection;
-  // other codes: it cannot be encoded.
+  // Returns Code::ok if the frame is being sent or waits for the end of the thread's Cork, unavailable if no connection
+  // is open, and other codes if it cannot be encoded.
   Error send(PeerId peer, const Frame& frame);
   Error send(const TaskName& peer, const Frame& frame);
   // Drops the queue and says Goodbye with `reason`; disconnected() follows with it.
   void close(PeerId peer, Error reason);
-  // While held, the peer's bulk data earns no credit: it stops after connection.window bytes; all else flows.
+  // While held, the peer's bulk data earns no credit: it stops after connection.window bytes; other frames flow.
   void hold_credit(PeerId peer, bool hold);
   // Call in WireHandler::frame: `bytes` of the frame's bulk data earn the peer no credit while the handle lives. For
   // frames queued for later work.
   LocalHandle defer_credit(PeerId peer, std::uint64_t bytes);
-  // Answers WireHandler::asked(); does nothing if the caller has gone.
+  // Answers WireHandler::asked(); does nothing if the caller is gone.
   void answer(PeerId question, Error error, std::string text);
   // Counters of a connection, also after its end; null if none is open. Reading them takes no lock.
   std::shared_ptr<const LinkCounters> counters(PeerId peer) const;
-  // Stops listening and dialling; sends the queues and a Goodbye to all, for at most close_timeout; joins the thread.
-  // Each connection's disconnected() gets Code::ok. Later calls of anything do nothing.
+  // Stops listening and dialling; sends the queues and a Goodbye to all peers, for at most close_timeout; joins the
+  // thread. Each connection's disconnected() gets Code::ok. Later calls do nothing.
   void shutdown();
 
  private:
@@ -139,7 +139,7 @@ class Wire {
     PeerId id;
     Stage stage = Stage::greeting;
     bool dialed = false;
-    bool leaving = false;  // shutdown() has begun: the peer's frames are dropped, but its credits count
+    bool leaving = false;  // shutdown() has begun: drops the peer's frames, but counts its credits
     TaskName peer;         // known if dialed or open
     std::string address;
     std::shared_ptr<Connection> connection;
@@ -152,7 +152,7 @@ class Wire {
     std::uint32_t interest = 0;
     Clock::time_point deadline;  // in every stage but open
     Clock::time_point next_heartbeat;
-    // How long queued bytes have made no progress, and the bytes sent when that began.
+    // How long queued bytes have made no progress, and the bytes sent at its start.
     std::chrono::milliseconds stuck{0};
     std::uint64_t sent = 0;
   };
@@ -232,12 +232,12 @@ class Wire {
   std::map<TaskName, PeerId> open_peers_;
   std::unordered_map<PeerId, std::shared_ptr<Connection>> open_connections_;
 
-  // Of the wire thread.
+  // Owned by the wire thread.
   wire::Handshake handshake_;
   std::uint64_t progress_ = 0;
   Clock::time_point progress_due_;
   const std::shared_ptr<const wire::TokenKey> key_;
-  std::string address_;  // at which others dial this task
+  std::string address_;  // address that others dial for this task
   wire::Fd listener_;
   Clock::time_point accept_again_ = Clock::time_point::max();
   std::uint64_t last_id_ = 1;
