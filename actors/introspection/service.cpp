@@ -75,7 +75,7 @@ HttpAnswer IntrospectionService::answer(const HttpRequest& request) const {
     return {.type = kMetricsType, .body = to_metrics(only)};
   }
   if (request.path == "/flight") return {.type = kText, .body = flight_record(request)};
-  fail(Code::not_found, "no page {}; expected one of /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz",
+  fail(Code::not_found, "no page {}; there are /, /snapshot, /task, /why, /metrics, /flight, /trace, /healthz",
        request.path);
 }
 

@@ -57,7 +57,7 @@ class Recorder {
         question(asked);
         return false;
       } catch (const Error& error) {
-        say_(fmt::format("skipped {}: {}", asked.task.task, error.message()));
+        say_(fmt::format("{} is skipped: {}", asked.task.task, error.message()));
         why_ = error.within(asked.task.task);
         return true;
       }
@@ -134,7 +134,7 @@ class Recorder {
       TaskTrace trace = parse_task_trace(asked.task.ask("/trace?events" + window, false));
       // The recording begins too late to contain all of the steps.
       if (from != 0 && trace.recording && trace.recording->began_ns > from + asked.offset_ns)
-        fail(Code::out_of_range, "the recording lacks some of these steps");
+        fail(Code::out_of_range, "it did not record all of these steps");
       out.push_back({std::move(trace), asked.offset_ns, asked.uncertainty_ns});
     });
     return out;
@@ -169,7 +169,7 @@ std::vector<TracedTask> traced_tasks(const std::vector<KnownTask>& tasks,
   std::vector<TracedTask> out;
   for (const KnownTask& known : tasks) {
     if (known.target.address.port == 0)
-      say(fmt::format("skipped {}: {}", known.task, known.unknown));
+      say(fmt::format("{} is skipped: {}", known.task, known.unknown));
     else
       out.push_back({known.task, [target = known.target](const std::string& what, bool post) {
                        return (post ? http_post : http_get)(target, what, kRecordingPatience);
