@@ -1,4 +1,4 @@
-// What the task's program threads wait for outside the task's actors: answers from nodes of other tasks. Readable
+// Waits of the task's program threads outside the task's actors: for answers from nodes of other tasks. Readable
 // without asking those threads.
 #pragma once
 

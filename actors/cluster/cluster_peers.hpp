@@ -2,8 +2,8 @@
 // the two tasks meet over it too (control.hpp). Restores a lost link as soon as the other task is reachable: the same
 // process, or a new one at the same address.
 //
-// Of two tasks of a cluster, the one with the greater name dials. A client, which is not in the cluster file, dials
-// all.
+// Between two tasks of a cluster, the one with the greater name dials. A client, which is not in the cluster file,
+// dials all.
 #pragma once
 
 #include <chrono>

@@ -5,9 +5,9 @@
 //    ▲                  │                       │                    │                 │
 //    └── after a pause ─┴────────────────────── lost() ──────────────┴─────────────────┘
 //
-// Of two tasks of a cluster, the one with the greater name dials. A client, which is not in the cluster file, dials
-// all. The pause between two attempts doubles up to a limit and resets after each meeting. Tasks with an open link are
-// greeted before others are dialled: a node answers once its task has joined.
+// Between two tasks of a cluster, the one with the greater name dials. A client, which is not in the cluster file,
+// dials all. The pause between two attempts doubles up to a limit and resets after each meeting. Tasks with an open
+// link are greeted before others are dialled: a node answers once its task has joined.
 //
 // Uses no sockets and no actors: its driver dials and greets. Not thread-safe. Times are from any steady clock.
 #pragma once

@@ -140,7 +140,7 @@ std::shared_ptr<SSL_CTX> load(const TlsFiles& files) {
   fail(Code::unauthenticated, "TLS failed: {}", said.text());
 }
 
-// OpenSSL's output is appended to a string.
+// Appends OpenSSL's output to a string.
 int append(BIO* bio, const char* data, int size) {
   static_cast<std::string*>(BIO_get_data(bio))->append(data, static_cast<std::size_t>(size));
   return size;
@@ -160,7 +160,7 @@ BIO* new_bio(std::string& out) {
 }
 
 // OpenSSL reads from the socket and writes to memory, which goes out in one send(), without SIGPIPE; so SSL_write()
-// never stops half-way. An SSL object is not thread-safe, hence the mutex; it is held for about one record.
+// never stops partway. An SSL object is not thread-safe, hence the mutex; it is held for about one record.
 class TlsChannel final : public Channel {
  public:
   TlsChannel(Fd fd, std::shared_ptr<const TlsContext::State> state, bool dialed)

@@ -39,7 +39,7 @@ cudnnHandle_t CudnnConvolutions::handle() {
     check_cudnn(cudnnCreate(&made), "cudnnCreate");
     handle_.reset(made, [](cudnnHandle_t handle) { static_cast<void>(cudnnDestroy(handle)); });
   }
-  if (const cudaStream_t stream = device_.stream(); stream != stream_) {  // a recording has a stream of its own
+  if (const cudaStream_t stream = device_.stream(); stream != stream_) {  // recordings use their own stream
     check_cudnn(cudnnSetStream(handle_.get(), stream), "cudnnSetStream");
     stream_ = stream;
   }

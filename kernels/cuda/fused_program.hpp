@@ -94,7 +94,7 @@ struct FusedArguments {
 };
 static_assert(sizeof(FusedArguments) <= 4096, "kernel arguments are limited to 4 KiB");
 
-// Threads per block: as many as fit in 48 KiB of shared memory at 64 bytes per place each.
+// Threads per block: the most whose places, 64 bytes each, fit in 48 KiB of shared memory.
 inline constexpr int kFusedThreads = 256;
 inline constexpr int kFusedThreadBytes = 64;
 constexpr int fused_threads(int places) {
