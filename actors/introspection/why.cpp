@@ -190,7 +190,7 @@ void Why::add_devices(const TaskSnapshot& task) {
 void Why::add_links(const TaskSnapshot& own) {
   for (const LinkSnapshot& link : own.links) {
     const std::string id = wait_thing::link(own.task, link.peer),
-                      name = fmt::format("the link from {} to {}", own.task, link.peer);
+                      name = fmt::format("the connection from {} to {}", own.task, link.peer);
     links_.insert(id);
     if (!link.up && is_silent(link.peer)) {
       add(id, name + ", which is down", own.task);

@@ -186,7 +186,8 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     } else if (token.worker) {
       for (const std::uint32_t shard : token.unstaged) {
         const std::string from = worker_name(*token.worker), to = shard_name(shard);
-        say.wait(slot, say.thing(wait_thing::link(from, to), fmt::format("the link from {} to {}", from, to), from),
+        say.wait(slot,
+                 say.thing(wait_thing::link(from, to), fmt::format("the connection from {} to {}", from, to), from),
                  "credit", fmt::format("its gradient has been computed, but {} has not received all of it", to));
       }
     } else {

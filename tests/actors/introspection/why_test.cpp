@@ -143,12 +143,11 @@ TEST(Why, ALinkWhoseOtherEndTakesNothing) {
   EXPECT_THAT(seen.first().text, HasSubstr("/job:ps/task:0 to read its received data"));
   seen.task(kPs0).actors.push_back(
       {.kind = "shard", .name = kPs0, .mailbox = 3, .current = "Push", .current_ns = kSecond});
-  EXPECT_THAT(
-      analyse(seen.cluster).text,
-      HasSubstr(
-          "     waits for the link from /job:worker/task:0 to /job:ps/task:0, with 5000 bytes waiting for credit\n"
-          "     waits for the shard of /job:ps/task:0, handling one Push, with 2 messages queued: "
-          "the credit of 64 bytes from /job:ps/task:0 is used up\n"));
+  EXPECT_THAT(analyse(seen.cluster).text,
+              HasSubstr("     waits for the connection from /job:worker/task:0 to /job:ps/task:0, with 5000 bytes "
+                        "waiting for credit\n"
+                        "     waits for the shard of /job:ps/task:0, handling one Push, with 2 messages queued: "
+                        "the credit of 64 bytes from /job:ps/task:0 is used up\n"));
 }
 
 // It has left the link.
@@ -175,10 +174,8 @@ TEST(Why, ALinkToATaskThatDoesNotAnswer) {
   const WaitAnalysis found = analyse(seen.cluster);
   ASSERT_EQ(found.causes.size(), 1u) << found.text;
   EXPECT_EQ(found.causes[0].kind, Kind::silent);
-  EXPECT_THAT(
-      found.text,
-      HasSubstr(
-          "waits for the link from /job:worker/task:0 to /job:ps/task:0, with 5000 bytes queued for the network\n"));
+  EXPECT_THAT(found.text, HasSubstr("waits for the connection from /job:worker/task:0 to /job:ps/task:0, with 5000 "
+                                    "bytes queued for the network\n"));
 }
 
 // A worker that was lost: the others have gone on without it, and no link to it is anybody's trouble.
@@ -200,7 +197,7 @@ TEST(Why, LinksToATaskThatHasEndedAreNoCausesOfTheirOwn) {
   EXPECT_THAT(analyse(seen.cluster).text,
               HasSubstr("1. SILENT /job:worker/task:1 does not answer (nobody listens at 127.0.0.1:7: it has ended)\n"
                         "   slot 1 of step 7\n"
-                        "     waits for the link from /job:ps/task:0 to /job:worker/task:1, which is down\n"));
+                        "     waits for the connection from /job:ps/task:0 to /job:worker/task:1, which is down\n"));
 }
 
 TEST(Why, ATaskThatHasFailed) {
@@ -220,7 +217,8 @@ TEST(Why, APeerThatIsCutOff) {
   task.links.push_back({.peer = kW1, .up = true, .suspect = true, .heard_ns = 3 * kSecond});
   EXPECT_THAT(seen.first().text, HasSubstr("/job:worker/task:1, which is silent"));
   task.links[0] = {.peer = kW1, .up = false};
-  EXPECT_THAT(seen.first().text, HasSubstr("the link from /job:worker/task:0 to /job:worker/task:1, which is down"));
+  EXPECT_THAT(seen.first().text,
+              HasSubstr("the connection from /job:worker/task:0 to /job:worker/task:1, which is down"));
 }
 
 TEST(Why, ATensorThatNobodySends) {

@@ -78,8 +78,8 @@ TEST_F(StuckJob, AShardWithAFullMailboxBehindFullLinks) {
   const ::testing::Matcher<const std::string&> says = AllOf(
       ContainsRegex(
           "\n1. (WORKING|STUCK) the shard of /job:ps/task:1, handling one (Push|Pull), with [0-9]+ messages queued"),
-      ContainsRegex(
-          "     waits for the link from /job:worker/task:[01] to /job:ps/task:1, with [0-9]+ bytes waiting for credit"),
+      ContainsRegex("     waits for the connection from /job:worker/task:[01] to /job:ps/task:1, with [0-9]+ bytes "
+                    "waiting for credit"),
       HasSubstr("the credit of 524288 bytes from /job:ps/task:1 is used up"));
   // An actor holds this while it handles a message. If none of its gradients is to come when it is held: once more.
   std::unique_lock<std::timed_mutex> held;
