@@ -102,10 +102,14 @@ struct PeerActorImpl::Passage {
     });
     static_cast<void>(self.links_.send(left(f, 0)));
   }
-  void operator()(Joined& f) const {  // names its receiver: no other actor takes it
+  // Names its receiver. It may overtake the routes of the Join that it answers, while those of an earlier job still
+  // hold.
+  void operator()(Joined& f) const {
+    const bool expected = f.incarnation == self.routes_.joining && (self.routes_.shard || self.routes_.worker);
+    if (!expected) return self.keep(std::move(f));
+    std::erase_if(self.early_, [](const Frame& early) { return std::holds_alternative<Joined>(early); });
     if (self.routes_.shard) return inbound(self.routes_.shard, f);
-    if (self.routes_.worker) return inbound(self.routes_.worker, f);
-    self.keep(std::move(f));
+    inbound(self.routes_.worker, f);
   }
 
  private:

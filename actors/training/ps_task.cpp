@@ -180,8 +180,9 @@ class PsTask {
   void serve() {
     const std::optional<Beginning> from = begin();
     if (coordinates_) keeper_->job = attempt_.job = routes_.job = draw_job(task_);
-    spawn(from);
     const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, true, attempt_.after};
+    routes_.joining = join.incarnation;
+    spawn(from);
     bool joined = false;
     try {
       say(join);

@@ -48,7 +48,7 @@ class WorkerLoop {
   }
   ~WorkerLoop() {
     // Frames of a job that it may rejoin are kept until then.
-    caf::anon_send(plan_.task.handles().node, JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job});
+    caf::anon_send(plan_.task.handles().node, JobRoutes{{}, {}, {}, attempt_.over ? 0 : attempt_.job, {}});
     caf::anon_send(actor_, Stop{});
   }
 
@@ -57,7 +57,7 @@ class WorkerLoop {
     record_.begin(std::string(name(plan_.options.mode)), static_cast<std::uint64_t>(plan_.options.epochs));
     record_.does(TrainingRecord::Doing::joining);
     session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
-    const Join join{index_, Incarnation{random_id()}, job_.fingerprint, job_.settings, false, attempt_.after};
+    const Join join{index_, incarnation_, job_.fingerprint, job_.settings, false, attempt_.after};
     tell(join);
     try {
       const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
@@ -85,7 +85,7 @@ class WorkerLoop {
   }
 
  private:
-  JobRoutes routes() const { return {{}, {}, actor_, attempt_.job}; }
+  JobRoutes routes() const { return {{}, {}, actor_, attempt_.job, incarnation_}; }
   // Exceeds the coordinator's deadlines.
   static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
     return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout
@@ -348,6 +348,7 @@ class WorkerLoop {
   const ClusterJob& job_;
   Attempt& attempt_;
   std::uint32_t index_;
+  const Incarnation incarnation_{random_id()};
   Session session_;
   EpochBatches batches_;
   std::vector<Batch> test_batches_{kTokensAhead,

@@ -111,13 +111,15 @@ inline Joined left(const Leave& leave, std::uint64_t job) {
 }
 
 // Destinations of a training job's frames on this task. Frames for an actor that does not exist yet are kept; frames of
-// earlier jobs are dropped. `job` 0: the task is joining and does not know the number yet.
+// earlier jobs are dropped. `job` 0: the task is joining and does not know the number yet. `joining` is the incarnation
+// in the task's Join: an answer to another Join is not for these actors.
 struct JobRoutes {
   using local_message = void;
   ShardActor shard;
   CoordinatorActor coordinator;
   WorkerActor worker;
   std::uint64_t job = 0;
+  Incarnation joining;
 };
 
 // A query from outside, by a client that knows the token (actors/wire/ask.hpp).

@@ -186,7 +186,7 @@ TEST_P(FinishedJob, SaysSoAndMayGetMoreEpochs) {
   EXPECT_THAT(said, HasSubstr(fmt::format("saved step {} in", steps)));
   EXPECT_EQ(checkpoints().back().filename(), fmt::format("checkpoint-{:012}", steps));
   EXPECT_EQ(finish(job.place, saving(job.options, 4)), hash(4));
-  EXPECT_THAT(said, AllOf(HasSubstr("the job is over"), Not(HasSubstr("saved"))));
+  EXPECT_THAT(said, AllOf(HasSubstr("the job is complete"), Not(HasSubstr("saved"))));
   EXPECT_EQ(last_line(printed).value("steps", 0), steps);
   EXPECT_EQ(finish(job.place, saving(job.options, 6)), hash(6));
   EXPECT_THAT(said, HasSubstr(fmt::format("the job resumes from step {}", steps)));
@@ -205,7 +205,7 @@ TEST_F(Checkpoints, OfAnAsynchronousJobThatIsOverAreItsEnd) {
   const std::string first = finish({2, 2}, saving(job, 2));
   EXPECT_EQ(last_line(printed).value("steps", 0), 36);
   EXPECT_EQ(finish({2, 2}, saving(job, 2)), first);
-  EXPECT_THAT(said, HasSubstr("the job is over"));
+  EXPECT_THAT(said, HasSubstr("the job is complete"));
   EXPECT_NE(finish({2, 2}, saving(job, 3)), first);
   EXPECT_EQ(last_line(printed).value("steps", 0), 54);
 }

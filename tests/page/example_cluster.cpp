@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/actors/base/actor_kind.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::testing {
@@ -148,6 +149,9 @@ struct Moment {
       trainer(task, index);
     else
       server(task, index);
+    std::ranges::stable_sort(task.actors, {}, [](const ActorSnapshot& each) {
+      return std::ranges::find(kActorRoles, each.kind, &ActorRole::name);  // the order of a real snapshot
+    });
     return {.task = name,
             .address = fmt::format("127.0.0.1:{}", 9000 + index),
             .answered = true,

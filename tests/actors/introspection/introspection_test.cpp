@@ -171,7 +171,7 @@ TEST_F(LookingIn, CanOnlyBeRead) {
   EXPECT_EQ(error_of([&] { http_post(target(), "/snapshot", kPatience); }).code(), Code::unimplemented);
   const Error unknown = error_of([&] { get("/etc/passwd"); });
   EXPECT_EQ(unknown.code(), Code::not_found);
-  EXPECT_THAT(unknown.message(), HasSubstr("there is no /etc/passwd; there are /, /snapshot"));
+  EXPECT_THAT(unknown.message(), HasSubstr("no page /etc/passwd; there are /, /snapshot"));
 }
 
 TEST_F(LookingIn, AFlightRecordOfAnyTaskIsReachedThroughTheOneThatIsAsked) {

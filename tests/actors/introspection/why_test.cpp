@@ -85,8 +85,8 @@ TEST(Why, ATaskThatDoesNotAnswerButGetsOnIsBusyAndElseItIsStuck) {
   seen.task(kW0).links.push_back({.peer = kPs0, .up = true, .progress_ns = kSecond / 5});
   seen.silent(kPs0);
   EXPECT_EQ(seen.first().text,
-            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is busy, as its heartbeats "
-            "say)");
+            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is busy, according to its "
+            "heartbeats)");
   seen.task(kW0).links[0].progress_ns = 12 * kSecond;
   EXPECT_EQ(seen.first().text,
             "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stuck: its heartbeats arrive, but show no "

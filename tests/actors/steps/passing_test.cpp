@@ -131,6 +131,32 @@ TEST(Passing, WhatIsLeftOfAnEarlierJobIsDroppedAndWhatIsOfALaterOneWaits) {
   cluster.system.run();
 }
 
+TEST(Passing, AnAnswerThatOvertakesTheRoutesOfItsJoinIsKeptFromTheLastJobsActor) {
+  StepCluster cluster({kHere, kThere});
+  const PeerActor peer = cluster.task(kHere).peers.at(kThere);
+  std::vector<std::shared_ptr<WorkerMailbox>> mailboxes;
+  std::vector<WorkerActor> workers;
+  for (std::uint64_t id : {1, 2}) {
+    mailboxes.push_back(std::make_shared<WorkerMailbox>());
+    workers.push_back(cluster.system.caf->spawn<WorkerActorImpl>(
+        cluster.system.registry.add(ActorKind::worker, std::to_string(id)), mailboxes.back()));
+  }
+  const auto route = [&](const JobRoutes& routes) {
+    caf::anon_send(peer, routes);
+    cluster.system.run();
+  };
+  route({{}, {}, workers[0], 5, Incarnation{1}});
+  cluster.deliver(kThere, kHere, Joined{.incarnation = Incarnation{2}, .job = 6, .error = {}});
+  cluster.system.run();
+  EXPECT_FALSE(mailboxes[0]->take({}));
+  route({});
+  route({{}, {}, workers[1], 0, Incarnation{2}});
+  EXPECT_EQ(std::get<Joined>(mailboxes[1]->take({}).value_or(Token{})).job, 6u);
+  route({});
+  for (const WorkerActor& worker : workers) caf::anon_send(worker, Stop{});
+  cluster.system.run();
+}
+
 // A peer of kThere whose link takes frames of one tensor of at most four bytes.
 struct NarrowPeer {
   NarrowPeer() {
