@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/graph/op_table.hpp>
 
 namespace troupe {
@@ -17,41 +18,24 @@ struct Entry {
 // The vocabulary of programs: names of ops.
 constexpr Entry kUnary{Kind::arithmetic, {1, false}}, kBinary{Kind::arithmetic, {2, false}},
     kOfOneShape{Kind::arithmetic, {2, true}}, kComparison{Kind::comparison, {2, false}};
+#define TROUPE_UNARY(NAME) {#NAME, kUnary},
+#define TROUPE_BINARY(NAME) {#NAME, kBinary},
+#define TROUPE_GRADIENT(NAME) {#NAME, kOfOneShape},
+#define TROUPE_COMPARISON(NAME) {#NAME, kComparison},
 constexpr auto kWords = op_table<Entry>({
-    {"Neg", kUnary},
-    {"Abs", kUnary},
-    {"Sign", kUnary},
-    {"Square", kUnary},
-    {"Relu", kUnary},
-    {"Exp", kUnary},
-    {"Log", kUnary},
-    {"Log1p", kUnary},
-    {"Sqrt", kUnary},
-    {"Rsqrt", kUnary},
-    {"Tanh", kUnary},
-    {"Sigmoid", kUnary},
-    {"Softplus", kUnary},
-    {"Floor", kUnary},
-    {"Erf", kUnary},
-    {"Add", kBinary},
-    {"Sub", kBinary},
-    {"Mul", kBinary},
-    {"Div", kBinary},
-    {"Maximum", kBinary},
-    {"Minimum", kBinary},
-    {"SquaredDifference", kBinary},
-    {"ReluGrad", kOfOneShape},
-    {"SigmoidGrad", kOfOneShape},
-    {"TanhGrad", kOfOneShape},
-    {"Equal", kComparison},
-    {"NotEqual", kComparison},
-    {"Less", kComparison},
-    {"LessEqual", kComparison},
-    {"Greater", kComparison},
-    {"GreaterEqual", kComparison},
+    TROUPE_UNARY_OPS(TROUPE_UNARY)              //
+    TROUPE_ARITHMETIC_OPS(TROUPE_BINARY)        //
+    {"Div", kBinary},                           //
+    {"ReluGrad", kOfOneShape},                  //
+    TROUPE_FLOAT_GRADIENT_OPS(TROUPE_GRADIENT)  //
+    TROUPE_COMPARISON_OPS(TROUPE_COMPARISON)    //
     {"Select", {Kind::selection, {3, false}}},
     {"Cast", {Kind::conversion, {1, false}}},
 });
+#undef TROUPE_COMPARISON
+#undef TROUPE_GRADIENT
+#undef TROUPE_BINARY
+#undef TROUPE_UNARY
 
 // The number in `text`, which is a letter and a number.
 int number(std::string_view text, int limit, std::string_view line) {

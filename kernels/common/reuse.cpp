@@ -1,46 +1,19 @@
 #include "troupe/kernels/common/reuse.hpp"
 
+#include <troupe/graph/elementwise_vocabulary.hpp>
+
 namespace troupe {
 
 void register_reuse(KernelRegistry& registry, std::string_view device_type) {
   for (const char* op : {"Identity", "StopGradient", "Reshape", "ReshapeLike", "Squeeze", "ExpandDims"})
     registry.set_reuse(op, device_type, Reuse::view);
-  for (const char* op : {"Neg",
-                         "Abs",
-                         "Sign",
-                         "Square",
-                         "Relu",
-                         "Exp",
-                         "Log",
-                         "Log1p",
-                         "Sqrt",
-                         "Rsqrt",
-                         "Tanh",
-                         "Sigmoid",
-                         "Softplus",
-                         "Floor",
-                         "Erf",
-                         "LeakyRelu",
-                         "LogicalNot",
-                         "Add",
-                         "Sub",
-                         "Mul",
-                         "Maximum",
-                         "Minimum",
-                         "SquaredDifference",
-                         "Div",
-                         "Pow",
-                         "LogicalAnd",
-                         "LogicalOr",
-                         "ReluGrad",
-                         "SigmoidGrad",
-                         "TanhGrad",
-                         "LeakyReluGrad",
-                         "BiasAdd",
-                         "AddN",
-                         "Dropout",
-                         "FusedElementwise"})
+#define TROUPE_NAME(NAME) #NAME,
+  for (const char* op :
+       {"LeakyRelu", "LogicalNot", "Div", "Pow", "LogicalAnd", "LogicalOr", "ReluGrad", "LeakyReluGrad", "BiasAdd",
+        "AddN", "Dropout", "FusedElementwise",
+        TROUPE_UNARY_OPS(TROUPE_NAME) TROUPE_ARITHMETIC_OPS(TROUPE_NAME) TROUPE_FLOAT_GRADIENT_OPS(TROUPE_NAME)})
     registry.set_reuse(op, device_type, Reuse::in_place);
 }
+#undef TROUPE_NAME
 
 }  // namespace troupe

@@ -1,66 +1,49 @@
-// Elementwise ops by name, grouped by kind: each has its own kernels and is also a step of FusedElementwise.
+// Elementwise ops with their functions on the CPU, grouped by kind.
 #pragma once
 
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/vector_math.hpp>
 
 namespace troupe {
 
 // Each function calls fn(name, op) for its ops. Unary, any real type:
+#define TROUPE_CALL(NAME) fn(#NAME, NAME##Op{});
+#define TROUPE_CALL_MATH(NAME) fn(#NAME, NAME##Op<VectorMath>{});
 template <class Fn>
 void for_each_real_unary(Fn fn) {
-  fn("Neg", NegOp{});
-  fn("Abs", AbsOp{});
-  fn("Sign", SignOp{});
-  fn("Square", SquareOp{});
-  fn("Relu", ReluOp{});
+  TROUPE_REAL_UNARY_OPS(TROUPE_CALL)
 }
 
 // Unary, floating types.
 template <class Fn>
 void for_each_float_unary(Fn fn) {
-  fn("Exp", ExpOp<VectorMath>{});
-  fn("Log", LogOp<VectorMath>{});
-  fn("Log1p", Log1pOp<VectorMath>{});
-  fn("Sqrt", SqrtOp{});
-  fn("Rsqrt", RsqrtOp<VectorMath>{});
-  fn("Tanh", TanhOp<VectorMath>{});
-  fn("Sigmoid", SigmoidOp<VectorMath>{});
-  fn("Softplus", SoftplusOp<VectorMath>{});
-  fn("Floor", FloorOp{});
-  fn("Erf", ErfOp<VectorMath>{});
+  TROUPE_FLOAT_UNARY_OPS(TROUPE_CALL)
+  TROUPE_MATH_UNARY_OPS(TROUPE_CALL_MATH)
 }
 
 // Binary, any real type.
 template <class Fn>
 void for_each_arithmetic(Fn fn) {
-  fn("Add", AddOp{});
-  fn("Sub", SubOp{});
-  fn("Mul", MulOp{});
-  fn("Maximum", MaximumOp{});
-  fn("Minimum", MinimumOp{});
-  fn("SquaredDifference", SquaredDifferenceOp{});
+  TROUPE_ARITHMETIC_OPS(TROUPE_CALL)
 }
 
 // Binary with bool result: first any data type, then any real type.
 template <class Fn>
 void for_each_equality(Fn fn) {
-  fn("Equal", EqualOp{});
-  fn("NotEqual", NotEqualOp{});
+  TROUPE_EQUALITY_OPS(TROUPE_CALL)
 }
 template <class Fn>
 void for_each_order(Fn fn) {
-  fn("Less", LessOp{});
-  fn("LessEqual", LessEqualOp{});
-  fn("Greater", GreaterOp{});
-  fn("GreaterEqual", GreaterEqualOp{});
+  TROUPE_ORDER_OPS(TROUPE_CALL)
 }
 
 // Gradient and activation result, floating types.
 template <class Fn>
 void for_each_float_gradient(Fn fn) {
-  fn("SigmoidGrad", SigmoidGradOp{});
-  fn("TanhGrad", TanhGradOp{});
+  TROUPE_FLOAT_GRADIENT_OPS(TROUPE_CALL)
 }
+#undef TROUPE_CALL
+#undef TROUPE_CALL_MATH
 
 }  // namespace troupe

@@ -21,14 +21,14 @@ void add_comparison(KernelRegistry& registry, const char* name, std::initializer
 }  // namespace
 
 void register_cuda_comparison_kernels(KernelRegistry& registry) {
-  add_comparison(registry, "Equal", kDataDTypes, ComparisonOp::equal);
-  add_comparison(registry, "NotEqual", kDataDTypes, ComparisonOp::not_equal);
-  add_comparison(registry, "Less", kRealDTypes, ComparisonOp::less);
-  add_comparison(registry, "LessEqual", kRealDTypes, ComparisonOp::less_equal);
-  add_comparison(registry, "Greater", kRealDTypes, ComparisonOp::greater);
-  add_comparison(registry, "GreaterEqual", kRealDTypes, ComparisonOp::greater_equal);
-  add_comparison(registry, "LogicalAnd", {DType::boolean}, ComparisonOp::logical_and);
-  add_comparison(registry, "LogicalOr", {DType::boolean}, ComparisonOp::logical_or);
+#define TROUPE_EQUALITY(NAME) add_comparison(registry, #NAME, kDataDTypes, ComparisonOp::NAME);
+#define TROUPE_ORDER(NAME) add_comparison(registry, #NAME, kRealDTypes, ComparisonOp::NAME);
+  TROUPE_EQUALITY_OPS(TROUPE_EQUALITY)
+  TROUPE_ORDER_OPS(TROUPE_ORDER)
+  add_comparison(registry, "LogicalAnd", {DType::boolean}, ComparisonOp::LogicalAnd);
+  add_comparison(registry, "LogicalOr", {DType::boolean}, ComparisonOp::LogicalOr);
 }
+#undef TROUPE_ORDER
+#undef TROUPE_EQUALITY
 
 }  // namespace troupe

@@ -9,14 +9,19 @@ using namespace device;
 
 namespace {
 
+#define TROUPE_CASE(NAME)  \
+  case ComparisonOp::NAME: \
+    return fn(NAME##Op{});
+
 struct Equality {
-  bool negated;
+  ComparisonOp op;
   template <class Fn>
   __device__ void visit(Fn fn) const {
-    if (negated)
-      fn(NotEqualOp{});
-    else
-      fn(EqualOp{});
+    switch (op) {
+      TROUPE_EQUALITY_OPS(TROUPE_CASE)
+      default:
+        return;
+    }
   }
 };
 
@@ -25,17 +30,13 @@ struct Order {
   template <class Fn>
   __device__ void visit(Fn fn) const {
     switch (op) {
-      case ComparisonOp::less:
-        return fn(LessOp{});
-      case ComparisonOp::less_equal:
-        return fn(LessEqualOp{});
-      case ComparisonOp::greater:
-        return fn(GreaterOp{});
+      TROUPE_ORDER_OPS(TROUPE_CASE)
       default:
-        return fn(GreaterEqualOp{});
+        return;
     }
   }
 };
+#undef TROUPE_CASE
 
 }  // namespace
 
@@ -43,17 +44,18 @@ cudaError_t launch_comparison(ComparisonOp op, DType dtype, const BinaryArgument
   const auto launch = [&](auto types, auto ops) {
     return dispatch(types, dtype, [&]<class T>() { return map_binary<bool, T>(arguments, ops, stream); });
   };
+#define TROUPE_EQUALITY(NAME) case ComparisonOp::NAME:
   switch (op) {
-    case ComparisonOp::equal:
-    case ComparisonOp::not_equal:
-      return launch(DataElements{}, Equality{op == ComparisonOp::not_equal});
-    case ComparisonOp::logical_and:
+    TROUPE_EQUALITY_OPS(TROUPE_EQUALITY)
+    return launch(DataElements{}, Equality{op});
+    case ComparisonOp::LogicalAnd:
       return launch(Elements<bool>{}, OnlyOp{LogicalAndOp{}});
-    case ComparisonOp::logical_or:
+    case ComparisonOp::LogicalOr:
       return launch(Elements<bool>{}, OnlyOp{LogicalOrOp{}});
     default:
       return launch(RealElements{}, Order{op});
   }
 }
+#undef TROUPE_EQUALITY
 
 }  // namespace troupe

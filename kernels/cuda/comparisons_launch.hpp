@@ -3,24 +3,15 @@
 
 #include <cuda_runtime_api.h>
 
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/kernels/cuda/elementwise_launch.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 
-enum class ComparisonOp : std::uint8_t {
-  // Any data type.
-  equal,
-  not_equal,
-  // Real types.
-  less,
-  less_equal,
-  greater,
-  greater_equal,
-  // bool.
-  logical_and,
-  logical_or,
-};
+#define TROUPE_ENUMERATOR(NAME) NAME,
+enum class ComparisonOp : std::uint8_t { TROUPE_COMPARISON_OPS(TROUPE_ENUMERATOR) LogicalAnd, LogicalOr };
+#undef TROUPE_ENUMERATOR
 
 // Returns cudaErrorInvalidValue if the op does not support `dtype`, the dtype of the operands.
 cudaError_t launch_comparison(ComparisonOp op, DType dtype, const BinaryArguments& arguments, cudaStream_t stream);

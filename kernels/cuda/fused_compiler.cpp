@@ -14,46 +14,20 @@ static_assert(kMaxFusedInputs >= kMaxElementwiseInputs && kMaxFusedSteps >= 3 * 
 // Every kept value must be used by a remaining step, and each step uses at most three.
 static_assert(4 * kMaxFusedPlaces >= 3 * kMaxElementwiseSteps);
 
+#define TROUPE_ROW(NAME) {#NAME, FusedOp::NAME},
 FusedOp op_of(std::string_view name) {
   static const std::map<std::string_view, FusedOp> table = {
-      {"Neg", FusedOp::neg},
-      {"Abs", FusedOp::abs},
-      {"Sign", FusedOp::sign},
-      {"Square", FusedOp::square},
-      {"Relu", FusedOp::relu},
-      {"Exp", FusedOp::exp},
-      {"Log", FusedOp::log},
-      {"Log1p", FusedOp::log1p},
-      {"Sqrt", FusedOp::sqrt},
-      {"Rsqrt", FusedOp::rsqrt},
-      {"Tanh", FusedOp::tanh},
-      {"Sigmoid", FusedOp::sigmoid},
-      {"Softplus", FusedOp::softplus},
-      {"Floor", FusedOp::floor},
-      {"Erf", FusedOp::erf},
-      {"Add", FusedOp::add},
-      {"Sub", FusedOp::sub},
-      {"Mul", FusedOp::mul},
-      {"Div", FusedOp::div},
-      {"Maximum", FusedOp::maximum},
-      {"Minimum", FusedOp::minimum},
-      {"SquaredDifference", FusedOp::squared_difference},
-      {"ReluGrad", FusedOp::relu_grad},
-      {"SigmoidGrad", FusedOp::sigmoid_grad},
-      {"TanhGrad", FusedOp::tanh_grad},
-      {"Equal", FusedOp::equal},
-      {"NotEqual", FusedOp::not_equal},
-      {"Less", FusedOp::less},
-      {"LessEqual", FusedOp::less_equal},
-      {"Greater", FusedOp::greater},
-      {"GreaterEqual", FusedOp::greater_equal},
-      {"Select", FusedOp::select},
-      {"Cast", FusedOp::cast},
+      TROUPE_ROW(Div) TROUPE_ROW(ReluGrad) TROUPE_ROW(Select) TROUPE_ROW(Cast)  //
+      TROUPE_UNARY_OPS(TROUPE_ROW)                                              //
+      TROUPE_ARITHMETIC_OPS(TROUPE_ROW)                                         //
+      TROUPE_FLOAT_GRADIENT_OPS(TROUPE_ROW)                                     //
+      TROUPE_COMPARISON_OPS(TROUPE_ROW)                                         //
   };
   const auto found = table.find(name);
   if (found == table.end()) fail(Code::unimplemented, "'{}': unsupported in programs on a GPU", name);
   return found->second;
 }
+#undef TROUPE_ROW
 
 // `wide`: the program computes in f64.
 FusedRounding rounding_to(DType dtype, bool wide) {
@@ -95,7 +69,7 @@ class Compiler {
     FusedStep made{.op = op_of(step.op),
                    .rounding = rounding_to(step.dtype, program_.wide),
                    .wide = operand_type(operands.back(), steps_, inputs_) == DType::f64};
-    if (made.op == FusedOp::select) {
+    if (made.op == FusedOp::Select) {
       add({.op = FusedOp::mask, .source = in_x(operands[0]) ? kFusedSame : source(operands[0])});
       place_pair(made, operands[1], operands[2]);
       made.rounding = FusedRounding::none;
@@ -118,24 +92,22 @@ class Compiler {
   }
   // Replaces a swapped op by its mirror image if it has one: kernels implement few swapped ops.
   static void turn(FusedStep& made) {
+#define TROUPE_CASE(NAME) case FusedOp::NAME:
     switch (made.op) {
-      case FusedOp::add:
-      case FusedOp::mul:
-      case FusedOp::squared_difference:
-      case FusedOp::equal:
-      case FusedOp::not_equal:
+      TROUPE_COMMUTATIVE_OPS(TROUPE_CASE)
+      TROUPE_EQUALITY_OPS(TROUPE_CASE)
+      break;
+      case FusedOp::Less:
+        made.op = FusedOp::Greater;
         break;
-      case FusedOp::less:
-        made.op = FusedOp::greater;
+      case FusedOp::Greater:
+        made.op = FusedOp::Less;
         break;
-      case FusedOp::greater:
-        made.op = FusedOp::less;
+      case FusedOp::LessEqual:
+        made.op = FusedOp::GreaterEqual;
         break;
-      case FusedOp::less_equal:
-        made.op = FusedOp::greater_equal;
-        break;
-      case FusedOp::greater_equal:
-        made.op = FusedOp::less_equal;
+      case FusedOp::GreaterEqual:
+        made.op = FusedOp::LessEqual;
         break;
       default:
         return;
@@ -176,6 +148,7 @@ class Compiler {
   std::size_t now_ = 0;
   FusedProgram program_;
 };
+#undef TROUPE_CASE
 
 }  // namespace
 

@@ -163,37 +163,16 @@ struct Reversed {
 template <class A, class C, int kWidth>
 __device__ void compute_unary(FusedOp op, Values<C, kWidth>& x) {
   const Compute1<A, C, kWidth> unary{x};
+#define TROUPE_CASE(NAME) \
+  case FusedOp::NAME:     \
+    return unary(NAME##Op{});
+#define TROUPE_MATH_CASE(NAME) \
+  case FusedOp::NAME:          \
+    return unary(NAME##Op<CudaMath>{});
   switch (op) {
-    case FusedOp::neg:
-      return unary(NegOp{});
-    case FusedOp::abs:
-      return unary(AbsOp{});
-    case FusedOp::sign:
-      return unary(SignOp{});
-    case FusedOp::square:
-      return unary(SquareOp{});
-    case FusedOp::relu:
-      return unary(ReluOp{});
-    case FusedOp::exp:
-      return unary(ExpOp<CudaMath>{});
-    case FusedOp::log:
-      return unary(LogOp<CudaMath>{});
-    case FusedOp::log1p:
-      return unary(Log1pOp<CudaMath>{});
-    case FusedOp::sqrt:
-      return unary(SqrtOp{});
-    case FusedOp::rsqrt:
-      return unary(RsqrtOp<CudaMath>{});
-    case FusedOp::tanh:
-      return unary(TanhOp<CudaMath>{});
-    case FusedOp::sigmoid:
-      return unary(SigmoidOp<CudaMath>{});
-    case FusedOp::softplus:
-      return unary(SoftplusOp<CudaMath>{});
-    case FusedOp::floor:
-      return unary(FloorOp{});
-    case FusedOp::erf:
-      return unary(ErfOp<CudaMath>{});
+    TROUPE_REAL_UNARY_OPS(TROUPE_CASE)
+    TROUPE_FLOAT_UNARY_OPS(TROUPE_CASE)
+    TROUPE_MATH_UNARY_OPS(TROUPE_MATH_CASE)
     default:
       __builtin_unreachable();
   }
@@ -202,63 +181,36 @@ __device__ void compute_unary(FusedOp op, Values<C, kWidth>& x) {
 template <class A, class C, int kWidth>
 __device__ void compute_binary(FusedOp op, bool swapped, Values<C, kWidth>& x, const Values<C, kWidth>& y) {
   const Compute2<A, C, kWidth> binary{x, y};
+#undef TROUPE_CASE
+#undef TROUPE_MATH_CASE
+#define TROUPE_CASE(NAME) \
+  case FusedOp::NAME:     \
+    return binary(NAME##Op{});
+#define TROUPE_SWAPPED_CASE(NAME) \
+  case FusedOp::NAME:             \
+    return binary(Reversed<NAME##Op>{});
   if (swapped) {
     switch (op) {
-      case FusedOp::sub:
-        return binary(Reversed<SubOp>{});
-      case FusedOp::div:
-        return binary(Reversed<DivOp>{});
-      case FusedOp::maximum:
-        return binary(Reversed<MaximumOp>{});
-      case FusedOp::minimum:
-        return binary(Reversed<MinimumOp>{});
-      case FusedOp::relu_grad:
-        return binary(Reversed<ReluGradOp>{});
-      case FusedOp::sigmoid_grad:
-        return binary(Reversed<SigmoidGradOp>{});
-      case FusedOp::tanh_grad:
-        return binary(Reversed<TanhGradOp>{});
+      TROUPE_ORDERED_OPS(TROUPE_SWAPPED_CASE)
+      TROUPE_FLOAT_GRADIENT_OPS(TROUPE_SWAPPED_CASE)
+      TROUPE_SWAPPED_CASE(Div)
+      TROUPE_SWAPPED_CASE(ReluGrad)
       default:
         __builtin_unreachable();
     }
   }
   switch (op) {
-    case FusedOp::add:
-      return binary(AddOp{});
-    case FusedOp::sub:
-      return binary(SubOp{});
-    case FusedOp::mul:
-      return binary(MulOp{});
-    case FusedOp::div:
-      return binary(DivOp{});
-    case FusedOp::maximum:
-      return binary(MaximumOp{});
-    case FusedOp::minimum:
-      return binary(MinimumOp{});
-    case FusedOp::squared_difference:
-      return binary(SquaredDifferenceOp{});
-    case FusedOp::relu_grad:
-      return binary(ReluGradOp{});
-    case FusedOp::sigmoid_grad:
-      return binary(SigmoidGradOp{});
-    case FusedOp::tanh_grad:
-      return binary(TanhGradOp{});
-    case FusedOp::equal:
-      return binary(EqualOp{});
-    case FusedOp::not_equal:
-      return binary(NotEqualOp{});
-    case FusedOp::less:
-      return binary(LessOp{});
-    case FusedOp::less_equal:
-      return binary(LessEqualOp{});
-    case FusedOp::greater:
-      return binary(GreaterOp{});
-    case FusedOp::greater_equal:
-      return binary(GreaterEqualOp{});
+    TROUPE_ARITHMETIC_OPS(TROUPE_CASE)
+    TROUPE_FLOAT_GRADIENT_OPS(TROUPE_CASE)
+    TROUPE_COMPARISON_OPS(TROUPE_CASE)
+    TROUPE_CASE(Div)
+    TROUPE_CASE(ReluGrad)
     default:
       __builtin_unreachable();
   }
 }
+#undef TROUPE_SWAPPED_CASE
+#undef TROUPE_CASE
 
 template <class C, int kWidth>
 __device__ void round_to(FusedRounding rounding, Values<C, kWidth>& x) {
@@ -341,8 +293,8 @@ __global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fus
   for (int s = 0; s < arguments.num_steps; ++s) {
     const FusedStep step = arguments.steps[s];
     const bool own_type = std::is_same_v<C, float> || step.wide;
-    if (step.op == FusedOp::cast) {
-    } else if (step.op > FusedOp::cast && step.op <= FusedOp::erf) {
+    if (step.op == FusedOp::Cast) {
+    } else if (is_unary(step.op)) {
       if (own_type)
         compute_unary<C>(step.op, x);
       else
@@ -356,7 +308,7 @@ __global__ __launch_bounds__(kFusedThreads, kResidentBlocks<C, kWidth>) void fus
         bits = 0;
 #pragma unroll
         for (int i = 0; i < kCount; ++i) bits |= (y.values[i] != C{0} ? 1u : 0u) << i;
-      } else if (step.op == FusedOp::select) {
+      } else if (step.op == FusedOp::Select) {
         const std::uint32_t mine = step.swapped ? ~bits : bits;
 #pragma unroll
         for (int i = 0; i < kCount; ++i) x.values[i] = (mine >> i & 1u) != 0 ? x.values[i] : y.values[i];

@@ -7,48 +7,29 @@
 
 #include <cstdint>
 
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/kernels/cuda/index_plan.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 
+#define TROUPE_ENUMERATOR(NAME) NAME,
 enum class FusedOp : std::uint8_t {
-  load,    // x = y
-  mask,    // bit = y is not 0
-  select,  // x = bit ? x : y
-  cast,    // x stays, only rounded
-  neg,
-  abs,
-  sign,
-  square,
-  relu,
-  exp,
-  log,
-  log1p,
-  sqrt,
-  rsqrt,
-  tanh,
-  sigmoid,
-  softplus,
-  floor,
-  erf,
-  add,  // of x and y, as are the rest
-  sub,
-  mul,
-  div,
-  maximum,
-  minimum,
-  squared_difference,
-  relu_grad,
-  sigmoid_grad,
-  tanh_grad,
-  equal,
-  not_equal,
-  less,
-  less_equal,
-  greater,
-  greater_equal,
+  load,                                     // x = y
+  mask,                                     // bit = y is not 0
+  Select,                                   // x = bit ? x : y
+  Cast,                                     // x stays, only rounded
+  TROUPE_UNARY_OPS(TROUPE_ENUMERATOR) Div,  // of x and y, as are the rest
+  ReluGrad,
+  TROUPE_ARITHMETIC_OPS(TROUPE_ENUMERATOR) TROUPE_FLOAT_GRADIENT_OPS(TROUPE_ENUMERATOR)
+      TROUPE_COMPARISON_OPS(TROUPE_ENUMERATOR)
 };
+#undef TROUPE_ENUMERATOR
+
+#define TROUPE_ONE(NAME) +1
+inline constexpr int kLastFusedUnary = static_cast<int>(FusedOp::Cast) TROUPE_UNARY_OPS(TROUPE_ONE);
+#undef TROUPE_ONE
+constexpr bool is_unary(FusedOp op) { return op > FusedOp::Cast && static_cast<int>(op) <= kLastFusedUnary; }
 
 // Rounding of x after a step, if narrower than its arithmetic.
 enum class FusedRounding : std::uint8_t { none, f32, f16, bf16 };
@@ -63,7 +44,7 @@ struct alignas(8) FusedStep {
   std::uint8_t source = kFusedNone;
   std::uint8_t keep = kFusedNone;  // place to keep x in
   FusedRounding rounding = FusedRounding::none;
-  bool swapped = false;  // computes y op x; only for select, sub, div, maximum, minimum and the gradients
+  bool swapped = false;  // computes y op x; only for Select, Div, TROUPE_ORDERED_OPS and the gradients
   bool wide = false;     // computes in f64
   bool operator==(const FusedStep&) const = default;
 };

@@ -48,16 +48,13 @@ void add_checked(KernelRegistry& registry, const char* name, std::initializer_li
 }  // namespace
 
 void register_cuda_math_binary_kernels(KernelRegistry& registry) {
-  add_binary(registry, "Add", kRealDTypes, BinaryOp::add);
-  add_binary(registry, "Sub", kRealDTypes, BinaryOp::sub);
-  add_binary(registry, "Mul", kRealDTypes, BinaryOp::mul);
-  add_binary(registry, "Maximum", kRealDTypes, BinaryOp::maximum);
-  add_binary(registry, "Minimum", kRealDTypes, BinaryOp::minimum);
-  add_binary(registry, "SquaredDifference", kRealDTypes, BinaryOp::squared_difference);
-  add_binary(registry, "Div", kFloatDTypes, BinaryOp::div);
-  add_binary(registry, "Pow", kFloatDTypes, BinaryOp::pow);
-  add_checked(registry, "Div", {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64}, BinaryOp::div, no_divisor);
-  add_checked(registry, "Pow", {DType::i32, DType::i64}, BinaryOp::pow, no_exponent);
+#define TROUPE_ADD(NAME) add_binary(registry, #NAME, kRealDTypes, BinaryOp::NAME);
+  TROUPE_ARITHMETIC_OPS(TROUPE_ADD)
+  add_binary(registry, "Div", kFloatDTypes, BinaryOp::Div);
+  add_binary(registry, "Pow", kFloatDTypes, BinaryOp::Pow);
+  add_checked(registry, "Div", {DType::i8, DType::u8, DType::i16, DType::i32, DType::i64}, BinaryOp::Div, no_divisor);
+  add_checked(registry, "Pow", {DType::i32, DType::i64}, BinaryOp::Pow, no_exponent);
 }
+#undef TROUPE_ADD
 
 }  // namespace troupe

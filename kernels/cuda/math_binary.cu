@@ -16,24 +16,17 @@ struct Arithmetic {
   BinaryOp op;
   template <class Fn>
   __device__ void visit(Fn fn) const {
+#define TROUPE_CASE(NAME) \
+  case BinaryOp::NAME:    \
+    return fn(NAME##Op{});
     switch (op) {
-      case BinaryOp::add:
-        return fn(AddOp{});
-      case BinaryOp::sub:
-        return fn(SubOp{});
-      case BinaryOp::mul:
-        return fn(MulOp{});
-      case BinaryOp::maximum:
-        return fn(MaximumOp{});
-      case BinaryOp::minimum:
-        return fn(MinimumOp{});
-      case BinaryOp::squared_difference:
-        return fn(SquaredDifferenceOp{});
+      TROUPE_ARITHMETIC_OPS(TROUPE_CASE)
       default:
         return;
     }
   }
 };
+#undef TROUPE_CASE
 
 using Integers = Elements<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
 using PowElements = Elements<float, double, F16, BF16, std::int32_t, std::int64_t>;
@@ -53,9 +46,9 @@ cudaError_t launch_binary(BinaryOp op, DType dtype, const BinaryArguments& argum
     return dispatch(types, dtype, [&]<class T>() { return map_binary<T, T>(arguments, ops, stream); });
   };
   switch (op) {
-    case BinaryOp::div:
+    case BinaryOp::Div:
       return launch(RealElements{}, OnlyOp{DivOp{}});
-    case BinaryOp::pow:
+    case BinaryOp::Pow:
       return launch(PowElements{}, OnlyOp{PowOp<CudaMath>{}});
     default:
       return launch(RealElements{}, Arithmetic{op});
@@ -66,7 +59,7 @@ cudaError_t launch_check_operand(BinaryOp op, DType dtype, const void* values, s
                                  cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   return dispatch(Integers{}, dtype, [&]<class T>() {
-    return device::launch(check_operand<T>, blocks_for(count, kMostThreads), kMostThreads, stream, op == BinaryOp::pow,
+    return device::launch(check_operand<T>, blocks_for(count, kMostThreads), kMostThreads, stream, op == BinaryOp::Pow,
                           static_cast<const T*>(values), count, fault);
   });
 }

@@ -4,22 +4,16 @@
 #include <cuda_runtime_api.h>
 
 #include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/kernels/cuda/elementwise_launch.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 
-enum class BinaryOp : std::uint8_t {
-  // Real types.
-  add,
-  sub,
-  mul,
-  maximum,
-  minimum,
-  squared_difference,
-  div,
-  pow,  // not of integers below 32 bits
-};
+// Pow is not of integers below 32 bits.
+#define TROUPE_ENUMERATOR(NAME) NAME,
+enum class BinaryOp : std::uint8_t { TROUPE_ARITHMETIC_OPS(TROUPE_ENUMERATOR) Div, Pow };
+#undef TROUPE_ENUMERATOR
 
 // Returns cudaErrorInvalidValue if the op does not support `dtype`. Undefined integer quotients and powers give any
 // value.

@@ -23,14 +23,15 @@ void add_grad(KernelRegistry& registry, const char* name, std::initializer_list<
 }  // namespace
 
 void register_cuda_math_grad_kernels(KernelRegistry& registry) {
-  add_grad(registry, "ReluGrad", kRealDTypes, GradOp::relu);
-  add_grad(registry, "SigmoidGrad", kFloatDTypes, GradOp::sigmoid);
-  add_grad(registry, "TanhGrad", kFloatDTypes, GradOp::tanh);
+  add_grad(registry, "ReluGrad", kRealDTypes, GradOp::ReluGrad);
+#define TROUPE_ADD(NAME) add_grad(registry, #NAME, kFloatDTypes, GradOp::NAME);
+  TROUPE_FLOAT_GRADIENT_OPS(TROUPE_ADD)
   add_cuda(registry, "LeakyReluGrad", kFloatDTypes, [](const KernelInit& init) -> Kernel {
     return [alpha = init.attributes.real("alpha")](KernelContext& context) {
-      run_grad(context, "LeakyReluGrad", GradOp::leaky_relu, alpha);
+      run_grad(context, "LeakyReluGrad", GradOp::LeakyReluGrad, alpha);
     };
   });
 }
+#undef TROUPE_ADD
 
 }  // namespace troupe

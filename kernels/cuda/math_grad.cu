@@ -11,17 +11,18 @@ cudaError_t launch_grad(GradOp op, DType dtype, const BinaryArguments& arguments
   const auto launch = [&](auto types, auto function) {
     return dispatch(types, dtype, [&]<class T>() { return map_binary<T, T>(arguments, OnlyOp{function}, stream); });
   };
+#define TROUPE_CASE(NAME) \
+  case GradOp::NAME:      \
+    return launch(FloatElements{}, NAME##Op{});
   switch (op) {
-    case GradOp::relu:
+    case GradOp::ReluGrad:
       return launch(RealElements{}, ReluGradOp{});
-    case GradOp::sigmoid:
-      return launch(FloatElements{}, SigmoidGradOp{});
-    case GradOp::tanh:
-      return launch(FloatElements{}, TanhGradOp{});
-    case GradOp::leaky_relu:
+      TROUPE_FLOAT_GRADIENT_OPS(TROUPE_CASE)
+    case GradOp::LeakyReluGrad:
       return launch(FloatElements{}, LeakyReluGradOp<double>{alpha});
   }
   return cudaErrorInvalidValue;
 }
+#undef TROUPE_CASE
 
 }  // namespace troupe

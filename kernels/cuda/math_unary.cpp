@@ -26,27 +26,19 @@ void add_unary(KernelRegistry& registry, const char* name, std::initializer_list
 }  // namespace
 
 void register_cuda_math_unary_kernels(KernelRegistry& registry) {
-  add_unary(registry, "Neg", kRealDTypes, UnaryOp::neg);
-  add_unary(registry, "Abs", kRealDTypes, UnaryOp::abs);
-  add_unary(registry, "Sign", kRealDTypes, UnaryOp::sign);
-  add_unary(registry, "Square", kRealDTypes, UnaryOp::square);
-  add_unary(registry, "Relu", kRealDTypes, UnaryOp::relu);
-  add_unary(registry, "Exp", kFloatDTypes, UnaryOp::exp);
-  add_unary(registry, "Log", kFloatDTypes, UnaryOp::log);
-  add_unary(registry, "Log1p", kFloatDTypes, UnaryOp::log1p);
-  add_unary(registry, "Sqrt", kFloatDTypes, UnaryOp::sqrt);
-  add_unary(registry, "Rsqrt", kFloatDTypes, UnaryOp::rsqrt);
-  add_unary(registry, "Tanh", kFloatDTypes, UnaryOp::tanh);
-  add_unary(registry, "Sigmoid", kFloatDTypes, UnaryOp::sigmoid);
-  add_unary(registry, "Softplus", kFloatDTypes, UnaryOp::softplus);
-  add_unary(registry, "Floor", kFloatDTypes, UnaryOp::floor);
-  add_unary(registry, "Erf", kFloatDTypes, UnaryOp::erf);
+#define TROUPE_REAL(NAME) add_unary(registry, #NAME, kRealDTypes, UnaryOp::NAME);
+#define TROUPE_FLOAT(NAME) add_unary(registry, #NAME, kFloatDTypes, UnaryOp::NAME);
+  TROUPE_REAL_UNARY_OPS(TROUPE_REAL)
+  TROUPE_FLOAT_UNARY_OPS(TROUPE_FLOAT)
+  TROUPE_MATH_UNARY_OPS(TROUPE_FLOAT)
   add_cuda(registry, "LeakyRelu", kFloatDTypes, [](const KernelInit& init) -> Kernel {
     return [alpha = init.attributes.real("alpha")](KernelContext& context) {
-      run_unary(context, "LeakyRelu", UnaryOp::leaky_relu, alpha);
+      run_unary(context, "LeakyRelu", UnaryOp::LeakyRelu, alpha);
     };
   });
-  add_unary(registry, "LogicalNot", {DType::boolean}, UnaryOp::logical_not);
+  add_unary(registry, "LogicalNot", {DType::boolean}, UnaryOp::LogicalNot);
 }
+#undef TROUPE_FLOAT
+#undef TROUPE_REAL
 
 }  // namespace troupe

@@ -27,43 +27,28 @@ struct Launch {
 cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha,
                          cudaStream_t stream) {
   const Launch launch{dtype, x, out, count, stream};
+#define TROUPE_REAL(NAME) \
+  case UnaryOp::NAME:     \
+    return launch(RealElements{}, NAME##Op{});
+#define TROUPE_FLOAT(NAME) \
+  case UnaryOp::NAME:      \
+    return launch(FloatElements{}, NAME##Op{});
+#define TROUPE_MATH(NAME) \
+  case UnaryOp::NAME:     \
+    return launch(FloatElements{}, NAME##Op<CudaMath>{});
   switch (op) {
-    case UnaryOp::neg:
-      return launch(RealElements{}, NegOp{});
-    case UnaryOp::abs:
-      return launch(RealElements{}, AbsOp{});
-    case UnaryOp::sign:
-      return launch(RealElements{}, SignOp{});
-    case UnaryOp::square:
-      return launch(RealElements{}, SquareOp{});
-    case UnaryOp::relu:
-      return launch(RealElements{}, ReluOp{});
-    case UnaryOp::exp:
-      return launch(FloatElements{}, ExpOp<CudaMath>{});
-    case UnaryOp::log:
-      return launch(FloatElements{}, LogOp<CudaMath>{});
-    case UnaryOp::log1p:
-      return launch(FloatElements{}, Log1pOp<CudaMath>{});
-    case UnaryOp::sqrt:
-      return launch(FloatElements{}, SqrtOp{});
-    case UnaryOp::rsqrt:
-      return launch(FloatElements{}, RsqrtOp<CudaMath>{});
-    case UnaryOp::tanh:
-      return launch(FloatElements{}, TanhOp<CudaMath>{});
-    case UnaryOp::sigmoid:
-      return launch(FloatElements{}, SigmoidOp<CudaMath>{});
-    case UnaryOp::softplus:
-      return launch(FloatElements{}, SoftplusOp<CudaMath>{});
-    case UnaryOp::floor:
-      return launch(FloatElements{}, FloorOp{});
-    case UnaryOp::erf:
-      return launch(FloatElements{}, ErfOp<CudaMath>{});
-    case UnaryOp::leaky_relu:
+    TROUPE_REAL_UNARY_OPS(TROUPE_REAL)
+    TROUPE_FLOAT_UNARY_OPS(TROUPE_FLOAT)
+    TROUPE_MATH_UNARY_OPS(TROUPE_MATH)
+    case UnaryOp::LeakyRelu:
       return launch(FloatElements{}, LeakyReluOp<double>{alpha});
-    case UnaryOp::logical_not:
+    case UnaryOp::LogicalNot:
       return launch(Elements<bool>{}, LogicalNotOp{});
   }
   return cudaErrorInvalidValue;
 }
+#undef TROUPE_MATH
+#undef TROUPE_FLOAT
+#undef TROUPE_REAL
 
 }  // namespace troupe

@@ -5,34 +5,16 @@
 
 #include <cstdint>
 
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {
 
-enum class UnaryOp : std::uint8_t {
-  // Real types.
-  neg,
-  abs,
-  sign,
-  square,
-  relu,
-  // Floating types.
-  exp,
-  log,
-  log1p,
-  sqrt,
-  rsqrt,
-  tanh,
-  sigmoid,
-  softplus,
-  floor,
-  erf,
-  leaky_relu,
-  // bool.
-  logical_not,
-};
+#define TROUPE_ENUMERATOR(NAME) NAME,
+enum class UnaryOp : std::uint8_t { TROUPE_UNARY_OPS(TROUPE_ENUMERATOR) LeakyRelu, LogicalNot };
+#undef TROUPE_ENUMERATOR
 
-// out[i] = op(x[i]); `out` may be `x`. `alpha` is used by leaky_relu only. Returns cudaErrorInvalidValue if the op does
+// out[i] = op(x[i]); `out` may be `x`. `alpha` is used by LeakyRelu only. Returns cudaErrorInvalidValue if the op does
 // not support `dtype`.
 cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha,
                          cudaStream_t stream);

@@ -376,24 +376,24 @@ double interpret(const FusedProgram& program, const std::vector<double>& inputs)
       case FusedOp::mask:
         bit = y != 0;
         break;
-      case FusedOp::select:
+      case FusedOp::Select:
         x = bit ? x : y;
         break;
-      case FusedOp::cast:
+      case FusedOp::Cast:
         break;
-      case FusedOp::neg:
+      case FusedOp::Neg:
         x = -x;
         break;
-      case FusedOp::sub:
+      case FusedOp::Sub:
         x = x - y;
         break;
-      case FusedOp::add:
+      case FusedOp::Add:
         x = x + y;
         break;
-      case FusedOp::less:
+      case FusedOp::Less:
         x = x < y;
         break;
-      case FusedOp::greater:
+      case FusedOp::Greater:
         x = x > y;
         break;
       default:

@@ -9,6 +9,7 @@
 #include "tests/kernels/random_tensors.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/elementwise_program.hpp>
+#include <troupe/graph/elementwise_vocabulary.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/optimize.hpp>
 
@@ -77,16 +78,16 @@ void expect_same_bits(const KernelRegistry& registry, const std::string& op, DTy
       << got.to_string() << " is not " << wanted.to_string();
 }
 
+#define TROUPE_NAME(NAME) #NAME,
+
 TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(5);
   const Shape full{37, 61}, row{61}, column{37, 1}, one{};
   for (DType dtype : kFloats) {
     const auto draw = [&](const Shape& shape) { return special_tensor(dtype, shape, engine); };
-    for (const char* op : {"Neg", "Abs", "Sign", "Square", "Relu", "Exp", "Log", "Log1p", "Sqrt", "Rsqrt", "Tanh",
-                           "Sigmoid", "Softplus", "Floor", "Erf"})
-      expect_same_bits(registry, op, dtype, {draw(full)});
-    for (const char* op : {"Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "SquaredDifference"})
+    for (const char* op : {TROUPE_UNARY_OPS(TROUPE_NAME)}) expect_same_bits(registry, op, dtype, {draw(full)});
+    for (const char* op : {TROUPE_ARITHMETIC_OPS(TROUPE_NAME) "Div"})
       for (const auto& [a, b] : {std::pair{full, full},
                                  {full, one},
                                  {one, full},
@@ -96,9 +97,9 @@ TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
                                  {one, one},
                                  {Shape{0, 3}, Shape{3}}})
         expect_same_bits(registry, op, dtype, {draw(a), draw(b)});
-    for (const char* op : {"ReluGrad", "SigmoidGrad", "TanhGrad"})
+    for (const char* op : {TROUPE_FLOAT_GRADIENT_OPS(TROUPE_NAME) "ReluGrad"})
       expect_same_bits(registry, op, dtype, {draw(full), draw(full)});
-    for (const char* op : {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"})
+    for (const char* op : {TROUPE_COMPARISON_OPS(TROUPE_NAME)})
       for (const auto& [a, b] : {std::pair{full, full}, {full, one}, {row, column}})
         expect_same_bits(registry, op, DType::boolean, {draw(a), draw(b)});
     for (const auto& [c, a, b] : {std::tuple{full, full, full}, {full, one, full}, {row, full, one}, {one, row, full}})
@@ -107,6 +108,7 @@ TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
     expect_same_bits(registry, "Cast", dtype, {bools(full)});
   }
 }
+#undef TROUPE_NAME
 
 // Runs `fetch` with and without the pass.
 class Compared {
