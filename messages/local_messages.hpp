@@ -159,7 +159,7 @@ struct PeerDown {
   Error reason;
   bool left = false;  // the task announced that it leaves
 };
-// Another task has been silent for a while (true), or is heard again (false). Sent to the coordinator on this task.
+// Another task has been silent for a while (true), or is no longer (false). Sent to the coordinator on this task.
 struct PeerSuspected {
   using local_message = void;
   TaskName task;

@@ -5,13 +5,15 @@
 #include <string_view>
 #include <utility>
 
+#include <troupe/actors/base/actor_kind.hpp>
 #include <troupe/actors/base/inspected.hpp>
 
 namespace troupe {
 namespace {
 
 // Actors whose messages mean progress. Others also handle ticks, link news and introspection.
-constexpr std::array<std::string_view, 4> kWorking = {"device", "rendezvous", "collective", "shard"};
+constexpr std::array kWorking = {role_of(ActorKind::device).name, role_of(ActorKind::rendezvous).name,
+                                 role_of(ActorKind::collective).name, role_of(ActorKind::shard).name};
 
 }  // namespace
 

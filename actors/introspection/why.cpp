@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include <troupe/actors/base/actor_kind.hpp>
 #include <troupe/actors/base/snapshot.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 
@@ -26,12 +27,21 @@ std::string_view kind_of(std::string_view id) { return id.substr(0, std::min(id.
 
 // The kind of the actor responsible for a thing; "" if there is none to look at.
 std::string_view actor_behind(std::string_view thing) {
-  const std::string_view kind = kind_of(thing);
-  if (kind == "tensor" || kind == "part" || kind == "segment") return "scheduler";
-  if (kind == "version" || kind == "pull") return "shard";
-  if (kind == "token" || kind == "barrier" || kind == "save" || kind == "choice" || kind == "job") return "coordinator";
-  if (kind == "collective") return "collective";
-  return "";
+  static const std::map<std::string_view, ActorKind> behind = {
+      {"tensor", ActorKind::scheduler},
+      {"part", ActorKind::scheduler},
+      {"segment", ActorKind::scheduler},
+      {"version", ActorKind::shard},
+      {"pull", ActorKind::shard},
+      {"token", ActorKind::coordinator},
+      {"barrier", ActorKind::coordinator},
+      {"save", ActorKind::coordinator},
+      {"choice", ActorKind::coordinator},
+      {"job", ActorKind::coordinator},
+      {"collective", ActorKind::collective},
+  };
+  const auto found = behind.find(kind_of(thing));
+  return found == behind.end() ? "" : role_of(found->second).name;
 }
 
 // "/job:worker/task:0" at the end of "part/1/2//job:worker/task:0".
@@ -176,7 +186,7 @@ void Why::add_devices(const TaskSnapshot& task) {
   for (const DeviceSnapshot& device : task.devices) {
     std::int64_t for_ns = 0;
     for (const ActorSnapshot& actor : task.actors)
-      if (actor.kind == "device" && actor.name == device.name) for_ns = actor.current_ns;
+      if (actor.kind == role_of(ActorKind::device).name && actor.name == device.name) for_ns = actor.current_ns;
     if (!device.failure.empty()) {
       add(wait_thing::device(device.name), device.failure, task.task, State::never);
       continue;
@@ -206,8 +216,9 @@ void Why::add_links(const TaskSnapshot& own) {
       add(id, fmt::format("{}, with {} bytes waiting for credit", name, link.queued_bytes), own.task);
       std::optional<std::string> busy;
       if (const TaskSnapshot* peer = task(link.peer))
-        for (const std::string_view kind : {"shard", "collective", "scheduler", "rendezvous"})
-          if (!busy) busy = busy_actor(*peer, kind);
+        for (const ActorKind kind :
+             {ActorKind::shard, ActorKind::collective, ActorKind::scheduler, ActorKind::rendezvous})
+          if (!busy) busy = busy_actor(*peer, role_of(kind).name);
       const std::string room = fmt::format("room/{}/{}", own.task, link.peer);
       if (!busy && link.progress_ns >= kNoProgress)
         add(room, fmt::format("{} to read its received data: it is stuck, its heartbeats show no progress", link.peer),
@@ -224,7 +235,7 @@ void Why::add_links(const TaskSnapshot& own) {
       if (is_silent(link.peer)) wait(id, wait_thing::task(link.peer), "peer");
       // Gradients that have left the link are in the shard's mailbox.
       if (const TaskSnapshot* peer = task(link.peer))
-        if (const auto busy = busy_actor(*peer, "shard")) wait(id, *busy, "reply");
+        if (const auto busy = busy_actor(*peer, role_of(ActorKind::shard).name)) wait(id, *busy, "reply");
     }
   }
 }
@@ -320,8 +331,8 @@ void Why::explain_end(const WaitThing& thing, const Wait& by) {
   if (kind == "join") return explain_join(thing);
   if (kind == "collective") return explain_collective(thing);
   if (kind == "answer")
-    for (const std::string_view actor : {"partition", "node", "scheduler"})
-      if (const auto busy = busy_actor(own, actor)) return wait(thing.id, *busy, "reply");
+    for (const ActorKind actor : {ActorKind::partition, ActorKind::node, ActorKind::scheduler})
+      if (const auto busy = busy_actor(own, role_of(actor).name)) return wait(thing.id, *busy, "reply");
   add(thing.id, thing.text + ", in flight", own.task, by.for_ns < kOnItsWay ? State::works : State::stuck);
 }
 

@@ -41,7 +41,7 @@ void check_arguments(const Function& function, const Outputs& inputs) {
                      inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (function.body->dtype(function.arguments[i]) != inputs[i].dtype())
-      invalid_argument("branch '{}': argument {} is {}, but {} was given", function.name, i,
+      invalid_argument("branch '{}': argument {} must be {}, not {}", function.name, i,
                        name(function.body->dtype(function.arguments[i])), name(inputs[i].dtype()));
 }
 

@@ -48,7 +48,7 @@ cudnnHandle_t CudnnConvolutions::handle() {
 
 bool CudnnConvolutions::run(KernelContext& context, const ConvKey& key, ConvMemory memory) {
   const ConvPlan& plan = plans_.get(key, [&] {
-    device_.not_recorded("to look for a plan of a convolution");
+    device_.not_recorded("looking for the plan of a convolution");
     ConvPlan found = plan_convolution(key, {.handle = handle()});
     if (found.execution)
       found.execution = {found.execution.get(),

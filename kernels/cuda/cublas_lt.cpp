@@ -141,7 +141,7 @@ cublasLtHandle_t CublasLt::handle() {
 bool CublasLt::multiply(KernelContext& context, const ProductKey& key, const void* a, const void* b, const void* bias,
                         void* out, bool accumulate) {
   const Plan& plan = plans_.get(key, [&] {
-    device_.not_recorded("to look for a plan of a product");
+    device_.not_recorded("looking for the plan of a product");
     return Plan(*this, key);
   });
   if (!plan.found()) {

@@ -46,7 +46,7 @@ void GroupState::begin(CollectivePosition position, const CollectiveSpec& spec, 
         const bool gives = spec.kind != CollectiveKind::barrier &&
                            (spec.kind != CollectiveKind::broadcast || spec.root == options_.rank);
         if (gives && (local.dtype() != spec.dtype || !(local.shape() == spec.shape) || !local.space().on_host()))
-          invalid_argument("{}{} was given{}", name(local.dtype()), local.shape().to_string(),
+          invalid_argument("got {}{}{}", name(local.dtype()), local.shape().to_string(),
                            local.space().on_host() ? "" : ", on a device that the group has not joined");
         return std::make_unique<RankOperation>(spec, options_.rank, ranks, std::move(local), allocate_);
       },

@@ -64,7 +64,7 @@ Outcome busy_machine(Workshop& workshop, std::uint64_t) {
   double epochs = 0;
   for (const Told& told : cluster.told()) epochs += told.kind == "epoch";
   outcome.counts["epochs"] = epochs;
-  if (lost) outcome.problem = "a task was given up for lost, although it was only busy";
+  if (lost) outcome.problem = "a task was declared lost, although it was only busy";
   if (epochs == 0) outcome.problem = "nothing was trained";
   cluster.apply({FaultKind::kill, "", 0});
   cluster.run_until([&] { return cluster.all_ended(); }, 10);
@@ -77,7 +77,7 @@ std::vector<Row> pace_rows() {
   return {
       {.name = "busy",
        .fault = "two busy loops beside the job for 2 minutes",
-       .must = "nobody is given up for lost",
+       .must = "nobody is declared lost",
        .short_runs = 0,
        .long_runs = 1,
        .at_most = {},

@@ -443,7 +443,7 @@ TEST_F(CollectivesOnDevices, ATensorOfADeviceThatTheGroupHasNotJoinedIsRefused) 
   caf::anon_send(cluster.task(kRank0).collective, Contribute{std::move(contribution)});
   cluster.system.run();
   EXPECT_THAT(error_of(answer),
-              HasSubstr("all_reduce sum of f32[1] 'x': f32[1] was given, on a device that the group has not joined"));
+              HasSubstr("all_reduce sum of f32[1] 'x': got f32[1], on a device that the group has not joined"));
 }
 
 // ---- In steps ------------------------------------------------------------------------------------------------------

@@ -345,7 +345,7 @@ TEST(GroupState, SaysForHowLongItHasWaited) {
 TEST(GroupState, ATensorThatIsNotAsItSaysEndsTheGroup) {
   Group group(2);
   group.begin(0, {}, {.dtype = DType::f32, .shape = {2}, .name = "x"}, Tensor::vector<float>({1}));
-  EXPECT_THAT(group.error_of(0), HasSubstr("f32[1] was given"));
+  EXPECT_THAT(group.error_of(0), HasSubstr("got f32[1]"));
   ASSERT_EQ(group.flying.size(), 1u);
 }
 
