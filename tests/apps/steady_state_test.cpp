@@ -12,6 +12,7 @@
 #include <troupe/actors/training/model.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/layers/layers.hpp>
+#include <troupe/kernels/cpu/gemm_cached.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 extern "C" {
@@ -123,8 +124,10 @@ TEST(SteadyState, TrainingAnMlpTakesNoMemory) {
   Model model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
   model.compile(optimizers::Adam{}, task);
   const Counted counted = train(model, task, digits(), 20, 60);
-  EXPECT_EQ(counted.mallocs, 0u);
   EXPECT_EQ(counted.fresh_buffers, 0u);
+  if (gemm_cached_pays() != GemmCached::everywhere)
+    GTEST_SKIP() << "without AVX-512, oneDNN computes the larger products, and calls malloc for each";
+  EXPECT_EQ(counted.mallocs, 0u);
 }
 
 TEST(SteadyState, TrainingACnnTakesNoMemoryButInsideOneDnn) {
