@@ -75,6 +75,7 @@ void Meeting::lost(const TaskName& task, Loss loss, Error why, Time now) {
                 : loss == Loss::goodbye ? std::chrono::milliseconds(kPauseAfterGoodbye)
                                         : std::min(2 * state.pause, kLongestPause);
   state.link = 0;
+  state.met = state.up;
   state.up = state.called = false;
   state.error = std::move(why);
   state.next_call = now + state.pause;
@@ -89,7 +90,8 @@ Meeting::Missing Meeting::missing(const std::string& job) const {
   for (const auto& [task, state] : states_) {
     if (state.up || !counts(job, task)) continue;
     const std::string where = fmt::format("{} at {}", task.to_string(), state.address.to_string());
-    if (state.error && !may_pass(state.error.code()) && !out.hopeless) out.hopeless = state.error.within(where);
+    const bool final = state.error && !state.met && !may_pass(state.error.code());
+    if (final && !out.hopeless) out.hopeless = state.error.within(where);
     out.text += fmt::format("{}{}{}", out.text.empty() ? "" : ", ", where,
                             state.error ? fmt::format(": {}", state.error.message()) : "");
   }

@@ -41,7 +41,8 @@ class Meeting {
     bool up = false;  // the link is open, and the two tasks have met over it
     Time next_call{};
     std::chrono::milliseconds pause = kFirstPause;
-    Error error;  // why the link is not up
+    Error error;       // why the link is not up
+    bool met = false;  // the two tasks had met over the last link: whatever broke it, they may meet again
   };
   // The next action: dial the task at its address, or greet it over its link.
   struct Action {

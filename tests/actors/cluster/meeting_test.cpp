@@ -123,6 +123,19 @@ TEST_F(Meetings, SaysWhoIsMissingAndWhoWillNeverCome) {
   EXPECT_EQ(meeting.missing("ps").text, "");
 }
 
+TEST_F(Meetings, WhateverBreaksALinkOfTasksThatHadMetTheyMayMeetAgain) {
+  Meeting meeting = of(kW1);
+  const Error failed(Code::internal, "a peer failed");
+  meeting.opened(kPs0, 7);
+  meeting.met(kPs0);
+  meeting.lost(kPs0, Loss::broken, failed, now);
+  EXPECT_EQ(meeting.missing("ps").text, "/job:ps/task:0 at h:1: a peer failed");
+  EXPECT_FALSE(meeting.missing("ps").hopeless);
+  meeting.opened(kPs0, 8);
+  meeting.lost(kPs0, Loss::broken, failed, now);  // before they met
+  EXPECT_TRUE(meeting.missing("ps").hopeless);
+}
+
 TEST_F(Meetings, NothingIsKeptOfTasksThatAreNotInTheClusterFile) {
   Meeting meeting = of(kPs0);
   meeting.opened(kClient, 9);
