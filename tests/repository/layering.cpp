@@ -308,9 +308,7 @@ std::vector<std::string> reach_violations(const std::map<std::string, std::strin
       if (path.starts_with("tests/") || starts_with_any(path, library.allowed)) continue;
       std::string way = path;
       for (auto step = next.find(path); step != next.end(); step = next.find(step->second)) way += " > " + step->second;
-      found.push_back(
-          fmt::format("{} reaches {}: {} (a header that may is listed in kReach, tests/repository/layering.cpp)", path,
-                      library.name, way));
+      found.push_back(fmt::format("{} reaches {}: {}", path, library.name, way));
     }
     for (const std::string& allowed : library.allowed)
       if (!allowed.ends_with('/') && !files.contains(allowed))
