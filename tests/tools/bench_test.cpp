@@ -186,6 +186,12 @@ std::vector<nlohmann::json> rows_of(const Process& bench) {
   return rows;
 }
 
+TEST(BenchProgram, RunsCasesOfOtherProcesses) {
+  Process bench({testing::program("troupe-bench"), "--quick", "--json", "ps/push-1MiB", "ps/pull-1MiB", "ps/small"});
+  EXPECT_EQ(bench.wait(), 0) << bench.err;
+  EXPECT_EQ(rows_of(bench).size(), 3u) << bench.out;
+}
+
 TEST(BenchProgram, RunsATinyCaseBesideItsPeer) {
   Process bench({testing::program("troupe-bench"), "--quick", "--json", "null-ops/chain"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;

@@ -30,8 +30,7 @@ double per_second_to_the_end(double seconds, const std::function<void()>& work, 
 // Steps of a session that push a gradient for each variable: a separate batch, applied on arrival and acknowledged.
 class Pushes {
  public:
-  explicit Pushes(std::size_t bytes, std::uint32_t variables = 1)
-      : shard_(RemoteShard::As::coordinator, elements_of(bytes), variables) {
+  explicit Pushes(std::size_t bytes, std::uint32_t variables = 1) : shard_(elements_of(bytes), variables) {
     const Output gradient = placeholder(graph_, DType::f32, Shape{elements_of(bytes)}, "gradient");
     Outputs pushes;
     for (std::int64_t v = 0; v < variables; ++v) {
@@ -67,8 +66,7 @@ class Pushes {
 // Steps of a session that pull the parameters and fetch them.
 class Pulls {
  public:
-  explicit Pulls(std::size_t bytes, std::uint32_t variables = 1)
-      : shard_(RemoteShard::As::worker, elements_of(bytes), variables) {
+  explicit Pulls(std::size_t bytes, std::uint32_t variables = 1) : shard_(elements_of(bytes), variables) {
     Outputs pulls;
     for (std::int64_t v = 0; v < variables; ++v)
       pulls.push_back(graph_.output(graph_.add(
@@ -115,7 +113,7 @@ class SmallPushes {
   }
 
  private:
-  RemoteShard shard_{RemoteShard::As::coordinator, 1};
+  RemoteShard shard_{1};
   const Tensor gradient_ = Tensor::vector<float>({1});
   std::uint64_t batch_ = 0;
 };

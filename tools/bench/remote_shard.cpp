@@ -75,7 +75,7 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
         [](const Inbound<Saved>&) {},
         [](const Inbound<Barrier>&) {},
         [this](const PeerUp& m) {
-          if (m.task == shard_) found_->set_value(m.peer);
+          if (found_ && m.task == shard_) found_->set_value(m.peer);
         },
         [](const PeerDown&) {},
         [](const PeerSuspected&) {},
@@ -87,30 +87,43 @@ class RemoteShard::Observer final : public Counted<CoordinatorActor> {
  private:
   const TaskName shard_;
   const std::shared_ptr<Acknowledgements> acknowledgements_;
-  const std::shared_ptr<std::promise<PeerActor>> found_;
+  const std::shared_ptr<std::promise<PeerActor>> found_;  // null: not looked for
 };
 
-RemoteShard::RemoteShard(As what, std::int64_t elements, std::uint32_t variables)
-    : shard_{"ps", what == As::coordinator ? 1 : 0}, child_({own_path(), "--child", kShard}) {
-  const TaskName self = what == As::coordinator ? TaskName{"ps", 0} : TaskName{"worker", 0};
+TaskOptions RemoteShard::options(TaskName name) {
+  return {.name = std::move(name), .threads = 1, .gpus = {.count = 0}, .networked = true};
+}
+
+RemoteShard::RemoteShard(std::int64_t elements, std::uint32_t variables) : child_({own_path(), "--child", kShard}) {
   child_.write_line(fmt::format("{} {} {}", shard_.index, elements, variables));
-  task_ = std::make_unique<Task>(TaskOptions{.name = self, .threads = 1, .gpus = {.count = 0}, .networked = true});
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
-  const ClusterSpec cluster{"bench", "bench", {{shard_, {"127.0.0.1", port}}, {self, {"127.0.0.1", task_->port()}}}};
+  const ClusterSpec cluster{"bench",
+                            "bench",
+                            {{coordinator_.name(), {"127.0.0.1", coordinator_.port()}},
+                             {shard_, {"127.0.0.1", port}},
+                             {worker_.name(), {"127.0.0.1", worker_.port()}}}};
   child_.write_line(in_one_line(cluster));
-  task_->join(cluster, kShardPatience);
+  auto joined = std::async(std::launch::async, [&] { coordinator_.join(cluster, kShardPatience); });
+  worker_.join(cluster, kShardPatience);
+  joined.get();
   auto found = std::make_shared<std::promise<PeerActor>>();
-  observer_ = spawn_actor<ActorKind::coordinator, Observer>(task_->system(), task_->actors(), self.to_string(), shard_,
-                                                            acknowledgements_, found);
-  caf::anon_send(task_->handles().node, Observe{caf::actor_cast<PeerObserver>(observer_)});
-  caf::anon_send(task_->handles().node, JobRoutes{{}, observer_, {}});
+  for (Task* task : {&coordinator_, &worker_}) {
+    CoordinatorActor& observer = observers_[task == &worker_ ? 1 : 0];
+    observer =
+        spawn_actor<ActorKind::coordinator, Observer>(task->system(), task->actors(), task->name().to_string(), shard_,
+                                                      acknowledgements_, task == &worker_ ? found : nullptr);
+    caf::anon_send(task->handles().node, Observe{caf::actor_cast<PeerObserver>(observer)});
+    caf::anon_send(task->handles().node, JobRoutes{{}, observer, {}});
+  }
   peer_ = found->get_future().get();
 }
 
 RemoteShard::~RemoteShard() {
-  caf::anon_send(task_->handles().node, JobRoutes{});
-  caf::anon_send(observer_, Stop{});
-  observer_ = nullptr;
+  for (Task* task : {&coordinator_, &worker_}) caf::anon_send(task->handles().node, JobRoutes{});
+  for (CoordinatorActor& observer : observers_) {
+    caf::anon_send(observer, Stop{});
+    observer = nullptr;
+  }
   peer_ = nullptr;
 }
 

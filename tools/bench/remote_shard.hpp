@@ -27,14 +27,13 @@ class Acknowledgements {
 
 class RemoteShard {
  public:
-  // This process's role. A shard acknowledges to the coordinator's task, and answers pulls to the worker's.
-  enum class As { coordinator, worker };
-  RemoteShard(As what, std::int64_t elements, std::uint32_t variables = 1);
+  // This process has two tasks: the worker's pushes and pulls, the coordinator's gets the shard's acknowledgements.
+  explicit RemoteShard(std::int64_t elements, std::uint32_t variables = 1);
   ~RemoteShard();
 
-  Task& task() { return *task_; }
+  Task& task() { return worker_; }  // the worker's
   TaskName shard() const { return shard_; }
-  // Receives frames for the shard.
+  // Receives the worker's frames for the shard.
   const PeerActor& peer() const { return peer_; }
   Acknowledgements& acknowledgements() { return *acknowledgements_; }
 
@@ -43,11 +42,13 @@ class RemoteShard {
 
  private:
   class Observer;
-  TaskName shard_;
+  static TaskOptions options(TaskName name);
+  const TaskName shard_{"ps", 1};
   Child child_;
-  std::unique_ptr<Task> task_;
+  Task coordinator_{options({"ps", 0})};
+  Task worker_{options({"worker", 0})};
   std::shared_ptr<Acknowledgements> acknowledgements_ = std::make_shared<Acknowledgements>();
-  CoordinatorActor observer_;
+  CoordinatorActor observers_[2];  // on the coordinator's task, on the worker's
   PeerActor peer_;
 };
 
