@@ -42,6 +42,14 @@ class Tensor {
   }
 
   bool valid() const { return dtype_ != DType::invalid; }
+  // Becomes no tensor. Cheaper than assigning Tensor(): the executor does this for every node.
+  void reset() {
+    dtype_ = DType::invalid;
+    shape_ = Shape();
+    elements_ = 0;
+    offset_ = 0;
+    buffer_ = BufferRef();
+  }
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   std::int64_t num_elements() const { return elements_; }

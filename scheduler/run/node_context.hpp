@@ -28,7 +28,7 @@ class NodeContext final : public KernelContext, private AllocationSource {
     for (std::uint32_t i = 0; i < node_->num_inputs; ++i) {
       const InputRef ref = refs_[i];
       if (ref.kind == InputRef::Kind::slot_last || (ref.kind == InputRef::Kind::slot_counted && used(ref.index)))
-        frame_.slots[ref.index] = Tensor();
+        frame_.slots[ref.index].reset();
     }
   }
 
