@@ -193,10 +193,15 @@ TEST_F(TrainingAgain, AWorkerThatIsAMemberNoMoreJoinsAgain) {
     if (name == TaskName{"ps", 0})
       options.on_event = [&](const JobEvent& event) {
         joins += event.kind == "joined" && event.task == TaskName{"worker", 1};
+        joins.notify_all();
+      };
+    if (name == TaskName{"worker", 0})  // the job is not over before the other is back
+      options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
+        for (int now = joins; step >= 5 && now < 2; now = joins) joins.wait(now);
       };
     if (name != TaskName{"worker", 1}) return;
     options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-      if (step == 3 && fences++ == 0)
+      if (step >= 3 && fences++ == 0)
         caf::anon_send(worker,
                        Outbound{Fence{1, ~0ull, Error(Code::aborted, "given up for lost"), tasks[0].last_job()}});
     };
