@@ -141,7 +141,8 @@ void Why::note_silent(const TaskReport& report) {
 // Uses the most recent progress heard by any peer.
 void Why::note_progress(const TaskSnapshot& own) {
   for (const LinkSnapshot& link : own.links) {
-    if (!link.up || link.suspect || link.progress_ns == 0) continue;
+    const bool silent = link.suspect || link.heard_ns > kNoProgress / 2;  // it may be stopped
+    if (!link.up || silent || link.progress_ns == 0) continue;
     std::int64_t& best = no_progress_.try_emplace(link.peer, link.progress_ns).first->second;
     best = std::min(best, link.progress_ns);
   }

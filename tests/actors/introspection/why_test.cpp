@@ -91,6 +91,9 @@ TEST(Why, ATaskThatDoesNotAnswerButGetsOnIsBusyAndElseItIsStuck) {
   EXPECT_EQ(seen.first().text,
             "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stuck: its heartbeats arrive, but show no "
             "progress for 12.0 s)");
+  seen.task(kW0).links[0].heard_ns = 12 * kSecond;  // nothing arrives, though nobody suspects it yet
+  EXPECT_EQ(seen.first().text,
+            "/job:ps/task:0 does not answer (no answer within 0.9 s: it is stopped, too busy or unreachable)");
 }
 
 // A worker that computes: others wait for it for longer than it has got on with nothing.
