@@ -71,37 +71,11 @@ void append_elements(std::string& out, const Tensor& tensor, std::int64_t count)
 }
 
 void append_elements(std::string& out, const Tensor& t, std::int64_t count) {
-  switch (t.dtype()) {
-    case DType::f32:
-      return append_elements<float>(out, t, count);
-    case DType::f64:
-      return append_elements<double>(out, t, count);
-    case DType::f16:
-      return append_elements<Half>(out, t, count);
-    case DType::bf16:
-      return append_elements<BFloat16>(out, t, count);
-    case DType::i8:
-      return append_elements<std::int8_t>(out, t, count);
-    case DType::u8:
-      return append_elements<std::uint8_t>(out, t, count);
-    case DType::i16:
-      return append_elements<std::int16_t>(out, t, count);
-    case DType::i32:
-      return append_elements<std::int32_t>(out, t, count);
-    case DType::i64:
-      return append_elements<std::int64_t>(out, t, count);
-    case DType::boolean:
-      return append_elements<bool>(out, t, count);
-    case DType::string:
-      return append_elements<std::string>(out, t, count);
-    case DType::invalid:
-    case DType::resource:
-      return;
-  }
+  if (is_data(t.dtype())) dispatch(ElementTypes{}, t.dtype(), [&]<class T>() { append_elements<T>(out, t, count); });
 }
 
 std::string text_of(const Tensor& tensor, std::int64_t max_values) {
-  if (!tensor.valid() || !tensor.space().on_host()) return tensor.to_string();
+  if (!is_data(tensor.dtype()) || !tensor.space().on_host()) return tensor.to_string();
   std::string out = fmt::format("{}{} =", name(tensor.dtype()), tensor.shape().to_string());
   const std::int64_t shown = std::min(max_values, tensor.num_elements());
   append_elements(out, tensor, shown);

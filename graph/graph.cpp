@@ -83,10 +83,11 @@ const Node& Graph::add(NodeSpec spec) {
     node->attributes = std::move(spec.attributes);
     node->colocate_with = std::move(spec.colocate_with);
     node->device = DeviceName::parse(spec.device).or_else(DeviceName::parse(defaults_.device)).to_string();
-    for (const Output& input : spec.inputs) {
-      if (input.graph != this)
+    for (const Output& given : spec.inputs) {
+      if (!can_bring_in(given))
         invalid_argument("input {} {}", node->inputs.size(),
-                         input.valid() ? "belongs to another graph" : "is not a tensor");
+                         given.valid() ? "belongs to another graph" : "is not a tensor");
+      const Output input = brought_in(given);
       node->inputs.push_back({input.node, input.index});
     }
     for (const Output& control : spec.controls) {
@@ -99,6 +100,35 @@ const Node& Graph::add(NodeSpec spec) {
     throw error.within(fmt::format("{} '{}'", op.name, node->name));
   }
   return insert(std::move(node));
+}
+
+void Graph::set_around(Graph* around, BringIn bring_in) {
+  around_ = around;
+  bring_in_ = std::move(bring_in);
+}
+
+bool Graph::can_bring_in(const Output& output) const {
+  if (output.graph == this) return true;
+  return around_ && output.valid() && around_->can_bring_in(output);
+}
+
+Output Graph::brought_in(const Output& output) {
+  if (output.graph == this) return output;
+  if (!can_bring_in(output))
+    invalid_argument("a result {}", output.valid() ? "belongs to another graph" : "is not a tensor");
+  return bring_in_(around_->brought_in(output));
+}
+
+void Graph::change_attributes(const Node& node, const Attributes& changes) {
+  Node changed = node;
+  for (const auto& [name, value] : changes.all()) changed.attributes.set(name, value);
+  infer_node(*this, changed);
+  for (std::size_t i = 0; i < node.output_types.size(); ++i) {
+    if (i >= changed.output_types.size() || changed.output_types[i] != node.output_types[i])
+      invalid_argument("{} '{}': output {} would change", node.op->name, node.name, i);
+    if (const auto merged = changed.output_shapes[i].merged(node.output_shapes[i])) changed.output_shapes[i] = *merged;
+  }
+  mutable_node(node.id) = std::move(changed);
 }
 
 const Node& Graph::add_copy(const Node& source, std::vector<Endpoint> inputs, std::vector<int> controls) {
@@ -218,7 +248,11 @@ std::string Graph::unique_name(std::string_view base) {
   const std::string prefix = defaults_.scope + std::string(base);
   int& counter = name_counters_[prefix];
   std::string candidate = prefix;
-  while (by_name_.contains(candidate)) candidate = prefix + "_" + std::to_string(++counter);
+  const auto taken = [&](const std::string& name) {
+    const auto function = functions_.lower_bound(name + "/");  // a node's functions are named after it
+    return by_name_.contains(name) || (function != functions_.end() && function->first.starts_with(name + "/"));
+  };
+  while (taken(candidate)) candidate = prefix + "_" + std::to_string(++counter);
   return candidate;
 }
 

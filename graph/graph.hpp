@@ -106,6 +106,14 @@ class Graph {
   // for inputs and controls, which are of this graph. For passes: nothing is inferred again.
   const Node& add_copy(const Node& source, std::vector<Endpoint> inputs, std::vector<int> controls);
 
+  // While the body of a function is built (graph/builder/functions.hpp): the graph around it, whose tensors nodes of
+  // the body may read; `bring_in` makes one an argument of the function. Null ends that.
+  using BringIn = std::function<Output(const Output&)>;
+  void set_around(Graph* around, BringIn bring_in);
+  const Graph* around() const { return around_; }
+  // `output` in this graph: brought in if it is of a graph around it. Throws invalid_argument for any other.
+  Output brought_in(const Output& output);
+
   // `after` runs after `before`. May close a cycle, which topological_order() reports.
   void add_control_edge(const Node& before, const Node& after);
   void set_device(const Node& node, std::string device) { mutable_node(node.id).device = std::move(device); }
@@ -114,6 +122,9 @@ class Graph {
     mutable_node(node.id).attributes.set(std::move(name), std::move(value));
   }
   void set_input(const Node& node, int index, Endpoint source);
+  // Changes attributes of a node, and infers its outputs again. Throws invalid_argument if those that it has change
+  // their dtypes or are lost; more may be added.
+  void change_attributes(const Node& node, const Attributes& changes);
   // Narrows the known shape of an output. Throws invalid_argument on a contradiction.
   void refine_shape(const Node& node, int index, const Shape& shape);
 
@@ -150,6 +161,7 @@ class Graph {
   };
   Node& mutable_node(int id) { return *nodes_[static_cast<std::size_t>(id)]; }
   const Node& insert(std::unique_ptr<Node> node);
+  bool can_bring_in(const Output& output) const;
 
   const OpRegistry* ops_;
   std::vector<std::unique_ptr<Node>> nodes_;
@@ -157,6 +169,8 @@ class Graph {
   std::unordered_map<std::string, int> name_counters_;
   std::map<std::string, Function, std::less<>> functions_;
   Defaults defaults_;
+  Graph* around_ = nullptr;
+  BringIn bring_in_;
 };
 
 // Restores the graph's defaults on destruction.

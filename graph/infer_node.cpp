@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include <troupe/graph/known_values.hpp>
+
 namespace troupe {
 namespace {
 
@@ -149,6 +151,7 @@ class NodeShapeContext final : public ShapeContext {
     const Node& source = graph_.node(endpoint(index).node);
     return source.op->role == OpRole::constant ? &source.attributes.tensor("value") : nullptr;
   }
+  std::optional<KnownIntegers> integers(int index) const override { return known_integers(graph_, endpoint(index)); }
   const Attributes& attributes() const override { return node_.attributes; }
   int num_outputs() const override { return static_cast<int>(node_.output_types.size()); }
   void set_output(int index, Shape shape) override { node_.output_shapes.at(static_cast<std::size_t>(index)) = shape; }

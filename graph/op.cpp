@@ -107,6 +107,11 @@ Op& Op::shape(ShapeFn fn) {
   def_.shape = std::move(fn);
   return *this;
 }
+Op& Op::value(ValueFn fn) {
+  def_.value = std::move(fn);
+  return *this;
+}
+
 Op& Op::gradient(GradientFn fn) {
   def_.gradient = std::move(fn);
   return *this;

@@ -17,12 +17,15 @@
 #include <vector>
 
 #include <troupe/messages/attributes.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe {
 
 class Graph;
 struct Node;
 class GradientContext;  // graph/gradients/autodiff.hpp
+class ValueContext;     // graph/known_values.hpp
+struct KnownIntegers;
 
 // An input or output. Its dtype is `fixed`, or the value of attribute `type_attr`. It may be a list: of one dtype, with
 // its length in attribute `count_attr`, or of the dtypes in attribute `types_attr`. These attributes are deduced from
@@ -50,8 +53,10 @@ class ShapeContext {
   virtual int num_inputs() const = 0;
   virtual const Shape& input(int index) const = 0;
   virtual DType input_dtype(int index) const = 0;
-  // The value of input `index` if it is a Const node, else null.
+  // The value of input `index`, null or none if it is not known (graph/known_values.hpp): of a Const node, or the
+  // integers of a scalar or vector as far as they are known.
   virtual const Tensor* constant(int index) const = 0;
+  virtual std::optional<KnownIntegers> integers(int index) const = 0;
   virtual const Attributes& attributes() const = 0;
   virtual int num_outputs() const = 0;
   virtual void set_output(int index, Shape shape) = 0;  // outputs not set have unknown rank
@@ -59,6 +64,7 @@ class ShapeContext {
 
 using ShapeFn = std::function<void(ShapeContext&)>;
 using GradientFn = std::function<void(GradientContext&)>;
+using ValueFn = std::function<std::optional<KnownIntegers>(ValueContext&)>;
 
 // The role of an op's nodes. Kernels are looked up by the op's name; the runtime itself implements all other roles.
 enum class OpRole : std::uint8_t {
@@ -80,8 +86,9 @@ enum class OpRole : std::uint8_t {
   push,         // a gradient, to the shard of its variable
   push_sparse,  // the same for some rows
   contribute,   // to a collective operation
-  // Control flow: runs one of two functions.
-  branch,
+  // Control flow, by functions of the graph:
+  branch,  // runs one of two
+  loop,    // runs one again and again
 };
 
 // How mixed precision treats an op (graph/passes/mixed_precision.hpp).
@@ -105,6 +112,7 @@ struct OpDef {
   std::vector<AttrDef> attrs{};
   ShapeFn shape{};
   GradientFn gradient{};      // null: not differentiable
+  ValueFn value{};            // of output 0 before the graph runs, for shapes; null: never known
   bool no_gradient = false;   // has no gradient by design, instead of an error (Shape, ArgMax, StopGradient)
   std::string kernel_type{};  // the attribute that selects the kernel; "" if the op has none
 
@@ -119,6 +127,7 @@ struct OpDef {
   const AttrDef* find_attr(std::string_view name) const;
 
   bool has_kernel() const { return role == OpRole::kernel; }
+  bool is_control_flow() const { return role == OpRole::branch || role == OpRole::loop; }
   bool is_source() const { return role >= OpRole::constant && role <= OpRole::argument; }
   bool is_arrival() const { return role >= OpRole::receive && role <= OpRole::collect; }
   bool is_departure() const { return role >= OpRole::send && role <= OpRole::contribute; }
@@ -151,6 +160,7 @@ class Op {
   Op& attr(std::string name, AttrValue default_value);
   Op& shape(ShapeFn fn);
   Op& gradient(GradientFn fn);
+  Op& value(ValueFn fn);
   Op& no_gradient();
   Op& role(OpRole role);
   Op& precision(PrecisionClass precision);
@@ -164,18 +174,15 @@ class Op {
   OpDef def_;
 };
 
-inline const std::vector<DType> kFloatTypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
+inline const std::vector<DType> kFloatTypes = dtypes_of(FloatTypes{});
 // For ops without 16-bit kernels.
-inline const std::vector<DType> kWideFloatTypes = {DType::f32, DType::f64};
-inline const std::vector<DType> kRealTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
-                                              DType::u8,  DType::i16, DType::i32, DType::i64};
-inline const std::vector<DType> kDataTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
-                                              DType::u8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
+inline const std::vector<DType> kWideFloatTypes = dtypes_of(WideFloatTypes{});
+inline const std::vector<DType> kIntegerTypes = dtypes_of(IntegerTypes{});
+inline const std::vector<DType> kRealTypes = dtypes_of(RealTypes{});
+inline const std::vector<DType> kDataTypes = dtypes_of(DataTypes{});
 // All but variable handles.
-inline const std::vector<DType> kTensorTypes = {DType::f32, DType::f64,     DType::f16,   DType::bf16,
-                                                DType::i8,  DType::u8,      DType::i16,   DType::i32,
-                                                DType::i64, DType::boolean, DType::string};
-inline const std::vector<DType> kIndexTypes = {DType::i32, DType::i64};
+inline const std::vector<DType> kTensorTypes = dtypes_of(ElementTypes{});
+inline const std::vector<DType> kIndexTypes = dtypes_of(IndexTypes{});
 
 class OpRegistry {
  public:

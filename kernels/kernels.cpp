@@ -23,6 +23,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_pool_kernels(registry);
   register_random_kernels(registry);
   register_reduce_kernels(registry);
+  register_list_kernels(registry);
   register_select_kernels(registry);
   register_softmax_kernels(registry);
   register_state_kernels(registry);

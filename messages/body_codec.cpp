@@ -46,6 +46,7 @@ void BodyWriter::operator()(const Error& error) {
 void BodyWriter::operator()(const Tensor& tensor) {
   (*this)(tensor.dtype());
   if (!tensor.valid()) return;
+  if (tensor.dtype() == DType::list) invalid_argument("a list of tensors cannot leave its task: stack or split it");
   if (!tensor.space().on_host())
     invalid_argument("a {}{} tensor in GPU memory cannot be sent: copy it to the host first", name(tensor.dtype()),
                      tensor.shape().to_string());
@@ -101,7 +102,7 @@ void BodyReader::operator()(Tensor& tensor) {
   announced.target = &tensor;
   announced.dtype = static_cast<DType>(take<std::uint8_t>());
   if (announced.dtype == DType::invalid) return;
-  if (!is_valid(announced.dtype) || announced.dtype == DType::resource)
+  if (!is_data(announced.dtype))
     fail(Code::data_loss, "a frame has a tensor of unknown dtype {}", static_cast<int>(announced.dtype));
   const auto rank = take<std::uint8_t>();
   if (rank > kMaxRank) fail(Code::data_loss, "a frame has a tensor of {} dimensions; the limit is {}", rank, kMaxRank);

@@ -10,7 +10,7 @@ struct Row {
   std::size_t size;
 };
 
-constexpr std::array<Row, 13> kRows = {{{"invalid", 0},
+constexpr std::array<Row, 17> kRows = {{{"invalid", 0},
                                         {"f32", 4},
                                         {"f64", 8},
                                         {"f16", 2},
@@ -22,7 +22,11 @@ constexpr std::array<Row, 13> kRows = {{{"invalid", 0},
                                         {"i64", 8},
                                         {"bool", 1},
                                         {"string", sizeof(std::string)},
-                                        {"resource", 0}}};
+                                        {"resource", 0},
+                                        {"u16", 2},
+                                        {"u32", 4},
+                                        {"u64", 8},
+                                        {"list", 0}}};
 
 const Row& row(DType dtype) { return kRows[is_valid(dtype) ? static_cast<std::size_t>(dtype) : 0]; }
 

@@ -23,6 +23,10 @@ enum class DType : std::uint8_t {
   boolean = 10,
   string = 11,
   resource = 12,  // the handle of a variable; exists in graphs, never as data
+  u16 = 13,
+  u32 = 14,
+  u64 = 15,
+  list = 16,  // of tensors (tensor_list.hpp); never in a message or a file
 };
 
 // IEEE 754 binary16, stored; arithmetic happens in float. Conversion rounds to nearest even.
@@ -47,10 +51,12 @@ struct BFloat16 {
 std::size_t size_of(DType dtype);
 std::string_view name(DType dtype);  // "f32", "bool", ...
 std::optional<DType> parse_dtype(std::string_view name);
-// Whether the dtype may appear in a message or a file.
 bool is_valid(DType dtype);
+// Whether tensors of the dtype may be in messages and files.
+inline bool is_data(DType dtype) { return is_valid(dtype) && dtype != DType::resource && dtype != DType::list; }
 constexpr bool is_floating(DType d) { return d >= DType::f32 && d <= DType::bf16; }
-constexpr bool is_integer(DType d) { return d >= DType::i8 && d <= DType::i64; }
+constexpr bool is_unsigned(DType d) { return d == DType::u8 || (d >= DType::u16 && d <= DType::u64); }
+constexpr bool is_integer(DType d) { return (d >= DType::i8 && d <= DType::i64) || is_unsigned(d); }
 
 template <class T>
 inline constexpr DType dtype_of = DType::invalid;
@@ -72,6 +78,12 @@ template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
 template <>
 inline constexpr DType dtype_of<std::int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<std::uint16_t> = DType::u16;
+template <>
+inline constexpr DType dtype_of<std::uint32_t> = DType::u32;
+template <>
+inline constexpr DType dtype_of<std::uint64_t> = DType::u64;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 template <>

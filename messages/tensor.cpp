@@ -4,6 +4,9 @@
 #include <cstring>
 #include <memory>
 
+#include <troupe/messages/element_types.hpp>
+#include <troupe/messages/tensor_list.hpp>
+
 namespace troupe {
 namespace {
 
@@ -44,17 +47,26 @@ std::size_t checked_bytes(DType dtype, const Shape& shape) {
 }
 
 Tensor::Tensor(DType dtype, const Shape& shape) : dtype_(dtype), shape_(shape), elements_(shape.num_elements()) {
-  if (!is_valid(dtype) || dtype == DType::resource) invalid_argument("a tensor cannot have dtype {}", name(dtype));
+  if (!is_data(dtype)) invalid_argument("a tensor cannot have dtype {}", name(dtype));
   const std::size_t bytes = checked_bytes(dtype, shape);
   buffer_ = dtype == DType::string ? allocate_strings(elements_) : allocate_host(bytes);
 }
 
 Tensor::Tensor(DType dtype, const Shape& shape, BufferRef buffer, std::size_t byte_offset)
     : dtype_(dtype), shape_(shape), elements_(shape.num_elements()), offset_(byte_offset), buffer_(std::move(buffer)) {
+  if (dtype == DType::list) invalid_argument("a list is not a view of memory");
   const std::size_t bytes = checked_bytes(dtype, shape);
   if (!buffer_ || buffer_->size() < byte_offset || buffer_->size() - byte_offset < bytes)
     invalid_argument("a {}{} tensor needs {} bytes at offset {}; its buffer has {}", name(dtype), shape.to_string(),
                      bytes, byte_offset, buffer_ ? buffer_->size() : 0);
+}
+
+Tensor Tensor::list(BufferRef buffer) {
+  Tensor out;
+  out.dtype_ = DType::list;
+  out.elements_ = 1;
+  out.buffer_ = std::move(buffer);
+  return out;
 }
 
 Tensor Tensor::zeros(DType dtype, const Shape& shape) {
@@ -82,6 +94,9 @@ template Tensor Tensor::of<std::uint8_t>(const Shape&, std::span<const std::uint
 template Tensor Tensor::of<std::int16_t>(const Shape&, std::span<const std::int16_t>);
 template Tensor Tensor::of<std::int32_t>(const Shape&, std::span<const std::int32_t>);
 template Tensor Tensor::of<std::int64_t>(const Shape&, std::span<const std::int64_t>);
+template Tensor Tensor::of<std::uint16_t>(const Shape&, std::span<const std::uint16_t>);
+template Tensor Tensor::of<std::uint32_t>(const Shape&, std::span<const std::uint32_t>);
+template Tensor Tensor::of<std::uint64_t>(const Shape&, std::span<const std::uint64_t>);
 template Tensor Tensor::of<bool>(const Shape&, std::span<const bool>);
 template Tensor Tensor::of<std::string>(const Shape&, std::span<const std::string>);
 
@@ -106,6 +121,11 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
 
 Tensor Tensor::clone() const {
   if (!space().on_host()) invalid_argument("clone() needs a tensor in host memory");
+  if (dtype_ == DType::list) {
+    std::vector<Tensor> items;
+    for (const Tensor& item : list_items(*this)) items.push_back(item.clone());
+    return make_list(std::move(items));
+  }
   Tensor copy(dtype_, shape_);
   if (dtype_ == DType::string)
     std::copy_n(data<std::string>(), elements_, copy.mutable_data<std::string>());
@@ -116,48 +136,12 @@ Tensor Tensor::clone() const {
 
 std::string Tensor::to_string(int limit) const {
   if (!valid()) return "no tensor";
+  if (dtype_ == DType::list) return fmt::format("a list of {} tensors", list_items(*this).size());
   std::string text = fmt::format("{}{}", name(dtype_), shape_.to_string());
   if (!space().on_host()) return text + " (not in host memory)";
   text += " =";
   const std::int64_t shown = std::min<std::int64_t>(limit, elements_);
-  switch (dtype_) {
-    case DType::f32:
-      append_values<float>(text, *this, shown);
-      break;
-    case DType::f64:
-      append_values<double>(text, *this, shown);
-      break;
-    case DType::f16:
-      append_values<Half>(text, *this, shown);
-      break;
-    case DType::bf16:
-      append_values<BFloat16>(text, *this, shown);
-      break;
-    case DType::i8:
-      append_values<std::int8_t>(text, *this, shown);
-      break;
-    case DType::u8:
-      append_values<std::uint8_t>(text, *this, shown);
-      break;
-    case DType::i16:
-      append_values<std::int16_t>(text, *this, shown);
-      break;
-    case DType::i32:
-      append_values<std::int32_t>(text, *this, shown);
-      break;
-    case DType::i64:
-      append_values<std::int64_t>(text, *this, shown);
-      break;
-    case DType::boolean:
-      append_values<bool>(text, *this, shown);
-      break;
-    case DType::string:
-      append_values<std::string>(text, *this, shown);
-      break;
-    case DType::invalid:
-    case DType::resource:
-      break;
-  }
+  dispatch(ElementTypes{}, dtype_, [&]<class T>() { append_values<T>(text, *this, shown); });
   return shown < elements_ ? text + " ..." : text;
 }
 
@@ -179,6 +163,7 @@ void Tensor::check_single() const {
 bool bitwise_equal(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   if (!a.valid()) return true;
+  if (a.dtype() == DType::list) return std::ranges::equal(list_items(a), list_items(b), bitwise_equal);
   if (a.dtype() == DType::string) return std::ranges::equal(a.values<std::string>(), b.values<std::string>());
   return std::memcmp(a.raw(), b.raw(), a.num_bytes()) == 0;
 }

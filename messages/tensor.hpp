@@ -23,6 +23,7 @@ class Tensor {
   Tensor(DType dtype, const Shape& shape, BufferRef buffer, std::size_t byte_offset = 0);
 
   static Tensor zeros(DType dtype, const Shape& shape);
+  static Tensor list(BufferRef buffer);  // for make_list() (tensor_list.hpp)
   template <class T>
   static Tensor scalar(const T& value) {
     Tensor t(dtype_of<T>, Shape{});

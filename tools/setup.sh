@@ -16,7 +16,7 @@ libraries=(
   libfmt-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
   libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
   protobuf-compiler libprotobuf-dev             # wire and file schemas
-  libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
+  libonnx-testdata libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks
 )
 packages=("${tools[@]}" "${libraries[@]}")
 # Without libopenblas, PyTorch multiplies with the reference BLAS.

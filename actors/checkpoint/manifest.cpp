@@ -33,8 +33,7 @@ void check_entry(const TensorEntry& entry, std::uint64_t offset, std::uint64_t f
     damaged("the name has {} bytes", std::max(entry.name.size(), entry.variable.size()));
   if (entry.kind < TensorKind::variable || entry.kind > TensorKind::state)
     damaged("unknown tensor kind {}", static_cast<int>(entry.kind));
-  if (!is_valid(entry.dtype) || entry.dtype == DType::resource)
-    damaged("unknown dtype {}", static_cast<int>(entry.dtype));
+  if (!is_data(entry.dtype)) damaged("unknown dtype {}", static_cast<int>(entry.dtype));
   if (!entry.shape.fully_known()) damaged("shape {} is not fully known", entry.shape.to_string());
   check_rows(entry);
   std::uint64_t wanted = 0;

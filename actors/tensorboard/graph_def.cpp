@@ -34,6 +34,14 @@ std::int32_t number_of(DType dtype) {
       return 7;
     case DType::resource:
       return 20;
+    case DType::u16:
+      return 17;
+    case DType::u32:
+      return 22;
+    case DType::u64:
+      return 23;
+    case DType::list:
+      return 21;
   }
   return 0;
 }

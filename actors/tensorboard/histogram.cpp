@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <troupe/messages/element_types.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -59,28 +60,9 @@ std::vector<std::uint64_t> count(const Tensor& tensor, Histogram& out) {
 }
 
 std::vector<std::uint64_t> count_any(const Tensor& tensor, Histogram& out) {
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return count<float>(tensor, out);
-    case DType::f64:
-      return count<double>(tensor, out);
-    case DType::f16:
-      return count<Half>(tensor, out);
-    case DType::bf16:
-      return count<BFloat16>(tensor, out);
-    case DType::i8:
-      return count<std::int8_t>(tensor, out);
-    case DType::u8:
-      return count<std::uint8_t>(tensor, out);
-    case DType::i16:
-      return count<std::int16_t>(tensor, out);
-    case DType::i32:
-      return count<std::int32_t>(tensor, out);
-    case DType::i64:
-      return count<std::int64_t>(tensor, out);
-    default:
-      invalid_argument("a histogram needs numbers, not {}", name(tensor.dtype()));
-  }
+  if (!is_floating(tensor.dtype()) && !is_integer(tensor.dtype()))
+    invalid_argument("a histogram needs numbers, not {}", name(tensor.dtype()));
+  return dispatch(RealTypes{}, tensor.dtype(), [&]<class T>() { return count<T>(tensor, out); });
 }
 
 }  // namespace

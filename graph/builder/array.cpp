@@ -4,8 +4,7 @@ namespace troupe {
 namespace {
 
 Outputs many(const char* op, Output x, Attributes attributes, Name name) {
-  const Node& node = add_node(op, {x}, std::move(attributes), std::move(name));
-  return outputs_of(*x.graph, node);
+  return add_outputs(op, {x}, std::move(attributes), std::move(name));
 }
 
 }  // namespace

@@ -1,33 +1,23 @@
-// Branches become functions of the graph. A branch's nodes and nested functions are prefixed with the function's name,
-// so that names are unique in the whole program.
 #include "troupe/graph/builder/control.hpp"
+
+#include <algorithm>
+
+#include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/functions.hpp>
+#include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/control_flow.hpp>
 
 namespace troupe {
 namespace {
 
-Function build_branch(Graph& outer, const std::string& name, const Outputs& inputs, const BranchFn& build) {
-  auto body = std::make_shared<Graph>(outer.ops());
-  const auto scope = body->scope(name);
-  Function function{.name = name};
-  Outputs arguments;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const Node& arg = body->add(
-        {.op = "Arg",
-         .name = "arg_" + std::to_string(i),
-         .attributes = {
-             {"T", inputs[i].dtype()}, {"index", static_cast<std::int64_t>(i)}, {"shape", inputs[i].shape()}}});
-    arguments.push_back(body->output(arg));
-    function.arguments.push_back({arg.id, 0});
-  }
-  for (const Output& result : build(*body, arguments)) {
-    if (result.graph != body.get())
-      invalid_argument("branch '{}': result {} {}", name, function.results.size(),
-                       result.valid() ? "belongs to another graph: pass it as an input" : "is not a tensor");
-    function.results.push_back({result.node, result.index});
-  }
-  function.body = std::move(body);
-  return function;
-}
+// The full name of a node to be added, and its part behind the scope.
+struct FullName {
+  FullName(Graph& graph, const Name& given, std::string_view op)
+      : full(given.empty() ? graph.unique_name(op) : graph.current_scope() + given),
+        relative(full.substr(graph.current_scope().size())) {}
+  std::string full;
+  std::string relative;
+};
 
 const Function& existing(const Graph& graph, const std::string& name) {
   const Function* function = graph.function(name);
@@ -45,15 +35,6 @@ void check_arguments(const Function& function, const Outputs& inputs) {
                        name(function.body->dtype(function.arguments[i])), name(inputs[i].dtype()));
 }
 
-// The shape of a result, regardless of which branch runs.
-Shape common(const Shape& a, const Shape& b) {
-  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return Shape::unknown_rank();
-  Shape out = a;
-  for (int i = 0; i < a.rank(); ++i)
-    if (a[i] != b[i]) out.set_dim(i, kUnknown);
-  return out;
-}
-
 std::vector<DType> result_types(const Function& then_branch, const Function& else_branch) {
   if (then_branch.results.size() != else_branch.results.size())
     invalid_argument("the branches return different numbers of results: {} and {}", then_branch.results.size(),
@@ -68,45 +49,295 @@ std::vector<DType> result_types(const Function& then_branch, const Function& els
   return types;
 }
 
+std::string_view name_of(const Output& tensor) { return name(tensor.dtype()); }
+
+void check_tensors(const Outputs& inputs, std::string_view op) {
+  for (const Output& input : inputs)
+    if (!input.valid()) invalid_argument("{}: an input is not a tensor", op);
+}
+
+template <class Build>
+Function build_branch(FunctionBuilder& builder, const std::string& name, const Outputs& inputs, const Build& build) {
+  Outputs arguments;
+  for (const Output& input : inputs) arguments.push_back(builder.argument(input.dtype(), input.shape()));
+  try {
+    return builder.finish(build(builder.body(), arguments));
+  } catch (const Error& error) {
+    throw error.within(fmt::format("branch '{}'", name));
+  }
+}
+
+// ---- loops
+
+// What the body of a loop returns: whether to go on, the next values, and items for lists.
+struct LoopResults {
+  Output again{};
+  Outputs values{};
+  Outputs items{};
+};
+
+struct LoopInputs {
+  Output limit{};
+  Output cond{};
+  Outputs values{};
+  Outputs scanned{};
+  Attributes attributes{};
+};
+
+// Arguments of a body.
+struct LoopArguments {
+  Output index{};
+  Outputs values{};
+  Outputs rows{};
+};
+using BuildBody = std::function<LoopResults(const LoopArguments&)>;
+
+struct LoopBodyBuilt {
+  Function function;
+  Outputs captures;
+  std::vector<DType> item_types;
+  std::vector<Shape> item_shapes;
+};
+
+LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs& inputs,
+                         const std::vector<Shape>& shapes, const BuildBody& build) {
+  FunctionBuilder builder(graph, name + "/body");
+  LoopArguments arguments{.index = builder.argument(DType::i64, Shape{}), .values = {}, .rows = {}};
+  for (std::size_t i = 0; i < inputs.values.size(); ++i)
+    arguments.values.push_back(builder.argument(inputs.values[i].dtype(), shapes[i]));
+  for (const Output& x : inputs.scanned) {
+    const Shape& shape = x.shape();
+    if (shape.is_scalar()) invalid_argument("'{}' is a scalar: it has no rows", x.name());
+    arguments.rows.push_back(builder.argument(x.dtype(), shape.has_rank() ? shape.without(0) : shape));
+  }
+  const LoopResults made = build(arguments);
+  if (made.values.size() != inputs.values.size())
+    invalid_argument("the body returns {} values, not {}", made.values.size(), inputs.values.size());
+  check_tensors({made.again}, "the condition");
+  check_tensors(made.values, "the body");
+  check_tensors(made.items, "the body");
+  if (made.again.dtype() != DType::boolean) invalid_argument("the condition is {}, not bool", name_of(made.again));
+  for (std::size_t i = 0; i < made.values.size(); ++i)
+    if (made.values[i].dtype() != inputs.values[i].dtype())
+      invalid_argument("value {} is {} at first, but the body returns {}", i, name_of(inputs.values[i]),
+                       name_of(made.values[i]));
+  LoopBodyBuilt out;
+  for (const Output& item : made.items) {
+    out.item_types.push_back(item.dtype());
+    out.item_shapes.push_back(item.shape());
+  }
+  Outputs results{made.again};
+  results.insert(results.end(), made.values.begin(), made.values.end());
+  results.insert(results.end(), made.items.begin(), made.items.end());
+  out.function = builder.finish(results);
+  out.captures = builder.captures();
+  return out;
+}
+
+struct BuiltLoop {
+  Outputs values{};
+  Outputs lists{};
+  std::vector<DType> item_types{};
+  std::vector<Shape> item_shapes{};
+};
+
+// A value whose shape the body changes has a shape that is known only as far as the body keeps it: then the body is
+// built again, until it keeps all shapes.
+BuiltLoop build_loop(Graph& graph, const Name& given, LoopInputs inputs, const BuildBody& build) {
+  const FullName name(graph, given, "Loop");
+  std::vector<Shape> shapes;
+  for (const Output& v : inputs.values) shapes.push_back(v.shape());
+  LoopBodyBuilt body;
+  for (bool kept = false; !kept;) {
+    try {
+      body = build_body(graph, name.full, inputs, shapes, build);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("Loop '{}'", name.full));
+    }
+    kept = true;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const Shape after = common_shape(shapes[i], body.function.body->shape(body.function.results[i + 1]));
+      kept = kept && after == shapes[i];
+      shapes[i] = after;
+    }
+  }
+  Outputs all{inputs.limit, inputs.cond};
+  std::vector<DType> types;
+  for (const Output& v : inputs.values) types.push_back(v.dtype());
+  types.insert(types.end(), body.item_types.size(), DType::list);
+  for (const Outputs& part : {inputs.values, inputs.scanned, body.captures})
+    all.insert(all.end(), part.begin(), part.end());
+  Attributes attributes = std::move(inputs.attributes);
+  attributes.set("Tout", types);
+  attributes.set("body", FunctionName{body.function.name});
+  attributes.set("carried", static_cast<std::int64_t>(inputs.values.size()));
+  attributes.set("scanned", static_cast<std::int64_t>(inputs.scanned.size()));
+  graph.add_function(std::move(body.function));
+  const Node& node =
+      graph.add({.op = "Loop", .name = name.relative, .inputs = all, .attributes = std::move(attributes)});
+  for (std::size_t i = 0; i < shapes.size(); ++i) graph.refine_shape(node, static_cast<int>(i) + 1, shapes[i]);
+  BuiltLoop out{.values = {}, .lists = {}, .item_types = body.item_types, .item_shapes = body.item_shapes};
+  for (std::size_t i = 0; i < types.size(); ++i)
+    (i < shapes.size() ? out.values : out.lists).push_back(graph.output(node, static_cast<int>(i) + 1));
+  return out;
+}
+
 }  // namespace
 
 Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function, const std::string& else_function,
                 Name name) {
   if (!cond.valid()) invalid_argument("If: cond is not a tensor");
-  Graph& graph = *cond.graph;
+  Outputs all = {cond};
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  Graph& graph = graph_for(all);
   const Function& then_branch = existing(graph, then_function);
   const Function& else_branch = existing(graph, else_function);
   check_arguments(then_branch, inputs);
   check_arguments(else_branch, inputs);
-  Outputs all = {cond};
-  all.insert(all.end(), inputs.begin(), inputs.end());
-  const Node& node = add_node("If", all,
-                              {{"Tout", result_types(then_branch, else_branch)},
-                               {"then_branch", FunctionName{then_function}},
-                               {"else_branch", FunctionName{else_function}}},
-                              std::move(name));
+  const Node& node = graph.add({.op = "If",
+                                .name = std::move(name),
+                                .inputs = all,
+                                .attributes = {{"Tout", result_types(then_branch, else_branch)},
+                                               {"then_branch", FunctionName{then_function}},
+                                               {"else_branch", FunctionName{else_function}}}});
   for (std::size_t i = 0; i < then_branch.results.size(); ++i)
     graph.refine_shape(
         node, static_cast<int>(i),
-        common(then_branch.body->shape(then_branch.results[i]), else_branch.body->shape(else_branch.results[i])));
+        common_shape(then_branch.body->shape(then_branch.results[i]), else_branch.body->shape(else_branch.results[i])));
   return outputs_of(graph, node);
 }
 
 Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch, const BranchFn& else_branch,
-                Name name) {
+                Name given) {
   if (!cond.valid()) invalid_argument("If: cond is not a tensor");
-  for (const Output& input : inputs)
-    if (input.graph != cond.graph)
-      invalid_argument("If: an input {}", input.valid() ? "belongs to another graph" : "is not a tensor");
-  Graph& graph = *cond.graph;
-  const std::string full = name.empty() ? graph.unique_name("If") : graph.current_scope() + name;
-  if (name.empty()) name = full.substr(graph.current_scope().size());
-  Function on_true = build_branch(graph, full + "/then", inputs, then_branch);
-  Function on_false = build_branch(graph, full + "/else", inputs, else_branch);
-  result_types(on_true, on_false);  // before anything is added
-  graph.add_function(std::move(on_true));
-  graph.add_function(std::move(on_false));
-  return if_else(cond, inputs, full + "/then", full + "/else", std::move(name));
+  check_tensors(inputs, "If");
+  Outputs all = {cond};
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  Graph& graph = graph_for(all);
+  all.erase(all.begin());
+  const FullName name(graph, given, "If");
+  FunctionBuilder on_true(graph, name.full + "/then"), on_false(graph, name.full + "/else");
+  Function first = build_branch(on_true, name.full + "/then", inputs, then_branch);
+  Function second = build_branch(on_false, name.full + "/else", inputs, else_branch);
+  result_types(first, second);  // before anything is added
+  // Both take what either has brought in.
+  const auto append_missing = [](Function& function, const Outputs& captures, std::size_t at) {
+    auto body = std::const_pointer_cast<Graph>(function.body);
+    std::vector<Endpoint> arguments;
+    for (const Output& c : captures) {
+      const Node& arg = body->add(
+          {.op = "Arg",
+           .name = "arg_of_other_" + std::to_string(at + arguments.size()),
+           .attributes = {
+               {"T", c.dtype()}, {"index", static_cast<std::int64_t>(at + arguments.size())}, {"shape", c.shape()}}});
+      arguments.push_back({arg.id, 0});
+    }
+    function.arguments.insert(function.arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.begin(),
+                              arguments.end());
+    for (std::size_t i = at + arguments.size(); i < function.arguments.size(); ++i)
+      body->set_attribute(body->node(function.arguments[i].node), "index", static_cast<std::int64_t>(i));
+  };
+  all.insert(all.end(), on_true.captures().begin(), on_true.captures().end());
+  all.insert(all.end(), on_false.captures().begin(), on_false.captures().end());
+  append_missing(first, on_false.captures(), first.arguments.size());
+  append_missing(second, on_true.captures(), inputs.size());
+  graph.add_function(std::move(first));
+  graph.add_function(std::move(second));
+  return if_else(cond, all, name.full + "/then", name.full + "/else", name.relative);
 }
+
+Outputs while_loop(const LoopCondition& cond, const LoopBody& body, const Outputs& values, LoopOptions options) {
+  if (values.empty()) invalid_argument("while_loop: there are no values");
+  check_tensors(values, "while_loop");
+  Graph& graph = graph_for(values);
+  LoopInputs inputs{.limit = options.limit.valid() ? options.limit : constant<std::int64_t>(graph, -1),
+                    .cond = cond(values),
+                    .values = values,
+                    .scanned = {},
+                    .attributes = {{"recompute", options.recompute}}};
+  check_tensors({inputs.cond}, "while_loop: the condition");
+  return build_loop(graph, options.name, std::move(inputs),
+                    [&](const LoopArguments& arguments) {
+                      LoopResults out{.again = {}, .values = body(arguments.values), .items = {}};
+                      check_tensors(out.values, "while_loop: the body");
+                      out.again = cond(out.values);
+                      return out;
+                    })
+      .values;
+}
+
+Outputs for_loop(Output count, const CountedBody& body, const Outputs& values, LoopOptions options) {
+  check_tensors({count}, "for_loop");
+  check_tensors(values, "for_loop");
+  Outputs all{count};
+  all.insert(all.end(), values.begin(), values.end());
+  Graph& graph = graph_for(all);
+  const Output yes = constant(graph, true);
+  const Output limit = maximum(count, scalar_like(count, 0));
+  LoopInputs inputs{.limit = options.limit.valid() ? minimum(limit, options.limit) : limit,
+                    .cond = yes,
+                    .values = values,
+                    .scanned = {},
+                    .attributes = {{"recompute", options.recompute}}};
+  return build_loop(graph, options.name, std::move(inputs),
+                    [&](const LoopArguments& arguments) {
+                      return LoopResults{.again = yes, .values = body(arguments.index, arguments.values), .items = {}};
+                    })
+      .values;
+}
+
+Scanned scan(const ScanStep& step, const Outputs& init, const Outputs& xs, ScanOptions options) {
+  if (xs.empty()) invalid_argument("scan: there is nothing to scan; use for_loop");
+  check_tensors(init, "scan");
+  check_tensors(xs, "scan");
+  Outputs all = init;
+  all.insert(all.end(), xs.begin(), xs.end());
+  Graph& graph = graph_for(all);
+  const Output yes = constant(graph, true);
+  LoopInputs inputs{.limit = constant<std::int64_t>(graph, -1),
+                    .cond = yes,
+                    .values = init,
+                    .scanned = xs,
+                    .attributes = {{"reverse", options.reverse}, {"recompute", options.recompute}}};
+  const BuiltLoop loop = build_loop(graph, options.name, std::move(inputs), [&](const LoopArguments& arguments) {
+    Scanned made = step(arguments.values, arguments.rows);
+    return LoopResults{.again = yes, .values = std::move(made.state), .items = std::move(made.ys)};
+  });
+  Scanned result{.state = loop.values, .ys = {}};
+  const std::int64_t length = xs.front().shape().has_rank() ? xs.front().shape()[0] : kUnknown;
+  for (std::size_t i = 0; i < loop.lists.size(); ++i) {
+    const Output y = list_stack(loop.lists[i], loop.item_types[i], loop.item_shapes[i]);
+    if (loop.item_shapes[i].has_rank())
+      graph.refine_shape(y.source(), 0, Shape{length}.concatenated(loop.item_shapes[i]));
+    result.ys.push_back(y);
+  }
+  return result;
+}
+
+// ---- lists
+
+Output list_of(Graph& graph, const Outputs& items, Name name) {
+  if (!items.empty()) return add_op("ListOf", items, {}, std::move(name));
+  return graph.output(graph.add({.op = "ListEmpty", .name = std::move(name)}));
+}
+Output list_size(Output list, Name name) { return add_op("ListSize", {list}, {}, std::move(name)); }
+Output list_get(Output list, Output index, DType dtype, Name name) {
+  return add_op("ListGet", {list, index}, {{"T", dtype}}, std::move(name));
+}
+Output list_insert(Output list, Output item, Output index, Name name) {
+  const Output at = index.valid() ? index : list_size(list);
+  return add_op("ListInsert", {list, item, at}, {}, std::move(name));
+}
+Output list_erase(Output list, Output index, Name name) {
+  if (!index.valid()) index = constant<std::int64_t>(*list.graph, -1);
+  return add_op("ListErase", {list, index}, {}, std::move(name));
+}
+Output list_stack(Output list, DType dtype, Shape item, Name name) {
+  return add_op("ListStack", {list}, {{"T", dtype}, {"item", item}}, std::move(name));
+}
+Output list_concat(Output list, std::int64_t axis, DType dtype, Name name) {
+  return add_op("ListConcat", {list}, {{"T", dtype}, {"axis", axis}}, std::move(name));
+}
+Output list_unstack(Output x, Name name) { return add_op("ListUnstack", {x}, {}, std::move(name)); }
 
 }  // namespace troupe

@@ -14,42 +14,44 @@ Tensor integer_scalar(double value, DType dtype) {
 }
 
 Tensor scalar_of(DType dtype, double value) {
-  switch (dtype) {
-    case DType::f32:
-      return Tensor::scalar(static_cast<float>(value));
-    case DType::f64:
-      return Tensor::scalar(value);
-    case DType::f16:
-      return Tensor::scalar(Half(static_cast<float>(value)));
-    case DType::bf16:
-      return Tensor::scalar(BFloat16(static_cast<float>(value)));
-    case DType::i8:
-      return integer_scalar<std::int8_t>(value, dtype);
-    case DType::u8:
-      return integer_scalar<std::uint8_t>(value, dtype);
-    case DType::i16:
-      return integer_scalar<std::int16_t>(value, dtype);
-    case DType::i32:
-      return integer_scalar<std::int32_t>(value, dtype);
-    case DType::i64:
-      return integer_scalar<std::int64_t>(value, dtype);
-    default:
-      invalid_argument("{} cannot be a value of dtype {}", value, name(dtype));
-  }
+  if (!is_floating(dtype) && !is_integer(dtype))
+    invalid_argument("{} cannot be a value of dtype {}", value, name(dtype));
+  return dispatch(RealTypes{}, dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>)
+      return integer_scalar<T>(value, dtype);
+    else
+      return Tensor::scalar(static_cast<T>(static_cast<Compute<T>>(value)));
+  });
 }
 
 }  // namespace
 
-const Node& add_node(Name op, const Outputs& inputs, Attributes attributes, Name name) {
+namespace {
+
+// The graph that a node with these inputs belongs to: of function bodies under construction the innermost.
+Graph& graph_of(const Outputs& inputs) {
+  Graph* graph = inputs.front().graph;
+  for (const Output& input : inputs)
+    for (const Graph* around = input.graph ? input.graph->around() : nullptr; around; around = around->around())
+      if (around == graph) graph = input.graph;
+  return *graph;
+}
+
+}  // namespace
+
+Outputs add_outputs(Name op, const Outputs& inputs, Attributes attributes, Name name) {
   if (inputs.empty() || !inputs.front().valid())
     invalid_argument("{}{}: input 0 is not a tensor", op, name.empty() ? "" : " '" + name + "'");
-  return inputs.front().graph->add(
-      {.op = std::move(op), .name = std::move(name), .inputs = inputs, .attributes = std::move(attributes)});
+  Graph& graph = graph_of(inputs);
+  return outputs_of(
+      graph,
+      graph.add({.op = std::move(op), .name = std::move(name), .inputs = inputs, .attributes = std::move(attributes)}));
 }
 
 Output add_op(Name op, const Outputs& inputs, Attributes attributes, Name name) {
-  const Node& node = add_node(std::move(op), inputs, std::move(attributes), std::move(name));
-  return inputs.front().graph->output(node);
+  const Outputs outputs = add_outputs(op, inputs, std::move(attributes), std::move(name));
+  if (outputs.empty()) invalid_argument("{} has no output", op);
+  return outputs.front();
 }
 
 Outputs outputs_of(Graph& graph, const Node& node) {

@@ -20,8 +20,9 @@ using Outputs = std::vector<Output>;
 using Integers = std::vector<std::int64_t>;
 using Name = std::string;
 
-// Any op: adds a node to the graph of the first input. For ops without a builder function.
-const Node& add_node(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});
+// Any op: adds a node to the graph of the inputs, which in the body of a branch or loop may also be of the graphs
+// around it. For ops without a builder function.
+Outputs add_outputs(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});
 Output add_op(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});  // its first output
 Outputs outputs_of(Graph& graph, const Node& node);
 

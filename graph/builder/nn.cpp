@@ -39,8 +39,8 @@ Output conv2d(Output x, Output filter, Conv2DOptions options) {
 Output max_pool(Output x, PoolOptions options) { return pool("MaxPool", x, std::move(options)); }
 Output avg_pool(Output x, PoolOptions options) { return pool("AvgPool", x, std::move(options)); }
 BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOptions options) {
-  const Node& node = add_node("BatchNorm", {x, scale, offset}, norm_attributes(options), std::move(options.name));
-  return {{x.graph, node.id, 0}, {x.graph, node.id, 1}, {x.graph, node.id, 2}};
+  const Outputs out = add_outputs("BatchNorm", {x, scale, offset}, norm_attributes(options), std::move(options.name));
+  return {out[0], out[1], out[2]};
 }
 Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
                             BatchNormOptions options) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include <troupe/graph/control_flow.hpp>
 #include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
@@ -22,37 +23,6 @@ Error import_error(const ImportedNode& node) {
   const bool named = error.message().starts_with(fmt::format("{} '{}': ", node.op, node.name));
   const Error at_node = named ? checked : checked.within(fmt::format("node '{}'", node.name));
   return node.where.empty() ? at_node : at_node.within(node.where);
-}
-
-std::vector<DType> types_of(const Graph& graph, const std::vector<Endpoint>& endpoints) {
-  std::vector<DType> types;
-  for (const Endpoint& e : endpoints) types.push_back(graph.dtype(e));
-  return types;
-}
-
-// The shape of a result, regardless of which branch runs.
-Shape common(const Shape& a, const Shape& b) {
-  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return Shape::unknown_rank();
-  Shape out = a;
-  for (int i = 0; i < a.rank(); ++i)
-    if (a[i] != b[i]) out.set_dim(i, kUnknown);
-  return out;
-}
-
-// Checks that the branches take and return what the If does; its outputs get the shapes of their results.
-void check_branches(Graph& graph, const Node& node) {
-  const Function* branches[2] = {nullptr, nullptr};
-  for (int i = 0; i < 2; ++i) {
-    const auto& name = node.attributes.get<FunctionName>(i == 0 ? "then_branch" : "else_branch").value;
-    branches[i] = graph.function(name);
-    if (types_of(*branches[i]->body, branches[i]->arguments) != node.attributes.get<std::vector<DType>>("Tin") ||
-        types_of(*branches[i]->body, branches[i]->results) != node.attributes.get<std::vector<DType>>("Tout"))
-      invalid_argument("function '{}' does not have the argument and result dtypes of its node", name);
-  }
-  for (std::size_t i = 0; i < node.output_types.size(); ++i)
-    graph.refine_shape(
-        node, static_cast<int>(i),
-        common(branches[0]->body->shape(branches[0]->results[i]), branches[1]->body->shape(branches[1]->results[i])));
 }
 
 // Reads the nodes of a graph, or of a function body whose functions are already attached.
@@ -193,7 +163,10 @@ class NodeReader {
     }
     for (int c : edges.controls) spec.controls.push_back(graph_.output(graph_.get(node(c).name)));
     const Node& added = graph_.add(std::move(spec));
-    if (added.op->role == OpRole::branch) check_branches(graph_, added);
+    if (added.op->is_control_flow()) {
+      check_functions(graph_, added);
+      refine_outputs(graph_, added);
+    }
     if (imported.outputs) refine(added, *imported.outputs);
     outputs_ += static_cast<std::int64_t>(added.output_types.size());
     if (outputs_ > kMaxGraphOutputs) invalid_argument("the graph has more than {} outputs", kMaxGraphOutputs);

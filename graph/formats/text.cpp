@@ -244,33 +244,8 @@ void read_elements(Cursor& cursor, Tensor& tensor) {
 }
 
 void read_elements(Cursor& cursor, Tensor& t) {
-  switch (t.dtype()) {
-    case DType::f32:
-      return read_elements<float>(cursor, t);
-    case DType::f64:
-      return read_elements<double>(cursor, t);
-    case DType::f16:
-      return read_elements<Half>(cursor, t);
-    case DType::bf16:
-      return read_elements<BFloat16>(cursor, t);
-    case DType::i8:
-      return read_elements<std::int8_t>(cursor, t);
-    case DType::u8:
-      return read_elements<std::uint8_t>(cursor, t);
-    case DType::i16:
-      return read_elements<std::int16_t>(cursor, t);
-    case DType::i32:
-      return read_elements<std::int32_t>(cursor, t);
-    case DType::i64:
-      return read_elements<std::int64_t>(cursor, t);
-    case DType::boolean:
-      return read_elements<bool>(cursor, t);
-    case DType::string:
-      return read_elements<std::string>(cursor, t);
-    case DType::invalid:
-    case DType::resource:
-      return;
-  }
+  if (!is_data(t.dtype())) return;
+  dispatch(ElementTypes{}, t.dtype(), [&]<class T>() { read_elements<T>(cursor, t); });
 }
 
 Tensor tensor(Cursor& cursor) {

@@ -97,7 +97,8 @@ class ReverseMode {
 
   // Whether a gradient with respect to `e` matters.
   bool depends(Endpoint e) const {
-    if (!is_floating(graph_.dtype(e))) return false;
+    const DType dtype = graph_.dtype(e);
+    if (!is_floating(dtype) && dtype != DType::list) return false;
     if (xs_.contains(e)) return true;
     return dependant_[index(e.node)] && !stops_.contains(e);
   }
@@ -149,6 +150,7 @@ class ReverseMode {
 
   Gradient sum_of(const std::vector<Gradient>& parts, Endpoint e) {
     const BesideNode beside(graph_, graph_.node(e.node));
+    const bool lists = graph_.dtype(e) == DType::list;
     Outputs denses, indices, values;
     for (const Gradient& part : parts) {
       if (part.is_dense()) {
@@ -163,7 +165,7 @@ class ReverseMode {
     if (values.size() > 1) sparse = {.indices = concat(indices, 0), .values = concat(values, 0)};
     if (denses.empty()) return sparse;
     if (sparse) denses.push_back(dense(sparse, {&graph_, e.node, e.index}));
-    return {.dense = denses.size() == 1 ? denses.front() : add_n(denses)};
+    return {.dense = denses.size() == 1 ? denses.front() : lists ? add_op("ListAdd", denses) : add_n(denses)};
   }
 
   Graph& graph_;
@@ -187,7 +189,8 @@ void check(std::span<const Output> ys, std::span<const Output> xs, const Gradien
   same_graph(options.grad_ys, "grad_ys");
   same_graph(options.stop_gradients, "stop_gradients");
   for (const Output& y : ys)
-    if (!is_floating(y.dtype())) invalid_argument("gradients: y '{}' is {}, not floating", y.name(), name(y.dtype()));
+    if (!is_floating(y.dtype()) && y.dtype() != DType::list)
+      invalid_argument("gradients: y '{}' is {}, not floating", y.name(), name(y.dtype()));
   if (options.grad_ys.empty()) return;
   if (options.grad_ys.size() != ys.size())
     invalid_argument("gradients: {} grad_ys for {} ys", options.grad_ys.size(), ys.size());

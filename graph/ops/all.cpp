@@ -16,6 +16,7 @@ const OpRegistry& standard_ops() {
     register_norm_ops(r);
     register_random_ops(r);
     register_update_ops(r);
+    register_control_ops(r);
     return r;
   }();
   return registry;

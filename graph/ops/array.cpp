@@ -2,6 +2,7 @@
 #include <troupe/graph/ops/array_shapes.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
+#include <troupe/graph/ops/values.hpp>
 
 namespace troupe {
 namespace {
@@ -38,9 +39,9 @@ Outputs all_gradients(GradientContext& c) {
 void split_gradient(GradientContext& c) { c.set(0, concat(all_gradients(c), c.attributes().integer("axis"))); }
 void unstack_gradient(GradientContext& c) { c.set(0, stack(all_gradients(c), c.attributes().integer("axis"))); }
 void stack_gradient(GradientContext& c) {
-  const Node& parts =
-      add_node("Unstack", {c.grad()}, {{"axis", c.attributes().integer("axis")}, {"N", std::int64_t{c.num_inputs()}}});
-  for (int i = 0; i < c.num_inputs(); ++i) c.set(i, c.graph().output(parts, i));
+  const Outputs parts = add_outputs("Unstack", {c.grad()},
+                                    {{"axis", c.attributes().integer("axis")}, {"N", std::int64_t{c.num_inputs()}}});
+  for (int i = 0; i < c.num_inputs(); ++i) c.set(i, parts[static_cast<std::size_t>(i)]);
 }
 
 void slice_gradient(GradientContext& c) {
@@ -100,6 +101,7 @@ void register_views(OpRegistry& ops) {
               .output("y", "T")
               .type("T")
               .shape(shapes::reshape)
+              .value(values::same)
               .gradient(reshape_gradient)
               .precision(PrecisionClass::follower));
   ops.add(Op("ReshapeLike")
@@ -114,11 +116,13 @@ void register_views(OpRegistry& ops) {
   ops.add(array_op("Squeeze")
               .attr("axes", Integers{})
               .shape(shapes::squeeze)
+              .value(values::same)
               .gradient(reshape_gradient)
               .precision(PrecisionClass::follower));
   ops.add(array_op("ExpandDims")
               .attr("axis", AttrType::integer)
               .shape(shapes::expand_dims)
+              .value(values::same)
               .gradient(reshape_gradient)
               .precision(PrecisionClass::follower));
   ops.add(array_op("Transpose")
@@ -135,6 +139,7 @@ void register_joins(OpRegistry& ops) {
               .type("T")
               .attr("axis", AttrType::integer)
               .shape(shapes::concat)
+              .value(values::concat)
               .gradient(concat_gradient));
   ops.add(Op("Stack")
               .input_list("xs", "T", "N")
@@ -142,6 +147,7 @@ void register_joins(OpRegistry& ops) {
               .type("T")
               .attr("axis", AttrType::integer)
               .shape(shapes::stack)
+              .value(values::stack)
               .gradient(stack_gradient));
   ops.add(Op("Split")
               .input("x", "T")
@@ -172,6 +178,7 @@ void register_slices(OpRegistry& ops) {
               .attr("begin", AttrType::integers)
               .attr("size", AttrType::integers)
               .shape(shapes::slice)
+              .value(values::slice)
               .gradient(slice_gradient));
   ops.add(Op("SliceGrad")
               .input("dy", "T")
@@ -206,6 +213,7 @@ void register_rows(OpRegistry& ops) {
               .type("T")
               .type("Tindices", kIndexTypes)
               .shape(shapes::gather)
+              .value(values::gather)
               .gradient(gather_gradient));
   ops.add(Op("ScatterAddRows")
               .input("indices", DType::i64)
@@ -234,6 +242,7 @@ void register_makers(OpRegistry& ops) {
               .output("y", "T")
               .type("T")
               .shape(shapes::fill)
+              .value(values::stretch)
               .gradient(fill_gradient));
   ops.add(Op("Range")
               .input("start", "T")
@@ -242,6 +251,7 @@ void register_makers(OpRegistry& ops) {
               .output("y", "T")
               .type("T", {DType::f32, DType::f64, DType::i32, DType::i64})
               .shape(shapes::range)
+              .value(values::range)
               .no_gradient());
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <troupe/graph/known_values.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe::shapes {
@@ -89,21 +90,28 @@ std::int64_t range_size_of(const Tensor& start, const Tensor& limit, const Tenso
 void reshape(ShapeContext& c) {
   const Shape& x = c.input(0);
   const Shape count = with_rank(c.input(1), 1, "shape");
-  const auto wanted = constant_vector(c, 1, "shape");
+  if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
+  const auto wanted = c.integers(1);
   if (!wanted) {
-    if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
     if (count[0] != kUnknown) c.set_output(0, Shape::unknown(static_cast<int>(count[0])));
     return;
   }
-  Shape to(*wanted);
-  const auto wildcards = std::ranges::count(*wanted, -1);
-  if (wildcards > 1) invalid_argument("only one dimension may be -1: {}", to.to_string());
-  if (wildcards == 1) {
-    const int at = static_cast<int>(std::ranges::find(*wanted, -1) - wanted->begin());
-    to.set_dim(at, deduced_dim(x, to, at));
-  } else {
-    check_same_size(x, to);
+  Shape to = Shape::unknown(static_cast<int>(wanted->values.size()));
+  int wildcard = -1;
+  bool complete = true;
+  for (int i = 0; i < to.rank(); ++i) {
+    const auto dim = wanted->values[static_cast<std::size_t>(i)];
+    complete = complete && dim.has_value();
+    if (!dim) continue;
+    if (*dim < -1) invalid_argument("dimension {} of a shape is {}; it must not be negative", i, *dim);
+    if (*dim >= 0) to.set_dim(i, *dim);
+    if (*dim == -1 && wildcard >= 0) invalid_argument("only one dimension may be -1: {}", to.to_string());
+    if (*dim == -1) wildcard = i;
   }
+  if (wildcard >= 0 && complete)
+    to.set_dim(wildcard, deduced_dim(x, to, wildcard));
+  else if (complete)
+    check_same_size(x, to);
   c.set_output(0, to);
 }
 
@@ -318,16 +326,8 @@ void one_hot(ShapeContext& c) {
 }
 
 void fill(ShapeContext& c) {
-  const Shape count = with_rank(c.input(0), 1, "dims");
   with_rank(c.input(1), 0, "value");
-  if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
-  if (const auto dims = constant_vector(c, 0, "dims")) {
-    const Shape out(*dims);
-    if (std::ranges::count(*dims, -1) != 0) invalid_argument("dimensions must not be negative: {}", out.to_string());
-    c.set_output(0, out);
-  } else if (count[0] != kUnknown) {
-    c.set_output(0, Shape::unknown(static_cast<int>(count[0])));
-  }
+  c.set_output(0, known_dims(c, 0, "dims"));
 }
 
 void range(ShapeContext& c) {

@@ -15,5 +15,6 @@ void register_nn_ops(OpRegistry& ops);
 void register_norm_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);
 void register_update_ops(OpRegistry& ops);
+void register_control_ops(OpRegistry& ops);
 
 }  // namespace troupe

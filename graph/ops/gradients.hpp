@@ -14,6 +14,8 @@ GradientFn math_gradient(std::string_view op);
 
 // The gradient of the branch taken: recomputes the branch, then goes back through it.
 void if_gradient(GradientContext& c);
+// A loop back through the iterations, over what the forward loop now keeps of each.
+void loop_gradient(GradientContext& c);
 
 // Sums a gradient with the shape of a broadcast result to the shape of operand `x`.
 Output unbroadcast(Output gradient, Output x);

@@ -3,6 +3,7 @@
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
+#include <troupe/graph/ops/values.hpp>
 
 namespace troupe {
 namespace {
@@ -93,13 +94,30 @@ Op activation_grad(std::string name, std::string kept, std::vector<DType> types)
       .shape(shapes::same_shapes);
 }
 
+using Integer = std::optional<std::int64_t>;
+Integer known_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? Integer() : sum;
+}
+Integer known_difference(std::int64_t a, std::int64_t b) {
+  std::int64_t difference = 0;
+  return __builtin_sub_overflow(a, b, &difference) ? Integer() : difference;
+}
+Integer known_product(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? Integer() : product;
+}
+Integer known_quotient(std::int64_t a, std::int64_t b) { return b == 0 || b == -1 ? Integer() : a / b; }
+Integer known_maximum(std::int64_t a, std::int64_t b) { return std::max(a, b); }
+Integer known_minimum(std::int64_t a, std::int64_t b) { return std::min(a, b); }
+
 void register_arithmetic(OpRegistry& ops) {
-  ops.add(binary("Add", kRealTypes).precision(PrecisionClass::follower));
-  ops.add(binary("Sub", kRealTypes));
-  ops.add(binary("Mul", kRealTypes));
-  ops.add(binary("Div", kRealTypes));
-  ops.add(binary("Maximum", kRealTypes));
-  ops.add(binary("Minimum", kRealTypes));
+  ops.add(binary("Add", kRealTypes).value(values::binary(known_sum)).precision(PrecisionClass::follower));
+  ops.add(binary("Sub", kRealTypes).value(values::binary(known_difference)));
+  ops.add(binary("Mul", kRealTypes).value(values::binary(known_product)));
+  ops.add(binary("Div", kRealTypes).value(values::binary(known_quotient)));
+  ops.add(binary("Maximum", kRealTypes).value(values::binary(known_maximum)));
+  ops.add(binary("Minimum", kRealTypes).value(values::binary(known_minimum)));
   ops.add(binary("Pow", kPowTypes));
   ops.add(binary("SquaredDifference", kRealTypes));
   ops.add(unary("Neg", kRealTypes));
@@ -173,8 +191,20 @@ void register_math_ops(OpRegistry& ops) {
               .shape(broadcast_like_shape));
   ops.add(unary("ZerosLike", {}).no_gradient());
   ops.add(unary("OnesLike", kDataTypes).no_gradient());
-  ops.add(Op("Shape").input("x", "T").output("shape", DType::i64).type("T").shape(shape_shape).no_gradient());
-  ops.add(Op("Size").input("x", "T").output("size", DType::i64).type("T").shape(shapes::scalar()).no_gradient());
+  ops.add(Op("Shape")
+              .input("x", "T")
+              .output("shape", DType::i64)
+              .type("T")
+              .shape(shape_shape)
+              .value(values::shape_of)
+              .no_gradient());
+  ops.add(Op("Size")
+              .input("x", "T")
+              .output("size", DType::i64)
+              .type("T")
+              .shape(shapes::scalar())
+              .value(values::size_of)
+              .no_gradient());
 }
 
 }  // namespace troupe

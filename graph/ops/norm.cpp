@@ -82,10 +82,10 @@ void require_no_flow(GradientContext& c, int first) {
 
 void batch_norm_gradient(GradientContext& c) {
   require_no_flow(c, 1);
-  const Node& node =
-      add_node("BatchNormGrad", {c.grad(0), c.input(0), c.input(1), c.input(2), c.output(1), c.output(3)},
-               {{"activation", c.attributes().string("activation")}});
-  for (int i = 0; i < 3; ++i) c.set(i, {&c.graph(), node.id, i});
+  const Outputs found =
+      add_outputs("BatchNormGrad", {c.grad(0), c.input(0), c.input(1), c.input(2), c.output(1), c.output(3)},
+                  {{"activation", c.attributes().string("activation")}});
+  for (int i = 0; i < 3; ++i) c.set(i, found[static_cast<std::size_t>(i)]);
 }
 
 // Statistics are inputs here: y = scale (x - mean) / sqrt(variance + epsilon) + offset.
@@ -112,8 +112,8 @@ void batch_norm_inference_gradient(GradientContext& c) {
 
 void layer_norm_gradient(GradientContext& c) {
   require_no_flow(c, 1);
-  const Node& node = add_node("LayerNormGrad", {c.grad(0), c.input(0), c.input(1), c.output(1), c.output(2)});
-  for (int i = 0; i < 3; ++i) c.set(i, {&c.graph(), node.id, i});
+  const Outputs found = add_outputs("LayerNormGrad", {c.grad(0), c.input(0), c.input(1), c.output(1), c.output(2)});
+  for (int i = 0; i < 3; ++i) c.set(i, found[static_cast<std::size_t>(i)]);
 }
 
 Op norm_op(std::string name, std::initializer_list<const char*> data, std::initializer_list<const char*> own) {

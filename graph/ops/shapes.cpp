@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/graph/known_values.hpp>
+
 namespace troupe::shapes {
 
 ShapeFn same_as(int index) {
@@ -85,12 +87,29 @@ std::vector<int> axes(const std::vector<std::int64_t>& given, int rank) {
   return out;
 }
 
-std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index, std::string_view input) {
+std::optional<std::vector<std::int64_t>> known_vector(const ShapeContext& c, int index, std::string_view input) {
   with_rank(c.input(index), 1, input);
-  const Tensor* value = c.constant(index);
-  if (!value) return std::nullopt;
-  const auto values = value->values<std::int64_t>();
-  return std::vector<std::int64_t>(values.begin(), values.end());
+  const auto known = c.integers(index);
+  return known && known->complete() ? std::optional(known->integers()) : std::nullopt;
+}
+
+std::optional<std::int64_t> known_scalar(const ShapeContext& c, int index) {
+  const auto known = c.integers(index);
+  return known && known->values.size() == 1 ? known->values[0] : std::nullopt;
+}
+
+Shape known_dims(const ShapeContext& c, int index, std::string_view input) {
+  const Shape count = with_rank(c.input(index), 1, input);
+  if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
+  const auto known = c.integers(index);
+  if (!known) return count[0] == kUnknown ? Shape::unknown_rank() : Shape::unknown(static_cast<int>(count[0]));
+  Shape out = Shape::unknown(static_cast<int>(known->values.size()));
+  for (int i = 0; i < out.rank(); ++i) {
+    const auto dim = known->values[static_cast<std::size_t>(i)];
+    if (dim && *dim < 0) invalid_argument("dimension {} of '{}' is {}: it must not be negative", i, input, *dim);
+    if (dim) out.set_dim(i, *dim);
+  }
+  return out;
 }
 
 std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low, std::int64_t high) {

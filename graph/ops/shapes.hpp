@@ -38,8 +38,13 @@ int axis(std::int64_t axis, int rank);
 // The same for a list, in ascending order; throws if an axis is repeated.
 std::vector<int> axes(const std::vector<std::int64_t>& axes, int rank);
 
-// The elements of input `index`, an i64 vector, if it is constant.
-std::optional<std::vector<std::int64_t>> constant_vector(const ShapeContext& c, int index, std::string_view input);
+// The elements of input `index`, an integer vector, if all are known.
+std::optional<std::vector<std::int64_t>> known_vector(const ShapeContext& c, int index, std::string_view input);
+// The same for a scalar (or a vector of one element).
+std::optional<std::int64_t> known_scalar(const ShapeContext& c, int index);
+// The dimensions in input `index`, an integer vector, as far as known: elements that are not become kUnknown. Their
+// number may be unknown too. Throws for negative ones.
+Shape known_dims(const ShapeContext& c, int index, std::string_view input);
 
 // An attribute that is an axis, count or size: in [low, high].
 std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low, std::int64_t high);

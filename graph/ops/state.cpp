@@ -2,6 +2,7 @@
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
+#include <troupe/graph/ops/values.hpp>
 
 namespace troupe {
 namespace {
@@ -15,13 +16,6 @@ void const_shape(ShapeContext& c) {
 }
 
 void assign_shape(ShapeContext& c) { c.set_output(0, shapes::merge(c.input(0), "handle", c.input(1), "value")); }
-
-void arg_shape(ShapeContext& c) {
-  shapes::bounded(c.attributes(), "index", 0, 1'000'000);
-  c.set_output(0, c.attributes().shape("shape"));
-}
-
-void if_shape(ShapeContext& c) { shapes::with_rank(c.input(0), 0, "cond"); }
 
 void identity_gradient(GradientContext& c) { c.set(0, c.grad()); }
 // Reached only between floating dtypes: no gradient flows through others.
@@ -73,6 +67,7 @@ void register_state_ops(OpRegistry& ops) {
               .output("y", "T")
               .type("T")
               .shape(shapes::same_as(0))
+              .value(values::same)
               .gradient(identity_gradient)
               .precision(PrecisionClass::follower)
               .forwards());
@@ -84,24 +79,8 @@ void register_state_ops(OpRegistry& ops) {
               .type("SrcT", kDataTypes)
               .type("DstT", kDataTypes)
               .shape(shapes::same_as(0))
+              .value(values::same)
               .gradient(cast_gradient));
-  ops.add(Op("Arg")
-              .output("out", "T")
-              .type("T")
-              .attr("index", AttrType::integer)
-              .attr("shape", Shape::unknown_rank())
-              .shape(arg_shape)
-              .role(OpRole::argument));
-  ops.add(Op("If")
-              .input("cond", DType::boolean)
-              .input_types("inputs", "Tin")
-              .output_types("outputs", "Tout")
-              .attr("then_branch", AttrType::function)
-              .attr("else_branch", AttrType::function)
-              .shape(if_shape)
-              .gradient(if_gradient)
-              .role(OpRole::branch)
-              .stateful());  // its functions may be stateful
 }
 
 }  // namespace troupe

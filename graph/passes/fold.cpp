@@ -1,5 +1,7 @@
 #include "troupe/graph/passes/fold.hpp"
 
+#include <algorithm>
+
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
@@ -40,7 +42,7 @@ void check_results(const Node& node, const std::vector<Tensor>& results) {
 // Returns none to leave the node as it is.
 std::vector<Tensor> evaluate_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate,
                                   std::size_t max_bytes) {
-  if (!node.op->is_pure() || !node.controls.empty()) return {};
+  if (!node.op->is_pure() || !node.controls.empty() || !std::ranges::all_of(node.output_types, is_data)) return {};
   const auto inputs = constant_inputs(rewriter, node);
   std::vector<Tensor> results;
   try {

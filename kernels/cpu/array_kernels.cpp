@@ -3,6 +3,7 @@
 #include <troupe/kernels/common/range_count.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe {
 namespace {
@@ -104,6 +105,13 @@ void register_boxes(KernelRegistry& registry) {
   });
 }
 
+Tensor zeros_like(Device& device, const Tensor& x) {
+  if (x.dtype() != DType::list) return make_zeros(device, x.dtype(), x.shape());
+  std::vector<Tensor> items;
+  for (const Tensor& item : list_items(x)) items.push_back(zeros_like(device, item));
+  return make_list(std::move(items));
+}
+
 template <class T>
 Tensor range(Device& device, T start, T limit, T delta) {
   Tensor out = device.allocator().tensor(dtype_of<T>, Shape{range_count(start, limit, delta)});
@@ -131,7 +139,7 @@ void register_makers(KernelRegistry& registry) {
                 c.set_output(0, range<T>(c.device(), c.input(0).item<T>(), c.input(1).item<T>(), c.input(2).item<T>()));
               });
   add_untyped(registry, "ZerosLike", [](const KernelInit&) -> Kernel {
-    return [](KernelContext& c) { c.set_output(0, make_zeros(c.device(), c.input(0).dtype(), c.input(0).shape())); };
+    return [](KernelContext& c) { c.set_output(0, zeros_like(c.device(), c.input(0))); };
   });
   add_kernels(registry, "OnesLike", DataTypes{}, []<class T>(KernelContext& c) {
     c.set_output(0, broadcast_to(c.device(), scalar_of<T>(1), c.input(0).shape()));

@@ -22,6 +22,7 @@ void register_norm_kernels(KernelRegistry& registry);
 void register_pool_kernels(KernelRegistry& registry);
 void register_random_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);
+void register_list_kernels(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);
 void register_softmax_kernels(KernelRegistry& registry);
 void register_state_kernels(KernelRegistry& registry);

@@ -59,10 +59,7 @@ void add_n(KernelContext& context) {
 }  // namespace
 
 void register_select_kernels(KernelRegistry& registry) {
-  add_kernels(registry, "Select",
-              Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t,
-                    bool, std::string>{},
-              []<class T>(KernelContext& context) { select<T>(context); });
+  add_kernels(registry, "Select", ElementTypes{}, []<class T>(KernelContext& context) { select<T>(context); });
   add_kernels(registry, "AddN", RealTypes{}, []<class T>(KernelContext& context) { add_n<T>(context); });
 }
 

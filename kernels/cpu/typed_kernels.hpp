@@ -6,28 +6,9 @@
 #include <utility>
 
 #include <troupe/devices/kernel.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe {
-
-template <class... Ts>
-struct Types {};
-
-using FloatTypes = Types<float, double, Half, BFloat16>;
-using IntegerTypes = Types<std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
-using RealTypes =
-    Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>;
-using DataTypes =
-    Types<float, double, Half, BFloat16, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t, bool>;
-
-// The type used for arithmetic on T.
-template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
-
-// Calls make.template operator()<T>() for every type.
-template <class... Ts, class Fn>
-void for_each_type(Types<Ts...>, Fn&& fn) {
-  (fn.template operator()<Ts>(), ...);
-}
 
 // Registers op for each type; `run.template operator()<T>(context)` is the kernel.
 template <class List, class Fn>
@@ -52,14 +33,6 @@ void add_factories(KernelRegistry& registry, const std::string& op, List types, 
 // Registers op once for all dtypes.
 inline void add_untyped(KernelRegistry& registry, const std::string& op, KernelFactory make) {
   registry.add({op, "CPU", {}, std::move(make)});
-}
-
-// Calls fn.template operator()<T>() for the type of `dtype`. Throws unimplemented if it is not in the list.
-template <class... Ts, class Fn>
-decltype(auto) dispatch(Types<Ts...>, DType dtype, Fn&& fn) {
-  bool found = false;
-  ((dtype == dtype_of<Ts> ? (found = true, fn.template operator()<Ts>()) : void()), ...);
-  if (!found) fail(Code::unimplemented, "dtype {} is not supported", name(dtype));
 }
 
 }  // namespace troupe

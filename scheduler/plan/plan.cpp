@@ -54,6 +54,7 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
     text += "    then:\n" + indented(plan.branches[node.target].then_plan->dump());
     text += "    else:\n" + indented(plan.branches[node.target].else_plan->dump());
   }
+  if (node.kind == PlanNode::Kind::loop) text += "    body:\n" + indented(plan.loops[node.target].body->dump());
 }
 
 }  // namespace

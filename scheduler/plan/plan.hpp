@@ -3,7 +3,7 @@
 // Nodes with the same set of arrivals (Recv, Pull, Collect) among their ancestors form a segment: once those have
 // arrived, the segment runs from start to end without waiting. Sends and pushes leave in the middle of it. A segment is
 // ready when the arrivals it reads and the segments it depends on are complete; `waits` counts both. Plans nest: the
-// branches of an If are plans without arrivals.
+// branches of an If and the body of a Loop are plans without arrivals.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ struct InputRef {
 
 // What running a node needs; the rest is in its NodeInfo. Small: a null node costs little more than reading this.
 struct PlanNode {
-  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, contribute, fetch, branch };
+  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, contribute, fetch, branch, loop };
   std::uint32_t first_input = 0;   // in Plan::inputs
   std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
-  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, contributions, fetch_indices or branches
+  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, contributions, fetch_indices, branches or loops
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
@@ -115,6 +115,13 @@ class Plan {
     std::shared_ptr<const Plan> then_plan;  // shared by all uses of the function
     std::shared_ptr<const Plan> else_plan;
   };
+  struct Loop {
+    std::shared_ptr<const Plan> body;
+    std::uint32_t carried = 0;
+    std::uint32_t scanned = 0;
+    bool reverse = false;
+    std::vector<bool> moved{};  // by result of the body: no later result is the same value
+  };
   std::string device;
   std::vector<PlanNode> nodes;  // in order of execution, segment after segment
   std::vector<InputRef> inputs;
@@ -127,6 +134,7 @@ class Plan {
   std::vector<SendTarget> sends;
   std::vector<ContributionTarget> contributions;
   std::vector<Branch> branches;
+  std::vector<Loop> loops;
   std::vector<NodeInfo> infos;               // by node
   std::vector<std::uint32_t> feed_slots;     // by feed index; kNoSlot if this partition lacks the feed
   std::vector<std::uint32_t> fetch_indices;  // fetches that this partition provides

@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include <troupe/graph/control_flow.hpp>
 #include <troupe/scheduler/plan/plan_draft.hpp>
 
 namespace troupe {
@@ -15,7 +16,7 @@ struct FunctionPlans {
   struct Entry {
     std::shared_ptr<const Plan> plan;  // null while it is being compiled
     int height = 0;                    // functions nested in it
-    std::size_t expanded_nodes = 0;    // with those of all its branches
+    std::size_t expanded_nodes = 0;    // with those of all its functions
   };
   using Key = std::tuple<const Graph*, std::vector<Endpoint>, std::vector<Endpoint>>;
   std::map<Key, Entry> entries;
@@ -35,7 +36,7 @@ class PlanBuilder {
   std::unique_ptr<Plan> build() {
     place_values(draft_);
     form_segments(draft_);
-    emit_nodes(draft_, [this](const Node& n, const char* attribute) { return branch(n, attribute); });
+    emit_nodes(draft_, [this](const Node& n, const char* attribute) { return function(n, attribute); });
     expanded_nodes_ += draft_.plan->nodes.size();
     if (draft_.function) bind_function();
     order_and_place(draft_);
@@ -45,26 +46,29 @@ class PlanBuilder {
   }
 
   int height() const { return height_; }                          // functions nested in it
-  std::size_t expanded_nodes() const { return expanded_nodes_; }  // with those of all its branches
+  std::size_t expanded_nodes() const { return expanded_nodes_; }  // with those of all its functions
 
  private:
   static std::size_t at(int id) { return PlanDraft::at(id); }
 
-  std::shared_ptr<const Plan> branch(const Node& n, const char* attr) {
+  std::shared_ptr<const Plan> function(const Node& n, const char* attr) {
     const std::string& name = n.attributes.get<FunctionName>(attr).value;
     // A function's own library is that of its body.
     const Function* function = draft_.graph.function(name);
-    if (!function) fail(Code::not_found, "If '{}': there is no function '{}'", n.name, name);
-    if (n.inputs.empty()) invalid_argument("If '{}' has no condition", n.name);
+    if (!function) fail(Code::not_found, "{} '{}': there is no function '{}'", n.op->name, n.name, name);
     const FunctionPlans::Entry& entry = compiled(*function);
     height_ = std::max(height_, entry.height + 1);
     expanded_nodes_ += entry.expanded_nodes;
     if (depth_ + height_ > kMaxNesting)
-      invalid_argument("If '{}': functions are nested more than {} deep", n.name, kMaxNesting);
+      invalid_argument("{} '{}': functions are nested more than {} deep", n.op->name, n.name, kMaxNesting);
     if (expanded_nodes_ > kMaxExpandedNodes)
-      fail(Code::resource_exhausted, "If '{}': with its branches the graph has more than {} nodes", n.name,
+      fail(Code::resource_exhausted, "{} '{}': with its functions the graph has more than {} nodes", n.op->name, n.name,
            kMaxExpandedNodes);
-    check_call(n, *function);
+    try {
+      check_functions(draft_.graph, n);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("{} '{}'", n.op->name, n.name));
+    }
     return entry.plan;
   }
 
@@ -84,23 +88,6 @@ class PlanBuilder {
     entry.height = inner.height();
     entry.expanded_nodes = inner.expanded_nodes();
     return entry;
-  }
-
-  // Checks that an If's inputs and outputs fit the function's.
-  void check_call(const Node& n, const Function& f) const {
-    std::vector<DType> arguments, given, results;
-    for (const Endpoint& e : f.arguments) arguments.push_back(f.body->dtype(e));
-    for (const Endpoint& e : f.results) results.push_back(f.body->dtype(e));
-    for (const Endpoint& e : n.inputs) given.push_back(draft_.graph.dtype(e));
-    given.erase(given.begin());  // the condition
-    const auto text = [](const std::vector<DType>& types) {
-      std::string out;
-      for (DType t : types) out += (out.empty() ? "" : ", ") + std::string(name(t));
-      return "(" + out + ")";
-    };
-    if (arguments != given || results != n.output_types)
-      invalid_argument("If '{}': function '{}' is {} -> {}, but the node is {} -> {}", n.name, f.name, text(arguments),
-                       text(results), text(given), text(n.output_types));
   }
 
   void bind_function() {

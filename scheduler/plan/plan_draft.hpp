@@ -47,11 +47,11 @@ void place_values(PlanDraft& draft);
 // 2. Groups nodes with equal sets of arrivals above them into segments, and links segments to what they wait for.
 void form_segments(PlanDraft& draft);
 
-// The plan of a branch of an If; `attribute` names the function.
-using BranchPlan = std::function<std::shared_ptr<const Plan>(const Node& node, const char* attribute)>;
+// The plan of a function that a node of control flow runs, by attribute.
+using FunctionPlan = std::function<std::shared_ptr<const Plan>(const Node& node, const char* attribute)>;
 
 // 3. Adds the nodes with their inputs and targets: a kernel, or the destination of a tensor.
-void emit_nodes(PlanDraft& draft, const BranchPlan& branch);
+void emit_nodes(PlanDraft& draft, const FunctionPlan& function);
 
 // 4. Determines which nodes may run in parallel, when departures are flushed, the last use of each value, and which
 // outputs share memory. A function's results must be bound before.

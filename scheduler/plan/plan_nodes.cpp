@@ -1,4 +1,5 @@
 // The third phase of building a plan: the kernel or destination of each node.
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -9,7 +10,8 @@ namespace {
 
 class NodeEmitter {
  public:
-  NodeEmitter(PlanDraft& draft, const BranchPlan& branch) : draft_(draft), plan_(*draft.plan), branch_(branch) {}
+  NodeEmitter(PlanDraft& draft, const FunctionPlan& function)
+      : draft_(draft), plan_(*draft.plan), function_(function) {}
 
   void emit_all() {
     for (const std::vector<int>& members : draft_.members)
@@ -63,10 +65,31 @@ class NodeEmitter {
         return append(PlanNode::Kind::fetch, plan_.fetch_indices, fetch_index(n));
       case OpRole::branch:
         return append(PlanNode::Kind::branch, plan_.branches,
-                      Plan::Branch{branch_(n, "then_branch"), branch_(n, "else_branch")});
+                      Plan::Branch{function_(n, "then_branch"), function_(n, "else_branch")});
+      case OpRole::loop:
+        return append(PlanNode::Kind::loop, plan_.loops, loop(n));
       default:
         return append(PlanNode::Kind::kernel, plan_.kernels, kernel(n));
     }
+  }
+
+  Plan::Loop loop(const Node& n) {
+    std::shared_ptr<const Plan> body = function_(n, "body");
+    std::vector<bool> moved;
+    for (std::size_t r = 0; r < body->results.size(); ++r) {
+      const auto same = [&](const InputRef& later) {
+        return later.kind == body->results[r].kind && later.index == body->results[r].index;
+      };
+      // The condition, which is result 0, is read last.
+      const bool again =
+          std::any_of(body->results.begin() + static_cast<std::ptrdiff_t>(r) + 1, body->results.end(), same);
+      moved.push_back(r > 0 && !again && !same(body->results[0]));
+    }
+    return {.body = std::move(body),
+            .carried = static_cast<std::uint32_t>(n.attributes.integer("carried")),
+            .scanned = static_cast<std::uint32_t>(n.attributes.integer("scanned")),
+            .reverse = n.attributes.boolean("reverse"),
+            .moved = std::move(moved)};
   }
 
   std::uint32_t fetch_index(const Node& n) {
@@ -93,12 +116,12 @@ class NodeEmitter {
 
   PlanDraft& draft_;
   Plan& plan_;
-  const BranchPlan& branch_;
+  const FunctionPlan& function_;
   std::set<std::uint32_t> fetched_;
 };
 
 }  // namespace
 
-void emit_nodes(PlanDraft& draft, const BranchPlan& branch) { NodeEmitter(draft, branch).emit_all(); }
+void emit_nodes(PlanDraft& draft, const FunctionPlan& function) { NodeEmitter(draft, function).emit_all(); }
 
 }  // namespace troupe

@@ -43,9 +43,8 @@ void mark_flushes(PlanDraft& draft) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = draft.graph.node(draft.members[s][i]);
       const bool leaves = n.op->is_departure();
-      // Branches are not estimated.
-      const double cost =
-          nodes[i].kind == PlanNode::Kind::branch ? kDepartureWaitNs + 1 : estimated_cost_ns(draft.graph, n);
+      // Branches and loops are not estimated.
+      const double cost = n.op->is_control_flow() ? kDepartureWaitNs + 1 : estimated_cost_ns(draft.graph, n);
       work.push_back({leaves ? 0 : cost, leaves, leaves ? input_bytes(draft, n) : 0});
     }
     const std::vector<bool> flushes = departure_flushes(work);

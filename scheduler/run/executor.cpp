@@ -67,6 +67,9 @@ void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
     case PlanNode::Kind::branch:
       run_branch(frame, node, context, aborted, device, outbox);
       break;
+    case PlanNode::Kind::loop:
+      run_loop(frame, node, context, aborted, device, outbox);
+      break;
   }
   if (node.flushes) outbox.flush();
 }
@@ -126,7 +129,10 @@ PlanFrame::PlanFrame(const Plan& plan, std::vector<Variable*> bound, std::shared
       blocks(plan.memory.block_bytes.size()),
       replays(plan.segments.size()),
       plan_(plan),
-      owner_(std::move(owner)) {}
+      owner_(std::move(owner)) {
+  for (const Plan::Loop& loop : plan.loops)
+    loop_frames.push_back(std::make_unique<PlanFrame>(*loop.body, std::vector<Variable*>(loop.body->variables.size())));
+}
 
 PlanFrame::~PlanFrame() = default;
 
@@ -138,7 +144,13 @@ void PlanFrame::begin(RandomKey key) {
 
 std::string PlanFrame::running() const {
   const std::uint32_t node = current_node.load(std::memory_order_relaxed);
-  return node < plan_.infos.size() ? fmt::format("{} '{}'", plan_.infos[node].op, plan_.infos[node].name) : "";
+  if (node >= plan_.infos.size()) return "";
+  const std::string name = fmt::format("{} '{}'", plan_.infos[node].op, plan_.infos[node].name);
+  if (plan_.nodes[node].kind != PlanNode::Kind::loop) return name;
+  const PlanFrame& body = *loop_frames[plan_.nodes[node].target];
+  const std::string inner = body.running();
+  return fmt::format("{}, iteration {}{}{}", name, body.iteration.load(std::memory_order_relaxed),
+                     inner.empty() ? "" : ": ", inner);
 }
 
 void PlanFrame::clear() {
@@ -147,6 +159,7 @@ void PlanFrame::clear() {
   for (Tensor& t : fetches) t = Tensor();
   for (const auto& inner : branch_frames)
     if (inner) inner->clear();
+  for (const auto& inner : loop_frames) inner->clear();
 }
 
 // Uploads feeds to the memory that the device's kernels read. Feeds already there stay.

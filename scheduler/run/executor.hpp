@@ -63,14 +63,17 @@ class PlanFrame {
   std::vector<Tensor> fetches;      // by position in plan.fetch_indices
   std::vector<std::uint16_t> uses;  // uses left, of counted slots
   std::vector<Variable*> variables;
-  std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch
+  std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch; null until first used
+  std::vector<std::unique_ptr<PlanFrame>> loop_frames;    // of the bodies
   std::vector<BufferRef> blocks;                          // of the memory plan; empty until first used
   std::vector<std::unique_ptr<SegmentReplay>> replays;    // by segment; empty until first used
   RandomKey random;
   std::atomic<bool> aborted{false};  // set by other threads: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
   std::atomic<std::uint32_t> current_node{kIdle};  // for observers
-  std::string running() const;                     // that node, "MatMul 'dense/matmul'"; "" if none. Any thread
+  std::atomic<std::int64_t> iteration{0};          // of the loop whose body this runs; likewise
+  // That node, "MatMul 'dense/matmul'" or "Loop 'solve', iteration 12: MatMul 'solve/matmul'"; "" if none. Any thread.
+  std::string running() const;
 
  private:
   const Plan& plan_;

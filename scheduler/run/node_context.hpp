@@ -93,6 +93,9 @@ class NodeContext final : public KernelContext, private AllocationSource {
 // Runs the node that the context has entered; the caller calls leave(). Propagates the kernel's exceptions.
 void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
               Device& device, Outbox& outbox);
+// Runs the Loop that the context has entered.
+void run_loop(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
+              Device& device, Outbox& outbox);
 // The error in flight, with the node's op, name and device. Call inside a catch block.
 Error node_error(const Plan& plan, const PlanNode& node);
 // Runs nodes [first, end) of the plan one after another.

@@ -27,7 +27,8 @@ void note_outputs(TraceEvent& event, const PlanFrame& frame, const PlanNode& nod
 
 void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
                      Device& device, Outbox& outbox, const TraceSlice& segment) {
-  const bool computes = node.kind == PlanNode::Kind::kernel || node.kind == PlanNode::Kind::branch;
+  const bool computes =
+      node.kind == PlanNode::Kind::kernel || node.kind == PlanNode::Kind::branch || node.kind == PlanNode::Kind::loop;
   const NodeInfo& info = frame.plan().info(node);
   TraceSlice slice(segment.trace(), computes ? TraceKind::kernel : TraceKind::transfer, info.name, segment.step(),
                    info.op);

@@ -1,6 +1,7 @@
 // Evaluates a graph node by node with the registered kernels, without sessions, plans or actors: for tests.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "tests/kernels/run_kernel.hpp"
 #include <troupe/graph/graph.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe::testing {
 
@@ -63,6 +65,8 @@ class GraphEvaluator {
       variables_.try_emplace(node.name, node.name, node.attributes.dtype("T"), node.attributes.shape("shape"));
     } else if (op == "If") {
       run_if(graph, node, values);
+    } else if (op == "Loop") {
+      run_loop(graph, node, values);
     } else if (op == "Placeholder" || op == "Arg") {
       fail(Code::invalid_argument, "{} '{}' was not fed", op, node.name);
     } else {
@@ -80,6 +84,49 @@ class GraphEvaluator {
       arguments[branch->arguments[i]] = values.at(node.inputs[i + 1]);
     const std::vector<Tensor> results = run(*branch->body, arguments, branch->results);
     for (std::size_t i = 0; i < results.size(); ++i) values[{node.id, static_cast<int>(i)}] = results[i];
+  }
+
+  void run_loop(const Graph& graph, const Node& node, std::map<Endpoint, Tensor>& values) {
+    const Function* body = graph.function(node.attributes.get<FunctionName>("body").value);
+    if (!body) fail(Code::not_found, "Loop '{}' has no body", node.name);
+    std::vector<Tensor> inputs;
+    for (const Endpoint& e : node.inputs) inputs.push_back(values.at(e));
+    const auto carried = static_cast<std::size_t>(node.attributes.integer("carried")),
+               scanned = static_cast<std::size_t>(node.attributes.integer("scanned"));
+    std::int64_t most = inputs[0].item<std::int64_t>() < 0 ? 1'000'000 : inputs[0].item<std::int64_t>();
+    for (std::size_t i = 2 + carried; i < 2 + carried + scanned; ++i)
+      most = std::min(most,
+                      inputs[i].dtype() == DType::list ? std::ssize(list_items(inputs[i])) : inputs[i].shape().dim(0));
+    const bool reverse = node.attributes.boolean("reverse");
+    std::vector<std::vector<Tensor>> lists(body->results.size() - 1 - carried);
+    std::int64_t done = 0;
+    const RandomKey key = random_key;
+    for (bool more = inputs[1].item<bool>(); more && done < most; ++done) {
+      const std::int64_t index = reverse ? most - 1 - done : done;
+      random_key.seed = key.seed ^ (0x9e3779b97f4a7c15ull * (static_cast<std::uint64_t>(index) + 1));
+      Feeds arguments{{body->arguments[0], Tensor::scalar(index)}};
+      for (std::size_t i = 2; i < inputs.size(); ++i) {
+        Tensor value = inputs[i];
+        if (i >= 2 + carried && i < 2 + carried + scanned) {
+          const auto at = static_cast<std::size_t>(index);
+          value = value.dtype() == DType::list
+                      ? list_items(value)[at]
+                      : value.rows(index, index + 1).reshaped(value.shape().without(0)).clone();
+        }
+        arguments[body->arguments[i - 1]] = value;
+      }
+      const std::vector<Tensor> results = run(*body->body, arguments, body->results);
+      more = results[0].item<bool>();
+      for (std::size_t i = 0; i < carried; ++i) inputs[2 + i] = results[1 + i];
+      for (std::size_t l = 0; l < lists.size(); ++l) lists[l].push_back(results[1 + carried + l]);
+    }
+    random_key = key;
+    values[{node.id, 0}] = Tensor::scalar(done);
+    for (std::size_t i = 0; i < carried; ++i) values[{node.id, static_cast<int>(i) + 1}] = inputs[2 + i];
+    for (std::size_t l = 0; l < lists.size(); ++l) {
+      if (reverse) std::ranges::reverse(lists[l]);
+      values[{node.id, static_cast<int>(carried + l) + 1}] = make_list(lists[l]);
+    }
   }
 
   void run_kernel_of(const Graph& graph, const Node& node, std::map<Endpoint, Tensor>& values) {

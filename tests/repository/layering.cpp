@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <regex>
@@ -27,7 +28,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"gradients"},
       {"optimizers"},
       {"ops"},
-      {"layers", "passes"},
+      {"formats/onnx", "layers", "passes"},
       {"training"}}},
     {"devices", {{""}, {"collective", "cpu", "storage"}, {"cuda"}}},
     {"scheduler", {{"plan", "trace", "waits"}, {"collective", "run", "training"}}},
@@ -43,7 +44,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"training"},
       {""}}},
     {"apps", {{""}, {"examples", "mnist", "node"}}},
-    {"tools", {{"bench", "checkpoint", "launch", "top"}}},
+    {"tools", {{"bench", "checkpoint", "launch", "onnx", "top"}}},
 };
 
 struct Pattern : std::regex {
@@ -162,9 +163,14 @@ bool stands_for_library(const std::string& header) {
   return header.ends_with(".pb.h") || header == "devices/cpu/openmp.hpp";
 }
 
+// Rooms within rooms that have a floor of their own.
+constexpr std::array<std::string_view, 1> kInnerRooms = {"formats/onnx"};
+
 // "session" of "actors/session/step.hpp", "" of "graph/op.hpp".
 std::string room_of(std::string_view path) {
   const std::string_view inside = path.substr(path.find('/') + 1);
+  for (const std::string_view room : kInnerRooms)
+    if (inside.starts_with(room) && inside.substr(room.size()).starts_with('/')) return std::string(room);
   const std::size_t end = inside.find('/');
   return end == inside.npos ? "" : std::string(inside.substr(0, end));
 }

@@ -36,7 +36,7 @@ TEST(OpNames, ComparisonsAreFoundOnBothSidesAndOverLines) {
 }
 
 TEST(OpNames, NodesAreMadeByName) {
-  EXPECT_THAT(found("graph/a.cpp", "add({.op = \"Cast\"}); add_op(\"Add\", {x}); add_node(\n  \"MatMul\", {});"),
+  EXPECT_THAT(found("graph/a.cpp", "add({.op = \"Cast\"}); add_op(\"Add\", {x}); add_outputs(\n  \"MatMul\", {});"),
               IsEmpty());
 }
 

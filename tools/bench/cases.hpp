@@ -11,6 +11,7 @@ inline constexpr double kMicro = 1e6;  // microseconds per second
 
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
+void add_loop_cases(std::vector<Case>& cases);      // iterations
 
 void add_remote_cases(std::vector<Case>& cases);            // one-node graphs on another task
 void add_transfer_cases(std::vector<Case>& cases);          // tensors between tasks

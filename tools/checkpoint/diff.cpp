@@ -9,6 +9,7 @@
 #include "tools/checkpoint/commands.hpp"
 #include <troupe/actors/http/json_text.hpp>
 #include <troupe/actors/training/parameters.hpp>
+#include <troupe/messages/element_types.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::checkpoints {
@@ -131,34 +132,7 @@ void compare_states(Checkpoint& a, Checkpoint& b, Printer& printer) {
 }  // namespace
 
 Difference compare(const Tensor& a, const Tensor& b) {
-  switch (a.dtype()) {
-    case DType::f32:
-      return compare_as<float>(a, b);
-    case DType::f64:
-      return compare_as<double>(a, b);
-    case DType::f16:
-      return compare_as<Half>(a, b);
-    case DType::bf16:
-      return compare_as<BFloat16>(a, b);
-    case DType::i8:
-      return compare_as<std::int8_t>(a, b);
-    case DType::u8:
-      return compare_as<std::uint8_t>(a, b);
-    case DType::i16:
-      return compare_as<std::int16_t>(a, b);
-    case DType::i32:
-      return compare_as<std::int32_t>(a, b);
-    case DType::i64:
-      return compare_as<std::int64_t>(a, b);
-    case DType::boolean:
-      return compare_as<bool>(a, b);
-    case DType::string:
-      return compare_as<std::string>(a, b);
-    case DType::invalid:
-    case DType::resource:
-      break;
-  }
-  invalid_argument("cannot compare values of {}", name(a.dtype()));
+  return dispatch(ElementTypes{}, a.dtype(), [&]<class T>() { return compare_as<T>(a, b); });
 }
 
 int diff(FileSystem& files, const std::string& first, const std::string& second, bool json) {

@@ -57,6 +57,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/buffer.hpp
   messages/device_name.hpp
   messages/dtype.hpp
+  messages/element_types.hpp
   messages/epoch_done.hpp
   messages/error.hpp
   messages/fields.hpp

@@ -139,6 +139,26 @@ TEST(IfElse, ShapesAreWhatBothBranchesAgreeOn) {
   EXPECT_FALSE(y[1].shape().has_rank());
 }
 
+TEST(IfElse, BranchesReadWhatIsAroundThem) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{2}, "x"), z = placeholder(g, DType::f32, Shape{2}, "z");
+  const Output two = constant(g, 2.0f);
+  const Outputs y = if_else(
+      constant(g, true), {}, [&](Graph&, const Outputs&) { return Outputs{x * two}; },
+      [&](Graph& body, const Outputs&) { return Outputs{z - constant(body, 1.0f)}; });
+  const Node& node = y[0].source();
+  ASSERT_EQ(node.inputs.size(), 3u) << "x and z; constants are copied";
+  EXPECT_EQ(y[0].shape(), (Shape{2}));
+  for (const char* branch : {"If/then", "If/else"}) {
+    const Function* function = g.function(branch);
+    ASSERT_NE(function, nullptr);
+    ASSERT_EQ(function->arguments.size(), 2u);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(function->body->node(function->arguments[i].node).attributes.integer("index"),
+                std::ssize(function->arguments) - 2 + static_cast<std::int64_t>(i));
+  }
+}
+
 TEST(IfElse, MisuseIsRefusedAndLeavesNothing) {
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{2}, "x");
@@ -146,14 +166,15 @@ TEST(IfElse, MisuseIsRefusedAndLeavesNothing) {
   const BranchFn same = [](Graph&, const Outputs& in) { return in; };
   const BranchFn empty = [](Graph&, const Outputs&) { return Outputs{}; };
   const BranchFn integer = [](Graph&, const Outputs& in) { return Outputs{cast(in[0], DType::i32)}; };
-  const BranchFn outside = [&](Graph&, const Outputs&) { return Outputs{x}; };
+  Graph other;
+  const BranchFn outside = [y = placeholder(other, DType::f32)](Graph&, const Outputs&) { return Outputs{y}; };
   const int before = g.size();
   EXPECT_EQ(message_of([&] { if_else(cond, {x}, same, empty); }),
             "the branches return different numbers of results: 1 and 0");
   EXPECT_EQ(message_of([&] { if_else(cond, {x}, same, integer); }),
             "result 0 is f32 in one branch and i32 in the other");
   EXPECT_EQ(message_of([&] { if_else(cond, {x}, outside, same); }),
-            "branch 'If/then': result 0 belongs to another graph: pass it as an input");
+            "branch 'If/then': a result belongs to another graph");
   EXPECT_EQ(message_of([&] { if_else(cond, {Output{}}, same, same); }), "If: an input is not a tensor");
   EXPECT_EQ(message_of([&] { if_else(cond, {x}, "no", "yes"); }), "the graph has no function 'no'");
   EXPECT_EQ(g.size(), before);

@@ -247,7 +247,7 @@ TEST(ShapeFunctions, RowsAndMakers) {
        {DType::i32}},
       {"Fill", {{2}, {}}, {}, "[2,3]", {i64s({2, 3})}},
       {"Fill", {{2}, {}}, {}, "[?,?]", {}, {DType::i64}},
-      {"Fill", {{1}, {}}, {}, "Fill 'n': dimensions must not be negative: [?]", {i64s({-1})}},
+      {"Fill", {{1}, {}}, {}, "Fill 'n': dimension 0 of 'dims' is -1: it must not be negative", {i64s({-1})}},
       {"Range", {{}, {}, {}}, {}, "[4]", {number(0), number(10), number(3)}},
       {"Range", {{}, {}, {}}, {}, "[3]", {number(5), number(2), number(-1)}},
       {"Range", {{}, {}, {}}, {}, "[0]", {number(5), number(2), number(1)}},

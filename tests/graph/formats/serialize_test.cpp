@@ -296,7 +296,7 @@ TEST(Serialize, WrongFunctionsAreRefused) {
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").set_result(0, "sum:1"); }),
             "invalid_argument: function 'simple': there is no output 'sum:1': the node has 1");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "simple").add_result("x"); }),
-            "invalid_argument: node 'if': function 'simple' does not have the argument and result dtypes of its node");
+            "invalid_argument: node 'if': function 'simple' is (f32) -> (f32, f32), but the node needs (f32) -> (f32)");
   EXPECT_EQ(error_after(
                 [](G& m) { (*function_of(m, "simple").mutable_node(0)->mutable_attribute())["index"].set_integer(1); }),
             "invalid_argument: function 'simple': node 'x': argument 1 exists, but argument 0 does not");

@@ -179,7 +179,7 @@ TEST(Autodiff, TheGradientOfIfRunsTheSameBranchBackwards) {
   const Output y = if_else(
       cond, {x}, [](Graph&, const Outputs& in) { return Outputs{exp(in[0])}; },
       [](Graph& body, const Outputs& in) {
-        add_node("Neg", {in[0]}, {}, "unused");
+        add_outputs("Neg", {in[0]}, {}, "unused");
         return Outputs{constant(body, Tensor::zeros(DType::f32, Shape{2, 3}))};
       })[0];
   const Output dx = gradient(y, x).dense;

@@ -295,7 +295,7 @@ TEST(If, NestingIsBounded) {
 TEST(If, ExpansionIsBounded) {
   const Error error = error_of([] { ToyTask(*nest(30, 4)); });
   EXPECT_EQ(error.code(), Code::resource_exhausted);
-  EXPECT_NE(error.message().find("with its branches the graph has more than 10000000 nodes"), std::string::npos)
+  EXPECT_NE(error.message().find("with its functions the graph has more than 10000000 nodes"), std::string::npos)
       << error.message();
 }
 
@@ -342,7 +342,7 @@ TEST(If, RefusesAFunctionThatDoesNotFit) {
   g.add_function({.name = "other", .body = body, .arguments = {{0, 0}}, .results = {{0, 0}}});
   g.set_attribute(out.source(), "then_branch", FunctionName{"other"});
   EXPECT_EQ(error_of([&] { ToyTask task(g); }).message(),
-            "If 'if': function 'other' is (f32) -> (f32), but the node is (i64) -> (i64)");
+            "If 'if': function 'other' is (f32) -> (f32), but the node needs (i64) -> (i64)");
   g.add_function({.name = "wild", .body = body, .arguments = {{0, 0}}, .results = {{3, 0}}});
   g.set_attribute(out.source(), "then_branch", FunctionName{"wild"});
   EXPECT_EQ(error_of([&] { ToyTask task(g); }).message(), "function 'wild': a result is not an output of its body");

@@ -1,0 +1,53 @@
+// ONNX models (https://onnx.ai) as graphs, and graphs as ONNX models. Opsets 6 to 17 are known in full, of later ones
+// as far as the op is known; single ops of opset 1.
+//
+//   OnnxModel model = import_onnx("resnet50.onnx");
+//   session.run({{model.inputs[0].output.name(), image}}, {model.outputs[0].output.name()});
+//
+// Reading trusts nothing: files that are truncated, cyclic, or claim more than they hold get an error.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/graph/builder/core.hpp>
+
+namespace troupe {
+
+// An input or output of a model.
+struct OnnxValue {
+  std::string name{};  // in the model; the graph's name of `output` may differ
+  Output output{};     // an input's is a Placeholder
+  bool list = false;   // a sequence, or an optional value
+};
+
+struct OnnxModel {
+  std::unique_ptr<Graph> graph{};
+  std::vector<OnnxValue> inputs{};  // without those that have an initializer
+  std::vector<OnnxValue> outputs{};
+  std::vector<std::string> variables{};  // made of initializers, in the model's order
+  std::string producer{};                // "pytorch 2.1"
+  std::int64_t opset = 0;                // of the domain ai.onnx
+};
+
+struct OnnxImportOptions {
+  // What floating-point initializers become; others are constants.
+  enum class Weights : std::uint8_t { constants, variables, trainable };
+  Weights weights = Weights::variables;  // variables: run the target initializer(graph) first
+};
+
+// Throws data_loss (not a model, or damaged), unimplemented (lists every op, opset and type that is not known, by node)
+// or invalid_argument, naming the node. External data are read from the folder of the file and below it.
+OnnxModel import_onnx(const std::string& path, const OnnxImportOptions& options = {});
+// The same for a model in memory. `folder` has its external data; without it they are refused.
+OnnxModel parse_onnx(std::string_view bytes, const OnnxImportOptions& options = {},
+                     const std::optional<std::string>& folder = std::nullopt);
+
+// A file of ONNX's test data: a tensor, or with `list` a sequence or optional value of tensors.
+Tensor parse_onnx_tensor(std::string_view bytes);
+
+}  // namespace troupe

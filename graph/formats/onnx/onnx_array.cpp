@@ -1,0 +1,51 @@
+// ONNX's ops that make, move and reshape tensors.
+#include <troupe/graph/formats/onnx/onnx_node.hpp>
+
+namespace troupe {
+namespace {
+
+void constant_node(OnnxNode& node) {
+  Graph& graph = node.graph();
+  if (node.has_attr("value")) return node.set(constant(graph, node.tensor("value")));
+  if (node.has_attr("value_int")) return node.set(constant<std::int64_t>(graph, node.integer("value_int")));
+  if (node.has_attr("value_float"))
+    return node.set(constant<float>(graph, static_cast<float>(node.real("value_float"))));
+  if (node.has_attr("value_string")) return node.set(constant<std::string>(graph, node.string("value_string")));
+  const auto vector = [&]<class T>(const std::vector<T>& values) {
+    node.set(constant(graph, Tensor::of<T>(Shape{std::ssize(values)}, values)));
+  };
+  if (node.has_attr("value_ints")) return vector(node.integers("value_ints"));
+  if (node.has_attr("value_strings")) return vector(node.strings("value_strings"));
+  if (node.has_attr("value_floats")) {
+    const std::vector<double> values = node.reals("value_floats");
+    return vector(std::vector<float>(values.begin(), values.end()));
+  }
+  fail(Code::unimplemented, "only dense values are supported");
+}
+
+void identity_node(OnnxNode& node) { node.set(identity(node.in(0))); }
+void cast_node(OnnxNode& node) { node.set(identity(cast(node.in(0), node.dtype("to")))); }
+
+void reshape_node(OnnxNode& node) {
+  node.set(node.has_attr("shape") ? reshape(node.in(0), Shape(node.integers("shape")))
+                                  : reshape(node.in(0), node.in(1)));
+}
+
+void transpose_node(OnnxNode& node) { node.set(transpose(node.in(0), node.integers("perm", Integers{}))); }
+void concat_node(OnnxNode& node) {
+  node.set(concat(node.all_inputs(),
+                  node.integer("axis", node.opset() < 4 ? std::optional<std::int64_t>(1) : std::nullopt)));
+}
+void shape_node(OnnxNode& node) { node.set(shape_of(node.in(0))); }
+void size_node(OnnxNode& node) { node.set(element_count(node.in(0))); }
+
+constexpr OnnxOp kArrayOps[] = {
+    {"Cast", cast_node},       {"Concat", concat_node}, {"Constant", constant_node}, {"Identity", identity_node},
+    {"Reshape", reshape_node}, {"Shape", shape_node},   {"Size", size_node},         {"Transpose", transpose_node},
+};
+
+}  // namespace
+
+std::span<const OnnxOp> onnx_array_ops() { return kArrayOps; }
+
+}  // namespace troupe

@@ -1,0 +1,132 @@
+#include "troupe/graph/formats/onnx/onnx_node.hpp"
+
+#include <array>
+
+#include "messages/proto/onnx.pb.h"
+#include <troupe/graph/formats/onnx/onnx_tensors.hpp>
+#include <troupe/graph/known_values.hpp>
+
+namespace troupe {
+namespace {
+
+[[noreturn]] void missing(std::string_view name) { invalid_argument("attribute '{}' is missing", name); }
+
+const std::map<std::string_view, OnnxConverter>& converters() {
+  static const auto table = [] {
+    std::map<std::string_view, OnnxConverter> all;
+    for (const auto& family : {onnx_array_ops(), onnx_math_ops(), onnx_nn_ops()})
+      for (const OnnxOp& op : family)
+        if (!all.emplace(op.name, op.convert).second) fail(Code::internal, "two converters of {}", op.name);
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace
+
+OnnxConverter find_onnx_op(std::string_view name) {
+  const auto found = converters().find(name);
+  return found == converters().end() ? nullptr : found->second;
+}
+
+std::vector<std::string_view> onnx_ops() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, convert] : converters()) names.push_back(name);
+  return names;
+}
+
+OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Outputs inputs)
+    : graph_(graph), node_(node), opset_(opset), inputs_(std::move(inputs)) {
+  for (const std::string& output : node.output()) wanted_.push_back(!output.empty());
+  outputs_.resize(wanted_.size());
+}
+
+Output OnnxNode::in(int index) const {
+  if (!has(index)) invalid_argument("input {} is missing", index);
+  return inputs_[static_cast<std::size_t>(index)];
+}
+
+Outputs OnnxNode::all_inputs() const {
+  Outputs all;
+  for (int i = 0; i < num_inputs(); ++i) all.push_back(in(i));
+  return all;
+}
+
+std::optional<Tensor> OnnxNode::known(int index) const {
+  return known_tensor(graph_, {in(index).node, in(index).index});
+}
+
+Integers OnnxNode::integers_in(int index, std::string_view what) const {
+  const auto value = known(index);
+  if (!value)
+    fail(Code::unimplemented, "{} (input {}) must be known before the model runs, but is computed by '{}'", what, index,
+         in(index).source().name);
+  return dispatch(IndexTypes{}, value->dtype(), [&]<class T>() {
+    const auto values = value->values<T>();
+    return Integers(values.begin(), values.end());
+  });
+}
+
+const onnx::Attribute* OnnxNode::find(std::string_view name) const {
+  for (const onnx::Attribute& attribute : node_.attribute())
+    if (attribute.name() == name) return &attribute;
+  return nullptr;
+}
+
+std::int64_t OnnxNode::integer(std::string_view name, std::optional<std::int64_t> otherwise) const {
+  const onnx::Attribute* found = find(name);
+  return found ? found->i() : otherwise ? *otherwise : (missing(name), 0);
+}
+
+double OnnxNode::real(std::string_view name, std::optional<double> otherwise) const {
+  const onnx::Attribute* found = find(name);
+  return found ? static_cast<double>(found->f()) : otherwise ? *otherwise : (missing(name), 0);
+}
+
+std::string OnnxNode::string(std::string_view name, std::optional<std::string> otherwise) const {
+  const onnx::Attribute* found = find(name);
+  return found ? found->s() : otherwise ? *otherwise : (missing(name), "");
+}
+
+Tensor OnnxNode::tensor(std::string_view name) const {
+  const onnx::Attribute* found = find(name);
+  if (!found || !found->has_t()) missing(name);
+  return from_onnx_tensor(found->t());
+}
+
+DType OnnxNode::dtype(std::string_view name, std::optional<DType> otherwise) const {
+  const onnx::Attribute* found = find(name);
+  if (!found && otherwise) return *otherwise;
+  if (!found) missing(name);
+  return from_onnx_dtype(static_cast<std::int32_t>(found->i()));
+}
+
+Integers OnnxNode::integers(std::string_view name, const std::optional<Integers>& otherwise) const {
+  const onnx::Attribute* found = find(name);
+  if (!found && otherwise) return *otherwise;
+  if (!found) missing(name);
+  return {found->ints().begin(), found->ints().end()};
+}
+
+std::vector<double> OnnxNode::reals(std::string_view name, const std::optional<std::vector<double>>& otherwise) const {
+  const onnx::Attribute* found = find(name);
+  if (!found && otherwise) return *otherwise;
+  if (!found) missing(name);
+  return {found->floats().begin(), found->floats().end()};
+}
+
+std::vector<std::string> OnnxNode::strings(std::string_view name,
+                                           const std::optional<std::vector<std::string>>& otherwise) const {
+  const onnx::Attribute* found = find(name);
+  if (!found && otherwise) return *otherwise;
+  if (!found) missing(name);
+  return {found->strings().begin(), found->strings().end()};
+}
+
+void OnnxNode::set(int index, Output value) {
+  if (index >= num_outputs()) return;  // the model does not want it
+  if (!value.valid()) invalid_argument("output {} is not a tensor", index);
+  outputs_[static_cast<std::size_t>(index)] = value;
+}
+
+}  // namespace troupe

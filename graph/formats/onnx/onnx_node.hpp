@@ -1,0 +1,103 @@
+// A node of an ONNX model, as the converter of its op sees it. Converters are listed in one table per family of ops.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
+
+namespace troupe::onnx {
+class Attribute;
+class Graph;
+class Node;
+}  // namespace troupe::onnx
+
+namespace troupe {
+
+// Reads attributes and inputs, adds nodes to graph(), and sets the outputs. Accessors throw invalid_argument or
+// unimplemented, without naming the node: the importer adds that.
+class OnnxNode {
+ public:
+  virtual ~OnnxNode() = default;
+
+  troupe::Graph& graph() const { return graph_; }
+  std::int64_t opset() const { return opset_; }  // of the op's domain
+
+  // Inputs. Optional ones may be absent.
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool has(int index) const { return index < num_inputs() && inputs_[static_cast<std::size_t>(index)].valid(); }
+  Output in(int index) const;  // throws if it is absent
+  Outputs all_inputs() const;  // throws if one is absent
+  // The value of an input that is known now.
+  std::optional<Tensor> known(int index) const;
+  // The elements of an integer input that must be known now; throws unimplemented, with `what`.
+  Integers integers_in(int index, std::string_view what) const;
+
+  // Attributes, by name.
+  bool has_attr(std::string_view name) const { return find(name) != nullptr; }
+  std::int64_t integer(std::string_view name, std::optional<std::int64_t> otherwise = std::nullopt) const;
+  double real(std::string_view name, std::optional<double> otherwise = std::nullopt) const;
+  std::string string(std::string_view name, std::optional<std::string> otherwise = std::nullopt) const;
+  Tensor tensor(std::string_view name) const;
+  DType dtype(std::string_view name, std::optional<DType> otherwise = std::nullopt) const;
+  Integers integers(std::string_view name, const std::optional<Integers>& otherwise = std::nullopt) const;
+  std::vector<double> reals(std::string_view name,
+                            const std::optional<std::vector<double>>& otherwise = std::nullopt) const;
+  std::vector<std::string> strings(std::string_view name,
+                                   const std::optional<std::vector<std::string>>& otherwise = std::nullopt) const;
+
+  // A graph attribute as a function: its inputs get `inputs` (their dtypes and shapes), and what it reads of the graphs
+  // around it is appended to its arguments. The function is added to graph().
+  struct Body {
+    std::string function{};
+    Outputs captures{};  // of graph(): the values of the arguments after the first inputs
+    std::size_t results = 0;
+  };
+  struct BodyInput {
+    DType dtype = DType::invalid;
+    Shape shape{};
+  };
+  virtual Body body(std::string_view attribute, const std::vector<BodyInput>& inputs) = 0;
+
+  // Outputs. Those with an empty name in the model are not wanted.
+  int num_outputs() const { return static_cast<int>(wanted_.size()); }
+  bool wants(int index) const { return index < num_outputs() && wanted_[static_cast<std::size_t>(index)]; }
+  void set(int index, Output value);
+  void set(Output value) { set(0, value); }
+
+ protected:
+  OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Outputs inputs);
+  const onnx::Attribute* find(std::string_view name) const;
+
+  troupe::Graph& graph_;
+  const onnx::Node& node_;
+  std::int64_t opset_;
+  Outputs inputs_;
+  std::vector<bool> wanted_;
+  Outputs outputs_;
+};
+
+using OnnxConverter = void (*)(OnnxNode&);
+
+struct OnnxOp {
+  const char* name;
+  OnnxConverter convert;
+};
+
+// Of all families; null if the op is not known. Ops of the domain ai.onnx.
+OnnxConverter find_onnx_op(std::string_view name);
+std::vector<std::string_view> onnx_ops();
+
+// One table per file.
+std::span<const OnnxOp> onnx_array_ops();
+std::span<const OnnxOp> onnx_math_ops();
+std::span<const OnnxOp> onnx_nn_ops();
+
+}  // namespace troupe

@@ -1,0 +1,31 @@
+// Tensors and types of ONNX's schema, from and to ours.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <troupe/messages/tensor.hpp>
+
+namespace troupe::onnx {
+class Tensor;
+class TensorShape;
+}  // namespace troupe::onnx
+
+namespace troupe {
+
+// Throws unimplemented, with the type's name, for those that Troupe lacks (complex and 8-bit floating types).
+DType from_onnx_dtype(std::int32_t type);
+std::int32_t to_onnx_dtype(DType dtype);  // throws unimplemented
+
+// Dimensions that are names or missing are unknown.
+Shape from_onnx_shape(const onnx::TensorShape& shape);
+
+// Returns bytes [offset, offset + length) of a file beside the model; throws for one outside of its folder.
+using ReadExternal = std::function<std::string(const std::string& file, std::uint64_t offset, std::uint64_t length)>;
+
+// Throws data_loss if the data do not fit the dimensions. `read`: null refuses external data.
+Tensor from_onnx_tensor(const onnx::Tensor& tensor, const ReadExternal& read = nullptr);
+void to_onnx_tensor(const Tensor& tensor, std::string_view name, onnx::Tensor& out);
+
+}  // namespace troupe

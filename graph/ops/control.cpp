@@ -1,0 +1,138 @@
+// Control flow, and lists of tensors.
+#include <troupe/graph/known_values.hpp>
+#include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/gradients.hpp>
+#include <troupe/graph/ops/shapes.hpp>
+
+namespace troupe {
+namespace {
+
+void arg_shape(ShapeContext& c) {
+  shapes::bounded(c.attributes(), "index", 0, 1'000'000);
+  c.set_output(0, c.attributes().shape("shape"));
+}
+
+void if_shape(ShapeContext& c) { shapes::with_rank(c.input(0), 0, "cond"); }
+
+// Outputs: the number of iterations, then what the body returns behind its condition.
+void loop_shape(ShapeContext& c) {
+  shapes::with_rank(c.input(0), 0, "limit");
+  shapes::with_rank(c.input(1), 0, "cond");
+  const std::int64_t carried = c.attributes().integer("carried"), scanned = c.attributes().integer("scanned");
+  const std::int64_t inputs = c.num_inputs() - 2, outputs = c.num_outputs() - 1;
+  if (carried < 0 || scanned < 0 || carried + scanned > inputs || carried > outputs)
+    invalid_argument("{} values and {} scanned inputs do not fit {} inputs and {} outputs", carried, scanned, inputs,
+                     outputs);
+  std::int64_t rows = kUnknown;
+  for (std::int64_t i = carried; i < carried + scanned; ++i) {
+    const int at = static_cast<int>(i) + 2;
+    if (c.input_dtype(at) == DType::list) continue;
+    const Shape& xs = shapes::at_least_rank(c.input(at), 1, "xs");
+    if (xs.has_rank()) rows = shapes::merge_dim(rows, xs[0], "the numbers of rows of scanned inputs");
+  }
+  c.set_output(0, Shape{});
+  for (int i = 0; i < c.num_outputs(); ++i)
+    if (i == 0 || c.attributes().get<std::vector<DType>>("Tout")[static_cast<std::size_t>(i - 1)] == DType::list)
+      c.set_output(i, Shape{});
+}
+
+void list_scalar(ShapeContext& c) { c.set_output(0, Shape{}); }
+
+void list_stack_shape(ShapeContext& c) {
+  const Shape& item = c.attributes().shape("item");
+  if (item.has_rank()) c.set_output(0, Shape{kUnknown}.concatenated(item));
+}
+
+void list_item_shape(ShapeContext& c) { c.set_output(0, c.attributes().shape("item")); }
+
+// The gradient of a list is a list of the gradients of its items.
+void list_stack_gradient(GradientContext& c) { c.set(0, list_unstack(c.grad())); }
+void list_unstack_gradient(GradientContext& c) {
+  const Shape& x = c.input(0).shape();
+  c.set(0, list_stack(c.grad(), c.input(0).dtype(), x.has_rank() ? x.without(0) : Shape::unknown_rank()));
+}
+
+}  // namespace
+
+void register_control_ops(OpRegistry& ops) {
+  ops.add(Op("Arg")
+              .output("out", "T")
+              .type("T")
+              .attr("index", AttrType::integer)
+              .attr("shape", Shape::unknown_rank())
+              .shape(arg_shape)
+              .role(OpRole::argument));
+  ops.add(Op("If")
+              .input("cond", DType::boolean)
+              .input_types("inputs", "Tin")
+              .output_types("outputs", "Tout")
+              .attr("then_branch", AttrType::function)
+              .attr("else_branch", AttrType::function)
+              .shape(if_shape)
+              .gradient(if_gradient)
+              .role(OpRole::branch)
+              .stateful());  // its functions may be stateful
+  // Runs body(i, values, rows of the scanned inputs, other inputs) -> (cond, values, items) while cond, at most `limit`
+  // times (-1: no limit) and once for each row of the scanned inputs, which are tensors or lists. `cond` is that of the
+  // first iteration. Inputs: values, scanned inputs, others. Outputs: the number of iterations, the last values, and
+  // lists of the items of all iterations. With `reverse` i counts down, and so do rows and items.
+  ops.add(Op("Loop")
+              .input("limit", DType::i64)
+              .input("cond", DType::boolean)
+              .input_types("inputs", "Tin")
+              .output("count", DType::i64)
+              .output_types("outputs", "Tout")
+              .attr("body", AttrType::function)
+              .attr("carried", AttrType::integer)
+              .attr("scanned", std::int64_t{0})
+              .attr("reverse", false)
+              .attr("recompute", false)
+              .shape(loop_shape)
+              .gradient(loop_gradient)
+              .role(OpRole::loop)
+              .stateful());
+  ops.add(Op("ListOf")
+              .input_list("items", "T", "N")
+              .output("list", DType::list)
+              .type("T")
+              .shape(list_scalar)
+              .no_gradient());
+  ops.add(Op("ListEmpty").output("list", DType::list).shape(list_scalar).no_gradient());
+  ops.add(Op("ListSize").input("list", DType::list).output("size", DType::i64).shape(list_scalar).no_gradient());
+  ops.add(Op("ListGet")
+              .input("list", DType::list)
+              .input("index", DType::i64)
+              .output("item", "T")
+              .type("T")
+              .attr("item", Shape::unknown_rank())
+              .shape(list_item_shape));
+  ops.add(Op("ListInsert")
+              .input("list", DType::list)
+              .input("item", "T")
+              .input("index", DType::i64)
+              .output("list", DType::list)
+              .type("T")
+              .shape(list_scalar));
+  ops.add(Op("ListErase")
+              .input("list", DType::list)
+              .input("index", DType::i64)
+              .output("list", DType::list)
+              .shape(list_scalar));
+  ops.add(Op("ListStack")
+              .input("list", DType::list)
+              .output("y", "T")
+              .type("T")
+              .attr("item", Shape::unknown_rank())
+              .shape(list_stack_shape)
+              .gradient(list_stack_gradient));
+  ops.add(Op("ListConcat").input("list", DType::list).output("y", "T").type("T").attr("axis", AttrType::integer));
+  ops.add(Op("ListUnstack")
+              .input("x", "T")
+              .output("list", DType::list)
+              .type("T")
+              .shape(list_scalar)
+              .gradient(list_unstack_gradient));
+  ops.add(Op("ListAdd").input_list("lists", DType::list, "N").output("sum", DType::list).shape(list_scalar));
+}
+
+}  // namespace troupe
