@@ -7,10 +7,8 @@
 
 namespace troupe {
 
-// Where the code below is faster than oneDNN on this machine: with AVX-512 for all products that stay in the cache,
-// with AVX2 and FMA for narrow ones.
-enum class GemmCached : std::uint8_t { nowhere, narrow, everywhere };
-GemmCached gemm_cached_pays();
+// Returns whether the code below is built for this machine (AVX-512).
+bool has_gemm_cached();
 
 // c[i * c_stride + j] = sum over p < k of a(i, p) * b(p, j); k > 0. A transposed b is copied first.
 void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,

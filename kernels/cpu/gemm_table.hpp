@@ -27,21 +27,11 @@ enum class GemmLibrary { own_loop, onednn_primitive, onednn_sgemm };
 //   32 x 128 x 1600, b^T             65      98        77
 //   256 x 256 x 256, b^T            107     114        89
 //
-// On one core of an EPYC without AVX-512 (AVX2, peak 112) the loop is faster only for narrow products:
-//
-//   32 x 784 x 128            62      86      89        57
-//   64 x 64 x 64              81      92      85        59
-//   32 x 128 x 10             53      42      33        32
-//   128 x 32 x 10, a^T        43      38      32        28
-//
 // The loop needs a b that stays in the cache, and copies a transposed b, so only a small one. oneDNN calls malloc for
 // each execution; the loop also lets a training step of small layers run without malloc.
 inline GemmLibrary gemm_library(std::int64_t m, std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b) {
   const bool cached = k <= 4096 && k * n < std::int64_t{1} << 18 && (n <= 256 || k <= 128);
-  const GemmCached pays = gemm_cached_pays();
-  if (pays == GemmCached::everywhere && cached && (!transpose_b || k * n <= std::int64_t{1} << 14))
-    return GemmLibrary::own_loop;
-  if (pays == GemmCached::narrow && k <= 4096 && n <= 16 && !transpose_b) return GemmLibrary::own_loop;
+  if (has_gemm_cached() && cached && (!transpose_b || k * n <= std::int64_t{1} << 14)) return GemmLibrary::own_loop;
   if (m == 1 || n == 1) return GemmLibrary::onednn_sgemm;
   if (transpose_b) return k < 16 && !transpose_a ? GemmLibrary::onednn_sgemm : GemmLibrary::onednn_primitive;
   if (n <= 32 || m * n * k <= std::int64_t{1} << 18) return GemmLibrary::onednn_primitive;
