@@ -1,0 +1,32 @@
+// The cases of gradient_test.cpp: each family of ops has a file gradients_<family>.cpp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/kernels/gradient_check.hpp"
+
+namespace troupe::testing {
+
+// Builds of one op.
+inline BuildFn unary(Output (*f)(Output, Name)) {
+  return [f](Graph&, const Outputs& x) { return Outputs{f(x[0], {})}; };
+}
+inline BuildFn binary(Output (*f)(Output, Output, Name)) {
+  return [f](Graph&, const Outputs& x) { return Outputs{f(x[0], x[1], {})}; };
+}
+inline BuildFn op(std::string name, Attributes attributes = {}) {
+  return [=](Graph&, const Outputs& x) { return add_outputs(name, x, attributes); };
+}
+// One result of the inputs.
+inline BuildFn of(std::function<Output(const Outputs&)> f) {
+  return [f](Graph&, const Outputs& x) { return Outputs{f(x)}; };
+}
+
+std::vector<GradientCase> array_gradients();
+std::vector<GradientCase> control_gradients();
+std::vector<GradientCase> elementwise_gradients();
+std::vector<GradientCase> linear_and_reduce_gradients();
+std::vector<GradientCase> nn_gradients();
+
+}  // namespace troupe::testing

@@ -1,0 +1,72 @@
+// Cases of gradient_test.cpp.
+#include "tests/kernels/gradient_cases.hpp"
+
+namespace troupe::testing {
+
+std::vector<GradientCase> control_gradients() {
+  const auto branches = [](bool taken) {
+    return [taken](Graph& g, const Outputs& x) {
+      return if_else(
+          constant(g, taken), {x[0], constant<std::int64_t>(g, {1, 0}), x[1]},
+          [](Graph&, const Outputs& in) {
+            return Outputs{gather(in[0] * in[0], in[1]) * in[2], in[2] * 2};
+          },
+          [](Graph& body, const Outputs& in) {
+            return Outputs{if_else(
+                               less(sum(in[0]), constant(body, 1000.0)), {in[0]},
+                               [](Graph&, const Outputs& y) { return Outputs{exp(y[0]) * 2}; },
+                               [](Graph&, const Outputs& y) { return Outputs{y[0]}; })[0],
+                           dropout(in[2], 0.5) * in[2]};
+          });
+    };
+  };
+  const auto repeated = [](bool recompute) {
+    return [recompute](Graph& g, const Outputs& x) {
+      const Outputs out = while_loop([&](const Outputs& v) { return less(v[0], scalar_like(v[0], 3)); },
+                                     [&](const Outputs& v) {
+                                       return Outputs{v[0] + 1.0, tanh(matmul(v[1], x[1])) + v[1] * x[1]};
+                                     },
+                                     {constant<std::int64_t>(g, 0), x[0]}, {.recompute = recompute});
+      return Outputs{out[1]};
+    };
+  };
+  const auto scanned = [](bool reverse) {
+    return [reverse](Graph&, const Outputs& x) {
+      const Scanned out = scan(
+          [&](const Outputs& state, const Outputs& row) {
+            const Output next = tanh(reshape(matmul(reshape(state[0], Shape{1, 2}), x[2]), Shape{2}) + row[0]);
+            return Scanned{{next}, {next * row[0]}};
+          },
+          {x[0]}, {x[1]}, {.reverse = reverse});
+      return Outputs{out.state[0], out.ys[0]};
+    };
+  };
+  const auto nested = [](Graph& g, const Outputs& x) {
+    return scan(
+               [&](const Outputs& state, const Outputs& row) {
+                 const Output inner = for_loop(constant<std::int64_t>(g, 2),
+                                               [&](Output i, const Outputs& v) {
+                                                 return if_else(
+                                                     equal(i, scalar_like(i, 1)), {},
+                                                     [&](Graph&, const Outputs&) { return Outputs{tanh(v[0])}; },
+                                                     [&](Graph&, const Outputs&) { return Outputs{v[0] * row[0]}; });
+                                               },
+                                               {state[0]})[0];
+                 return Scanned{{inner}, {square(inner)}};
+               },
+               {sum(x[1], {0})}, {x[0]})
+        .ys;
+  };
+  return {{.name = "IfThen", .shapes = {{2, 2}, {2, 2}}, .build = branches(true)},
+          {.name = "IfElse", .shapes = {{2, 2}, {2, 2}}, .build = branches(false)},
+          {.name = "While", .shapes = {{2, 2}, {2, 2}}, .build = repeated(false)},
+          {.name = "WhileRecomputed", .shapes = {{2, 2}, {2, 2}}, .build = repeated(true)},
+          {.name = "Scan", .shapes = {{2}, {3, 2}, {2, 2}}, .build = scanned(false)},
+          {.name = "ScanReversed", .shapes = {{2}, {3, 2}, {2, 2}}, .build = scanned(true)},
+          {.name = "Rows", .shapes = {{3, 2}}, .build = of([](auto& x) {
+                                                 return square(list_stack(list_unstack(x[0]), DType::f64, Shape{2}));
+                                               })},
+          {.name = "LoopsInLoops", .shapes = {{3, 2}, {2, 2}}, .build = nested}};
+}
+
+}  // namespace troupe::testing

@@ -1,0 +1,35 @@
+// Cases of gradient_test.cpp.
+#include "tests/kernels/gradient_cases.hpp"
+
+namespace troupe::testing {
+
+std::vector<GradientCase> linear_and_reduce_gradients() {
+  std::vector<GradientCase> out;
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      const Shape a = ta ? Shape{3, 2} : Shape{2, 3};
+      const Shape b = tb ? Shape{4, 3} : Shape{3, 4};
+      out.push_back({.name = fmt::format("MatMul{}{}", ta ? "T" : "N", tb ? "T" : "N"),
+                     .shapes = {a, b},
+                     .build = of([=](auto& x) { return matmul(x[0], x[1], {.transpose_a = ta, .transpose_b = tb}); })});
+    }
+  out.push_back({.name = "BiasAdd", .shapes = {{2, 3, 4}, {4}}, .build = of([](auto& x) {
+                                                                  return square(bias_add(x[0], x[1]));
+                                                                })});
+  out.push_back({.name = "BiasAddGrad", .shapes = {{2, 3, 4}}, .build = of([](auto& x) {
+                                                                 return square(add_op("BiasAddGrad", {x[0]}));
+                                                               })});
+  const std::vector<std::pair<std::string, Output (*)(Output, Integers, ReduceOptions)>> reductions = {
+      {"Sum", sum}, {"Mean", mean}, {"Max", max}, {"Min", min}};
+  for (const auto& [name, f] : reductions)
+    for (const Integers& axes : {Integers{}, Integers{0}, Integers{-1, 0}, Integers{1}})
+      for (const bool keep : {false, true})
+        out.push_back(
+            {.name = fmt::format("{}{}axes{}{}", name, axes.size(), axes.empty() ? 0 : axes[0] + 1, keep ? "Keep" : ""),
+             .shapes = {{3, 2, 2}},
+             .build = of([=](auto& x) { return square(f(x[0], axes, {.keep_dims = keep})); })});
+  out.push_back({.name = "L2Loss", .shapes = {{3, 2}}, .build = unary(l2_loss)});
+  return out;
+}
+
+}  // namespace troupe::testing
