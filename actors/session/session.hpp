@@ -91,7 +91,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Runs one step and returns the fetches in order. Any tensor may be fed, not only placeholders; targets run without a
-  // result. Throws Error: invalid use, or the step's first error with its node, op, device and task.
+  // result. Lists (messages/tensor_list.hpp) are fed to and fetched from nodes of this task only. Throws Error: invalid
+  // use, or the step's first error with its node, op, device and task.
   std::vector<Tensor> run(const Feeds& feeds, const std::vector<Output>& fetches,
                           const std::vector<Output>& targets = {}, const RunOptions& options = {});
   std::vector<Tensor> run(const std::vector<Output>& fetches) { return run({}, fetches); }

@@ -69,13 +69,6 @@ Function build_branch(FunctionBuilder& builder, const std::string& name, const O
 
 // ---- loops
 
-// What the body of a loop returns: whether to go on, the next values, and items for lists.
-struct LoopResults {
-  Output again{};
-  Outputs values{};
-  Outputs items{};
-};
-
 struct LoopInputs {
   Output limit{};
   Output cond{};
@@ -90,7 +83,7 @@ struct LoopArguments {
   Outputs values{};
   Outputs rows{};
 };
-using BuildBody = std::function<LoopResults(const LoopArguments&)>;
+using BuildBody = std::function<LoopStep(const LoopArguments&)>;
 
 struct LoopBodyBuilt {
   Function function;
@@ -110,7 +103,7 @@ LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs
     if (shape.is_scalar()) invalid_argument("'{}' is a scalar: it has no rows", x.name());
     arguments.rows.push_back(builder.argument(x.dtype(), shape.has_rank() ? shape.without(0) : shape));
   }
-  const LoopResults made = build(arguments);
+  const LoopStep made = build(arguments);
   if (made.values.size() != inputs.values.size())
     invalid_argument("the body returns {} values, not {}", made.values.size(), inputs.values.size());
   check_tensors({made.again}, "the condition");
@@ -134,16 +127,9 @@ LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs
   return out;
 }
 
-struct BuiltLoop {
-  Outputs values{};
-  Outputs lists{};
-  std::vector<DType> item_types{};
-  std::vector<Shape> item_shapes{};
-};
-
 // A value whose shape the body changes has a shape that is known only as far as the body keeps it: then the body is
 // built again, until it keeps all shapes.
-BuiltLoop build_loop(Graph& graph, const Name& given, LoopInputs inputs, const BuildBody& build) {
+LoopOutputs build_loop(Graph& graph, const Name& given, LoopInputs inputs, const BuildBody& build) {
   const FullName name(graph, given, "Loop");
   std::vector<Shape> shapes;
   for (const Output& v : inputs.values) shapes.push_back(v.shape());
@@ -176,7 +162,7 @@ BuiltLoop build_loop(Graph& graph, const Name& given, LoopInputs inputs, const B
   const Node& node =
       graph.add({.op = "Loop", .name = name.relative, .inputs = all, .attributes = std::move(attributes)});
   for (std::size_t i = 0; i < shapes.size(); ++i) graph.refine_shape(node, static_cast<int>(i) + 1, shapes[i]);
-  BuiltLoop out{.values = {}, .lists = {}, .item_types = body.item_types, .item_shapes = body.item_shapes};
+  LoopOutputs out{.values = {}, .lists = {}, .item_types = body.item_types, .item_shapes = body.item_shapes};
   for (std::size_t i = 0; i < types.size(); ++i)
     (i < shapes.size() ? out.values : out.lists).push_back(graph.output(node, static_cast<int>(i) + 1));
   return out;
@@ -258,7 +244,7 @@ Outputs while_loop(const LoopCondition& cond, const LoopBody& body, const Output
   check_tensors({inputs.cond}, "while_loop: the condition");
   return build_loop(graph, options.name, std::move(inputs),
                     [&](const LoopArguments& arguments) {
-                      LoopResults out{.again = {}, .values = body(arguments.values), .items = {}};
+                      LoopStep out{.again = {}, .values = body(arguments.values), .items = {}};
                       check_tensors(out.values, "while_loop: the body");
                       out.again = cond(out.values);
                       return out;
@@ -281,9 +267,24 @@ Outputs for_loop(Output count, const CountedBody& body, const Outputs& values, L
                     .attributes = {{"recompute", options.recompute}}};
   return build_loop(graph, options.name, std::move(inputs),
                     [&](const LoopArguments& arguments) {
-                      return LoopResults{.again = yes, .values = body(arguments.index, arguments.values), .items = {}};
+                      return LoopStep{.again = yes, .values = body(arguments.index, arguments.values), .items = {}};
                     })
       .values;
+}
+
+LoopOutputs loop(Output cond, const LoopStepFn& step, const Outputs& values, LoopOptions options) {
+  check_tensors({cond}, "loop");
+  check_tensors(values, "loop");
+  Outputs all{cond, options.limit};
+  all.insert(all.end(), values.begin(), values.end());
+  Graph& graph = graph_for(all);
+  LoopInputs inputs{.limit = options.limit.valid() ? options.limit : constant<std::int64_t>(graph, -1),
+                    .cond = cond,
+                    .values = values,
+                    .scanned = {},
+                    .attributes = {{"recompute", options.recompute}}};
+  return build_loop(graph, options.name, std::move(inputs),
+                    [&](const LoopArguments& arguments) { return step(arguments.index, arguments.values); });
 }
 
 Scanned scan(const ScanStep& step, const Outputs& init, const Outputs& xs, ScanOptions options) {
@@ -299,9 +300,9 @@ Scanned scan(const ScanStep& step, const Outputs& init, const Outputs& xs, ScanO
                     .values = init,
                     .scanned = xs,
                     .attributes = {{"reverse", options.reverse}, {"recompute", options.recompute}}};
-  const BuiltLoop loop = build_loop(graph, options.name, std::move(inputs), [&](const LoopArguments& arguments) {
+  const LoopOutputs loop = build_loop(graph, options.name, std::move(inputs), [&](const LoopArguments& arguments) {
     Scanned made = step(arguments.values, arguments.rows);
-    return LoopResults{.again = yes, .values = std::move(made.state), .items = std::move(made.ys)};
+    return LoopStep{.again = yes, .values = std::move(made.state), .items = std::move(made.ys)};
   });
   Scanned result{.state = loop.values, .ys = {}};
   const std::int64_t length = xs.front().shape().has_rank() ? xs.front().shape()[0] : kUnknown;
@@ -321,8 +322,8 @@ Output list_of(Graph& graph, const Outputs& items, Name name) {
   return graph.output(graph.add({.op = "ListEmpty", .name = std::move(name)}));
 }
 Output list_size(Output list, Name name) { return add_op("ListSize", {list}, {}, std::move(name)); }
-Output list_get(Output list, Output index, DType dtype, Name name) {
-  return add_op("ListGet", {list, index}, {{"T", dtype}}, std::move(name));
+Output list_get(Output list, Output index, DType dtype, Shape item, Name name) {
+  return add_op("ListGet", {list, index}, {{"T", dtype}, {"item", std::move(item)}}, std::move(name));
 }
 Output list_insert(Output list, Output item, Output index, Name name) {
   const Output at = index.valid() ? index : list_size(list);

@@ -26,7 +26,7 @@ struct LoopOptions {
   // For gradients: false keeps what the body computes that they need, of every iteration; true keeps only the loop's
   // values at the beginning of each, and computes the rest again.
   bool recompute = false;
-  Output limit{};  // the most iterations: an i64 scalar
+  Output limit{};  // the most iterations: an i64 scalar; negative: no limit
   Name name{};
 };
 using LoopCondition = std::function<Output(const Outputs& values)>;  // a bool scalar
@@ -38,6 +38,22 @@ Outputs while_loop(const LoopCondition& cond, const LoopBody& body, const Output
 // body(i, values) for i from 0 to count - 1; `count` is an i64 scalar.
 using CountedBody = std::function<Outputs(Output i, const Outputs& values)>;
 Outputs for_loop(Output count, const CountedBody& body, const Outputs& values, LoopOptions options = {});
+
+// The general loop: a step computes its own condition, and items that are collected in lists.
+struct LoopStep {
+  Output again{};  // whether to go on: a bool scalar
+  Outputs values{};
+  Outputs items{};
+};
+using LoopStepFn = std::function<LoopStep(Output i, const Outputs& values)>;
+struct LoopOutputs {
+  Outputs values{};
+  Outputs lists{};  // of the items of all iterations, in their order
+  std::vector<DType> item_types{};
+  std::vector<Shape> item_shapes{};
+};
+// Runs step(i, values) for i = 0, 1, ... if `cond` (a bool scalar) holds, and then while each `again` does.
+LoopOutputs loop(Output cond, const LoopStepFn& step, const Outputs& values, LoopOptions options = {});
 
 struct Scanned {
   Outputs state{};
@@ -56,8 +72,9 @@ Scanned scan(const ScanStep& step, const Outputs& init, const Outputs& xs, ScanO
 // ---- Lists of tensors, as values of dtype list
 
 Output list_of(Graph& graph, const Outputs& items, Name name = {});
-Output list_size(Output list, Name name = {});                                                    // i64 scalar
-Output list_get(Output list, Output index, DType dtype, Name name = {});                          // -1 is the last
+Output list_size(Output list, Name name = {});  // i64 scalar
+// -1 is the last.
+Output list_get(Output list, Output index, DType dtype, Shape item = Shape::unknown_rank(), Name name = {});
 Output list_insert(Output list, Output item, Output index = {}, Name name = {});                  // default: at the end
 Output list_erase(Output list, Output index = {}, Name name = {});                                // default: the last
 Output list_stack(Output list, DType dtype, Shape item = Shape::unknown_rank(), Name name = {});  // [n, ...item]

@@ -15,6 +15,7 @@
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/messages/element_types.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe::onnx_tool {
 namespace {
@@ -42,8 +43,15 @@ bool close(const T& found, const T& wanted) {
   }
 }
 
-// Why the tensors differ; "" if they do not.
+// Why the values differ; "" if they do not.
 std::string difference(const Tensor& found, const Tensor& wanted) {
+  if (found.dtype() == DType::list && wanted.dtype() == DType::list) {
+    const auto a = list_items(found), b = list_items(wanted);
+    if (a.size() != b.size()) return fmt::format("has {} items, not {}", a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (const std::string why = difference(a[i], b[i]); !why.empty()) return fmt::format("item {} {}", i, why);
+    return "";
+  }
   if (found.dtype() != wanted.dtype() || found.shape() != wanted.shape())
     return fmt::format("is {}{}, not {}{}", name(found.dtype()), found.shape().to_string(), name(wanted.dtype()),
                        wanted.shape().to_string());
@@ -58,13 +66,14 @@ std::string difference(const Tensor& found, const Tensor& wanted) {
   });
 }
 
-// Tensors PREFIX_0.pb, PREFIX_1.pb, ...
-std::vector<Tensor> tensors(const fs::path& folder, const std::string& prefix) {
+// The values of files PREFIX_0.pb, PREFIX_1.pb, ...
+std::vector<Tensor> values(const fs::path& folder, const std::string& prefix, const std::vector<OnnxValue>& of) {
   std::vector<Tensor> out;
-  for (int i = 0;; ++i) {
+  for (std::size_t i = 0;; ++i) {
     const fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
     if (!fs::exists(path)) return out;
-    out.push_back(parse_onnx_tensor(read_file(path)));
+    if (i >= of.size()) invalid_argument("{}: the model has only {} {}s", path.filename().string(), of.size(), prefix);
+    out.push_back(parse_onnx_value(read_file(path), of[i].type));
   }
 }
 
@@ -75,10 +84,8 @@ struct Outcome {
 
 // Whether one set of data passes; "" if it does.
 std::string run_set(Session& session, const OnnxModel& model, const fs::path& folder) {
-  const std::vector<Tensor> inputs = tensors(folder, "input"), wanted = tensors(folder, "output");
-  if (inputs.size() > model.inputs.size() || wanted.size() > model.outputs.size())
-    invalid_argument("{} has {} inputs and {} outputs, but the model {} and {}", folder.filename().string(),
-                     inputs.size(), wanted.size(), model.inputs.size(), model.outputs.size());
+  const std::vector<Tensor> inputs = values(folder, "input", model.inputs),
+                            wanted = values(folder, "output", model.outputs);
   Feeds feeds;
   for (std::size_t i = 0; i < inputs.size(); ++i) feeds.emplace_back(model.inputs[i].output, inputs[i]);
   Outputs fetches;

@@ -18,11 +18,23 @@
 
 namespace troupe {
 
+// The type of a value of a model: of a tensor, or of the tensors in a list.
+struct OnnxType {
+  enum class List : std::uint8_t { sequence, optional };  // an optional value is a list of 0 or 1 items
+  std::vector<List> lists{};                              // from the outside; empty: a tensor
+  DType dtype = DType::invalid;                           // invalid: not known
+  Shape shape = Shape::unknown_rank();
+
+  bool is_list() const { return !lists.empty(); }
+  OnnxType item() const;              // of a list
+  OnnxType list_of(List list) const;  // of items of this type
+};
+
 // An input or output of a model.
 struct OnnxValue {
   std::string name{};  // in the model; the graph's name of `output` may differ
   Output output{};     // an input's is a Placeholder
-  bool list = false;   // a sequence, or an optional value
+  OnnxType type{};
 };
 
 struct OnnxModel {
@@ -47,7 +59,7 @@ OnnxModel import_onnx(const std::string& path, const OnnxImportOptions& options 
 OnnxModel parse_onnx(std::string_view bytes, const OnnxImportOptions& options = {},
                      const std::optional<std::string>& folder = std::nullopt);
 
-// A file of ONNX's test data: a tensor, or with `list` a sequence or optional value of tensors.
-Tensor parse_onnx_tensor(std::string_view bytes);
+// A file of ONNX's test data: a value of the type, whose shape may be another. `lists` says how to read the file.
+Tensor parse_onnx_value(std::string_view bytes, const OnnxType& type = {});
 
 }  // namespace troupe

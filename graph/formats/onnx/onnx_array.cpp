@@ -23,7 +23,9 @@ void constant_node(OnnxNode& node) {
   fail(Code::unimplemented, "only dense values are supported");
 }
 
-void identity_node(OnnxNode& node) { node.set(identity(node.in(0))); }
+void identity_node(OnnxNode& node) {
+  node.type(0).is_list() ? node.set(0, node.in(0), node.type(0)) : node.set(identity(node.in(0)));
+}
 void cast_node(OnnxNode& node) { node.set(identity(cast(node.in(0), node.dtype("to")))); }
 
 void reshape_node(OnnxNode& node) {

@@ -11,22 +11,36 @@ namespace {
 
 [[noreturn]] void missing(std::string_view name) { invalid_argument("attribute '{}' is missing", name); }
 
-const std::map<std::string_view, OnnxConverter>& converters() {
-  static const auto table = [] {
-    std::map<std::string_view, OnnxConverter> all;
-    for (const auto& family : {onnx_array_ops(), onnx_math_ops(), onnx_nn_ops()})
-      for (const OnnxOp& op : family)
-        if (!all.emplace(op.name, op.convert).second) fail(Code::internal, "two converters of {}", op.name);
-    return all;
-  }();
+using Converters = std::map<std::string_view, OnnxConverter>;
+
+Converters table_of(std::initializer_list<std::span<const OnnxOp>> families) {
+  Converters all;
+  for (const auto& family : families)
+    for (const OnnxOp& op : family)
+      if (!all.emplace(op.name, op.convert).second) fail(Code::internal, "two converters of {}", op.name);
+  return all;
+}
+
+const Converters& converters() {
+  static const Converters table =
+      table_of({onnx_array_ops(), onnx_control_ops(), onnx_list_ops(), onnx_math_ops(), onnx_nn_ops()});
+  return table;
+}
+
+const Converters& training_converters() {
+  static const Converters table = table_of({onnx_training_ops()});
   return table;
 }
 
 }  // namespace
 
-OnnxConverter find_onnx_op(std::string_view name) {
-  const auto found = converters().find(name);
-  return found == converters().end() ? nullptr : found->second;
+OnnxConverter find_onnx_op(std::string_view domain, std::string_view name) {
+  static const Converters none;
+  const Converters& table = domain.empty()                         ? converters()
+                            : domain == "ai.onnx.preview.training" ? training_converters()
+                                                                   : none;
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
 }
 
 std::vector<std::string_view> onnx_ops() {
@@ -35,15 +49,21 @@ std::vector<std::string_view> onnx_ops() {
   return names;
 }
 
-OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Outputs inputs)
+OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Values inputs)
     : graph_(graph), node_(node), opset_(opset), inputs_(std::move(inputs)) {
   for (const std::string& output : node.output()) wanted_.push_back(!output.empty());
-  outputs_.resize(wanted_.size());
+  outputs_.outputs.resize(wanted_.size());
+  outputs_.types.resize(wanted_.size());
 }
 
 Output OnnxNode::in(int index) const {
   if (!has(index)) invalid_argument("input {} is missing", index);
-  return inputs_[static_cast<std::size_t>(index)];
+  return inputs_.outputs[static_cast<std::size_t>(index)];
+}
+
+const OnnxType& OnnxNode::type(int index) const {
+  if (!has(index)) invalid_argument("input {} is missing", index);
+  return inputs_.types[static_cast<std::size_t>(index)];
 }
 
 Outputs OnnxNode::all_inputs() const {
@@ -126,7 +146,31 @@ std::vector<std::string> OnnxNode::strings(std::string_view name,
 void OnnxNode::set(int index, Output value) {
   if (index >= num_outputs()) return;  // the model does not want it
   if (!value.valid()) invalid_argument("output {} is not a tensor", index);
-  outputs_[static_cast<std::size_t>(index)] = value;
+  set(index, value, {.lists = {}, .dtype = value.dtype(), .shape = value.shape()});
 }
+
+void OnnxNode::set(int index, Output value, OnnxType type) {
+  if (index >= num_outputs()) return;
+  if (!value.valid()) invalid_argument("output {} has no value", index);
+  if ((value.dtype() == DType::list) != type.is_list())
+    invalid_argument("output {} is {}, not {}", index, name(value.dtype()), type.is_list() ? "a list" : "a tensor");
+  outputs_.outputs[static_cast<std::size_t>(index)] = value;
+  outputs_.types[static_cast<std::size_t>(index)] = std::move(type);
+}
+
+OnnxType OnnxNode::type_attr(std::string_view name) const {
+  const onnx::Attribute* found = find(name);
+  if (!found || !found->has_tp()) missing(name);
+  return from_onnx_type(found->tp());
+}
+
+const onnx::Graph& OnnxNode::body_of(std::string_view attribute) const {
+  const onnx::Attribute* found = find(attribute);
+  if (!found || !found->has_g()) missing(attribute);
+  return found->g();
+}
+
+int OnnxNode::num_arguments(std::string_view attribute) const { return body_of(attribute).input_size(); }
+int OnnxNode::num_results(std::string_view attribute) const { return body_of(attribute).output_size(); }
 
 }  // namespace troupe

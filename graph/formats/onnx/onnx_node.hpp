@@ -12,6 +12,7 @@
 
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/formats/onnx/onnx.hpp>
 
 namespace troupe::onnx {
 class Attribute;
@@ -31,8 +32,8 @@ class OnnxNode {
   std::int64_t opset() const { return opset_; }  // of the op's domain
 
   // Inputs. Optional ones may be absent.
-  int num_inputs() const { return static_cast<int>(inputs_.size()); }
-  bool has(int index) const { return index < num_inputs() && inputs_[static_cast<std::size_t>(index)].valid(); }
+  int num_inputs() const { return static_cast<int>(inputs_.outputs.size()); }
+  bool has(int index) const { return index < num_inputs() && inputs_.outputs[static_cast<std::size_t>(index)].valid(); }
   Output in(int index) const;  // throws if it is absent
   Outputs all_inputs() const;  // throws if one is absent
   // The value of an input that is known now.
@@ -53,35 +54,41 @@ class OnnxNode {
   std::vector<std::string> strings(std::string_view name,
                                    const std::optional<std::vector<std::string>>& otherwise = std::nullopt) const;
 
-  // A graph attribute as a function: its inputs get `inputs` (their dtypes and shapes), and what it reads of the graphs
-  // around it is appended to its arguments. The function is added to graph().
-  struct Body {
-    std::string function{};
-    Outputs captures{};  // of graph(): the values of the arguments after the first inputs
-    std::size_t results = 0;
+  // Of an input: what the items of a list are.
+  const OnnxType& type(int index) const;
+  // A type attribute.
+  OnnxType type_attr(std::string_view name) const;
+  // The value with a name in the model; throws if there is none.
+  virtual Output named(const std::string& name) = 0;
+
+  // Adds the nodes of a graph attribute to `body`, the function of a branch or loop that is being built. They may read
+  // all values around the node.
+  struct Values {
+    Outputs outputs{};
+    std::vector<OnnxType> types{};  // of as many
   };
-  struct BodyInput {
-    DType dtype = DType::invalid;
-    Shape shape{};
-  };
-  virtual Body body(std::string_view attribute, const std::vector<BodyInput>& inputs) = 0;
+  virtual Values build(std::string_view attribute, troupe::Graph& body, const Values& arguments) = 0;
+  int num_arguments(std::string_view attribute) const;
+  int num_results(std::string_view attribute) const;
 
   // Outputs. Those with an empty name in the model are not wanted.
   int num_outputs() const { return static_cast<int>(wanted_.size()); }
   bool wants(int index) const { return index < num_outputs() && wanted_[static_cast<std::size_t>(index)]; }
   void set(int index, Output value);
   void set(Output value) { set(0, value); }
+  void set(int index, Output value, OnnxType type);  // a list
 
  protected:
-  OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Outputs inputs);
+  OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Values inputs);
   const onnx::Attribute* find(std::string_view name) const;
+  const onnx::Graph& body_of(std::string_view attribute) const;
 
   troupe::Graph& graph_;
   const onnx::Node& node_;
   std::int64_t opset_;
-  Outputs inputs_;
+  Values inputs_;
   std::vector<bool> wanted_;
-  Outputs outputs_;
+  Values outputs_;
 };
 
 using OnnxConverter = void (*)(OnnxNode&);
@@ -91,13 +98,16 @@ struct OnnxOp {
   OnnxConverter convert;
 };
 
-// Of all families; null if the op is not known. Ops of the domain ai.onnx.
-OnnxConverter find_onnx_op(std::string_view name);
-std::vector<std::string_view> onnx_ops();
+// Of all families; null if the op is not known. The domain ai.onnx is "".
+OnnxConverter find_onnx_op(std::string_view domain, std::string_view name);
+std::vector<std::string_view> onnx_ops();  // of the domain ai.onnx
 
 // One table per file.
 std::span<const OnnxOp> onnx_array_ops();
+std::span<const OnnxOp> onnx_control_ops();
+std::span<const OnnxOp> onnx_list_ops();
 std::span<const OnnxOp> onnx_math_ops();
 std::span<const OnnxOp> onnx_nn_ops();
+std::span<const OnnxOp> onnx_training_ops();  // of the domain ai.onnx.preview.training
 
 }  // namespace troupe

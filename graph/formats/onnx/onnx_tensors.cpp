@@ -96,6 +96,51 @@ Shape from_onnx_shape(const onnx::TensorShape& shape) {
   return Shape(std::span<const std::int64_t>(dims));
 }
 
+OnnxType OnnxType::item() const { return {{lists.begin() + 1, lists.end()}, dtype, shape}; }
+
+OnnxType OnnxType::list_of(List list) const {
+  OnnxType out = *this;
+  out.lists.insert(out.lists.begin(), list);
+  return out;
+}
+
+OnnxType from_onnx_type(const onnx::Type& type) {
+  switch (type.value_case()) {
+    case onnx::Type::kTensorType: {
+      const auto& tensor = type.tensor_type();
+      return {{},
+              from_onnx_dtype(tensor.elem_type()),
+              tensor.has_shape() ? from_onnx_shape(tensor.shape()) : Shape::unknown_rank()};
+    }
+    case onnx::Type::kSequenceType:
+      return from_onnx_type(type.sequence_type().elem_type()).list_of(OnnxType::List::sequence);
+    case onnx::Type::kOptionalType:
+      return from_onnx_type(type.optional_type().elem_type()).list_of(OnnxType::List::optional);
+    case onnx::Type::kMapType:
+      fail(Code::unimplemented, "maps are not supported");
+    case onnx::Type::kSparseTensorType:
+      fail(Code::unimplemented, "sparse tensors are not supported");
+    default:
+      invalid_argument("it has no type");
+  }
+}
+
+void to_onnx_type(const OnnxType& type, onnx::Type& out) {
+  if (type.is_list()) {
+    const bool optional = type.lists.front() == OnnxType::List::optional;
+    to_onnx_type(type.item(),
+                 *(optional ? out.mutable_optional_type() : out.mutable_sequence_type())->mutable_elem_type());
+    return;
+  }
+  out.mutable_tensor_type()->set_elem_type(to_onnx_dtype(type.dtype));
+  if (!type.shape.has_rank()) return;
+  auto& shape = *out.mutable_tensor_type()->mutable_shape();
+  for (const std::int64_t d : type.shape.dims()) {
+    auto& dim = *shape.add_dim();
+    if (d != kUnknown) dim.set_dim_value(d);
+  }
+}
+
 Tensor from_onnx_tensor(const onnx::Tensor& tensor, const ReadExternal& read) {
   const DType dtype = from_onnx_dtype(tensor.data_type());
   const Shape shape = dims_of(tensor);

@@ -7,6 +7,7 @@
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe {
 namespace {
@@ -201,6 +202,32 @@ TEST_F(Loops, ListsAreValues) {
   EXPECT_THAT(found[1].values<float>(), ElementsAre(1, 2, 2, 3, 3, 3));
   EXPECT_THAT(found[2].values<float>(), ElementsAre(3, 3, 3));
   EXPECT_EQ(found[3].item<std::int64_t>(), 3);
+}
+
+TEST_F(Loops, AGeneralLoopComputesItsConditionWithItsValues) {
+  const Output x = feed(DType::f32), cond = feed(DType::boolean);
+  const LoopOutputs out =
+      loop(cond,
+           [&](Output i, const Outputs& v) {
+             const Output next = mul(v[0], x);
+             return LoopStep{.again = less(next, scalar_like(next, 100)), .values = {next}, .items = {i, next}};
+           },
+           {constant(g, 1.0f)}, {.limit = constant<std::int64_t>(g, 5)});
+  ASSERT_EQ(out.lists.size(), 2u);
+  EXPECT_EQ(out.item_types, (std::vector<DType>{DType::i64, DType::f32}));
+  const Output rows = list_stack(out.lists[1], DType::f32, Shape{});
+  const auto found = run({{x, scalar(4)}, {cond, Tensor::scalar(true)}}, {rows, out.values[0]});
+  EXPECT_THAT(found[0].values<float>(), ElementsAre(4, 16, 64, 256));
+  EXPECT_EQ(number({{x, scalar(2)}, {cond, Tensor::scalar(true)}}, out.values[0]), 32.0f);  // the limit
+  EXPECT_EQ(number({{x, scalar(2)}, {cond, Tensor::scalar(false)}}, out.values[0]), 1.0f);
+}
+
+TEST_F(Loops, ListsAreFedAndFetched) {
+  const Output list = feed(DType::list), longer = list_insert(list, constant(g, 7.0f));
+  const auto found = run({{list, make_list({scalar(1), make_list({scalar(2)})})}}, {longer});
+  ASSERT_EQ(list_items(found[0]).size(), 3u);
+  EXPECT_EQ(list_items(list_items(found[0])[1])[0].item<float>(), 2.0f);
+  EXPECT_EQ(list_items(found[0])[2].item<float>(), 7.0f);
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+#include "troupe/graph/formats/onnx/import_scope.hpp"
+
+#include <cctype>
+
+namespace troupe {
+
+std::string node_name(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const bool allowed = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-';
+    out += allowed ? c : '_';
+  }
+  while (!out.empty() && out.back() == '/') out.pop_back();
+  if (out.empty() || out.front() == '/' || out.front() == '-') out.insert(0, "x");
+  return out;
+}
+
+OnnxScope::Value OnnxScope::find(const std::string& name) {
+  if (const auto own = values_.find(name); own != values_.end()) return own->second;
+  if (const Tensor* constant = find_constant(name)) {
+    const std::string unique = graph_.unique_name(node_name(name)).substr(graph_.current_scope().size());
+    return values_[name] = {troupe::constant(graph_, *constant, unique), {{}, constant->dtype(), constant->shape()}};
+  }
+  if (!outer_) return {};
+  Value around = outer_->find(name);
+  if (!around.output.valid()) return {};
+  around.output = graph_.brought_in(around.output);
+  return values_[name] = std::move(around);
+}
+
+const Tensor* OnnxScope::find_constant(const std::string& name) const {
+  const auto own = constants_.find(name);
+  if (own != constants_.end()) return &own->second;
+  return outer_ && !outer_->values_.contains(name) ? outer_->find_constant(name) : nullptr;
+}
+
+}  // namespace troupe
