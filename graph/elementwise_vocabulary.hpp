@@ -7,12 +7,20 @@
 #define TROUPE_REAL_UNARY_OPS(X) X(Neg) X(Abs) X(Sign) X(Square) X(Relu)
 
 // One operand, floating types.
-#define TROUPE_FLOAT_UNARY_OPS(X) X(Sqrt) X(Floor)
+#define TROUPE_FLOAT_UNARY_OPS(X) X(Sqrt) X(Floor) X(Ceil) X(Round) X(Softsign)
 
 // The same, with an elementary function: a template of `Math`.
 #define TROUPE_MATH_UNARY_OPS(X) X(Exp) X(Log) X(Log1p) X(Rsqrt) X(Tanh) X(Sigmoid) X(Softplus) X(Erf)
 
-#define TROUPE_UNARY_OPS(X) TROUPE_REAL_UNARY_OPS(X) TROUPE_FLOAT_UNARY_OPS(X) TROUPE_MATH_UNARY_OPS(X)
+// The same; these are rarer and their code is larger: on a GPU one kernel computes them all, and fused programs call
+// them.
+#define TROUPE_RARE_UNARY_OPS(X)                                                                              \
+  X(Sin)                                                                                                      \
+  X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh) X(Expm1) X(Erfc) X(Lgamma) \
+      X(Digamma)
+
+#define TROUPE_UNARY_OPS(X) \
+  TROUPE_REAL_UNARY_OPS(X) TROUPE_FLOAT_UNARY_OPS(X) TROUPE_MATH_UNARY_OPS(X) TROUPE_RARE_UNARY_OPS(X)
 
 // Two operands, which are broadcast, any real type. Exchanging the operands changes no bit of the first.
 #define TROUPE_COMMUTATIVE_OPS(X) X(Add) X(Mul) X(SquaredDifference)

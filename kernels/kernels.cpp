@@ -7,6 +7,7 @@ namespace troupe {
 
 void register_all_kernels(KernelRegistry& registry) {
   register_array_kernels(registry);
+  register_bitwise_kernels(registry);
   register_bias_kernels(registry);
   register_cast_kernels(registry);
   register_comparison_kernels(registry);
@@ -18,15 +19,18 @@ void register_all_kernels(KernelRegistry& registry) {
   register_loss_scale_kernels(registry);
   register_math_binary_kernels(registry);
   register_math_grad_kernels(registry);
+  register_math_special_kernels(registry);
   register_math_unary_kernels(registry);
   register_norm_kernels(registry);
   register_pool_kernels(registry);
+  register_quantize_kernels(registry);
   register_random_kernels(registry);
   register_reduce_kernels(registry);
   register_list_kernels(registry);
   register_select_kernels(registry);
   register_softmax_kernels(registry);
   register_state_kernels(registry);
+  register_string_number_kernels(registry);
   register_update_kernels(registry);
   register_reuse(registry, "CPU");
 }

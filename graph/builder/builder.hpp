@@ -1,11 +1,13 @@
 // The builder API with all its families (see graph/builder/core.hpp).
 #pragma once
 
+#include <troupe/graph/builder/activations.hpp>
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/control.hpp>
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/builder/linear.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/nn.hpp>
+#include <troupe/graph/builder/quantize.hpp>
 #include <troupe/graph/builder/random.hpp>
 #include <troupe/graph/builder/reduce.hpp>

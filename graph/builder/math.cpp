@@ -1,5 +1,8 @@
 #include "troupe/graph/builder/math.hpp"
 
+#include <cmath>
+#include <limits>
+
 namespace troupe {
 
 Output add(Output a, Output b, Name name) { return add_op("Add", {a, b}, {}, std::move(name)); }
@@ -12,6 +15,11 @@ Output pow(Output a, Output b, Name name) { return add_op("Pow", {a, b}, {}, std
 Output squared_difference(Output a, Output b, Name name) {
   return add_op("SquaredDifference", {a, b}, {}, std::move(name));
 }
+Output floor_div(Output a, Output b, Name name) { return add_op("FloorDiv", {a, b}, {}, std::move(name)); }
+Output floor_mod(Output a, Output b, Name name) { return add_op("FloorMod", {a, b}, {}, std::move(name)); }
+Output truncate_mod(Output a, Output b, Name name) { return add_op("TruncateMod", {a, b}, {}, std::move(name)); }
+Output atan2(Output y, Output x, Name name) { return add_op("Atan2", {y, x}, {}, std::move(name)); }
+Output xlogy(Output a, Output b, Name name) { return add_op("Xlogy", {a, b}, {}, std::move(name)); }
 Output equal(Output a, Output b, Name name) { return add_op("Equal", {a, b}, {}, std::move(name)); }
 Output not_equal(Output a, Output b, Name name) { return add_op("NotEqual", {a, b}, {}, std::move(name)); }
 Output less(Output a, Output b, Name name) { return add_op("Less", {a, b}, {}, std::move(name)); }
@@ -20,6 +28,18 @@ Output greater(Output a, Output b, Name name) { return add_op("Greater", {a, b},
 Output greater_equal(Output a, Output b, Name name) { return add_op("GreaterEqual", {a, b}, {}, std::move(name)); }
 Output logical_and(Output a, Output b, Name name) { return add_op("LogicalAnd", {a, b}, {}, std::move(name)); }
 Output logical_or(Output a, Output b, Name name) { return add_op("LogicalOr", {a, b}, {}, std::move(name)); }
+// Exclusive or of truth values is inequality.
+Output logical_xor(Output a, Output b, Name name) {
+  if (a.valid() && a.dtype() != DType::boolean)
+    invalid_argument("logical_xor: the operands must be bool, not {}", troupe::name(a.dtype()));
+  return not_equal(a, b, std::move(name));
+}
+Output bitwise_and(Output a, Output b, Name name) { return add_op("BitwiseAnd", {a, b}, {}, std::move(name)); }
+Output bitwise_or(Output a, Output b, Name name) { return add_op("BitwiseOr", {a, b}, {}, std::move(name)); }
+Output bitwise_xor(Output a, Output b, Name name) { return add_op("BitwiseXor", {a, b}, {}, std::move(name)); }
+Output bitwise_not(Output x, Name name) { return add_op("BitwiseNot", {x}, {}, std::move(name)); }
+Output left_shift(Output x, Output bits, Name name) { return add_op("LeftShift", {x, bits}, {}, std::move(name)); }
+Output right_shift(Output x, Output bits, Name name) { return add_op("RightShift", {x, bits}, {}, std::move(name)); }
 
 Output operator+(Output a, Output b) { return add(a, b); }
 Output operator+(Output a, double b) { return add(a, scalar_like(a, b)); }
@@ -49,6 +69,49 @@ Output sigmoid(Output x, Name name) { return add_op("Sigmoid", {x}, {}, std::mov
 Output softplus(Output x, Name name) { return add_op("Softplus", {x}, {}, std::move(name)); }
 Output floor(Output x, Name name) { return add_op("Floor", {x}, {}, std::move(name)); }
 Output erf(Output x, Name name) { return add_op("Erf", {x}, {}, std::move(name)); }
+Output ceil(Output x, Name name) { return add_op("Ceil", {x}, {}, std::move(name)); }
+Output round(Output x, Name name) { return add_op("Round", {x}, {}, std::move(name)); }
+Output erfc(Output x, Name name) { return add_op("Erfc", {x}, {}, std::move(name)); }
+Output sin(Output x, Name name) { return add_op("Sin", {x}, {}, std::move(name)); }
+Output cos(Output x, Name name) { return add_op("Cos", {x}, {}, std::move(name)); }
+Output tan(Output x, Name name) { return add_op("Tan", {x}, {}, std::move(name)); }
+Output asin(Output x, Name name) { return add_op("Asin", {x}, {}, std::move(name)); }
+Output acos(Output x, Name name) { return add_op("Acos", {x}, {}, std::move(name)); }
+Output atan(Output x, Name name) { return add_op("Atan", {x}, {}, std::move(name)); }
+Output sinh(Output x, Name name) { return add_op("Sinh", {x}, {}, std::move(name)); }
+Output cosh(Output x, Name name) { return add_op("Cosh", {x}, {}, std::move(name)); }
+Output asinh(Output x, Name name) { return add_op("Asinh", {x}, {}, std::move(name)); }
+Output acosh(Output x, Name name) { return add_op("Acosh", {x}, {}, std::move(name)); }
+Output atanh(Output x, Name name) { return add_op("Atanh", {x}, {}, std::move(name)); }
+Output expm1(Output x, Name name) { return add_op("Expm1", {x}, {}, std::move(name)); }
+Output lgamma(Output x, Name name) { return add_op("Lgamma", {x}, {}, std::move(name)); }
+Output digamma(Output x, Name name) { return add_op("Digamma", {x}, {}, std::move(name)); }
+Output polygamma(Output x, std::int64_t n, Name name) { return add_op("Polygamma", {x}, {{"n", n}}, std::move(name)); }
+Output reciprocal(Output x, Name name) { return div(scalar_like(x, 1), x, std::move(name)); }
+Output clip(Output x, Output low, Output high, Name name) {
+  if (!low.valid() && !high.valid()) return identity(x, std::move(name));
+  if (!high.valid()) return maximum(x, low, std::move(name));
+  return minimum(low.valid() ? maximum(x, low) : x, high, std::move(name));
+}
+Output clip(Output x, double low, double high, Name name) {
+  const Output least = scalar_like(x, low);
+  return clip(x, least, scalar_like(x, high), std::move(name));
+}
+Output is_nan(Output x, Name name) { return not_equal(x, x, std::move(name)); }
+Output is_inf(Output x, IsInfOptions options) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (options.negative && options.positive) {
+    const Output magnitude = abs(x);
+    return equal(magnitude, scalar_like(x, kInfinity), std::move(options.name));
+  }
+  // Without any, none equals NaN.
+  const double wanted = options.positive ? kInfinity : options.negative ? -kInfinity : std::nan("");
+  return equal(x, scalar_like(x, wanted), std::move(options.name));
+}
+Output is_finite(Output x, Name name) {
+  const Output magnitude = abs(x);
+  return less(magnitude, scalar_like(x, std::numeric_limits<double>::infinity()), std::move(name));
+}
 Output relu(Output x, Name name) { return add_op("Relu", {x}, {}, std::move(name)); }
 Output logical_not(Output x, Name name) { return add_op("LogicalNot", {x}, {}, std::move(name)); }
 Output zeros_like(Output x, Name name) { return add_op("ZerosLike", {x}, {}, std::move(name)); }
@@ -58,7 +121,14 @@ Output leaky_relu(Output x, double alpha, Name name) {
 }
 Output cast(Output x, DType to, Name name) {
   if (x.valid() && x.dtype() == to && name.empty()) return x;
+  if (x.valid() && x.dtype() == DType::string && to != DType::string) return string_to_number(x, to, std::move(name));
+  if (x.valid() && x.dtype() != DType::string && to == DType::string) return as_string(x, std::move(name));
+  if (x.valid() && x.dtype() == DType::string) return identity(x, std::move(name));
   return add_op("Cast", {x}, {{"DstT", to}}, std::move(name));
+}
+Output as_string(Output x, Name name) { return add_op("AsString", {x}, {}, std::move(name)); }
+Output string_to_number(Output x, DType dtype, Name name) {
+  return add_op("StringToNumber", {x}, {{"T", dtype}}, std::move(name));
 }
 Output select(Output cond, Output a, Output b, Name name) {
   return add_op("Select", {cond, a, b}, {}, std::move(name));

@@ -10,6 +10,8 @@ namespace {
 
 const std::vector<DType> kPowTypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
 
+constexpr std::int64_t kMaxPolygamma = 100;  // 101! is about 1e160
+
 // Checks that a tensor of shape `small` can be broadcast to one of shape `large`.
 void check_broadcast_to(const Shape& small, const Shape& large) {
   if (!small.has_rank() || !large.has_rank()) return;
@@ -108,6 +110,15 @@ Integer known_product(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? Integer() : product;
 }
 Integer known_quotient(std::int64_t a, std::int64_t b) { return b == 0 || b == -1 ? Integer() : a / b; }
+// Quotient rounded down and the remainder of the divisor's sign.
+Integer known_floor_div(std::int64_t a, std::int64_t b) {
+  if (b == 0 || b == -1) return {};
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+Integer known_floor_mod(std::int64_t a, std::int64_t b) {
+  if (b == 0 || b == -1) return {};
+  return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
+}
 Integer known_maximum(std::int64_t a, std::int64_t b) { return std::max(a, b); }
 Integer known_minimum(std::int64_t a, std::int64_t b) { return std::min(a, b); }
 
@@ -120,6 +131,11 @@ void register_arithmetic(OpRegistry& ops) {
   ops.add(binary("Minimum", kRealTypes).value(values::binary(known_minimum)));
   ops.add(binary("Pow", kPowTypes));
   ops.add(binary("SquaredDifference", kRealTypes));
+  ops.add(binary("FloorDiv", kRealTypes).value(values::binary(known_floor_div)).no_gradient());
+  ops.add(binary("FloorMod", kRealTypes).value(values::binary(known_floor_mod)));
+  ops.add(binary("TruncateMod", kRealTypes));
+  ops.add(binary("Atan2", kFloatTypes));
+  ops.add(binary("Xlogy", kFloatTypes));
   ops.add(unary("Neg", kRealTypes));
   ops.add(unary("Abs", kRealTypes));
   ops.add(unary("Sign", kRealTypes).no_gradient());
@@ -132,7 +148,14 @@ void register_arithmetic(OpRegistry& ops) {
   ops.add(unary("Tanh", kFloatTypes));
   ops.add(unary("Sigmoid", kFloatTypes));
   ops.add(unary("Softplus", kFloatTypes));
-  ops.add(unary("Floor", kFloatTypes).no_gradient());
+  for (const char* name : {"Floor", "Ceil", "Round"}) ops.add(unary(name, kFloatTypes).no_gradient());
+  ops.add(unary("Polygamma", kFloatTypes).attr("n", AttrType::integer).shape([](ShapeContext& c) {
+    shapes::bounded(c.attributes(), "n", 1, kMaxPolygamma);
+    c.set_output(0, c.input(0));
+  }));
+  for (const char* name : {"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+                           "Expm1", "Erfc", "Lgamma", "Digamma", "Softsign"})
+    ops.add(unary(name, kFloatTypes));
   ops.add(unary("Erf", kFloatTypes));
   ops.add(unary("Relu", kRealTypes).precision(PrecisionClass::follower));
   ops.add(unary("LeakyRelu", kFloatTypes).attr("alpha", 0.2).precision(PrecisionClass::follower));
@@ -142,9 +165,15 @@ void register_arithmetic(OpRegistry& ops) {
   ops.add(activation_grad("TanhGrad", "y", kFloatTypes));
 }
 
+void register_bits(OpRegistry& ops) {
+  for (const char* name : {"BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift"})
+    ops.add(binary(name, kIntegerTypes).no_gradient());
+  ops.add(unary("BitwiseNot", kIntegerTypes).no_gradient());
+}
+
 void register_logic(OpRegistry& ops) {
-  ops.add(compare("Equal", kDataTypes));
-  ops.add(compare("NotEqual", kDataTypes));
+  ops.add(compare("Equal", kTensorTypes));
+  ops.add(compare("NotEqual", kTensorTypes));
   for (const char* name : {"Less", "LessEqual", "Greater", "GreaterEqual"}) ops.add(compare(name, kRealTypes));
   ops.add(logical("LogicalAnd"));
   ops.add(logical("LogicalOr"));
@@ -158,11 +187,28 @@ void register_logic(OpRegistry& ops) {
               .shape(shapes::broadcast_inputs));
 }
 
+void register_text(OpRegistry& ops) {
+  ops.add(Op("AsString")
+              .input("x", "T")
+              .output("y", DType::string)
+              .type("T", kDataTypes)
+              .shape(shapes::same_as(0))
+              .no_gradient());
+  ops.add(Op("StringToNumber")
+              .input("x", DType::string)
+              .output("y", "T")
+              .type("T", kDataTypes)
+              .shape(shapes::same_as(0))
+              .no_gradient());
+}
+
 }  // namespace
 
 void register_math_ops(OpRegistry& ops) {
   register_arithmetic(ops);
   register_logic(ops);
+  register_bits(ops);
+  register_text(ops);
   ops.add(differentiable("AddN")
               .input_list("xs", "T", "N")
               .output("sum", "T")

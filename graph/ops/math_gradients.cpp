@@ -85,6 +85,48 @@ void squared_difference_gradient(GradientContext& c) {
       [&](Output g, Output a, Output b) { return of(g, b, a); });
 }
 
+// a - b floor(a / b), and the same with a / b rounded towards 0: both quotients are locally constant.
+void floor_mod_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output, Output) { return g; },
+      [](Output g, Output a, Output b) { return -(g * floor_div(a, b)); });
+}
+void truncate_mod_gradient(GradientContext& c) {
+  binary(
+      c, [](Output g, Output, Output) { return g; },
+      [](Output g, Output a, Output b) {
+        const Output quotient = a / b;
+        const Output whole = floor(abs(quotient));
+        return -(g * sign(quotient) * whole);
+      });
+}
+void atan2_gradient(GradientContext& c) {
+  const auto over_square = [](Output dividend, Output a, Output b) {
+    const Output of_a = a * a;
+    const Output of_b = b * b;
+    return dividend / (of_a + of_b);
+  };
+  binary(
+      c, [&](Output g, Output a, Output b) { return over_square(g * b, a, b); },
+      [&](Output g, Output a, Output b) { return over_square(-(g * a), a, b); });
+}
+// a log(b), 0 where a is 0.
+void xlogy_gradient(GradientContext& c) {
+  const auto is_zero = [](Output a) { return equal(a, scalar_like(a, 0)); };
+  binary(
+      c,
+      [&](Output g, Output a, Output b) {
+        const Output zero = is_zero(a);
+        const Output safe = select(zero, ones_like(b), b);
+        return g * log(safe);
+      },
+      [&](Output g, Output a, Output b) {
+        const Output zero = is_zero(a);
+        const Output safe = select(zero, ones_like(b), b);
+        return g * a / safe;
+      });
+}
+
 // y = f(x): the gradient is a function of g, x and y.
 using Unary = Output (*)(Output g, Output x, Output y);
 GradientFn unary(Unary formula) {
@@ -102,6 +144,17 @@ GradientFn activation(Unary of_kept) {
     }
     if (c.needs(1) && of_kept) c.set(1, of_kept(g, c.input(0), c.input(1)));
   };
+}
+
+// 1 - x^2, without cancellation next to 1.
+Output one_less_square(Output x) {
+  const Output below = 1 - x;
+  return below * (x + 1);
+}
+
+void polygamma_gradient(GradientContext& c) {
+  const Output next = polygamma(c.input(0), c.attributes().integer("n") + 1);
+  c.set(0, c.grad() * next);
 }
 
 void leaky_relu_gradient(GradientContext& c) {
@@ -131,6 +184,11 @@ const std::map<std::string_view, GradientFn>& table() {
       {"Minimum", minimum_gradient},
       {"Pow", pow_gradient},
       {"SquaredDifference", squared_difference_gradient},
+      {"FloorMod", floor_mod_gradient},
+      {"TruncateMod", truncate_mod_gradient},
+      {"Atan2", atan2_gradient},
+      {"Xlogy", xlogy_gradient},
+      {"Polygamma", polygamma_gradient},
       {"Neg", unary([](Output g, Output, Output) { return -g; })},
       {"Abs", unary([](Output g, Output x, Output) { return g * sign(x); })},
       {"Square", unary([](Output g, Output x, Output) { return 2 * g * x; })},
@@ -153,6 +211,25 @@ const std::map<std::string_view, GradientFn>& table() {
          const Output bell = exp(-square(x));
          return 2 / std::sqrt(std::numbers::pi) * g * bell;
        })},
+      {"Erfc", unary([](Output g, Output x, Output) {
+         const Output bell = exp(-square(x));
+         return -2 / std::sqrt(std::numbers::pi) * g * bell;
+       })},
+      {"Sin", unary([](Output g, Output x, Output) { return g * cos(x); })},
+      {"Cos", unary([](Output g, Output x, Output) { return -(g * sin(x)); })},
+      {"Tan", unary([](Output g, Output, Output y) { return g * (1 + square(y)); })},
+      {"Asin", unary([](Output g, Output x, Output) { return g * rsqrt(one_less_square(x)); })},
+      {"Acos", unary([](Output g, Output x, Output) { return -(g * rsqrt(one_less_square(x))); })},
+      {"Atan", unary([](Output g, Output x, Output) { return g / (1 + square(x)); })},
+      {"Sinh", unary([](Output g, Output x, Output) { return g * cosh(x); })},
+      {"Cosh", unary([](Output g, Output x, Output) { return g * sinh(x); })},
+      {"Asinh", unary([](Output g, Output x, Output) { return g * rsqrt(1 + square(x)); })},
+      {"Acosh", unary([](Output g, Output x, Output) { return g * rsqrt(-one_less_square(x)); })},
+      {"Atanh", unary([](Output g, Output x, Output) { return g / one_less_square(x); })},
+      {"Expm1", unary([](Output g, Output, Output y) { return g * (y + 1); })},
+      {"Lgamma", unary([](Output g, Output x, Output) { return g * digamma(x); })},
+      {"Digamma", unary([](Output g, Output x, Output) { return g * polygamma(x, 1); })},
+      {"Softsign", unary([](Output g, Output x, Output) { return g / square(1 + abs(x)); })},
       {"Relu", unary([](Output g, Output, Output y) {
          return add_op("ReluGrad", {g, y});
        })},

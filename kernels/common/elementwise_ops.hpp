@@ -2,7 +2,7 @@
 // floating types, modulo 2^bits for integers.
 //
 // Elementary functions come from `Math`, supplied by each side: static functions exp, log, log1p, rsqrt, tanh, erf,
-// softplus and pow of float and double, within 4 ulp of the true value.
+// softplus and pow of float and double, within 4 ulp of the true value. Rare ones are in rare_ops.hpp.
 #pragma once
 
 #include <cmath>
@@ -225,6 +225,28 @@ struct FloorOp {
   template <class T>
   TROUPE_HOST_DEVICE T operator()(T x) const {
     return std::floor(x);
+  }
+};
+
+struct CeilOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return std::ceil(x);
+  }
+};
+
+// To the nearest integer, halves to the even one.
+struct RoundOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return std::nearbyint(x);
+  }
+};
+
+struct SoftsignOp {
+  template <class T>
+  TROUPE_HOST_DEVICE T operator()(T x) const {
+    return x / (T{1} + AbsOp{}(x));
   }
 };
 

@@ -15,7 +15,7 @@ void for_each_real_unary(Fn fn) {
   TROUPE_REAL_UNARY_OPS(TROUPE_CALL)
 }
 
-// Unary, floating types.
+// Unary, floating types; without the rare ones (rare_loops.cpp).
 template <class Fn>
 void for_each_float_unary(Fn fn) {
   TROUPE_FLOAT_UNARY_OPS(TROUPE_CALL)

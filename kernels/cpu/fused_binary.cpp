@@ -9,13 +9,13 @@ namespace troupe {
 namespace {
 
 template <class Out, class In, class Op>
-void binary_step(const StepOperand* o, std::byte* out, std::int64_t count) {
+void binary_step(const StepCode&, const StepOperand* o, std::byte* out, std::int64_t count) {
   binary_stretch(reinterpret_cast<const In*>(o[0].data), o[0].moves, reinterpret_cast<const In*>(o[1].data), o[1].moves,
                  reinterpret_cast<Out*>(out), count, Op{});
 }
 
 template <class T>
-void select_step(const StepOperand* o, std::byte* out, std::int64_t count) {
+void select_step(const StepCode&, const StepOperand* o, std::byte* out, std::int64_t count) {
   const bool* condition = reinterpret_cast<const bool*>(o[0].data);
   const T* a = reinterpret_cast<const T*>(o[1].data);
   const T* b = reinterpret_cast<const T*>(o[2].data);
@@ -29,7 +29,7 @@ void select_step(const StepOperand* o, std::byte* out, std::int64_t count) {
 }
 
 template <class To, class From>
-void cast_step(const StepOperand* o, std::byte* out, std::int64_t count) {
+void cast_step(const StepCode&, const StepOperand* o, std::byte* out, std::int64_t count) {
   unary_stretch(reinterpret_cast<const From*>(o[0].data), reinterpret_cast<To*>(out), count,
                 [](Compute<From> x) { return static_cast<Compute<To>>(x); });
 }

@@ -210,7 +210,7 @@ class BlockRunner {
       if (!moves)  // scalars: compute one element anew per block, since registers are reused
         for (StepOperand& o : operands) o.moves = true;
       std::byte* to = result_place(s, begin);
-      step.code.run(operands.data(), to, moves ? count : 1);
+      step.code.run(step.code, operands.data(), to, moves ? count : 1);
       results_[s] = {to, moves};
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <troupe/kernels/cpu/unary_loops.hpp>
 #include <troupe/messages/dtype.hpp>
 
 namespace troupe {
@@ -14,11 +15,13 @@ struct StepOperand {
   bool moves = true;  // one element per result element; false: one element for all
 };
 
+struct StepCode;
 // Computes `count` elements. At least one operand moves.
-using StepFunction = void (*)(const StepOperand* operands, std::byte* out, std::int64_t count);
+using StepFunction = void (*)(const StepCode& code, const StepOperand* operands, std::byte* out, std::int64_t count);
 
 struct StepCode {
   StepFunction run = nullptr;  // null: unsupported
+  UnaryLoops unary{};          // of a unary step
   bool in_place = true;        // `out` may be the memory of an operand with the same element size
 };
 

@@ -1,9 +1,8 @@
 // Binary arithmetic.
-#include <algorithm>
-
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/operand_checks.hpp>
 
 namespace troupe {
 namespace {
@@ -13,15 +12,7 @@ void add_binary(KernelRegistry& registry, const std::string& name, Types types, 
   add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
 }
 
-// Integer Div and Pow are undefined for some operands.
-template <class T>
-void check_divisor(const Tensor& a, const Tensor& b) {
-  if (broadcast(a.shape(), b.shape()).num_elements() == 0) return;
-  const auto values = b.values<T>();
-  if (const auto it = std::ranges::find(values, T{0}); it != values.end())
-    invalid_argument("integer division by zero: divisor {} of {} is 0", it - values.begin(), b.shape().to_string());
-}
-
+// Integer Pow is undefined for some operands.
 template <class T>
 void check_exponent(const Tensor& b) {
   const auto values = b.values<T>();

@@ -7,16 +7,20 @@
 namespace troupe {
 namespace {
 
+// T: a type of the size of the elements, or std::string.
 template <class T>
 void select(KernelContext& context) {
   const std::array<Shape, 3> shapes{context.input(0).shape(), context.input(1).shape(), context.input(2).shape()};
   const Shape shape = broadcast_all(shapes);
   const BroadcastPlan plan = plan_broadcast(shape, shapes);
   const bool* condition = context.input(0).data<bool>();
-  const T* a = context.input(1).data<T>();
-  const T* b = context.input(2).data<T>();
-  Tensor out = context.allocate(dtype_of<T>, shape);
-  T* to = out.mutable_data<T>();
+  if (context.input(1).dtype() != context.input(2).dtype())
+    invalid_argument("Select: 'a' is {}, but 'b' is {}", name(context.input(1).dtype()),
+                     name(context.input(2).dtype()));
+  const T* a = reinterpret_cast<const T*>(context.input(1).raw());
+  const T* b = reinterpret_cast<const T*>(context.input(2).raw());
+  Tensor out = context.allocate(context.input(1).dtype(), shape);
+  T* to = reinterpret_cast<T*>(out.mutable_raw());
   const std::int64_t step_c = plan.inner_contiguous(0), step_a = plan.inner_contiguous(1),
                      step_b = plan.inner_contiguous(2);
   context.parallelism().parallel_for(out.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -59,7 +63,15 @@ void add_n(KernelContext& context) {
 }  // namespace
 
 void register_select_kernels(KernelRegistry& registry) {
-  add_kernels(registry, "Select", ElementTypes{}, []<class T>(KernelContext& context) { select<T>(context); });
+  registry.add({"Select", "CPU", dtypes_of(ElementTypes{}), [](const KernelInit& init) -> Kernel {
+                  const DType dtype = init.output_types[0];
+                  if (dtype == DType::string) return select<std::string>;
+                  const std::size_t size = size_of(dtype);
+                  return size == 1   ? select<std::uint8_t>
+                         : size == 2 ? select<std::uint16_t>
+                         : size == 4 ? select<std::uint32_t>
+                                     : select<std::uint64_t>;
+                }});
   add_kernels(registry, "AddN", RealTypes{}, []<class T>(KernelContext& context) { add_n<T>(context); });
 }
 

@@ -27,25 +27,43 @@ struct VectorMath {
   static double tanh(double x) { return std::tanh(x); }
   static double erf(double x) { return std::erf(x); }
 
-  // exp(x) = 2^n exp(r), |r| <= ln(2)/2. The power is applied as two factors: n ranges from -150 to 128.
   static float exp(float x) {
-    constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, in the low bits
     float clamped = x > 89.0f ? 89.0f : x;
     clamped = clamped < -104.0f ? -104.0f : clamped;
-    const float shifted = clamped * 1.44269504f + kRound;
+    return exp_scaled<0>(clamped);
+  }
+
+  // x = n ln(2) + r, |r| <= ln(2)/2.
+  struct ReducedExp {
+    std::int32_t n;
+    float r;
+    // exp(r) - 1 - r
+    float tail() const {
+      float p = 0.001392768462f;
+      p = p * r + 0.008364380693f;
+      p = p * r + 0.04166654542f;
+      p = p * r + 0.1666656963f;
+      p = p * r + 0.5f;
+      return p * r * r;
+    }
+  };
+  static ReducedExp reduce_exp(float x) {
+    constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, in the low bits
+    const float shifted = x * 1.44269504f + kRound;
     const auto n = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
     const float whole = shifted - kRound;
-    const float r = (clamped - whole * kLn2High) - whole * kLn2Low;
-    float p = 0.001392768462f;
-    p = p * r + 0.008364380693f;
-    p = p * r + 0.04166654542f;
-    p = p * r + 0.1666656963f;
-    p = p * r + 0.5f;
-    const float value = (p * r * r + r) + 1.0f;
-    const std::int32_t half = n >> 1;
-    const float scale1 = std::bit_cast<float>(static_cast<std::uint32_t>(half + 127) << 23);
-    const float scale2 = std::bit_cast<float>(static_cast<std::uint32_t>(n - half + 127) << 23);
-    return value * scale1 * scale2;
+    return {n, (x - whole * kLn2High) - whole * kLn2Low};
+  }
+  static float power_of_two(std::int32_t n) { return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23); }
+
+  // 2^kPower exp(x) for x in [-104, 96]: 2^n exp(r), with the power applied as two factors, since n ranges from -150
+  // to 139.
+  template <std::int32_t kPower>
+  static float exp_scaled(float x) {
+    const ReducedExp reduced = reduce_exp(x);
+    const float value = (reduced.tail() + reduced.r) + 1.0f;
+    const std::int32_t n = reduced.n + kPower, half = n >> 1;
+    return value * power_of_two(half) * power_of_two(n - half);
   }
 
   // log(x) + offset ln 2 for positive, normal x: log(x) = e ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)).

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/common/rare_ops.hpp>
 
 namespace troupe::device {
 
@@ -30,6 +31,28 @@ struct CudaMath {
   // Not inlined: large code.
   __noinline__ TROUPE_HOST_DEVICE static float pow(float a, float b) { return powf(a, b); }
   __noinline__ TROUPE_HOST_DEVICE static double pow(double a, double b) { return ::pow(a, b); }
+#define TROUPE_RARE(NAME)                                                           \
+  __noinline__ TROUPE_HOST_DEVICE static float NAME(float x) { return NAME##f(x); } \
+  __noinline__ TROUPE_HOST_DEVICE static double NAME(double x) { return ::NAME(x); }
+  TROUPE_RARE(sin)
+  TROUPE_RARE(cos)
+  TROUPE_RARE(tan)
+  TROUPE_RARE(asin)
+  TROUPE_RARE(acos)
+  TROUPE_RARE(atan)
+  TROUPE_RARE(sinh)
+  TROUPE_RARE(cosh)
+  TROUPE_RARE(asinh)
+  TROUPE_RARE(acosh)
+  TROUPE_RARE(atanh)
+  TROUPE_RARE(expm1)
+  TROUPE_RARE(erfc)
+  TROUPE_RARE(lgamma)
+#undef TROUPE_RARE
+  __noinline__ TROUPE_HOST_DEVICE static float digamma(float x) {
+    return static_cast<float>(digamma_of(static_cast<double>(x)));
+  }
+  __noinline__ TROUPE_HOST_DEVICE static double digamma(double x) { return digamma_of(x); }
 };
 
 }  // namespace troupe::device

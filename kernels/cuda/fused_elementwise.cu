@@ -173,6 +173,7 @@ __device__ void compute_unary(FusedOp op, Values<C, kWidth>& x) {
     TROUPE_REAL_UNARY_OPS(TROUPE_CASE)
     TROUPE_FLOAT_UNARY_OPS(TROUPE_CASE)
     TROUPE_MATH_UNARY_OPS(TROUPE_MATH_CASE)
+    TROUPE_RARE_UNARY_OPS(TROUPE_MATH_CASE)
     default:
       __builtin_unreachable();
   }

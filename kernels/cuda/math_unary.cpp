@@ -31,6 +31,7 @@ void register_cuda_math_unary_kernels(KernelRegistry& registry) {
   TROUPE_REAL_UNARY_OPS(TROUPE_REAL)
   TROUPE_FLOAT_UNARY_OPS(TROUPE_FLOAT)
   TROUPE_MATH_UNARY_OPS(TROUPE_FLOAT)
+  TROUPE_RARE_UNARY_OPS(TROUPE_FLOAT)
   add_cuda(registry, "LeakyRelu", kFloatDTypes, [](const KernelInit& init) -> Kernel {
     return [alpha = init.attributes.real("alpha")](KernelContext& context) {
       run_unary(context, "LeakyRelu", UnaryOp::LeakyRelu, alpha);

@@ -22,6 +22,23 @@ struct Launch {
   }
 };
 
+// One kernel for all: they are calls anyway.
+struct Rare {
+  UnaryOp op;
+  template <class T>
+  __device__ T operator()(T x) const {
+#define TROUPE_CASE(NAME) \
+  case UnaryOp::NAME:     \
+    return NAME##Op<CudaMath>{}(x);
+    switch (op) {
+      TROUPE_RARE_UNARY_OPS(TROUPE_CASE)
+      default:
+        return x;
+    }
+#undef TROUPE_CASE
+  }
+};
+
 }  // namespace
 
 cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std::int64_t count, double alpha,
@@ -44,8 +61,9 @@ cudaError_t launch_unary(UnaryOp op, DType dtype, const void* x, void* out, std:
       return launch(FloatElements{}, LeakyReluOp<double>{alpha});
     case UnaryOp::LogicalNot:
       return launch(Elements<bool>{}, LogicalNotOp{});
+    default:
+      return launch(FloatElements{}, Rare{op});
   }
-  return cudaErrorInvalidValue;
 }
 #undef TROUPE_MATH
 #undef TROUPE_FLOAT

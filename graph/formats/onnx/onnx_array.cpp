@@ -26,7 +26,6 @@ void constant_node(OnnxNode& node) {
 void identity_node(OnnxNode& node) {
   node.type(0).is_list() ? node.set(0, node.in(0), node.type(0)) : node.set(identity(node.in(0)));
 }
-void cast_node(OnnxNode& node) { node.set(identity(cast(node.in(0), node.dtype("to")))); }
 
 void reshape_node(OnnxNode& node) {
   node.set(node.has_attr("shape") ? reshape(node.in(0), Shape(node.integers("shape")))
@@ -42,8 +41,8 @@ void shape_node(OnnxNode& node) { node.set(shape_of(node.in(0))); }
 void size_node(OnnxNode& node) { node.set(element_count(node.in(0))); }
 
 constexpr OnnxOp kArrayOps[] = {
-    {"Cast", cast_node},       {"Concat", concat_node}, {"Constant", constant_node}, {"Identity", identity_node},
-    {"Reshape", reshape_node}, {"Shape", shape_node},   {"Size", size_node},         {"Transpose", transpose_node},
+    {"Concat", concat_node}, {"Constant", constant_node}, {"Identity", identity_node},   {"Reshape", reshape_node},
+    {"Shape", shape_node},   {"Size", size_node},         {"Transpose", transpose_node},
 };
 
 }  // namespace

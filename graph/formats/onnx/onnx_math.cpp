@@ -1,4 +1,7 @@
-// ONNX's elementwise ops and reductions.
+// ONNX's elementwise arithmetic, comparisons, bits and conversions.
+#include <algorithm>
+#include <cctype>
+
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 
 namespace troupe {
@@ -28,19 +31,128 @@ void binary(OnnxNode& node) {
   node.set(build(node.in(0), broadcast_operand(node), {}));
 }
 
+// Opset 1 to 5 name the dtype.
+DType named_dtype(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  constexpr std::pair<std::string_view, DType> kNames[] = {
+      {"FLOAT", DType::f32},    {"DOUBLE", DType::f64}, {"FLOAT16", DType::f16}, {"INT8", DType::i8},
+      {"UINT8", DType::u8},     {"INT16", DType::i16},  {"UINT16", DType::u16},  {"INT32", DType::i32},
+      {"UINT32", DType::u32},   {"INT64", DType::i64},  {"UINT64", DType::u64},  {"BOOL", DType::boolean},
+      {"STRING", DType::string}};
+  for (const auto& [known, dtype] : kNames)
+    if (known == name) return dtype;
+  fail(Code::unimplemented, "attribute 'to' is '{}', which is no dtype", name);
+}
+
+void cast_node(OnnxNode& node) {
+  node.set(identity(cast(node.in(0), node.opset() < 6 ? named_dtype(node.string("to")) : node.dtype("to"))));
+}
+void cast_like_node(OnnxNode& node) { node.set(identity(cast(node.in(0), node.in(1).dtype()))); }
+
+// The result has the dtype of the base, whatever that of the exponent.
+void pow_node(OnnxNode& node) {
+  const Output base = node.in(0), exponent = broadcast_operand(node);
+  const DType dtype = base.dtype();
+  if (is_floating(dtype)) return node.set(pow(base, cast(exponent, dtype)));
+  if (is_floating(exponent.dtype())) {
+    const Output wide = cast(base, DType::f64);
+    return node.set(cast(pow(wide, cast(exponent, DType::f64)), dtype));
+  }
+  if (dtype == DType::i32 || dtype == DType::i64) return node.set(pow(base, cast(exponent, dtype)));
+  const Output wide = cast(base, DType::i64);
+  node.set(cast(pow(wide, cast(exponent, DType::i64)), dtype));
+}
+
+void mod_node(OnnxNode& node) {
+  const bool truncates = node.integer("fmod", 0) != 0;
+  if (!truncates && is_floating(node.in(0).dtype()))
+    invalid_argument("attribute 'fmod' must be 1 for {}", name(node.in(0).dtype()));
+  node.set(truncates ? truncate_mod(node.in(0), node.in(1)) : floor_mod(node.in(0), node.in(1)));
+}
+
+void bit_shift_node(OnnxNode& node) {
+  const std::string direction = node.string("direction");
+  if (direction != "LEFT" && direction != "RIGHT")
+    invalid_argument("attribute 'direction' is '{}', not LEFT or RIGHT", direction);
+  node.set(direction == "LEFT" ? left_shift(node.in(0), node.in(1)) : right_shift(node.in(0), node.in(1)));
+}
+
+void is_inf_node(OnnxNode& node) {
+  node.set(is_inf(node.in(0), {.negative = node.integer("detect_negative", 1) != 0,
+                               .positive = node.integer("detect_positive", 1) != 0}));
+}
+
+void where_node(OnnxNode& node) { node.set(select(node.in(0), node.in(1), node.in(2))); }
+
+// Any number of operands, from left to right.
+template <Output (*build)(Output, Output, Name)>
+Output folded(const OnnxNode& node) {
+  const Outputs xs = node.all_inputs();
+  if (xs.empty()) invalid_argument("needs at least one input");
+  if (xs.size() == 1) return identity(xs[0]);
+  Output out = xs[0];
+  for (std::size_t i = 1; i < xs.size(); ++i) out = build(out, xs[i], {});
+  return out;
+}
+template <Output (*build)(Output, Output, Name)>
+void variadic(OnnxNode& node) {
+  node.set(folded<build>(node));
+}
+void mean_node(OnnxNode& node) { node.set(folded<add>(node) / node.num_inputs()); }
+
 constexpr OnnxOp kMathOps[] = {
-    {"Abs", unary<abs>},           {"Add", binary<add>},
-    {"And", binary<logical_and>},  {"Div", binary<div>},
-    {"Equal", binary<equal>},      {"Erf", unary<erf>},
-    {"Exp", unary<exp>},           {"Floor", unary<floor>},
-    {"Greater", binary<greater>},  {"GreaterOrEqual", binary<greater_equal>},
-    {"Less", binary<less>},        {"LessOrEqual", binary<less_equal>},
-    {"Log", unary<log>},           {"Mul", binary<mul>},
-    {"Neg", unary<neg>},           {"Not", unary<logical_not>},
-    {"Or", binary<logical_or>},    {"Relu", unary<relu>},
-    {"Sigmoid", unary<sigmoid>},   {"Sign", unary<sign>},
-    {"Softplus", unary<softplus>}, {"Sqrt", unary<sqrt>},
-    {"Sub", binary<sub>},          {"Tanh", unary<tanh>},
+    {"Abs", unary<abs>},
+    {"Acos", unary<acos>},
+    {"Acosh", unary<acosh>},
+    {"Add", binary<add>},
+    {"And", binary<logical_and>},
+    {"Asin", unary<asin>},
+    {"Asinh", unary<asinh>},
+    {"Atan", unary<atan>},
+    {"Atanh", unary<atanh>},
+    {"BitShift", bit_shift_node},
+    {"BitwiseAnd", binary<bitwise_and>},
+    {"BitwiseNot", unary<bitwise_not>},
+    {"BitwiseOr", binary<bitwise_or>},
+    {"BitwiseXor", binary<bitwise_xor>},
+    {"Cast", cast_node},
+    {"CastLike", cast_like_node},
+    {"Ceil", unary<ceil>},
+    {"Cos", unary<cos>},
+    {"Cosh", unary<cosh>},
+    {"Div", binary<div>},
+    {"Equal", binary<equal>},
+    {"Erf", unary<erf>},
+    {"Exp", unary<exp>},
+    {"Floor", unary<floor>},
+    {"Greater", binary<greater>},
+    {"GreaterOrEqual", binary<greater_equal>},
+    {"IsInf", is_inf_node},
+    {"IsNaN", unary<is_nan>},
+    {"Less", binary<less>},
+    {"LessOrEqual", binary<less_equal>},
+    {"Log", unary<log>},
+    {"Max", variadic<maximum>},
+    {"Mean", mean_node},
+    {"Min", variadic<minimum>},
+    {"Mod", mod_node},
+    {"Mul", binary<mul>},
+    {"Neg", unary<neg>},
+    {"Not", unary<logical_not>},
+    {"Or", binary<logical_or>},
+    {"Pow", pow_node},
+    {"Reciprocal", unary<reciprocal>},
+    {"Round", unary<round>},
+    {"Sign", unary<sign>},
+    {"Sin", unary<sin>},
+    {"Sinh", unary<sinh>},
+    {"Sqrt", unary<sqrt>},
+    {"Sub", binary<sub>},
+    {"Sum", variadic<add>},
+    {"Tan", unary<tan>},
+    {"Tanh", unary<tanh>},
+    {"Where", where_node},
+    {"Xor", binary<logical_xor>},
 };
 
 }  // namespace

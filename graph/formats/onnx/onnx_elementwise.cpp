@@ -1,0 +1,146 @@
+// ONNX's activations, limits, dropout and quantisation.
+#include <troupe/graph/formats/onnx/onnx_node.hpp>
+
+namespace troupe {
+namespace {
+
+template <Output (*build)(Output, Name)>
+void activation(OnnxNode& node) {
+  node.set(build(node.in(0), {}));
+}
+
+template <Output (*build)(Output, double, Name)>
+void activation_with_alpha(OnnxNode& node, double otherwise) {
+  node.set(build(node.in(0), node.real("alpha", otherwise), {}));
+}
+void celu_node(OnnxNode& node) { activation_with_alpha<celu>(node, 1); }
+void elu_node(OnnxNode& node) { activation_with_alpha<elu>(node, 1); }
+void leaky_relu_node(OnnxNode& node) { activation_with_alpha<leaky_relu>(node, 0.01); }
+void thresholded_relu_node(OnnxNode& node) { activation_with_alpha<thresholded_relu>(node, 1); }
+
+void selu_node(OnnxNode& node) {
+  const bool old = node.opset() < 6;
+  const SeluOptions standard{.alpha = old ? 1.6732 : 1.67326319217681884765625,
+                             .gamma = old ? 1.0507 : 1.05070102214813232421875};
+  node.set(
+      selu(node.in(0), {.alpha = node.real("alpha", standard.alpha), .gamma = node.real("gamma", standard.gamma)}));
+}
+
+void gelu_node(OnnxNode& node) {
+  const std::string approximate = node.string("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    invalid_argument("attribute 'approximate' is '{}', not none or tanh", approximate);
+  node.set(gelu(node.in(0), {.approximate = approximate == "tanh"}));
+}
+
+void hard_sigmoid_node(OnnxNode& node) {
+  node.set(hard_sigmoid(node.in(0), {.alpha = node.real("alpha", 0.2), .beta = node.real("beta", 0.5)}));
+}
+
+void shrink_node(OnnxNode& node) {
+  node.set(shrink(node.in(0), {.bias = node.real("bias", 0), .threshold = node.real("lambd", 0.5)}));
+}
+
+// Up to opset 6 a vector of slopes belongs to axis 1.
+void prelu_node(OnnxNode& node) {
+  const Output x = node.in(0);
+  Output slope = node.in(1);
+  if (node.opset() < 7 && slope.shape().has_rank() && slope.shape().rank() == 1 && x.shape().has_rank())
+    for (int d = 2; d < x.shape().rank(); ++d) slope = expand_dims(slope, -1);
+  node.set(prelu(x, slope));
+}
+
+// Up to opset 10 the bounds are attributes.
+void clip_node(OnnxNode& node) {
+  const Output x = node.in(0);
+  if (node.opset() >= 11)
+    return node.set(clip(x, node.has(1) ? node.in(1) : Output(), node.has(2) ? node.in(2) : Output()));
+  const Output low = node.has_attr("min") ? scalar_like(x, node.real("min")) : Output();
+  const Output high = node.has_attr("max") ? scalar_like(x, node.real("max")) : Output();
+  node.set(clip(x, low, high));
+}
+
+// ---- dropout
+
+void dropout_node(OnnxNode& node) {
+  const Output x = node.in(0);
+  const auto flag = [&](int index) {
+    const auto value = node.known(index);
+    if (!value) fail(Code::unimplemented, "training_mode must be known before the model runs");
+    return value->item<bool>();
+  };
+  // Opset 7 to 11 have no training mode.
+  const bool training = node.opset() < 7    ? node.integer("is_test", 0) == 0
+                        : node.opset() < 12 ? false
+                                            : node.has(2) && flag(2);
+  if (!training) {
+    node.set(0, identity(x));
+    if (node.wants(1)) node.set(1, cast(ones_like(x), DType::boolean));
+    return;
+  }
+  double rate = node.opset() < 12 ? node.real("ratio", 0.5) : 0.5;
+  if (node.has(1)) {
+    const auto value = node.known(1);
+    if (!value) fail(Code::unimplemented, "the ratio must be known before the model runs");
+    rate = dispatch(FloatTypes{}, value->dtype(),
+                    [&]<class T>() { return static_cast<double>(static_cast<Compute<T>>(value->item<T>())); });
+  }
+  const Output y = dropout(x, rate, {.seed = node.integer("seed", 0)});
+  node.set(0, y);
+  if (node.wants(1)) node.set(1, cast(node.graph().output(y.source(), 1), DType::boolean));
+}
+
+// ---- quantisation
+
+void quantize_linear_node(OnnxNode& node) {
+  Output x = node.in(0), scale = node.in(1);
+  if (x.dtype() != scale.dtype()) {
+    x = cast(x, DType::f32);
+    scale = cast(scale, DType::f32);
+  }
+  const DType dtype = node.has_attr("output_dtype") ? node.dtype("output_dtype") : DType::u8;
+  const Output zero = node.has(2) ? node.in(2) : cast(zeros_like(scale), dtype);
+  node.set(quantize_linear(x, scale, zero, {.axis = node.integer("axis", 1)}));
+}
+
+void dequantize_linear_node(OnnxNode& node) {
+  const Output scale = node.in(1);
+  const Output zero = node.has(2) ? node.in(2) : cast(zeros_like(scale), node.in(0).dtype());
+  node.set(dequantize_linear(node.in(0), scale, zero, {.axis = node.integer("axis", 1)}));
+}
+
+void dynamic_quantize_linear_node(OnnxNode& node) {
+  const DynamicallyQuantized out = dynamic_quantize_linear(node.in(0));
+  node.set(0, out.y);
+  node.set(1, out.scale);
+  node.set(2, out.zero_point);
+}
+
+constexpr OnnxOp kElementwiseOps[] = {
+    {"Celu", celu_node},
+    {"Clip", clip_node},
+    {"DequantizeLinear", dequantize_linear_node},
+    {"Dropout", dropout_node},
+    {"DynamicQuantizeLinear", dynamic_quantize_linear_node},
+    {"Elu", elu_node},
+    {"Gelu", gelu_node},
+    {"HardSigmoid", hard_sigmoid_node},
+    {"HardSwish", activation<hard_swish>},
+    {"LeakyRelu", leaky_relu_node},
+    {"Mish", activation<mish>},
+    {"PRelu", prelu_node},
+    {"QuantizeLinear", quantize_linear_node},
+    {"Relu", activation<relu>},
+    {"Selu", selu_node},
+    {"Shrink", shrink_node},
+    {"Sigmoid", activation<sigmoid>},
+    {"Softplus", activation<softplus>},
+    {"Softsign", activation<softsign>},
+    {"ThresholdedRelu", thresholded_relu_node},
+};
+
+}  // namespace
+
+std::span<const OnnxOp> onnx_elementwise_ops() { return kElementwiseOps; }
+
+}  // namespace troupe
