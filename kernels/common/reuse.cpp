@@ -13,6 +13,10 @@ void register_reuse(KernelRegistry& registry, std::string_view device_type) {
         "AddN", "Dropout", "FusedElementwise",
         TROUPE_UNARY_OPS(TROUPE_NAME) TROUPE_ARITHMETIC_OPS(TROUPE_NAME) TROUPE_FLOAT_GRADIENT_OPS(TROUPE_NAME)})
     registry.set_reuse(op, device_type, Reuse::in_place);
+  if (device_type != "CPU") return;
+  for (const char* op : {"FloorDiv", "FloorMod", "TruncateMod", "Atan2", "Xlogy", "Polygamma", "BitwiseAnd",
+                         "BitwiseOr", "BitwiseXor", "BitwiseNot", "LeftShift", "RightShift"})
+    registry.set_reuse(op, device_type, Reuse::in_place);
 }
 #undef TROUPE_NAME
 

@@ -47,8 +47,11 @@ struct CudaMath {
   TROUPE_RARE(atanh)
   TROUPE_RARE(expm1)
   TROUPE_RARE(erfc)
-  TROUPE_RARE(lgamma)
 #undef TROUPE_RARE
+  __noinline__ TROUPE_HOST_DEVICE static double lgamma(double x) { return ::lgamma(x); }
+  __noinline__ TROUPE_HOST_DEVICE static float lgamma(float x) {  // lgammaf() has more than 4 ulp
+    return static_cast<float>(lgamma(static_cast<double>(x)));
+  }
   __noinline__ TROUPE_HOST_DEVICE static float digamma(float x) {
     return static_cast<float>(digamma_of(static_cast<double>(x)));
   }

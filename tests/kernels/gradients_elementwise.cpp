@@ -7,22 +7,59 @@ std::vector<GradientCase> elementwise_gradients() {
   std::vector<GradientCase> out;
   const std::vector<std::vector<Shape>> pairs = {{{2, 3}, {2, 3}}, {{2, 3}, {3}}, {{2, 1, 2}, {3, 1}}, {{}, {4}}};
   const std::vector<std::pair<std::string, Output (*)(Output, Output, Name)>> binaries = {
-      {"Add", add},         {"Sub", sub},         {"Mul", mul}, {"Div", div},
-      {"Maximum", maximum}, {"Minimum", minimum}, {"Pow", pow}, {"SquaredDifference", squared_difference}};
+      {"Add", add},
+      {"Sub", sub},
+      {"Mul", mul},
+      {"Div", div},
+      {"Maximum", maximum},
+      {"Minimum", minimum},
+      {"Pow", pow},
+      {"SquaredDifference", squared_difference},
+      {"FloorMod", floor_mod},
+      {"TruncateMod", truncate_mod},
+      {"Atan2", atan2},
+      {"Xlogy", xlogy}};
   for (const auto& [name, f] : binaries)
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const bool positive = name == "Pow" || name == "Div";
+      const bool positive = name == "Pow" || name == "Div" || name == "Xlogy";
       out.push_back(
           {.name = name + std::to_string(i), .shapes = pairs[i], .build = binary(f), .low = positive ? 0.5 : -2});
     }
   const std::vector<std::pair<std::string, Output (*)(Output, Name)>> unaries = {
-      {"Neg", neg},         {"Abs", abs},           {"Square", square}, {"Exp", exp},   {"Tanh", tanh},
-      {"Sigmoid", sigmoid}, {"Softplus", softplus}, {"Erf", erf},       {"Relu", relu}, {"Identity", identity}};
+      {"Neg", neg},           {"Abs", abs},
+      {"Square", square},     {"Exp", exp},
+      {"Tanh", tanh},         {"Sigmoid", sigmoid},
+      {"Softplus", softplus}, {"Erf", erf},
+      {"Relu", relu},         {"Identity", identity},
+      {"Sin", sin},           {"Cos", cos},
+      {"Atan", atan},         {"Sinh", sinh},
+      {"Cosh", cosh},         {"Asinh", asinh},
+      {"Expm1", expm1},       {"Erfc", erfc},
+      {"Softsign", softsign}, {"Silu", silu},
+      {"Mish", mish},         {"HardSwish", hard_swish}};
   for (const auto& [name, f] : unaries) out.push_back({.name = name, .shapes = {{3, 4}}, .build = unary(f)});
   const std::vector<std::pair<std::string, Output (*)(Output, Name)>> positives = {
       {"Log", log}, {"Log1p", log1p}, {"Sqrt", sqrt}, {"Rsqrt", rsqrt}};
   for (const auto& [name, f] : positives)
     out.push_back({.name = name, .shapes = {{3, 4}}, .build = unary(f), .low = 0.4});
+  for (const auto& [name, f] : std::vector<std::pair<std::string, Output (*)(Output, Name)>>{
+           {"Tan", tan}, {"Asin", asin}, {"Acos", acos}, {"Atanh", atanh}})
+    out.push_back({.name = name, .shapes = {{3, 4}}, .build = unary(f), .low = -0.8, .high = 0.8});
+  for (const auto& [name, f] : std::vector<std::pair<std::string, Output (*)(Output, Name)>>{
+           {"Acosh", acosh}, {"Lgamma", lgamma}, {"Digamma", digamma}})
+    out.push_back({.name = name, .shapes = {{3, 4}}, .build = unary(f), .low = 1.2, .high = 3});
+  out.push_back(
+      {.name = "Polygamma", .shapes = {{3, 4}}, .build = of([](auto& x) { return polygamma(x[0], 2); }), .low = 0.8});
+  out.push_back({.name = "Elu", .shapes = {{3, 4}}, .build = of([](auto& x) { return elu(x[0], 1.5); })});
+  out.push_back({.name = "Selu", .shapes = {{3, 4}}, .build = of([](auto& x) { return selu(x[0]); })});
+  out.push_back({.name = "Celu", .shapes = {{3, 4}}, .build = of([](auto& x) { return celu(x[0], 0.7); })});
+  out.push_back({.name = "Gelu", .shapes = {{3, 4}}, .build = of([](auto& x) { return gelu(x[0]); })});
+  out.push_back(
+      {.name = "GeluTanh", .shapes = {{3, 4}}, .build = of([](auto& x) { return gelu(x[0], {.approximate = true}); })});
+  out.push_back({.name = "PRelu", .shapes = {{3, 4}, {4}}, .build = of([](auto& x) { return prelu(x[0], x[1]); })});
+  out.push_back({.name = "Clip", .shapes = {{3, 4}, {4}, {}}, .build = of([](auto& x) {
+                                                                return square(clip(x[0], x[1], x[2]));
+                                                              })});
   const std::vector<Shape> two = {{3, 4}, {3, 4}};
   out.push_back({.name = "LeakyRelu", .shapes = {{3, 4}}, .build = of([](auto& x) { return leaky_relu(x[0], 0.3); })});
   out.push_back({.name = "ReluGrad", .shapes = two, .build = op("ReluGrad"), .twice = false});

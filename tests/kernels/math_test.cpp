@@ -23,12 +23,36 @@ const std::vector<MathFunction>& functions() {
       {"Sigmoid", [](long double x) { return std::isnan(x) ? x : sigmoid(x); }},
       {"Softplus", [](long double x) { return std::isnan(x) ? x : softplus(x); }},
       {"Floor", [](long double x) { return std::floor(x); }},
+      {"Ceil", [](long double x) { return std::ceil(x); }},
+      {"Round", [](long double x) { return std::nearbyint(x); }},
+      {"Sin", [](long double x) { return std::sin(x); }},
+      {"Cos", [](long double x) { return std::cos(x); }},
+      {"Tan", [](long double x) { return std::tan(x); }},
+      {"Asin", [](long double x) { return std::asin(x); }},
+      {"Acos", [](long double x) { return std::acos(x); }},
+      {"Atan", [](long double x) { return std::atan(x); }},
+      {"Sinh", [](long double x) { return std::sinh(x); }},
+      {"Cosh", [](long double x) { return std::cosh(x); }},
+      {"Asinh", [](long double x) { return std::asinh(x); }},
+      {"Acosh", [](long double x) { return std::acosh(x); }},
+      {"Atanh", [](long double x) { return std::atanh(x); }},
+      {"Expm1", [](long double x) { return std::expm1(x); }},
+      {"Erfc", [](long double x) { return std::erfc(x); }},
+      {"Lgamma", [](long double x) { return std::lgamma(x); }},
       {"Erf", [](long double x) { return std::erf(x); }},
       {"Neg", [](long double x) { return -x; }},
       {"Abs", [](long double x) { return std::abs(x); }},
       {"Square", [](long double x) { return x * x; }},
   };
   return all;
+}
+
+// In the range where other functions need none: large arguments of sin and others, and the edges of their branches.
+template <class T>
+void add_turns(std::vector<T>& values) {
+  for (const double x : {1e8, 1.0001e8, 3.1415926, 1.5707964, -1.5707963, 102943.705, 1e22, 2.4142135, 0.41421355, 0.5,
+                         0.50000006, 89.4, 89.416, 89.42, 1073741824.0, 1e30})
+    values.insert(values.end(), {static_cast<T>(x), static_cast<T>(-x)});
 }
 
 // Every kind of float: special values, random bits, and the range where functions bend.
@@ -63,6 +87,7 @@ Tensor sweep(std::mt19937_64& engine, std::int64_t count) {
                         T(0.70710677),
                         T(1.4142135),
                         std::nextafter(T{1}, T{0})};
+  add_turns(values);
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   while (static_cast<std::int64_t>(values.size()) < count) {
     values.push_back(std::bit_cast<T>(static_cast<Bits>(engine())));
