@@ -9,6 +9,7 @@
 #include <optional>
 
 #include <troupe/devices/cpu/cpu_device.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -194,40 +195,11 @@ std::vector<double> doubles(const Tensor& t) {
         out.push_back(static_cast<double>(v));
     }
   };
-  switch (t.dtype()) {
-    case DType::f32:
-      append(float{});
-      break;
-    case DType::f64:
-      append(double{});
-      break;
-    case DType::f16:
-      append(Half{});
-      break;
-    case DType::bf16:
-      append(BFloat16{});
-      break;
-    case DType::i8:
-      append(std::int8_t{});
-      break;
-    case DType::u8:
-      append(std::uint8_t{});
-      break;
-    case DType::i16:
-      append(std::int16_t{});
-      break;
-    case DType::i32:
-      append(std::int32_t{});
-      break;
-    case DType::i64:
-      append(std::int64_t{});
-      break;
-    case DType::boolean:
-      append(bool{});
-      break;
-    default:
-      ADD_FAILURE() << "not numbers";
+  if (t.dtype() == DType::string || !is_data(t.dtype())) {
+    ADD_FAILURE() << name(t.dtype()) << " is not a number";
+    return out;
   }
+  dispatch(DataTypes{}, t.dtype(), [&]<class T>() { append(T{}); });
   return out;
 }
 
