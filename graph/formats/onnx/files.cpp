@@ -58,6 +58,26 @@ Tensor list_of(const onnx::Optional& optional, DType wanted) {
   return make_list(std::move(items));
 }
 
+void put_sequence(const Tensor& list, const OnnxType& type, onnx::Sequence& out) {
+  const bool nested = type.lists.size() > 1;
+  if (nested && type.lists[1] != OnnxType::List::sequence)
+    fail(Code::unimplemented, "sequences of optional values cannot be written");
+  out.set_elem_type(nested ? onnx::Sequence::SEQUENCE : onnx::Sequence::TENSOR);
+  for (const Tensor& item : list_items(list))
+    nested ? put_sequence(item, type.item(), *out.add_sequence_values())
+           : to_onnx_tensor(item, "", *out.add_tensor_values());
+}
+
+void put_optional(const Tensor& list, const OnnxType& type, onnx::Optional& out) {
+  const bool nested = type.lists.size() > 1;
+  if (nested && type.lists[1] != OnnxType::List::sequence)
+    fail(Code::unimplemented, "optional values of optional values cannot be written");
+  out.set_elem_type(nested ? onnx::Sequence::SEQUENCE : onnx::Sequence::TENSOR);
+  for (const Tensor& item : list_items(list))
+    nested ? put_sequence(item, type.item(), *out.mutable_sequence_value())
+           : to_onnx_tensor(item, "", *out.mutable_tensor_value());
+}
+
 template <class Message>
 Message parsed(std::string_view bytes, std::string_view what) {
   Message out;
@@ -97,6 +117,24 @@ Tensor parse_onnx_value(std::string_view bytes, const OnnxType& type) {
   return type.lists.front() == OnnxType::List::sequence
              ? list_of(parsed<onnx::Sequence>(bytes, "sequence"), type.dtype)
              : list_of(parsed<onnx::Optional>(bytes, "optional value"), type.dtype);
+}
+
+std::string to_onnx_value(const Tensor& value, std::string_view name, const OnnxType& type) {
+  if (!type.is_list()) {
+    onnx::Tensor out;
+    to_onnx_tensor(value, name, out);
+    return out.SerializeAsString();
+  }
+  if (type.lists.front() == OnnxType::List::optional) {
+    onnx::Optional out;
+    put_optional(value, type, out);
+    out.set_name(std::string(name));
+    return out.SerializeAsString();
+  }
+  onnx::Sequence out;
+  put_sequence(value, type, out);
+  out.set_name(std::string(name));
+  return out.SerializeAsString();
 }
 
 }  // namespace troupe

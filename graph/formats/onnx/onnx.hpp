@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,7 +60,31 @@ OnnxModel import_onnx(const std::string& path, const OnnxImportOptions& options 
 OnnxModel parse_onnx(std::string_view bytes, const OnnxImportOptions& options = {},
                      const std::optional<std::string>& folder = std::nullopt);
 
+struct OnnxExport {
+  // What the model takes and returns. Any tensors may be inputs; what they are computed from is left out. An empty name
+  // is that of the output in the graph; a tensor's type follows from the graph, a list's is needed.
+  std::vector<OnnxValue> inputs{};
+  std::vector<OnnxValue> outputs{};
+  std::map<std::string, Tensor> variables{};  // the values of those that the outputs need
+  std::string name = "troupe";                // of the model's graph
+  std::string producer = "troupe";
+  // Models with more bytes of tensors than this keep them in a second file, FILE.data.
+  std::uint64_t external_above = 1ull << 30;
+};
+
+// The part of a graph that computes the outputs, as a model of opset 17 (IR version 8). Images, which are NHWC here,
+// become NCHW: convolutions and pools that follow each other, elementwise ops between them, and what reduces or
+// normalises images need one Transpose at the beginning and one at the end. Constants and variables become initializers
+// with their names; filters are transposed. Control edges, devices and gradients of the graph are not part of a model.
+//
+// Throws unimplemented (lists every node that ONNX cannot express) or invalid_argument (a placeholder that is no input,
+// a variable without a value). Reading the model back gives a graph that computes the same.
+std::string to_onnx(const Graph& graph, const OnnxExport& what);
+// The same into a file; replaces it.
+void export_onnx(const std::string& path, const Graph& graph, const OnnxExport& what);
+
 // A file of ONNX's test data: a value of the type, whose shape may be another. `lists` says how to read the file.
 Tensor parse_onnx_value(std::string_view bytes, const OnnxType& type = {});
+std::string to_onnx_value(const Tensor& value, std::string_view name, const OnnxType& type);
 
 }  // namespace troupe

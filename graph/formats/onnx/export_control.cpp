@@ -1,0 +1,235 @@
+// Branches, loops and lists, as ONNX's If, Loop and sequences.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "messages/proto/onnx.pb.h"
+#include <troupe/graph/formats/onnx/export_graph.hpp>
+#include <troupe/graph/formats/onnx/onnx_tensors.hpp>
+
+namespace troupe {
+namespace {
+
+const Function& function_of(const OnnxExportNode& node, const char* attribute) {
+  const std::string& name = node.attributes().get<FunctionName>(attribute).value;
+  const Function* found = node.graph().function(name);
+  if (!found) fail(Code::not_found, "there is no function '{}'", name);
+  return *found;
+}
+
+void add_value(onnx::ValueInfo& info, const OnnxName& name, const OnnxType& type) {
+  info.set_name(name);
+  to_onnx_type(type, *info.mutable_type());
+}
+
+// Writes what the results need, and makes them the outputs of the body, each the output of a node of its own.
+void write_body(OnnxGraphWriter& body, const std::vector<Endpoint>& results) {
+  body.write(results);
+  if (!body.state().unsupported.empty()) return;
+  OnnxNames names;
+  for (const Endpoint& e : results) names.push_back(body.plain(e));
+  std::set<std::string> made;
+  for (const onnx::Node& node : body.out().node()) made.insert(node.output().begin(), node.output().end());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (made.erase(names[i]) == 0) names[i] = body.add("Identity", {names[i]}, 1, {}, nullptr)[0];
+    add_value(*body.out().add_output(), names[i], body.type(results[i]));
+  }
+}
+
+void add_graph(onnx::Node& node, const std::string& name, onnx::Graph&& graph) {
+  onnx::Attribute& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::Attribute::GRAPH);
+  *attribute.mutable_g() = std::move(graph);
+}
+
+void write_if_op(OnnxExportNode& node) {
+  onnx::Graph branches[2];
+  const char* const names[] = {"then_branch", "else_branch"};
+  for (int b = 0; b < 2; ++b) {
+    const Function& function = function_of(node, names[b]);
+    branches[b].set_name(function.name);
+    OnnxGraphWriter body(node.writer().state(), *function.body, branches[b], &node.writer());
+    for (std::size_t i = 0; i < function.arguments.size(); ++i)
+      body.bind_outer(function.arguments[i], node.endpoint(static_cast<int>(i) + 1));
+    write_body(body, function.results);
+  }
+  onnx::Node* made = nullptr;
+  const OnnxNames outputs = node.add_many("If", {node.in(0)}, node.num_outputs(), {}, &made);
+  for (int b = 0; b < 2; ++b) add_graph(*made, names[b], std::move(branches[b]));
+  for (int i = 0; i < node.num_outputs(); ++i) node.set(i, outputs[static_cast<std::size_t>(i)]);
+}
+
+// ---- loops
+
+struct LoopParts {
+  const Function& body;
+  int carried, scanned;
+  bool reverse;
+  OnnxName limit{};  // "": none
+};
+
+OnnxName rows_of(const OnnxExportNode& node, int input) {
+  if (node.dtype(input) == DType::list) return node.add("SequenceLength", {node.in(input)});
+  return node.add("Gather", {node.add("Shape", {node.in(input)}), node.integer(0)}, {{"axis", std::int64_t{0}}});
+}
+
+// The most iterations: of the limit, which is none if it is below 0, and of the rows of scanned inputs.
+OnnxName limit_of(const OnnxExportNode& node, const LoopParts& parts) {
+  OnnxNames limits;
+  for (int i = 0; i < parts.scanned; ++i) limits.push_back(rows_of(node, 2 + parts.carried + i));
+  const auto known = node.known(0);
+  if (!known) {
+    const OnnxName below = node.add("Less", {node.in(0), node.integer(0)});
+    limits.push_back(node.add("Where", {below, node.integer(std::numeric_limits<std::int64_t>::max()), node.in(0)}));
+  } else if (known->item<std::int64_t>() >= 0) {
+    limits.push_back(node.in(0));
+  }
+  if (limits.empty()) return "";
+  return limits.size() == 1 ? limits[0] : node.add("Min", limits);
+}
+
+// Binds the arguments of the body: iteration, condition (which ours does not have), values; rows are read from outside.
+void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
+  const auto argument = [&](int i) { return parts.body.arguments.at(static_cast<std::size_t>(i)); };
+  const auto name_of = [&](Endpoint e) { return body.state().unique_name(body.graph().node(e.node).name); };
+  OnnxName iteration = name_of(argument(0));
+  const OnnxType whole{{}, DType::i64, Shape{}}, truth{{}, DType::boolean, Shape{}};
+  add_value(*body.out().add_input(), iteration, whole);
+  add_value(*body.out().add_input(), body.state().unique_name(node.node().name + "/cond"), truth);
+  if (parts.reverse) {
+    const OnnxName last = body.add("Sub", {parts.limit, node.integer(1)}, 1, {}, nullptr)[0];
+    iteration = body.add("Sub", {last, iteration}, 1, {}, nullptr)[0];
+  }
+  body.bind(argument(0), iteration, whole);
+  for (int i = 0; i < parts.carried; ++i) {
+    const Endpoint e = argument(i + 1);
+    const bool list = body.graph().dtype(e) == DType::list;
+    const OnnxType type =
+        list ? node.writer().type({node.node().id, i + 1}) : OnnxType{{}, body.graph().dtype(e), body.graph().shape(e)};
+    const OnnxName name = name_of(e);
+    body.bind(e, name, type);
+    add_value(*body.out().add_input(), name, type);
+  }
+  for (int i = 0; i < parts.scanned; ++i) {
+    const Endpoint e = argument(1 + parts.carried + i);
+    const int input = 2 + parts.carried + i;
+    const OnnxName row =
+        node.dtype(input) == DType::list
+            ? body.add("SequenceAt", {node.in(input), iteration}, 1, {}, nullptr)[0]
+            : body.add("Gather", {node.in(input), iteration}, 1, {{"axis", std::int64_t{0}}}, nullptr)[0];
+    body.bind(e, row, {{}, body.graph().dtype(e), body.graph().shape(e)});
+  }
+  for (int i = 1 + parts.carried + parts.scanned; i < static_cast<int>(parts.body.arguments.size()); ++i)
+    body.bind_outer(argument(i), node.endpoint(i + 1));
+}
+
+// A value more that counts iterations, behind those of the loop.
+void add_count(const OnnxExportNode& node, OnnxGraphWriter& body, int place) {
+  const OnnxType whole{{}, DType::i64, Shape{}};
+  const OnnxName before = body.state().unique_name(node.node().name + "/count");
+  add_value(*body.out().add_input(), before, whole);
+  const OnnxName after = body.add("Add", {before, node.integer(1)}, 1, {}, nullptr)[0];
+  auto& outputs = *body.out().mutable_output();
+  add_value(*outputs.Add(), after, whole);
+  for (int i = outputs.size() - 1; i > place; --i) outputs.SwapElements(i, i - 1);
+}
+
+OnnxName written_backwards(const OnnxExportNode& node, const OnnxName& x) {
+  const OnnxName first = node.integers({std::numeric_limits<std::int64_t>::min()}), last = node.integers({-1});
+  return node.add("Slice", {x, last, first, node.integers({0}), last});
+}
+
+void write_loop_op(OnnxExportNode& node) {
+  LoopParts parts{.body = function_of(node, "body"),
+                  .carried = static_cast<int>(node.attributes().integer("carried")),
+                  .scanned = static_cast<int>(node.attributes().integer("scanned")),
+                  .reverse = node.attributes().boolean("reverse")};
+  const int items = node.num_outputs() - 1 - parts.carried;
+  for (int i = 0; i < items; ++i)
+    if (parts.body.body->dtype(parts.body.results[static_cast<std::size_t>(1 + parts.carried + i)]) == DType::list)
+      fail(Code::unimplemented, "it collects lists of lists");
+  parts.limit = limit_of(node, parts);
+  if (parts.reverse && parts.limit.empty()) invalid_argument("a loop in reverse needs a limit or a scanned input");
+  const OnnxName cond = node.in(1);
+  OnnxNames inputs{parts.limit, cond};
+  for (int i = 0; i < parts.carried; ++i) inputs.push_back(node.in(2 + i));
+  onnx::Graph graph;
+  graph.set_name(parts.body.name);
+  OnnxGraphWriter body(node.writer().state(), *parts.body.body, graph, &node.writer());
+  bind_arguments(node, parts, body);
+  write_body(body, parts.body.results);
+  const bool counts = node.wants(0);
+  if (counts) {
+    inputs.push_back(node.integer(0));
+    add_count(node, body, 1 + parts.carried);
+  }
+  onnx::Node* made = nullptr;
+  const int values = parts.carried + (counts ? 1 : 0);
+  const OnnxNames outputs = node.add_many("Loop", std::move(inputs), values + items, {}, &made);
+  add_graph(*made, "body", std::move(graph));
+  for (int i = 0; i < parts.carried; ++i) node.set(1 + i, outputs[static_cast<std::size_t>(i)]);
+  if (counts) node.set(0, outputs[static_cast<std::size_t>(parts.carried)]);
+  for (int i = 0; i < items; ++i) {
+    const Endpoint e{node.node().id, 1 + parts.carried + i};
+    if (!node.wants(e.index)) continue;
+    const OnnxName rows = outputs[static_cast<std::size_t>(values + i)];
+    node.writer().set_stacked(e, parts.reverse ? written_backwards(node, rows) : rows);
+  }
+}
+
+// ---- lists
+
+void write_list_of(OnnxExportNode& node) { node.set(node.add("SequenceConstruct", node.all_inputs())); }
+void write_list_empty(OnnxExportNode& node) {
+  const OnnxType type = node.writer().type({node.node().id, 0});
+  if (type.lists.size() != 1) fail(Code::unimplemented, "ONNX has no sequences of sequences");
+  node.set(node.add("SequenceEmpty", {}, {{"dtype", type.dtype}}));
+}
+void write_list_size(OnnxExportNode& node) { node.set(node.add("SequenceLength", {node.in(0)})); }
+void write_list_get(OnnxExportNode& node) { node.set(node.add("SequenceAt", {node.in(0), node.in(1)})); }
+void write_list_erase(OnnxExportNode& node) { node.set(node.add("SequenceErase", {node.in(0), node.in(1)})); }
+
+// An index below 0 counts from behind the last item in ours, from before it in ONNX's.
+void write_list_insert(OnnxExportNode& node) {
+  const Node& index = node.graph().node(node.endpoint(2).node);
+  if (index.op->name == "ListSize" && index.inputs[0] == node.endpoint(0))
+    return node.set(node.add("SequenceInsert", {node.in(0), node.in(1)}));
+  const auto known = node.known(2);
+  if (known && known->item<std::int64_t>() >= 0)
+    return node.set(node.add("SequenceInsert", {node.in(0), node.in(1), node.in(2)}));
+  const OnnxName places = node.add("Add", {node.add("SequenceLength", {node.in(0)}), node.integer(1)});
+  const OnnxName below = node.add("Less", {node.in(2), node.integer(0)});
+  const OnnxName at = node.add("Where", {below, node.add("Add", {node.in(2), places}), node.in(2)});
+  node.set(node.add("SequenceInsert", {node.in(0), node.in(1), at}));
+}
+
+void write_list_stack(OnnxExportNode& node) {
+  if (const OnnxName rows = node.writer().stacked(node.endpoint(0)); !rows.empty())
+    return node.set(node.add("Identity", {rows}));
+  node.set(node.add("ConcatFromSequence", {node.in(0)}, {{"axis", std::int64_t{0}}, {"new_axis", std::int64_t{1}}}));
+}
+void write_list_concat(OnnxExportNode& node) {
+  node.set(node.add("ConcatFromSequence", {node.in(0)}, {{"axis", node.attributes().integer("axis")}}));
+}
+void write_list_unstack(OnnxExportNode& node) { node.writer().set_stacked({node.node().id, 0}, node.in(0)); }
+
+constexpr OnnxExportOp kControlWriters[] = {
+    {"If", write_if_op},
+    {"ListConcat", write_list_concat},
+    {"ListEmpty", write_list_empty},
+    {"ListErase", write_list_erase},
+    {"ListGet", write_list_get},
+    {"ListInsert", write_list_insert},
+    {"ListOf", write_list_of},
+    {"ListSize", write_list_size},
+    {"ListStack", write_list_stack},
+    {"ListUnstack", write_list_unstack},
+    {"Loop", write_loop_op},
+};
+
+}  // namespace
+
+std::span<const OnnxExportOp> onnx_control_writers() { return kControlWriters; }
+
+}  // namespace troupe

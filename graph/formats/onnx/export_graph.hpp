@@ -1,0 +1,100 @@
+// Writes one graph of a model: the graph itself, or the body of a branch or loop.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/formats/onnx/onnx_export.hpp>
+
+namespace troupe {
+
+// What the graphs of one model share.
+struct OnnxExportState {
+  const OnnxExport& what;
+  std::set<std::string> names{};                                                          // of all values
+  std::set<std::string> nodes{};                                                          // names of all nodes
+  std::set<std::string> reserved{};                                                       // for outputs of the model
+  std::vector<std::pair<std::string, Tensor>> initializers{};                             // of the model's graph
+  std::map<std::string, std::string> variables{};                                         // their initializers
+  std::map<std::string, std::string> transposed{};                                        // of other initializers
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>> unsupported{};  // by op: nodes and reasons
+
+  std::string unique_name(const std::string& wanted);
+};
+
+class OnnxGraphWriter {
+ public:
+  // `outer`: null for the model's graph.
+  OnnxGraphWriter(OnnxExportState& state, const Graph& graph, onnx::Graph& out, OnnxGraphWriter* outer = nullptr)
+      : state_(state), graph_(graph), out_(out), outer_(outer) {}
+
+  const Graph& graph() const { return graph_; }
+  OnnxExportState& state() { return state_; }
+  onnx::Graph& out() { return out_; }
+
+  // The value has that name already.
+  void bind(Endpoint e, const OnnxName& name, OnnxType type) {
+    values_[e] = {.plain = name};
+    types_[e] = std::move(type);
+    bound_.insert(e);
+  }
+  // An argument of a body that is a value of the graph around it.
+  void bind_outer(Endpoint e, Endpoint around) { around_[e] = around; }
+  // Writes what the outputs need, except for what is bound. Nodes that cannot be written are noted in the state.
+  void write(const std::vector<Endpoint>& outputs);
+
+  OnnxName plain(Endpoint e);
+  OnnxName images(Endpoint e);
+  OnnxName transposed(Endpoint e, const Integers& perm);
+  // A list whose items are also the rows of one tensor: what a loop collects. "" for others.
+  void set_stacked(Endpoint e, const OnnxName& rows) { values_[e].stacked = rows; }
+  OnnxName stacked(Endpoint e);
+  // The type of a value. The dtype of an empty list is found where the list is used.
+  OnnxType type(Endpoint e);
+  bool has_images(Endpoint e);
+  bool is_wanted(Endpoint e) const { return wanted_.contains(e); }
+  // Value `name`, as NHWC or NCHW, is output `e` of the node that is being written.
+  void set(Endpoint e, const OnnxName& name, bool images);
+  // Of the op that is being written.
+  OnnxNames add(std::string op, OnnxNames inputs, int outputs, const Attributes& attributes, onnx::Node** made);
+  OnnxName constant(const Tensor& value, const std::string& name);
+  // The value of a constant or variable, also of a graph around.
+  std::optional<Tensor> weights(Endpoint e) const;
+  // Names that outputs of the model's graph will have.
+  void name_outputs(std::map<Endpoint, std::string> names) { output_names_ = std::move(names); }
+
+ private:
+  struct Value {
+    OnnxName plain{};
+    OnnxName images{};
+    OnnxName stacked{};
+  };
+  OnnxName final_name(Endpoint e, bool images);
+  OnnxType list_type(Endpoint e);
+  OnnxType type_in_use(Endpoint list);
+  std::string weights_name(Endpoint e) const;
+  OnnxName add_transpose(const OnnxName& from, const std::vector<std::int64_t>& perm, const std::string& name);
+  OnnxName initializer(Endpoint e);  // "" if the value is no constant and no variable
+  void find_wanted(const std::vector<Endpoint>& outputs);
+  void write_node(const Node& node);
+
+  OnnxExportState& state_;
+  const Graph& graph_;
+  onnx::Graph& out_;
+  OnnxGraphWriter* outer_;
+  std::map<Endpoint, Value> values_{};
+  std::map<Endpoint, OnnxType> types_{};
+  std::map<Endpoint, Endpoint> around_{};
+  std::map<Endpoint, std::string> output_names_{};
+  std::set<Endpoint> bound_{};
+  std::set<Endpoint> wanted_{};
+  // Of the op that is being written.
+  std::string prefix_{};            // of names of its values
+  int first_ = 0;                   // node
+  std::set<OnnxName> made_here_{};  // values
+};
+
+}  // namespace troupe

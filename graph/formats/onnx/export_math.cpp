@@ -1,0 +1,216 @@
+// Elementwise ops and reductions, as ONNX's.
+#include <algorithm>
+#include <vector>
+
+#include <troupe/graph/formats/onnx/onnx_export.hpp>
+
+namespace troupe {
+namespace {
+
+// ---- elementwise
+
+// The inputs of an elementwise node: as NCHW if one exists only so.
+struct Operands {
+  OnnxNames names;
+  bool images = false;
+};
+Operands operands(const OnnxExportNode& node) {
+  Operands out;
+  const Shape& y = node.output_shape();
+  if (node.any_images() && y.has_rank() && y.rank() == 4) {
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const auto operand = node.image_operand(i);
+      if (!operand) break;
+      out.names.push_back(*operand);
+    }
+    out.images = std::ssize(out.names) == node.num_inputs();
+    if (out.images) return out;
+  }
+  out.names = node.all_inputs();
+  return out;
+}
+
+void set(const OnnxExportNode& node, const Operands& of, const OnnxName& value) {
+  of.images ? node.set_images(0, value) : node.set(value);
+}
+
+// Our op's name and ONNX's, where they mean the same.
+constexpr std::pair<const char*, const char*> kSame[] = {
+    {"Abs", "Abs"},
+    {"Add", "Add"},
+    {"AddN", "Sum"},
+    {"BiasAdd", "Add"},
+    {"Div", "Div"},
+    {"Equal", "Equal"},
+    {"Erf", "Erf"},
+    {"Exp", "Exp"},
+    {"Floor", "Floor"},
+    {"Greater", "Greater"},
+    {"GreaterEqual", "GreaterOrEqual"},
+    {"Less", "Less"},
+    {"LessEqual", "LessOrEqual"},
+    {"Log", "Log"},
+    {"LogicalAnd", "And"},
+    {"LogicalNot", "Not"},
+    {"LogicalOr", "Or"},
+    {"Maximum", "Max"},
+    {"Minimum", "Min"},
+    {"Mul", "Mul"},
+    {"Neg", "Neg"},
+    {"Pow", "Pow"},
+    {"Relu", "Relu"},
+    {"Select", "Where"},
+    {"Sigmoid", "Sigmoid"},
+    {"Sign", "Sign"},
+    {"Softplus", "Softplus"},
+    {"Sqrt", "Sqrt"},
+    {"Sub", "Sub"},
+    {"Tanh", "Tanh"},
+};
+
+void write_same(OnnxExportNode& node) {
+  const auto found = std::ranges::find_if(kSame, [&](const auto& row) { return node.node().op->name == row.first; });
+  const Operands x = operands(node);
+  set(node, x, node.add(found->second, x.names));
+}
+
+void write_square(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Mul", {x.names[0], x.names[0]}));
+}
+void write_rsqrt(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Reciprocal", {node.add("Sqrt", x.names)}));
+}
+void write_log1p(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Log", {node.add("Add", {x.names[0], node.number_like(0, 1)})}));
+}
+void write_leaky_relu(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("LeakyRelu", x.names, {{"alpha", node.attributes().real("alpha")}}));
+}
+void write_squared_difference(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  const OnnxName d = node.add("Sub", x.names);
+  set(node, x, node.add("Mul", {d, d}));
+}
+void write_not_equal(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Not", {node.add("Equal", x.names)}));
+}
+void write_cast(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Cast", x.names, {{"to", node.output_dtype()}}));
+}
+void write_identity(OnnxExportNode& node) {
+  if (node.dtype(0) == DType::list) return node.set(node.in(0));
+  const Operands x = operands(node);
+  set(node, x, node.add("Identity", x.names));
+}
+
+// ---- shapes of others
+
+void write_shape(OnnxExportNode& node) { node.set(node.add("Shape", {node.in(0)})); }
+void write_size(OnnxExportNode& node) { node.set(node.add("Size", {node.in(0)})); }
+void write_broadcast_like(OnnxExportNode& node) {
+  node.set(node.add("Expand", {node.in(0), node.add("Shape", {node.in(1)})}));
+}
+template <int kValue>
+void write_filled_like(OnnxExportNode& node) {
+  const OnnxName dims = node.add("Shape", {node.in(0)});
+  node.set(node.add("Expand", {node.number_like(0, kValue), dims}));
+}
+void write_sum_to_like(OnnxExportNode& node) {
+  const Shape &x = node.shape(0), &like = node.shape(1);
+  if (!x.has_rank() || !like.has_rank() || !like.fully_known())
+    fail(Code::unimplemented, "the shape of its input 1 must be known");
+  Integers axes;
+  for (int d = 0; d < x.rank(); ++d) {
+    const int own = d - (x.rank() - like.rank());
+    if (own < 0 || (like[own] == 1 && x[d] != 1)) axes.push_back(d);
+  }
+  const OnnxName sum = axes.empty() ? node.in(0) : node.add("ReduceSum", {node.in(0), node.integers(axes)});
+  node.set(node.add("Reshape", {sum, node.integers({like.dims().begin(), like.dims().end()})}));
+}
+
+// ---- reductions
+
+Integers reduced_axes(const OnnxExportNode& node) {
+  Integers axes = node.attributes().integers("axes");
+  if (axes.empty())
+    for (std::int64_t d = 0; d < node.rank(0); ++d) axes.push_back(d);
+  return axes;
+}
+
+// Sum and mean of images over height and width need no Transpose.
+bool reduces_images(const OnnxExportNode& node, const Integers& axes, bool keep) {
+  if (!node.has_images(0)) return false;
+  Integers places;
+  for (const std::int64_t a : axes) places.push_back(OnnxExportNode::images_axis(a));
+  std::ranges::sort(places);
+  return keep || places == Integers{2, 3} || places.size() == 4;
+}
+
+void write_reduce(OnnxExportNode& node) {
+  const std::string& op = node.node().op->name;
+  const bool keep = node.attributes().get<bool>("keep_dims");
+  Integers axes = reduced_axes(node);
+  if (axes.empty()) return node.set(node.add("Identity", {node.in(0)}));
+  const bool images = reduces_images(node, axes, keep);
+  if (images)
+    for (std::int64_t& a : axes) a = OnnxExportNode::images_axis(a);
+  const OnnxName x = images ? node.images(0) : node.in(0);
+  const std::int64_t keep_dims = keep ? 1 : 0;
+  const OnnxName y = op == "Sum" ? node.add("ReduceSum", {x, node.integers(axes)}, {{"keepdims", keep_dims}})
+                                 : node.add("Reduce" + op, {x}, {{"axes", axes}, {"keepdims", keep_dims}});
+  images&& keep ? node.set_images(0, y) : node.set(y);
+}
+
+void write_arg_max(OnnxExportNode& node) {
+  node.set(
+      node.add("ArgMax", {node.in(0)}, {{"axis", node.attributes().integer("axis")}, {"keepdims", std::int64_t{0}}}));
+}
+
+void write_l2_loss(OnnxExportNode& node) {
+  const OnnxName x = node.in(0), squares = node.add("Mul", {x, x});
+  const OnnxName sum = node.add("ReduceSum", {squares}, {{"keepdims", std::int64_t{0}}});
+  node.set(node.add("Mul", {sum, node.number_like(0, 0.5)}));
+}
+
+constexpr OnnxExportOp kOther[] = {
+    {"ArgMax", write_arg_max},
+    {"BroadcastLike", write_broadcast_like},
+    {"Cast", write_cast},
+    {"Identity", write_identity},
+    {"L2Loss", write_l2_loss},
+    {"LeakyRelu", write_leaky_relu},
+    {"Log1p", write_log1p},
+    {"Max", write_reduce},
+    {"Mean", write_reduce},
+    {"Min", write_reduce},
+    {"NotEqual", write_not_equal},
+    {"OnesLike", write_filled_like<1>},
+    {"Rsqrt", write_rsqrt},
+    {"Shape", write_shape},
+    {"Size", write_size},
+    {"Square", write_square},
+    {"SquaredDifference", write_squared_difference},
+    {"StopGradient", write_identity},
+    {"Sum", write_reduce},
+    {"SumToLike", write_sum_to_like},
+    {"ZerosLike", write_filled_like<0>},
+};
+
+}  // namespace
+
+std::span<const OnnxExportOp> onnx_math_writers() {
+  static const std::vector<OnnxExportOp> all = [] {
+    std::vector<OnnxExportOp> out(std::begin(kOther), std::end(kOther));
+    for (const auto& [ours, theirs] : kSame) out.push_back({ours, write_same});
+    return out;
+  }();
+  return all;
+}
+
+}  // namespace troupe

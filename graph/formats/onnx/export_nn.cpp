@@ -1,0 +1,184 @@
+// Products, convolutions, pools, normalisations and losses, as ONNX's.
+#include <algorithm>
+
+#include <troupe/graph/formats/onnx/onnx_export.hpp>
+
+namespace troupe {
+namespace {
+
+constexpr std::int64_t kKeep = 1, kDrop = 0;  // dimensions of reductions
+
+// ---- products
+
+OnnxName last_two_exchanged(const OnnxExportNode& node, int input) {
+  Integers perm;
+  for (std::int64_t d = 0; d < node.rank(input); ++d) perm.push_back(d);
+  std::swap(perm.at(perm.size() - 1), perm.at(perm.size() - 2));
+  return node.transposed(input, perm);
+}
+
+void write_matmul(OnnxExportNode& node) {
+  const bool a = node.attributes().boolean("transpose_a"), b = node.attributes().boolean("transpose_b");
+  node.set(
+      node.add("MatMul", {a ? last_two_exchanged(node, 0) : node.in(0), b ? last_two_exchanged(node, 1) : node.in(1)}));
+}
+
+// ---- windows
+
+// Padding of ONNX's windows: in numbers if the size of the images is known.
+void set_padding(const OnnxExportNode& node, const Integers& window, Attributes& attributes) {
+  if (node.attributes().string("padding") == "VALID") return;
+  const Shape& x = node.shape(0);
+  const Integers& strides = node.attributes().integers("strides");
+  if (!x.has_rank() || x[1] == kUnknown || x[2] == kUnknown)
+    return attributes.set("auto_pad", std::string("SAME_UPPER"));
+  Integers pads(4);
+  for (std::size_t d = 0; d < 2; ++d) {
+    const std::int64_t size = x[static_cast<int>(d) + 1], stride = strides[d];
+    const std::int64_t outputs = size / stride + (size % stride != 0);
+    const std::int64_t total = std::max<std::int64_t>((outputs - 1) * stride + window[d] - size, 0);
+    pads[d] = total / 2;
+    pads[d + 2] = total - total / 2;
+  }
+  attributes.set("pads", pads);
+}
+
+void write_conv2d(OnnxExportNode& node) {
+  const Shape& filter = node.shape(1);
+  if (!filter.has_rank() || filter[0] == kUnknown || filter[1] == kUnknown)
+    fail(Code::unimplemented, "the height and width of its filter must be known");
+  const Integers window{filter[0], filter[1]};
+  Attributes attributes{{"strides", node.attributes().integers("strides")}, {"kernel_shape", window}};
+  set_padding(node, window, attributes);
+  node.set_images(0, node.add("Conv", {node.images(0), node.transposed(1, {3, 2, 0, 1})}, attributes));
+}
+
+void write_pool(OnnxExportNode& node) {
+  const Integers& window = node.attributes().integers("ksize");
+  Attributes attributes{{"strides", node.attributes().integers("strides")}, {"kernel_shape", window}};
+  set_padding(node, window, attributes);
+  const char* op = node.node().op->name == "MaxPool" ? "MaxPool" : "AveragePool";
+  node.set_images(0, node.add(op, {node.images(0)}, attributes));
+}
+
+// ---- normalisations
+
+OnnxName activated(const OnnxExportNode& node, const OnnxName& y) {
+  return node.attributes().string("activation") == "relu" ? node.add("Relu", {y}) : y;
+}
+
+OnnxName cast_to(const OnnxExportNode& node, const OnnxName& x, DType from, DType to) {
+  return from == to ? x : node.add("Cast", {x}, {{"to", to}});
+}
+
+// y = (x - mean) / sqrt(variance + epsilon) scale + offset, with vectors of channels.
+struct Normalised {
+  OnnxName x, scale, offset;
+  bool images;
+};
+Normalised normalised(const OnnxExportNode& node) {
+  const bool images = node.shape(0).has_rank() && node.rank(0) == 4;
+  const OnnxName x = cast_to(node, images ? node.images(0) : node.in(0), node.dtype(0), node.dtype(1));
+  return {x, images ? *node.image_operand(1) : node.in(1), images ? *node.image_operand(2) : node.in(2), images};
+}
+
+void set_normalised(const OnnxExportNode& node, const Normalised& n, const OnnxName& difference,
+                    const OnnxName& variance) {
+  const OnnxName deviation =
+      node.add("Sqrt", {node.add("Add", {variance, node.number_like(1, node.attributes().real("epsilon"))})});
+  const OnnxName scaled = node.add("Mul", {node.add("Div", {difference, deviation}), n.scale});
+  const OnnxName y = activated(node, cast_to(node, node.add("Add", {scaled, n.offset}), node.dtype(1), node.dtype(0)));
+  n.images ? node.set_images(0, y) : node.set(y);
+}
+
+// With the statistics of the batch.
+void write_batch_norm(OnnxExportNode& node) {
+  const Normalised n = normalised(node);
+  Integers axes;
+  for (std::int64_t d = 0; d < node.rank(0); ++d)
+    if (d != (n.images ? 1 : node.rank(0) - 1)) axes.push_back(d);
+  const Attributes over{{"axes", axes}, {"keepdims", kKeep}};
+  const OnnxName mean = node.add("ReduceMean", {n.x}, over), difference = node.add("Sub", {n.x, mean});
+  const OnnxName variance = node.add("ReduceMean", {node.add("Mul", {difference, difference})}, over);
+  set_normalised(node, n, difference, variance);
+  const OnnxName vector = node.integers({-1});
+  if (node.wants(1)) node.set(1, node.add("Reshape", {mean, vector}));
+  if (!node.wants(2)) return;
+  // Of all data, as estimated from n elements: n / (n - 1) times that of the batch.
+  const OnnxName all = node.add("Size", {n.x}), channels = node.add("Size", {node.in(1)});
+  const OnnxName count = node.add("Cast", {node.add("Div", {all, channels})}, {{"to", node.dtype(1)}});
+  const OnnxName ratio = node.add("Div", {count, node.add("Sub", {count, node.number_like(1, 1)})});
+  node.set(2, node.add("Mul", {node.add("Reshape", {variance, vector}), ratio}));
+}
+
+void write_batch_norm_inference(OnnxExportNode& node) {
+  const bool images = node.rank(0) == 4;
+  if ((images || node.rank(0) == 2) && node.dtype(0) == node.dtype(1)) {
+    const OnnxName y = node.add("BatchNormalization",
+                                {images ? node.images(0) : node.in(0), node.in(1), node.in(2), node.in(3), node.in(4)},
+                                {{"epsilon", node.attributes().real("epsilon")}});
+    images ? node.set_images(0, activated(node, y)) : node.set(activated(node, y));
+    return;
+  }
+  const Normalised n = normalised(node);
+  const OnnxName mean = n.images ? *node.image_operand(3) : node.in(3),
+                 variance = n.images ? *node.image_operand(4) : node.in(4);
+  set_normalised(node, n, node.add("Sub", {n.x, mean}), variance);
+}
+
+void write_layer_norm(OnnxExportNode& node) {
+  const DType own = node.dtype(0);
+  node.set(node.add(
+      "LayerNormalization",
+      {node.in(0), cast_to(node, node.in(1), node.dtype(1), own), cast_to(node, node.in(2), node.dtype(1), own)},
+      {{"axis", std::int64_t{-1}}, {"epsilon", node.attributes().real("epsilon")}}));
+}
+
+void write_dropout(OnnxExportNode& node) {
+  const OnnxName training = node.constant(Tensor::scalar(true));
+  node.set(node.add("Dropout", {node.in(0), node.scalar_of(DType::f32, node.attributes().real("rate")), training}));
+}
+
+// ---- softmax and losses
+
+void write_softmax(OnnxExportNode& node) {
+  node.set(node.add(node.node().op->name, {node.in(0)}, {{"axis", std::int64_t{-1}}}));
+}
+
+void write_sparse_softmax_cross_entropy(OnnxExportNode& node) {
+  node.set(node.add("SoftmaxCrossEntropyLoss", {node.in(0), node.in(1)}, {{"reduction", "none"}}));
+}
+
+void write_softmax_cross_entropy(OnnxExportNode& node) {
+  const OnnxName logs = node.add("LogSoftmax", {node.in(0)}, {{"axis", std::int64_t{-1}}});
+  const OnnxName products = node.add("Mul", {logs, node.in(1)});
+  node.set(node.add("Neg", {node.add("ReduceSum", {products, node.integers({-1})}, {{"keepdims", kDrop}})}));
+}
+
+void write_sigmoid_cross_entropy(OnnxExportNode& node) {
+  const OnnxName x = node.in(0), positive = node.add("Relu", {x}), product = node.add("Mul", {x, node.in(1)});
+  const OnnxName tail = node.add("Softplus", {node.add("Neg", {node.add("Abs", {x})})});
+  node.set(node.add("Add", {node.add("Sub", {positive, product}), tail}));
+}
+
+constexpr OnnxExportOp kNnWriters[] = {
+    {"AvgPool", write_pool},
+    {"BatchNorm", write_batch_norm},
+    {"BatchNormInference", write_batch_norm_inference},
+    {"Conv2D", write_conv2d},
+    {"Dropout", write_dropout},
+    {"LayerNorm", write_layer_norm},
+    {"LogSoftmax", write_softmax},
+    {"MatMul", write_matmul},
+    {"MaxPool", write_pool},
+    {"SigmoidCrossEntropy", write_sigmoid_cross_entropy},
+    {"Softmax", write_softmax},
+    {"SoftmaxCrossEntropy", write_softmax_cross_entropy},
+    {"SparseSoftmaxCrossEntropy", write_sparse_softmax_cross_entropy},
+};
+
+}  // namespace
+
+std::span<const OnnxExportOp> onnx_nn_writers() { return kNnWriters; }
+
+}  // namespace troupe

@@ -1,0 +1,184 @@
+#include "tests/graph/formats/onnx/example_models.hpp"
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/layers/resnet.hpp>
+
+namespace troupe::testing {
+namespace {
+
+Output weight(Graph& g, const Shape& shape, std::uint32_t seed) {
+  Tensor value = random_floats(shape, seed);
+  const double scale = 1 / std::sqrt(static_cast<double>(shape.rank() > 1 ? shape[0] : 1));
+  for (float& v : value.mutable_values<float>()) v *= static_cast<float>(scale);
+  return variable(g, {.name = "w", .initial_value = constant(g, std::move(value))}).read();
+}
+
+// Runs the graph, and adds what the export needs.
+ExampleModel finished(std::string name, std::unique_ptr<Graph> graph, const Outputs& inputs, const Outputs& outputs,
+                      std::vector<Tensor> values) {
+  ExampleModel out{.name = std::move(name), .graph = std::move(graph), .inputs = std::move(values)};
+  for (const Output& input : inputs) out.what.inputs.push_back({"", input, {}});
+  for (const Output& output : outputs) out.what.outputs.push_back({"", output, {}});
+  const Output init = initializer(*out.graph);
+  Session session(*out.graph, {.seed = 5});
+  session.run_targets({init});
+  for (const VariableInfo& v : variables(*out.graph))
+    out.what.variables[v.name] = session.run(find_variable(*out.graph, v.name).read());
+  Feeds feeds;
+  for (std::size_t i = 0; i < inputs.size(); ++i) feeds.emplace_back(inputs[i], out.inputs[i]);
+  out.outputs = session.run(feeds, outputs);
+  return out;
+}
+
+ExampleModel of_layers(std::string name, const Sequential& model, const Shape& x_shape) {
+  auto graph = std::make_unique<Graph>();
+  Shape fed = x_shape;
+  fed.set_dim(0, kUnknown);
+  const Output x = placeholder(*graph, DType::f32, fed, "x");
+  VariablePool pool;
+  LayerContext context{.graph = *graph, .variables = pool};
+  const Output y = model.apply(context, x);
+  return finished(std::move(name), std::move(graph), {x}, {y}, {random_floats(x_shape, 1)});
+}
+
+ExampleModel mlp() {
+  return of_layers("mlp",
+                   Sequential({layers::flatten(), layers::dense(16, Activation::relu), layers::layer_norm(),
+                               layers::dense(8, Activation::tanh), layers::dense(5, Activation::softmax)}),
+                   Shape{3, 4, 5});
+}
+
+ExampleModel cnn() {
+  return of_layers(
+      "cnn",
+      Sequential({layers::conv2d(6, 3, Activation::relu, {.padding = Padding::same}), layers::max_pool(2),
+                  layers::conv2d(8, 3, Activation::none, {.strides = {2, 2}}), layers::batch_norm(Activation::relu),
+                  layers::average_pool(2), layers::flatten(), layers::dense(4)}),
+      Shape{2, 13, 12, 3});
+}
+
+ExampleModel resnet50_narrow() {
+  return of_layers("resnet50", resnet({.blocks = {3, 4, 6, 3}, .width = 8, .classes = 10}), Shape{2, 64, 64, 3});
+}
+
+ExampleModel lstm() {
+  constexpr std::int64_t kHidden = 4, kInputs = 3;
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 2, kInputs}, "x");
+  const Output w = weight(g, Shape{kInputs + kHidden, 4 * kHidden}, 2), b = weight(g, Shape{4 * kHidden}, 3);
+  const Output zeros = constant(g, Tensor::zeros(DType::f32, Shape{2, kHidden}));
+  const Scanned made = scan(
+      [&](const Outputs& state, const Outputs& rows) {
+        const Outputs gates = split(bias_add(matmul(concat({rows[0], state[0]}, 1), w), b), 1, 4);
+        const Output keep = mul(sigmoid(gates[0]), state[1]), fresh = mul(sigmoid(gates[1]), tanh(gates[2]));
+        const Output c = add(keep, fresh), h = mul(sigmoid(gates[3]), tanh(c));
+        return Scanned{{h, c}, {h}};
+      },
+      {zeros, zeros}, {x});
+  return finished("lstm", std::move(graph), {x}, {made.ys[0], made.state[1]}, {random_floats(Shape{5, 2, kInputs}, 4)});
+}
+
+ExampleModel transformer() {
+  constexpr std::int64_t kWidth = 8;
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, kWidth}, "x");
+  const auto norm = [&](Output v, std::uint32_t seed) {
+    return layer_norm(v, weight(g, Shape{kWidth}, seed), weight(g, Shape{kWidth}, seed + 1));
+  };
+  const auto project = [&](Output v, std::int64_t from, std::int64_t to, std::uint32_t seed) {
+    return matmul(v, weight(g, Shape{from, to}, seed));
+  };
+  const Output n = norm(x, 10);
+  const Output q = project(n, kWidth, kWidth, 12), k = project(n, kWidth, kWidth, 13),
+               v = project(n, kWidth, kWidth, 14);
+  const Output scores = softmax(matmul(q, k, {.transpose_b = true}) * (1 / std::sqrt(8.0)));
+  const Output attended = add(x, project(matmul(scores, v), kWidth, kWidth, 15));
+  const Output h = project(norm(attended, 16), kWidth, 16, 18);
+  const Output gelu = h * 0.5 * (erf(h * std::sqrt(0.5)) + 1.0);
+  const Output y = add(attended, project(gelu, 16, kWidth, 19));
+  return finished("transformer", std::move(graph), {x}, {y}, {random_floats(Shape{6, kWidth}, 20)});
+}
+
+ExampleModel branches() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown}, "x"), w = weight(g, Shape{3}, 2);
+  const Output positive = greater(sum(x), constant(g, 0.0f)), doubled = x * 2.0;
+  const Outputs made = if_else(
+      positive, {},
+      [&](Graph&, const Outputs&) {
+        return Outputs{add(doubled, w), doubled};
+      },
+      [&](Graph& body, const Outputs&) {
+        return Outputs{constant(body, Tensor::vector<float>({7, 8})), w};
+      });
+  return finished("branches", std::move(graph), {x}, made, {random_floats(Shape{3}, 21)});
+}
+
+ExampleModel loops() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{}, "x"), n = placeholder(g, DType::i64, Shape{}, "n");
+  const Outputs powers = while_loop([&](const Outputs& v) { return less(v[0], constant(g, 50.0f)); },
+                                    [&](const Outputs& v) {
+                                      return Outputs{mul(v[0], x), v[1] + 1.0};
+                                    },
+                                    {constant(g, 1.0f), constant<std::int64_t>(g, 0)});
+  const Output list =
+      for_loop(n, [&](Output i, const Outputs& v) { return Outputs{list_insert(v[0], mul(cast(i, DType::f32), x))}; },
+               {list_of(g, {})})[0];
+  const Output rows = list_stack(list, DType::f32, Shape{}),
+               last = list_get(list, constant<std::int64_t>(g, -1), DType::f32, Shape{});
+  const Scanned sums = scan(
+      [](const Outputs& s, const Outputs& row) {
+        const Output next = add(s[0], row[0]);
+        return Scanned{{next}, {next * 2.0}};
+      },
+      {constant(g, 0.0f)}, {rows}, {.reverse = true, .recompute = false, .name = {}});
+  return finished("loops", std::move(graph), {x, n}, {powers[0], powers[1], rows, last, sums.ys[0], sums.state[0]},
+                  {Tensor::scalar(3.0f), Tensor::scalar<std::int64_t>(4)});
+}
+
+ExampleModel arrays() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 4}, "x"), i = placeholder(g, DType::i64, Shape{2}, "i");
+  const Outputs parts = split(x, 1, 2), columns = unstack(x, 1);
+  const Output joined = stack({columns[3], columns[0]}, 1);
+  const Output padded = pad(slice(x, {1, 0}, {-1, 3}), {0, 1}, {2, 0}, {.value = 9, .name = {}});
+  const Output y = tile(transpose(parts[1]), {2, 1});
+  const Output hot = one_hot(i, 3), rows = gather(x, i),
+               ranged = range(constant(g, 1.0f), constant(g, 7.0f), constant(g, 2.0f));
+  const Output means = mean(x, {1}, {.keep_dims = true, .name = {}}), largest = arg_max(x, 1);
+  const Output chosen = select(greater(x, zeros_like(x)), x, square(x)),
+               counts = mul(element_count(x), constant<std::int64_t>(g, 2));
+  return finished("arrays", std::move(graph), {x, i},
+                  {joined, padded, y, hot, rows, ranged, means, largest, chosen, counts, log1p(square(x)), x},
+                  {random_floats(Shape{3, 4}, 22), Tensor::vector<std::int64_t>({2, 0})});
+}
+
+}  // namespace
+
+Tensor random_floats(const Shape& shape, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Tensor out(DType::f32, shape);
+  for (float& v : out.mutable_values<float>())
+    v = static_cast<float>(random() >> 8) / static_cast<float>(1 << 23) - 1.0f;
+  return out;
+}
+
+std::vector<ExampleModel> example_models() {
+  std::vector<ExampleModel> out;
+  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, transformer, branches, loops, arrays})
+    out.push_back(make());
+  return out;
+}
+
+}  // namespace troupe::testing
