@@ -7,6 +7,13 @@
 #include <sstream>
 
 #include "tests/apps/process.hpp"
+#include "tests/paths.hpp"
+#include "tests/temporary_directory.hpp"
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/formats/serialize.hpp>
+#include <troupe/graph/formats/text.hpp>
 
 namespace troupe {
 namespace {
@@ -36,13 +43,92 @@ TEST(OnnxTool, PassesTheTestsOfOnnxWhoseOpsAreKnown) {
   EXPECT_GE(last["passed"], 138) << "tests that passed fail";
 }
 
+// A run of troupe-onnx: its exit code, and what it printed.
+struct Ran {
+  int code;
+  std::string out, err;
+};
+Ran run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), testing::program("troupe-onnx"));
+  Process tool(arguments);
+  const int code = tool.wait();
+  return {code, tool.out, tool.err};
+}
+
+// y = x w, with a variable.
+std::string graph_text() {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 2}, "x");
+  const Output start = constant(g, Tensor::of<float>(Shape{2, 1}, {3, 4}));
+  const VariableRef w = variable(g, {.name = "w", .initial_value = start});
+  matmul(x, w.read(), {.name = "y"});
+  return to_text(g);
+}
+
+TEST(OnnxTool, GraphsBecomeModelsThatRun) {
+  const testing::TemporaryDirectory directory;
+  const std::string graph = directory.write("g.txt", graph_text()), model = directory.file("m.onnx");
+  const Ran made = run({"export", graph, model, "--outputs", "y"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("a model with 1 inputs, 1 outputs, 1 variables"));
+  const Ran info = run({"info", model});
+  for (const char* line : {"opset       ai.onnx 17", "input       x f32[?,2]", "output      y f32[?,1]",
+                           "parameters  2 in 1 tensors, 8 bytes", "op          MatMul 1"})
+    EXPECT_THAT(info.out, HasSubstr(line));
+  EXPECT_THAT(run({"check", model}).out, HasSubstr("a valid model of opset 17"));
+
+  std::filesystem::create_directory(directory.file("in"));
+  directory.write("in/x.pb", to_onnx_value(Tensor::of<float>(Shape{1, 2}, {1, 2}), "x", {}));
+  const Ran ran = run({"run", model, "--inputs", directory.file("in"), "--outputs", directory.file("out")});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("y: f32[1,1] = 11"));
+  const Tensor y = parse_onnx_value(testing::content_of(directory.file("out/output_0.pb")));
+  EXPECT_EQ(y.item<float>(), 11.0f);
+
+  const Ran back = run({"import", model, directory.file("again.graph"), "--json"});
+  EXPECT_EQ(back.code, 0) << back.err;
+  const nlohmann::json event = nlohmann::json::parse(back.out);
+  EXPECT_EQ(event["inputs"][0]["tensor"], "x");
+  const auto read = parse_graph(testing::content_of(directory.file("again.graph")));
+  EXPECT_EQ(variables(*read).size(), 1u);
+  const Ran again = run({"export", directory.file("again.graph"), directory.file("again.onnx"), "--outputs",
+                         event["outputs"][0]["tensor"].get<std::string>()});
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
+TEST(OnnxTool, SaysWhatIsMissing) {
+  const testing::TemporaryDirectory directory;
+  const std::string graph = directory.write("g.txt", graph_text()), model = directory.file("m.onnx");
+  EXPECT_THAT(run({"export", graph, model, "--outputs", "z"}).err, HasSubstr("'z'"));
+  EXPECT_EQ(run({"export", graph, model, "--outputs", "y"}).code, 0);
+  EXPECT_THAT(run({"run", model}).err, HasSubstr("an input 'x': pass a folder with --inputs that has x.pb or"));
+  EXPECT_THAT(run({"run", model, "--inputs", directory.file("")}).err, HasSubstr("neither x.pb nor input_0.pb"));
+  const std::string damaged = directory.write("d.onnx", testing::content_of(model).substr(0, 30));
+  for (const char* command : {"info", "check", "run"}) {
+    const Ran ran = run({command, damaged});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.err, HasSubstr("d.onnx: not an ONNX model, or a damaged one")) << command;
+  }
+}
+
 TEST(OnnxTool, ExplainsWrongUse) {
-  Process none({testing::program("troupe-onnx"), "test", "/nowhere"});
-  EXPECT_EQ(none.wait(), 1);
+  const Ran none = run({"test", "/nowhere"});
+  EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.err, HasSubstr("troupe-onnx: '/nowhere' is not a folder"));
-  Process unknown({testing::program("troupe-onnx"), "paint"});
-  EXPECT_EQ(unknown.wait(), 2);
-  EXPECT_THAT(unknown.err, HasSubstr("unknown command 'paint': pass test"));
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{}, "no command: pass info, check, run, import, export or test"},
+      {{"paint"}, "unknown command 'paint': pass info, check, run, import, export or test"},
+      {{"check"}, "check takes one file"},
+      {{"import", "a"}, "import takes two files"},
+      {{"export", "a", "b"}, "export needs --outputs"},
+      {{"check", "a", "--inputs", "b"}, "check takes neither --inputs nor --outputs"},
+      {{"test"}, "test takes at least one folder"}};
+  for (const auto& [arguments, message] : wrong) {
+    const Ran ran = run(arguments);
+    EXPECT_EQ(ran.code, 2) << message;
+    EXPECT_THAT(ran.err, HasSubstr(message));
+  }
+  EXPECT_THAT(run({"info", "/nowhere"}).err, HasSubstr("cannot open '/nowhere'"));
 }
 
 }  // namespace

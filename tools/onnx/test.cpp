@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -24,12 +23,6 @@ namespace fs = std::filesystem;
 
 // ONNX's tolerance: |found - wanted| <= kAbsolute + kRelative |wanted|.
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail(Code::not_found, "cannot open '{}'", path.string());
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 template <class T>
 bool close(const T& found, const T& wanted) {
@@ -75,7 +68,7 @@ std::vector<Tensor> values(const fs::path& folder, const std::string& prefix, co
     const fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
     if (!fs::exists(path)) return out;
     if (i >= of.size()) invalid_argument("{}: the model has only {} {}s", path.filename().string(), of.size(), prefix);
-    out.push_back(parse_onnx_value(read_file(path), of[i].type));
+    out.push_back(parse_onnx_value(read_file(path.string()), of[i].type));
   }
 }
 

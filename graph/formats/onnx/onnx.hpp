@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/graph/builder/core.hpp>
@@ -59,6 +60,23 @@ OnnxModel import_onnx(const std::string& path, const OnnxImportOptions& options 
 // The same for a model in memory. `folder` has its external data; without it they are refused.
 OnnxModel parse_onnx(std::string_view bytes, const OnnxImportOptions& options = {},
                      const std::optional<std::string>& folder = std::nullopt);
+
+// What a model says of itself; it need not be one that can be imported.
+struct OnnxInfo {
+  std::string producer{};
+  std::int64_t ir_version = 0;
+  std::map<std::string, std::int64_t> opsets{};                // by domain; "ai.onnx"
+  std::vector<std::pair<std::string, std::string>> inputs{};   // without those that have an initializer; with types:
+  std::vector<std::pair<std::string, std::string>> outputs{};  // "f32[?,3]", "sequence of f32[...]"
+  std::map<std::string, std::int64_t> ops{};                   // nodes of each op, in all graphs and functions
+  std::vector<std::string> unknown_ops{};                      // that import_onnx() would refuse
+  std::int64_t functions = 0;
+  std::int64_t initializers = 0;
+  std::int64_t parameters = 0;       // their elements
+  std::int64_t parameter_bytes = 0;  // also in other files
+};
+OnnxInfo onnx_info(std::string_view bytes);
+std::string to_string(const OnnxType& type);
 
 struct OnnxExport {
   // What the model takes and returns. Any tensors may be inputs; what they are computed from is left out. An empty name
