@@ -36,36 +36,28 @@ void set(const OnnxExportNode& node, const Operands& of, const OnnxName& value) 
 
 // Our op's name and ONNX's, where they mean the same.
 constexpr std::pair<const char*, const char*> kSame[] = {
-    {"Abs", "Abs"},
-    {"Add", "Add"},
-    {"AddN", "Sum"},
-    {"BiasAdd", "Add"},
-    {"Div", "Div"},
-    {"Equal", "Equal"},
-    {"Erf", "Erf"},
-    {"Exp", "Exp"},
-    {"Floor", "Floor"},
-    {"Greater", "Greater"},
-    {"GreaterEqual", "GreaterOrEqual"},
-    {"Less", "Less"},
-    {"LessEqual", "LessOrEqual"},
-    {"Log", "Log"},
-    {"LogicalAnd", "And"},
-    {"LogicalNot", "Not"},
-    {"LogicalOr", "Or"},
-    {"Maximum", "Max"},
-    {"Minimum", "Min"},
-    {"Mul", "Mul"},
-    {"Neg", "Neg"},
-    {"Pow", "Pow"},
-    {"Relu", "Relu"},
-    {"Select", "Where"},
-    {"Sigmoid", "Sigmoid"},
-    {"Sign", "Sign"},
-    {"Softplus", "Softplus"},
-    {"Sqrt", "Sqrt"},
-    {"Sub", "Sub"},
-    {"Tanh", "Tanh"},
+    {"Abs", "Abs"},           {"Acos", "Acos"},
+    {"Acosh", "Acosh"},       {"Add", "Add"},
+    {"AddN", "Sum"},          {"Asin", "Asin"},
+    {"Asinh", "Asinh"},       {"Atan", "Atan"},
+    {"Atanh", "Atanh"},       {"BiasAdd", "Add"},
+    {"Ceil", "Ceil"},         {"Cos", "Cos"},
+    {"Cosh", "Cosh"},         {"Div", "Div"},
+    {"Equal", "Equal"},       {"Erf", "Erf"},
+    {"Exp", "Exp"},           {"Floor", "Floor"},
+    {"Greater", "Greater"},   {"GreaterEqual", "GreaterOrEqual"},
+    {"Less", "Less"},         {"LessEqual", "LessOrEqual"},
+    {"Log", "Log"},           {"LogicalAnd", "And"},
+    {"LogicalNot", "Not"},    {"LogicalOr", "Or"},
+    {"Maximum", "Max"},       {"Minimum", "Min"},
+    {"Mul", "Mul"},           {"Neg", "Neg"},
+    {"Pow", "Pow"},           {"Relu", "Relu"},
+    {"Round", "Round"},       {"Select", "Where"},
+    {"Sigmoid", "Sigmoid"},   {"Sign", "Sign"},
+    {"Sin", "Sin"},           {"Sinh", "Sinh"},
+    {"Softplus", "Softplus"}, {"Softsign", "Softsign"},
+    {"Sqrt", "Sqrt"},         {"Sub", "Sub"},
+    {"Tan", "Tan"},           {"Tanh", "Tanh"},
 };
 
 void write_same(OnnxExportNode& node) {
@@ -85,6 +77,41 @@ void write_rsqrt(OnnxExportNode& node) {
 void write_log1p(OnnxExportNode& node) {
   const Operands x = operands(node);
   set(node, x, node.add("Log", {node.add("Add", {x.names[0], node.number_like(0, 1)})}));
+}
+void write_expm1(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Sub", {node.add("Exp", x.names), node.number_like(0, 1)}));
+}
+void write_erfc(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Sub", {node.number_like(0, 1), node.add("Erf", x.names)}));
+}
+// Of integers, ONNX's Div rounds to zero and its Mod has the sign of the divisor.
+void write_floor_div(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  if (is_floating(node.dtype(0))) return set(node, x, node.add("Floor", {node.add("Div", x.names)}));
+  const OnnxName rest = node.add("Mod", x.names);
+  set(node, x, node.add("Div", {node.add("Sub", {x.names[0], rest}), x.names[1]}));
+}
+void write_floor_mod(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  if (!is_floating(node.dtype(0))) return set(node, x, node.add("Mod", x.names));
+  const OnnxName whole = node.add("Floor", {node.add("Div", x.names)});
+  set(node, x, node.add("Sub", {x.names[0], node.add("Mul", {whole, x.names[1]})}));
+}
+void write_truncate_mod(OnnxExportNode& node) {
+  const Operands x = operands(node);
+  set(node, x, node.add("Mod", x.names, {{"fmod", std::int64_t{1}}}));
+}
+void write_shift(OnnxExportNode& node) {
+  if (!is_unsigned(node.dtype(0))) fail(Code::unimplemented, "ONNX shifts unsigned integers only");
+  const Operands x = operands(node);
+  const char* direction = node.node().op->name == "LeftShift" ? "LEFT" : "RIGHT";
+  set(node, x, node.add("BitShift", x.names, {{"direction", direction}}));
+}
+void write_quantize(OnnxExportNode& node) {
+  if (node.dtype(1) != DType::f32) fail(Code::unimplemented, "its scale must be f32");
+  node.set(node.add(node.node().op->name, node.all_inputs(), {{"axis", node.attributes().integer("axis")}}));
 }
 void write_leaky_relu(OnnxExportNode& node) {
   const Operands x = operands(node);
@@ -180,25 +207,36 @@ void write_l2_loss(OnnxExportNode& node) {
 
 constexpr OnnxExportOp kOther[] = {
     {"ArgMax", write_arg_max},
+    {"AsString", write_cast},
     {"BroadcastLike", write_broadcast_like},
     {"Cast", write_cast},
+    {"DequantizeLinear", write_quantize},
+    {"Erfc", write_erfc},
+    {"Expm1", write_expm1},
+    {"FloorDiv", write_floor_div},
+    {"FloorMod", write_floor_mod},
     {"Identity", write_identity},
     {"L2Loss", write_l2_loss},
     {"LeakyRelu", write_leaky_relu},
+    {"LeftShift", write_shift},
     {"Log1p", write_log1p},
     {"Max", write_reduce},
     {"Mean", write_reduce},
     {"Min", write_reduce},
     {"NotEqual", write_not_equal},
     {"OnesLike", write_filled_like<1>},
+    {"QuantizeLinear", write_quantize},
+    {"RightShift", write_shift},
     {"Rsqrt", write_rsqrt},
     {"Shape", write_shape},
     {"Size", write_size},
     {"Square", write_square},
     {"SquaredDifference", write_squared_difference},
     {"StopGradient", write_identity},
+    {"StringToNumber", write_cast},
     {"Sum", write_reduce},
     {"SumToLike", write_sum_to_like},
+    {"TruncateMod", write_truncate_mod},
     {"ZerosLike", write_filled_like<0>},
 };
 
