@@ -11,3 +11,4 @@
 #include <troupe/graph/builder/quantize.hpp>
 #include <troupe/graph/builder/random.hpp>
 #include <troupe/graph/builder/reduce.hpp>
+#include <troupe/graph/builder/softmax.hpp>

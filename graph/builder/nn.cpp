@@ -19,18 +19,6 @@ Attributes norm_attributes(const BatchNormOptions& options) {
 
 std::string to_string(Padding padding) { return padding == Padding::same ? "SAME" : "VALID"; }
 
-Output softmax(Output x, Name name) { return add_op("Softmax", {x}, {}, std::move(name)); }
-Output log_softmax(Output x, Name name) { return add_op("LogSoftmax", {x}, {}, std::move(name)); }
-bool is_softmax(Output x) { return x.source().op->name == "Softmax"; }
-Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name) {
-  return add_op("SparseSoftmaxCrossEntropy", {logits, labels}, {}, std::move(name));
-}
-Output softmax_cross_entropy(Output logits, Output labels, Name name) {
-  return add_op("SoftmaxCrossEntropy", {logits, labels}, {}, std::move(name));
-}
-Output sigmoid_cross_entropy(Output logits, Output labels, Name name) {
-  return add_op("SigmoidCrossEntropy", {logits, labels}, {}, std::move(name));
-}
 Output conv2d(Output x, Output filter, Conv2DOptions options) {
   return add_op("Conv2D", {x, filter},
                 {{"strides", std::move(options.strides)}, {"padding", to_string(options.padding)}},

@@ -6,16 +6,6 @@
 
 namespace troupe {
 
-Output softmax(Output x, Name name = {});      // over the last axis
-Output log_softmax(Output x, Name name = {});  // over the last axis
-bool is_softmax(Output x);                     // made by softmax(): probabilities, not logits
-// logits [n,c], labels [n] (class numbers) -> loss [n].
-Output sparse_softmax_cross_entropy(Output logits, Output labels, Name name = {});
-// logits [n,c], labels [n,c] (probabilities; rows sum to 1) -> loss [n].
-Output softmax_cross_entropy(Output logits, Output labels, Name name = {});
-// Elementwise, for independent classes: max(x,0) - x z + log(1 + exp(-|x|)).
-Output sigmoid_cross_entropy(Output logits, Output labels, Name name = {});
-
 std::string to_string(Padding padding);  // the value of the attribute
 
 struct Conv2DOptions {

@@ -1,19 +1,66 @@
-// Builder API for reductions: over all axes if none are given.
+// Builder API for reductions. Axes may be negative; without axes, all are reduced. Results are of x's dtype where the
+// comment names no other.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
 
 namespace troupe {
 
+// Axes: numbers, or an i64 vector that the graph computes. None: all axes.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(std::initializer_list<std::int64_t> numbers) : numbers_(numbers) {}
+  Axes(Integers numbers) : numbers_(std::move(numbers)) {}
+  Axes(Output tensor) : tensor_(tensor) {}
+  // As an input of an op: the tensor, or a constant in x's graph.
+  Output input(Output x) const;
+
+ private:
+  Integers numbers_{};
+  Output tensor_{};
+};
+
 struct ReduceOptions {
-  bool keep_dims = false;
+  bool keep_dims = false;  // reduced dimensions stay, as 1
   Name name{};
 };
-Output sum(Output x, Integers axes = {}, ReduceOptions options = {});
-Output mean(Output x, Integers axes = {}, ReduceOptions options = {});
-Output max(Output x, Integers axes = {}, ReduceOptions options = {});
-Output min(Output x, Integers axes = {}, ReduceOptions options = {});
-Output arg_max(Output x, std::int64_t axis, Name name = {});  // the first maximum; i64
-Output l2_loss(Output x, Name name = {});                     // sum(x^2) / 2
+
+// Integers: sums and products wrap, means round towards zero. Without elements: sum 0, mean NaN, product 1.
+Output sum(Output x, Axes axes = {}, ReduceOptions options = {});
+Output mean(Output x, Axes axes = {}, ReduceOptions options = {});
+Output max(Output x, Axes axes = {}, ReduceOptions options = {});  // NaN if there is one
+Output min(Output x, Axes axes = {}, ReduceOptions options = {});
+Output prod(Output x, Axes axes = {}, ReduceOptions options = {});
+// Of bool.
+Output reduce_all(Output x, Axes axes = {}, ReduceOptions options = {});
+Output reduce_any(Output x, Axes axes = {}, ReduceOptions options = {});
+
+Output reduce_l1(Output x, Axes axes = {}, ReduceOptions options = {});      // sum |x|
+Output reduce_l2(Output x, Axes axes = {}, ReduceOptions options = {});      // sqrt(sum x^2), with gradient 0 at 0
+Output sum_square(Output x, Axes axes = {}, ReduceOptions options = {});     // sum x^2
+Output log_sum(Output x, Axes axes = {}, ReduceOptions options = {});        // log(sum x)
+Output log_sum_exp(Output x, Axes axes = {}, ReduceOptions options = {});    // log(sum exp(x)), without overflow
+Output count_nonzero(Output x, Axes axes = {}, ReduceOptions options = {});  // i64, of any dtype but string
+// The mean of (x - mean)^2, and its root.
+Output variance(Output x, Axes axes = {}, ReduceOptions options = {});
+Output standard_deviation(Output x, Axes axes = {}, ReduceOptions options = {});
+struct Moments {
+  Output mean{};
+  Output variance{};
+};
+Moments moments(Output x, Axes axes = {}, ReduceOptions options = {});
+
+struct ArgOptions {
+  bool select_last_index = false;  // of several, the last; else the first
+  Name name{};
+};
+// Index (i64) of the greatest or least element along an axis; NaN counts as it. The axis is a number, or a scalar i64.
+Output arg_max(Output x, std::int64_t axis, ArgOptions options = {});
+Output arg_max(Output x, Output axis, ArgOptions options = {});
+Output arg_min(Output x, std::int64_t axis, ArgOptions options = {});
+Output arg_min(Output x, Output axis, ArgOptions options = {});
+
+Output l2_loss(Output x, Name name = {});  // sum(x^2) / 2
 
 }  // namespace troupe

@@ -15,6 +15,7 @@ const OpRegistry& standard_ops() {
     register_nn_ops(r);
     register_norm_ops(r);
     register_quantize_ops(r);
+    register_softmax_ops(r);
     register_random_ops(r);
     register_update_ops(r);
     register_control_ops(r);

@@ -14,6 +14,7 @@ void register_array_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
 void register_norm_ops(OpRegistry& ops);
 void register_quantize_ops(OpRegistry& ops);
+void register_softmax_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);
 void register_update_ops(OpRegistry& ops);
 void register_control_ops(OpRegistry& ops);

@@ -1,26 +1,10 @@
-// Neural networks: softmax, losses, convolution, pooling, dropout. Layout NHWC, filters HWIO.
+// Neural networks: convolution, pooling, dropout. Layout NHWC, filters HWIO.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/nn_gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {
-
-void softmax_shape(ShapeContext& c) { c.set_output(0, shapes::at_least_rank(c.input(0), 1, "x")); }
-
-void sparse_cross_entropy_shape(ShapeContext& c) {
-  Shape logits = shapes::with_rank(c.input(0), 2, "logits");
-  const Shape labels = shapes::with_rank(c.input(1), 1, "labels");
-  logits.set_dim(0, shapes::merge_dim(logits[0], labels[0], "the numbers of rows of 'logits' and 'labels'"));
-  c.set_output(0, Shape{logits[0]});
-  c.set_output(1, logits);
-}
-
-void cross_entropy_shape(ShapeContext& c) {
-  const Shape logits = shapes::merge(shapes::with_rank(c.input(0), 2, "logits"), "logits", c.input(1), "labels");
-  c.set_output(0, Shape{logits[0]});
-  c.set_output(1, logits);
-}
 
 // Two positive integers: (height, width).
 std::pair<std::int64_t, std::int64_t> pair_attr(const Attributes& attributes, std::string_view name) {
@@ -120,29 +104,6 @@ Op pooled(Op op) {
   return op.attr("ksize", AttrType::integers).attr("strides", AttrType::integers).attr("padding", AttrType::string);
 }
 
-void register_softmax(OpRegistry& ops) {
-  ops.add(wide_op("Softmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::softmax));
-  ops.add(wide_op("LogSoftmax", {"x"}, {"y"}).shape(softmax_shape).gradient(backward::log_softmax));
-  ops.add(wide_op("SoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::softmax_grad));
-  ops.add(
-      wide_op("LogSoftmaxGrad", {"dy", "y"}, {"dx"}).shape(shapes::same_shapes).gradient(backward::log_softmax_grad));
-  ops.add(Op("SparseSoftmaxCrossEntropy")
-              .input("logits", "T")
-              .input("labels", "Tlabels")
-              .output("loss", "T")
-              .output("backprop", "T")
-              .type("T", kWideFloatTypes)
-              .type("Tlabels", kIndexTypes)
-              .shape(sparse_cross_entropy_shape)
-              .gradient(backward::sparse_cross_entropy));
-  ops.add(wide_op("SoftmaxCrossEntropy", {"logits", "labels"}, {"loss", "backprop"})
-              .shape(cross_entropy_shape)
-              .gradient(backward::cross_entropy));
-  ops.add(wide_op("SigmoidCrossEntropy", {"logits", "labels"}, {"loss"})
-              .shape(shapes::same_shapes)
-              .gradient(backward::sigmoid_cross_entropy));
-}
-
 void register_windows(OpRegistry& ops) {
   ops.add(windowed(float_op("Conv2D", {"x", "filter"}, {"y"}))
               .shape(conv2d_shape)
@@ -175,7 +136,6 @@ void register_windows(OpRegistry& ops) {
 }  // namespace
 
 void register_nn_ops(OpRegistry& ops) {
-  register_softmax(ops);
   register_windows(ops);
   ops.add(wide_op("Dropout", {"x"}, {"y", "mask"})
               .attr("rate", AttrType::real)

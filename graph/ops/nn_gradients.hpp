@@ -5,13 +5,6 @@
 
 namespace troupe::backward {
 
-void softmax(GradientContext& c);
-void log_softmax(GradientContext& c);
-void softmax_grad(GradientContext& c);
-void log_softmax_grad(GradientContext& c);
-void sparse_cross_entropy(GradientContext& c);
-void cross_entropy(GradientContext& c);
-void sigmoid_cross_entropy(GradientContext& c);
 void conv2d(GradientContext& c);
 void conv2d_backprop_input(GradientContext& c);
 void conv2d_backprop_filter(GradientContext& c);

@@ -205,13 +205,22 @@ class Simplifier {
     return like(node.output_types[0], shape, what == Known::ones ? 1 : 0);
   }
 
-  // For Mul(ExpandDims(BroadcastLike(s, loss), 1), backprop), both of one cross-entropy, s a scalar: s and backprop.
+  // Whether the dimension that `expanded` adds is that of the cross-entropy's classes.
+  bool expands_classes(const Node& expanded, const Node& entropy) const {
+    const Shape& logits = old_.shape({entropy.id, 1});
+    const auto from_start = [&](std::int64_t axis) {
+      return axis < 0 && logits.has_rank() ? axis + logits.rank() : axis;
+    };
+    return from_start(expanded.attributes.integer("axis")) == from_start(entropy.attributes.integer("axis"));
+  }
+
+  // For Mul(ExpandDims(BroadcastLike(s, loss), axis), backprop), both of one cross-entropy, s a scalar: s and backprop.
   std::optional<std::vector<Endpoint>> scalar_scale(const Node& node) const {
     if (!is_known(node, Known::mul)) return std::nullopt;
     const Node& expanded = source(node.inputs[0]);
     const Node& entropy = source(node.inputs[1]);
-    if (!is_known(expanded, Known::expand_dims) || expanded.attributes.integer("axis") != 1 ||
-        node.inputs[1].index != 1 || !is_known(entropy, Known::cross_entropy))
+    if (!is_known(expanded, Known::expand_dims) || node.inputs[1].index != 1 ||
+        !is_known(entropy, Known::cross_entropy) || !expands_classes(expanded, entropy))
       return std::nullopt;
     const Node& broadcast = source(expanded.inputs[0]);
     if (!expanded.controls.empty() || !broadcast.controls.empty()) return std::nullopt;

@@ -267,7 +267,7 @@ class Builder {
           "the loss takes logits, but the model ends in '{}': remove the softmax of the last layer "
           "(predictions are probabilities anyway)",
           logits.source().name);
-    out_.predictions = softmax(logits, "predictions");
+    out_.predictions = softmax(logits, {.name = "predictions"});
   }
 
   const Sequential& model_;

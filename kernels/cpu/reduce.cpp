@@ -48,19 +48,28 @@ ReducePlan plan_reduce(std::span<const ReduceDim> dims) {
   return plan;
 }
 
+namespace {
+
+// A reduction of no elements must have a value.
+void check_empty(Reduction kind, const Tensor& x) {
+  const bool extreme = (kind == Reduction::max || kind == Reduction::min) && x.dtype() != DType::boolean;
+  if (!extreme && (kind != Reduction::mean || !is_integer(x.dtype()))) return;
+  invalid_argument("no {} of zero elements: {} has a reduced dimension of 0",
+                   kind == Reduction::max   ? "maximum"
+                   : kind == Reduction::min ? "minimum"
+                                            : "mean",
+                   x.shape().to_string());
+}
+
+}  // namespace
+
 Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape) {
   Tensor out = device.allocator().tensor(x.dtype(), shape);
   std::int64_t terms = 1;
   for (const ReduceDim& d : dims)
     if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
       invalid_argument("reduction over too many elements");
-  const bool extreme = kind == Reduction::max || kind == Reduction::min;
-  if (terms == 0 && (extreme || (kind == Reduction::mean && is_integer(x.dtype()))))
-    invalid_argument("no {} of zero elements: {} has a reduced dimension of 0",
-                     kind == Reduction::max   ? "maximum"
-                     : kind == Reduction::min ? "minimum"
-                                              : "mean",
-                     x.shape().to_string());
+  if (terms == 0) check_empty(kind, x);
   if (out.num_elements() == 0) return out;
   // From here, the kept dimensions are not 0; if a reduced one is 0, each result is an empty sum.
   const std::array<ReduceDim, 2> empty{ReduceDim{out.num_elements(), false}, ReduceDim{0, true}};
@@ -76,6 +85,8 @@ Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const R
     case Reduction::half_square_sum:
       reduce_square_sums(parallelism, plan, x, out, 2);
       break;
+    case Reduction::prod:
+      return reduce_products(device, plan, x, std::move(out));
     case Reduction::max:
     case Reduction::min:
       reduce_extremes(parallelism, plan, x, out, kind == Reduction::max);
@@ -89,7 +100,11 @@ Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<co
   const int rank = x.shape().rank();
   ReduceDims dims;
   for (std::int64_t size : x.shape().dims()) dims.add(size, axes.empty());
-  for (std::int64_t axis : axes) dims[checked_axis(axis, rank)].reduced = true;
+  for (std::int64_t given : axes) {
+    const int axis = checked_axis(given, rank);
+    if (dims[axis].reduced) invalid_argument("axis {} is given twice", axis);
+    dims[axis].reduced = true;
+  }
   Shape shape;
   for (const ReduceDim& d : std::span<const ReduceDim>(dims)) {
     if (!d.reduced)
@@ -127,27 +142,44 @@ Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape, std::span
 
 namespace {
 
-void add_reduction(KernelRegistry& registry, const std::string& name, Reduction kind) {
-  add_factories(registry, name, RealTypes{}, [kind]<class T>(const KernelInit& init) -> Kernel {
-    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](
-               KernelContext& c) { c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes, keep_dims)); };
-  });
+std::span<const std::int64_t> axes_of(const Tensor& axes) {
+  if (axes.shape().rank() > 1)
+    invalid_argument("the axes must be a scalar or vector, but their shape is {}", axes.shape().to_string());
+  return axes.values<std::int64_t>();
+}
+
+// For any dtype that the op allows.
+void add_reduction(KernelRegistry& registry, const std::string& name, std::vector<DType> types, Reduction kind) {
+  registry.add({name, "CPU", std::move(types), [kind](const KernelInit& init) -> Kernel {
+                  return [kind, keep_dims = init.attributes.boolean("keep_dims")](KernelContext& c) {
+                    c.set_output(0, reduce_axes(c.device(), kind, c.input(0), axes_of(c.input(1)), keep_dims));
+                  };
+                }});
+}
+
+void add_arg_extreme(KernelRegistry& registry, const std::string& name, bool greatest) {
+  registry.add({name, "CPU", dtypes_of(RealTypes{}), [greatest](const KernelInit& init) -> Kernel {
+                  return [kind = ArgExtreme{greatest, init.attributes.boolean("select_last_index")}](KernelContext& c) {
+                    c.set_output(0, arg_extreme(c.device(), c.input(0), c.input(1).item<std::int64_t>(), kind));
+                  };
+                }});
 }
 
 }  // namespace
 
 void register_reduce_kernels(KernelRegistry& registry) {
-  add_reduction(registry, "Sum", Reduction::sum);
-  add_reduction(registry, "Mean", Reduction::mean);
-  add_reduction(registry, "Max", Reduction::max);
-  add_reduction(registry, "Min", Reduction::min);
+  const std::vector<DType> real = dtypes_of(RealTypes{});
+  add_reduction(registry, "Sum", real, Reduction::sum);
+  add_reduction(registry, "Mean", real, Reduction::mean);
+  add_reduction(registry, "Max", real, Reduction::max);
+  add_reduction(registry, "Min", real, Reduction::min);
+  add_reduction(registry, "Prod", real, Reduction::prod);
+  add_reduction(registry, "Any", {DType::boolean}, Reduction::max);
+  add_reduction(registry, "All", {DType::boolean}, Reduction::min);
+  add_arg_extreme(registry, "ArgMax", true);
+  add_arg_extreme(registry, "ArgMin", false);
   add_kernels(registry, "L2Loss", FloatTypes{}, []<class T>(KernelContext& c) {
     c.set_output(0, reduce_axes(c.device(), Reduction::half_square_sum, c.input(0), {}, false));
-  });
-  add_factories(registry, "ArgMax", RealTypes{}, []<class T>(const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis")](KernelContext& c) {
-      c.set_output(0, arg_max(c.device(), c.input(0), axis));
-    };
   });
   add_kernels(registry, "SumToLike", RealTypes{},
               []<class T>(KernelContext& c) { c.set_output(0, sum_to(c.device(), c.input(0), c.input(1).shape())); });

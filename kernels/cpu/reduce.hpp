@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-enum class Reduction { sum, mean, max, min, half_square_sum };
+enum class Reduction { sum, mean, max, min, prod, half_square_sum };
 
 // A dimension of the input, outermost first.
 struct ReduceDim {
@@ -21,11 +21,12 @@ struct ReduceDim {
 inline constexpr std::size_t kMaxReduceDims = 2 * kMaxRank;
 
 // Reduces x, whose elements are laid out as `dims` (at most kMaxReduceDims), to a tensor of `shape`, which has as its
-// elements those of the kept dimensions. Integers: sums wrap modulo 2^bits, means round towards zero. An empty sum is
-// 0, an empty mean NaN. Throws invalid_argument for an empty max or min and for an empty mean of integers.
+// elements those of the kept dimensions. Integers: sums and products wrap modulo 2^bits, means round towards zero. Of
+// bool there are max (any) and min (all). Without elements: sum 0, product 1, mean NaN, any false, all true. Throws
+// invalid_argument for another max or min and for a mean of integers without elements.
 Tensor reduce(Device& device, Reduction kind, const Tensor& x, std::span<const ReduceDim> dims, const Shape& shape);
 
-// Reduces over these axes, or over all if there are none. With `keep_dims`, reduced dimensions stay as 1.
+// Reduces over these axes, each once, or over all if there are none. With `keep_dims`, reduced dimensions stay as 1.
 Tensor reduce_axes(Device& device, Reduction kind, const Tensor& x, std::span<const std::int64_t> axes, bool keep_dims);
 
 // Sums x over the dimensions added by broadcasting `shape` to x's shape. Throws invalid_argument if `shape` does not
@@ -35,7 +36,12 @@ Tensor sum_to(Device& device, const Tensor& x, const Shape& shape);
 // Gradient of tile(): sums dy over the copies of each element of `shape`.
 Tensor tile_grad(Device& device, const Tensor& dy, const Shape& shape, std::span<const std::int64_t> multiples);
 
-// Index (i64) of the first maximum along an axis; NaN is the maximum. Throws invalid_argument if the axis is empty.
-Tensor arg_max(Device& device, const Tensor& x, std::int64_t axis);
+// Index (i64) along an axis of the greatest or least element, of several the first or the last; NaN counts as it.
+// Throws invalid_argument if the axis is empty.
+struct ArgExtreme {
+  bool greatest = true;
+  bool last = false;
+};
+Tensor arg_extreme(Device& device, const Tensor& x, std::int64_t axis, ArgExtreme kind);
 
 }  // namespace troupe

@@ -167,6 +167,7 @@ void run_reduce(Parallelism& parallelism, const R& reducer, const ReducePlan& pl
 // One per file, called by reduce(). `out` has at least one element. Sums are divided by `divisor`.
 void reduce_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
 void reduce_square_sums(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, double divisor);
+Tensor reduce_products(Device& device, const ReducePlan& plan, const Tensor& x, Tensor out);  // `out`, or a cast of it
 void reduce_extremes(Parallelism& parallelism, const ReducePlan& plan, const Tensor& x, Tensor& out, bool greatest);
 
 }  // namespace troupe

@@ -18,7 +18,9 @@ struct Sum {
   Lane join(Lane a, Lane b) const { return a + b; }
   Acc merge(Acc a, Acc b) const { return a + b; }
   T finish(Acc acc) const {
-    if constexpr (kInteger)  // the minimum divided by -1 cannot occur: counts are positive
+    if constexpr (std::is_unsigned_v<T>)
+      return static_cast<T>(acc / static_cast<std::uint64_t>(divisor));
+    else if constexpr (kInteger)  // the minimum divided by -1 cannot occur: counts are positive
       return static_cast<T>(static_cast<std::int64_t>(acc) / static_cast<std::int64_t>(divisor));
     else
       return static_cast<T>(static_cast<Compute<T>>(acc / divisor));

@@ -4,8 +4,11 @@
 #include <limits>
 #include <string_view>
 
+#include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/lanes.hpp>
+#include <troupe/kernels/cpu/low_precision.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
 #include <troupe/kernels/cpu/vector_math.hpp>
 
 namespace troupe {
@@ -13,17 +16,29 @@ namespace {
 
 // Minimum elements per part.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 13;
+// Rows copied together from memory where their elements are not neighbours: a cache line of them.
+constexpr std::int64_t kMaxColumns = 16;
 
+// Rows of [outer, width, inner] along the middle: row i of outer * inner has its elements `inner` apart.
 struct Rows {
-  std::int64_t count = 0;
+  std::int64_t outer = 0;
   std::int64_t width = 0;
-  std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width)); }
+  std::int64_t inner = 1;
+  // Rows of one outer index that are copied together.
+  std::int64_t columns() const {
+    const std::int64_t fit = (std::int64_t{1} << 18) / std::max<std::int64_t>(1, width);
+    return std::min(inner, std::clamp<std::int64_t>(fit, 1, kMaxColumns));
+  }
+  std::int64_t first_of(std::int64_t row) const { return row / inner * width * inner + row % inner; }
 };
-Rows rows_of(std::string_view what, const Shape& shape) {
+Rows rows_of(std::string_view what, const Shape& shape, std::int64_t given) {
   if (shape.rank() < 1) invalid_argument("{} must have at least one dimension, but is a scalar", what);
-  const std::int64_t width = shape[-1];
-  return {width == 0 ? 0 : shape.num_elements() / width, width};
+  const int axis = checked_axis(given, shape.rank());
+  const std::int64_t inner = shape.sub(axis + 1, shape.rank()).num_elements();
+  const std::int64_t width = shape[axis];
+  return {width == 0 || inner == 0 ? 0 : shape.num_elements() / width / inner, width, std::max<std::int64_t>(1, inner)};
 }
+Shape without_axis(const Shape& shape, std::int64_t axis) { return shape.without(checked_axis(axis, shape.rank())); }
 
 // Returns the largest number, skipping NaN, since the exponential restores it.
 template <class T>
@@ -74,13 +89,21 @@ void log_softmax_grad_row(const T* dy, const T* y, std::int64_t n, T* dx) {
   for (std::int64_t j = 0; j < n; ++j) dx[j] = dy[j] - VectorMath::exp(y[j]) * sum;
 }
 
+// With `smoothing` s, the label's class has probability 1 - s + s / n, the others s / n.
 template <class T>
-T sparse_cross_entropy_row(const T* logits, std::int64_t label, std::int64_t n, T* backprop) {
+T sparse_cross_entropy_row(const T* logits, std::int64_t label, std::int64_t n, T smoothing, T* backprop) {
   T largest;
   const T sum = shifted_exp(logits, n, backprop, largest);
   divide(backprop, n, sum);
-  backprop[label] -= T{1};
-  return VectorMath::log(sum) - (logits[label] - largest);
+  if (smoothing == T{0}) {
+    backprop[label] -= T{1};
+    return VectorMath::log(sum) - (logits[label] - largest);
+  }
+  const T share = smoothing / static_cast<T>(n);
+  for (std::int64_t j = 0; j < n; ++j) backprop[j] -= share;
+  backprop[label] -= T{1} - smoothing;
+  const T all = sum_of<T>(n, [=](std::int64_t j) { return logits[j] - largest; });
+  return VectorMath::log(sum) - (T{1} - smoothing) * (logits[label] - largest) - share * all;
 }
 
 template <class T>
@@ -101,27 +124,95 @@ void sigmoid_cross_entropy_part(const T* x, const T* z, std::int64_t n, T* out) 
   }
 }
 
-// Calls fn.operator()<T>() for the dtype.
+// Calls fn.operator()<U>() with the type used for arithmetic on the dtype.
 template <class Fn>
 void for_floating(std::string_view op, DType dtype, Fn fn) {
-  if (dtype == DType::f32) return fn.template operator()<float>();
   if (dtype == DType::f64) return fn.template operator()<double>();
-  invalid_argument("{} requires f32 or f64, not {}", op, name(dtype));
+  if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return fn.template operator()<float>();
+  invalid_argument("{} requires a floating dtype, not {}", op, name(dtype));
 }
 
-// Calls row(i) for every row.
-template <class Fn>
-void for_rows(Parallelism& parallelism, Rows rows, Fn row) {
-  parallelism.parallel_for(rows.count, rows.grain(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) row(i);
+template <class T>
+const T* elements(const Tensor& t) {
+  return reinterpret_cast<const T*>(t.raw());
+}
+template <class T>
+T* elements(Tensor& t) {
+  return reinterpret_cast<T*>(t.mutable_raw());
+}
+
+// Elements [at, at + n) of x, as U.
+void load(const Tensor& x, std::int64_t at, std::int64_t n, double* to) {
+  std::copy_n(elements<double>(x) + at, n, to);
+}
+void load(const Tensor& x, std::int64_t at, std::int64_t n, float* to) {
+  if (x.dtype() == DType::f32) std::copy_n(elements<float>(x) + at, n, to);
+  if (x.dtype() == DType::f16) widen(elements<Half>(x) + at, to, n);
+  if (x.dtype() == DType::bf16) widen(elements<BFloat16>(x) + at, to, n);
+}
+void store(const double* from, std::int64_t n, Tensor& x, std::int64_t at) {
+  std::copy_n(from, n, elements<double>(x) + at);
+}
+void store(const float* from, std::int64_t n, Tensor& x, std::int64_t at) {
+  if (x.dtype() == DType::f32) std::copy_n(from, n, elements<float>(x) + at);
+  if (x.dtype() == DType::f16) narrow(from, elements<Half>(x) + at, n);
+  if (x.dtype() == DType::bf16) narrow(from, elements<BFloat16>(x) + at, n);
+}
+
+// `columns` neighbouring rows, the first at element `at`, to `to` [columns, width].
+template <class U>
+void load_rows(const Tensor& x, std::int64_t at, const Rows& rows, std::int64_t columns, U* to) {
+  if (rows.inner == 1) return load(x, at, rows.width, to);
+  U line[kMaxColumns];
+  for (std::int64_t k = 0; k < rows.width; ++k) {
+    load(x, at + k * rows.inner, columns, line);
+    for (std::int64_t c = 0; c < columns; ++c) to[c * rows.width + k] = line[c];
+  }
+}
+template <class U>
+void store_rows(const U* from, const Rows& rows, std::int64_t columns, Tensor& x, std::int64_t at) {
+  if (rows.inner == 1) return store(from, rows.width, x, at);
+  U line[kMaxColumns];
+  for (std::int64_t k = 0; k < rows.width; ++k) {
+    for (std::int64_t c = 0; c < columns; ++c) line[c] = from[c * rows.width + k];
+    store(line, columns, x, at + k * rows.inner);
+  }
+}
+
+// Calls row(i, a, b, out) for every row: those of a and b (which may be null) as U, and room for that of `out`.
+template <class U, class Row>
+void for_rows(Parallelism& parallelism, const Rows& rows, const Tensor& a, const Tensor* b, Tensor& out, Row row) {
+  const bool direct = rows.inner == 1 && a.dtype() == dtype_of<U>;
+  const std::int64_t width = rows.width, most = rows.columns();
+  const std::int64_t tiles = (rows.inner + most - 1) / most;
+  const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width * most));
+  parallelism.parallel_for(rows.outer * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+    if (direct) {
+      const U *x = elements<U>(a), *z = b ? elements<U>(*b) : nullptr;
+      U* y = elements<U>(out);
+      for (std::int64_t i = begin; i < end; ++i) row(i, x + i * width, z ? z + i * width : nullptr, y + i * width);
+      return;
+    }
+    const ScratchArray<U> room((b ? 3 : 2) * most * width);
+    U *y = room.data(), *x = y + most * width, *z = b ? x + most * width : nullptr;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t first = unit / tiles * rows.inner + unit % tiles * most;
+      const std::int64_t columns = std::min(most, rows.inner - unit % tiles * most);
+      const std::int64_t at = rows.first_of(first);
+      load_rows(a, at, rows, columns, x);
+      if (b) load_rows(*b, at, rows, columns, z);
+      for (std::int64_t c = 0; c < columns; ++c)
+        row(first + c, x + c * width, z ? z + c * width : nullptr, y + c * width);
+      store_rows(y, rows, columns, out, at);
+    }
   });
 }
 
 // Labels of either integer dtype, by position.
 class Labels {
  public:
-  // Throws unless all labels are classes.
-  Labels(const Tensor& labels, std::int64_t classes) {
+  // Throws unless all labels are classes, or `ignored`.
+  Labels(const Tensor& labels, std::int64_t classes, std::int64_t ignored) {
     if (labels.dtype() == DType::i32)
       narrow_ = labels.data<std::int32_t>();
     else if (labels.dtype() == DType::i64)
@@ -129,7 +220,7 @@ class Labels {
     else
       invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
     for (std::int64_t i = 0; i < labels.num_elements(); ++i)
-      if ((*this)[i] < 0 || (*this)[i] >= classes)
+      if (((*this)[i] < 0 || (*this)[i] >= classes) && (*this)[i] != ignored)
         fail(
             Code::out_of_range,
             "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is out of range: there are {} classes, 0 to {}",
@@ -144,93 +235,99 @@ class Labels {
 
 }  // namespace
 
-void softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
-  const Rows rows = rows_of("Softmax: x", x.shape());
+void softmax(Parallelism& parallelism, const Tensor& x, std::int64_t axis, Tensor& out) {
+  const Rows rows = rows_of("Softmax: x", x.shape(), axis);
   check_tensor("Softmax: the output", out, x.dtype(), x.shape());
-  for_floating("Softmax", x.dtype(), [&]<class T>() {
-    const T* from = x.data<T>();
-    T* to = out.mutable_data<T>();
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
+  for_floating("Softmax", x.dtype(), [&]<class U>() {
+    for_rows<U>(parallelism, rows, x, nullptr, out,
+                [=](std::int64_t, const U* from, const U*, U* to) { softmax_row(from, rows.width, to); });
   });
 }
 
-void log_softmax(Parallelism& parallelism, const Tensor& x, Tensor& out) {
-  const Rows rows = rows_of("LogSoftmax: x", x.shape());
+void log_softmax(Parallelism& parallelism, const Tensor& x, std::int64_t axis, Tensor& out) {
+  const Rows rows = rows_of("LogSoftmax: x", x.shape(), axis);
   check_tensor("LogSoftmax: the output", out, x.dtype(), x.shape());
-  for_floating("LogSoftmax", x.dtype(), [&]<class T>() {
-    const T* from = x.data<T>();
-    T* to = out.mutable_data<T>();
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { log_softmax_row(from + i * rows.width, rows.width, to + i * rows.width); });
+  for_floating("LogSoftmax", x.dtype(), [&]<class U>() {
+    for_rows<U>(parallelism, rows, x, nullptr, out,
+                [=](std::int64_t, const U* from, const U*, U* to) { log_softmax_row(from, rows.width, to); });
   });
 }
 
-void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, Tensor& dx) {
-  const Rows rows = rows_of("SoftmaxGrad: y", y.shape());
+void softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, std::int64_t axis, Tensor& dx) {
+  const Rows rows = rows_of("SoftmaxGrad: y", y.shape(), axis);
   check_tensor("SoftmaxGrad: dy", dy, y.dtype(), y.shape());
   check_tensor("SoftmaxGrad: the output", dx, y.dtype(), y.shape());
-  for_floating("SoftmaxGrad", y.dtype(), [&]<class T>() {
-    const T *g = dy.data<T>(), *value = y.data<T>();
-    T* to = dx.mutable_data<T>();
-    const std::int64_t w = rows.width;
-    for_rows(parallelism, rows, [=](std::int64_t i) { softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+  for_floating("SoftmaxGrad", y.dtype(), [&]<class U>() {
+    for_rows<U>(parallelism, rows, dy, &y, dx,
+                [=](std::int64_t, const U* g, const U* value, U* to) { softmax_grad_row(g, value, rows.width, to); });
   });
 }
 
-void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, Tensor& dx) {
-  const Rows rows = rows_of("LogSoftmaxGrad: y", y.shape());
+void log_softmax_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& y, std::int64_t axis, Tensor& dx) {
+  const Rows rows = rows_of("LogSoftmaxGrad: y", y.shape(), axis);
   check_tensor("LogSoftmaxGrad: dy", dy, y.dtype(), y.shape());
   check_tensor("LogSoftmaxGrad: the output", dx, y.dtype(), y.shape());
-  for_floating("LogSoftmaxGrad", y.dtype(), [&]<class T>() {
-    const T *g = dy.data<T>(), *value = y.data<T>();
-    T* to = dx.mutable_data<T>();
-    const std::int64_t w = rows.width;
-    for_rows(parallelism, rows, [=](std::int64_t i) { log_softmax_grad_row(g + i * w, value + i * w, w, to + i * w); });
+  for_floating("LogSoftmaxGrad", y.dtype(), [&]<class U>() {
+    for_rows<U>(parallelism, rows, dy, &y, dx, [=](std::int64_t, const U* g, const U* value, U* to) {
+      log_softmax_grad_row(g, value, rows.width, to);
+    });
   });
 }
 
-void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
-                                  Tensor& backprop) {
-  check_rank("SparseSoftmaxCrossEntropy: logits", logits.shape(), 2);
-  const Rows rows{logits.shape()[0], logits.shape()[1]};
-  check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), Shape{rows.count});
-  check_tensor("SparseSoftmaxCrossEntropy: the loss", loss, logits.dtype(), Shape{rows.count});
+void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels,
+                                  const SparseLabels& how, Tensor& loss, Tensor& backprop) {
+  const Rows rows = rows_of("SparseSoftmaxCrossEntropy: logits", logits.shape(), how.axis);
+  const Shape each = without_axis(logits.shape(), how.axis);
+  check_tensor("SparseSoftmaxCrossEntropy: labels", labels, labels.dtype(), each);
+  check_tensor("SparseSoftmaxCrossEntropy: the loss", loss, logits.dtype(), each);
   check_tensor("SparseSoftmaxCrossEntropy: the backprop", backprop, logits.dtype(), logits.shape());
-  const Labels label(labels, rows.width);
-  for_floating("SparseSoftmaxCrossEntropy", logits.dtype(), [&]<class T>() {
-    const T* x = logits.data<T>();
-    T *out = loss.mutable_data<T>(), *grad = backprop.mutable_data<T>();
-    const std::int64_t w = rows.width;
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { out[i] = sparse_cross_entropy_row(x + i * w, label[i], w, grad + i * w); });
+  const Labels label(labels, rows.width, how.ignored);
+  for_floating("SparseSoftmaxCrossEntropy", logits.dtype(), [&]<class U>() {
+    for_rows<U>(parallelism, rows, logits, nullptr, backprop, [&](std::int64_t i, const U* x, const U*, U* grad) {
+      U value{0};
+      if (label[i] == how.ignored)
+        std::fill_n(grad, rows.width, U{0});
+      else
+        value = sparse_cross_entropy_row(x, label[i], rows.width, static_cast<U>(how.smoothing), grad);
+      store(&value, 1, loss, i);
+    });
+    // Without classes there are no rows, but each label is ignored.
+    if (rows.width == 0) std::fill_n(loss.mutable_raw(), loss.num_bytes(), std::byte{0});
   });
 }
 
-void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& loss,
-                           Tensor& backprop) {
-  check_rank("SoftmaxCrossEntropy: logits", logits.shape(), 2);
-  const Rows rows{logits.shape()[0], logits.shape()[1]};
+void softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, std::int64_t axis,
+                           Tensor& loss, Tensor& backprop) {
+  const Rows rows = rows_of("SoftmaxCrossEntropy: logits", logits.shape(), axis);
   check_tensor("SoftmaxCrossEntropy: labels", labels, logits.dtype(), logits.shape());
-  check_tensor("SoftmaxCrossEntropy: the loss", loss, logits.dtype(), Shape{rows.count});
+  check_tensor("SoftmaxCrossEntropy: the loss", loss, logits.dtype(), without_axis(logits.shape(), axis));
   check_tensor("SoftmaxCrossEntropy: the backprop", backprop, logits.dtype(), logits.shape());
-  for_floating("SoftmaxCrossEntropy", logits.dtype(), [&]<class T>() {
-    const T *x = logits.data<T>(), *z = labels.data<T>();
-    T *out = loss.mutable_data<T>(), *grad = backprop.mutable_data<T>();
-    const std::int64_t w = rows.width;
-    for_rows(parallelism, rows,
-             [=](std::int64_t i) { out[i] = cross_entropy_row(x + i * w, z + i * w, w, grad + i * w); });
+  if (rows.width == 0) std::fill_n(loss.mutable_raw(), loss.num_bytes(), std::byte{0});
+  for_floating("SoftmaxCrossEntropy", logits.dtype(), [&]<class U>() {
+    for_rows<U>(parallelism, rows, logits, &labels, backprop, [&](std::int64_t i, const U* x, const U* z, U* grad) {
+      const U value = cross_entropy_row(x, z, rows.width, grad);
+      store(&value, 1, loss, i);
+    });
   });
 }
 
 void sigmoid_cross_entropy(Parallelism& parallelism, const Tensor& logits, const Tensor& labels, Tensor& out) {
   check_tensor("SigmoidCrossEntropy: labels", labels, logits.dtype(), logits.shape());
   check_tensor("SigmoidCrossEntropy: the output", out, logits.dtype(), logits.shape());
-  for_floating("SigmoidCrossEntropy", logits.dtype(), [&]<class T>() {
-    const T *x = logits.data<T>(), *z = labels.data<T>();
-    T* to = out.mutable_data<T>();
-    parallelism.parallel_for(logits.num_elements(), kPartElements, [=](std::int64_t begin, std::int64_t end) {
-      sigmoid_cross_entropy_part(x + begin, z + begin, end - begin, to + begin);
+  constexpr std::int64_t kBlock = 1024;
+  for_floating("SigmoidCrossEntropy", logits.dtype(), [&]<class U>() {
+    parallelism.parallel_for(logits.num_elements(), kPartElements, [&](std::int64_t begin, std::int64_t end) {
+      if (logits.dtype() == dtype_of<U>)
+        return sigmoid_cross_entropy_part(elements<U>(logits) + begin, elements<U>(labels) + begin, end - begin,
+                                          elements<U>(out) + begin);
+      U x[kBlock], z[kBlock], y[kBlock];
+      for (std::int64_t at = begin; at < end; at += kBlock) {
+        const std::int64_t n = std::min(kBlock, end - at);
+        load(logits, at, n, x);
+        load(labels, at, n, z);
+        sigmoid_cross_entropy_part(x, z, n, y);
+        store(y, n, out, at);
+      }
     });
   });
 }

@@ -1,29 +1,14 @@
 // Slicing, joining and rearranging tensors. Twin of kernels/cpu/array_kernels.cpp; both compute in
 // kernels/common/array.cpp, which moves elements with the functions of movement.cpp in this folder.
-//
-// Shapes and limits passed as tensors are usually constants, already on the host; otherwise the host waits for them.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/range_count.hpp>
 #include <troupe/kernels/cuda/array_launch.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
+#include <troupe/kernels/cuda/host_input.hpp>
 
 namespace troupe {
 namespace {
-
-// An input whose value the host needs.
-class HostInput {
- public:
-  HostInput(const KernelInit& init, int index) : index_(index) {
-    if (const Tensor* value = init.constant(static_cast<std::size_t>(index))) constant_ = *value;
-  }
-  bool constant() const { return constant_.valid(); }
-  Tensor get(KernelContext& c) const { return constant_.valid() ? constant_ : c.device().read(c.input(index_)); }
-
- private:
-  int index_;
-  Tensor constant_;
-};
 
 void register_views(KernelRegistry& registry) {
   add_cuda(registry, "Reshape", kDataDTypes, [](const KernelInit& init) -> Kernel {

@@ -13,25 +13,32 @@ struct SparseCrossEntropy {
   struct Row {
     std::int64_t label;
     T poison;  // 0, or NaN for an invalid label
+    bool counts;
   };
 
-  const void* labels;
-  bool wide;
+  SoftmaxLabels given;
   std::int64_t classes;
   CudaFaultSite fault;
+  T chosen;  // probability of the label's class beyond that of the others
+  T share;   // probability of each class
 
   __device__ Row row(std::int64_t index) const {
-    const std::int64_t label =
-        wide ? static_cast<const std::int64_t*>(labels)[index] : static_cast<const std::int32_t*>(labels)[index];
-    const bool known = label >= 0 && label < classes;
+    const std::int64_t label = given.wide ? static_cast<const std::int64_t*>(given.labels)[index]
+                                          : static_cast<const std::int32_t*>(given.labels)[index];
+    const bool counts = label != given.ignored;
+    const bool known = (label >= 0 && label < classes) || !counts;
     if (!known) report(fault, label, index, classes);
-    return {label, known ? T{0} : infinity_of(T{}) - infinity_of(T{})};
+    return {label, known ? T{0} : infinity_of(T{}) - infinity_of(T{}), counts};
+  }
+  __device__ T probability(const Row& row, std::int64_t column) const {
+    return column == row.label ? chosen + share : share;
   }
   __device__ T emit(const Row& row, const Stats<T>& stats, std::int64_t column, T, T, T e) const {
-    return e * stats.inverse - (column == row.label ? T{1} : T{0}) + row.poison;
+    return row.counts ? e * stats.inverse - probability(row, column) + row.poison : T{0};
   }
   __device__ T loss(const Row& row, const Stats<T>& stats, std::int64_t column, T x, T) const {
-    return (column == row.label ? stats.log_value - (x - stats.maximum) : T{0}) + row.poison;
+    const T p = row.counts ? probability(row, column) : T{0};
+    return (p == T{0} ? T{0} : p * (stats.log_value - (x - stats.maximum))) + row.poison;
   }
 };
 
@@ -77,12 +84,15 @@ using Real = Elements<float, double>;
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, bool wide,
+cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const SoftmaxLabels& labels,
                                         CudaFaultSite fault, void* loss, void* backprop, cudaStream_t stream) {
   return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
     const device::RowPointers<T> p{static_cast<const T*>(logits), nullptr, static_cast<T*>(backprop),
                                    static_cast<T*>(loss)};
-    return device::launch_rows(device::SparseCrossEntropy<T>{labels, wide, rows.width, fault}, p, rows, stream);
+    const auto smoothing = static_cast<T>(labels.smoothing);
+    return device::launch_rows(device::SparseCrossEntropy<T>{labels, rows.width, fault, T{1} - smoothing,
+                                                             smoothing / static_cast<T>(rows.width)},
+                               p, rows, stream);
   });
 }
 

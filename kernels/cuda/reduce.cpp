@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/cuda/host_input.hpp>
 
 namespace troupe {
 namespace {
@@ -19,11 +20,21 @@ const char* text(CudaReduction kind) {
       return "maximum";
     case CudaReduction::min:
       return "minimum";
+    case CudaReduction::any:
+      return "any";
+    case CudaReduction::all:
+      return "all";
     case CudaReduction::arg_max:
-      return "greatest";
+    case CudaReduction::last_arg_max:
+      return "ArgMax";
+    case CudaReduction::arg_min:
+    case CudaReduction::last_arg_min:
+      return "ArgMin";
   }
   return "?";
 }
+
+bool is_arg(CudaReduction kind) { return kind >= CudaReduction::arg_max; }
 
 int checked_axis(std::int64_t axis, int rank) {
   if (axis < -rank || axis >= rank)
@@ -31,33 +42,69 @@ int checked_axis(std::int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-Tensor reduce_axes(KernelContext& context, CudaReduction kind, const std::vector<std::int64_t>& axes, bool keep_dims) {
-  const Tensor& x = context.input(0);
+Tensor reduce_axes(KernelContext& context, CudaReduction kind, const Tensor& x, std::span<const std::int64_t> axes,
+                   bool keep_dims) {
   std::vector<CudaReduceDim> dims;
   for (const std::int64_t size : x.shape().dims()) dims.push_back({size, axes.empty()});
-  for (const std::int64_t axis : axes)
-    dims[static_cast<std::size_t>(checked_axis(axis, x.shape().rank()))].reduced = true;
+  for (const std::int64_t given : axes) {
+    const int axis = checked_axis(given, x.shape().rank());
+    if (dims[static_cast<std::size_t>(axis)].reduced) invalid_argument("axis {} is given twice", axis);
+    dims[static_cast<std::size_t>(axis)].reduced = true;
+  }
   Shape shape;
   for (const CudaReduceDim& d : dims)
     if (!d.reduced || keep_dims) shape = shape.with_appended(d.reduced ? 1 : d.size);
   return cuda_reduce(context, kind, x, dims, shape);
 }
 
+std::span<const std::int64_t> axes_of(const Tensor& axes) {
+  if (axes.shape().rank() > 1)
+    invalid_argument("the axes must be a scalar or vector, but their shape is {}", axes.shape().to_string());
+  return axes.values<std::int64_t>();
+}
+
 KernelFactory over_axes(CudaReduction kind) {
   return [kind](const KernelInit& init) -> Kernel {
-    return [kind, axes = init.attributes.integers("axes"), keep_dims = init.attributes.boolean("keep_dims")](
-               KernelContext& context) { context.set_output(0, reduce_axes(context, kind, axes, keep_dims)); };
+    return [kind, axes = HostInput(init, 1), keep_dims = init.attributes.boolean("keep_dims")](KernelContext& context) {
+      const Tensor over = axes.get(context);
+      context.set_output(0, reduce_axes(context, kind, context.input(0), axes_of(over), keep_dims));
+    };
   };
 }
 
-Kernel make_arg_max(const KernelInit& init) {
-  return [attribute = init.attributes.integer("axis")](KernelContext& context) {
-    const Tensor& x = context.input(0);
-    const int axis = checked_axis(attribute, x.shape().rank());
-    if (x.shape().dim(axis) == 0) invalid_argument("ArgMax: dimension {} of {} is empty", axis, x.shape().to_string());
-    std::vector<CudaReduceDim> dims;
-    for (const std::int64_t size : x.shape().dims()) dims.push_back({size, std::ssize(dims) == axis});
-    context.set_output(0, cuda_reduce(context, CudaReduction::arg_max, x, dims, x.shape().without(axis)));
+// The same memory as another dtype of the same size.
+Tensor seen_as(DType dtype, const Tensor& t) {
+  if (!t.buffer()) return Tensor(dtype, t.shape());
+  const auto* base = static_cast<const std::byte*>(t.buffer()->data());
+  return {dtype, t.shape(), t.buffer(), static_cast<std::size_t>(t.raw() - base)};
+}
+
+// Of bool, as bytes: any is the maximum, all the minimum.
+KernelFactory of_bools(bool any) {
+  return [any](const KernelInit& init) -> Kernel {
+    return [any, axes = HostInput(init, 1), keep_dims = init.attributes.boolean("keep_dims")](KernelContext& context) {
+      const Tensor over = axes.get(context);
+      const Tensor bytes = seen_as(DType::u8, context.input(0));
+      const auto kind = any ? CudaReduction::any : CudaReduction::all;
+      context.set_output(0, seen_as(DType::boolean, reduce_axes(context, kind, bytes, axes_of(over), keep_dims)));
+    };
+  };
+}
+
+KernelFactory arg_extreme(bool greatest) {
+  return [greatest](const KernelInit& init) -> Kernel {
+    const bool last = init.attributes.boolean("select_last_index");
+    const CudaReduction kind = greatest ? (last ? CudaReduction::last_arg_max : CudaReduction::arg_max)
+                                        : (last ? CudaReduction::last_arg_min : CudaReduction::arg_min);
+    return [kind, given = HostInput(init, 1)](KernelContext& context) {
+      const Tensor& x = context.input(0);
+      const int axis = checked_axis(given.get(context).item<std::int64_t>(), x.shape().rank());
+      if (x.shape().dim(axis) == 0)
+        invalid_argument("{}: dimension {} of {} is empty", text(kind), axis, x.shape().to_string());
+      std::vector<CudaReduceDim> dims;
+      for (const std::int64_t size : x.shape().dims()) dims.push_back({size, std::ssize(dims) == axis});
+      context.set_output(0, cuda_reduce(context, kind, x, dims, x.shape().without(axis)));
+    };
   };
 }
 
@@ -99,16 +146,21 @@ Kernel make_tile_grad(const KernelInit& init) {
 
 Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, std::span<const CudaReduceDim> dims,
                    const Shape& shape) {
-  Tensor out = context.allocate(kind == CudaReduction::arg_max ? DType::i64 : x.dtype(), shape);
+  Tensor out = context.allocate(is_arg(kind) ? DType::i64 : x.dtype(), shape);
   std::int64_t terms = 1;
   for (const CudaReduceDim& d : dims)
     if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
       invalid_argument("reduction over too many elements");
   const bool of_nothing = kind == CudaReduction::sum || kind == CudaReduction::half_square_sum ||
+                          kind == CudaReduction::any || kind == CudaReduction::all ||
                           (kind == CudaReduction::mean && !is_integer(x.dtype()));
   if (terms == 0 && !of_nothing)
     invalid_argument("no {} of zero elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
   if (out.num_elements() == 0) return out;
+  if (terms == 0 && kind == CudaReduction::all) {
+    check_cuda(cudaMemsetAsync(out.mutable_raw(), 1, out.num_bytes(), cuda_device(context).stream()), "All");
+    return out;
+  }
   // From here on the kept dimensions are not 0; if a reduced one is 0, each result is an empty sum.
   ReduceLaunch l{.dtype = x.dtype()};
   l.layout = terms == 0 ? reduce_layout_of_nothing(out.num_elements())
@@ -134,13 +186,20 @@ Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, 
       check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss");
       break;
     case CudaReduction::max:
+    case CudaReduction::any:
       check_cuda(launch_reduce_extreme(l, true, stream), "Max");
       break;
     case CudaReduction::min:
+    case CudaReduction::all:
       check_cuda(launch_reduce_extreme(l, false, stream), "Min");
       break;
     case CudaReduction::arg_max:
-      check_cuda(launch_arg_max(l, stream), "ArgMax");
+    case CudaReduction::last_arg_max:
+      check_cuda(launch_arg_extreme(l, true, kind == CudaReduction::last_arg_max, stream), text(kind));
+      break;
+    case CudaReduction::arg_min:
+    case CudaReduction::last_arg_min:
+      check_cuda(launch_arg_extreme(l, false, kind == CudaReduction::last_arg_min, stream), text(kind));
       break;
   }
   return out;
@@ -153,11 +212,14 @@ void register_cuda_reduce_kernels(KernelRegistry& registry) {
   add_cuda(registry, "Mean", real, over_axes(CudaReduction::mean));
   add_cuda(registry, "Max", real, over_axes(CudaReduction::max));
   add_cuda(registry, "Min", real, over_axes(CudaReduction::min));
-  add_cuda(registry, "ArgMax", real, make_arg_max);
+  add_cuda(registry, "Any", {DType::boolean}, of_bools(true));
+  add_cuda(registry, "All", {DType::boolean}, of_bools(false));
+  add_cuda(registry, "ArgMax", real, arg_extreme(true));
+  add_cuda(registry, "ArgMin", real, arg_extreme(false));
   add_cuda(registry, "SumToLike", real, sum_to_like);
   add_cuda(registry, "TileGrad", real, make_tile_grad);
   add_cuda(registry, "L2Loss", {DType::f32, DType::f64, DType::f16, DType::bf16}, [](KernelContext& context) {
-    context.set_output(0, reduce_axes(context, CudaReduction::half_square_sum, {}, false));
+    context.set_output(0, reduce_axes(context, CudaReduction::half_square_sum, context.input(0), {}, false));
   });
 }
 

@@ -1,4 +1,4 @@
-// Device part of reduce_launch.hpp: ArgMax.
+// Device part of reduce_launch.hpp: indices of maxima and minima.
 #include <troupe/kernels/cuda/reduce_kernels.cuh>
 
 namespace troupe {
@@ -13,21 +13,28 @@ struct Place {
 };
 
 template <class T>
-struct ArgMax {
+struct ArgExtreme {
   using Element = T;
   using Out = std::int64_t;
   using Value = Compute<T>;
   using Lane = Place<Value>;
   using Acc = Lane;
 
-  __device__ Lane lane() const { return {beaten_by_all<Value, true>(), std::numeric_limits<long long>::max()}; }
+  bool greatest;
+  bool last;
+
+  __device__ Lane lane() const {
+    return {greatest ? beaten_by_all<Value, true>() : beaten_by_all<Value, false>(),
+            last ? -1 : std::numeric_limits<long long>::max()};
+  }
   __device__ Acc acc() const { return lane(); }
-  // Keeps the first maximum, whatever the order of the calls.
+  // Keeps the first or last extremum, whatever the order of the calls.
   __device__ Lane join(Lane a, Lane b) const {
     const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
     const bool same = (a_nan & b_nan) | (a.value == b.value);
-    const bool greater = b_nan ? !a_nan : b.value > a.value;
-    return (same ? b.index < a.index : greater) ? b : a;
+    const bool beats = greatest ? b.value > a.value : b.value < a.value;
+    const bool takes_tie = last ? b.index > a.index : b.index < a.index;
+    return (same ? takes_tie : b_nan ? !a_nan : (beats & !a_nan)) ? b : a;
   }
   __device__ Lane step(Lane lane, T x, std::int64_t index) const { return join(lane, {widen(x), index}); }
   __device__ Acc widened(Lane a) const { return a; }
@@ -39,9 +46,10 @@ struct ArgMax {
 }  // namespace
 }  // namespace device
 
-cudaError_t launch_arg_max(const ReduceLaunch& launch, cudaStream_t stream) {
-  return device::dispatch(device::RealElements{}, launch.dtype,
-                          [&]<class T>() { return device::launch_reduce(device::ArgMax<T>{}, launch, stream); });
+cudaError_t launch_arg_extreme(const ReduceLaunch& launch, bool greatest, bool last, cudaStream_t stream) {
+  return device::dispatch(device::RealElements{}, launch.dtype, [&]<class T>() {
+    return device::launch_reduce(device::ArgExtreme<T>{greatest, last}, launch, stream);
+  });
 }
 
 }  // namespace troupe

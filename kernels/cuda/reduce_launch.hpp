@@ -12,14 +12,27 @@
 
 namespace troupe {
 
-enum class CudaReduction { sum, mean, half_square_sum, max, min, arg_max };
+// any and all: of bools as u8. The last four give indices.
+enum class CudaReduction {
+  sum,
+  mean,
+  half_square_sum,
+  max,
+  min,
+  any,
+  all,
+  arg_max,
+  arg_min,
+  last_arg_max,
+  last_arg_min
+};
 
 struct ReduceLaunch {
   DType dtype = DType::invalid;  // of x
   ReduceLayout layout;           // with at least one term
   ReduceGrid grid;               // reduce_grid() of the layout
   const void* x = nullptr;
-  void* out = nullptr;      // of dtype; arg_max: i64
+  void* out = nullptr;      // of dtype; indices: i64
   void* partial = nullptr;  // kPartialBytes per entry of reduce_partials(); unused with one chunk
 };
 inline constexpr std::size_t kPartialBytes = 16;
@@ -30,7 +43,7 @@ cudaError_t launch_reduce_sum(const ReduceLaunch& launch, double divisor, cudaSt
 cudaError_t launch_reduce_squares(const ReduceLaunch& launch, double divisor, cudaStream_t stream);
 // NaN counts as both the greatest and the least value.
 cudaError_t launch_reduce_extreme(const ReduceLaunch& launch, bool greatest, cudaStream_t stream);
-// Index of the first maximum; NaN is the greatest. The layout has at most one reduced dimension.
-cudaError_t launch_arg_max(const ReduceLaunch& launch, cudaStream_t stream);
+// Index of the first or last maximum or minimum; NaN counts as it. The layout has at most one reduced dimension.
+cudaError_t launch_arg_extreme(const ReduceLaunch& launch, bool greatest, bool last, cudaStream_t stream);
 
 }  // namespace troupe

@@ -19,8 +19,9 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
   out.push_back({.name = "BiasAddGrad", .shapes = {{2, 3, 4}}, .build = of([](auto& x) {
                                                                  return square(add_op("BiasAddGrad", {x[0]}));
                                                                })});
-  const std::vector<std::pair<std::string, Output (*)(Output, Integers, ReduceOptions)>> reductions = {
-      {"Sum", sum}, {"Mean", mean}, {"Max", max}, {"Min", min}};
+  const std::vector<std::pair<std::string, Output (*)(Output, Axes, ReduceOptions)>> reductions = {
+      {"Sum", sum},           {"Mean", mean},   {"Max", max}, {"Min", min}, {"Prod", prod}, {"LogSumExp", log_sum_exp},
+      {"Variance", variance}, {"L2", reduce_l2}};
   for (const auto& [name, f] : reductions)
     for (const Integers& axes : {Integers{}, Integers{0}, Integers{-1, 0}, Integers{1}})
       for (const bool keep : {false, true})
@@ -28,6 +29,15 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
             {.name = fmt::format("{}{}axes{}{}", name, axes.size(), axes.empty() ? 0 : axes[0] + 1, keep ? "Keep" : ""),
              .shapes = {{3, 2, 2}},
              .build = of([=](auto& x) { return square(f(x[0], axes, {.keep_dims = keep})); })});
+  // Axes that are not known while the graph is built.
+  for (const auto& [name, f] : reductions)
+    out.push_back({.name = name + "ComputedAxes",
+                   .shapes = {{3, 2, 2}},
+                   .build = of([f = f](auto& x) {
+                     const Output rank = element_count(shape_of(x[0]));
+                     const Output last = sub(rank, constant<std::int64_t>(*x[0].graph, 1));
+                     return square(f(x[0], stop_gradient(reshape(last, Shape{1})), {}));
+                   })});
   out.push_back({.name = "L2Loss", .shapes = {{3, 2}}, .build = unary(l2_loss)});
   return out;
 }

@@ -5,6 +5,22 @@ namespace troupe::testing {
 
 std::vector<GradientCase> nn_gradients() {
   std::vector<GradientCase> out;
+  out.push_back(
+      {.name = "SoftmaxAxis", .shapes = {{3, 4, 2}}, .build = of([](auto& x) { return softmax(x[0], {.axis = 1}); })});
+  out.push_back({.name = "LogSoftmaxAxis", .shapes = {{3, 4, 2}}, .build = of([](auto& x) {
+                                                                    return log_softmax(x[0], {.axis = 0});
+                                                                  })});
+  out.push_back({.name = "SparseCrossEntropyAxis", .shapes = {{2, 3, 2}}, .build = [](Graph& g, const Outputs& x) {
+                   const Output labels = constant(g, Tensor::of<std::int64_t>(Shape{2, 2}, {0, 2, -7, 1}));
+                   return outputs_of(g, sparse_softmax_cross_entropy(
+                                            x[0], labels, {.axis = 1, .ignore_index = -7, .label_smoothing = 0.2})
+                                            .source());
+                 }});
+  out.push_back({.name = "CrossEntropyAxis", .shapes = {{2, 3, 2}, {2, 3, 2}}, .build = [](Graph& g, const Outputs& x) {
+                   const Output labels = softmax(x[1], {.axis = 1});
+                   return outputs_of(g,
+                                     softmax_cross_entropy(x[0], labels, {.axis = 1, .label_smoothing = 0.1}).source());
+                 }});
   out.push_back({.name = "Softmax", .shapes = {{3, 4}}, .build = of([](auto& x) { return softmax(x[0]); })});
   out.push_back({.name = "LogSoftmax", .shapes = {{3, 4}}, .build = of([](auto& x) { return log_softmax(x[0]); })});
   out.push_back({.name = "SoftmaxGrad", .shapes = {{3, 4}, {3, 4}}, .build = op("SoftmaxGrad")});

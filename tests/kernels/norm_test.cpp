@@ -54,9 +54,9 @@ Attributes attributes(double epsilon, bool relu = false) {
 }
 
 // Mean and mean squared distance of x[begin], x[begin + step], ...; `count` of them.
-struct Moments {
+struct ExactMoments {
   double mean = 0, distance = 0;
-  Moments(const std::vector<double>& x, std::size_t begin, std::size_t step, std::size_t count) {
+  ExactMoments(const std::vector<double>& x, std::size_t begin, std::size_t step, std::size_t count) {
     long double sum = 0, squares = 0;
     for (std::size_t i = 0; i < count; ++i) sum += static_cast<long double>(x[begin + i * step]);
     const long double middle = sum / static_cast<long double>(count);
@@ -87,7 +87,7 @@ TEST(BatchNorm, EqualsTheFormula) {
       const auto scale = doubles(in.scale), offset = doubles(in.offset);
       const double e = precision(own_type(dtype));
       for (std::size_t j = 0; j < in.width; ++j) {
-        const Moments m(x, j, in.width, in.rows);
+        const ExactMoments m(x, j, in.width, in.rows);
         const double unbiased =
             in.rows > 1 ? m.distance * static_cast<double>(in.rows) / static_cast<double>(in.rows - 1) : m.distance;
         expect_near(mean[j], m.mean, e * std::fabs(m.mean) + e * std::sqrt(m.distance), "mean", dtype, c.shape);
@@ -308,7 +308,7 @@ TEST(LayerNorm, EqualsTheFormulaAndItsGradient) {
       const double e = 10 * precision(own_type(dtype)), n = static_cast<double>(in.width);
       std::vector<double> sums(in.width), sizes(in.width), products(in.width), product_sizes(in.width);
       for (std::size_t i = 0; i < in.rows; ++i) {
-        const Moments m(x, i * in.width, 1, in.width);
+        const ExactMoments m(x, i * in.width, 1, in.width);
         const double by = 1 / std::sqrt(m.distance + kEpsilon);
         expect_near(mean[i], m.mean, e * (std::fabs(m.mean) / 5 + std::sqrt(m.distance)), "mean", dtype, c.shape);
         expect_near(inverse[i], by, e * by, "inverse deviation", dtype, c.shape);

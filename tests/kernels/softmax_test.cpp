@@ -12,6 +12,10 @@ using namespace troupe::testing;
 
 constexpr std::int64_t kWidths[] = {1, 2, 10, 15, 16, 17, 100, 1003};
 
+const Attributes kAlongLast{{"axis", std::int64_t{-1}}};
+const Attributes kLabels{
+    {"axis", std::int64_t{-1}}, {"ignore_index", std::numeric_limits<std::int64_t>::min()}, {"label_smoothing", 0.0}};
+
 double tolerance(DType dtype) { return dtype == DType::f32 ? 2e-6 : 1e-14; }
 
 std::vector<double> softmax_of(const double* x, std::size_t n) {
@@ -38,8 +42,8 @@ TEST(Softmax, EqualsTheFormulaForAnyWidth) {
   for (std::int64_t width : kWidths)
     for (DType dtype : {DType::f32, DType::f64}) {
       const Tensor x = random_tensor(dtype, {3, 11, width}, engine, -20, 20);
-      const auto y = doubles(run_every_way(registry, {"Softmax", dtype, {x}, {}})[0]);
-      const auto log_y = doubles(run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0]);
+      const auto y = doubles(run_every_way(registry, {"Softmax", dtype, {x}, kAlongLast})[0]);
+      const auto log_y = doubles(run_every_way(registry, {"LogSoftmax", dtype, {x}, kAlongLast})[0]);
       for_each_row(x, [&](const double*, const std::vector<double>& want, std::size_t at) {
         for (std::size_t j = 0; j < want.size(); ++j) {
           // x - max x, up to 40, is rounded before the exponential.
@@ -59,9 +63,9 @@ TEST(Softmax, EqualsTheFormulaForLongRows) {
   for (std::int64_t width : {33, 132, 520, 1028, 4100, 4101, 16384, 16388})
     for (DType dtype : {DType::f32, DType::f64}) {
       const Tensor x = random_tensor(dtype, {2, width}, engine, -20, 20), dy = random_tensor(dtype, {2, width}, engine);
-      const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, {}})[0];
-      const auto log_y = doubles(run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0]);
-      const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, {}})[0]);
+      const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, kAlongLast})[0];
+      const auto log_y = doubles(run_every_way(registry, {"LogSoftmax", dtype, {x}, kAlongLast})[0]);
+      const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, kAlongLast})[0]);
       const auto p = doubles(y), g = doubles(dy);
       const double relative = tolerance(dtype) * (3 + static_cast<double>(width) / 200);
       for_each_row(x, [&](const double*, const std::vector<double>& want, std::size_t at) {
@@ -82,10 +86,10 @@ TEST(Softmax, GradientsEqualTheJacobiansProduct) {
   for (std::int64_t width : kWidths)
     for (DType dtype : {DType::f32, DType::f64}) {
       const Tensor x = random_tensor(dtype, {20, width}, engine, -3, 3), dy = random_tensor(dtype, x.shape(), engine);
-      const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, {}})[0];
-      const Tensor log_y = run_every_way(registry, {"LogSoftmax", dtype, {x}, {}})[0];
-      const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, {}})[0]);
-      const auto dx_log = doubles(run_every_way(registry, {"LogSoftmaxGrad", dtype, {dy, log_y}, {}})[0]);
+      const Tensor y = run_every_way(registry, {"Softmax", dtype, {x}, kAlongLast})[0];
+      const Tensor log_y = run_every_way(registry, {"LogSoftmax", dtype, {x}, kAlongLast})[0];
+      const auto dx = doubles(run_every_way(registry, {"SoftmaxGrad", dtype, {dy, y}, kAlongLast})[0]);
+      const auto dx_log = doubles(run_every_way(registry, {"LogSoftmaxGrad", dtype, {dy, log_y}, kAlongLast})[0]);
       const auto g = doubles(dy);
       for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
         for (std::size_t j = 0; j < p.size(); ++j) {
@@ -120,7 +124,7 @@ TEST(SparseSoftmaxCrossEntropy, EqualsTheFormula) {
           else
             labels.mutable_data<std::int64_t>()[i] = static_cast<std::int64_t>(label.back());
         }
-        const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", dtype, {x, labels}, {}, 2});
+        const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", dtype, {x, labels}, kLabels, 2});
         ASSERT_EQ(out[0].shape(), (Shape{37})) << name(dtype) << ", " << classes << " classes";
         const auto loss = doubles(out[0]), backprop = doubles(out[1]);
         for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
@@ -141,9 +145,9 @@ TEST(SoftmaxCrossEntropy, EqualsTheFormula) {
     for (DType dtype : {DType::f32, DType::f64}) {
       const Tensor x = random_tensor(dtype, {37, classes}, engine, -10, 10);
       const Tensor labels =
-          run_every_way(registry, {"Softmax", dtype, {random_tensor(dtype, x.shape(), engine)}, {}})[0];
+          run_every_way(registry, {"Softmax", dtype, {random_tensor(dtype, x.shape(), engine)}, kAlongLast})[0];
       const auto z = doubles(labels);
-      const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", dtype, {x, labels}, {}, 2});
+      const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", dtype, {x, labels}, kAlongLast, 2});
       const auto loss = doubles(out[0]), backprop = doubles(out[1]);
       for_each_row(x, [&](const double*, const std::vector<double>& p, std::size_t at) {
         double want = 0;
@@ -181,10 +185,10 @@ TEST(Softmax, DoesNotDependOnTheOtherRows) {
   const auto device = test_device();
   const Tensor x = random_tensor(DType::f32, {50, 33}, engine, -9, 9);
   Tensor all(DType::f32, x.shape());
-  softmax(device->parallelism(), x, all);
+  softmax(device->parallelism(), x, -1, all);
   for (std::int64_t i = 0; i < 50; i += 7) {
     Tensor one(DType::f32, {1, 33});
-    softmax(device->parallelism(), x.rows(i, i + 1), one);
+    softmax(device->parallelism(), x.rows(i, i + 1), -1, one);
     EXPECT_TRUE(bitwise_equal(one, all.rows(i, i + 1))) << "row " << i;
   }
 }
@@ -193,13 +197,13 @@ TEST(Softmax, KeepsHugeLogitsFiniteAndPassesNaNOn) {
   const KernelRegistry registry = all_kernels();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = Tensor::of<float>({3, 2}, {1e30f, -1e30f, nan, 1, 1000, 1000});
-  const auto y = doubles(run_every_way(registry, {"Softmax", DType::f32, {x}, {}})[0]);
+  const auto y = doubles(run_every_way(registry, {"Softmax", DType::f32, {x}, kAlongLast})[0]);
   EXPECT_EQ(y[0], 1);
   EXPECT_EQ(y[1], 0);
   EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
   EXPECT_EQ(y[4], 0.5);
   const auto out = run_every_way(
-      registry, {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, {}, 2});
+      registry, {"SparseSoftmaxCrossEntropy", DType::f32, {x, Tensor::vector<std::int64_t>({0, 0, 1})}, kLabels, 2});
   EXPECT_EQ(out[0].data<float>()[0], 0);
   EXPECT_TRUE(std::isnan(out[0].data<float>()[1]));
   EXPECT_NEAR(out[0].data<float>()[2], std::log(2.0), 1e-6);
@@ -210,15 +214,15 @@ TEST(Softmax, OfNoRowsOrNoColumnsIsEmpty) {
   for (const Shape& shape : {Shape{0, 10}, Shape{4, 0}}) {
     const Tensor x(DType::f32, shape);
     for (const char* op : {"Softmax", "LogSoftmax"})
-      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, {}})[0].shape(), shape) << op;
+      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x}, kAlongLast})[0].shape(), shape) << op;
     for (const char* op : {"SoftmaxGrad", "LogSoftmaxGrad", "SigmoidCrossEntropy"})
-      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x, x}, {}})[0].shape(), shape) << op;
-    const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", DType::f32, {x, x}, {}, 2});
+      EXPECT_EQ(run_every_way(registry, {op, DType::f32, {x, x}, kAlongLast})[0].shape(), shape) << op;
+    const auto out = run_every_way(registry, {"SoftmaxCrossEntropy", DType::f32, {x, x}, kAlongLast, 2});
     EXPECT_EQ(out[0].shape(), (Shape{shape[0]}));
   }
   const auto out = run_every_way(
       registry,
-      {"SparseSoftmaxCrossEntropy", DType::f32, {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})}, {}, 2});
+      {"SparseSoftmaxCrossEntropy", DType::f32, {Tensor(DType::f32, {0, 10}), Tensor(DType::i64, {0})}, kLabels, 2});
   EXPECT_EQ(out[1].shape(), (Shape{0, 10}));
 }
 
@@ -230,7 +234,7 @@ TEST(SparseSoftmaxCrossEntropy, NamesALabelOutOfRange) {
                {"SparseSoftmaxCrossEntropy",
                 DType::f32,
                 {Tensor::zeros(DType::f32, {labels.shape()[0], classes}), labels},
-                {},
+                kLabels,
                 2});
   };
   // A GPU says where it was found before.
@@ -254,15 +258,104 @@ TEST(Softmax, RefusesShapesThatDoNotFit) {
   const auto run = [&](const char* op, Shape a, Shape b, std::size_t outputs) {
     return message_of(Code::invalid_argument, [&] {
       run_kernel(registry, *device,
-                 {op, DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, {}, outputs});
+                 {op, DType::f32, {Tensor::zeros(DType::f32, a), Tensor::zeros(DType::f32, b)}, kAlongLast, outputs});
     });
   };
   run("Softmax", {}, {}, 1);
   EXPECT_EQ(run("SoftmaxGrad", {2, 3}, {3, 2}, 1), "SoftmaxGrad: dy must be f32[3,2], but is f32[2,3]");
   run("LogSoftmaxGrad", {2, 3}, {2}, 1);
   run("SoftmaxCrossEntropy", {2, 3}, {2}, 2);
-  run("SoftmaxCrossEntropy", {6}, {6}, 2);
+  run("SoftmaxCrossEntropy", {}, {}, 2);
   run("SigmoidCrossEntropy", {2, 3}, {3}, 1);
+}
+
+// Along any axis: the bits of the transposed tensor along its last one.
+TEST(Softmax, AlongAnyAxisEqualsTheTransposed) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(37);
+  const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };
+  // [a, w, b] to [a, b, w].
+  const auto moved = [](const Tensor& x) {
+    Tensor out(x.dtype(), Shape{x.shape()[0], x.shape()[2], x.shape()[1]});
+    const auto size = static_cast<std::int64_t>(size_of(x.dtype()));
+    for (std::int64_t i = 0; i < x.shape()[0]; ++i)
+      for (std::int64_t j = 0; j < x.shape()[1]; ++j)
+        for (std::int64_t k = 0; k < x.shape()[2]; ++k)
+          std::copy_n(x.raw() + ((i * x.shape()[1] + j) * x.shape()[2] + k) * size, size,
+                      out.mutable_raw() + ((i * x.shape()[2] + k) * x.shape()[1] + j) * size);
+    return out;
+  };
+  for (const Shape& shape : {Shape{2, 5, 3}, Shape{3, 70, 37}, Shape{1, 1, 100}})
+    for (DType dtype : kFloats) {
+      const std::string where = std::string(name(dtype)) + shape.to_string();
+      const Tensor x = random_tensor(dtype, shape, engine, -8, 8), dy = random_tensor(dtype, shape, engine);
+      for (const char* op : {"Softmax", "LogSoftmax"}) {
+        const Tensor y = run_every_way(registry, {op, dtype, {x}, along(1)})[0];
+        const Tensor want = run_every_way(registry, {op, dtype, {moved(x)}, along(-1)})[0];
+        EXPECT_TRUE(bitwise_equal(moved(y), want)) << op << where;
+        const std::string grad = std::string(op) + "Grad";
+        const Tensor dx = run_every_way(registry, {grad, dtype, {dy, y}, along(-2)})[0];
+        const Tensor want_dx = run_every_way(registry, {grad, dtype, {moved(dy), want}, along(2)})[0];
+        EXPECT_TRUE(bitwise_equal(moved(dx), want_dx)) << grad << where;
+      }
+      const auto loss = run_every_way(registry, {"SoftmaxCrossEntropy", dtype, {x, dy}, along(1), 2});
+      const auto want = run_every_way(registry, {"SoftmaxCrossEntropy", dtype, {moved(x), moved(dy)}, along(2), 2});
+      EXPECT_TRUE(bitwise_equal(loss[0], want[0])) << where;
+      EXPECT_TRUE(bitwise_equal(moved(loss[1]), want[1])) << where;
+    }
+}
+
+TEST(Softmax, SixteenBitsAreThoseOfF32RoundedOnce) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(38);
+  const auto wide = [](const Tensor& t) {
+    Tensor out(DType::f32, t.shape());
+    const auto values = doubles(t);
+    for (std::size_t i = 0; i < values.size(); ++i) out.mutable_values<float>()[i] = static_cast<float>(values[i]);
+    return out;
+  };
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = random_tensor(dtype, {40, 33}, engine, -8, 8), z = random_tensor(dtype, {40, 33}, engine, 0, 1);
+    const auto expect_rounded = [&](const Tensor& got, const Tensor& want, const char* op) {
+      const auto values = doubles(got);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const float exact = want.values<float>()[i];
+        EXPECT_EQ(values[i],
+                  dtype == DType::f16 ? static_cast<float>(Half(exact)) : static_cast<float>(BFloat16(exact)))
+            << op << name(dtype) << i;
+      }
+    };
+    for (const char* op : {"Softmax", "LogSoftmax"})
+      expect_rounded(run_every_way(registry, {op, dtype, {x}, kAlongLast})[0],
+                     run_every_way(registry, {op, DType::f32, {wide(x)}, kAlongLast})[0], op);
+    expect_rounded(run_every_way(registry, {"SigmoidCrossEntropy", dtype, {x, z}, {}})[0],
+                   run_every_way(registry, {"SigmoidCrossEntropy", DType::f32, {wide(x), wide(z)}, {}})[0], "Sigmoid");
+  }
+}
+
+// Values computed in Python by the formula.
+TEST(SparseSoftmaxCrossEntropy, IgnoresALabelAndSmoothsTheOthers) {
+  const KernelRegistry registry = all_kernels();
+  const Tensor x = Tensor::of<double>({3, 4}, {0.5, -1, 2, 0.25, 3, 1, -2, 0.5, 1, 1, 1, 1});
+  const Tensor labels = Tensor::vector<std::int64_t>({2, 0, -100});
+  const Attributes how{{"axis", std::int64_t{1}}, {"ignore_index", std::int64_t{-100}}, {"label_smoothing", 0.1}};
+  const auto out = run_every_way(registry, {"SparseSoftmaxCrossEntropy", DType::f64, {x, labels}, how, 2});
+  const auto loss = doubles(out[0]), grad = doubles(out[1]);
+  const std::vector<double> want = {0.525528998448253, 0.439753447679352, 0};
+  const std::vector<double> want_grad = {0.129234825284162,
+                                         0.0094144412661202,
+                                         -0.233767469258469,
+                                         0.0951182027081868,
+                                         -0.108112136629935,
+                                         0.0855537503617392,
+                                         -0.0194958528724163,
+                                         0.0420542391406114,
+                                         0,
+                                         0,
+                                         0,
+                                         0};
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(loss[i], want[i], 1e-12) << i;
+  for (std::size_t i = 0; i < want_grad.size(); ++i) EXPECT_NEAR(grad[i], want_grad[i], 1e-12) << i;
 }
 
 }  // namespace

@@ -163,8 +163,16 @@ void write_sum_to_like(OnnxExportNode& node) {
 
 // ---- reductions
 
+// Integers of an input that must be known.
+Integers known_axes(const OnnxExportNode& node) {
+  const auto axes = node.known(1);
+  if (!axes) fail(Code::unimplemented, "its axes are computed: they must be known");
+  const auto values = axes->values<std::int64_t>();
+  return {values.begin(), values.end()};
+}
+
 Integers reduced_axes(const OnnxExportNode& node) {
-  Integers axes = node.attributes().integers("axes");
+  Integers axes = known_axes(node);
   if (axes.empty())
     for (std::int64_t d = 0; d < node.rank(0); ++d) axes.push_back(d);
   return axes;
@@ -194,9 +202,21 @@ void write_reduce(OnnxExportNode& node) {
   images&& keep ? node.set_images(0, y) : node.set(y);
 }
 
-void write_arg_max(OnnxExportNode& node) {
-  node.set(
-      node.add("ArgMax", {node.in(0)}, {{"axis", node.attributes().integer("axis")}, {"keepdims", std::int64_t{0}}}));
+// Of bools: the least or greatest of 0 and 1.
+void write_reduce_bools(OnnxExportNode& node) {
+  const bool all = node.node().op->name == "All";
+  const std::int64_t keep_dims = node.attributes().get<bool>("keep_dims") ? 1 : 0;
+  const Integers axes = reduced_axes(node);
+  if (axes.empty()) return node.set(node.add("Identity", {node.in(0)}));
+  const OnnxName numbers = node.add("Cast", {node.in(0)}, {{"to", DType::i32}});
+  const OnnxName y = node.add(all ? "ReduceMin" : "ReduceMax", {numbers}, {{"axes", axes}, {"keepdims", keep_dims}});
+  node.set(node.add("Cast", {y}, {{"to", DType::boolean}}));
+}
+
+void write_arg_extreme(OnnxExportNode& node) {
+  const std::int64_t last = node.attributes().get<bool>("select_last_index") ? 1 : 0;
+  node.set(node.add(node.node().op->name, {node.in(0)},
+                    {{"axis", known_axes(node).at(0)}, {"keepdims", std::int64_t{0}}, {"select_last_index", last}}));
 }
 
 void write_l2_loss(OnnxExportNode& node) {
@@ -206,7 +226,10 @@ void write_l2_loss(OnnxExportNode& node) {
 }
 
 constexpr OnnxExportOp kOther[] = {
-    {"ArgMax", write_arg_max},
+    {"All", write_reduce_bools},
+    {"Any", write_reduce_bools},
+    {"ArgMax", write_arg_extreme},
+    {"ArgMin", write_arg_extreme},
     {"AsString", write_cast},
     {"BroadcastLike", write_broadcast_like},
     {"Cast", write_cast},
@@ -225,6 +248,7 @@ constexpr OnnxExportOp kOther[] = {
     {"Min", write_reduce},
     {"NotEqual", write_not_equal},
     {"OnesLike", write_filled_like<1>},
+    {"Prod", write_reduce},
     {"QuantizeLinear", write_quantize},
     {"RightShift", write_shift},
     {"Rsqrt", write_rsqrt},

@@ -1,5 +1,6 @@
 // Products, convolutions, pools, normalisations and losses, as ONNX's.
 #include <algorithm>
+#include <limits>
 
 #include <troupe/graph/formats/onnx/onnx_export.hpp>
 
@@ -142,17 +143,25 @@ void write_dropout(OnnxExportNode& node) {
 // ---- softmax and losses
 
 void write_softmax(OnnxExportNode& node) {
-  node.set(node.add(node.node().op->name, {node.in(0)}, {{"axis", std::int64_t{-1}}}));
+  node.set(node.add(node.node().op->name, {node.in(0)}, {{"axis", node.attributes().integer("axis")}}));
 }
 
+// ONNX's classes are dimension 1.
 void write_sparse_softmax_cross_entropy(OnnxExportNode& node) {
-  node.set(node.add("SoftmaxCrossEntropyLoss", {node.in(0), node.in(1)}, {{"reduction", "none"}}));
+  const std::int64_t axis = node.attributes().integer("axis");
+  if ((axis < 0 ? axis + node.rank(0) : axis) != 1) fail(Code::unimplemented, "the classes must be dimension 1");
+  if (node.attributes().real("label_smoothing") != 0) fail(Code::unimplemented, "labels are smoothed");
+  Attributes attributes{{"reduction", "none"}};
+  const std::int64_t ignored = node.attributes().integer("ignore_index");
+  if (ignored != std::numeric_limits<std::int64_t>::min()) attributes.set("ignore_index", ignored);
+  node.set(node.add("SoftmaxCrossEntropyLoss", {node.in(0), node.in(1)}, attributes));
 }
 
 void write_softmax_cross_entropy(OnnxExportNode& node) {
-  const OnnxName logs = node.add("LogSoftmax", {node.in(0)}, {{"axis", std::int64_t{-1}}});
+  const std::int64_t axis = node.attributes().integer("axis");
+  const OnnxName logs = node.add("LogSoftmax", {node.in(0)}, {{"axis", axis}});
   const OnnxName products = node.add("Mul", {logs, node.in(1)});
-  node.set(node.add("Neg", {node.add("ReduceSum", {products, node.integers({-1})}, {{"keepdims", kDrop}})}));
+  node.set(node.add("Neg", {node.add("ReduceSum", {products, node.integers({axis})}, {{"keepdims", kDrop}})}));
 }
 
 void write_sigmoid_cross_entropy(OnnxExportNode& node) {

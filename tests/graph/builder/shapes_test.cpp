@@ -115,16 +115,47 @@ TEST(ShapeFunctions, LinearAndReductions) {
        "FusedMatMul 'n': attribute 'activation' must be none, relu, sigmoid or tanh, not 'gelu'"},
       {"FusedConv2D", {{u, 5, 5, 1}, {3, 3, 1, 8}, {8}}, {{"padding", std::string("VALID")}}, "[?,3,3,8]"},
       {"BiasAddGrad", {{2, 3}}, {}, "[3]"},
-      {"Sum", {{2, 3, 4}}, {}, "[]"},
-      {"Sum", {{2, 3, 4}}, {{"axes", ints({-1, 0})}}, "[3]"},
-      {"Mean", {{2, 3, 4}}, {{"axes", ints({1})}, {"keep_dims", true}}, "[2,1,4]"},
-      {"Max", {any}, {}, "[]"},
-      {"Max", {any}, {{"axes", ints({1})}}, "[?...]"},
-      {"Min", {{2, 3}}, {{"axes", ints({2})}}, "Min 'n': axis 2 is out of range: there are 2 dimensions"},
-      {"Sum", {{2, 3}}, {{"axes", ints({1, -1})}}, "Sum 'n': axis 1 is given twice"},
-      {"ArgMax", {{2, 3}}, {{"axis", std::int64_t{-1}}}, "[2]"},
-      {"ArgMax", {{}}, {}, "ArgMax 'n': 'x' must have rank 1 or more, but its shape is []"},
       {"L2Loss", {any}, {}, "[]"},
+  });
+}
+
+TEST(ShapeFunctions, ReductionsOverKnownAxes) {
+  const Attributes keep = {{"keep_dims", true}};
+  const auto over = [](std::initializer_list<std::int64_t> axes) { return std::vector<Tensor>{none, i64s(axes)}; };
+  const std::vector<DType> types = {DType::f32, DType::i64};
+  expect_all({
+      {"Sum", {{2, 3, 4}, {0}}, {}, "[]", over({}), types},
+      {"Sum", {{2, 3, 4}, {2}}, {}, "[3]", over({-1, 0}), types},
+      {"Mean", {{2, 3, 4}, {1}}, keep, "[2,1,4]", over({1}), types},
+      {"Prod", {{2, 3, 4}, {}}, {}, "[2,3]", {none, Tensor::scalar<std::int64_t>(2)}, types},
+      {"Max", {any, {0}}, {}, "[]", over({}), types},
+      {"Max", {any, {1}}, {}, "[?...]", over({1}), types},
+      {"All", {{2, 3}, {1}}, {}, "[3]", over({0}), {DType::boolean, DType::i64}},
+      {"Min", {{2, 3}, {1}}, {}, "Min 'n': axis 2 is out of range: there are 2 dimensions", over({2}), types},
+      {"Sum", {{2, 3}, {2}}, {}, "Sum 'n': axis 1 is given twice", over({1, -1}), types},
+      {"ArgMax", {{2, 3}, {}}, {}, "[2]", {none, Tensor::scalar<std::int64_t>(-1)}, types},
+      {"ArgMin",
+       {{2, 3}, {}},
+       {},
+       "ArgMin 'n': axis 2 is out of range: there are 2 dimensions",
+       {none, Tensor::scalar<std::int64_t>(2)},
+       types},
+      {"ArgMax", {{}, {}}, {}, "ArgMax 'n': 'x' must have rank 1 or more, but its shape is []", {}, types},
+  });
+}
+
+TEST(ShapeFunctions, ReductionsOverComputedAxes) {
+  const Attributes keep = {{"keep_dims", true}};
+  const std::vector<DType> types = {DType::f32, DType::i64};
+  expect_all({
+      {"Sum", {{2, 3, 4}, {2}}, {}, "[?]", {}, types},
+      {"Sum", {{2, 3, 4}, {2}}, keep, "[?,?,?]", {}, types},
+      {"Sum", {{2, 3, 4}, {0}}, {}, "[]", {}, types},
+      {"Sum", {{2, 3, 4}, {u}}, {}, "[?...]", {}, types},
+      {"Sum", {{2, 3}, {3}}, {}, "Sum 'n': there are 3 axes, but x has 2 dimensions", {}, types},
+      {"Sum", {{2, 3}, {1, 1}}, {}, "Sum 'n': 'axes' must be a scalar or vector, but its shape is [1,1]", {}, types},
+      {"ArgMax", {{2, 3}, {}}, {}, "[?]", {}, types},
+      {"ArgMax", {{2, 3}, {1}}, {}, "ArgMax 'n': 'axis' must have rank 0, but its shape is [1]", {}, types},
   });
 }
 
@@ -304,10 +335,18 @@ TEST(ShapeFunctions, NeuralNetworks) {
       {"SparseSoftmaxCrossEntropy",
        {{8, 10}, {32}},
        {},
-       "SparseSoftmaxCrossEntropy 'n': the numbers of rows of 'logits' and 'labels' differ: 8 and 32",
+       "SparseSoftmaxCrossEntropy 'n': the shapes of 'logits without their classes' and 'labels' differ: [8] and [32]",
        {},
        {DType::f32, DType::i64}},
       {"SoftmaxCrossEntropy", {{u, 10}, {32, u}}, {}, "[32] [32,10]"},
+      {"SoftmaxCrossEntropy", {{u, 10, 3}, {32, u, 3}}, {{"axis", std::int64_t{1}}}, "[32,3] [32,10,3]"},
+      {"SparseSoftmaxCrossEntropy",
+       {{u, 10, 3}, {32, u}},
+       {{"axis", std::int64_t{-2}}},
+       "[32,3] [32,10,3]",
+       {},
+       {DType::f32, DType::i64}},
+      {"Softmax", {{2, 3}}, {{"axis", std::int64_t{2}}}, "Softmax 'n': axis 2 is out of range: there are 2 dimensions"},
       {"Dropout", {{u, 3}}, {{"rate", 0.5}}, "[?,3] [?,3]"},
       {"Dropout", {{3}}, {{"rate", 1.0}}, "Dropout 'n': attribute 'rate' is 1, not in [0, 1)"},
       {"RandomNormal", {}, {{"shape", Shape{2, 3}}}, "[2,3]"},
