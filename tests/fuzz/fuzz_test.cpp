@@ -7,6 +7,7 @@
 #include "tests/fuzz/authentication_fuzz.hpp"
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
+#include "tests/fuzz/onnx_fuzz.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -86,6 +87,19 @@ TEST(ControlFuzz, BadBytesDoNoMoreThanEndTheLink) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(say_as_member(bytes)); };
   run_random_bytes(run);
   run_damaged(member_seeds(), run);
+}
+
+TEST(OnnxFuzz, ModelsOfEachOpAreImported) {
+  std::size_t files = 0;
+  for (const std::string& seed : onnx_seeds())
+    if (seed[0] == 0 && import_as_stranger(seed) > 0) ++files;
+  EXPECT_GT(files, 50u);
+}
+
+TEST(OnnxFuzz, BadModelsAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(import_as_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(onnx_seeds(), run);
 }
 
 }  // namespace

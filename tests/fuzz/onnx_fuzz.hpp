@@ -1,0 +1,17 @@
+// What the fuzzer of ONNX models and its test share.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe {
+
+// Imports a model of unknown origin: the first byte says whether the rest is a file, or instructions to make one of ops
+// that are known, with any inputs and attributes. Aborts if anything but Error is thrown, or the graph that comes out
+// cannot be written and read again. Returns how many nodes it has, 0 if the model was refused.
+std::size_t import_as_stranger(std::string_view input);
+std::vector<std::string> onnx_seeds();
+
+}  // namespace troupe
