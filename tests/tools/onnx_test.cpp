@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -23,24 +24,40 @@ using testing::Process;
 
 constexpr const char* kData = "/usr/share/libonnx-testdata/data";
 
-// The tests of ONNX itself, from Debian's package. More pass with each op that is known.
-TEST(OnnxTool, PassesTheTestsOfOnnxWhoseOpsAreKnown) {
+// "NAME: why" of each line; lines that begin with "#" are comments.
+std::map<std::string, std::string> expected_failures() {
+  std::map<std::string, std::string> out;
+  std::istringstream lines(testing::content_of(testing::source_file("tests/tools/onnx_failures.txt")));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t colon = line.find(": ");
+    EXPECT_NE(colon, line.npos) << "no reason: " << line;
+    out[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return out;
+}
+
+// The tests of ONNX itself, from Debian's package. onnx_failures.txt lists those that do not pass, and why.
+TEST(OnnxTool, PassesTheTestsOfOnnxButForThoseListed) {
   if (!std::filesystem::is_directory(kData)) GTEST_SKIP() << "no " << kData << ": install libonnx-testdata";
   std::vector<std::string> command{testing::program("troupe-onnx"), "test", "--json"};
   for (const char* set : {"node", "simple", "pytorch-converted", "pytorch-operator"})
     command.push_back(std::string(kData) + "/" + set);
   Process tool(command);
-  EXPECT_EQ(tool.wait(), 1) << tool.err;
+  tool.wait();
+  std::map<std::string, std::string> failures = expected_failures();
   std::istringstream lines(tool.out);
-  nlohmann::json last;
   int tests = 0;
   for (std::string line; std::getline(lines, line);) {
-    last = nlohmann::json::parse(line);
-    tests += last["event"] == "test";
+    const nlohmann::json event = nlohmann::json::parse(line);
+    if (event["event"] != "test") continue;
+    ++tests;
+    const bool listed = failures.erase(event["name"]) > 0, passed = event["result"] == "passed";
+    if (passed && listed) ADD_FAILURE() << event["name"] << " passes: remove it from onnx_failures.txt";
+    if (!passed && !listed) ADD_FAILURE() << event["name"] << ": " << event["why"];
   }
-  EXPECT_EQ(last["event"], "final");
   EXPECT_EQ(tests, 1072);
-  EXPECT_GE(last["passed"], 138) << "tests that passed fail";
+  for (const auto& [name, why] : failures) ADD_FAILURE() << name << " is listed, but there is no such test";
 }
 
 // A run of troupe-onnx: its exit code, and what it printed.

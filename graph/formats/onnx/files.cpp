@@ -16,8 +16,8 @@ ReadExternal reader_of(const std::string& folder) {
   return [folder](const std::string& file, std::uint64_t offset, std::uint64_t length) {
     namespace fs = std::filesystem;
     const fs::path relative(file);
-    const bool outside =
-        file.empty() || relative.is_absolute() || std::ranges::find(relative, fs::path("..")) != relative.end();
+    const bool outside = file.empty() || file.find('\0') != file.npos || relative.is_absolute() ||
+                         std::ranges::find(relative, fs::path("..")) != relative.end();
     std::error_code error;
     const fs::path base = fs::weakly_canonical(folder.empty() ? "." : folder, error);
     const fs::path path = error ? fs::path() : fs::weakly_canonical(base / relative, error);

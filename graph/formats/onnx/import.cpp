@@ -16,6 +16,8 @@ namespace pb = troupe::onnx;
 
 constexpr int kMaxDepth = 32;                  // of graphs in graphs, and of functions that call functions
 constexpr std::int64_t kMaxNodes = 2'000'000;  // with those of called functions
+// Nodes that calls of functions, and loops whose bodies are built again, may add: a small file makes no huge graph.
+constexpr std::int64_t kFreeNodes = 100'000, kNodesPerNode = 32;
 
 using Weights = OnnxImportOptions::Weights;
 
@@ -49,6 +51,7 @@ class UnknownOps {
     for (const pb::Node& node : graph.node()) add(node, depth);
   }
   void add(const pb::Node& node, int depth) {
+    ++count_;
     const std::string domain = domain_of(node);
     const bool known = functions_.contains({domain, node.op_type()}) || find_onnx_op(domain, node.op_type()) != nullptr;
     if (!known) nodes_[domain.empty() ? node.op_type() : domain + "." + node.op_type()].push_back(title(node));
@@ -57,6 +60,7 @@ class UnknownOps {
       for (const pb::Graph& graph : attribute.graphs()) add(graph, depth + 1);
     }
   }
+  std::int64_t nodes() const { return count_; }  // of all graphs and functions
   void refuse() const {
     if (nodes_.empty()) return;
     std::string text;
@@ -71,6 +75,7 @@ class UnknownOps {
  private:
   const LocalFunctions& functions_;
   std::map<std::string, std::vector<std::string>> nodes_;
+  std::int64_t count_ = 0;
 };
 
 class Importer {
@@ -91,6 +96,7 @@ class Importer {
     for (const pb::Function& f : model_.functions())
       for (const pb::Node& node : f.node()) unknown.add(node, 0);
     unknown.refuse();
+    most_nodes_ = std::min(kMaxNodes, kFreeNodes + kNodesPerNode * unknown.nodes());
 
     OnnxModel out;
     out.graph = std::make_unique<Graph>();
@@ -98,8 +104,11 @@ class Importer {
     out.opset = opset("");
     OnnxScope scope(*out.graph);
     add_initializers(model_.graph(), scope, &out);
-    for (const pb::ValueInfo& input : model_.graph().input())
+    std::set<std::string> given;
+    for (const pb::ValueInfo& input : model_.graph().input()) {
+      if (!given.insert(input.name()).second) invalid_argument("two inputs are named '{}'", input.name());
       if (!scope.has(input.name())) out.inputs.push_back(add_input(input, scope));
+    }
     add_nodes(model_.graph().node(), scope, opsets_, 0);
     for (const pb::ValueInfo& output : model_.graph().output()) {
       const OnnxScope::Value value = scope.find(output.name());
@@ -153,10 +162,16 @@ class Importer {
     }
   }
 
+  void count_node() {
+    if (++nodes_ > most_nodes_)
+      fail(Code::resource_exhausted, "the model becomes a graph of more than {} nodes: its functions call too much",
+           most_nodes_);
+  }
+
   template <class Nodes>
   void add_nodes(const Nodes& nodes, OnnxScope& scope, const Opsets& opsets, int depth) {
     for (const pb::Node& node : nodes) {
-      if (++nodes_ > kMaxNodes) fail(Code::resource_exhausted, "the model has more than {} nodes", kMaxNodes);
+      count_node();
       add_node(node, scope, opsets, depth);
     }
   }
@@ -172,7 +187,7 @@ class Importer {
   ReadExternal read_;
   Opsets opsets_;
   LocalFunctions functions_;
-  std::int64_t nodes_ = 0;
+  std::int64_t nodes_ = 0, most_nodes_ = kMaxNodes;
 };
 
 // A node with its converter's results.
@@ -294,7 +309,7 @@ void Importer::call(const pb::Function& function, const pb::Node& node, const On
         attribute.set_name(own);
       }
     }
-    if (++nodes_ > kMaxNodes) fail(Code::resource_exhausted, "the model has more than {} nodes", kMaxNodes);
+    count_node();
     add_node(resolved, inner, opsets, depth + 1);
   }
   OnnxNode::Values outputs;
