@@ -8,6 +8,7 @@
 #include "messages/proto/onnx.pb.h"
 #include <troupe/graph/formats/onnx/onnx_tensors.hpp>
 #include <troupe/graph/known_values.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe {
 namespace {
@@ -340,6 +341,15 @@ std::int64_t OnnxExportNode::rank(int input) const {
 }
 
 std::optional<Tensor> OnnxExportNode::known(int input) const { return known_tensor(graph(), endpoint(input)); }
+Integers OnnxExportNode::known_integers(int input, std::string_view what) const {
+  const auto value = known(input);
+  if (!value) fail(Code::unimplemented, "{} (its input {}) must be known", what, input);
+  return dispatch(IndexTypes{}, value->dtype(), [&]<class T>() {
+    const auto values = value->values<T>();
+    return Integers(values.begin(), values.end());
+  });
+}
+
 std::optional<Tensor> OnnxExportNode::weights(int input) const { return writer_.weights(endpoint(input)); }
 
 OnnxName OnnxExportNode::in(int input) const { return writer_.plain(endpoint(input)); }

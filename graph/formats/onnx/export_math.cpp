@@ -163,60 +163,54 @@ void write_sum_to_like(OnnxExportNode& node) {
 
 // ---- reductions
 
-// Integers of an input that must be known.
-Integers known_axes(const OnnxExportNode& node) {
-  const auto axes = node.known(1);
-  if (!axes) fail(Code::unimplemented, "its axes are computed: they must be known");
-  const auto values = axes->values<std::int64_t>();
-  return {values.begin(), values.end()};
-}
-
-Integers reduced_axes(const OnnxExportNode& node) {
-  Integers axes = known_axes(node);
-  if (axes.empty())
-    for (std::int64_t d = 0; d < node.rank(0); ++d) axes.push_back(d);
-  return axes;
-}
-
-// Sum and mean of images over height and width need no Transpose.
+// Reductions of images over height and width need no Transpose.
 bool reduces_images(const OnnxExportNode& node, const Integers& axes, bool keep) {
   if (!node.has_images(0)) return false;
   Integers places;
   for (const std::int64_t a : axes) places.push_back(OnnxExportNode::images_axis(a));
   std::ranges::sort(places);
-  return keep || places == Integers{2, 3} || places.size() == 4;
+  return keep || places == Integers{2, 3} || places.empty();
+}
+
+// No axes: all.
+OnnxName reduced(const OnnxExportNode& node, const std::string& op, const OnnxName& x, const Integers& axes,
+                 bool keep) {
+  const Attributes attributes{{"keepdims", std::int64_t{keep ? 1 : 0}}};
+  if (axes.empty()) return node.add(op, {x}, attributes);
+  if (op == "ReduceSum") return node.add(op, {x, node.integers(axes)}, attributes);
+  Attributes with_axes = attributes;
+  with_axes.set("axes", axes);
+  return node.add(op, {x}, with_axes);
 }
 
 void write_reduce(OnnxExportNode& node) {
-  const std::string& op = node.node().op->name;
-  const bool keep = node.attributes().get<bool>("keep_dims");
-  Integers axes = reduced_axes(node);
-  if (axes.empty()) return node.set(node.add("Identity", {node.in(0)}));
+  const std::string op = "Reduce" + node.node().op->name;
+  const bool keep = node.attributes().boolean("keep_dims");
+  if (op == "ReduceSum" && !node.known(1))
+    return node.set(node.add(op, {node.in(0), node.in(1)}, {{"keepdims", std::int64_t{keep ? 1 : 0}}}));
+  Integers axes = node.known_integers(1, "its axes");
   const bool images = reduces_images(node, axes, keep);
   if (images)
     for (std::int64_t& a : axes) a = OnnxExportNode::images_axis(a);
-  const OnnxName x = images ? node.images(0) : node.in(0);
-  const std::int64_t keep_dims = keep ? 1 : 0;
-  const OnnxName y = op == "Sum" ? node.add("ReduceSum", {x, node.integers(axes)}, {{"keepdims", keep_dims}})
-                                 : node.add("Reduce" + op, {x}, {{"axes", axes}, {"keepdims", keep_dims}});
-  images&& keep ? node.set_images(0, y) : node.set(y);
+  const OnnxName y = reduced(node, op, images ? node.images(0) : node.in(0), axes, keep);
+  if (images && keep) return node.set_images(0, y);
+  node.set(y);
 }
 
-// Of bools: the least or greatest of 0 and 1.
+// ONNX reduces no bool.
 void write_reduce_bools(OnnxExportNode& node) {
-  const bool all = node.node().op->name == "All";
-  const std::int64_t keep_dims = node.attributes().get<bool>("keep_dims") ? 1 : 0;
-  const Integers axes = reduced_axes(node);
-  if (axes.empty()) return node.set(node.add("Identity", {node.in(0)}));
-  const OnnxName numbers = node.add("Cast", {node.in(0)}, {{"to", DType::i32}});
-  const OnnxName y = node.add(all ? "ReduceMin" : "ReduceMax", {numbers}, {{"axes", axes}, {"keepdims", keep_dims}});
+  const OnnxName x = node.add("Cast", {node.in(0)}, {{"to", DType::i32}});
+  const OnnxName y = reduced(node, node.node().op->name == "All" ? "ReduceMin" : "ReduceMax", x,
+                             node.known_integers(1, "its axes"), node.attributes().boolean("keep_dims"));
   node.set(node.add("Cast", {y}, {{"to", DType::boolean}}));
 }
 
 void write_arg_extreme(OnnxExportNode& node) {
-  const std::int64_t last = node.attributes().get<bool>("select_last_index") ? 1 : 0;
+  const Integers axis = node.known_integers(1, "its axis");
   node.set(node.add(node.node().op->name, {node.in(0)},
-                    {{"axis", known_axes(node).at(0)}, {"keepdims", std::int64_t{0}}, {"select_last_index", last}}));
+                    {{"axis", axis.at(0)},
+                     {"keepdims", std::int64_t{0}},
+                     {"select_last_index", std::int64_t{node.attributes().boolean("select_last_index") ? 1 : 0}}}));
 }
 
 void write_l2_loss(OnnxExportNode& node) {

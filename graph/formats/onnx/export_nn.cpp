@@ -1,6 +1,7 @@
 // Products, convolutions, pools, normalisations and losses, as ONNX's.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <troupe/graph/formats/onnx/onnx_export.hpp>
 
@@ -146,15 +147,20 @@ void write_softmax(OnnxExportNode& node) {
   node.set(node.add(node.node().op->name, {node.in(0)}, {{"axis", node.attributes().integer("axis")}}));
 }
 
-// ONNX's classes are dimension 1.
 void write_sparse_softmax_cross_entropy(OnnxExportNode& node) {
-  const std::int64_t axis = node.attributes().integer("axis");
-  if ((axis < 0 ? axis + node.rank(0) : axis) != 1) fail(Code::unimplemented, "the classes must be dimension 1");
-  if (node.attributes().real("label_smoothing") != 0) fail(Code::unimplemented, "labels are smoothed");
+  if (node.attributes().real("label_smoothing") != 0) fail(Code::unimplemented, "ONNX has no label smoothing");
+  const std::int64_t rank = node.rank(0), given = node.attributes().integer("axis");
+  const std::int64_t axis = given < 0 ? given + rank : given;
+  Integers perm{axis};  // the axis of classes becomes the second
+  for (std::int64_t d = 0; d < rank; ++d)
+    if (d != axis) perm.push_back(d);
+  if (rank > 1) std::swap(perm[0], perm[1]);
   Attributes attributes{{"reduction", "none"}};
-  const std::int64_t ignored = node.attributes().integer("ignore_index");
-  if (ignored != std::numeric_limits<std::int64_t>::min()) attributes.set("ignore_index", ignored);
-  node.set(node.add("SoftmaxCrossEntropyLoss", {node.in(0), node.in(1)}, attributes));
+  if (const std::int64_t ignored = node.attributes().integer("ignore_index");
+      ignored != std::numeric_limits<std::int64_t>::min())
+    attributes.set("ignore_index", ignored);
+  const OnnxName logits = axis == 1 ? node.in(0) : node.transposed(0, perm);
+  node.set(node.add("SoftmaxCrossEntropyLoss", {logits, node.in(1)}, attributes));
 }
 
 void write_softmax_cross_entropy(OnnxExportNode& node) {

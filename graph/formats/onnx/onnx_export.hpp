@@ -42,6 +42,8 @@ class OnnxExportNode {
   std::int64_t rank(int input) const;  // throws unimplemented if it is not known
   // The value of an input that is known now: of a constant, or computed from constants and known dimensions.
   std::optional<Tensor> known(int input) const;
+  // Its integers; throws unimplemented, with `what`, if they are not known.
+  Integers known_integers(int input, std::string_view what) const;
   // The same for a constant, or a variable.
   std::optional<Tensor> weights(int input) const;
 
