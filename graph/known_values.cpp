@@ -26,8 +26,10 @@ class Evaluator final {
  private:
   class Context final : public ValueContext {
    public:
-    Context(Evaluator& evaluator, const Node& node) : evaluator_(evaluator), node_(node) {}
+    Context(Evaluator& evaluator, const Node& node, int output)
+        : evaluator_(evaluator), node_(node), output_(output) {}
     const Node& node() const override { return node_; }
+    int output() const override { return output_; }
     int num_inputs() const override { return static_cast<int>(node_.inputs.size()); }
     const Shape& input_shape(int index) const override { return evaluator_.graph_.shape(endpoint(index)); }
     const KnownIntegers* input(int index) override { return evaluator_.value(endpoint(index)); }
@@ -36,6 +38,7 @@ class Evaluator final {
     Endpoint endpoint(int index) const { return node_.inputs.at(static_cast<std::size_t>(index)); }
     Evaluator& evaluator_;
     const Node& node_;
+    int output_;
   };
 
   std::optional<KnownIntegers> compute(Endpoint output) {
@@ -43,8 +46,8 @@ class Evaluator final {
     if (dtype != DType::i64 && dtype != DType::i32) return std::nullopt;
     const Node& node = graph_.node(output.node);
     if (node.op->role == OpRole::constant) return of_constant(node.attributes.tensor("value"));
-    if (!node.op->value || output.index != 0) return std::nullopt;
-    Context context(*this, node);
+    if (!node.op->value || (output.index != 0 && node.op->outputs[0].count_attr.empty())) return std::nullopt;
+    Context context(*this, node, output.index);
     std::optional<KnownIntegers> found = node.op->value(context);
     if (found && (found->scalar ? found->values.size() != 1 : std::ssize(found->values) > kMaxKnownIntegers))
       return std::nullopt;

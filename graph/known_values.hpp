@@ -25,6 +25,7 @@ class ValueContext {
  public:
   virtual ~ValueContext() = default;
   virtual const Node& node() const = 0;
+  virtual int output() const = 0;  // the output wanted; 0 except for an op with a list of outputs
   virtual int num_inputs() const = 0;
   virtual const Shape& input_shape(int index) const = 0;
   // Null if nothing is known of the input.

@@ -112,7 +112,7 @@ struct OpDef {
   std::vector<AttrDef> attrs{};
   ShapeFn shape{};
   GradientFn gradient{};      // null: not differentiable
-  ValueFn value{};            // of output 0 before the graph runs, for shapes; null: never known
+  ValueFn value{};            // of output 0, or all of a list, before the graph runs; null: never known
   bool no_gradient = false;   // has no gradient by design, instead of an error (Shape, ArgMax, StopGradient)
   std::string kernel_type{};  // the attribute that selects the kernel; "" if the op has none
 

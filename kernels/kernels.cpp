@@ -15,6 +15,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_finite_kernels(registry);
   register_fused_kernels(registry);
   register_gather_kernels(registry);
+  register_layout_kernels(registry);
   register_linear_kernels(registry);
   register_loss_scale_kernels(registry);
   register_math_binary_kernels(registry);

@@ -7,11 +7,13 @@ set(kernels_common
   array.cpp
   conv_geometry.cpp
   elementwise.cpp
+  layout.cpp
   matmul_shape.cpp
   movement.cpp
   pool_geometry.cpp
   reuse.cpp
   row_groups.cpp
+  slices.cpp
   window.cpp)
 list(TRANSFORM kernels_common PREPEND ${CMAKE_CURRENT_LIST_DIR}/common/)
 
@@ -47,6 +49,7 @@ set(cuda_host
   random.cpp
   reduce.cpp
   select.cpp
+  slices.cpp
   softmax.cpp
   state.cpp
   updates.cpp)

@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/known_values.hpp>
+
 namespace troupe {
 namespace {
 
@@ -13,6 +16,8 @@ Tensor integer_scalar(double value, DType dtype) {
   return Tensor::scalar(static_cast<T>(value));
 }
 
+}  // namespace
+
 Tensor scalar_of(DType dtype, double value) {
   if (!is_floating(dtype) && !is_integer(dtype))
     invalid_argument("{} cannot be a value of dtype {}", value, name(dtype));
@@ -23,8 +28,6 @@ Tensor scalar_of(DType dtype, double value) {
       return Tensor::scalar(static_cast<T>(static_cast<Compute<T>>(value)));
   });
 }
-
-}  // namespace
 
 namespace {
 
@@ -74,6 +77,31 @@ Output scalar_like(Output x, double value, Name name) {
 Output placeholder(Graph& graph, DType dtype, Shape shape, Name name) {
   return graph.output(
       graph.add({.op = "Placeholder", .name = std::move(name), .attributes = {{"T", dtype}, {"shape", shape}}}));
+}
+
+Output IntegersArg::in(Output x) const {
+  if (tensor_.valid()) return cast(tensor_, DType::i64);
+  if (!x.valid()) invalid_argument("the first argument is not a tensor");
+  return constant(*x.graph, Tensor::of<std::int64_t>(Shape{std::ssize(numbers_)}, numbers_));
+}
+
+Output IntegersArg::scalar_in(Output x) const {
+  if (tensor_.valid()) return cast(tensor_, DType::i64);
+  if (!x.valid()) invalid_argument("the first argument is not a tensor");
+  if (numbers_.size() != 1) invalid_argument("{} integers where there must be one", numbers_.size());
+  return constant<std::int64_t>(*x.graph, numbers_[0]);
+}
+
+std::int64_t IntegersArg::count() const {
+  if (!tensor_.valid()) return std::ssize(numbers_);
+  const Shape& shape = tensor_.shape();
+  return shape.has_rank() && shape.rank() == 1 ? shape[0] : kUnknown;
+}
+
+std::optional<std::vector<std::optional<std::int64_t>>> IntegersArg::known() const {
+  if (!tensor_.valid()) return std::vector<std::optional<std::int64_t>>(numbers_.begin(), numbers_.end());
+  const auto found = known_integers(*tensor_.graph, {tensor_.node, tensor_.index});
+  return found ? std::optional(found->values) : std::nullopt;
 }
 
 Output identity(Output x, Name name) { return add_op("Identity", {x}, {}, std::move(name)); }

@@ -9,6 +9,7 @@
 // immediately: misuse throws Error naming op and node. Comments state what an op computes where it is not obvious.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,33 @@ template <class T>
 requires(dtype_of<T> != DType::invalid) Output constant(Graph& graph, std::initializer_list<T> vector, Name name = {}) {
   return constant(graph, Tensor::vector<T>(vector), std::move(name));
 }
-// A scalar of x's dtype in x's graph. Throws invalid_argument if an integer dtype cannot hold the value.
+// A scalar. Throws invalid_argument if the dtype is not one of numbers, or an integer dtype cannot hold the value.
+Tensor scalar_of(DType dtype, double value);
+// The same of x's dtype in x's graph. Throws invalid_argument if an integer dtype cannot hold the value.
 Output scalar_like(Output x, double value, Name name = {});
 // A value to be fed. Its shape may be partly unknown.
 Output placeholder(Graph& graph, DType dtype, Shape shape = Shape::unknown_rank(), Name name = {});
+
+// An argument of integers: an i64 tensor, or numbers, which become a constant.
+class IntegersArg {
+ public:
+  IntegersArg(Output tensor) : tensor_(tensor) {}
+  IntegersArg(Integers numbers) : numbers_(std::move(numbers)) {}
+  IntegersArg(std::initializer_list<std::int64_t> numbers) : numbers_(numbers) {}
+  IntegersArg(std::int64_t number) : numbers_{number} {}
+
+  // As a tensor of x's graph: a vector, or a scalar.
+  Output in(Output x) const;
+  Output scalar_in(Output x) const;
+  // The number of integers; kUnknown if the tensor's is not known.
+  std::int64_t count() const;
+  // The numbers, as far as they are known; null if nothing is known.
+  std::optional<std::vector<std::optional<std::int64_t>>> known() const;
+
+ private:
+  Output tensor_{};
+  Integers numbers_{};
+};
 
 Output identity(Output x, Name name = {});
 Output stop_gradient(Output x, Name name = {});

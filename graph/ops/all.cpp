@@ -12,6 +12,8 @@ const OpRegistry& standard_ops() {
     register_linear_ops(r);
     register_reduce_ops(r);
     register_array_ops(r);
+    register_slice_ops(r);
+    register_layout_ops(r);
     register_nn_ops(r);
     register_norm_ops(r);
     register_quantize_ops(r);

@@ -1,4 +1,6 @@
 // Arrays: shapes, slices, joins, rows.
+#include <limits>
+
 #include <troupe/graph/ops/array_shapes.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
@@ -17,19 +19,34 @@ void transpose_gradient(GradientContext& c) {
   c.set(0, transpose(c.grad(), inverse));
 }
 
+// The size of x along the axis, a vector of one element.
+Output size_along(Output x, std::int64_t axis) {
+  const std::int64_t end = axis == -1 ? std::numeric_limits<std::int64_t>::max() : axis + 1;
+  return strided_slice(shape_of(x), axis, end);
+}
+
 void concat_gradient(GradientContext& c) {
   const std::int64_t axis = c.attributes().integer("axis");
   Integers sizes;
+  bool known = true;
   for (int i = 0; i < c.num_inputs(); ++i) {
     const Shape& x = c.input(i).shape();
-    if (!x.has_rank() || x[static_cast<int>(axis)] == kUnknown)
-      fail(Code::unimplemented, "the size of input {} along axis {} must be known: its shape is {}", i, axis,
-           x.to_string());
-    sizes.push_back(x[static_cast<int>(axis)]);
+    sizes.push_back(x.has_rank() ? x[static_cast<int>(axis)] : kUnknown);
+    known = known && sizes.back() != kUnknown;
   }
-  const Outputs parts = split_sizes(c.grad(), axis, sizes);
+  Outputs parts;
+  if (known) {
+    parts = split_sizes(c.grad(), axis, sizes);
+  } else {
+    Outputs computed;
+    for (int i = 0; i < c.num_inputs(); ++i) computed.push_back(size_along(c.input(i), axis));
+    const Output all = concat(computed, 0);
+    parts = split_sizes(c.grad(), axis, all);
+  }
   for (int i = 0; i < c.num_inputs(); ++i) c.set(i, parts[static_cast<std::size_t>(i)]);
 }
+
+void broadcast_to_gradient(GradientContext& c) { c.set(0, sum_to_like(c.grad(), c.input(0))); }
 
 Outputs all_gradients(GradientContext& c) {
   Outputs out;
@@ -43,35 +60,6 @@ void stack_gradient(GradientContext& c) {
                                     {{"axis", c.attributes().integer("axis")}, {"N", std::int64_t{c.num_inputs()}}});
   for (int i = 0; i < c.num_inputs(); ++i) c.set(i, parts[static_cast<std::size_t>(i)]);
 }
-
-void slice_gradient(GradientContext& c) {
-  c.set(0, add_op("SliceGrad", {c.grad(), c.input(0)}, {{"begin", c.attributes().integers("begin")}}));
-}
-// dy's size is unknown only where a slice extends to the end.
-void slice_grad_gradient(GradientContext& c) {
-  const Integers& begin = c.attributes().integers("begin");
-  const Shape& dy = c.input(0).shape();
-  Integers size(begin.size(), -1);
-  if (dy.has_rank()) size.assign(dy.dims().begin(), dy.dims().end());
-  c.set(0, slice(c.grad(), begin, size));
-}
-void pad_gradient(GradientContext& c) {
-  const Integers& after = c.attributes().integers("after");
-  const Shape& x = c.input(0).shape();
-  Integers size(after.size(), -1);
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    const std::int64_t known = x.has_rank() ? x[static_cast<int>(i)] : kUnknown;
-    if (known == kUnknown && after[i] != 0)
-      fail(Code::unimplemented, "dimension {} is padded at its end, so its size must be known: {}", i, x.to_string());
-    size[i] = known;
-  }
-  c.set(0, slice(c.grad(), c.attributes().integers("before"), size));
-}
-
-void tile_gradient(GradientContext& c) {
-  c.set(0, add_op("TileGrad", {c.grad(), c.input(0)}, {{"multiples", c.attributes().integers("multiples")}}));
-}
-void tile_grad_gradient(GradientContext& c) { c.set(0, tile(c.grad(), c.attributes().integers("multiples"))); }
 
 // Sparse: a list of the gathered rows.
 void gather_gradient(GradientContext& c) {
@@ -88,6 +76,14 @@ void gather_gradient(GradientContext& c) {
   c.set_sparse(0, indices, reshape(g, shape));
 }
 void scatter_add_rows_gradient(GradientContext& c) { c.set(1, gather(c.grad(), c.input(0))); }
+// Of `values`, {off, on}: a one-hot tensor for each says where it stands.
+void one_hot_gradient(GradientContext& c) {
+  const Output dy = c.grad();
+  const Output at = one_hot(c.input(0), c.input(1), {.dtype = dy.dtype(), .axis = c.attributes().integer("axis")});
+  const Output on = sum(dy * at);
+  const Output off = sum(dy * (1.0 - at));
+  c.set(2, stack({off, on}, 0));
+}
 void fill_gradient(GradientContext& c) { c.set(1, sum(c.grad())); }
 
 Op array_op(std::string name, std::vector<DType> types = {}) {
@@ -100,6 +96,7 @@ void register_views(OpRegistry& ops) {
               .input("shape", DType::i64)
               .output("y", "T")
               .type("T")
+              .attr("copy_zeros", false)
               .shape(shapes::reshape)
               .value(values::same)
               .gradient(reshape_gradient)
@@ -113,23 +110,30 @@ void register_views(OpRegistry& ops) {
               .shape(shapes::reshape_like)
               .gradient(reshape_gradient)
               .precision(PrecisionClass::follower));
-  ops.add(array_op("Squeeze")
-              .attr("axes", Integers{})
-              .shape(shapes::squeeze)
-              .value(values::same)
-              .gradient(reshape_gradient)
-              .precision(PrecisionClass::follower));
-  ops.add(array_op("ExpandDims")
-              .attr("axis", AttrType::integer)
-              .shape(shapes::expand_dims)
-              .value(values::same)
-              .gradient(reshape_gradient)
-              .precision(PrecisionClass::follower));
+  using View = std::pair<const char*, ShapeFn>;
+  for (const auto& [name, shape] : {View("Squeeze", shapes::squeeze), View("ExpandDims", shapes::expand_dims)})
+    ops.add(Op(name)
+                .input("x", "T")
+                .input("axes", DType::i64)
+                .output("y", "T")
+                .type("T")
+                .shape(shape)
+                .value(values::same)
+                .gradient(reshape_gradient)
+                .precision(PrecisionClass::follower));
   ops.add(array_op("Transpose")
               .attr("perm", Integers{})
               .shape(shapes::transpose)
               .gradient(transpose_gradient)
               .precision(PrecisionClass::follower));
+  ops.add(Op("BroadcastTo")
+              .input("x", "T")
+              .input("shape", DType::i64)
+              .output("y", "T")
+              .type("T")
+              .shape(shapes::broadcast_to)
+              .value(values::broadcast_to)
+              .gradient(broadcast_to_gradient));
 }
 
 void register_joins(OpRegistry& ops) {
@@ -155,14 +159,17 @@ void register_joins(OpRegistry& ops) {
               .type("T")
               .attr("axis", AttrType::integer)
               .shape(shapes::split)
+              .value(values::split)
               .gradient(split_gradient));
   ops.add(Op("SplitSizes")
               .input("x", "T")
+              .input("sizes", DType::i64)
               .output_list("parts", "T", "N")
               .type("T")
               .attr("axis", AttrType::integer)
-              .attr("sizes", AttrType::integers)
+              .attr("N", AttrType::integer)
               .shape(shapes::split_sizes)
+              .value(values::split)
               .gradient(split_gradient));
   ops.add(Op("Unstack")
               .input("x", "T")
@@ -170,39 +177,8 @@ void register_joins(OpRegistry& ops) {
               .type("T")
               .attr("axis", AttrType::integer)
               .shape(shapes::unstack)
+              .value(values::split)
               .gradient(unstack_gradient));
-}
-
-void register_slices(OpRegistry& ops) {
-  ops.add(array_op("Slice")
-              .attr("begin", AttrType::integers)
-              .attr("size", AttrType::integers)
-              .shape(shapes::slice)
-              .value(values::slice)
-              .gradient(slice_gradient));
-  ops.add(Op("SliceGrad")
-              .input("dy", "T")
-              .input("x", "T")
-              .output("dx", "T")
-              .type("T")
-              .attr("begin", AttrType::integers)
-              .shape(shapes::slice_grad)
-              .gradient(slice_grad_gradient));
-  ops.add(array_op("Pad", kDataTypes)
-              .attr("before", AttrType::integers)
-              .attr("after", AttrType::integers)
-              .attr("value", 0.0)
-              .shape(shapes::pad)
-              .gradient(pad_gradient));
-  ops.add(array_op("Tile").attr("multiples", AttrType::integers).shape(shapes::tile).gradient(tile_gradient));
-  ops.add(Op("TileGrad")
-              .input("dy", "T")
-              .input("x", "T")
-              .output("dx", "T")
-              .type("T", kRealTypes)
-              .attr("multiples", AttrType::integers)
-              .shape(shapes::tile_grad)
-              .gradient(tile_grad_gradient));
 }
 
 void register_rows(OpRegistry& ops) {
@@ -228,14 +204,14 @@ void register_rows(OpRegistry& ops) {
 void register_makers(OpRegistry& ops) {
   ops.add(Op("OneHot")
               .input("indices", "Tindices")
+              .input("depth", DType::i64)
+              .input("values", "T")  // off, on
               .output("y", "T")
-              .type("T", kDataTypes, DType::f32)
+              .type("T", kDataTypes)
               .type("Tindices", kIndexTypes)
-              .attr("depth", AttrType::integer)
-              .attr("on", 1.0)
-              .attr("off", 0.0)
+              .attr("axis", std::int64_t{-1})
               .shape(shapes::one_hot)
-              .no_gradient());
+              .gradient(one_hot_gradient));
   ops.add(Op("Fill")
               .input("dims", DType::i64)
               .input("value", "T")
@@ -249,7 +225,7 @@ void register_makers(OpRegistry& ops) {
               .input("limit", "T")
               .input("delta", "T")
               .output("y", "T")
-              .type("T", {DType::f32, DType::f64, DType::i32, DType::i64})
+              .type("T", kRealTypes)
               .shape(shapes::range)
               .value(values::range)
               .no_gradient());
@@ -260,7 +236,6 @@ void register_makers(OpRegistry& ops) {
 void register_array_ops(OpRegistry& ops) {
   register_views(ops);
   register_joins(ops);
-  register_slices(ops);
   register_rows(ops);
   register_makers(ops);
 }

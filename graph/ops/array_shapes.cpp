@@ -1,6 +1,7 @@
 #include "troupe/graph/ops/array_shapes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -9,18 +10,6 @@
 
 namespace troupe::shapes {
 namespace {
-
-std::int64_t checked_add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) invalid_argument("a dimension of {} + {} overflows", a, b);
-  return sum;
-}
-
-std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) invalid_argument("a dimension of {} x {} overflows", a, b);
-  return product;
-}
 
 // A list attribute with one entry for each dimension of `x`. Returns x with that rank.
 Shape per_dimension(const Shape& x, const std::vector<std::int64_t>& list, std::string_view attr) {
@@ -65,30 +54,33 @@ std::int64_t real_range_size(double start, double limit, double delta) {
   return count > 0 ? static_cast<std::int64_t>(count) : 0;
 }
 
-std::int64_t integer_range_size(std::int64_t start, std::int64_t limit, std::int64_t delta) {
-  const __int128 distance = static_cast<__int128>(limit) - start;
-  const __int128 step = delta;
+std::int64_t integer_range_size(__int128 start, __int128 limit, __int128 step) {
+  const __int128 distance = limit - start;
   if ((distance > 0) != (step > 0) || distance == 0) return 0;
   const __int128 count = (distance + step + (step > 0 ? -1 : 1)) / step;
   if (count > std::numeric_limits<std::int64_t>::max())
-    invalid_argument("a range from {} to {} by {} is too long", start, limit, delta);
+    invalid_argument("a range of {} elements is too long", static_cast<double>(count));
   return static_cast<std::int64_t>(count);
 }
 
-template <class T>
-std::int64_t range_size_of(const Tensor& start, const Tensor& limit, const Tensor& delta) {
-  const T step = delta.item<T>();
-  if (step == T{0}) invalid_argument("'delta' is zero");
-  if constexpr (std::is_integral_v<T>)
-    return integer_range_size(start.item<T>(), limit.item<T>(), step);
-  else
-    return real_range_size(start.item<T>(), limit.item<T>(), step);
+std::int64_t range_size(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  return dispatch(RealTypes{}, start.dtype(), [&]<class T>() {
+    const auto [from, to, step] = std::array{start.item<T>(), limit.item<T>(), delta.item<T>()};
+    if (static_cast<Compute<T>>(step) == Compute<T>{0}) invalid_argument("'delta' is zero");
+    if constexpr (std::is_integral_v<T>) {
+      return integer_range_size(from, to, step);
+    } else {
+      const auto number = [](T x) { return static_cast<double>(static_cast<Compute<T>>(x)); };
+      return real_range_size(number(from), number(to), number(step));
+    }
+  });
 }
 
 }  // namespace
 
 void reshape(ShapeContext& c) {
   const Shape& x = c.input(0);
+  const bool copy_zeros = c.attributes().boolean("copy_zeros");
   const Shape count = with_rank(c.input(1), 1, "shape");
   if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
   const auto wanted = c.integers(1);
@@ -97,6 +89,7 @@ void reshape(ShapeContext& c) {
     return;
   }
   Shape to = Shape::unknown(static_cast<int>(wanted->values.size()));
+  Shape from_rest = x, to_rest = to;  // without the dimensions copied
   int wildcard = -1;
   bool complete = true;
   for (int i = 0; i < to.rank(); ++i) {
@@ -104,12 +97,23 @@ void reshape(ShapeContext& c) {
     complete = complete && dim.has_value();
     if (!dim) continue;
     if (*dim < -1) invalid_argument("dimension {} of a shape is {}; it must not be negative", i, *dim);
-    if (*dim >= 0) to.set_dim(i, *dim);
     if (*dim == -1 && wildcard >= 0) invalid_argument("only one dimension may be -1: {}", to.to_string());
     if (*dim == -1) wildcard = i;
+    const bool copied = *dim == 0 && copy_zeros;
+    if (copied && x.has_rank() && i >= x.rank())
+      invalid_argument("dimension {} of a shape is 0, but {} has no such dimension", i, x.to_string());
+    if (copied && x.has_rank()) {
+      to.set_dim(i, x[i]);
+      from_rest.set_dim(i, 1);
+      to_rest.set_dim(i, 1);
+    }
+    if (*dim >= 0 && !copied) {
+      to.set_dim(i, *dim);
+      to_rest.set_dim(i, *dim);
+    }
   }
   if (wildcard >= 0 && complete)
-    to.set_dim(wildcard, deduced_dim(x, to, wildcard));
+    to.set_dim(wildcard, x.has_rank() ? deduced_dim(from_rest, to_rest, wildcard) : kUnknown);
   else if (complete)
     check_same_size(x, to);
   c.set_output(0, to);
@@ -166,94 +170,19 @@ void split(ShapeContext& c) {
 }
 
 void split_sizes(ShapeContext& c) {
-  const auto& sizes = c.attributes().integers("sizes");
-  if (static_cast<std::int64_t>(sizes.size()) != c.attributes().integer("N") || sizes.empty())
-    invalid_argument("attribute 'sizes' has {} entries, but 'N' is {}", sizes.size(), c.attributes().integer("N"));
+  const std::int64_t parts = bounded(c.attributes(), "N", 0, 1'000'000);
+  const KnownEntries sizes = known_entries(c, 1, "sizes", parts);
   std::int64_t total = 0;
-  for (std::int64_t s : sizes) {
-    if (s < 0) invalid_argument("attribute 'sizes' has the negative entry {}", s);
-    total = checked_add(total, s);
+  for (const auto& s : sizes) {
+    if (s && *s < 0) invalid_argument("'sizes' has the negative entry {}", *s);
+    total = s && total != kUnknown ? checked_add(total, *s) : kUnknown;
   }
   const Shape& x = at_least_rank(c.input(0), 1, "x");
   if (!x.has_rank()) return;
   const int at = axis(c.attributes().integer("axis"), x.rank());
-  merge_dim(x[at], total, "the size along the axis and the sum of attribute 'sizes'");
-  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, along_axis(x, at, entry(sizes, i)));
-}
-
-void slice(ShapeContext& c) {
-  const auto& begin = c.attributes().integers("begin");
-  const auto& size = c.attributes().integers("size");
-  if (begin.size() != size.size())
-    invalid_argument("attribute 'begin' has {} entries and 'size' {}", begin.size(), size.size());
-  const Shape x = per_dimension(c.input(0), begin, "begin");
-  Shape out = x;
-  for (int i = 0; i < x.rank(); ++i) {
-    const std::int64_t from = entry(begin, i);
-    const std::int64_t count = entry(size, i);
-    if (from < 0 || count < -1) invalid_argument("invalid slice: {} elements from {}", count, from);
-    checked_add(from, count);
-    const bool outside = x[i] != kUnknown && (from > x[i] || (count >= 0 && count > x[i] - from));
-    if (outside)
-      invalid_argument("slice [{}, {}) of dimension {} is out of range for {}", from,
-                       count < 0 ? "end" : std::to_string(from + count), i, x.to_string());
-    out.set_dim(i, count >= 0 ? count : x[i] == kUnknown ? kUnknown : x[i] - from);
-  }
-  c.set_output(0, out);
-}
-
-void slice_grad(ShapeContext& c) {
-  const auto& begin = c.attributes().integers("begin");
-  const Shape x = per_dimension(c.input(1), begin, "begin");
-  const Shape dy = with_rank(c.input(0), x.rank(), "dy");
-  for (int i = 0; i < x.rank(); ++i) {
-    const std::int64_t from = entry(begin, i);
-    if (from < 0) invalid_argument("attribute 'begin' has the negative entry {}", from);
-    if (x[i] != kUnknown && (from > x[i] || dy[i] > x[i] - from))
-      invalid_argument("a slice {} from {} in dimension {} is out of range for {}", dy.to_string(), from, i,
-                       x.to_string());
-  }
-  c.set_output(0, x);
-}
-
-void pad(ShapeContext& c) {
-  const auto& before = c.attributes().integers("before");
-  const auto& after = c.attributes().integers("after");
-  if (before.size() != after.size())
-    invalid_argument("attribute 'before' has {} entries and 'after' {}", before.size(), after.size());
-  const Shape x = per_dimension(c.input(0), before, "before");
-  Shape out = x;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (entry(before, i) < 0 || entry(after, i) < 0) invalid_argument("padding must not be negative");
-    const std::int64_t added = checked_add(entry(before, i), entry(after, i));
-    if (x[i] != kUnknown) out.set_dim(i, checked_add(x[i], added));
-  }
-  c.set_output(0, out);
-}
-
-void tile(ShapeContext& c) {
-  const auto& multiples = c.attributes().integers("multiples");
-  const Shape x = per_dimension(c.input(0), multiples, "multiples");
-  Shape out = x;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (entry(multiples, i) < 0)
-      invalid_argument("attribute 'multiples' has the negative entry {}", entry(multiples, i));
-    if (x[i] != kUnknown) out.set_dim(i, checked_mul(x[i], entry(multiples, i)));
-  }
-  c.set_output(0, out);
-}
-
-void tile_grad(ShapeContext& c) {
-  const auto& multiples = c.attributes().integers("multiples");
-  const Shape x = per_dimension(c.input(1), multiples, "multiples");
-  const Shape dy = with_rank(c.input(0), x.rank(), "dy");
-  for (int i = 0; i < x.rank(); ++i) {
-    if (entry(multiples, i) < 0)
-      invalid_argument("attribute 'multiples' has the negative entry {}", entry(multiples, i));
-    if (x[i] != kUnknown)
-      merge_dim(dy[i], checked_mul(x[i], entry(multiples, i)), "the sizes of 'dy' and of the tiled 'x'");
-  }
-  c.set_output(0, x);
+  merge_dim(x[at], total, "the size along the axis and the sum of 'sizes'");
+  for (int i = 0; i < c.num_outputs(); ++i)
+    c.set_output(i, along_axis(x, at, sizes[static_cast<std::size_t>(i)].value_or(kUnknown)));
 }
 
 void stack(ShapeContext& c) {
@@ -275,27 +204,46 @@ void unstack(ShapeContext& c) {
 }
 
 void squeeze(ShapeContext& c) {
-  const auto& given = c.attributes().integers("axes");
+  const Shape count = with_rank(c.input(1), 1, "axes");
+  const auto given = known_vector(c, 1, "axes");
   const Shape& x = c.input(0);
   if (!x.has_rank()) return;
-  const std::vector<int> dropped = axes(given, x.rank());
+  if (!given) {
+    if (count[0] > x.rank()) invalid_argument("'axes' has {} entries for {}", count[0], x.to_string());
+    if (count[0] > 0) c.set_output(0, Shape::unknown(x.rank() - static_cast<int>(count[0])));
+    return;
+  }
+  const std::vector<int> dropped = axes(*given, x.rank());
   std::vector<std::int64_t> dims;
   for (int i = 0; i < x.rank(); ++i) {
     const bool named = std::ranges::binary_search(dropped, i);
     if (named && x[i] != 1 && x[i] != kUnknown)
       invalid_argument("dimension {} of {} is not of size 1", i, x.to_string());
-    if (given.empty() && x[i] == kUnknown) return;  // the rank depends on it
-    if (named || (given.empty() && x[i] == 1)) continue;
+    if (given->empty() && x[i] == kUnknown) return;  // the rank depends on it
+    if (named || (given->empty() && x[i] == 1)) continue;
     dims.push_back(x[i]);
   }
   c.set_output(0, Shape(dims));
 }
 
 void expand_dims(ShapeContext& c) {
+  const Shape count = with_rank(c.input(1), 1, "axes");
+  const auto given = known_vector(c, 1, "axes");
   const Shape& x = c.input(0);
-  if (!x.has_rank()) return;
-  const int at = axis(c.attributes().integer("axis"), x.rank() + 1);
-  c.set_output(0, x.sub(0, at).with_appended(1).concatenated(x.sub(at, x.rank())));
+  if (!x.has_rank() || count[0] == kUnknown) return;
+  const std::int64_t rank = checked_add(x.rank(), count[0]);
+  if (rank > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, rank);
+  if (!given) return c.set_output(0, Shape::unknown(static_cast<int>(rank)));
+  const std::vector<int> added = axes(*given, static_cast<int>(rank));
+  std::vector<std::int64_t> dims;
+  int next = 0;
+  for (int i = 0; i < rank; ++i) dims.push_back(std::ranges::binary_search(added, i) ? 1 : x[next++]);
+  c.set_output(0, Shape(dims));
+}
+
+void broadcast_to(ShapeContext& c) {
+  const Shape shape = known_dims(c, 1, "shape");
+  c.set_output(0, broadcast(c.input(0), shape));
 }
 
 void reshape_like(ShapeContext& c) {
@@ -321,8 +269,17 @@ void scatter_add_rows(ShapeContext& c) {
 }
 
 void one_hot(ShapeContext& c) {
-  const std::int64_t depth = bounded(c.attributes(), "depth", 0, std::numeric_limits<std::int64_t>::max());
-  c.set_output(0, c.input(0).concatenated(Shape{depth}));
+  const auto depth = known_scalar(c, 1);
+  if (depth && *depth < 0) invalid_argument("'depth' is {}: it must not be negative", *depth);
+  const Shape values = with_rank(c.input(2), 1, "values");
+  merge_dim(values[0], 2, "the size of 'values' (off, on) and 2");
+  const Shape& indices = c.input(0);
+  if (!indices.has_rank()) return;
+  if (indices.rank() == kMaxRank) invalid_argument("a shape has at most {} dimensions", kMaxRank);
+  const int at = axis(c.attributes().integer("axis"), indices.rank() + 1);
+  c.set_output(0, indices.sub(0, at)
+                      .with_appended(depth.value_or(kUnknown))
+                      .concatenated(indices.sub(at, indices.rank())));
 }
 
 void fill(ShapeContext& c) {
@@ -334,27 +291,14 @@ void range(ShapeContext& c) {
   with_rank(c.input(0), 0, "start");
   with_rank(c.input(1), 0, "limit");
   with_rank(c.input(2), 0, "delta");
-  const Tensor* start = c.constant(0);
-  const Tensor* limit = c.constant(1);
-  const Tensor* delta = c.constant(2);
+  const Tensor *start = c.constant(0), *limit = c.constant(1), *delta = c.constant(2);
   std::int64_t size = kUnknown;
   if (start && limit && delta) {
-    switch (start->dtype()) {
-      case DType::f32:
-        size = range_size_of<float>(*start, *limit, *delta);
-        break;
-      case DType::f64:
-        size = range_size_of<double>(*start, *limit, *delta);
-        break;
-      case DType::i32:
-        size = range_size_of<std::int32_t>(*start, *limit, *delta);
-        break;
-      case DType::i64:
-        size = range_size_of<std::int64_t>(*start, *limit, *delta);
-        break;
-      default:
-        break;
-    }
+    size = range_size(*start, *limit, *delta);
+  } else if (const auto from = known_scalar(c, 0), to = known_scalar(c, 1), step = known_scalar(c, 2);
+             from && to && step) {
+    if (*step == 0) invalid_argument("'delta' is zero");
+    size = integer_range_size(*from, *to, *step);
   }
   c.set_output(0, Shape{size});
 }

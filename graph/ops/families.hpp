@@ -11,6 +11,8 @@ void register_math_ops(OpRegistry& ops);
 void register_linear_ops(OpRegistry& ops);
 void register_reduce_ops(OpRegistry& ops);
 void register_array_ops(OpRegistry& ops);
+void register_slice_ops(OpRegistry& ops);
+void register_layout_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
 void register_norm_ops(OpRegistry& ops);
 void register_quantize_ops(OpRegistry& ops);

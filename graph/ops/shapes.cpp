@@ -98,6 +98,21 @@ std::optional<std::int64_t> known_scalar(const ShapeContext& c, int index) {
   return known && known->values.size() == 1 ? known->values[0] : std::nullopt;
 }
 
+KnownEntries known_entries(const ShapeContext& c, int index, std::string_view input, std::int64_t count) {
+  const Shape length = with_rank(c.input(index), 1, input);
+  if (length[0] != kUnknown && count != kUnknown && length[0] != count)
+    invalid_argument("'{}' has {} entries where there must be {}", input, length[0], count);
+  if (const auto known = c.integers(index)) {
+    if (count != kUnknown && std::ssize(known->values) != count)
+      invalid_argument("'{}' has {} entries where there must be {}", input, known->values.size(), count);
+    return known->values;
+  }
+  const std::int64_t entries = count == kUnknown ? length[0] : count;
+  if (entries == kUnknown) return {};
+  if (entries > 1'000'000) invalid_argument("'{}' has {} entries", input, entries);
+  return KnownEntries(static_cast<std::size_t>(entries));
+}
+
 Shape known_dims(const ShapeContext& c, int index, std::string_view input) {
   const Shape count = with_rank(c.input(index), 1, input);
   if (count[0] > kMaxRank) invalid_argument("a shape has at most {} dimensions, not {}", kMaxRank, count[0]);
@@ -110,6 +125,18 @@ Shape known_dims(const ShapeContext& c, int index, std::string_view input) {
     if (dim) out.set_dim(i, *dim);
   }
   return out;
+}
+
+std::int64_t checked_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) invalid_argument("a dimension of {} + {} overflows", a, b);
+  return sum;
+}
+
+std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) invalid_argument("a dimension of {} x {} overflows", a, b);
+  return product;
 }
 
 std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low, std::int64_t high) {

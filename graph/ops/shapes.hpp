@@ -42,9 +42,17 @@ std::vector<int> axes(const std::vector<std::int64_t>& axes, int rank);
 std::optional<std::vector<std::int64_t>> known_vector(const ShapeContext& c, int index, std::string_view input);
 // The same for a scalar (or a vector of one element).
 std::optional<std::int64_t> known_scalar(const ShapeContext& c, int index);
+// The entries of input `index`, an integer vector of `count` entries (kUnknown: as many as it has), as far as they are
+// known; none if their number is not.
+using KnownEntries = std::vector<std::optional<std::int64_t>>;
+KnownEntries known_entries(const ShapeContext& c, int index, std::string_view input, std::int64_t count);
 // The dimensions in input `index`, an integer vector, as far as known: elements that are not become kUnknown. Their
 // number may be unknown too. Throws for negative ones.
 Shape known_dims(const ShapeContext& c, int index, std::string_view input);
+
+// Dimensions computed; throw invalid_argument on overflow.
+std::int64_t checked_add(std::int64_t a, std::int64_t b);
+std::int64_t checked_mul(std::int64_t a, std::int64_t b);
 
 // An attribute that is an axis, count or size: in [low, high].
 std::int64_t bounded(const Attributes& attributes, std::string_view name, std::int64_t low, std::int64_t high);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/graph/strided_range.hpp>
+
 namespace troupe::values {
 namespace {
 
@@ -101,13 +103,91 @@ Known gather(ValueContext& c) {
 }
 
 Known slice(ValueContext& c) {
+  const KnownIntegers *x = c.input(0), *begin = c.input(1), *size = c.input(2);
+  if (!x || x->scalar) return std::nullopt;
+  if (!begin || !size || begin->values.size() != 1 || size->values.size() != 1) return std::nullopt;
+  const auto from = begin->values[0], wanted = size->values[0];
+  if (!from || !wanted || *from < 0 || *from > std::ssize(x->values)) return std::nullopt;
+  const std::int64_t count = *wanted < 0 ? std::ssize(x->values) - *from : *wanted;
+  if (count > std::ssize(x->values) - *from) return std::nullopt;
+  return KnownIntegers{.values = {x->values.begin() + *from, x->values.begin() + *from + count}};
+}
+
+Known strided_slice(ValueContext& c) {
   const KnownIntegers* x = c.input(0);
-  const auto& begin = c.node().attributes.integers("begin");
-  const auto& size = c.node().attributes.integers("size");
-  if (!x || x->scalar || begin.size() != 1 || begin[0] < 0 || begin[0] > std::ssize(x->values)) return std::nullopt;
-  const std::int64_t count = size[0] < 0 ? std::ssize(x->values) - begin[0] : size[0];
-  if (count > std::ssize(x->values) - begin[0]) return std::nullopt;
-  return KnownIntegers{.values = {x->values.begin() + begin[0], x->values.begin() + begin[0] + count}};
+  if (!x || x->scalar) return std::nullopt;
+  std::int64_t given[3];
+  for (int i = 0; i < 4; ++i) {
+    const KnownIntegers* list = c.input(1 + i);
+    if (list && list->values.empty() && i == 0) return *x;
+    if (!list || list->values.size() != 1 || !list->values[0]) return std::nullopt;
+    if (i < 3) given[i] = *list->values[0];
+  }
+  if (given[2] == 0) return std::nullopt;
+  const StridedRange range = strided_range(given[0], given[1], given[2], std::ssize(x->values));
+  KnownIntegers out;
+  for (std::int64_t i = 0; i < range.count; ++i)
+    out.values.push_back(x->values[static_cast<std::size_t>(range.begin + i * range.stride)]);
+  return out;
+}
+
+Known reverse(ValueContext& c) {
+  const KnownIntegers *x = c.input(0), *axes = c.input(1);
+  if (!x || x->scalar || !axes || !axes->complete()) return std::nullopt;
+  KnownIntegers out = *x;
+  if (!axes->values.empty()) std::ranges::reverse(out.values);
+  return out;
+}
+
+Known split(ValueContext& c) {
+  const KnownIntegers* x = c.input(0);
+  if (!x || x->scalar) return std::nullopt;
+  std::int64_t begin = 0, size = 0;
+  for (int i = 0; i <= c.output(); ++i) {
+    const Shape& part = c.node().output_shapes[static_cast<std::size_t>(i)];
+    if (!part.has_rank() || !part.fully_known()) return std::nullopt;
+    begin += size;
+    size = part.num_elements();
+  }
+  if (begin + size > std::ssize(x->values)) return std::nullopt;
+  const bool scalar = c.node().output_shapes[static_cast<std::size_t>(c.output())].is_scalar();
+  return KnownIntegers{.scalar = scalar, .values = {x->values.begin() + begin, x->values.begin() + begin + size}};
+}
+
+Known broadcast_to(ValueContext& c) {
+  const KnownIntegers* x = c.input(0);
+  if (!x || c.node().output_shapes.empty()) return std::nullopt;
+  const Shape& shape = c.node().output_shapes[0];
+  if (!shape.has_rank() || shape.rank() > 1 || !shape.fully_known()) return std::nullopt;
+  const auto count = static_cast<std::size_t>(shape.num_elements());
+  if (x->values.size() == count) return KnownIntegers{.scalar = shape.is_scalar(), .values = x->values};
+  if (x->values.size() != 1 || std::ssize(x->values) > kMaxKnownIntegers) return std::nullopt;
+  if (shape.num_elements() > kMaxKnownIntegers) return std::nullopt;
+  return KnownIntegers{.values = std::vector<std::optional<std::int64_t>>(count, x->values[0])};
+}
+
+Known tile(ValueContext& c) {
+  const KnownIntegers *x = c.input(0), *multiples = c.input(1);
+  if (!x || x->scalar || !multiples || multiples->values.size() != 1 || !multiples->values[0]) return std::nullopt;
+  const std::int64_t times = *multiples->values[0];
+  if (times < 0 || (times > 0 && std::ssize(x->values) > kMaxKnownIntegers / times)) return std::nullopt;
+  KnownIntegers out;
+  for (std::int64_t i = 0; i < times; ++i) out.values.insert(out.values.end(), x->values.begin(), x->values.end());
+  return out;
+}
+
+Known pad(ValueContext& c) {
+  const KnownIntegers *x = c.input(0), *pads = c.input(1), *value = c.input(2);
+  if (!x || x->scalar || !pads || pads->values.size() != 2 || !pads->complete()) return std::nullopt;
+  if (c.node().attributes.string("mode") != "constant") return std::nullopt;
+  const auto filler = value && value->values.size() == 1 ? value->values[0] : std::nullopt;
+  const std::int64_t before = *pads->values[0], after = *pads->values[1], size = std::ssize(x->values);
+  if (std::max(before, after) > kMaxKnownIntegers || std::min(before, after) < -size || size + before + after < 0)
+    return std::nullopt;
+  KnownIntegers out;
+  for (std::int64_t i = -before; i < size + after; ++i)
+    out.values.push_back(i >= 0 && i < size ? x->values[static_cast<std::size_t>(i)] : filler);
+  return out;
 }
 
 ValueFn binary(Combine combine) {

@@ -16,6 +16,12 @@ Known concat(ValueContext& c);
 Known stack(ValueContext& c);
 Known gather(ValueContext& c);
 Known slice(ValueContext& c);
+Known strided_slice(ValueContext& c);
+Known reverse(ValueContext& c);
+Known split(ValueContext& c);  // any output of Split, SplitSizes, Unstack
+Known broadcast_to(ValueContext& c);
+Known tile(ValueContext& c);
+Known pad(ValueContext& c);
 
 // One element from two, both known, with broadcasting; null if it is not defined.
 using Combine = std::optional<std::int64_t> (*)(std::int64_t, std::int64_t);

@@ -227,10 +227,15 @@ class Sharder {
     std::vector<std::int64_t> size(rank, -1);
     begin[0] = slice.row_begin;
     size[0] = slice.row_end - slice.row_begin;
-    return add({.op = "Slice",
-                .name = rewriter_.new_name(fmt::format("{}/rows_{}", node.name, slice.id)),
-                .inputs = {gradient},
-                .attributes = {{"begin", std::move(begin)}, {"size", std::move(size)}}});
+    const std::string name = rewriter_.new_name(fmt::format("{}/rows_{}", node.name, slice.id));
+    const auto list = [&](const char* what, const std::vector<std::int64_t>& values) {
+      const Tensor value = Tensor::of<std::int64_t>(Shape{std::ssize(values)}, values);
+      return add({.op = "Const",
+                  .name = rewriter_.new_name(fmt::format("{}/{}", name, what)),
+                  .attributes = {{"T", DType::i64}, {"value", value}}});
+    };
+    const Output from = list("begin", begin), count = list("size", size);
+    return add({.op = "Slice", .name = name, .inputs = {gradient, from, count}});
   }
 
   const Graph& graph_;

@@ -107,6 +107,14 @@ std::optional<Tensor> like(DType dtype, const Shape& shape, double value) {
   }
 }
 
+// The axis of an ExpandDims that adds one dimension; none if it is not known.
+std::optional<std::int64_t> only_axis(const Node& axes) {
+  if (axes.op->role != OpRole::constant) return std::nullopt;
+  const Tensor& value = axes.attributes.tensor("value");
+  return value.num_elements() == 1 && value.space().on_host() ? std::optional(value.item<std::int64_t>())
+                                                              : std::nullopt;
+}
+
 class Simplifier {
  public:
   explicit Simplifier(const Graph& graph) : old_(graph), rewriter_(graph) {}
@@ -133,9 +141,10 @@ class Simplifier {
   void copy(const Node& node) {
     std::vector<Endpoint> inputs = rewriter_.mapped(node.inputs);
     if (const auto scalar = scalar_scale(node)) inputs = *scalar;
-    if (is_known(node, Known::reshape)) {
+    if (is_known(node, Known::reshape) && !node.attributes.boolean("copy_zeros")) {
       const Node& before = source(node.inputs[0]);
-      if (is_known(before, Known::reshape) && before.controls.empty())
+      if (is_known(before, Known::reshape) && before.controls.empty() && before.id < std::ssize(reshaped_) &&
+          reshaped_[static_cast<std::size_t>(before.id)].node >= 0)
         inputs[0] = reshaped_[static_cast<std::size_t>(before.id)];
       reshaped_.resize(static_cast<std::size_t>(old_.size()));
       reshaped_[static_cast<std::size_t>(node.id)] = inputs[0];
@@ -211,7 +220,8 @@ class Simplifier {
     const auto from_start = [&](std::int64_t axis) {
       return axis < 0 && logits.has_rank() ? axis + logits.rank() : axis;
     };
-    return from_start(expanded.attributes.integer("axis")) == from_start(entropy.attributes.integer("axis"));
+    const auto added = only_axis(source(expanded.inputs[1]));
+    return added && from_start(*added) == from_start(entropy.attributes.integer("axis"));
   }
 
   // For Mul(ExpandDims(BroadcastLike(s, loss), axis), backprop), both of one cross-entropy, s a scalar: s and backprop.

@@ -121,80 +121,19 @@ std::vector<Tensor> unstack(Device& device, const Tensor& x, std::int64_t axis, 
   return parts;
 }
 
-Tensor slice(Device& device, const Tensor& x, Dims begin, Dims size) {
-  check_count("begin", begin, x.shape());
-  check_count("size", size, x.shape());
-  Shape shape = x.shape();
-  for (int d = 0; d < shape.rank(); ++d) {
-    const std::int64_t b = begin[static_cast<std::size_t>(d)], s = size[static_cast<std::size_t>(d)],
-                       all = x.shape().dim(d);
-    if (b < 0 || b > all || s < -1 || s > all - b)
-      invalid_argument("slice [begin {}, size {}] exceeds dimension {} of {}", b, s, d, x.shape().to_string());
-    shape.set_dim(d, s == -1 ? all - b : s);
-  }
-  Tensor out = device.allocator().tensor(x.dtype(), shape);
-  copy_box(device, x, begin, out, {}, shape);
-  return out;
-}
-
-Tensor slice_grad(Device& device, const Tensor& dy, const Shape& shape, Dims begin) {
-  check_count("begin", begin, shape);
-  check_count("begin", begin, dy.shape());
-  for (int d = 0; d < shape.rank(); ++d) {
-    const std::int64_t b = begin[static_cast<std::size_t>(d)];
-    if (b < 0 || b > shape.dim(d) || dy.shape().dim(d) > shape.dim(d) - b)
-      invalid_argument("gradient {} at offset {} of dimension {} does not fit in {}", dy.shape().to_string(), b, d,
-                       shape.to_string());
-  }
-  Tensor out = make_zeros(device, dy.dtype(), shape);
-  copy_box(device, dy, {}, out, begin, dy.shape());
-  return out;
-}
-
-Tensor pad(Device& device, const Tensor& x, Dims before, Dims after, const Tensor& value) {
-  check_count("before", before, x.shape());
-  check_count("after", after, x.shape());
-  Shape shape = x.shape();
-  for (int d = 0; d < shape.rank(); ++d) {
-    const std::int64_t b = before[static_cast<std::size_t>(d)], a = after[static_cast<std::size_t>(d)];
-    std::int64_t size = shape.dim(d);
-    if (b < 0 || a < 0 || __builtin_add_overflow(size, b, &size) || __builtin_add_overflow(size, a, &size))
-      invalid_argument("invalid padding of {} and {} for dimension {} of {}", b, a, d, x.shape().to_string());
-    shape.set_dim(d, size);
-  }
-  Tensor out = broadcast_to(device, value.reshaped(Shape{}), shape);
-  copy_box(device, x, {}, out, before, x.shape());
-  return out;
-}
-
-Tensor tile(Device& device, const Tensor& x, Dims multiples) {
-  check_count("multiples", multiples, x.shape());
-  Shape shape = x.shape();
-  for (int d = 0; d < shape.rank(); ++d) {
-    const std::int64_t times = multiples[static_cast<std::size_t>(d)];
-    std::int64_t size = 0;
-    if (times < 0 || __builtin_mul_overflow(shape.dim(d), times, &size))
-      invalid_argument("invalid multiple {} for dimension {} of {}", times, d, x.shape().to_string());
-    shape.set_dim(d, size);
-  }
-  Tensor out = device.allocator().tensor(x.dtype(), shape);
-  if (out.num_elements() == 0) return out;
-  const auto from = dense_strides(x.shape()), to = dense_strides(shape);
-  std::array<CopyDim, kMaxCopyDims> dims;
-  for (std::size_t d = 0; d < rank_of(shape); ++d) {
-    const std::int64_t size = x.shape().dim(static_cast<int>(d));
-    dims[2 * d] = {multiples[d], 0, size * to[d]};
-    dims[2 * d + 1] = {size, from[d], to[d]};
-  }
-  strided_copy(device, x, 0, out, 0, {dims.data(), 2 * rank_of(shape)});
-  return out;
-}
-
-Tensor reshape(const Tensor& x, Dims wanted) {
+Tensor reshape(const Tensor& x, Dims wanted, bool copy_zeros) {
   if (wanted.size() > static_cast<std::size_t>(kMaxRank)) return x.reshaped(Shape(wanted));  // throws
   std::array<std::int64_t, kMaxRank> copied;
   std::ranges::copy(wanted, copied.begin());
   const std::span<std::int64_t> dims(copied.data(), wanted.size());
+  if (copy_zeros)
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] != 0) continue;
+      if (d >= rank_of(x.shape()))
+        invalid_argument("Reshape: dimension {} of the shape is 0, but {} has no such dimension", d,
+                         x.shape().to_string());
+      dims[d] = x.shape().dim(static_cast<int>(d));
+    }
   const auto open = std::ranges::find(dims, -1);
   if (open != dims.end()) {
     *open = 1;
@@ -214,7 +153,7 @@ Tensor squeeze(const Tensor& x, Dims axes) {
   for (std::int64_t axis : axes) {
     const int d = checked_axis(axis, x.shape().rank());
     if (x.shape().dim(d) != 1) invalid_argument("Squeeze: dimension {} of {} is not 1", d, x.shape().to_string());
-    drop[static_cast<std::size_t>(d)] = true;
+    if (std::exchange(drop[static_cast<std::size_t>(d)], true)) invalid_argument("Squeeze: axis {} is given twice", d);
   }
   Shape shape;
   for (int d = 0; d < x.shape().rank(); ++d)
@@ -223,10 +162,21 @@ Tensor squeeze(const Tensor& x, Dims axes) {
   return x.reshaped(shape);
 }
 
-Tensor expand_dims(const Tensor& x, std::int64_t axis_attribute) {
-  const int axis = checked_axis(axis_attribute, x.shape().rank() + 1);
-  const Shape& shape = x.shape();
-  return x.reshaped(shape.sub(0, axis).with_appended(1).concatenated(shape.sub(axis, shape.rank())));
+Tensor expand_dims(const Tensor& x, Dims axes) {
+  const std::size_t rank = rank_of(x.shape()) + axes.size();
+  if (axes.size() > kMaxRank || rank > kMaxRank)
+    invalid_argument("ExpandDims: {} axes for {}; a shape has at most {} dimensions", axes.size(),
+                     x.shape().to_string(), kMaxRank);
+  std::array<bool, kMaxRank> added{};
+  for (std::int64_t axis : axes) {
+    const int d = checked_axis(axis, static_cast<int>(rank));
+    if (std::exchange(added[static_cast<std::size_t>(d)], true))
+      invalid_argument("ExpandDims: axis {} is given twice", d);
+  }
+  std::array<std::int64_t, kMaxRank> dims{};
+  int next = 0;
+  for (std::size_t d = 0; d < rank; ++d) dims[d] = added[d] ? 1 : x.shape().dim(next++);
+  return x.reshaped(Shape(std::span<const std::int64_t>(dims.data(), rank)));
 }
 
 Dims checked_dims(const Tensor& vector) {
@@ -235,9 +185,19 @@ Dims checked_dims(const Tensor& vector) {
 }
 
 Shape checked_shape(Dims dims) {
-  if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; }))
-    invalid_argument("Fill: a dimension is negative");
+  if (std::ranges::any_of(dims, [](std::int64_t d) { return d < 0; })) invalid_argument("a dimension is negative");
   return Shape(dims);
+}
+
+std::int64_t checked_scalar(std::string_view what, const Tensor& t) {
+  if (t.num_elements() != 1) invalid_argument("{} must be a scalar, not {}", what, t.shape().to_string());
+  return t.item<std::int64_t>();
+}
+
+Dims checked_sizes(const Tensor& vector, std::size_t count) {
+  const Dims sizes = checked_dims(vector);
+  if (sizes.size() != count) invalid_argument("there are {} sizes for {} parts", sizes.size(), count);
+  return sizes;
 }
 
 std::vector<std::int64_t> equal_parts(const Shape& shape, std::int64_t axis, std::size_t count) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <troupe/kernels/common/movement.hpp>
@@ -19,26 +20,21 @@ Tensor concat(Device& device, std::span<const Tensor> parts, std::int64_t axis);
 std::vector<Tensor> split(Device& device, const Tensor& x, std::int64_t axis, Dims sizes);
 // The `count` parts of size 1 along `axis`, without that dimension.
 std::vector<Tensor> unstack(Device& device, const Tensor& x, std::int64_t axis, std::size_t count);
-// Elements begin[d] .. begin[d] + size[d]; a size of -1 goes to the end.
-Tensor slice(Device& device, const Tensor& x, Dims begin, Dims size);
-// Zeros of `shape` with dy at `begin`.
-Tensor slice_grad(Device& device, const Tensor& dy, const Shape& shape, Dims begin);
-// x with `before` and `after` elements around it, each a copy of the single element of `value`.
-Tensor pad(Device& device, const Tensor& x, Dims before, Dims after, const Tensor& value);
-// x repeated multiples[d] times along each dimension.
-Tensor tile(Device& device, const Tensor& x, Dims multiples);
-
-// A view of x as `wanted`, in which one dimension may be -1.
-Tensor reshape(const Tensor& x, Dims wanted);
+// A view of x as `wanted`, in which one dimension may be -1. If `copy_zeros`, 0 takes the dimension of x at its place.
+Tensor reshape(const Tensor& x, Dims wanted, bool copy_zeros = false);
 // A view without the dimensions `axes`, which must be 1; if `axes` is empty, without all dimensions that are 1.
 Tensor squeeze(const Tensor& x, Dims axes);
-// A view with a dimension of 1 before dimension `axis`; -1 appends it.
-Tensor expand_dims(const Tensor& x, std::int64_t axis);
+// A view with dimensions of 1 at `axes` of the result.
+Tensor expand_dims(const Tensor& x, Dims axes);
 
 // The values of an i64 vector.
 Dims checked_dims(const Tensor& vector);
-// The shape argument of Fill.
+// The value of an i64 scalar or of a vector of one element.
+std::int64_t checked_scalar(std::string_view what, const Tensor& t);
+// A shape given as a tensor.
 Shape checked_shape(Dims dims);
+// Those of an i64 vector of `count` elements.
+Dims checked_sizes(const Tensor& vector, std::size_t count);
 // Sizes of `count` equal parts of dimension `axis`.
 std::vector<std::int64_t> equal_parts(const Shape& shape, std::int64_t axis, std::size_t count);
 

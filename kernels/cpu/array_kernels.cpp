@@ -1,6 +1,7 @@
 // Kernels that slice, join, reshape and create tensors (kernels/common/array.hpp).
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/range_count.hpp>
+#include <troupe/kernels/common/slices.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
 #include <troupe/messages/tensor_list.hpp>
@@ -15,18 +16,19 @@ Tensor scalar_of(double value) {
 }
 
 void register_views(KernelRegistry& registry) {
-  add_untyped(registry, "Reshape", [](const KernelInit&) -> Kernel {
-    return [](KernelContext& c) { c.set_output(0, reshape(c.input(0), checked_dims(c.input(1)))); };
+  add_untyped(registry, "Reshape", [](const KernelInit& init) -> Kernel {
+    return [copy_zeros = init.attributes.boolean("copy_zeros")](KernelContext& c) {
+      c.set_output(0, reshape(c.input(0), checked_dims(c.input(1)), copy_zeros));
+    };
   });
   add_untyped(registry, "ReshapeLike", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) { c.set_output(0, c.input(0).reshaped(c.input(1).shape())); };
   });
-  add_untyped(registry, "Squeeze", [](const KernelInit& init) -> Kernel {
-    return [axes = init.attributes.integers("axes")](KernelContext& c) { c.set_output(0, squeeze(c.input(0), axes)); };
+  add_untyped(registry, "Squeeze", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) { c.set_output(0, squeeze(c.input(0), checked_dims(c.input(1)))); };
   });
-  add_untyped(registry, "ExpandDims", [](const KernelInit& init) -> Kernel {
-    return
-        [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), axis)); };
+  add_untyped(registry, "ExpandDims", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), checked_dims(c.input(1)))); };
   });
 }
 
@@ -49,7 +51,7 @@ void register_joins(KernelRegistry& registry) {
   add_untyped(registry, "Stack", [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis")](KernelContext& c) {
       std::vector<Tensor> rows = all_inputs(c);
-      for (Tensor& row : rows) row = expand_dims(row, axis);
+      for (Tensor& row : rows) row = expand_dims(row, {&axis, 1});
       c.set_output(0, concat(c.device(), rows, axis));
     };
   });
@@ -59,8 +61,8 @@ void register_joins(KernelRegistry& registry) {
     };
   });
   add_untyped(registry, "SplitSizes", [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis"), sizes = init.attributes.integers("sizes")](KernelContext& c) {
-      set_outputs(c, split(c.device(), c.input(0), axis, sizes));
+    return [axis = init.attributes.integer("axis"), count = init.output_types.size()](KernelContext& c) {
+      set_outputs(c, split(c.device(), c.input(0), axis, checked_sizes(c.input(1), count)));
     };
   });
   add_untyped(registry, "Unstack", [](const KernelInit& init) -> Kernel {
@@ -70,31 +72,50 @@ void register_joins(KernelRegistry& registry) {
   });
 }
 
+StridedBox strided_box(KernelContext& c, int first) {
+  return {checked_dims(c.input(first)), checked_dims(c.input(first + 1)), checked_dims(c.input(first + 2)),
+          checked_dims(c.input(first + 3))};
+}
+
+void register_slices(KernelRegistry& registry) {
+  add_untyped(registry, "Slice", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      c.set_output(0, slice(c.device(), c.input(0), checked_dims(c.input(1)), checked_dims(c.input(2))));
+    };
+  });
+  add_untyped(registry, "SliceGrad", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      c.set_output(0, slice_grad(c.device(), c.input(0), c.input(1).shape(), checked_dims(c.input(2))));
+    };
+  });
+  add_untyped(registry, "StridedSlice", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) { c.set_output(0, strided_slice(c.device(), c.input(0), strided_box(c, 1))); };
+  });
+  add_untyped(registry, "StridedSliceGrad", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      c.set_output(0, strided_slice_grad(c.device(), c.input(0), c.input(1).shape(), strided_box(c, 2)));
+    };
+  });
+  add_untyped(registry, "Pad", [](const KernelInit& init) -> Kernel {
+    return [mode = parse_pad_mode(init.attributes.string("mode"))](KernelContext& c) {
+      c.set_output(0, pad(c.device(), c.input(0), checked_dims(c.input(1)), mode, c.input(2)));
+    };
+  });
+  add_untyped(registry, "Tile", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) { c.set_output(0, tile(c.device(), c.input(0), checked_dims(c.input(1)))); };
+  });
+}
+
 void register_boxes(KernelRegistry& registry) {
   add_untyped(registry, "Transpose", [](const KernelInit& init) -> Kernel {
     return [perm = init.attributes.integers("perm")](KernelContext& c) {
       c.set_output(0, transpose(c.device(), c.input(0), perm));
     };
   });
-  add_untyped(registry, "Slice", [](const KernelInit& init) -> Kernel {
-    return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](KernelContext& c) {
-      c.set_output(0, slice(c.device(), c.input(0), begin, size));
-    };
-  });
-  add_untyped(registry, "SliceGrad", [](const KernelInit& init) -> Kernel {
-    return [begin = init.attributes.integers("begin")](KernelContext& c) {
-      c.set_output(0, slice_grad(c.device(), c.input(0), c.input(1).shape(), begin));
-    };
-  });
-  add_factories(registry, "Pad", DataTypes{}, []<class T>(const KernelInit& init) -> Kernel {
-    return [before = init.attributes.integers("before"), after = init.attributes.integers("after"),
-            value = scalar_of<T>(init.attributes.real("value"))](KernelContext& c) {
-      c.set_output(0, pad(c.device(), c.input(0), before, after, value));
-    };
-  });
-  add_untyped(registry, "Tile", [](const KernelInit& init) -> Kernel {
-    return [multiples = init.attributes.integers("multiples")](KernelContext& c) {
-      c.set_output(0, tile(c.device(), c.input(0), multiples));
+  add_untyped(registry, "BroadcastTo", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      const Shape shape = broadcast(c.input(0).shape(), checked_shape(checked_dims(c.input(1))));
+      c.set_output(0, c.input(0).shape() == shape ? c.input(0) : broadcast_to(c.device(), c.input(0), shape));
     };
   });
   add_untyped(registry, "BroadcastLike", [](const KernelInit&) -> Kernel {
@@ -112,17 +133,23 @@ Tensor zeros_like(Device& device, const Tensor& x) {
   return make_list(std::move(items));
 }
 
-template <class T>
-Tensor range(Device& device, T start, T limit, T delta) {
-  Tensor out = device.allocator().tensor(dtype_of<T>, Shape{range_count(start, limit, delta)});
-  auto values = out.mutable_values<T>();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if constexpr (std::is_integral_v<T>)
-      values[i] = static_cast<T>(static_cast<std::uint64_t>(start) + i * static_cast<std::uint64_t>(delta));
-    else
-      values[i] = static_cast<T>(static_cast<double>(start) + static_cast<double>(i) * static_cast<double>(delta));
-  }
-  return out;
+// out[i] = start + i * delta: modulo 2^64 for integers, else in f64.
+Tensor range(Device& device, const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  return dispatch(RealTypes{}, start.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const auto number = [](const Tensor& t) { return static_cast<C>(t.item<T>()); };
+    const C first = number(start), step = number(delta);
+    Tensor out = device.allocator().tensor(start.dtype(), Shape{range_count<C>(first, number(limit), step)});
+    auto values = out.mutable_values<T>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::is_integral_v<T>)
+        values[i] = static_cast<T>(static_cast<std::uint64_t>(first) + i * static_cast<std::uint64_t>(step));
+      else
+        values[i] = static_cast<T>(
+            static_cast<C>(static_cast<double>(first) + static_cast<double>(i) * static_cast<double>(step)));
+    }
+    return out;
+  });
 }
 
 void register_makers(KernelRegistry& registry) {
@@ -133,11 +160,9 @@ void register_makers(KernelRegistry& registry) {
       c.set_output(0, broadcast_to(c.device(), c.input(1).reshaped(Shape{}), checked_shape(checked_dims(c.input(0)))));
     };
   });
-  add_kernels(registry, "Range",
-              Types<float, double, std::int8_t, std::uint8_t, std::int16_t, std::int32_t, std::int64_t>{},
-              []<class T>(KernelContext& c) {
-                c.set_output(0, range<T>(c.device(), c.input(0).item<T>(), c.input(1).item<T>(), c.input(2).item<T>()));
-              });
+  add_untyped(registry, "Range", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) { c.set_output(0, range(c.device(), c.input(0), c.input(1), c.input(2))); };
+  });
   add_untyped(registry, "ZerosLike", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) { c.set_output(0, zeros_like(c.device(), c.input(0))); };
   });
@@ -160,6 +185,7 @@ void register_makers(KernelRegistry& registry) {
 void register_array_kernels(KernelRegistry& registry) {
   register_views(registry);
   register_joins(registry);
+  register_slices(registry);
   register_boxes(registry);
   register_makers(registry);
 }

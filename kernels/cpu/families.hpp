@@ -14,6 +14,7 @@ void register_conv_kernels(KernelRegistry& registry);
 void register_finite_kernels(KernelRegistry& registry);
 void register_fused_kernels(KernelRegistry& registry);
 void register_gather_kernels(KernelRegistry& registry);
+void register_layout_kernels(KernelRegistry& registry);
 void register_linear_kernels(KernelRegistry& registry);
 void register_loss_scale_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include <troupe/kernels/common/elementwise_ops.hpp>
-#include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 
@@ -37,21 +37,64 @@ void add_rows(Device& device, const std::vector<std::int64_t>& indices, const T*
   });
 }
 
-// Rows of `depth` elements: all `off`, except `on` at the index. An index outside [0, depth) gives a row of `off`.
-template <class T>
-Tensor one_hot(Device& device, const Tensor& indices, std::int64_t depth, T on, T off) {
-  Tensor out = device.allocator().tensor(dtype_of<T>, indices.shape().with_appended(depth));
-  T* to = out.mutable_data<T>();
+// [outer, depth, inner]: `on` where the place along depth is the index of (outer, inner), else `off`.
+template <class E>
+void one_hot(Parallelism& parallelism, const std::vector<std::int64_t>& indices, std::int64_t depth, std::int64_t inner,
+             const E* values, E* out) {
+  const E off = values[0], on = values[1];
+  const std::int64_t outer = inner == 0 ? 0 : std::ssize(indices) / inner;
+  parallelism.parallel_for(outer, std::max<std::int64_t>(kElementGrain / std::max<std::int64_t>(depth * inner, 1), 1),
+                           [&](std::int64_t begin, std::int64_t end) {
+                             std::fill(out + begin * depth * inner, out + end * depth * inner, off);
+                             for (std::int64_t i = begin * inner; i < end * inner; ++i) {
+                               const std::int64_t given = indices[static_cast<std::size_t>(i)];
+                               const std::int64_t index = given < 0 ? given + depth : given;
+                               if (index < 0 || index >= depth) continue;
+                               out[(i / inner * depth + index) * inner + i % inner] = on;
+                             }
+                           });
+}
+
+std::vector<std::int64_t> all_indices(const Tensor& indices) {
+  std::vector<std::int64_t> out;
   dispatch(IntegerTypes{}, indices.dtype(), [&]<class I>() {
-    const I* from = indices.data<I>();
-    const std::int64_t grain = std::max<std::int64_t>(kElementGrain / std::max<std::int64_t>(depth, 1), 1);
-    device.parallelism().parallel_for(indices.num_elements(), grain, [=](std::int64_t begin, std::int64_t end) {
-      std::fill(to + begin * depth, to + end * depth, off);
-      for (std::int64_t i = begin; i < end; ++i)
-        if (from[i] >= 0 && static_cast<std::int64_t>(from[i]) < depth)
-          to[i * depth + static_cast<std::int64_t>(from[i])] = on;
-    });
+    const auto values = indices.values<I>();
+    out.assign(values.begin(), values.end());
   });
+  return out;
+}
+
+Tensor one_hot(Device& device, const Tensor& indices, const Tensor& depth_given, const Tensor& values,
+               std::int64_t axis_given) {
+  const std::int64_t depth = checked_scalar("OneHot: depth", depth_given);
+  if (depth < 0) invalid_argument("OneHot: depth {} is negative", depth);
+  if (values.shape() != Shape{2})
+    invalid_argument("OneHot: values must be two (off, on), not {}", values.shape().to_string());
+  const Shape& shape = indices.shape();
+  const int axis = checked_axis(axis_given, shape.rank() + 1);
+  const Shape before = shape.sub(0, axis), after = shape.sub(axis, shape.rank());
+  Tensor out = device.allocator().tensor(values.dtype(), before.with_appended(depth).concatenated(after));
+  if (out.num_elements() == 0) return out;
+  const auto run = [&]<class E>() {
+    one_hot<E>(device.parallelism(), all_indices(indices), depth, after.num_elements(),
+               reinterpret_cast<const E*>(values.raw()), reinterpret_cast<E*>(out.mutable_raw()));
+  };
+  switch (size_of(values.dtype())) {
+    case 1:
+      run.operator()<std::uint8_t>();
+      break;
+    case 2:
+      run.operator()<std::uint16_t>();
+      break;
+    case 4:
+      run.operator()<std::uint32_t>();
+      break;
+    case 8:
+      run.operator()<std::uint64_t>();
+      break;
+    default:
+      fail(Code::unimplemented, "OneHot: dtype {} is not supported", name(values.dtype()));
+  }
   return out;
 }
 
@@ -101,12 +144,10 @@ void register_gather_kernels(KernelRegistry& registry) {
   add_kernels(registry, "ScatterAddRows", RealTypes{}, []<class T>(KernelContext& c) {
     c.set_output(0, scatter_add_rows(c.device(), c.input(0), c.input(1), c.input(2).shape()));
   });
-  add_factories(registry, "OneHot", DataTypes{}, []<class T>(const KernelInit& init) -> Kernel {
-    const std::int64_t depth = init.attributes.integer("depth");
-    if (depth < 0) invalid_argument("OneHot: depth {} is negative", depth);
-    const T on = static_cast<T>(static_cast<Compute<T>>(init.attributes.real("on")));
-    const T off = static_cast<T>(static_cast<Compute<T>>(init.attributes.real("off")));
-    return [=](KernelContext& c) { c.set_output(0, one_hot<T>(c.device(), c.input(0), depth, on, off)); };
+  add_untyped(registry, "OneHot", [](const KernelInit& init) -> Kernel {
+    return [axis = init.attributes.integer("axis")](KernelContext& c) {
+      c.set_output(0, one_hot(c.device(), c.input(0), c.input(1), c.input(2), axis));
+    };
   });
 }
 

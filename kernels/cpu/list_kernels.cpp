@@ -41,7 +41,7 @@ Tensor stacked(KernelContext& c, DType dtype, const Shape& item) {
   for (Tensor& t : items) {
     if (t.shape() != shape)
       invalid_argument("items of shapes {} and {} cannot be stacked", shape.to_string(), t.shape().to_string());
-    t = expand_dims(t, 0);
+    t = expand_dims(t, std::array<std::int64_t, 1>{0});
   }
   return concat(c.device(), items, 0);
 }

@@ -1,7 +1,9 @@
 // The CPU's half of kernels/common/movement.hpp.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <type_traits>
 
 #include <troupe/kernels/common/movement.hpp>
 #include <troupe/messages/error.hpp>
@@ -55,11 +57,121 @@ void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t 
   }
 }
 
+// Elements per side of a square that is transposed in registers, and of a tile of such squares that stays in the cache.
+template <class E>
+inline constexpr int kSquare = sizeof(E) == 1 ? 16 : sizeof(E) == 2 ? 16 : sizeof(E) == 4 ? 8 : 4;
+inline constexpr std::int64_t kTileBytes = 128;
+
+// v[i] becomes the concatenation of the elements i of all; each round interleaves the first half of the vectors with
+// the second.
+template <class E>
+void transpose_square(const E* source, std::int64_t source_stride, E* target, std::int64_t target_stride) {
+  constexpr int kSide = kSquare<E>;
+  using Vector [[gnu::vector_size(kSide * sizeof(E))]] = E;
+  Vector v[kSide];
+  for (int i = 0; i < kSide; ++i) std::memcpy(&v[i], source + i * source_stride, sizeof(Vector));
+  Vector low{}, high{};
+  for (int e = 0; e < kSide; ++e) {
+    low[e] = static_cast<E>(e % 2 == 0 ? e / 2 : kSide + e / 2);
+    high[e] = static_cast<E>(kSide / 2 + (e % 2 == 0 ? e / 2 : kSide + e / 2));
+  }
+  for (int round = 1; round < kSide; round *= 2) {
+    Vector next[kSide];
+    for (int i = 0; i < kSide / 2; ++i) {
+      next[2 * i] = __builtin_shuffle(v[i], v[i + kSide / 2], low);
+      next[2 * i + 1] = __builtin_shuffle(v[i], v[i + kSide / 2], high);
+    }
+    std::memcpy(v, next, sizeof(v));
+  }
+  for (int i = 0; i < kSide; ++i) std::memcpy(target + i * target_stride, &v[i], sizeof(Vector));
+}
+
+// A transpose of rows x columns: rows are contiguous in the source, columns in the target.
+struct Transposed {
+  std::int64_t rows, columns;
+  std::int64_t source_column, target_row;  // strides
+  CopyLoops outer;
+};
+
+// One tile, of at most `rows` x `columns`.
+template <class E>
+void transpose_tile(const Transposed& t, const E* source, E* target, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kSide = kSquare<E>;
+  std::int64_t row = 0;
+  for (; row + kSide <= rows; row += kSide) {
+    std::int64_t column = 0;
+    for (; column + kSide <= columns; column += kSide)
+      transpose_square(source + column * t.source_column + row, t.source_column, target + row * t.target_row + column,
+                       t.target_row);
+    for (std::int64_t r = row; r < row + kSide; ++r)
+      for (std::int64_t c = column; c < columns; ++c) target[r * t.target_row + c] = source[c * t.source_column + r];
+  }
+  for (; row < rows; ++row)
+    for (std::int64_t c = 0; c < columns; ++c) target[row * t.target_row + c] = source[c * t.source_column + row];
+}
+
+template <class E>
+void transpose_all(Parallelism& parallelism, const Transposed& t, const E* source, E* target) {
+  constexpr std::int64_t kSide = std::max<std::int64_t>(kTileBytes / static_cast<std::int64_t>(sizeof(E)), 16);
+  const std::int64_t row_tiles = (t.rows - 1) / kSide + 1, column_tiles = (t.columns - 1) / kSide + 1;
+  const std::int64_t grain = std::max<std::int64_t>(kCopyGrain / (std::min(t.rows, kSide) * std::min(t.columns, kSide)), 1);
+  parallelism.parallel_for(t.outer.total * row_tiles * column_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      // Neighbours along columns follow each other: they continue the same rows of the target.
+      const std::int64_t column = tile % column_tiles * kSide, row = tile / column_tiles % row_tiles * kSide;
+      std::int64_t from = column * t.source_column + row, to = row * t.target_row + column;
+      std::int64_t rest = tile / column_tiles / row_tiles;
+      for (std::size_t d = t.outer.rank; d-- > 0; rest /= t.outer.dims[d].size) {
+        from += rest % t.outer.dims[d].size * t.outer.dims[d].source_stride;
+        to += rest % t.outer.dims[d].size * t.outer.dims[d].target_stride;
+      }
+      transpose_tile(t, source + from, target + to, std::min(kSide, t.rows - row), std::min(kSide, t.columns - column));
+    }
+  });
+}
+
+// The transpose that the loops contain, if there is one worth tiles: of loops where the source is contiguous and where
+// the target is.
+std::optional<Transposed> find_transpose(const CopyLoops& loops) {
+  constexpr std::int64_t kLeast = 8;
+  std::size_t row = loops.rank, column = loops.rank;
+  for (std::size_t d = 0; d < loops.rank; ++d) {
+    if (loops.dims[d].size < kLeast) continue;
+    if (loops.dims[d].source_stride == 1 && loops.dims[d].target_stride != 1) row = d;
+    if (loops.dims[d].target_stride == 1 && loops.dims[d].source_stride > 1) column = d;
+  }
+  if (row == loops.rank || column == loops.rank) return std::nullopt;
+  Transposed t{.rows = loops.dims[row].size,
+               .columns = loops.dims[column].size,
+               .source_column = loops.dims[column].source_stride,
+               .target_row = loops.dims[row].target_stride,
+               .outer = {}};
+  for (std::size_t d = 0; d < loops.rank; ++d) {
+    if (d == row || d == column) continue;
+    t.outer.total *= loops.dims[d].size;
+    t.outer.dims[t.outer.rank++] = loops.dims[d];
+  }
+  return t;
+}
+
+// Makes a short innermost loop an outer one, if there is a longer one with contiguous elements.
+void lengthen_inner(CopyLoops& loops) {
+  constexpr std::int64_t kShort = 8;
+  if (loops.dims[loops.rank - 1].size >= kShort) return;
+  const auto end = loops.dims.begin() + static_cast<std::ptrdiff_t>(loops.rank);
+  const auto longer = std::find_if(loops.dims.begin(), end, [](const CopyDim& d) {
+    return d.size >= 2 * kShort && (d.source_stride == 1 || d.target_stride == 1);
+  });
+  if (longer != end) std::rotate(longer, longer + 1, end);
+}
+
 template <class E>
 void copy_all(Parallelism& parallelism, const CopyLoops& loops, const std::byte* source, std::int64_t source_offset,
               std::byte* target, std::int64_t target_offset) {
   const E* from = reinterpret_cast<const E*>(source) + source_offset;
   E* to = reinterpret_cast<E*>(target) + target_offset;
+  if constexpr (!std::is_same_v<E, std::string>)
+    if (const auto transposed = find_transpose(loops)) return transpose_all(parallelism, *transposed, from, to);
   parallelism.parallel_for(loops.total, kCopyGrain,
                            [&](std::int64_t begin, std::int64_t end) { copy_part(loops, from, to, begin, end); });
 }
@@ -68,8 +180,9 @@ void copy_all(Parallelism& parallelism, const CopyLoops& loops, const std::byte*
 
 void strided_copy(Device& device, const Tensor& source, std::int64_t source_offset, Tensor& target,
                   std::int64_t target_offset, std::span<const CopyDim> dims) {
-  const CopyLoops loops = merge_loops(dims);
+  CopyLoops loops = merge_loops(dims);
   if (loops.total == 0) return;
+  lengthen_inner(loops);
   const auto copy = [&]<class E>() {
     copy_all<E>(device.parallelism(), loops, source.raw(), source_offset, target.mutable_raw(), target_offset);
   };

@@ -1,6 +1,6 @@
 #include "troupe/kernels/cpu/reduce.hpp"
 
-#include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/reduce_loops.hpp>
 
@@ -183,10 +183,8 @@ void register_reduce_kernels(KernelRegistry& registry) {
   });
   add_kernels(registry, "SumToLike", RealTypes{},
               []<class T>(KernelContext& c) { c.set_output(0, sum_to(c.device(), c.input(0), c.input(1).shape())); });
-  add_factories(registry, "TileGrad", RealTypes{}, []<class T>(const KernelInit& init) -> Kernel {
-    return [multiples = init.attributes.integers("multiples")](KernelContext& c) {
-      c.set_output(0, tile_grad(c.device(), c.input(0), c.input(1).shape(), multiples));
-    };
+  add_kernels(registry, "TileGrad", RealTypes{}, []<class T>(KernelContext& c) {
+    c.set_output(0, tile_grad(c.device(), c.input(0), c.input(1).shape(), checked_dims(c.input(2))));
   });
 }
 

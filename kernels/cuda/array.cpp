@@ -12,20 +12,23 @@ namespace {
 
 void register_views(KernelRegistry& registry) {
   add_cuda(registry, "Reshape", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [shape = HostInput(init, 1)](KernelContext& c) {
+    return [shape = HostInput(init, 1), copy_zeros = init.attributes.boolean("copy_zeros")](KernelContext& c) {
       const Tensor dims = shape.get(c);
-      c.set_output(0, reshape(c.input(0), checked_dims(dims)));
+      c.set_output(0, reshape(c.input(0), checked_dims(dims), copy_zeros));
     };
   });
   add_cuda(registry, "ReshapeLike", kDataDTypes,
            [](KernelContext& c) { c.set_output(0, c.input(0).reshaped(c.input(1).shape())); });
-  add_cuda(registry, "Squeeze", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [axes = init.attributes.integers("axes")](KernelContext& c) { c.set_output(0, squeeze(c.input(0), axes)); };
-  });
-  add_cuda(registry, "ExpandDims", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return
-        [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, expand_dims(c.input(0), axis)); };
-  });
+  const auto add_view = [&](const char* op, Tensor (*view)(const Tensor&, Dims)) {
+    add_cuda(registry, op, kDataDTypes, [view](const KernelInit& init) -> Kernel {
+      return [view, axes = HostInput(init, 1)](KernelContext& c) {
+        const Tensor list = axes.get(c);
+        c.set_output(0, view(c.input(0), checked_dims(list)));
+      };
+    });
+  };
+  add_view("Squeeze", squeeze);
+  add_view("ExpandDims", expand_dims);
 }
 
 std::vector<Tensor> all_inputs(KernelContext& context) {
@@ -47,7 +50,7 @@ void register_joins(KernelRegistry& registry) {
   add_cuda(registry, "Stack", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis")](KernelContext& c) {
       std::vector<Tensor> rows = all_inputs(c);
-      for (Tensor& row : rows) row = expand_dims(row, axis);
+      for (Tensor& row : rows) row = expand_dims(row, {&axis, 1});
       c.set_output(0, concat(c.device(), rows, axis));
     };
   });
@@ -57,8 +60,10 @@ void register_joins(KernelRegistry& registry) {
     };
   });
   add_cuda(registry, "SplitSizes", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis"), sizes = init.attributes.integers("sizes")](KernelContext& c) {
-      set_outputs(c, split(c.device(), c.input(0), axis, sizes));
+    return [axis = init.attributes.integer("axis"), count = init.output_types.size(),
+            sizes = HostInput(init, 1)](KernelContext& c) {
+      const Tensor list = sizes.get(c);
+      set_outputs(c, split(c.device(), c.input(0), axis, checked_sizes(list, count)));
     };
   });
   add_cuda(registry, "Unstack", kDataDTypes, [](const KernelInit& init) -> Kernel {
@@ -74,25 +79,11 @@ void register_boxes(KernelRegistry& registry) {
       c.set_output(0, transpose(c.device(), c.input(0), perm));
     };
   });
-  add_cuda(registry, "Slice", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [begin = init.attributes.integers("begin"), size = init.attributes.integers("size")](KernelContext& c) {
-      c.set_output(0, slice(c.device(), c.input(0), begin, size));
-    };
-  });
-  add_cuda(registry, "SliceGrad", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [begin = init.attributes.integers("begin")](KernelContext& c) {
-      c.set_output(0, slice_grad(c.device(), c.input(0), c.input(1).shape(), begin));
-    };
-  });
-  add_cuda(registry, "Pad", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [before = init.attributes.integers("before"), after = init.attributes.integers("after"),
-            value = host_scalar(init.input_types[0], init.attributes.real("value"))](KernelContext& c) {
-      c.set_output(0, pad(c.device(), c.input(0), before, after, value));
-    };
-  });
-  add_cuda(registry, "Tile", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [multiples = init.attributes.integers("multiples")](KernelContext& c) {
-      c.set_output(0, tile(c.device(), c.input(0), multiples));
+  add_cuda(registry, "BroadcastTo", kDataDTypes, [](const KernelInit& init) -> Kernel {
+    return [dims = HostInput(init, 1)](KernelContext& c) {
+      const Tensor list = dims.get(c);
+      const Shape shape = broadcast(c.input(0).shape(), checked_shape(checked_dims(list)));
+      c.set_output(0, c.input(0).shape() == shape ? c.input(0) : broadcast_to(c.device(), c.input(0), shape));
     };
   });
   add_cuda(registry, "BroadcastLike", kDataDTypes, [](KernelContext& c) {

@@ -32,6 +32,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_random_kernels(registry);
   register_cuda_reduce_kernels(registry);
   register_cuda_select_kernels(registry);
+  register_cuda_slice_kernels(registry);
   register_cuda_softmax_kernels(registry);
   register_cuda_state_kernels(registry);
   register_cuda_update_kernels(registry);

@@ -47,6 +47,7 @@ void register_cuda_pool_kernels(KernelRegistry& registry);
 void register_cuda_random_kernels(KernelRegistry& registry);
 void register_cuda_reduce_kernels(KernelRegistry& registry);
 void register_cuda_select_kernels(KernelRegistry& registry);
+void register_cuda_slice_kernels(KernelRegistry& registry);
 void register_cuda_softmax_kernels(KernelRegistry& registry);
 void register_cuda_state_kernels(KernelRegistry& registry);
 void register_cuda_update_kernels(KernelRegistry& registry);

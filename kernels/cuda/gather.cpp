@@ -3,9 +3,10 @@
 #include <cstring>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
-#include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/gather_launch.hpp>
+#include <troupe/kernels/cuda/host_input.hpp>
 
 namespace troupe {
 namespace {
@@ -96,32 +97,37 @@ void scatter_add_rows(KernelContext& context) {
   context.set_output(0, std::move(out));
 }
 
-std::uint64_t bits_of(const Tensor& one) {
+// Element i of a vector on the host, as bits.
+std::uint64_t bits_of(const Tensor& values, std::size_t i) {
+  const std::size_t bytes = size_of(values.dtype());
   std::uint64_t bits = 0;
-  std::memcpy(&bits, one.raw(), one.num_bytes());
+  std::memcpy(&bits, values.raw() + i * bytes, bytes);
   return bits;
 }
 
-Kernel make_one_hot(const KernelInit& init) {
-  const std::int64_t depth = init.attributes.integer("depth");
+// Along the last axis; another one is moved to its place afterwards.
+void one_hot(KernelContext& context, const Tensor& depth_given, const Tensor& values, std::int64_t axis_given) {
+  const Tensor& indices = context.input(0);
+  check_index_type(indices);
+  const std::int64_t depth = checked_scalar("OneHot: depth", depth_given);
   if (depth < 0) invalid_argument("OneHot: depth {} is negative", depth);
-  const DType dtype = init.output_types[0];
-  const std::uint64_t on = bits_of(host_scalar(dtype, init.attributes.real("on"))),
-                      off = bits_of(host_scalar(dtype, init.attributes.real("off")));
-  return [=](KernelContext& context) {
-    const Tensor& indices = context.input(0);
-    check_index_type(indices);
-    Tensor out = context.allocate(dtype, indices.shape().with_appended(depth));
-    const OneHotArguments arguments{.indices = indices.raw(),
-                                    .index_type = indices.dtype(),
-                                    .out = out.mutable_raw(),
-                                    .element_bytes = size_of(dtype),
-                                    .on = on,
-                                    .off = off,
-                                    .items = row_items(indices.num_elements(), depth)};
-    check_cuda(launch_one_hot(arguments, cuda_device(context).stream()), "OneHot");
-    context.set_output(0, std::move(out));
-  };
+  if (values.shape() != Shape{2})
+    invalid_argument("OneHot: values must be two (off, on), not {}", values.shape().to_string());
+  const int rank = indices.shape().rank(), axis = checked_axis(axis_given, rank + 1);
+  Tensor out = context.allocate(values.dtype(), indices.shape().with_appended(depth));
+  const OneHotArguments arguments{.indices = indices.raw(),
+                                  .index_type = indices.dtype(),
+                                  .out = out.mutable_raw(),
+                                  .element_bytes = size_of(values.dtype()),
+                                  .on = bits_of(values, 1),
+                                  .off = bits_of(values, 0),
+                                  .items = row_items(indices.num_elements(), depth)};
+  check_cuda(launch_one_hot(arguments, cuda_device(context).stream()), "OneHot");
+  if (axis == rank) return context.set_output(0, std::move(out));
+  std::vector<std::int64_t> perm;
+  for (int d = 0; d < rank; ++d) perm.push_back(d);
+  perm.insert(perm.begin() + axis, rank);
+  context.set_output(0, transpose(context.device(), out, perm));
 }
 
 }  // namespace
@@ -129,7 +135,13 @@ Kernel make_one_hot(const KernelInit& init) {
 void register_cuda_gather_kernels(KernelRegistry& registry) {
   add_cuda(registry, "Gather", kDataDTypes, gather);
   add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
-  add_cuda(registry, "OneHot", kDataDTypes, make_one_hot);
+  add_cuda(registry, "OneHot", kDataDTypes, [](const KernelInit& init) -> Kernel {
+    return [depth = HostInput(init, 1), values = HostInput(init, 2), axis = init.attributes.integer("axis")](
+               KernelContext& c) {
+      const Tensor size = depth.get(c);
+      one_hot(c, size, values.get(c), axis);
+    };
+  });
 }
 
 }  // namespace troupe

@@ -74,7 +74,8 @@ __global__ __launch_bounds__(256) void one_hot_kernel(const __grid_constant__ On
     const std::int64_t item = gathered_item(u);
     if (item >= arguments.items.count) continue;
     const Place place = place_of(arguments.items, item);
-    const bool hot = index_at(arguments.indices, arguments.index_type, place.row) == place.column;
+    const std::int64_t given = index_at(arguments.indices, arguments.index_type, place.row);
+    const bool hot = (given < 0 ? given + arguments.items.per_row : given) == place.column;
     static_cast<T*>(arguments.out)[item] = static_cast<T>(hot ? arguments.on : arguments.off);
   }
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/cuda/host_input.hpp>
 
 namespace troupe {
@@ -126,7 +127,9 @@ void sum_to_like(KernelContext& context) {
 
 // Sums dy over the copies of each element.
 Kernel make_tile_grad(const KernelInit& init) {
-  return [multiples = init.attributes.integers("multiples")](KernelContext& context) {
+  return [lists = HostInput(init, 2)](KernelContext& context) {
+    const Tensor list = lists.get(context);
+    const Dims multiples = checked_dims(list);
     const Tensor& dy = context.input(0);
     const Shape& shape = context.input(1).shape();
     bool fits = dy.shape().rank() == shape.rank() && std::ssize(multiples) == shape.rank();

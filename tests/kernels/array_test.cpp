@@ -8,6 +8,8 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
+Tensor list(const Ints& values) { return Tensor::of<std::int64_t>(Shape{std::ssize(values)}, values); }
+
 Ints unravel(std::int64_t i, const Shape& shape) {
   Ints index(static_cast<std::size_t>(shape.rank()));
   for (int d = shape.rank() - 1; d >= 0; i /= shape.dim(d), --d) index[static_cast<std::size_t>(d)] = i % shape.dim(d);
@@ -102,9 +104,12 @@ TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
   for (const std::int64_t axis : {0, 1, -1})
     for_each_size({6, 6, 6}, [&](const Tensor& x) {
       SCOPED_TRACE(::testing::Message() << name(x.dtype()) << ' ' << x.shape().to_string() << ", axis " << axis);
-      const Attributes sizes{{"axis", axis}, {"sizes", Ints{1, 0, 3, 2}}};
-      const auto parts =
-          run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 4});
+      const auto parts = run({.op = "SplitSizes",
+                              .dtype = x.dtype(),
+                              .inputs = {x, list({1, 0, 3, 2})},
+                              .attributes = {{"axis", axis}},
+                              .outputs = 4,
+                              .output_types = std::vector<DType>(4, x.dtype())});
       const int d = static_cast<int>(axis);
       EXPECT_EQ(parts[2].shape().dim(d), 3);
       expect_moved(parts[2], x, [&](Ints index) {
@@ -115,7 +120,7 @@ TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
     });
   const Tensor x = counting<float>({6});
   const auto split = [&](Ints sizes) {
-    return error_of("SplitSizes", {x}, {{"axis", std::int64_t{0}}, {"sizes", std::move(sizes)}});
+    return error_of("SplitSizes", {x, list(sizes)}, {{"axis", std::int64_t{0}}});
   };
   EXPECT_NE(split({7}), "");
   EXPECT_NE(split({5}), "");
@@ -129,9 +134,11 @@ TEST_F(ArrayTest, ConcatJoinsRowsOfAnyWidth) {
     for (std::int64_t width : widths) total += width;
     for_each_size({5, total}, [&](const Tensor& x) {
       SCOPED_TRACE(::testing::Message() << name(x.dtype()) << ", widths " << ::testing::PrintToString(widths));
-      const Attributes sizes{{"axis", std::int64_t{1}}, {"sizes", widths}};
-      const auto parts =
-          run({.op = "SplitSizes", .dtype = x.dtype(), .inputs = {x}, .attributes = sizes, .outputs = 3});
+      const auto parts = run({.op = "SplitSizes",
+                              .dtype = x.dtype(),
+                              .inputs = {x, list(widths)},
+                              .attributes = {{"axis", std::int64_t{1}}},
+                              .outputs = 3});
       expect_moved(parts[2], x, [&](const Ints& index) { return Ints{index[0], index[1] + widths[0] + widths[1]}; });
       EXPECT_TRUE(bitwise_equal(run1("Concat", parts, {{"axis", std::int64_t{1}}}), x));
     });
@@ -175,18 +182,20 @@ TEST_F(ArrayTest, StackAndUnstackAreInverse) {
 
 TEST_F(ArrayTest, SliceCutsABoxAndSliceGradPutsItBack) {
   for_each_size({5, 4, 3}, [&](const Tensor& x) {
-    const Attributes box{{"begin", Ints{1, 0, 2}}, {"size", Ints{3, -1, 1}}};
-    const Tensor out = run1("Slice", {x}, box);
+    const Tensor begin = list({1, 0, 2}), size = list({3, -1, 1});
+    const Tensor out = run1("Slice", {x, begin, size});
     ASSERT_EQ(out.shape(), (Shape{3, 4, 1}));
     expect_moved(out, x, [](Ints index) { return Ints{index[0] + 1, index[1], index[2] + 2}; });
-    const Tensor back = run1("SliceGrad", {out, x}, {{"begin", Ints{1, 0, 2}}});
+    const Tensor back = run1("SliceGrad", {out, x, begin});
     EXPECT_EQ(back.shape(), x.shape());
-    EXPECT_TRUE(bitwise_equal(run1("Slice", {back}, box), out));
+    EXPECT_TRUE(bitwise_equal(run1("Slice", {back, begin, size}), out));
   });
   const Tensor x = counting<double>({3, 3});
-  const Tensor grad = run1("SliceGrad", {filled<double>({1, 2}, 5), x}, {{"begin", Ints{2, 1}}});
+  const Tensor grad = run1("SliceGrad", {filled<double>({1, 2}, 5), x, list({2, 1})});
   EXPECT_EQ(doubles(grad), (std::vector<double>{0, 0, 0, 0, 0, 0, 0, 5, 5}));
-  const auto slice = [&](Ints begin, Ints size) { return error_of("Slice", {x}, {{"begin", begin}, {"size", size}}); };
+  const auto slice = [&](const Ints& begin, const Ints& size) {
+    return error_of("Slice", {x, list(begin), list(size)});
+  };
   EXPECT_NE(slice({0, 2}, {3, 2}), "");
   EXPECT_NE(slice({-1, 0}, {1, 1}), "");
   EXPECT_NE(slice({4, 0}, {-1, 1}), "");
@@ -194,40 +203,127 @@ TEST_F(ArrayTest, SliceCutsABoxAndSliceGradPutsItBack) {
   EXPECT_NE(slice({0, 1}, {1, std::numeric_limits<std::int64_t>::max()}), "");
   EXPECT_NE(slice({0}, {1}), "");
   EXPECT_EQ(slice({3, 0}, {-1, 0}), "");
-  EXPECT_NE(error_of("SliceGrad", {x, x}, {{"begin", Ints{0, 1}}}), "");
-  EXPECT_NE(error_of("SliceGrad", {x, x}, {{"begin", Ints{-1, 0}}}), "");
+  EXPECT_NE(error_of("SliceGrad", {x, x, list({0, 1})}), "");
+  EXPECT_NE(error_of("SliceGrad", {x, x, list({-1, 0})}), "");
+}
+
+TEST_F(ArrayTest, StridedSliceTakesWhatNumPyDoes) {
+  const auto slice = [&](const Tensor& x, const Ints& begin, const Ints& end, const Ints& strides, const Ints& axes) {
+    return run1("StridedSlice", {x, list(begin), list(end), list(strides), list(axes)});
+  };
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max(), kLeast = std::numeric_limits<std::int64_t>::min();
+  for_each_size({5, 7, 3}, [&](const Tensor& x) {
+    const Tensor out = slice(x, {-2, 1}, {kLeast, 100}, {-2, 3}, {0, -2});
+    ASSERT_EQ(out.shape(), (Shape{2, 2, 3}));
+    expect_moved(out, x, [](const Ints& i) { return Ints{3 - 2 * i[0], 1 + 3 * i[1], i[2]}; });
+    expect_moved(slice(x, {kMost}, {kLeast}, {-1}, {2}), x, [](const Ints& i) { return Ints{i[0], i[1], 2 - i[2]}; });
+    const Tensor back = run1("StridedSliceGrad", {out, x, list({-2, 1}), list({kLeast, 100}), list({-2, 3}), list({0, 1})});
+    EXPECT_TRUE(bitwise_equal(slice(back, {-2, 1}, {kLeast, 100}, {-2, 3}, {0, 1}), out));
+  });
+  const Tensor x = counting<float>({6});
+  EXPECT_EQ(doubles(slice(x, {-3}, {-1}, {1}, {0})), (std::vector<double>{3, 4}));
+  EXPECT_EQ(doubles(slice(x, {5}, {1}, {-2}, {0})), (std::vector<double>{5, 3}));
+  EXPECT_EQ(doubles(slice(x, {4}, {kMost}, {kMost}, {0})), (std::vector<double>{4}));
+  EXPECT_EQ(doubles(slice(x, {4}, {kLeast}, {kLeast}, {0})), (std::vector<double>{4}));
+  EXPECT_EQ(slice(x, {4}, {2}, {1}, {0}).shape(), (Shape{0}));
+  EXPECT_EQ(slice(x, {100}, {200}, {1}, {0}).shape(), (Shape{0}));
+  EXPECT_EQ(slice(Tensor(DType::f32, Shape{0, 2}), {-1}, {kLeast}, {-1}, {0}).shape(), (Shape{0, 2}));
+  EXPECT_TRUE(bitwise_equal(slice(x, {}, {}, {}, {}), x));
+  const auto error = [&](const Ints& begin, const Ints& end, const Ints& strides, const Ints& axes) {
+    return error_of("StridedSlice", {x, list(begin), list(end), list(strides), list(axes)});
+  };
+  EXPECT_NE(error({0}, {1}, {0}, {0}).find("stride is 0"), std::string::npos);
+  EXPECT_NE(error({0}, {1}, {1}, {1}), "");
+  EXPECT_NE(error({0, 0}, {1, 1}, {1, 1}, {0, -1}).find("twice"), std::string::npos);
+  EXPECT_NE(error({0, 0}, {1}, {1}, {0}), "");
+  EXPECT_NE(error_of("StridedSliceGrad", {x, x, list({0}), list({2}), list({1}), list({0})}), "");
 }
 
 TEST_F(ArrayTest, PadSurroundsWithAValue) {
-  const Tensor x = Tensor::of<float>(Shape{1, 2}, {1, 2});
-  const auto pad = [](Ints before, Ints after) {
-    return Attributes{{"before", std::move(before)}, {"after", std::move(after)}, {"value", -1.0}};
-  };
-  const Tensor out = run1("Pad", {x}, pad({1, 0}, {0, 2}));
+  const Tensor x = Tensor::of<float>(Shape{1, 2}, {1, 2}), value = Tensor::scalar(-1.0f);
+  const Attributes constant{{"mode", std::string("constant")}};
+  const Tensor out = run1("Pad", {x, list({1, 0, 0, 2}), value}, constant);
   EXPECT_EQ(out.shape(), (Shape{2, 4}));
   EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, -1, -1, 1, 2, -1, -1}));
-  EXPECT_EQ(doubles(run1("Pad", {Tensor(DType::i8, Shape{0, 1})}, pad({2, 0}, {0, 0}))), (std::vector<double>{-1, -1}));
-  EXPECT_NE(error_of("Pad", {x}, pad({-1, 0}, {0, 0})), "");
-  EXPECT_NE(error_of("Pad", {x}, pad({0}, {0})), "");
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_NE(error_of("Pad", {x}, pad({kMost, 0}, {kMost, 0})), "");
+  const Tensor empty(DType::i8, Shape{0, 1}), byte = Tensor::scalar<std::int8_t>(-1);
+  EXPECT_EQ(doubles(run1("Pad", {empty, list({2, 0, 0, 0}), byte}, constant)), (std::vector<double>{-1, -1}));
+  EXPECT_EQ(doubles(run1("Pad", {x, list({1, -1, 0, 1}), value}, constant)), (std::vector<double>{-1, -1, 2, -1}));
+  EXPECT_EQ(run1("Pad", {x, list({0, -1, 0, -1}), value}, constant).shape(), (Shape{1, 0}));
+  for_each_size({3, 4, 5}, [&](const Tensor& t) {
+    Tensor one = run1("Slice", {t, list({0, 0, 0}), list({1, 1, 1})});
+    const Tensor padded = run1("Pad", {t, list({2, 0, 1, 0, 3, 1}), one.reshaped(Shape{})}, constant);
+    ASSERT_EQ(padded.shape(), (Shape{5, 7, 7}));
+    expect_moved(padded, t, [](const Ints& i) {
+      const bool inside = i[0] >= 2 && i[1] < 4 && i[2] >= 1 && i[2] < 6;
+      return inside ? Ints{i[0] - 2, i[1], i[2] - 1} : Ints{0, 0, 0};
+    });
+  });
+  const auto error = [&](const Ints& pads) { return error_of("Pad", {x, list(pads), value}, constant); };
+  EXPECT_NE(error({-2, 0, 0, 0}), "");
+  EXPECT_NE(error({0, -1, 0, -2}), "");
+  EXPECT_NE(error({0, 0}), "");
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max(), kLeast = std::numeric_limits<std::int64_t>::min();
+  EXPECT_NE(error({kMost, 0, kMost, 0}), "");
+  EXPECT_NE(error({kLeast, 0, kLeast, 0}), "");
+  EXPECT_NE(error_of("Pad", {x, list({0, 0, 0, 0}), x}, constant), "");
+  EXPECT_NE(error_of("Pad", {x, list({0, 0, 0, 0}), Tensor::scalar(1.0)}, constant), "");
+}
+
+// numpy.pad([1, 2, 3], ...)
+TEST_F(ArrayTest, PadRepeatsElements) {
+  const Tensor x = Tensor::vector<float>({1, 2, 3}), zero = Tensor::scalar(0.0f);
+  const auto pad = [&](const char* mode, const Ints& pads) {
+    return doubles(run1("Pad", {x, list(pads), zero}, {{"mode", std::string(mode)}}));
+  };
+  EXPECT_EQ(pad("reflect", {2, 1}), (std::vector<double>{3, 2, 1, 2, 3, 2}));
+  EXPECT_EQ(pad("reflect", {5, 0}), (std::vector<double>{2, 1, 2, 3, 2, 1, 2, 3}));
+  EXPECT_EQ(pad("edge", {2, 1}), (std::vector<double>{1, 1, 1, 2, 3, 3}));
+  EXPECT_EQ(pad("symmetric", {4, 2}), (std::vector<double>{3, 3, 2, 1, 1, 2, 3, 3, 2}));
+  EXPECT_EQ(pad("wrap", {2, 4}), (std::vector<double>{2, 3, 1, 2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(pad("edge", {-1, 2}), (std::vector<double>{2, 3, 3, 3}));
+  EXPECT_EQ(pad("reflect", {2, -1}), (std::vector<double>{1, 2, 1, 2}));
+  for (const char* mode : {"reflect", "edge", "symmetric", "wrap"})
+    for_each_size({3, 4}, [&](const Tensor& t) {
+      SCOPED_TRACE(::testing::Message() << mode << ' ' << name(t.dtype()));
+      Tensor one = run1("Slice", {t, list({0, 0}), list({1, 1})}).reshaped(Shape{});
+      const Attributes attributes{{"mode", std::string(mode)}};
+      const Tensor both = run1("Pad", {t, list({2, 3, 1, 2}), one}, attributes);
+      const Tensor rows = run1("Pad", {t, list({2, 0, 1, 0}), one}, attributes);
+      EXPECT_TRUE(bitwise_equal(both, run1("Pad", {rows, list({0, 3, 0, 2}), one}, attributes)));
+    });
+  const Attributes wrap{{"mode", std::string("wrap")}};
+  EXPECT_NE(error_of("Pad", {Tensor(DType::f32, Shape{0}), list({1, 0}), zero}, wrap), "");
+  EXPECT_EQ(run1("Pad", {Tensor(DType::f32, Shape{0}), list({0, 0}), zero}, wrap).shape(), (Shape{0}));
 }
 
 TEST_F(ArrayTest, TileRepeats) {
   for_each_size({2, 3}, [&](const Tensor& x) {
-    const Tensor out = run1("Tile", {x}, {{"multiples", Ints{3, 2}}});
+    const Tensor out = run1("Tile", {x, list({3, 2})});
     ASSERT_EQ(out.shape(), (Shape{6, 6}));
     expect_moved(out, x, [](Ints index) { return Ints{index[0] % 2, index[1] % 3}; });
   });
   for_each_size({3, 16}, [&](const Tensor& x) {
-    const Tensor out = run1("Tile", {x}, {{"multiples", Ints{2, 3}}});
+    const Tensor out = run1("Tile", {x, list({2, 3})});
     expect_moved(out, x, [](Ints index) { return Ints{index[0] % 3, index[1] % 16}; });
   });
   const Tensor x = counting<float>({2, 3});
-  EXPECT_EQ(run1("Tile", {x}, {{"multiples", Ints{0, 2}}}).shape(), (Shape{0, 6}));
-  EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{-1, 2}}}), "");
-  EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{2}}}), "");
-  EXPECT_NE(error_of("Tile", {x}, {{"multiples", Ints{std::int64_t{1} << 62, 2}}}), "");
+  EXPECT_EQ(run1("Tile", {x, list({0, 2})}).shape(), (Shape{0, 6}));
+  EXPECT_NE(error_of("Tile", {x, list({-1, 2})}), "");
+  EXPECT_NE(error_of("Tile", {x, list({2})}), "");
+  EXPECT_NE(error_of("Tile", {x, list({std::int64_t{1} << 62, 2})}), "");
+}
+
+TEST_F(ArrayTest, BroadcastToGoesBothWays) {
+  for_each_size({3, 1}, [&](const Tensor& x) {
+    const Tensor out = run1("BroadcastTo", {x, list({2, 1, 4})});
+    ASSERT_EQ(out.shape(), (Shape{2, 3, 4}));
+    expect_moved(out, x, [](const Ints& index) { return Ints{index[1], 0}; });
+  });
+  const Tensor x = counting<float>({3, 2});
+  EXPECT_TRUE(bitwise_equal(run1("BroadcastTo", {x, list({1})}), x));
+  EXPECT_EQ(run1("BroadcastTo", {Tensor(DType::f32, Shape{1, 2}), list({0, 1})}).shape(), (Shape{0, 2}));
+  EXPECT_NE(error_of("BroadcastTo", {x, list({3})}), "");
+  EXPECT_NE(error_of("BroadcastTo", {x, list({-1, 2})}), "");
 }
 
 TEST_F(ArrayTest, BroadcastLikeRepeats) {
@@ -251,29 +347,39 @@ TEST_F(ArrayTest, BroadcastLikeRepeats) {
 TEST_F(ArrayTest, ReshapesAreViews) {
   const Tensor x = counting<float>({2, 6});
   const auto shape = [](std::initializer_list<std::int64_t> dims) { return Tensor::vector<std::int64_t>(dims); };
-  const Tensor y = run1("Reshape", {x, shape({3, -1})});
+  const Attributes zeros{{"copy_zeros", false}}, copies{{"copy_zeros", true}};
+  const auto reshaped = [&](std::vector<Tensor> inputs) { return run1("Reshape", std::move(inputs), zeros); };
+  const auto reshape_error = [&](std::vector<Tensor> inputs) { return error_of("Reshape", std::move(inputs), zeros); };
+  const Tensor y = reshaped({x, shape({3, -1})});
   EXPECT_EQ(y.shape(), (Shape{3, 4}));
   if (kernel_target().on_host()) {
     EXPECT_EQ(y.raw(), x.raw());
   }
-  EXPECT_EQ(run1("Reshape", {Tensor(DType::f32, Shape{0}), shape({-1, 3})}).shape(), (Shape{0, 3}));
-  EXPECT_NE(error_of("Reshape", {x, shape({5, -1})}), "");
-  EXPECT_NE(error_of("Reshape", {x, shape({-1, -1})}), "");
-  EXPECT_NE(error_of("Reshape", {x, shape({-1, -2})}), "");
-  EXPECT_NE(error_of("Reshape", {x, shape({-1, 0})}), "");
-  EXPECT_NE(error_of("Reshape", {x, shape({13})}), "");
-  EXPECT_NE(error_of("Reshape", {x, shape({-1, std::int64_t{1} << 62, 4})}), "");
-  EXPECT_NE(error_of("Reshape", {x, shape({1, 1, 1, 1, 1, 1, 1, 1, 12})}), "");
-  EXPECT_NE(error_of("Reshape", {x, Tensor::scalar<std::int64_t>(12)}), "");
+  EXPECT_EQ(reshaped({Tensor(DType::f32, Shape{0}), shape({-1, 3})}).shape(), (Shape{0, 3}));
+  EXPECT_NE(reshape_error({x, shape({5, -1})}), "");
+  EXPECT_NE(reshape_error({x, shape({-1, -1})}), "");
+  EXPECT_NE(reshape_error({x, shape({-1, -2})}), "");
+  EXPECT_NE(reshape_error({x, shape({-1, 0})}), "");
+  EXPECT_NE(reshape_error({x, shape({13})}), "");
+  EXPECT_NE(reshape_error({x, shape({-1, std::int64_t{1} << 62, 4})}), "");
+  EXPECT_NE(reshape_error({x, shape({1, 1, 1, 1, 1, 1, 1, 1, 12})}), "");
+  EXPECT_NE(reshape_error({x, Tensor::scalar<std::int64_t>(12)}), "");
+  EXPECT_EQ(run1("Reshape", {x, shape({0, 3, -1})}, copies).shape(), (Shape{2, 3, 2}));
+  EXPECT_NE(error_of("Reshape", {x, shape({2, 6, 0})}, copies), "");
   EXPECT_EQ(run1("ReshapeLike", {x, Tensor(DType::i8, Shape{4, 3})}).shape(), (Shape{4, 3}));
   EXPECT_NE(error_of("ReshapeLike", {x, Tensor(DType::i8, Shape{4})}), "");
   const Tensor ones = counting<float>({1, 3, 1});
-  EXPECT_EQ(run1("Squeeze", {ones}, {{"axes", Ints{}}}).shape(), (Shape{3}));
-  EXPECT_EQ(run1("Squeeze", {ones}, {{"axes", Ints{-1}}}).shape(), (Shape{1, 3}));
-  EXPECT_NE(error_of("Squeeze", {ones}, {{"axes", Ints{1}}}), "");
-  EXPECT_EQ(run1("ExpandDims", {x}, {{"axis", std::int64_t{1}}}).shape(), (Shape{2, 1, 6}));
-  EXPECT_EQ(run1("ExpandDims", {x}, {{"axis", std::int64_t{-1}}}).shape(), (Shape{2, 6, 1}));
-  EXPECT_NE(error_of("ExpandDims", {x}, {{"axis", std::int64_t{3}}}), "");
+  EXPECT_EQ(run1("Squeeze", {ones, list({})}).shape(), (Shape{3}));
+  EXPECT_EQ(run1("Squeeze", {ones, list({-1})}).shape(), (Shape{1, 3}));
+  EXPECT_NE(error_of("Squeeze", {ones, list({1})}), "");
+  EXPECT_NE(error_of("Squeeze", {ones, list({0, 0})}), "");
+  EXPECT_EQ(run1("ExpandDims", {x, list({1})}).shape(), (Shape{2, 1, 6}));
+  EXPECT_EQ(run1("ExpandDims", {x, list({-1})}).shape(), (Shape{2, 6, 1}));
+  EXPECT_EQ(run1("ExpandDims", {x, list({-1, 0, 2})}).shape(), (Shape{1, 2, 1, 6, 1}));
+  EXPECT_EQ(run1("ExpandDims", {x, list({})}).shape(), x.shape());
+  EXPECT_NE(error_of("ExpandDims", {x, list({3})}), "");
+  EXPECT_NE(error_of("ExpandDims", {x, list({1, 1})}), "");
+  EXPECT_NE(error_of("ExpandDims", {x, list(Ints(7, 0))}), "");
 }
 
 TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
@@ -355,13 +461,28 @@ TEST_F(ArrayTest, ScatterAddRowsAddsEveryTypeOneByOne) {
   expect(std::int64_t{});
 }
 
-TEST_F(ArrayTest, OneHotSetsOneElementPerRow) {
-  const Attributes a{{"depth", std::int64_t{3}}, {"on", 5.0}, {"off", -1.0}};
-  const Tensor out = run_as(DType::f32, "OneHot", {Tensor::vector<std::int32_t>({2, 0, 3, -1})}, a);
-  EXPECT_EQ(out.shape(), (Shape{4, 3}));
-  EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, 5, 5, -1, -1, -1, -1, -1, -1, -1, -1}));
-  EXPECT_EQ(run_as(DType::f64, "OneHot", {Tensor(DType::i64, Shape{0, 2})}, a).shape(), (Shape{0, 2, 3}));
-  EXPECT_THROW(run_as(DType::f32, "OneHot", {Tensor::vector<float>({1})}, a), Error);
+TEST_F(ArrayTest, OneHotSetsOneElementPerIndex) {
+  const Tensor depth = Tensor::scalar<std::int64_t>(3), values = Tensor::vector<float>({-1, 5});
+  const auto one_hot = [&](const Tensor& indices, const Tensor& off_on, std::int64_t axis) {
+    return run_as(off_on.dtype(), "OneHot", {indices, depth, off_on}, {{"axis", axis}});
+  };
+  const Tensor out = one_hot(Tensor::vector<std::int32_t>({2, 0, 3, -1, -4}), values, -1);
+  EXPECT_EQ(out.shape(), (Shape{5, 3}));
+  EXPECT_EQ(doubles(out), (std::vector<double>{-1, -1, 5, 5, -1, -1, -1, -1, -1, -1, -1, 5, -1, -1, -1}));
+  const Tensor matrix = Tensor::of<std::int64_t>(Shape{2, 2}, {0, 1, 2, -1});
+  const Tensor last = one_hot(matrix, values, 2);
+  for (const std::int64_t axis : {0, 1}) {
+    const Ints perm = axis == 0 ? Ints{2, 0, 1} : Ints{0, 2, 1};
+    EXPECT_TRUE(bitwise_equal(one_hot(matrix, values, axis), run1("Transpose", {last}, {{"perm", perm}}))) << axis;
+  }
+  EXPECT_EQ(one_hot(Tensor(DType::i64, Shape{0, 2}), Tensor::vector<double>({0, 1}), -1).shape(), (Shape{0, 2, 3}));
+  const Tensor one = one_hot(Tensor::scalar<std::int64_t>(1), Tensor::vector<bool>({false, true}), 0);
+  EXPECT_TRUE(bitwise_equal(one, Tensor::vector<bool>({false, true, false})));
+  EXPECT_THROW(one_hot(Tensor::vector<float>({1}), values, -1), Error);
+  EXPECT_THROW(one_hot(matrix, Tensor::scalar(1.0f), -1), Error);
+  EXPECT_THROW(one_hot(matrix, values, 3), Error);
+  EXPECT_THROW(run_as(DType::f32, "OneHot", {matrix, Tensor::scalar<std::int64_t>(-1), values}, {{"axis", std::int64_t{0}}}),
+               Error);
 }
 
 TEST_F(ArrayTest, FillAndLikes) {

@@ -293,11 +293,11 @@ TEST_F(ReduceTest, SumToLikeUndoesBroadcasting) {
 
 TEST_F(ReduceTest, TileGradSumsTheCopies) {
   const Tensor x = random<double>({2, 3});
-  const Attributes times{{"multiples", AxisList{2, 4}}};
-  const Tensor tiled = run1("Tile", {x}, times);
-  const Tensor sum = run1("TileGrad", {tiled, x}, times);
+  const Tensor times = Tensor::vector<std::int64_t>({2, 4});
+  const Tensor tiled = run1("Tile", {x, times});
+  const Tensor sum = run1("TileGrad", {tiled, x, times});
   for (std::size_t i = 0; i < 6; ++i) EXPECT_DOUBLE_EQ(sum.values<double>()[i], 8 * x.values<double>()[i]) << i;
-  EXPECT_NE(error_of("TileGrad", {x, x}, times), "");
+  EXPECT_NE(error_of("TileGrad", {x, x, times}), "");
 }
 
 }  // namespace

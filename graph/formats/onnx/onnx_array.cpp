@@ -1,4 +1,6 @@
 // ONNX's ops that make, move and reshape tensors.
+#include <limits>
+
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 
 namespace troupe {
@@ -28,8 +30,8 @@ void identity_node(OnnxNode& node) {
 }
 
 void reshape_node(OnnxNode& node) {
-  node.set(node.has_attr("shape") ? reshape(node.in(0), Shape(node.integers("shape")))
-                                  : reshape(node.in(0), node.in(1)));
+  const IntegersArg shape = node.has_attr("shape") ? IntegersArg(node.integers("shape")) : IntegersArg(node.in(1));
+  node.set(node.integer("allowzero", 0) != 0 ? reshape(node.in(0), node.in(1)) : reshape_copying_zeros(node.in(0), shape));
 }
 
 void transpose_node(OnnxNode& node) { node.set(transpose(node.in(0), node.integers("perm", Integers{}))); }
@@ -37,7 +39,12 @@ void concat_node(OnnxNode& node) {
   node.set(concat(node.all_inputs(),
                   node.integer("axis", node.opset() < 4 ? std::optional<std::int64_t>(1) : std::nullopt)));
 }
-void shape_node(OnnxNode& node) { node.set(shape_of(node.in(0))); }
+void shape_node(OnnxNode& node) {
+  const Output shape = shape_of(node.in(0));
+  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t start = node.integer("start", 0), end = node.integer("end", kEnd);
+  node.set(start == 0 && end == kEnd ? shape : strided_slice(shape, start, end));
+}
 void size_node(OnnxNode& node) { node.set(element_count(node.in(0))); }
 
 constexpr OnnxOp kArrayOps[] = {

@@ -107,6 +107,7 @@ std::span<const OnnxOp> onnx_array_ops();
 std::span<const OnnxOp> onnx_control_ops();
 std::span<const OnnxOp> onnx_elementwise_ops();
 std::span<const OnnxOp> onnx_list_ops();
+std::span<const OnnxOp> onnx_layout_ops();
 std::span<const OnnxOp> onnx_math_ops();
 std::span<const OnnxOp> onnx_nn_ops();
 std::span<const OnnxOp> onnx_reduce_ops();
