@@ -26,5 +26,30 @@ TEST(KnownValues, ShapesThatAreComputedAreKnownAsFarAsTheirParts) {
   EXPECT_FALSE(known_integers(g, {x.node, x.index}));
 }
 
+using Values = std::vector<std::optional<std::int64_t>>;
+
+Values known(Output x) {
+  const auto found = known_integers(*x.graph, {x.node, x.index});
+  return found ? found->values : Values{-999};
+}
+
+TEST(KnownValues, ListsAreCutJoinedAndRepeated) {
+  Graph g;
+  const Output dims = shape_of(placeholder(g, DType::f32, Shape{kUnknown, 3, 5, 7}));
+  const auto unknown = std::nullopt;
+  EXPECT_EQ(known(strided_slice(dims, {-1}, {-100}, {.strides = IntegersArg{-2}})), (Values{7, 3}));
+  EXPECT_EQ(known(strided_slice(dims, {1}, {0}, {.shrink_axis_mask = 1})), (Values{3}));
+  EXPECT_EQ(known(split(dims, 0, 2)[1]), (Values{5, 7}));
+  EXPECT_EQ(known(split_sizes(dims, 0, {1, 3})[0]), (Values{unknown}));
+  EXPECT_EQ(known(unstack(dims, 0)[2]), (Values{5}));
+  EXPECT_TRUE(unstack(dims, 0)[2].shape().is_scalar());
+  EXPECT_EQ(known(reverse(dims, 0)), (Values{7, 5, 3, unknown}));
+  EXPECT_EQ(known(tile(slice(dims, {2}, {2}), {2})), (Values{5, 7, 5, 7}));
+  EXPECT_EQ(known(pad(slice(dims, {1}, {3}), {1, -2}, {.value = 1})), (Values{1, 3}));
+  EXPECT_EQ(known(broadcast_to(slice(dims, {1}, {1}), {3})), (Values{3, 3, 3}));
+  EXPECT_EQ(known(squeeze(expand_dims(slice(dims, {1}, {1}), 0), 0)), (Values{3}));
+  EXPECT_EQ(known(pad(dims, {1, 1}, {.mode = PadMode::edge})), (Values{-999}));
+}
+
 }  // namespace
 }  // namespace troupe

@@ -65,7 +65,6 @@ TEST_F(LayoutTest, ReverseTurnsAxesRound) {
 
 TEST_F(LayoutTest, ReverseSequenceReversesTheFirstElements) {
   const Attributes axes{{"seq_axis", std::int64_t{1}}, {"batch_axis", std::int64_t{-1}}};
-  if (!kernel_target().on_host()) GTEST_SKIP() << "no kernel for GPUs";
   for_each_size({2, 4, 3}, [&](const Tensor& x) {
     const List lengths{4, 0, 3};
     expect_moved(run1("ReverseSequence", {x, list_of(lengths)}, axes), x, [&](const List& i) {
@@ -92,7 +91,6 @@ TEST_F(LayoutTest, RollMovesElementsRound) {
 }
 
 TEST_F(LayoutTest, RepeatRepeatsElements) {
-  if (!kernel_target().on_host()) GTEST_SKIP() << "no kernel for GPUs";
   const Attributes axis{{"axis", std::int64_t{1}}};
   for_each_size({2, 3, 2}, [&](const Tensor& x) {
     expect_moved(run1("Repeat", {x, list_of({3})}, axis), x, [](const List& i) { return List{i[0], i[1] / 3, i[2]}; });
@@ -111,7 +109,6 @@ TEST_F(LayoutTest, RepeatRepeatsElements) {
 }
 
 TEST_F(LayoutTest, TriluKeepsATriangle) {
-  if (!kernel_target().on_host()) GTEST_SKIP() << "no kernel for GPUs";
   const Tensor x = Tensor::of<std::int32_t>(Shape{1, 3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   const auto trilu = [&](bool upper, std::int64_t k) { return doubles(run1("Trilu", {x, number(k)}, {{"upper", upper}})); };
   EXPECT_EQ(trilu(true, 0), (std::vector<double>{1, 2, 3, 4, 0, 6, 7, 8, 0, 0, 11, 12}));
@@ -129,7 +126,6 @@ TEST_F(LayoutTest, TriluKeepsATriangle) {
 }
 
 TEST_F(LayoutTest, DiagonalsAreReadAndReplaced) {
-  if (!kernel_target().on_host()) GTEST_SKIP() << "no kernel for GPUs";
   for_each_size({2, 3, 5}, [&](const Tensor& x) {
     for (const std::int64_t k : {0, 1, 4, -1, -2}) {
       const std::int64_t down = std::max<std::int64_t>(-k, 0), right = std::max<std::int64_t>(k, 0);
@@ -178,7 +174,6 @@ TEST_F(LayoutTest, DepthAndSpaceAreExchanged) {
 
 // The examples of tf.space_to_batch and tf.batch_to_space.
 TEST_F(LayoutTest, SpaceAndBatchesAreExchanged) {
-  if (!kernel_target().on_host()) GTEST_SKIP() << "no kernel for GPUs";
   const Tensor x = Tensor::of<float>(Shape{1, 4, 4, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
   const Tensor block = list_of({2, 2}), none = list_of({0, 0, 0, 0});
   const Tensor batches = run1("SpaceToBatch", {x, block, none});
@@ -201,7 +196,6 @@ TEST_F(LayoutTest, SpaceAndBatchesAreExchanged) {
 
 // Copies of an element are summed where numpy.pad put them.
 TEST_F(LayoutTest, PadGradSumsCopies) {
-  if (!kernel_target().on_host()) GTEST_SKIP() << "no kernel for GPUs";
   const Tensor dy = Tensor::vector<float>({1, 10, 100, 1000, 10000}), like(DType::f32, Shape{3});
   const auto grad = [&](const char* mode, const List& pads) {
     return doubles(run1("PadGrad", {dy, like, list_of(pads)}, {{"mode", std::string(mode)}}));

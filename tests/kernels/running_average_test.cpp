@@ -16,7 +16,7 @@ using testing::Feeds;
 using testing::GraphEvaluator;
 using testing::message_of;
 
-Endpoint endpoint(Output o) { return {o.node, o.index}; }
+Endpoint averaged_endpoint(Output o) { return {o.node, o.index}; }
 
 constexpr std::int64_t kExamples = 8, kFeatures = 3;
 
@@ -50,17 +50,17 @@ struct Averaging {
                      const Optimizer& optimizer = optimizers::Momentum{.learning_rate = 0.1})
       : t(build_training_graph(Sequential({layers::batch_norm(Activation::none, {.momentum = 0.75}), layers::dense(2)}),
                                Shape{kFeatures}, Loss::sparse_softmax_cross_entropy, optimizer, options)) {
-    evaluator.run(*t.graph, {}, {endpoint(t.initializer)});
+    evaluator.run(*t.graph, {}, {averaged_endpoint(t.initializer)});
   }
   Feeds feeds() const {
     Feeds out;
     for (std::size_t s = 0; s < t.images.size(); ++s) {
-      out[endpoint(t.images[s])] = images(static_cast<int>(s));
-      out[endpoint(t.labels[s])] = labels();
+      out[averaged_endpoint(t.images[s])] = images(static_cast<int>(s));
+      out[averaged_endpoint(t.labels[s])] = labels();
     }
     return out;
   }
-  void step(const Feeds& feeds) { evaluator.run(*t.graph, feeds, {endpoint(t.train)}); }
+  void step(const Feeds& feeds) { evaluator.run(*t.graph, feeds, {averaged_endpoint(t.train)}); }
   std::vector<double> value(const std::string& variable) {
     const VariableRef v = find_variable(*t.graph, variable);
     return doubles(evaluator.run(v.read()));
@@ -121,7 +121,7 @@ TEST(RunningAverage, EvaluationTakesTheAverages) {
   Averaging training({});
   training.step(training.feeds());
   const Output y = training.t.graph->output("evaluation/batch_norm/BatchNormInference");
-  const auto got = doubles(training.evaluator.run(y, {{endpoint(training.t.eval_images), images(0)}}));
+  const auto got = doubles(training.evaluator.run(y, {{averaged_endpoint(training.t.eval_images), images(0)}}));
   const auto x = doubles(images(0)), mean = training.value("batch_norm/mean"),
              variance = training.value("batch_norm/variance"), scale = training.value("batch_norm/scale"),
              offset = training.value("batch_norm/offset");

@@ -11,7 +11,10 @@ constexpr std::int64_t kToEnd = std::numeric_limits<std::int64_t>::max();
 
 // A list of integers: input `index` or, in earlier opsets, an attribute. None if neither is there.
 std::optional<IntegersArg> list_of(OnnxNode& node, int index, std::string_view attribute) {
-  if (node.has(index)) return IntegersArg(cast(node.in(index), DType::i64));
+  if (node.has(index)) {
+    const Output list = cast(node.in(index), DType::i64);
+    return IntegersArg(list.shape().is_scalar() ? reshape(list, Shape{1}) : list);  // some models have one number
+  }
   if (node.has_attr(attribute)) return IntegersArg(node.integers(attribute));
   return std::nullopt;
 }
