@@ -26,8 +26,7 @@ class Evaluator final {
  private:
   class Context final : public ValueContext {
    public:
-    Context(Evaluator& evaluator, const Node& node, int output)
-        : evaluator_(evaluator), node_(node), output_(output) {}
+    Context(Evaluator& evaluator, const Node& node, int output) : evaluator_(evaluator), node_(node), output_(output) {}
     const Node& node() const override { return node_; }
     int output() const override { return output_; }
     int num_inputs() const override { return static_cast<int>(node_.inputs.size()); }

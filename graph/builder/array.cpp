@@ -97,8 +97,8 @@ Output slice(Output x, IntegersArg begin, IntegersArg size, Name name) {
   return add_op("Slice", {x, begin.in(x), size.in(x)}, {}, std::move(name));
 }
 Output pad(Output x, IntegersArg pads, PadOptions options) {
-  const Output value = options.value_tensor.valid() ? options.value_tensor
-                                                    : constant(*x.graph, element_of(x.dtype(), options.value));
+  const Output value =
+      options.value_tensor.valid() ? options.value_tensor : constant(*x.graph, element_of(x.dtype(), options.value));
   return add_op("Pad", {x, pads.in(x), value}, {{"mode", std::string(troupe::name(options.mode))}},
                 std::move(options.name));
 }

@@ -51,7 +51,8 @@ Output set_diag(Output x, Output diagonal, IntegersArg k, Name name) {
 }
 Output diag(Output diagonal, std::int64_t k, Name name) {
   const Output shape = shape_of(diagonal);
-  const Output size = strided_slice(shape, -1, std::numeric_limits<std::int64_t>::max()) + static_cast<double>(std::abs(k));
+  const Output size =
+      strided_slice(shape, -1, std::numeric_limits<std::int64_t>::max()) + static_cast<double>(std::abs(k));
   const Output batch = strided_slice(shape, 0, -1);
   const Output dims = concat({batch, size, size}, 0);
   const Output zeros = fill(dims, scalar_like(diagonal, 0));

@@ -67,8 +67,14 @@ class MaskedSlice {
  public:
   MaskedSlice(Output x, const IntegersArg& begin, const IntegersArg& end, const IntegersArg& strides,
               const StridedSliceOptions& options)
-      : x_(x), options_(options), given_begin_(x, begin), given_end_(x, end), given_strides_(x, strides),
-        begin_(x), end_(x), strides_(x) {}
+      : x_(x),
+        options_(options),
+        given_begin_(x, begin),
+        given_end_(x, end),
+        given_strides_(x, strides),
+        begin_(x),
+        end_(x),
+        strides_(x) {}
 
   Output build(std::int64_t count) {
     std::int64_t ellipsis = count;
@@ -88,8 +94,9 @@ class MaskedSlice {
     Output out = x_;
     const bool reshaped = !shrunk_.empty() || !fresh_.empty();
     if (!axes_.empty())
-      out = add_op("StridedSlice", {x_, begin_.list().in(x_), end_.list().in(x_), strides_.list().in(x_),
-                                    IntegersArg(axes_).in(x_)}, {}, reshaped ? Name() : options_.name);
+      out = add_op("StridedSlice",
+                   {x_, begin_.list().in(x_), end_.list().in(x_), strides_.list().in(x_), IntegersArg(axes_).in(x_)},
+                   {}, reshaped ? Name() : options_.name);
     if (!shrunk_.empty()) out = squeeze(out, shrunk_, fresh_.empty() ? options_.name : Name());
     if (!fresh_.empty()) out = expand_dims(out, fresh_, options_.name);
     return axes_.empty() && !reshaped ? identity(out, options_.name) : out;
@@ -130,7 +137,8 @@ class MaskedSlice {
     const auto stride = given_strides_.number(i);
     const bool from_start = bit(options_.begin_mask, i), to_end = bit(options_.end_mask, i);
     if ((from_start || to_end) && !stride)
-      fail(Code::unimplemented, "strided_slice: the stride of entry {}, whose begin or end is masked, must be known", i);
+      fail(Code::unimplemented, "strided_slice: the stride of entry {}, whose begin or end is masked, must be known",
+           i);
     if (from_start)
       begin_.add(*stride > 0 ? 0 : kEnd);
     else
@@ -155,8 +163,8 @@ Output strided_slice(Output x, IntegersArg begin, IntegersArg end, StridedSliceO
   std::int64_t count = begin.count();
   if (count == kUnknown) count = end.count();
   if (count == kUnknown && options.axes) count = options.axes->count();
-  const std::uint64_t masks = options.begin_mask | options.end_mask | options.ellipsis_mask | options.new_axis_mask |
-                              options.shrink_axis_mask;
+  const std::uint64_t masks =
+      options.begin_mask | options.end_mask | options.ellipsis_mask | options.new_axis_mask | options.shrink_axis_mask;
   if (count == kUnknown && !(options.axes && options.strides))
     invalid_argument("strided_slice: the number of begins must be known");
   if (masks != 0 && options.axes) invalid_argument("strided_slice: there are axes, so there must not be masks");

@@ -277,9 +277,8 @@ void one_hot(ShapeContext& c) {
   if (!indices.has_rank()) return;
   if (indices.rank() == kMaxRank) invalid_argument("a shape has at most {} dimensions", kMaxRank);
   const int at = axis(c.attributes().integer("axis"), indices.rank() + 1);
-  c.set_output(0, indices.sub(0, at)
-                      .with_appended(depth.value_or(kUnknown))
-                      .concatenated(indices.sub(at, indices.rank())));
+  c.set_output(
+      0, indices.sub(0, at).with_appended(depth.value_or(kUnknown)).concatenated(indices.sub(at, indices.rank())));
 }
 
 void fill(ShapeContext& c) {

@@ -79,7 +79,8 @@ Shape diagonal_shape(const ShapeContext& c, const Shape& x, int k) {
   const auto at = shapes::known_scalar(c, k);
   std::int64_t length = kUnknown;
   if (at && x[-2] != kUnknown && x[-1] != kUnknown) {
-    const std::int64_t above = std::clamp<std::int64_t>(*at, 0, x[-1]), below = -std::clamp<std::int64_t>(*at, -x[-2], 0);
+    const std::int64_t above = std::clamp<std::int64_t>(*at, 0, x[-1]),
+                       below = -std::clamp<std::int64_t>(*at, -x[-2], 0);
     length = std::min(x[-2] - below, x[-1] - above);
   }
   return x.sub(0, x.rank() - 2).with_appended(length);
@@ -102,7 +103,8 @@ template <bool kToSpace>
 void depth_shape(ShapeContext& c) {
   const std::int64_t block = shapes::bounded(c.attributes(), "block", 1, 1 << 20);
   const std::string &layout = c.attributes().string("layout"), &mode = c.attributes().string("mode");
-  if (layout != "NCHW" && layout != "NHWC") invalid_argument("attribute 'layout' must be NCHW or NHWC, not '{}'", layout);
+  if (layout != "NCHW" && layout != "NHWC")
+    invalid_argument("attribute 'layout' must be NCHW or NHWC, not '{}'", layout);
   if (mode != "DCR" && mode != "CRD") invalid_argument("attribute 'mode' must be DCR or CRD, not '{}'", mode);
   Shape x = shapes::with_rank(c.input(0), 4, "x");
   const int channels = layout == "NCHW" ? 1 : 3, rows = layout == "NCHW" ? 2 : 1;
@@ -141,8 +143,10 @@ void batch_shape(ShapeContext& c) {
       if (x[d] < 0) invalid_argument("'crops' has {} elements in all for dimension {}, more than there are", added, d);
     }
   }
-  if (product == kUnknown) x.set_dim(0, kUnknown);
-  else x.set_dim(0, kToBatch ? multiplied(x[0], product) : divided(x[0], product, "the size of the batch"));
+  if (product == kUnknown)
+    x.set_dim(0, kUnknown);
+  else
+    x.set_dim(0, kToBatch ? multiplied(x[0], product) : divided(x[0], product, "the size of the batch"));
   c.set_output(0, x);
 }
 
@@ -150,9 +154,9 @@ void batch_shape(ShapeContext& c) {
 
 void reverse_gradient(GradientContext& c) { c.set(0, reverse(c.grad(), c.input(1))); }
 void reverse_sequence_gradient(GradientContext& c) {
-  c.set(0, reverse_sequence(c.grad(), c.input(1),
-                            {.seq_axis = c.attributes().integer("seq_axis"),
-                             .batch_axis = c.attributes().integer("batch_axis")}));
+  c.set(0, reverse_sequence(
+               c.grad(), c.input(1),
+               {.seq_axis = c.attributes().integer("seq_axis"), .batch_axis = c.attributes().integer("batch_axis")}));
 }
 void roll_gradient(GradientContext& c) {
   const Output back = -c.input(1);
@@ -203,10 +207,8 @@ void register_orders(OpRegistry& ops) {
               .shape(reverse_sequence_shape)
               .gradient(reverse_sequence_gradient));
   ops.add(layout_op("Roll", {"shifts", "axes"}).shape(roll_shape).gradient(roll_gradient));
-  ops.add(layout_op("Repeat", {"repeats"})
-              .attr("axis", AttrType::integer)
-              .shape(repeat_shape)
-              .gradient(repeat_gradient));
+  ops.add(
+      layout_op("Repeat", {"repeats"}).attr("axis", AttrType::integer).shape(repeat_shape).gradient(repeat_gradient));
   ops.add(Op("RepeatGrad")
               .input("dy", "T")
               .input("x", "T")

@@ -45,8 +45,7 @@ Shape strided(const ShapeContext& c, const Shape& x, int first) {
   for (int i = 0; i < 4; ++i)
     count = merge_dim(count, with_rank(c.input(first + i), 1, kNames[i])[0], "the numbers of entries of the lists");
   if (!x.has_rank()) return x;
-  if (count != kUnknown && count > x.rank())
-    invalid_argument("there are {} axes, but 'x' is {}", count, x.to_string());
+  if (count != kUnknown && count > x.rank()) invalid_argument("there are {} axes, but 'x' is {}", count, x.to_string());
   const auto given = known_vector(c, first + 3, "axes");
   if (!given) return Shape::unknown(x.rank());
   KnownEntries lists[3];
@@ -117,7 +116,8 @@ void pad(ShapeContext& c) {
   const KnownEntries pads = known_entries(c, 1, "pads", given.has_rank() ? 2 * given.rank() : kUnknown);
   if (pads.size() % 2 != 0) invalid_argument("'pads' has {} entries, an odd number", pads.size());
   const std::size_t rank = pads.size() / 2;
-  if (rank > kMaxRank) invalid_argument("'pads' has {} entries; a shape has at most {} dimensions", pads.size(), kMaxRank);
+  if (rank > kMaxRank)
+    invalid_argument("'pads' has {} entries; a shape has at most {} dimensions", pads.size(), kMaxRank);
   Shape out = given.has_rank() ? given : Shape::unknown(static_cast<int>(rank));
   for (std::size_t d = 0; d < rank; ++d) {
     const int i = static_cast<int>(d);
@@ -127,9 +127,9 @@ void pad(ShapeContext& c) {
     }
     const std::int64_t added = checked_add(*pads[d], *pads[rank + d]);
     if (out[i] == kUnknown) continue;
-    const std::int64_t size = checked_add(out[i], added);
-    const std::int64_t cropped = std::max<std::int64_t>(-*pads[d], 0) + std::max<std::int64_t>(-*pads[rank + d], 0);
-    if (size < 0 || cropped > out[i])
+    const std::int64_t before = *pads[d], after = *pads[rank + d], size = checked_add(out[i], added);
+    const bool crops = before < -out[i] || after < -out[i];
+    if (crops || size < 0 || std::min<std::int64_t>(before, 0) + std::min<std::int64_t>(after, 0) < -out[i])
       invalid_argument("pads of {} and {} crop more than dimension {} of {}", *pads[d], *pads[rank + d], i,
                        given.to_string());
     out.set_dim(i, size);

@@ -14,8 +14,7 @@ std::size_t rank_size(const Shape& shape) { return static_cast<std::size_t>(shap
 std::array<CopyDim, kMaxRank> dense_loops(const Shape& shape) {
   const auto strides = dense_strides(shape);
   std::array<CopyDim, kMaxRank> dims{};
-  for (std::size_t d = 0; d < rank_size(shape); ++d)
-    dims[d] = {shape.dim(static_cast<int>(d)), strides[d], strides[d]};
+  for (std::size_t d = 0; d < rank_size(shape); ++d) dims[d] = {shape.dim(static_cast<int>(d)), strides[d], strides[d]};
   return dims;
 }
 
@@ -45,8 +44,7 @@ Tensor reverse_sequence(Device& device, const Tensor& x, Dims lengths, std::int6
     const std::int64_t offset = static_cast<std::int64_t>(b) * whole[batch].source_stride;
     const std::int64_t step = whole[seq].source_stride, length = lengths[b];
     dims[seq] = {length, -step, step};
-    if (length > 0)
-      strided_copy(device, x, offset + (length - 1) * step, out, offset, {dims.data(), rank_size(shape)});
+    if (length > 0) strided_copy(device, x, offset + (length - 1) * step, out, offset, {dims.data(), rank_size(shape)});
     dims[seq] = {size - length, step, step};
     if (size > length)
       strided_copy(device, x, offset + length * step, out, offset + length * step, {dims.data(), rank_size(shape)});
@@ -107,10 +105,8 @@ Tensor repeat(Device& device, const Tensor& x, Dims repeats, std::int64_t axis_g
   for (int d = 0; d < axis; ++d) outer *= shape.dim(d);
   for (int d = axis + 1; d < shape.rank(); ++d) inner *= shape.dim(d);
   const auto copy = [&](std::int64_t from, std::int64_t count, std::int64_t to, std::int64_t times) {
-    const CopyDim dims[] = {{outer, size * inner, total * inner},
-                            {count, inner, times * inner},
-                            {times, 0, inner},
-                            {inner, 1, 1}};
+    const CopyDim dims[] = {
+        {outer, size * inner, total * inner}, {count, inner, times * inner}, {times, 0, inner}, {inner, 1, 1}};
     if (times > 0) strided_copy(device, x, from * inner, out, to * inner, dims);
   };
   if (repeats.size() == 1) {
@@ -288,8 +284,7 @@ Tensor space_to_batch(Device& device, const Tensor& x, Dims block, Dims pads, co
   std::array<std::int64_t, 2 * kMaxRank> all{};
   const std::int64_t product = checked_block(x.shape(), block, pads, all);
   const bool padded = std::ranges::any_of(all, [](std::int64_t p) { return p != 0; });
-  const Tensor space =
-      padded ? pad(device, x, {all.data(), 2 * rank_size(x.shape())}, PadMode::constant, zero) : x;
+  const Tensor space = padded ? pad(device, x, {all.data(), 2 * rank_size(x.shape())}, PadMode::constant, zero) : x;
   Shape shape = space.shape();
   std::int64_t batch = 0;
   if (__builtin_mul_overflow(shape.dim(0), product, &batch)) invalid_argument("SpaceToBatch: the result is too large");
@@ -316,7 +311,8 @@ Tensor batch_to_space(Device& device, const Tensor& x, Dims block, Dims crops) {
   for (std::size_t i = 0; i < block.size(); ++i) {
     const int d = static_cast<int>(i) + 1;
     std::int64_t size = 0;
-    if (__builtin_mul_overflow(shape.dim(d), block[i], &size)) invalid_argument("BatchToSpace: the result is too large");
+    if (__builtin_mul_overflow(shape.dim(d), block[i], &size))
+      invalid_argument("BatchToSpace: the result is too large");
     shape.set_dim(d, size);
   }
   Tensor space = device.allocator().tensor(x.dtype(), shape);
@@ -327,7 +323,8 @@ Tensor batch_to_space(Device& device, const Tensor& x, Dims block, Dims crops) {
   }
   if (std::ranges::none_of(all, [](std::int64_t p) { return p != 0; })) return space;
   for (std::int64_t& crop : all) crop = -crop;
-  return pad(device, space, {all.data(), 2 * rank_size(shape)}, PadMode::constant, make_zeros(device, x.dtype(), Shape{}));
+  return pad(device, space, {all.data(), 2 * rank_size(shape)}, PadMode::constant,
+             make_zeros(device, x.dtype(), Shape{}));
 }
 
 }  // namespace troupe

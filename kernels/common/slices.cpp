@@ -37,8 +37,7 @@ Box box_of(const Shape& shape, std::span<const StridedRange> ranges) {
 
 Tensor read_box(Device& device, const Tensor& x, const Box& box) {
   Tensor out = device.allocator().tensor(x.dtype(), box.shape);
-  if (out.num_elements() > 0)
-    strided_copy(device, x, box.offset, out, 0, {box.dims.data(), dims_of(box.shape)});
+  if (out.num_elements() > 0) strided_copy(device, x, box.offset, out, 0, {box.dims.data(), dims_of(box.shape)});
   return out;
 }
 
@@ -232,7 +231,8 @@ Tensor pad(Device& device, const Tensor& x, Dims pads, PadMode mode, const Tenso
   for (std::size_t d = 0; d < padded.size(); ++d) {
     const PaddedDim& dim = padded[d];
     if (mode != PadMode::constant && dim.kept == 0 && dim.size() > 0)
-      invalid_argument("dimension {} of {} has no element to pad with in mode {}", d, x.shape().to_string(), name(mode));
+      invalid_argument("dimension {} of {} has no element to pad with in mode {}", d, x.shape().to_string(),
+                       name(mode));
     shape.set_dim(static_cast<int>(d), dim.size());
   }
   if (mode == PadMode::constant && (value.num_elements() != 1 || value.dtype() != x.dtype()))

@@ -33,7 +33,8 @@ struct PaddedDim {
 };
 // `pads`: those before the elements of each dimension, then those after them.
 std::array<PaddedDim, kMaxRank> padded_dims(const Shape& shape, Dims pads);
-// The element, of `kept`, that stands at place p of a padded dimension, counted from the first kept; not for `constant`.
+// The element, of `kept`, that stands at place p of a padded dimension, counted from the first kept; not for
+// `constant`.
 std::int64_t padded_source(PadMode mode, std::int64_t p, std::int64_t kept);
 
 // `value`: the single element that PadMode::constant adds.

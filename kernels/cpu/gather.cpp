@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/common/array.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 

@@ -153,10 +153,10 @@ void register_reorders(KernelRegistry& registry) {
     return [](KernelContext& c) { c.set_output(0, reverse(c.device(), c.input(0), checked_dims(c.input(1)))); };
   });
   add_untyped(registry, "ReverseSequence", [](const KernelInit& init) -> Kernel {
-    return [seq = init.attributes.integer("seq_axis"), batch = init.attributes.integer("batch_axis")](
-               KernelContext& c) {
-      c.set_output(0, reverse_sequence(c.device(), c.input(0), checked_dims(c.input(1)), seq, batch));
-    };
+    return
+        [seq = init.attributes.integer("seq_axis"), batch = init.attributes.integer("batch_axis")](KernelContext& c) {
+          c.set_output(0, reverse_sequence(c.device(), c.input(0), checked_dims(c.input(1)), seq, batch));
+        };
   });
   add_untyped(registry, "Roll", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) {
@@ -202,8 +202,7 @@ void register_blocks(KernelRegistry& registry) {
   add_untyped(registry, "SpaceToBatch", [](const KernelInit&) -> Kernel {
     return [](KernelContext& c) {
       const Tensor zero = make_zeros(c.device(), c.input(0).dtype(), Shape{});
-      c.set_output(0,
-                   space_to_batch(c.device(), c.input(0), checked_dims(c.input(1)), checked_dims(c.input(2)), zero));
+      c.set_output(0, space_to_batch(c.device(), c.input(0), checked_dims(c.input(1)), checked_dims(c.input(2)), zero));
     };
   });
   add_untyped(registry, "BatchToSpace", [](const KernelInit&) -> Kernel {

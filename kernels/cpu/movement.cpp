@@ -59,7 +59,10 @@ void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t 
 
 // Elements per side of a square that is transposed in registers, and of a tile of such squares that stays in the cache.
 template <class E>
-inline constexpr int kSquare = sizeof(E) == 1 ? 16 : sizeof(E) == 2 ? 16 : sizeof(E) == 4 ? 8 : 4;
+inline constexpr int kSquare = sizeof(E) == 1   ? 16
+                               : sizeof(E) == 2 ? 16
+                               : sizeof(E) == 4 ? 8
+                                                : 4;
 inline constexpr std::int64_t kTileBytes = 128;
 
 // v[i] becomes the concatenation of the elements i of all; each round interleaves the first half of the vectors with
@@ -114,7 +117,8 @@ template <class E>
 void transpose_all(Parallelism& parallelism, const Transposed& t, const E* source, E* target) {
   constexpr std::int64_t kSide = std::max<std::int64_t>(kTileBytes / static_cast<std::int64_t>(sizeof(E)), 16);
   const std::int64_t row_tiles = (t.rows - 1) / kSide + 1, column_tiles = (t.columns - 1) / kSide + 1;
-  const std::int64_t grain = std::max<std::int64_t>(kCopyGrain / (std::min(t.rows, kSide) * std::min(t.columns, kSide)), 1);
+  const std::int64_t grain =
+      std::max<std::int64_t>(kCopyGrain / (std::min(t.rows, kSide) * std::min(t.columns, kSide)), 1);
   parallelism.parallel_for(t.outer.total * row_tiles * column_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t tile = begin; tile < end; ++tile) {
       // Neighbours along columns follow each other: they continue the same rows of the target.

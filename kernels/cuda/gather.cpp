@@ -136,8 +136,8 @@ void register_cuda_gather_kernels(KernelRegistry& registry) {
   add_cuda(registry, "Gather", kDataDTypes, gather);
   add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
   add_cuda(registry, "OneHot", kDataDTypes, [](const KernelInit& init) -> Kernel {
-    return [depth = HostInput(init, 1), values = HostInput(init, 2), axis = init.attributes.integer("axis")](
-               KernelContext& c) {
+    return [depth = HostInput(init, 1), values = HostInput(init, 2),
+            axis = init.attributes.integer("axis")](KernelContext& c) {
       const Tensor size = depth.get(c);
       one_hot(c, size, values.get(c), axis);
     };

@@ -51,21 +51,18 @@ void register_slices(KernelRegistry& registry) {
   add_with_lists(registry, "StridedSliceGrad", 2, 4, [](KernelContext& c, const Lists& lists) {
     return strided_slice_grad(c.device(), c.input(0), c.input(1).shape(), {lists[0], lists[1], lists[2], lists[3]});
   });
-  add_with_lists(registry, "Tile", 1, 1, [](KernelContext& c, const Lists& lists) {
-    return tile(c.device(), c.input(0), lists[0]);
-  });
-  add_with_lists(registry, "Reverse", 1, 1, [](KernelContext& c, const Lists& lists) {
-    return reverse(c.device(), c.input(0), lists[0]);
-  });
-  add_with_lists(registry, "Roll", 1, 2, [](KernelContext& c, const Lists& lists) {
-    return roll(c.device(), c.input(0), lists[0], lists[1]);
-  });
+  add_with_lists(registry, "Tile", 1, 1,
+                 [](KernelContext& c, const Lists& lists) { return tile(c.device(), c.input(0), lists[0]); });
+  add_with_lists(registry, "Reverse", 1, 1,
+                 [](KernelContext& c, const Lists& lists) { return reverse(c.device(), c.input(0), lists[0]); });
+  add_with_lists(registry, "Roll", 1, 2,
+                 [](KernelContext& c, const Lists& lists) { return roll(c.device(), c.input(0), lists[0], lists[1]); });
   add_cuda(registry, "Pad", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [pads = HostInput(init, 1), value = HostInput(init, 2),
             mode = parse_pad_mode(init.attributes.string("mode"))](KernelContext& c) {
       const Tensor list = pads.get(c);
-      c.set_output(0, pad(c.device(), c.input(0), checked_dims(list), mode,
-                          value.constant() ? value.get(c) : c.input(2)));
+      c.set_output(0,
+                   pad(c.device(), c.input(0), checked_dims(list), mode, value.constant() ? value.get(c) : c.input(2)));
     };
   });
 }

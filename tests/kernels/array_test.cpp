@@ -119,9 +119,7 @@ TEST_F(ArrayTest, SplitSizesAndConcatAreInverse) {
       EXPECT_TRUE(bitwise_equal(run1("Concat", parts, {{"axis", axis}}), x));
     });
   const Tensor x = counting<float>({6});
-  const auto split = [&](Ints sizes) {
-    return error_of("SplitSizes", {x, list(sizes)}, {{"axis", std::int64_t{0}}});
-  };
+  const auto split = [&](Ints sizes) { return error_of("SplitSizes", {x, list(sizes)}, {{"axis", std::int64_t{0}}}); };
   EXPECT_NE(split({7}), "");
   EXPECT_NE(split({5}), "");
   EXPECT_NE(split({7, -1}), "");
@@ -217,7 +215,8 @@ TEST_F(ArrayTest, StridedSliceTakesWhatNumPyDoes) {
     ASSERT_EQ(out.shape(), (Shape{2, 2, 3}));
     expect_moved(out, x, [](const Ints& i) { return Ints{3 - 2 * i[0], 1 + 3 * i[1], i[2]}; });
     expect_moved(slice(x, {kMost}, {kLeast}, {-1}, {2}), x, [](const Ints& i) { return Ints{i[0], i[1], 2 - i[2]}; });
-    const Tensor back = run1("StridedSliceGrad", {out, x, list({-2, 1}), list({kLeast, 100}), list({-2, 3}), list({0, 1})});
+    const Tensor back =
+        run1("StridedSliceGrad", {out, x, list({-2, 1}), list({kLeast, 100}), list({-2, 3}), list({0, 1})});
     EXPECT_TRUE(bitwise_equal(slice(back, {-2, 1}, {kLeast, 100}, {-2, 3}, {0, 1}), out));
   });
   const Tensor x = counting<float>({6});
@@ -481,8 +480,9 @@ TEST_F(ArrayTest, OneHotSetsOneElementPerIndex) {
   EXPECT_THROW(one_hot(Tensor::vector<float>({1}), values, -1), Error);
   EXPECT_THROW(one_hot(matrix, Tensor::scalar(1.0f), -1), Error);
   EXPECT_THROW(one_hot(matrix, values, 3), Error);
-  EXPECT_THROW(run_as(DType::f32, "OneHot", {matrix, Tensor::scalar<std::int64_t>(-1), values}, {{"axis", std::int64_t{0}}}),
-               Error);
+  EXPECT_THROW(
+      run_as(DType::f32, "OneHot", {matrix, Tensor::scalar<std::int64_t>(-1), values}, {{"axis", std::int64_t{0}}}),
+      Error);
 }
 
 TEST_F(ArrayTest, FillAndLikes) {

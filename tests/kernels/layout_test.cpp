@@ -45,9 +45,9 @@ class LayoutTest : public KernelTest {
       const List source = from(index);
       for (std::size_t d = 0; d < source.size(); ++d) at = at * x.shape().dim(static_cast<int>(d)) + source[d];
       const auto size = static_cast<std::int64_t>(size_of(x.dtype()));
-      const bool same = x.dtype() == DType::string
-                            ? out.data<std::string>()[i] == x.data<std::string>()[at]
-                            : std::memcmp(out.raw() + i * size, x.raw() + at * size, static_cast<std::size_t>(size)) == 0;
+      const bool same = x.dtype() == DType::string ? out.data<std::string>()[i] == x.data<std::string>()[at]
+                                                   : std::memcmp(out.raw() + i * size, x.raw() + at * size,
+                                                                 static_cast<std::size_t>(size)) == 0;
       ASSERT_TRUE(same) << i;
     }
   }
@@ -55,7 +55,9 @@ class LayoutTest : public KernelTest {
 
 TEST_F(LayoutTest, ReverseTurnsAxesRound) {
   for_each_size({3, 4, 5}, [&](const Tensor& x) {
-    expect_moved(run1("Reverse", {x, list_of({0, -1})}), x, [](const List& i) { return List{2 - i[0], i[1], 4 - i[2]}; });
+    expect_moved(run1("Reverse", {x, list_of({0, -1})}), x, [](const List& i) {
+      return List{2 - i[0], i[1], 4 - i[2]};
+    });
     EXPECT_TRUE(bitwise_equal(run1("Reverse", {x, list_of({})}), x));
   });
   EXPECT_EQ(run1("Reverse", {Tensor(DType::f32, Shape{0, 2}), list_of({0})}).shape(), (Shape{0, 2}));
@@ -76,7 +78,9 @@ TEST_F(LayoutTest, ReverseSequenceReversesTheFirstElements) {
   EXPECT_NE(error_of("ReverseSequence", {x, list_of({5, 0, 0})}, axes), "");
   EXPECT_NE(error_of("ReverseSequence", {x, list_of({-1, 0, 0})}, axes), "");
   EXPECT_NE(error_of("ReverseSequence", {x, list_of({1, 0})}, axes), "");
-  EXPECT_NE(error_of("ReverseSequence", {x, list_of({1, 0, 1})}, {{"seq_axis", std::int64_t{2}}, {"batch_axis", std::int64_t{2}}}), "");
+  EXPECT_NE(error_of("ReverseSequence", {x, list_of({1, 0, 1})},
+                     {{"seq_axis", std::int64_t{2}}, {"batch_axis", std::int64_t{2}}}),
+            "");
 }
 
 TEST_F(LayoutTest, RollMovesElementsRound) {
@@ -110,7 +114,9 @@ TEST_F(LayoutTest, RepeatRepeatsElements) {
 
 TEST_F(LayoutTest, TriluKeepsATriangle) {
   const Tensor x = Tensor::of<std::int32_t>(Shape{1, 3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
-  const auto trilu = [&](bool upper, std::int64_t k) { return doubles(run1("Trilu", {x, number(k)}, {{"upper", upper}})); };
+  const auto trilu = [&](bool upper, std::int64_t k) {
+    return doubles(run1("Trilu", {x, number(k)}, {{"upper", upper}}));
+  };
   EXPECT_EQ(trilu(true, 0), (std::vector<double>{1, 2, 3, 4, 0, 6, 7, 8, 0, 0, 11, 12}));
   EXPECT_EQ(trilu(true, 2), (std::vector<double>{0, 0, 3, 4, 0, 0, 0, 8, 0, 0, 0, 0}));
   EXPECT_EQ(trilu(true, -1), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 0, 10, 11, 12}));

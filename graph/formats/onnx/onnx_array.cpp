@@ -31,7 +31,8 @@ void identity_node(OnnxNode& node) {
 
 void reshape_node(OnnxNode& node) {
   const IntegersArg shape = node.has_attr("shape") ? IntegersArg(node.integers("shape")) : IntegersArg(node.in(1));
-  node.set(node.integer("allowzero", 0) != 0 ? reshape(node.in(0), node.in(1)) : reshape_copying_zeros(node.in(0), shape));
+  node.set(node.integer("allowzero", 0) != 0 ? reshape(node.in(0), node.in(1))
+                                             : reshape_copying_zeros(node.in(0), shape));
 }
 
 void transpose_node(OnnxNode& node) { node.set(transpose(node.in(0), node.integers("perm", Integers{}))); }

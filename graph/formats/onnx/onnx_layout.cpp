@@ -140,7 +140,8 @@ void reverse_sequence_node(OnnxNode& node) {
 }
 
 void depth_to_space_node(OnnxNode& node) {
-  node.set(depth_to_space(node.in(0), node.integer("blocksize"), {.column_first = node.string("mode", "DCR") == "CRD"}));
+  node.set(
+      depth_to_space(node.in(0), node.integer("blocksize"), {.column_first = node.string("mode", "DCR") == "CRD"}));
 }
 void space_to_depth_node(OnnxNode& node) { node.set(space_to_depth(node.in(0), node.integer("blocksize"))); }
 
@@ -157,7 +158,8 @@ void center_crop_pad_node(OnnxNode& node) {
   Outputs pads(static_cast<std::size_t>(2 * shape.rank()), none);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::int64_t axis = axes[i] < 0 ? axes[i] + shape.rank() : axes[i];
-    if (axis < 0 || axis >= shape.rank()) invalid_argument("axis {} is out of range for {}", axes[i], shape.to_string());
+    if (axis < 0 || axis >= shape.rank())
+      invalid_argument("axis {} is out of range for {}", axes[i], shape.to_string());
     const Output size = slice(sizes, {axis}, {1});
     const Output added = slice(wanted, {static_cast<std::int64_t>(i)}, {1}) - size;
     // The lesser half goes before, of elements added as of those cropped.

@@ -211,8 +211,12 @@ TEST(ShapeFunctions, Views) {
        "ExpandDims 'n': a shape has at most 8 dimensions, not 9",
        {none, i64s({-1})}},
       {"BroadcastTo", {{u, 1}, {3}}, {}, "[2,?,4]", {none, i64s({2, 1, 4})}},
-      {"BroadcastTo", {{3}, {1}}, {}, "BroadcastTo 'n': shapes [3] and [2] cannot be broadcast together", {none, i64s({2})}},
-      {"BroadcastTo", {{3}, {2}}, {}, "[?,?]", {}, shape_input},
+      {"BroadcastTo",
+       {{3}, {1}},
+       {},
+       "BroadcastTo 'n': shapes [3] and [2] cannot be broadcast together",
+       {none, i64s({2})}},
+      {"BroadcastTo", {{3}, {2}}, {}, "[?,3]", {}, shape_input},
   });
 }
 
@@ -242,7 +246,11 @@ TEST(ShapeFunctions, JoinsAndParts) {
        split(2),
        "SplitSizes 'n': the size along the axis and the sum of 'sizes' differ: 4 and 5",
        {none, i64s({2, 3})}},
-      {"SplitSizes", {{4}, {2}}, split(3), "SplitSizes 'n': 'sizes' has 2 entries where there must be 3", {none, i64s({2, 2})}},
+      {"SplitSizes",
+       {{4}, {2}},
+       split(3),
+       "SplitSizes 'n': 'sizes' has 2 entries where there must be 3",
+       {none, i64s({2, 2})}},
       {"Unstack", {{2, 3}}, split(2), "[3] [3]"},
   });
 }

@@ -35,7 +35,9 @@ TEST_F(SliceShapes, ABoxHasTheSizesGiven) {
             "Slice 'n': slice [6, end) of dimension 0 is out of range for [5]");
   EXPECT_EQ(message_of([&] { slice(x({5}), {kMost}, {2}, "n"); }),
             "Slice 'n': a dimension of 9223372036854775807 + 2 overflows");
-  EXPECT_EQ(message_of([&] { slice(x({5}), {1, 1}, {2, 2}, "n"); }),
+  EXPECT_EQ(message_of([&] {
+              slice(x({5}), {1, 1}, {2, 2}, "n");
+            }),
             "Slice 'n': 'begin' has 2 entries where there must be 1");
   const auto grad = [&](const Shape& dy, std::int64_t begin) {
     const Output from = constant<std::int64_t>(g_, {begin});
@@ -56,7 +58,9 @@ TEST_F(SliceShapes, StridesAreClampedLikeNumPys) {
   EXPECT_EQ(strided_slice(x({8, 4}), {1}, {2}, {.axes = list(1)}).shape(), Shape::unknown(2));
   EXPECT_EQ(message_of([&] { strided_slice(x({3}), {0}, {1}, {.strides = IntegersArg{0}, .name = "n"}); }),
             "StridedSlice 'n': a stride is 0");
-  EXPECT_EQ(message_of([&] { strided_slice(x({3}), {0, 0}, {1, 1}, {.name = "n"}); }),
+  EXPECT_EQ(message_of([&] {
+              strided_slice(x({3}), {0, 0}, {1, 1}, {.name = "n"});
+            }),
             "StridedSlice 'n': there are 2 axes, but 'x' is [3]");
 }
 
@@ -82,7 +86,9 @@ TEST_F(SliceShapes, PadsAndTiles) {
   EXPECT_EQ(pad(unknown_rank(), list(4)).shape(), Shape::unknown(2));
   EXPECT_EQ(message_of([&] { pad(x({2}), {-3}, {4}, {.name = "n"}); }),
             "Pad 'n': pads of -3 and 4 crop more than dimension 0 of [2]");
-  EXPECT_EQ(message_of([&] { pad(x({2}), {0, 0}, {0, 0}, {.name = "n"}); }),
+  EXPECT_EQ(message_of([&] {
+              pad(x({2}), {0, 0}, {0, 0}, {.name = "n"});
+            }),
             "Pad 'n': 'pads' has 4 entries where there must be 2");
   EXPECT_EQ(tile(x({2, kAny}), {3, 2}).shape(), (Shape{6, kAny}));
   EXPECT_EQ(tile(x({2, 3}), list(2)).shape(), Shape::unknown(2));
@@ -104,11 +110,15 @@ TEST_F(SliceShapes, OrdersDiagonalsAndBlocks) {
   EXPECT_EQ(diag_part(x({2, 3, 5}), 3).shape(), (Shape{2, 2}));
   EXPECT_EQ(diag_part(x({2, 3, 5}), -9).shape(), (Shape{2, 0}));
   EXPECT_EQ(diag(x({kAny, 3}), -2).shape(), (Shape{kAny, 5, 5}));
-  EXPECT_EQ(message_of([&] { set_diag(x({3, 3}), x({2}), 0, "n"); }),
+  EXPECT_EQ(message_of([&] {
+              set_diag(x({3, 3}), x({2}), 0, "n");
+            }),
             "SetDiag 'n': the shapes of 'the diagonal of x' and 'diagonal' differ: [3] and [2]");
   EXPECT_EQ(depth_to_space(x({kAny, 8, 3, 5}), 2).shape(), (Shape{kAny, 2, 6, 10}));
   EXPECT_EQ(space_to_depth(x({1, 6, kAny, 3}), 3, {.channels_last = true}).shape(), (Shape{1, 2, kAny, 27}));
-  EXPECT_EQ(message_of([&] { depth_to_space(x({1, 6, 3, 5}), 2, {.name = "n"}); }),
+  EXPECT_EQ(message_of([&] {
+              depth_to_space(x({1, 6, 3, 5}), 2, {.name = "n"});
+            }),
             "DepthToSpace 'n': the number of channels, 6, is not divisible by 4");
   EXPECT_EQ(space_to_batch(x({2, 3, 4, 5}), {2, 2}, {1, 0, 0, 0}).shape(), (Shape{8, 2, 2, 5}));
   EXPECT_EQ(batch_to_space(x({8, 2, kAny, 5}), {2, 2}, {1, 0, 0, 0}).shape(), (Shape{2, 3, kAny, 5}));
