@@ -1,4 +1,5 @@
 // Ops that make, move and reshape tensors, as ONNX's.
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -12,20 +13,21 @@ constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 // ---- shapes
 
 void write_reshape(OnnxExportNode& node) {
-  node.set(node.add("Reshape", {node.in(0), node.in(1)}, {{"allowzero", std::int64_t{1}}}));
+  const std::int64_t allow = node.attributes().boolean("copy_zeros") ? 0 : 1;
+  node.set(node.add("Reshape", {node.in(0), node.in(1)}, {{"allowzero", allow}}));
 }
 void write_reshape_like(OnnxExportNode& node) {
   node.set(node.add("Reshape", {node.in(0), node.add("Shape", {node.in(1)})}, {{"allowzero", std::int64_t{1}}}));
 }
 void write_squeeze(OnnxExportNode& node) {
-  const Integers& axes = node.attributes().integers("axes");
+  const Shape& axes = node.shape(1);
+  if (!axes.fully_known()) fail(Code::unimplemented, "the number of axes must be known");
   OnnxNames inputs{node.in(0)};
-  if (!axes.empty()) inputs.push_back(node.integers(axes));
+  if (axes != Shape{0}) inputs.push_back(node.in(1));
   node.set(node.add("Squeeze", std::move(inputs)));
 }
-void write_expand_dims(OnnxExportNode& node) {
-  node.set(node.add("Unsqueeze", {node.in(0), node.integers({node.attributes().integer("axis")})}));
-}
+void write_expand_dims(OnnxExportNode& node) { node.set(node.add("Unsqueeze", {node.in(0), node.in(1)})); }
+void write_broadcast_to(OnnxExportNode& node) { node.set(node.add("Expand", {node.in(0), node.in(1)})); }
 void write_transpose(OnnxExportNode& node) {
   const Integers& perm = node.attributes().integers("perm");
   // A Transpose of images may undo what makes them images.
@@ -67,9 +69,7 @@ void write_split(OnnxExportNode& node) {
   const Integers sizes = equal_sizes(node);
   set_all(node, sizes.empty() ? parts(node, {node.in(0)}) : parts(node, {node.in(0), node.integers(sizes)}));
 }
-void write_split_sizes(OnnxExportNode& node) {
-  set_all(node, parts(node, {node.in(0), node.integers(node.attributes().integers("sizes"))}));
-}
+void write_split_sizes(OnnxExportNode& node) { set_all(node, parts(node, {node.in(0), node.in(1)})); }
 void write_unstack(OnnxExportNode& node) {
   if (node.num_outputs() == 0) return;
   OnnxNames rows = parts(node, {node.in(0), node.integers(Integers(static_cast<std::size_t>(node.num_outputs()), 1))});
@@ -81,47 +81,98 @@ void write_unstack(OnnxExportNode& node) {
 
 Integers as_images(const Integers& values) { return {values[0], values[3], values[1], values[2]}; }
 
+// The integers of an input, if they are known now.
+std::optional<Integers> known_list(const OnnxExportNode& node, int input) {
+  const std::optional<Tensor> value = node.known(input);
+  if (!value) return std::nullopt;
+  const auto all = value->values<std::int64_t>();
+  return Integers(all.begin(), all.end());
+}
+
+// A size of -1 reaches to the end.
+OnnxName ends_of_slice(OnnxExportNode& node) {
+  const OnnxName size = node.in(2), begin = node.in(1);
+  const OnnxName open = node.add("Less", {size, node.integer(0)});
+  const OnnxName end = node.add("Add", {begin, size});
+  return node.add("Where", {open, node.integer(kEnd), end});
+}
+
 void write_slice(OnnxExportNode& node) {
-  Integers begin = node.attributes().integers("begin"), size = node.attributes().integers("size");
-  const bool images = node.has_images(0) && begin.size() == 4;
+  auto begin = known_list(node, 1), size = known_list(node, 2);
+  if (!begin || !size) return node.set(node.add("Slice", {node.in(0), node.in(1), ends_of_slice(node)}));
+  const bool images = node.has_images(0) && begin->size() == 4;
   if (images) {
-    begin = as_images(begin);
-    size = as_images(size);
+    begin = as_images(*begin);
+    size = as_images(*size);
   }
   Integers axes, ends;
-  for (std::size_t i = 0; i < begin.size(); ++i) {
+  for (std::size_t i = 0; i < begin->size(); ++i) {
     axes.push_back(static_cast<std::int64_t>(i));
-    ends.push_back(size[i] < 0 ? kEnd : begin[i] + size[i]);
+    ends.push_back((*size)[i] < 0 ? kEnd : (*begin)[i] + (*size)[i]);
   }
   const OnnxName x = images ? node.images(0) : node.in(0);
-  if (begin.empty()) return node.set(node.add("Identity", {x}));
-  const OnnxName y = node.add("Slice", {x, node.integers(begin), node.integers(ends), node.integers(axes)});
+  if (begin->empty()) return node.set(node.add("Identity", {x}));
+  const OnnxName y = node.add("Slice", {x, node.integers(*begin), node.integers(ends), node.integers(axes)});
   images ? node.set_images(0, y) : node.set(y);
 }
 
 void write_slice_grad(OnnxExportNode& node) {
-  const OnnxName begin = node.integers(node.attributes().integers("begin"));
+  const OnnxName begin = node.in(2);
   const OnnxName whole = node.add("Shape", {node.in(1)}), part = node.add("Shape", {node.in(0)});
   const OnnxName after = node.add("Sub", {node.add("Sub", {whole, begin}), part});
   const OnnxName pads = node.add("Concat", {begin, after}, {{"axis", std::int64_t{0}}});
   node.set(node.add("Pad", {node.in(0), pads}));
 }
 
-void write_pad(OnnxExportNode& node) {
-  Integers before = node.attributes().integers("before"), after = node.attributes().integers("after");
-  const bool images = node.has_images(0) && before.size() == 4;
-  if (images) {
-    before = as_images(before);
-    after = as_images(after);
-  }
-  before.insert(before.end(), after.begin(), after.end());
-  const OnnxName value = node.number_like(0, node.attributes().real("value"));
-  const OnnxName y = node.add("Pad", {images ? node.images(0) : node.in(0), node.integers(before), value});
-  images ? node.set_images(0, y) : node.set(y);
+void write_strided_slice(OnnxExportNode& node) {
+  node.set(node.add("Slice", {node.in(0), node.in(1), node.in(2), node.in(4), node.in(3)}));
 }
 
-void write_tile(OnnxExportNode& node) {
-  node.set(node.add("Tile", {node.in(0), node.integers(node.attributes().integers("multiples"))}));
+void write_reverse(OnnxExportNode& node) {
+  const auto axes = known_list(node, 1);
+  if (!axes) fail(Code::unimplemented, "the axes must be known");
+  if (axes->empty()) return node.set(node.add("Identity", {node.in(0)}));
+  const auto all = [&](std::int64_t value) { return node.integers(Integers(axes->size(), value)); };
+  const OnnxName last = all(-1), before = all(std::numeric_limits<std::int64_t>::min());
+  node.set(node.add("Slice", {node.in(0), last, before, node.in(1), last}));
+}
+
+void write_reverse_sequence(OnnxExportNode& node) {
+  const std::int64_t seq = node.attributes().integer("seq_axis"), batch = node.attributes().integer("batch_axis");
+  if (std::min(seq, batch) != 0 || std::max(seq, batch) != 1)
+    fail(Code::unimplemented, "ONNX has sequences along axes 0 and 1 only");
+  node.set(node.add("ReverseSequence", node.all_inputs(), {{"time_axis", seq}, {"batch_axis", batch}}));
+}
+
+void write_pad(OnnxExportNode& node) {
+  const std::string& mode = node.attributes().string("mode");
+  if (mode == "symmetric" || mode == "wrap") fail(Code::unimplemented, "ONNX has no pads of mode '{}'", mode);
+  const auto pads = known_list(node, 1);
+  const bool images = node.has_images(0) && pads && pads->size() == 8;
+  if (!images) return node.set(node.add("Pad", node.all_inputs(), {{"mode", mode}}));
+  Integers all = as_images({pads->begin(), pads->begin() + 4});
+  const Integers after = as_images({pads->begin() + 4, pads->end()});
+  all.insert(all.end(), after.begin(), after.end());
+  const OnnxName list = node.integers(all);
+  node.set_images(0, node.add("Pad", {node.images(0), list, node.in(2)}, {{"mode", mode}}));
+}
+
+void write_tile(OnnxExportNode& node) { node.set(node.add("Tile", {node.in(0), node.in(1)})); }
+
+void write_trilu(OnnxExportNode& node) {
+  const std::int64_t upper = node.attributes().boolean("upper") ? 1 : 0;
+  node.set(node.add("Trilu", {node.in(0), node.in(1)}, {{"upper", upper}}));
+}
+
+void write_depth_op(OnnxExportNode& node) {
+  const Attributes& a = node.attributes();
+  const bool to_space = node.node().op->name == "DepthToSpace", images = a.string("layout") == "NHWC";
+  Attributes written{{"blocksize", a.integer("block")}};
+  if (to_space) written.set("mode", a.string("mode"));
+  if (!to_space && a.string("mode") != "DCR") fail(Code::unimplemented, "ONNX's SpaceToDepth has mode DCR only");
+  const OnnxName x = images ? node.images(0) : node.in(0);
+  const OnnxName y = node.add(to_space ? "DepthToSpace" : "SpaceToDepth", {x}, written);
+  images ? node.set_images(0, y) : node.set(y);
 }
 
 // ---- rows
@@ -138,14 +189,7 @@ void write_scatter_add_rows(OnnxExportNode& node) {
 // ---- makers
 
 void write_one_hot(OnnxExportNode& node) {
-  const Attributes& a = node.attributes();
-  const OnnxName off = node.scalar_of(node.output_dtype(), a.real("off")),
-                 on = node.scalar_of(node.output_dtype(), a.real("on"));
-  const OnnxName one_element = node.integers({1});
-  const OnnxName values =
-      node.add("Concat", {node.add("Reshape", {off, one_element}), node.add("Reshape", {on, one_element})},
-               {{"axis", std::int64_t{0}}});
-  node.set(node.add("OneHot", {node.in(0), node.integers({a.integer("depth")}), values}));
+  node.set(node.add("OneHot", node.all_inputs(), {{"axis", node.attributes().integer("axis")}}));
 }
 void write_fill(OnnxExportNode& node) { node.set(node.add("Expand", {node.in(1), node.in(0)})); }
 void write_range(OnnxExportNode& node) { node.set(node.add("Range", node.all_inputs())); }
@@ -170,7 +214,9 @@ void write_random_normal(OnnxExportNode& node) {
 }
 
 constexpr OnnxExportOp kArrayWriters[] = {
+    {"BroadcastTo", write_broadcast_to},
     {"Concat", write_concat},
+    {"DepthToSpace", write_depth_op},
     {"ExpandDims", write_expand_dims},
     {"Fill", write_fill},
     {"Gather", write_gather},
@@ -181,15 +227,20 @@ constexpr OnnxExportOp kArrayWriters[] = {
     {"Range", write_range},
     {"Reshape", write_reshape},
     {"ReshapeLike", write_reshape_like},
+    {"Reverse", write_reverse},
+    {"ReverseSequence", write_reverse_sequence},
     {"ScatterAddRows", write_scatter_add_rows},
     {"Slice", write_slice},
     {"SliceGrad", write_slice_grad},
+    {"SpaceToDepth", write_depth_op},
     {"Split", write_split},
     {"SplitSizes", write_split_sizes},
     {"Squeeze", write_squeeze},
     {"Stack", write_stack},
+    {"StridedSlice", write_strided_slice},
     {"Tile", write_tile},
     {"Transpose", write_transpose},
+    {"Trilu", write_trilu},
     {"Unstack", write_unstack},
 };
 
