@@ -128,13 +128,17 @@ LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs
 }
 
 // A value whose shape the body changes has a shape that is known only as far as the body keeps it: then the body is
-// built again, until it keeps all shapes.
+// built again, until it keeps all shapes. A body that passes a shape from value to value would be built as often as it
+// has values: after kMostRounds nothing is known of any.
+constexpr int kMostRounds = 8;
+
 LoopOutputs build_loop(Graph& graph, const Name& given, LoopInputs inputs, const BuildBody& build) {
   const FullName name(graph, given, "Loop");
   std::vector<Shape> shapes;
   for (const Output& v : inputs.values) shapes.push_back(v.shape());
   LoopBodyBuilt body;
-  for (bool kept = false; !kept;) {
+  bool kept = false;
+  for (int round = 0; !kept; ++round) {
     try {
       body = build_body(graph, name.full, inputs, shapes, build);
     } catch (const Error& error) {
@@ -144,7 +148,7 @@ LoopOutputs build_loop(Graph& graph, const Name& given, LoopInputs inputs, const
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const Shape after = common_shape(shapes[i], body.function.body->shape(body.function.results[i + 1]));
       kept = kept && after == shapes[i];
-      shapes[i] = after;
+      shapes[i] = round < kMostRounds || inputs.values[i].dtype() == DType::list ? after : Shape::unknown_rank();
     }
   }
   Outputs all{inputs.limit, inputs.cond};

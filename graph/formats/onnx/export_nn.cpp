@@ -161,6 +161,14 @@ void write_sparse_softmax_cross_entropy(OnnxExportNode& node) {
     attributes.set("ignore_index", ignored);
   const OnnxName logits = axis == 1 ? node.in(0) : node.transposed(0, perm);
   node.set(node.add("SoftmaxCrossEntropyLoss", {logits, node.in(1)}, attributes));
+  if (!node.wants(1) || attributes.has("ignore_index")) return;
+  // softmax(logits) - one_hot(labels)
+  const OnnxName probabilities = node.add("Softmax", {node.in(0)}, {{"axis", axis}});
+  const OnnxName classes = node.add("Gather", {node.add("Shape", {node.in(0)}), node.integer(axis)});
+  const OnnxName off_on = node.constant(Tensor::vector<float>({0, 1}));
+  const OnnxName as_own = cast_to(node, off_on, DType::f32, node.dtype(0));
+  const OnnxName chosen = node.add("OneHot", {node.in(1), classes, as_own}, {{"axis", axis}});
+  node.set(1, node.add("Sub", {probabilities, chosen}));
 }
 
 void write_softmax_cross_entropy(OnnxExportNode& node) {
@@ -168,6 +176,7 @@ void write_softmax_cross_entropy(OnnxExportNode& node) {
   const OnnxName logs = node.add("LogSoftmax", {node.in(0)}, {{"axis", axis}});
   const OnnxName products = node.add("Mul", {logs, node.in(1)});
   node.set(node.add("Neg", {node.add("ReduceSum", {products, node.integers({axis})}, {{"keepdims", kDrop}})}));
+  if (node.wants(1)) node.set(1, node.add("Sub", {node.add("Exp", {logs}), node.in(1)}));
 }
 
 void write_sigmoid_cross_entropy(OnnxExportNode& node) {

@@ -98,6 +98,7 @@ OnnxWriter find_onnx_writer(std::string_view op);
 // One table per file.
 std::span<const OnnxExportOp> onnx_array_writers();
 std::span<const OnnxExportOp> onnx_control_writers();
+std::span<const OnnxExportOp> onnx_gradient_writers();
 std::span<const OnnxExportOp> onnx_math_writers();
 std::span<const OnnxExportOp> onnx_nn_writers();
 

@@ -58,6 +58,24 @@ TEST_F(Loops, AValueMayChangeItsShape) {
   EXPECT_EQ(run({{n, Tensor::scalar<std::int64_t>(3)}, {x, ones}}, out)[0].shape(), (Shape{8, 3}));
 }
 
+TEST_F(Loops, ShapesThatWanderFromValueToValueEndUnknown) {
+  constexpr int kValues = 40;
+  Outputs values{feed(DType::f32, Shape{2})};
+  for (int i = 1; i < kValues; ++i) values.push_back(feed(DType::f32, Shape{3}));
+  int built = 0;
+  const Outputs out = for_loop(
+      constant<std::int64_t>(g, 1),
+      [&](Output, const Outputs& v) {
+        ++built;
+        Outputs next(v.begin() + 1, v.end());
+        next.push_back(v[0]);
+        return next;
+      },
+      values);
+  EXPECT_LE(built, 10);
+  EXPECT_FALSE(out[5].shape().has_rank());
+}
+
 TEST_F(Loops, ACountedLoopKnowsItsIteration) {
   const Output n = feed(DType::i64);
   const Outputs out =

@@ -6,6 +6,7 @@
 
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/layers/resnet.hpp>
 
 namespace troupe::testing {
@@ -106,6 +107,23 @@ ExampleModel transformer() {
   return finished("transformer", std::move(graph), {x}, {y}, {random_floats(Shape{6, kWidth}, 20)});
 }
 
+// A loss, and its gradients.
+ExampleModel training() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 4}, "x"),
+               labels = placeholder(g, DType::i64, Shape{kUnknown});
+  const Output w = weight(g, Shape{4, 6}, 2), b = weight(g, Shape{6}, 3), v = weight(g, Shape{6, 3}, 4);
+  const Output h = tanh(relu(bias_add(matmul(x, w), b))), logits = matmul(sigmoid(h), v);
+  const Output loss = mean(sparse_softmax_cross_entropy(logits, labels));
+  const Outputs ys{loss}, xs{w, b, v};
+  Outputs outputs{loss};
+  const std::vector<Gradient> found = gradients(ys, xs);
+  for (std::size_t i = 0; i < xs.size(); ++i) outputs.push_back(dense(found[i], xs[i]));
+  return finished("training", std::move(graph), {x, labels}, outputs,
+                  {random_floats(Shape{5, 4}, 23), Tensor::vector<std::int64_t>({0, 2, 1, 1, 2})});
+}
+
 ExampleModel branches() {
   auto graph = std::make_unique<Graph>();
   Graph& g = *graph;
@@ -176,7 +194,7 @@ Tensor random_floats(const Shape& shape, std::uint32_t seed) {
 
 std::vector<ExampleModel> example_models() {
   std::vector<ExampleModel> out;
-  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, transformer, branches, loops, arrays})
+  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, transformer, training, branches, loops, arrays})
     out.push_back(make());
   return out;
 }

@@ -9,6 +9,9 @@
 #include "tests/error_of.hpp"
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/formats/onnx/onnx_tensors.hpp>
+#include <troupe/messages/element_types.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe {
 namespace {
@@ -131,6 +134,38 @@ TEST(OnnxImport, ExternalDataStayInTheFolderOfTheModel) {
   EXPECT_THAT(error_of([&] { parse_onnx(at("none.bin"), {}, folder.string()); }).message(), HasSubstr("have 0 bytes"));
   EXPECT_THAT(error_of([&] { parse_onnx(at("w.bin")); }).message(), HasSubstr("is in another file"));
   fs::remove_all(folder);
+}
+
+TEST(OnnxTensors, AllTypesAreWrittenAndRead) {
+  for (const DType dtype : dtypes_of(ElementTypes{})) {
+    Tensor value = Tensor::zeros(dtype, Shape{2, 3});
+    if (dtype == DType::string)
+      value = Tensor::of<std::string>(Shape{2}, {std::string("a\0b", 3), "\xff"});
+    else
+      for (std::size_t i = 0; i < value.num_bytes(); ++i)
+        value.mutable_raw()[i] = static_cast<std::byte>(dtype == DType::boolean ? i % 2 : i * 7 + 1);
+    EXPECT_TRUE(bitwise_equal(parse_onnx_value(to_onnx_value(value, "v", {})), value)) << name(dtype);
+  }
+  const OnnxType list{{OnnxType::List::optional, OnnxType::List::sequence}, DType::i64, Shape{}};
+  for (const Tensor& value :
+       {make_list({}), make_list({make_list({})}),
+        make_list({make_list({Tensor::scalar<std::int64_t>(3), Tensor::scalar<std::int64_t>(4)})})})
+    EXPECT_TRUE(bitwise_equal(parse_onnx_value(to_onnx_value(value, "v", list), list), value)) << value.to_string();
+}
+
+TEST(OnnxTensors, NarrowTypesMayBeInWiderFields) {
+  pb::Tensor tensor;
+  tensor.set_data_type(pb::Tensor::BFLOAT16);
+  tensor.add_dims(2);
+  tensor.add_int32_data(0x3f80);
+  tensor.add_int32_data(0xc000);
+  const Tensor bf16 = from_onnx_tensor(tensor);
+  EXPECT_EQ(static_cast<float>(bf16.data<BFloat16>()[0]), 1.0f);
+  EXPECT_EQ(static_cast<float>(bf16.data<BFloat16>()[1]), -2.0f);
+  tensor.set_data_type(pb::Tensor::BOOL);
+  EXPECT_TRUE(from_onnx_tensor(tensor).data<bool>()[0]);
+  tensor.set_data_type(pb::Tensor::UINT32);  // kept as 64 bits, and there are none
+  EXPECT_THAT(error_of([&] { from_onnx_tensor(tensor); }).message(), HasSubstr("needs 2 elements, but holds 0"));
 }
 
 }  // namespace
