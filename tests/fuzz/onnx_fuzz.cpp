@@ -240,19 +240,19 @@ bool is_expected(Code code) {
 
 }  // namespace
 
-std::size_t import_as_stranger(std::string_view input) {
-  if (input.empty()) return 0;
+std::string onnx_model_of(std::string_view input) {
+  if (input.empty()) return "";
   const bool instructed = (input[0] & 1) == kInstructions;
   input.remove_prefix(1);
-  std::string made;
-  if (instructed) {
-    Instructions instructions(input);
-    made = ModelOfInstructions(instructions).make().SerializeAsString();
-    input = made;
-  }
+  if (!instructed) return std::string(input);
+  Instructions instructions(input);
+  return ModelOfInstructions(instructions).make().SerializeAsString();
+}
+
+std::size_t import_as_stranger(std::string_view input) {
   OnnxModel model;
   try {
-    model = parse_onnx(input);
+    model = parse_onnx(onnx_model_of(input));
   } catch (const Error& error) {
     promise_of_importer(is_expected(error.code()), "errors are of five codes", error.message());
     promise_of_importer(!error.message().empty(), "errors say what is wrong", "");
