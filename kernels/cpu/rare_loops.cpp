@@ -12,14 +12,12 @@ void turned_loop(const float* x, float* out, std::int64_t count) {
   constexpr std::int64_t kBlock = 256;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t n = std::min(kBlock, count - begin);
-    float farthest = 0;
-    bool numbers = true;
+    std::uint32_t farthest = 0;  // bits are ordered like absolute values, and those of NaN are the greatest
     for (std::int64_t i = begin; i < begin + n; ++i) {
-      const float a = std::fabs(x[i]);
-      farthest = a > farthest ? a : farthest;
-      numbers &= a == a;
+      const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
+      farthest = magnitude > farthest ? magnitude : farthest;
     }
-    if (numbers && VectorFunctions::is_near(farthest))
+    if (farthest <= std::bit_cast<std::uint32_t>(VectorFunctions::kNear))
       unary_loop<Op<NearFunctions>>(x + begin, out + begin, n);
     else
       unary_loop<Op<VectorFunctions>>(x + begin, out + begin, n);
