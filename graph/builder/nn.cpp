@@ -38,8 +38,13 @@ Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, 
 Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions options) {
   return add_op("LayerNorm", {x, scale, offset}, {{"epsilon", options.epsilon}}, std::move(options.name));
 }
+DropoutOutputs dropout(Output x, Output rate, DropoutOptions options) {
+  const Outputs out = add_outputs("Dropout", {x, rate}, {{"seed", options.seed}}, std::move(options.name));
+  return {out[0], out[1]};
+}
 Output dropout(Output x, double rate, DropoutOptions options) {
-  return add_op("Dropout", {x}, {{"rate", rate}, {"seed", options.seed}}, std::move(options.name));
+  if (!x.valid()) invalid_argument("dropout: x is not a tensor");
+  return dropout(x, constant(*x.graph, rate), std::move(options)).y;
 }
 
 }  // namespace troupe

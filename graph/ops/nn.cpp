@@ -77,8 +77,11 @@ void avg_pool_grad_shape(ShapeContext& c) {
 }
 
 void dropout_shape(ShapeContext& c) {
-  const double rate = c.attributes().real("rate");
-  if (!(rate >= 0 && rate < 1)) invalid_argument("attribute 'rate' is {}, not in [0, 1)", rate);
+  shapes::with_rank(c.input(1), 0, "rate");
+  if (const Tensor* rate = c.constant(1)) {
+    const double value = rate->item<double>();
+    if (!(value >= 0 && value < 1)) invalid_argument("the dropout rate is {}, not in [0, 1)", value);
+  }
   c.set_output(0, c.input(0));
   c.set_output(1, c.input(0));
 }
@@ -93,11 +96,6 @@ Op op_of(std::string name, std::initializer_list<const char*> inputs, std::initi
 Op float_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
   return op_of(std::move(name), inputs, outputs, kFloatTypes);
 }
-// Without 16-bit kernels.
-Op wide_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
-  return op_of(std::move(name), inputs, outputs, kWideFloatTypes);
-}
-
 Op windowed(Op op) { return op.attr("strides", std::vector<std::int64_t>{1, 1}).attr("padding", AttrType::string); }
 
 Op pooled(Op op) {
@@ -137,8 +135,12 @@ void register_windows(OpRegistry& ops) {
 
 void register_nn_ops(OpRegistry& ops) {
   register_windows(ops);
-  ops.add(wide_op("Dropout", {"x"}, {"y", "mask"})
-              .attr("rate", AttrType::real)
+  ops.add(Op("Dropout")
+              .input("x", "T")
+              .input("rate", DType::f64)
+              .output("y", "T")
+              .output("mask", "T")
+              .type("T", kFloatTypes)
               .attr("seed", std::int64_t{0})
               .shape(dropout_shape)
               .gradient(backward::dropout)

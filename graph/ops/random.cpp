@@ -14,7 +14,7 @@ void random_shape(ShapeContext& c) {
 Op random_op(std::string name) {
   return Op(std::move(name))
       .output("out", "T")
-      .type("T", kWideFloatTypes, DType::f32)
+      .type("T", kFloatTypes, DType::f32)
       .attr("shape", AttrType::shape)
       .attr("seed", std::int64_t{0})
       .shape(random_shape)

@@ -58,7 +58,7 @@ Op apply_op(const Rule& rule, bool sparse) {
   } else {
     op.input("grad", "T");
   }
-  op.type("T", kWideFloatTypes);
+  op.type("T", kFloatTypes);
   add_hyperparameters(op, rule);
   return op.stateful()
       .update_rule(sparse ? "" : many(rule))
@@ -85,7 +85,7 @@ Op apply_many_op(const Rule& rule) {
   for (const std::string& slot : rule.slots) op.input_list(slot, DType::resource, "N");
   op.input("lr", "T");
   if (rule.counts_updates) op.input("t", DType::i64);
-  op.input_list("grads", "T", "N").type("T", kWideFloatTypes);
+  op.input_list("grads", "T", "N").type("T", kFloatTypes);
   add_hyperparameters(op, rule);
   return op.stateful().shape(apply_many_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1));
 }
@@ -114,7 +114,7 @@ void register_update_ops(OpRegistry& ops) {
   ops.add(Op("LearningRate")
               .input("step", DType::i64)
               .output("rate", "T")
-              .type("T", kWideFloatTypes)
+              .type("T", kFloatTypes)
               .attr("schedule", AttrType::string)
               .attr("reals", AttrType::reals)
               .attr("integers", AttrType::integers)

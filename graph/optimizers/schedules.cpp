@@ -109,7 +109,9 @@ double Schedule::rate(std::int64_t t) const {
 Tensor Schedule::rate(std::int64_t t, DType dtype) const {
   if (dtype == DType::f64) return Tensor::scalar(rate(t));
   if (dtype == DType::f32) return Tensor::scalar(static_cast<float>(rate(t)));
-  invalid_argument("a learning rate must be f32 or f64, not {}", name(dtype));
+  if (dtype == DType::f16) return Tensor::scalar(Half(static_cast<float>(rate(t))));
+  if (dtype == DType::bf16) return Tensor::scalar(BFloat16(static_cast<float>(rate(t))));
+  invalid_argument("a learning rate must be floating, not {}", name(dtype));
 }
 
 std::string Schedule::problem() const {

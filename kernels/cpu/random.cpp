@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include <troupe/kernels/common/dropout.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 
@@ -45,64 +47,89 @@ Lanes<T> truncated_lanes(const PhiloxStream& stream, std::uint64_t block) {
   return lanes;
 }
 
-// out[i] = store(i, value i of the stream), where draw(b) returns the values of block b.
-template <class T, class Draw, class Store>
-void fill_blocks(Parallelism& parallelism, std::int64_t count, Draw draw, Store store) {
-  constexpr auto kLaneCount = static_cast<std::int64_t>(kLanes<T>);
-  static_assert(kElementGrain % kLaneCount == 0);
+// out[i] = map(value i of the stream), where draw(b) returns the values of block b. Values of f16 and bf16 are drawn as
+// floats and rounded.
+template <class T, class Draw, class Map>
+void fill_blocks(Parallelism& parallelism, T* out, std::int64_t count, Draw draw, Map map) {
+  constexpr auto kLaneCount = static_cast<std::int64_t>(kLanes<Compute<T>>);
+  static_assert(kElementGrain % kNarrowBlock == 0 && kNarrowBlock % kLaneCount == 0);
   parallelism.parallel_for(count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; i += kLaneCount) {
-      const Lanes<T> lanes = draw(static_cast<std::uint64_t>(i / kLaneCount));
-      const std::int64_t used = std::min(kLaneCount, end - i);
-      for (std::int64_t j = 0; j < used; ++j) store(i + j, lanes[static_cast<std::size_t>(j)]);
-    }
+    write_blocks(out + begin, end - begin, [&](std::int64_t at, std::int64_t n, Compute<T>* to) {
+      for (std::int64_t i = 0; i < n; i += kLaneCount) {
+        const Lanes<Compute<T>> lanes = draw(static_cast<std::uint64_t>((begin + at + i) / kLaneCount));
+        const std::int64_t used = std::min(kLaneCount, n - i);
+        for (std::int64_t j = 0; j < used; ++j) to[i + j] = map(lanes[static_cast<std::size_t>(j)]);
+      }
+    });
   });
+}
+
+// The greatest value of T below `high`.
+template <class T>
+Compute<T> last_below(Compute<T> high) {
+  if constexpr (kIsNarrow<T>) {
+    T last(high);  // the bits of floats, without sign, are ordered like the floats
+    while (static_cast<float>(last) >= high)
+      last.bits = static_cast<std::uint16_t>(static_cast<float>(last) == 0 ? 0x8001
+                                             : (last.bits & 0x8000) != 0   ? last.bits + 1
+                                                                           : last.bits - 1);
+    return static_cast<float>(last);
+  } else {
+    return std::nextafter(high, -std::numeric_limits<T>::infinity());
+  }
 }
 
 }  // namespace
 
 template <class T>
-void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T low, T high) {
-  const T width = high - low;
-  const T last = std::nextafter(high, low);  // low + u * width may round to high
-  fill_blocks<T>(
-      parallelism, std::ssize(out), [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
-      [=](std::int64_t i, T u) {
-        const T value = low + u * width;
-        out[static_cast<std::size_t>(i)] = value < high ? value : last;
+void fill_uniform(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, Compute<T> low,
+                  Compute<T> high) {
+  const Compute<T> width = high - low;
+  const Compute<T> last = last_below<T>(high);  // low + u * width may round to high
+  fill_blocks(
+      parallelism, out.data(), std::ssize(out),
+      [&](std::uint64_t b) { return uniform_lanes<Compute<T>>(stream.block(b)); },
+      [=](Compute<T> u) {
+        const Compute<T> value = low + u * width;
+        return value < last ? value : last;
       });
 }
 
 template <class T>
-void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean, T deviation) {
-  fill_blocks<T>(
-      parallelism, std::ssize(out), [&](std::uint64_t b) { return normal_lanes<T>(stream.block(b)); },
-      [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
+void fill_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, Compute<T> mean,
+                 Compute<T> deviation) {
+  fill_blocks(
+      parallelism, out.data(), std::ssize(out),
+      [&](std::uint64_t b) { return normal_lanes<Compute<T>>(stream.block(b)); },
+      [=](Compute<T> z) { return mean + deviation * z; });
 }
 
 template <class T>
-void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, T mean,
-                           T deviation) {
-  fill_blocks<T>(
-      parallelism, std::ssize(out), [&](std::uint64_t b) { return truncated_lanes<T>(stream, b); },
-      [=](std::int64_t i, T z) { out[static_cast<std::size_t>(i)] = mean + deviation * z; });
+void fill_truncated_normal(Parallelism& parallelism, const PhiloxStream& stream, std::span<T> out, Compute<T> mean,
+                           Compute<T> deviation) {
+  fill_blocks(
+      parallelism, out.data(), std::ssize(out), [&](std::uint64_t b) { return truncated_lanes<Compute<T>>(stream, b); },
+      [=](Compute<T> z) { return mean + deviation * z; });
 }
 
-template void fill_uniform(Parallelism&, const PhiloxStream&, std::span<float>, float, float);
-template void fill_uniform(Parallelism&, const PhiloxStream&, std::span<double>, double, double);
-template void fill_normal(Parallelism&, const PhiloxStream&, std::span<float>, float, float);
-template void fill_normal(Parallelism&, const PhiloxStream&, std::span<double>, double, double);
-template void fill_truncated_normal(Parallelism&, const PhiloxStream&, std::span<float>, float, float);
-template void fill_truncated_normal(Parallelism&, const PhiloxStream&, std::span<double>, double, double);
+#define TROUPE_FILLS(T)                                                                                \
+  template void fill_uniform(Parallelism&, const PhiloxStream&, std::span<T>, Compute<T>, Compute<T>); \
+  template void fill_normal(Parallelism&, const PhiloxStream&, std::span<T>, Compute<T>, Compute<T>);  \
+  template void fill_truncated_normal(Parallelism&, const PhiloxStream&, std::span<T>, Compute<T>, Compute<T>);
+TROUPE_FILLS(float)
+TROUPE_FILLS(double)
+TROUPE_FILLS(Half)
+TROUPE_FILLS(BFloat16)
+#undef TROUPE_FILLS
 
 namespace {
 
 template <class T>
-using Fill = void (*)(Parallelism&, const PhiloxStream&, std::span<T>, T, T);
+using Fill = void (*)(Parallelism&, const PhiloxStream&, std::span<T>, Compute<T>, Compute<T>);
 
 // A kernel that fills its output, whose shape is the attribute `shape`, based on two parameters.
 template <class T>
-Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
+Kernel make_fill(const KernelInit& init, Fill<T> fill, Compute<T> first, Compute<T> second) {
   const Shape shape = init.attributes.shape("shape");
   if (!shape.fully_known()) invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
   return [=, seed = init.attributes.integer("seed")](KernelContext& context) {
@@ -113,32 +140,41 @@ Kernel make_fill(const KernelInit& init, Fill<T> fill, T first, T second) {
   };
 }
 
+// An attribute, rounded to T.
+template <class T>
+Compute<T> rounded(const KernelInit& init, std::string_view attribute) {
+  const auto value = static_cast<Compute<T>>(init.attributes.real(attribute));
+  return static_cast<Compute<T>>(static_cast<T>(value));
+}
+
 template <class T>
 Kernel make_uniform(const KernelInit& init) {
-  const T low = static_cast<T>(init.attributes.real("minval")), high = static_cast<T>(init.attributes.real("maxval"));
+  const auto low = rounded<T>(init, "minval"), high = rounded<T>(init, "maxval");
   if (!(low < high)) invalid_argument("'{}': minval {} must be below maxval {}", init.node_name, low, high);
   return make_fill<T>(init, fill_uniform<T>, low, high);
 }
 
-// Outputs: y = x * mask; mask: 0 with probability `rate`, else 1 / (1 - rate).
+// Inputs: x, and the rate, one f64. Outputs: y = x * mask; mask: 0 with probability `rate`, else 1 / (1 - rate).
 template <class T>
 Kernel make_dropout(const KernelInit& init) {
-  const double rate = init.attributes.real("rate");
-  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': dropout rate {} is not in [0, 1)", init.node_name, rate);
-  return [rate = static_cast<T>(rate), keep = static_cast<T>(1 / (1 - rate)),
-          seed = init.attributes.integer("seed")](KernelContext& context) {
+  return [seed = init.attributes.integer("seed")](KernelContext& context) {
+    using C = Compute<T>;
+    const double rate = dropout_rate(context.input(1));
     const Shape shape = context.input(0).shape();
     const T* x = context.input(0).data<T>();
     Tensor mask = context.allocate(dtype_of<T>, shape);
     Tensor y = context.take_or_allocate(0, dtype_of<T>, shape);
     T *m = mask.mutable_data<T>(), *to = y.mutable_data<T>();
     const PhiloxStream stream = random_stream(context.random_key(), random_node(context.node_hash(), seed));
-    fill_blocks<T>(
-        context.parallelism(), mask.num_elements(), [&](std::uint64_t b) { return uniform_lanes<T>(stream.block(b)); },
-        [=](std::int64_t i, T u) {
-          m[i] = u < rate ? T{0} : keep;
-          to[i] = x[i] * m[i];
-        });
+    const auto bound = static_cast<C>(rate);
+    const auto keep = static_cast<C>(static_cast<T>(static_cast<C>(1 / (1 - rate))));
+    fill_blocks(
+        context.parallelism(), m, mask.num_elements(),
+        [&](std::uint64_t b) { return uniform_lanes<C>(stream.block(b)); },
+        [=](C u) { return u < bound ? C{0} : keep; });
+    context.parallelism().parallel_for(mask.num_elements(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+      binary_stretch(x + begin, true, m + begin, true, to + begin, end - begin, MulOp{});
+    });
     context.set_output(0, std::move(y));
     context.set_output(1, std::move(mask));
   };
@@ -147,16 +183,14 @@ Kernel make_dropout(const KernelInit& init) {
 }  // namespace
 
 void register_random_kernels(KernelRegistry& registry) {
-  const Types<float, double> types;
+  const FloatTypes types;
   add_factories(registry, "RandomUniform", types,
                 []<class T>(const KernelInit& init) { return make_uniform<T>(init); });
   add_factories(registry, "RandomNormal", types, []<class T>(const KernelInit& init) {
-    return make_fill<T>(init, fill_normal<T>, static_cast<T>(init.attributes.real("mean")),
-                        static_cast<T>(init.attributes.real("stddev")));
+    return make_fill<T>(init, fill_normal<T>, rounded<T>(init, "mean"), rounded<T>(init, "stddev"));
   });
   add_factories(registry, "TruncatedNormal", types, []<class T>(const KernelInit& init) {
-    return make_fill<T>(init, fill_truncated_normal<T>, static_cast<T>(init.attributes.real("mean")),
-                        static_cast<T>(init.attributes.real("stddev")));
+    return make_fill<T>(init, fill_truncated_normal<T>, rounded<T>(init, "mean"), rounded<T>(init, "stddev"));
   });
   add_factories(registry, "Dropout", types, []<class T>(const KernelInit& init) { return make_dropout<T>(init); });
 }

@@ -121,9 +121,9 @@ KernelFactory sparse(RuleFactory make_rule) {
 void register_update_kernels(KernelRegistry& registry) {
   for (const OptimizerRuleKind& rule : optimizer_rules()) {
     const std::string name(rule.name);
-    registry.add({"Apply" + name, "CPU", {DType::f32, DType::f64}, dense(rule.read)});
-    registry.add({"Apply" + name + "Many", "CPU", {DType::f32, DType::f64}, dense_many(rule.read)});
-    registry.add({"SparseApply" + name, "CPU", {DType::f32, DType::f64}, sparse(rule.read)});
+    registry.add({"Apply" + name, "CPU", dtypes_of(FloatTypes{}), dense(rule.read)});
+    registry.add({"Apply" + name + "Many", "CPU", dtypes_of(FloatTypes{}), dense_many(rule.read)});
+    registry.add({"SparseApply" + name, "CPU", dtypes_of(FloatTypes{}), sparse(rule.read)});
   }
   add_kernels(registry, "SlotsTouching", FloatTypes{}, []<class T>(KernelContext& ctx) {
     std::vector<std::span<const std::int64_t>> rows;
@@ -134,7 +134,7 @@ void register_update_kernels(KernelRegistry& registry) {
                            [](std::int64_t n) { return static_cast<T>(static_cast<float>(n)); });
     ctx.set_output(0, std::move(out));
   });
-  add_factories(registry, "LearningRate", Types<float, double>{}, []<class T>(const KernelInit& init) -> Kernel {
+  add_factories(registry, "LearningRate", FloatTypes{}, []<class T>(const KernelInit& init) -> Kernel {
     return [schedule = Schedule::of(init.attributes)](KernelContext& ctx) {
       const Tensor& step = ctx.input(0);
       if (step.dtype() != DType::i64 || step.num_elements() != 1 || step.item<std::int64_t>() < 0)

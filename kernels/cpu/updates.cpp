@@ -7,6 +7,7 @@
 
 #include <troupe/kernels/common/row_groups.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
+#include <troupe/kernels/cpu/elementwise.hpp>
 
 namespace troupe {
 namespace {
@@ -110,6 +111,32 @@ struct Update<T, AdamRule> {
   }
 };
 
+// update(), for f16 and bf16 on floats, by blocks: each element is rounded once. G: T or its Compute type.
+template <class T, class Rule, class G>
+void run_update(const Update<Compute<T>, Rule>& update, StatePointers<T> state, const G* g, std::int64_t n) {
+  if constexpr (!kIsNarrow<T>) {
+    update(state, g, n);
+  } else {
+    float rooms[kMaxState][kNarrowBlock], g_room[kNarrowBlock];
+    StatePointers<float> wide{};
+    for (std::int64_t at = 0; at < n; at += kNarrowBlock) {
+      const std::int64_t count = std::min(kNarrowBlock, n - at);
+      for (std::size_t i = 0; i < kMaxState && state[i]; ++i) {
+        widen(state[i] + at, rooms[i], count);
+        wide[i] = rooms[i];
+      }
+      update(wide, widened(g + at, g_room, count), count);
+      for (std::size_t i = 0; i < kMaxState && state[i]; ++i) narrow(rooms[i], state[i] + at, count);
+    }
+  }
+}
+
+// The rate as a double, whatever the dtype.
+template <class T>
+double rate_of(const Tensor& lr) {
+  return static_cast<double>(static_cast<Compute<T>>(lr.item<T>()));
+}
+
 std::span<Tensor* const> state_of(const VariableUpdate& update) {
   const auto count = std::ranges::find(update.state, nullptr) - update.state.begin();
   return {update.state.data(), static_cast<std::size_t>(count)};
@@ -140,7 +167,7 @@ struct SweepEntry {
 };
 
 template <class T, class Rule>
-void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<const VariableUpdate> updates) {
+void sweep(Parallelism& parallelism, const Update<Compute<T>, Rule>& update, std::span<const VariableUpdate> updates) {
   std::array<SweepEntry<T>, kSweep> entries;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < updates.size(); ++i) {
@@ -153,7 +180,7 @@ void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<co
       while (entries[i].end <= begin) ++i;
       const std::int64_t first = i == 0 ? 0 : entries[i - 1].end;  // start of the variable
       const std::int64_t stop = std::min(end, entries[i].end);
-      update(advanced(entries[i].state, begin - first), entries[i].grad + (begin - first), stop - begin);
+      run_update<T>(update, advanced(entries[i].state, begin - first), entries[i].grad + (begin - first), stop - begin);
       begin = stop;
     }
   });
@@ -162,15 +189,15 @@ void sweep(Parallelism& parallelism, const Update<T, Rule>& update, std::span<co
 template <class T, class Rule>
 void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const VariableUpdate> updates, const Tensor& lr,
                   std::int64_t number) {
-  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()), number);
+  const Update<Compute<T>, Rule> update(rule, rate_of<T>(lr), number);
   for (std::size_t i = 0; i < updates.size(); i += kSweep)
-    sweep(parallelism, update, updates.subspan(i, std::min(kSweep, updates.size() - i)));
+    sweep<T>(parallelism, update, updates.subspan(i, std::min(kSweep, updates.size() - i)));
 }
 
 template <class T, class Rule>
 void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
                    const Tensor& indices, const Tensor& values, std::int64_t number) {
-  const Update<T, Rule> update(rule, static_cast<double>(lr.item<T>()), number);
+  const Update<Compute<T>, Rule> update(rule, rate_of<T>(lr), number);
   const StatePointers<T> all = pointers<T>(state);
   const auto rows = indices.values<std::int64_t>();
   if (rows.empty()) return;
@@ -180,18 +207,21 @@ void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor*
   const std::int64_t distinct = std::ssize(groups.rows);
   const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
   parallelism.parallel_for(distinct, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> sum(static_cast<std::size_t>(width));
+    std::vector<Compute<T>> sum(static_cast<std::size_t>(width));
     for (std::int64_t group = begin; group < end; ++group) {
       const auto first = static_cast<std::size_t>(groups.begins[static_cast<std::size_t>(group)]);
       const auto last = static_cast<std::size_t>(groups.begins[static_cast<std::size_t>(group) + 1]);
-      const T* row_gradient = g + groups.order[first] * width;
-      if (last - first > 1) {
-        std::copy_n(row_gradient, width, sum.begin());
-        for (std::size_t i = first + 1; i < last; ++i)
-          for (std::int64_t j = 0; j < width; ++j) sum[static_cast<std::size_t>(j)] += g[groups.order[i] * width + j];
-        row_gradient = sum.data();
+      const StatePointers<T> row = advanced(all, groups.rows[static_cast<std::size_t>(group)] * width);
+      if (last - first == 1) {
+        run_update<T>(update, row, g + groups.order[first] * width, width);
+        continue;
       }
-      update(advanced(all, groups.rows[static_cast<std::size_t>(group)] * width), row_gradient, width);
+      std::transform(g + groups.order[first] * width, g + (groups.order[first] + 1) * width, sum.begin(),
+                     [](T x) { return static_cast<Compute<T>>(x); });
+      for (std::size_t i = first + 1; i < last; ++i)
+        for (std::int64_t j = 0; j < width; ++j)
+          sum[static_cast<std::size_t>(j)] += static_cast<Compute<T>>(g[groups.order[i] * width + j]);
+      run_update<T>(update, row, sum.data(), width);
     }
   });
 }
@@ -202,8 +232,8 @@ void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state
     invalid_argument("the update rule takes a variable and {} slots, but got {} tensors", rule_kind(rule).slots,
                      state.size());
   const Tensor& var = *state[0];
-  if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-    invalid_argument("a variable updated by gradients must be f32 or f64, not {}", name(var.dtype()));
+  if (!is_floating(var.dtype()))
+    invalid_argument("a variable updated by gradients must be floating, not {}", name(var.dtype()));
   for (const Tensor* slot : state.subspan(1)) check_tensor("the slot", *slot, var.dtype(), var.shape());
   if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
     invalid_argument("the learning rate must be a single {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
@@ -263,10 +293,8 @@ void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::spa
   for (const VariableUpdate& u : updates) check_update(rule, ConstState(state_of(u)).all(), lr, *u.grad, number);
   std::visit(
       [&](const auto& typed) {
-        if (lr.dtype() == DType::f32)
-          update_dense<float>(parallelism, typed, updates, lr, number);
-        else
-          update_dense<double>(parallelism, typed, updates, lr, number);
+        dispatch(FloatTypes{}, lr.dtype(),
+                 [&]<class T>() { update_dense<T>(parallelism, typed, updates, lr, number); });
       },
       rule);
 }
@@ -276,10 +304,8 @@ void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, st
   check_sparse_update(rule, ConstState(state).all(), lr, indices, values, number);
   std::visit(
       [&](const auto& typed) {
-        if (values.dtype() == DType::f32)
-          update_sparse<float>(parallelism, typed, state, lr, indices, values, number);
-        else
-          update_sparse<double>(parallelism, typed, state, lr, indices, values, number);
+        dispatch(FloatTypes{}, values.dtype(),
+                 [&]<class T>() { update_sparse<T>(parallelism, typed, state, lr, indices, values, number); });
       },
       rule);
 }

@@ -1,6 +1,8 @@
 // Random values; f32 and f64. Element i depends only on the node's stream and i.
 #include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/common/dropout.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
+#include <troupe/kernels/cuda/host_input.hpp>
 #include <troupe/kernels/cuda/random_launch.hpp>
 
 namespace troupe {
@@ -59,9 +61,8 @@ Kernel make_normal(const KernelInit& init) {
 
 // Outputs: y = x * mask, and mask: 0 with probability `rate`, else 1 / (1 - rate).
 Kernel make_dropout(const KernelInit& init) {
-  const double rate = init.attributes.real("rate");
-  if (!(rate >= 0 && rate < 1)) invalid_argument("'{}': dropout rate {} is not in [0, 1)", init.node_name, rate);
-  return [rate, seed = init.attributes.integer("seed")](KernelContext& context) {
+  return [given = HostInput(init, 1), seed = init.attributes.integer("seed")](KernelContext& context) {
+    const double rate = dropout_rate(given.get(context));
     const DType dtype = context.input(0).dtype();
     const Shape shape = context.input(0).shape();
     const void* x = context.input(0).raw();

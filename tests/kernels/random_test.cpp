@@ -132,8 +132,8 @@ TEST_F(RandomTest, DropoutZeroesAndScales) {
     return run_kernel(registry(), device,
                       {.op = "Dropout",
                        .dtype = x.dtype(),
-                       .inputs = {x},
-                       .attributes = {{"rate", rate}, {"seed", std::int64_t{0}}},
+                       .inputs = {x, Tensor::scalar(rate)},
+                       .attributes = {{"seed", std::int64_t{0}}},
                        .outputs = 2,
                        .key = {1, 2, 3},
                        .hash = 4});
@@ -156,6 +156,47 @@ TEST_F(RandomTest, DropoutZeroesAndScales) {
     EXPECT_THROW(drop(x, 1, *device_), Error);
     EXPECT_THROW(drop(x, -0.1, *device_), Error);
   }
+}
+
+// f16 and bf16 are drawn as floats and rounded.
+TEST_F(RandomTest, NarrowValuesAreTheFloatsRounded) {
+  TROUPE_CPU_ONLY("the GPU has no random numbers of 16 bits");
+  for (const std::string& op : kOps)
+    for (DType dtype : {DType::f16, DType::bf16}) {
+      const Tensor wide = draw(op, DType::f32, {5003}, -1.5, 2.5), narrow = draw(op, dtype, {5003}, -1.5, 2.5);
+      EXPECT_TRUE(bitwise_equal(narrow, draw(op, dtype, {5003}, -1.5, 2.5, {1, 2, 3}, 4, 0, true)));
+      const std::vector<double> x = doubles(wide), y = doubles(narrow);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_NEAR(y[i], x[i], std::abs(x[i]) * (dtype == DType::f16 ? 0x1p-11 : 0x1p-8) + 1e-2 * (op == kOps[0]))
+            << op;
+        ASSERT_TRUE(op != "RandomUniform" || (y[i] >= -1.5 && y[i] < 2.5)) << y[i];
+      }
+    }
+  const std::vector<double> below = doubles(draw("RandomUniform", DType::bf16, {100'000}, -0.0078125, 0));
+  EXPECT_LT(*std::ranges::max_element(below), 0);
+}
+
+TEST_F(RandomTest, NarrowDropoutRoundsTheScaleAndTheProduct) {
+  TROUPE_CPU_ONLY("the GPU has no random numbers of 16 bits");
+  const auto check = [&]<class T>(T) {
+    const Tensor x = random<T>({3001}), rate = Tensor::scalar(0.3);
+    const auto out = run_kernel(registry(), *device_,
+                                {.op = "Dropout",
+                                 .dtype = dtype_of<T>,
+                                 .inputs = {x, rate},
+                                 .attributes = {{"seed", std::int64_t{0}}},
+                                 .outputs = 2,
+                                 .key = {1, 2, 3},
+                                 .hash = 4});
+    const float keep = static_cast<float>(T(static_cast<float>(1 / 0.7)));
+    for (std::size_t i = 0; i < 3001; ++i) {
+      const float mask = static_cast<float>(out[1].template values<T>()[i]);
+      ASSERT_TRUE(mask == 0 || mask == keep) << mask;
+      ASSERT_EQ(out[0].template values<T>()[i].bits, T(static_cast<float>(x.values<T>()[i]) * mask).bits);
+    }
+  };
+  check(Half{});
+  check(BFloat16{});
 }
 
 }  // namespace

@@ -103,6 +103,43 @@ TEST(Apply, FollowsThePublishedFormulaForSeveralSteps) {
       }
 }
 
+// The update of floats with the same values, rounded once.
+TEST(Apply, ComputesNarrowVariablesInFloat) {
+  TROUPE_CPU_ONLY("the GPU has no updates of 16 bits");
+  const KernelRegistry registry = all_kernels();
+  const auto device = test_device(3);
+  std::mt19937_64 engine(47);
+  const auto as = [&](const Tensor& t, DType dtype) {
+    return run_kernel(
+        registry, *device,
+        {"Cast", t.dtype(), {t}, {{"SrcT", t.dtype()}, {"DstT", dtype}}, 1, {}, {}, 0, "cast", {dtype}})[0];
+  };
+  for (const Optimizer& optimizer : optimizers())
+    for (DType dtype : {DType::f16, DType::bf16})
+      for (const bool sparse : {false, true}) {
+        SCOPED_TRACE(optimizer.name + " " + std::string(name(dtype)) + (sparse ? " sparse" : ""));
+        const Shape shape{19, 701};
+        State narrow(optimizer, as(random_tensor(DType::f32, shape, engine), dtype));
+        State wide(optimizer, as(narrow.variables[0].value(), DType::f32));
+        for (int t = 1; t <= 3; ++t) {
+          const Tensor grad = as(random_tensor(DType::f32, sparse ? Shape{3, 701} : shape, engine), dtype);
+          const Tensor rows = Tensor::vector<std::int64_t>({7, 2, 7});
+          const auto gradient = [&](const Tensor& g) {
+            return sparse ? std::vector<Tensor>{rows, g} : std::vector<Tensor>{g};
+          };
+          run_kernel(registry, *device,
+                     narrow.call(optimizer, sparse, as(rate(DType::f32, 0.0625), dtype), t, gradient(grad)));
+          run_kernel(registry, *device,
+                     wide.call(optimizer, sparse, rate(DType::f32, 0.0625), t, gradient(as(grad, DType::f32))));
+          for (std::size_t i = 0; i < wide.variables.size(); ++i) {
+            const Tensor rounded = as(wide.variables[i].value(), dtype);
+            ASSERT_TRUE(bitwise_equal(narrow.variables[i].value(), rounded)) << "step " << t << ", tensor " << i;
+            wide.variables[i].assign(as(rounded, DType::f32));
+          }
+        }
+      }
+}
+
 // Deterministic values with many distinct magnitudes, so that an order of operations that changed would show.
 Tensor spread(const Shape& shape, std::mt19937_64& engine) {
   Tensor t = random_tensor(DType::f32, shape, engine);

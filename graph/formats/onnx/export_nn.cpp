@@ -138,7 +138,7 @@ void write_layer_norm(OnnxExportNode& node) {
 
 void write_dropout(OnnxExportNode& node) {
   const OnnxName training = node.constant(Tensor::scalar(true));
-  node.set(node.add("Dropout", {node.in(0), node.scalar_of(DType::f32, node.attributes().real("rate")), training}));
+  node.set(node.add("Dropout", {node.in(0), node.in(1), training}));
 }
 
 // ---- softmax and losses

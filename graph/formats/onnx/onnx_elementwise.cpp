@@ -62,32 +62,25 @@ void clip_node(OnnxNode& node) {
 
 // ---- dropout
 
+// Opset 7 to 11 have no training mode. From 12 on the ratio and the mode are inputs: without training the rate is 0.
 void dropout_node(OnnxNode& node) {
   const Output x = node.in(0);
-  const auto flag = [&](int index) {
-    const auto value = node.known(index);
-    if (!value) fail(Code::unimplemented, "training_mode must be known before the model runs");
-    return value->item<bool>();
-  };
-  // Opset 7 to 11 have no training mode.
-  const bool training = node.opset() < 7    ? node.integer("is_test", 0) == 0
-                        : node.opset() < 12 ? false
-                                            : node.has(2) && flag(2);
+  const bool inputs = node.opset() >= 12;
+  const auto mode = inputs && node.has(2) ? node.known(2) : std::nullopt;
+  const bool training =
+      inputs ? node.has(2) && (!mode || mode->item<bool>()) : node.opset() < 7 && node.integer("is_test", 0) == 0;
   if (!training) {
     node.set(0, identity(x));
-    if (node.wants(1)) node.set(1, cast(ones_like(x), DType::boolean));
+    if (node.wants(1)) node.set(1, node.opset() < 7 ? ones_like(x) : cast(ones_like(x), DType::boolean));
     return;
   }
-  double rate = node.opset() < 12 ? node.real("ratio", 0.5) : 0.5;
-  if (node.has(1)) {
-    const auto value = node.known(1);
-    if (!value) fail(Code::unimplemented, "the ratio must be known before the model runs");
-    rate = dispatch(FloatTypes{}, value->dtype(),
-                    [&]<class T>() { return static_cast<double>(static_cast<Compute<T>>(value->item<T>())); });
-  }
-  const Output y = dropout(x, rate, {.seed = node.integer("seed", 0)});
-  node.set(0, y);
-  if (node.wants(1)) node.set(1, cast(node.graph().output(y.source(), 1), DType::boolean));
+  Output rate = inputs && node.has(1) ? cast(node.in(1), DType::f64)
+                                      : constant(node.graph(), inputs ? 0.5 : node.real("ratio", 0.5));
+  if (!mode && inputs) rate = select(node.in(2), rate, constant(node.graph(), 0.0));
+  if (!rate.shape().has_rank() || !rate.shape().is_scalar()) rate = reshape(rate, Shape{});
+  const DropoutOutputs out = dropout(x, rate, {.seed = node.integer("seed", 0)});
+  node.set(0, out.y);
+  if (node.wants(1)) node.set(1, node.opset() < 7 ? out.mask : cast(out.mask, DType::boolean));
 }
 
 // ---- quantisation

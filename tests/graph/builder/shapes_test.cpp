@@ -353,14 +353,55 @@ TEST(ShapeFunctions, NeuralNetworks) {
        {},
        {DType::f32, DType::i64}},
       {"Softmax", {{2, 3}}, {{"axis", std::int64_t{2}}}, "Softmax 'n': axis 2 is out of range: there are 2 dimensions"},
-      {"Dropout", {{u, 3}}, {{"rate", 0.5}}, "[?,3] [?,3]"},
-      {"Dropout", {{3}}, {{"rate", 1.0}}, "Dropout 'n': attribute 'rate' is 1, not in [0, 1)"},
+      {"Dropout", {{u, 3}, {}}, {}, "[?,3] [?,3]", {none, Tensor::scalar(0.5)}},
+      {"Dropout", {{u, 3}, {}}, {}, "[?,3] [?,3]", {}, {DType::bf16, DType::f64}},
+      {"Dropout", {{3}, {}}, {}, "Dropout 'n': the dropout rate is 1, not in [0, 1)", {none, Tensor::scalar(1.0)}},
       {"RandomNormal", {}, {{"shape", Shape{2, 3}}}, "[2,3]"},
       {"RandomNormal",
        {},
        {{"shape", Shape{2, u}}},
        "RandomNormal 'n': attribute 'shape' must be fully known, not [2,?]"},
   });
+}
+
+TEST(ShapeFunctions, ElementwiseOpsAndQuantisation) {
+  const DType f32 = DType::f32, f16 = DType::f16, i8 = DType::i8, i64 = DType::i64;
+  const Attributes axis{{"axis", std::int64_t{-1}}}, outside{{"axis", std::int64_t{2}}};
+  expect_all({
+      {"FloorMod", {{u, 3}, {2, 1}}, {}, "[2,3]", {}, {i64, i64}},
+      {"LeftShift", {{2}, {3}}, {}, "LeftShift 'n': shapes [2] and [3] cannot be broadcast together", {}, {i64, i64}},
+      {"Polygamma", {{u}}, {{"n", std::int64_t{2}}}, "[?]"},
+      {"Polygamma", {{u}}, {{"n", std::int64_t{0}}}, "Polygamma 'n': attribute 'n' is 0, not in [1, 100]"},
+      {"AsString", {{u, 2}}, {}, "[?,2]"},
+      {"StringToNumber", {{u, 2}}, {{"T", f16}}, "[?,2]", {}, {DType::string}},
+      {"QuantizeLinear", {{u, 3}, {}, {}}, {}, "[?,3]", {}, {f32, f32, i8}},
+      {"QuantizeLinear", {{u, u}, {4}, {u}}, axis, "[?,4]", {}, {f16, f16, i8}},
+      {"DequantizeLinear", {{2, 3}, any, any}, axis, "[2,3]", {}, {i8, f32, i8}},
+      {"DequantizeLinear",
+       {{2, 3}, {4}, {4}},
+       axis,
+       "DequantizeLinear 'n': the size of 'x' along the axis and that of 'scale' differ: 3 and 4",
+       {},
+       {i8, f32, i8}},
+      {"QuantizeLinear",
+       {{2, 3}, {4}, {4}},
+       outside,
+       "QuantizeLinear 'n': axis 2 is out of range: there are 2 dimensions",
+       {},
+       {f32, f32, i8}},
+      {"QuantizeLinear",
+       {{2, 3}, {3, 1}, any},
+       axis,
+       "QuantizeLinear 'n': 'scale' must be a scalar or vector, but its shape is [3,1]",
+       {},
+       {f32, f32, i8}},
+  });
+  Graph graph;
+  const Output six = constant<std::int64_t>(graph, -7),
+               dims = stack({floor_div(six, constant<std::int64_t>(graph, 2)) + 6,
+                             floor_mod(six, constant<std::int64_t>(graph, 4))},
+                            0);
+  EXPECT_EQ(fill(dims, constant(graph, 1.0f)).shape(), (Shape{2, 1}));
 }
 
 TEST(ShapeFunctions, Normalisation) {

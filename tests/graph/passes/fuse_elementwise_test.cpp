@@ -44,7 +44,8 @@ TEST(FuseElementwise, LeavesWhatItMustNotFuse) {
   Output x = b.placeholder("x", Shape{4, 3}), row = b.placeholder("row", Shape{3});
   b.add("LeakyRelu", "l2", {b.add("LeakyRelu", "l1", {x})});
   b.add("Add", "sum", {b.add("Exp", "e", {row}), x});
-  b.add("Neg", "r2", {b.add("Dropout", "r1", {x}, {{"rate", 0.5}})});
+  b.add("Neg", "r2",
+        {b.add("Dropout", "r1", {x, b.add("Placeholder", "rate", {}, {{"T", DType::f64}, {"shape", Shape{}}})})});
   EXPECT_EQ(fuse_elementwise(b.g, {})->dump(), b.g.dump());
   Chain c;
   const auto none = [](std::string_view, DType) { return false; };

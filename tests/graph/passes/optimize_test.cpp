@@ -27,7 +27,10 @@ TEST(FoldConstants, LeavesWhatMustRunAtEachStep) {
   b.add("Arg", "arg", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}});
   b.placeholder("x");
   b.add("Fetch", "fetch", {one}, {{"index", std::int64_t{0}}});
-  b.add("Dropout", "dropout", {one}, {{"rate", 0.5}});
+  b.add(
+      "Dropout", "dropout",
+      {one, b.g.output(b.g.add(
+                {.op = "Const", .name = "rate", .attributes = {{"T", DType::f64}, {"value", Tensor::scalar(0.5)}}}))});
   Output w = b.variable("w", Shape{});
   b.add("AssignVariable", "assign", {w, one});
   b.add("Send", "send", {one}, {{"edge", std::int64_t{0}}, {"to", std::string("CPU:1")}});
