@@ -43,7 +43,9 @@ Known stretch(ValueContext& c) {
   if (!dims || !value || dims->values.size() > 1 || value->values.size() != 1 || !dims->complete()) return std::nullopt;
   const std::int64_t count = dims->values.empty() ? 1 : *dims->values[0];
   if (count < 0 || count > kMaxKnownIntegers) return std::nullopt;
-  return KnownIntegers{.scalar = dims->values.empty(), .values = {static_cast<std::size_t>(count), value->values[0]}};
+  using Values = std::vector<std::optional<std::int64_t>>;  // braces would make a list of two
+  return KnownIntegers{.scalar = dims->values.empty(),
+                       .values = Values(static_cast<std::size_t>(count), value->values[0])};
 }
 
 Known range(ValueContext& c) {
