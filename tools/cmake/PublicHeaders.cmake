@@ -20,17 +20,23 @@ set(TROUPE_PUBLIC_HEADERS
   devices/device.hpp
   devices/kernel.hpp
   devices/recording.hpp
+  graph/builder/activations.hpp
   graph/builder/array.hpp
   graph/builder/builder.hpp
   graph/builder/control.hpp
   graph/builder/core.hpp
+  graph/builder/layout.hpp
   graph/builder/linear.hpp
   graph/builder/math.hpp
   graph/builder/nn.hpp
+  graph/builder/pad_mode.hpp
   graph/builder/padding.hpp
+  graph/builder/quantize.hpp
   graph/builder/random.hpp
   graph/builder/reduce.hpp
+  graph/builder/softmax.hpp
   graph/builder/variable.hpp
+  graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
   graph/gradients/autodiff.hpp
@@ -68,4 +74,5 @@ set(TROUPE_PUBLIC_HEADERS
   messages/receiver.hpp
   messages/shape.hpp
   messages/tensor.hpp
+  messages/tensor_list.hpp
   troupe.hpp)
