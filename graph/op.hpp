@@ -5,7 +5,7 @@
 // that a few of them have (graph/op_table.hpp).
 //
 //   registry.add(Op("MatMul").input("a", "T").input("b", "T").output("product", "T")
-//                    .type("T", kFloatTypes).attr("transpose_a", false).attr("transpose_b", false)
+//                    .type("T", kRealTypes).attr("transpose_a", false).attr("transpose_b", false)
 //                    .shape(matmul_shape).gradient(matmul_gradient));
 #pragma once
 

@@ -1,11 +1,45 @@
 #include "troupe/graph/builder/linear.hpp"
 
+#include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/math.hpp>
+
 namespace troupe {
 
 Output matmul(Output a, Output b, MatMulOptions options) {
   return add_op("MatMul", {a, b}, {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}},
                 std::move(options.name));
 }
+
+Output gemm(Output a, Output b, Output c, GemmOptions options) {
+  const bool adds = c.valid() && options.beta != 0;
+  const bool scales = options.alpha != 1;
+  Output out = matmul(a, b,
+                      {.transpose_a = options.transpose_a,
+                       .transpose_b = options.transpose_b,
+                       .name = adds || scales ? Name() : options.name});
+  if (scales) out = mul(out, scalar_like(out, options.alpha), adds ? Name() : options.name);
+  if (!adds) return out;
+  if (options.beta != 1) c = c * options.beta;
+  // What the fusing pass makes part of the product.
+  const bool bias = c.shape().rank() == 1 && c.shape()[0] > 1 && is_floating(c.dtype());
+  return bias ? bias_add(out, c, std::move(options.name)) : add(out, c, std::move(options.name));
+}
+
 Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }
+
+Output bias_add(Output x, Output bias, BiasAddOptions options) {
+  if (!x.valid()) invalid_argument("bias_add: x is not a tensor");
+  const Shape& shape = x.shape();
+  std::int64_t axis = options.axis;
+  if (axis >= 0 && !shape.has_rank())
+    invalid_argument("bias_add: axis {} of a tensor of unknown rank: count from the end", axis);
+  if (axis >= 0) axis -= shape.rank();
+  if (axis >= 0 || axis < (shape.has_rank() ? -shape.rank() : -kMaxRank))
+    invalid_argument("bias_add: axis {} is out of range for {}", options.axis, shape.to_string());
+  if (axis == -1) return bias_add(x, bias, std::move(options.name));
+  Integers dims(static_cast<std::size_t>(-axis), 1);
+  dims[0] = kUnknown;
+  return add(x, reshape(bias, Shape(dims)), std::move(options.name));
+}
 
 }  // namespace troupe

@@ -10,16 +10,29 @@ std::string operand(const Shape& shape, bool transposed) {
   return shape.to_string() + (transposed ? " transposed" : "");
 }
 
+void check_product_factor(const Shape& shape, bool transposed, std::string_view name) {
+  shapes::at_least_rank(shape, 1, name);
+  if (shape.rank() == 1 && transposed)
+    invalid_argument("'{}' is a vector {}, which has no transpose", name, shape.to_string());
+}
+
+// As kernels/common/matmul_shape.hpp, for shapes that may be partly unknown.
 Shape product_shape(const ShapeContext& c) {
   const bool ta = c.attributes().boolean("transpose_a");
   const bool tb = c.attributes().boolean("transpose_b");
-  const Shape a = shapes::with_rank(c.input(0), 2, "a");
-  const Shape b = shapes::with_rank(c.input(1), 2, "b");
-  const std::int64_t left = a[ta ? 0 : 1];
-  const std::int64_t right = b[tb ? 1 : 0];
+  const Shape &a = c.input(0), &b = c.input(1);
+  check_product_factor(a, ta, "a");
+  check_product_factor(b, tb, "b");
+  if (!a.has_rank() || !b.has_rank()) return Shape::unknown_rank();
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  const std::int64_t left = a[ta ? -2 : -1];
+  const std::int64_t right = b[column || tb ? -1 : -2];
   if (left != kUnknown && right != kUnknown && left != right)
     invalid_argument("inner dimensions differ: {} x {}", operand(a, ta), operand(b, tb));
-  return Shape{a[ta ? 1 : 0], b[tb ? 0 : 1]};
+  Shape out = broadcast(row ? Shape{} : a.sub(0, a.rank() - 2), column ? Shape{} : b.sub(0, b.rank() - 2));
+  if (!row) out = out.with_appended(a[ta ? -1 : -2]);
+  if (!column) out = out.with_appended(b[tb ? -2 : -1]);
+  return out;
 }
 
 void matmul_shape(ShapeContext& c) { c.set_output(0, product_shape(c)); }
@@ -38,17 +51,66 @@ void bias_add_grad_shape(ShapeContext& c) {
   c.set_output(0, Shape{dy.has_rank() ? dy[-1] : kUnknown});
 }
 
-// y = op(a) op(b), where op may transpose: da = g op(b)^T and db = op(a)^T g, transposed where a or b is.
+// A factor of a product, or its gradient, as matrices: y = op(a) op(b), where op may transpose.
+struct ProductTerms {
+  Output a, b, g;
+  bool ta = false, tb = false;
+};
+// da = g op(b)^T and db = op(a)^T g, transposed where a or b is: transposes are never copied.
+Output gradient_of_a(const ProductTerms& p) {
+  return p.ta ? matmul(p.b, p.g, {.transpose_a = p.tb, .transpose_b = true}) : matmul(p.g, p.b, {.transpose_b = !p.tb});
+}
+Output gradient_of_b(const ProductTerms& p) {
+  return p.tb ? matmul(p.g, p.a, {.transpose_a = true, .transpose_b = p.ta}) : matmul(p.a, p.g, {.transpose_a = !p.ta});
+}
+
+// x [..., width] as one matrix. `width` is dimension `axis` of the matrix `like`.
+Output as_rows(Output x, Output like, int axis) {
+  const Shape& shape = x.shape();
+  if (shape.fully_known()) return reshape(x, Shape{shape.sub(0, shape.rank() - 1).num_elements(), shape[-1]});
+  if (like.shape()[axis] != kUnknown) return reshape(x, Shape{kUnknown, like.shape()[axis]});
+  const Output dims = shape_of(like);
+  const Output width = slice(dims, Integers{axis}, Integers{1});
+  const Output any = constant(*x.graph, {std::int64_t{kUnknown}});
+  return reshape(x, concat({any, width}, 0));
+}
+
+// b is a matrix: rows of all of a's matrices are rows of one, so that db is one product too.
+Output gradient_of_matrix(ProductTerms p) {
+  if (p.a.shape().rank() == 2) return gradient_of_b(p);
+  if (p.ta) return unbroadcast(gradient_of_b(p), p.b);
+  p.a = as_rows(p.a, p.b, p.tb ? 1 : 0);
+  p.g = as_rows(p.g, p.b, p.tb ? 0 : 1);
+  return gradient_of_b(p);
+}
+
+// Gradients are summed over the dimensions along which an operand was broadcast.
+void batch_gradient(GradientContext& c, ProductTerms p) {
+  const Output a = p.a;
+  if (!a.shape().has_rank() || !p.b.shape().has_rank())
+    fail(Code::unimplemented, "the gradient of MatMul needs the number of dimensions of its operands, {} and {}",
+         a.shape().to_string(), p.b.shape().to_string());
+  const bool row = a.shape().rank() == 1;
+  if (row) p.a = expand_dims(a, 0);
+  if (row) p.g = expand_dims(p.g, -2);
+  if (c.needs(0)) c.set(0, unbroadcast(gradient_of_a(p), a));
+  if (c.needs(1)) c.set(1, unbroadcast(gradient_of_b(p), p.b));
+}
+
 void matmul_gradient(GradientContext& c) {
-  const bool ta = c.attributes().boolean("transpose_a");
-  const bool tb = c.attributes().boolean("transpose_b");
-  const Output g = c.grad();
-  const Output a = c.input(0);
-  const Output b = c.input(1);
-  if (c.needs(0))
-    c.set(0, ta ? matmul(b, g, {.transpose_a = tb, .transpose_b = true}) : matmul(g, b, {.transpose_b = !tb}));
-  if (c.needs(1))
-    c.set(1, tb ? matmul(g, a, {.transpose_a = true, .transpose_b = ta}) : matmul(a, g, {.transpose_a = !ta}));
+  ProductTerms p{.a = c.input(0),
+                 .b = c.input(1),
+                 .g = c.grad(),
+                 .ta = c.attributes().boolean("transpose_a"),
+                 .tb = c.attributes().boolean("transpose_b")};
+  const bool column = p.b.shape().rank() == 1;
+  if (column) p.b = expand_dims(p.b, -1);
+  if (column) p.g = expand_dims(p.g, -1);
+  if (p.b.shape().rank() != 2) return batch_gradient(c, p);
+  if (c.needs(0)) c.set(0, gradient_of_a(p));
+  if (!c.needs(1)) return;
+  const Output db = gradient_of_matrix(p);
+  c.set(1, column ? reshape_like(db, c.input(1)) : db);
 }
 
 void bias_add_gradient(GradientContext& c) {
@@ -64,7 +126,7 @@ void register_linear_ops(OpRegistry& ops) {
               .input("a", "T")
               .input("b", "T")
               .output("product", "T")
-              .type("T", kFloatTypes)
+              .type("T", kRealTypes)
               .attr("transpose_a", false)
               .attr("transpose_b", false)
               .shape(matmul_shape)

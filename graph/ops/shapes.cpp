@@ -69,7 +69,8 @@ void add_bias(ShapeContext& c, Shape shape) {
   if (activation != "none" && activation != "relu" && activation != "sigmoid" && activation != "tanh")
     invalid_argument("attribute 'activation' must be none, relu, sigmoid or tanh, not '{}'", activation);
   const Shape bias = with_rank(c.input(2), 1, "bias");
-  shape.set_dim(-1, merge_dim(shape[-1], bias[0], "the last dimension of the output and the size of 'bias'"));
+  if (shape.has_rank())
+    shape.set_dim(-1, merge_dim(shape[-1], bias[0], "the last dimension of the output and the size of 'bias'"));
   c.set_output(0, shape);
 }
 

@@ -27,6 +27,8 @@ std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, con
   const Node& product = graph.node(bias_add.inputs[0].node);
   const BiasPiece first = kBiasPieces.of(product);
   const std::string fused(first.becomes);
+  // The bias of a product with a vector lies along a's rows.
+  if (first.part == BiasPart::product && graph.shape(product.inputs[1]).rank() < 2) return std::nullopt;
   if (first.part != BiasPart::product || !uses.only_for(product.id, bias_add.id) || !same_place(product, bias_add) ||
       !options.supports(graph, fused, product.kernel_type()))
     return std::nullopt;

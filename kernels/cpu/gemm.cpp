@@ -11,6 +11,7 @@
 #include <troupe/kernels/cpu/gemm_table.hpp>
 #include <troupe/kernels/cpu/onednn.hpp>
 #include <troupe/kernels/cpu/openmp_guard.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -83,29 +84,58 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<double> 
     out.noalias() += left * right;
 }
 
-// Integers in unsigned arithmetic, so that overflow wraps instead of being undefined.
+// Integers: 4 rows of the result at a time, in blocks of columns whose sums stay in registers or the nearest cache.
+template <class T>
+void add_terms(const T* a, std::int64_t row_step, std::int64_t k_step, std::int64_t rows, const T* b,
+               std::int64_t b_stride, std::int64_t width, std::int64_t k, T* c, std::int64_t c_stride) {
+  using Wide = std::common_type_t<T, std::uint32_t>;  // or small integers become signed
+  constexpr std::int64_t kRows = 4, kBlock = 128 / sizeof(T);
+  for (std::int64_t left = 0; left < width; left += kBlock) {
+    const std::int64_t columns = std::min(kBlock, width - left);
+    T sums[kRows][kBlock] = {};
+    for (std::int64_t p = 0; p < k; ++p) {
+      const T* const row = b + p * b_stride + left;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const Wide factor = a[i * row_step + p * k_step];
+        if (columns == kBlock)
+          for (std::int64_t j = 0; j < kBlock; ++j) sums[i][j] = static_cast<T>(sums[i][j] + factor * row[j]);
+        else
+          for (std::int64_t j = 0; j < columns; ++j) sums[i][j] = static_cast<T>(sums[i][j] + factor * row[j]);
+      }
+    }
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        c[i * c_stride + left + j] = static_cast<T>(c[i * c_stride + left + j] + sums[i][j]);
+  }
+}
+
 template <class T>
 void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
              std::int64_t c_stride, bool accumulate) {
-  using U = std::make_unsigned_t<T>;
-  for (std::int64_t i = 0; i < m; ++i) {
-    T* row = c + i * c_stride;
-    if (!accumulate) std::fill_n(row, n, T{0});
-    for (std::int64_t p = 0; p < k; ++p) {
-      const U factor = static_cast<U>(a.transposed ? a.data[p * a.stride + i] : a.data[i * a.stride + p]);
-      const T* values = b.transposed ? b.data + p : b.data + p * b.stride;
-      const std::int64_t step = b.transposed ? b.stride : 1;
-      for (std::int64_t j = 0; j < n; ++j)
-        row[j] = static_cast<T>(static_cast<U>(row[j]) + factor * static_cast<U>(values[j * step]));
+  if (!accumulate)
+    for (std::int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{0});
+  constexpr std::int64_t kRows = 4, kTerms = 256, kColumns = 512;
+  const ScratchArray<T> copy(b.transposed ? std::min(k, kTerms) * std::min(n, kColumns) : 0);
+  for (std::int64_t first = 0; first < k; first += kTerms)
+    for (std::int64_t left = 0; left < n; left += kColumns) {
+      const std::int64_t terms = std::min(kTerms, k - first), width = std::min(kColumns, n - left);
+      const T* right = b.transposed ? copy.data() : b.data + first * b.stride + left;
+      if (b.transposed)
+        for (std::int64_t p = 0; p < terms; ++p)
+          for (std::int64_t j = 0; j < width; ++j) copy[p * width + j] = b.data[(left + j) * b.stride + first + p];
+      const std::int64_t row_step = a.transposed ? 1 : a.stride, k_step = a.transposed ? a.stride : 1;
+      for (std::int64_t top = 0; top < m; top += kRows)
+        add_terms(a.data + top * row_step + first * k_step, row_step, k_step, std::min(kRows, m - top), right,
+                  b.transposed ? width : b.stride, width, terms, c + top * c_stride + left, c_stride);
     }
-  }
 }
 
 }  // namespace
 
+// Multiply-adds at least of a part: about a tenth of a millisecond, many times the cost of waking a thread.
+constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
+
 GemmParts gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k) {
-  // Minimum per part: about a tenth of a millisecond, many times the cost of waking a thread.
-  constexpr std::int64_t kPartProducts = std::int64_t{1} << 22;
   const double cost = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const auto most = static_cast<std::int64_t>(std::min(cost / kPartProducts, 16.0));
   const std::int64_t columns = n >= 2048 && m >= 64 ? 4 : n >= 1024 && m >= 64 ? 2 : n > m ? 4 : 1;
@@ -117,6 +147,12 @@ GemmParts gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k) {
     return std::max(least, ((length + parts - 1) / parts + tile - 1) / tile * tile);
   };
   return {step(m, row_parts, 16, 32), step(n, column_parts, 64, 192)};
+}
+
+std::int64_t small_products(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const double cost =
+      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::max<std::int64_t>(k, 16));
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(kPartProducts / std::max(cost, 1.0)), 1, 1 << 16);
 }
 
 template <class T>
@@ -137,9 +173,13 @@ template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<double>,
                    std::int64_t, bool);
 template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<BFloat16>, MatrixView<BFloat16>, BFloat16*,
                    std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int32_t>, MatrixView<std::int32_t>,
-                   std::int32_t*, std::int64_t, bool);
-template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::int64_t>, MatrixView<std::int64_t>,
-                   std::int64_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::uint8_t>, MatrixView<std::uint8_t>,
+                   std::uint8_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::uint16_t>, MatrixView<std::uint16_t>,
+                   std::uint16_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::uint32_t>, MatrixView<std::uint32_t>,
+                   std::uint32_t*, std::int64_t, bool);
+template void gemm(std::int64_t, std::int64_t, std::int64_t, MatrixView<std::uint64_t>, MatrixView<std::uint64_t>,
+                   std::uint64_t*, std::int64_t, bool);
 
 }  // namespace troupe

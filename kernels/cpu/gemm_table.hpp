@@ -47,4 +47,7 @@ struct GemmParts {
 };
 GemmParts gemm_parts(std::int64_t m, std::int64_t n, std::int64_t k);
 
+// The number of products of a batch that make up a part: 1 if each is big enough itself.
+std::int64_t small_products(std::int64_t m, std::int64_t n, std::int64_t k);
+
 }  // namespace troupe

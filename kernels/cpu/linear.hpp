@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-// The product; f32, f64, f16 and bf16 (summed in float, rounded to nearest even), i32, i64 (integers wrap).
-// k = 0 gives zeros.
+// The product of matrices, batches of them, or vectors (matmul_plan()); f32, f64, f16 and bf16 (summed in float,
+// rounded to nearest even), integers (they wrap). k = 0 gives zeros.
 void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
             Tensor& out);
 

@@ -51,6 +51,15 @@ void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute,
                "cublasLtMatmulDescSetAttribute");
 }
 
+void set_batch(cublasLtMatrixLayout_t layout, std::int64_t count, std::int64_t step) {
+  const auto set_layout = [&]<class T>(cublasLtMatrixLayoutAttribute_t attribute, T value) {
+    check_cublas(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)),
+                 "cublasLtMatrixLayoutSetAttribute");
+  };
+  set_layout(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(count));
+  set_layout(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, step);
+}
+
 struct Preference {
   Preference() { check_cublas(cublasLtMatmulPreferenceCreate(&value), "cublasLtMatmulPreferenceCreate"); }
   Preference(const Preference&) = delete;
@@ -102,6 +111,11 @@ CublasLt::Plan::Plan(CublasLt& library, const ProductKey& key) : Plan() {
   layout(first_, key.dtype, matrices.first);
   layout(second_, key.dtype, matrices.second);
   layout(out_, key.out_dtype, matrices.out);
+  if (key.batch != 1) {
+    set_batch(first_, key.batch, key.b_step);
+    set_batch(second_, key.batch, key.a_step);
+    set_batch(out_, key.batch, key.m * key.n);
+  }
 
   Preference preference;
   preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kProductWorkspaceLimit);
@@ -177,11 +191,11 @@ ProductKey product_key(CudaDevice& device, DType dtype, DType out_dtype, std::in
 
 void multiply(KernelContext& context, ProductKey key, FusedActivation activation, const void* a, const void* b,
               const void* bias, void* out) {
-  if (key.m == 0 || key.n == 0) return;
+  if (key.m == 0 || key.n == 0 || key.batch == 0) return;
   CudaDevice& device = cuda_device(context);
   FusedProduct shares = share_out(key.dtype, key.k, bias != nullptr, activation);
   if (key.k == 0) {
-    const auto bytes = static_cast<std::size_t>(key.m * key.n) * size_of(key.out_dtype);
+    const auto bytes = static_cast<std::size_t>(key.batch * key.m * key.n) * size_of(key.out_dtype);
     check_cuda(cudaMemsetAsync(out, 0, bytes, device.stream()), "cudaMemsetAsync");
   } else {
     auto& library = device.state<CublasLt>();
@@ -194,7 +208,7 @@ void multiply(KernelContext& context, ProductKey key, FusedActivation activation
   }
   if (shares.anything_after())
     check_cuda(launch_bias_activation(key.out_dtype, shares.activation_after, out, shares.bias_after ? bias : nullptr,
-                                      key.m, key.n, device.stream()),
+                                      key.batch * key.m, key.n, device.stream()),
                "bias and activation");
 }
 

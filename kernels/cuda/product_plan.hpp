@@ -29,6 +29,10 @@ struct ProductKey {
   ProductEnding ending = ProductEnding::none;
   std::uint32_t alignment = kBufferAlignment;  // of the three matrices, in bytes
   std::int64_t m = 0, n = 0, k = 0;
+  // Several products of one size: their number, and the steps between factors, in elements; results lie one after
+  // another.
+  std::int64_t batch = 1;
+  std::int64_t a_step = 0, b_step = 0;
 
   bool operator==(const ProductKey&) const = default;
 };
@@ -99,6 +103,6 @@ template <>
 struct std::hash<troupe::ProductKey> {
   std::size_t operator()(const troupe::ProductKey& key) const {
     return troupe::hash_of(key.dtype, key.out_dtype, key.transpose_a, key.transpose_b, key.tf32, key.deterministic,
-                           key.ending, key.alignment, key.m, key.n, key.k);
+                           key.ending, key.alignment, key.m, key.n, key.k, key.batch, key.a_step, key.b_step);
   }
 };

@@ -56,7 +56,8 @@ double products(const Graph& graph, const Node& node) {
       return 0;
     case Product::matrices: {
       const bool transposed = node.attributes.has("transpose_a") && node.attributes.boolean("transpose_a");
-      return elements(node.output_shapes[0]) * dim(graph.shape(node.inputs[0]), transposed ? 0 : 1);
+      const Shape& a = graph.shape(node.inputs[0]);
+      return elements(node.output_shapes[0]) * dim(a, a.rank() - (transposed ? 2 : 1));
     }
     case Product::convolution:  // of (x, filter)
       return of_convolution(node.output_shapes[0], graph.shape(node.inputs[1]));

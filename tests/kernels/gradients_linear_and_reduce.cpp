@@ -13,6 +13,37 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
                      .shapes = {a, b},
                      .build = of([=](auto& x) { return matmul(x[0], x[1], {.transpose_a = ta, .transpose_b = tb}); })});
     }
+  struct Batch {
+    const char* name;
+    Shape a, b;
+    bool ta = false, tb = false;
+  };
+  for (const Batch& c :
+       {Batch{"MatMulBatch", {2, 2, 3}, {2, 3, 2}}, Batch{"MatMulBatchTN", {2, 3, 2}, {2, 3, 2}, true},
+        Batch{"MatMulBatchNT", {2, 2, 3}, {2, 2, 3}, false, true},
+        Batch{"MatMulBatchTT", {2, 3, 2}, {2, 2, 3}, true, true}, Batch{"MatMulBatchMatrix", {2, 2, 3}, {3, 2}},
+        Batch{"MatMulBatchMatrixNT", {2, 2, 3}, {2, 3}, false, true},
+        Batch{"MatMulBatchMatrixTN", {2, 3, 2}, {3, 2}, true}, Batch{"MatMulMatrixBatch", {2, 3}, {2, 3, 2}},
+        Batch{"MatMulBroadcast", {2, 1, 2, 3}, {3, 3, 1}}, Batch{"MatMulVectorVector", {3}, {3}},
+        Batch{"MatMulVectorMatrix", {3}, {3, 2}}, Batch{"MatMulVectorMatrixT", {3}, {2, 3}, false, true},
+        Batch{"MatMulVectorBatch", {3}, {2, 3, 2}}, Batch{"MatMulMatrixVector", {2, 3}, {3}},
+        Batch{"MatMulBatchVector", {2, 2, 3}, {3}}, Batch{"MatMulBatchTVector", {2, 3, 2}, {3}, true}})
+    out.push_back({.name = c.name, .shapes = {c.a, c.b}, .build = of([ta = c.ta, tb = c.tb](auto& x) {
+                                                           return matmul(x[0], x[1],
+                                                                         {.transpose_a = ta, .transpose_b = tb});
+                                                         })});
+  struct Sum {
+    const char *name, *equation;
+    std::vector<Shape> shapes;
+  };
+  for (const Sum& c :
+       {Sum{"EinsumDiagonal", "iij->ji", {{3, 3, 2}}}, Sum{"EinsumTrace", "ii", {{3, 3}}},
+        Sum{"EinsumAttention", "bqhd,bkhd->bhqk", {{2, 2, 2, 2}, {2, 3, 2, 2}}},
+        Sum{"EinsumChain", "ij,jk,kl->li", {{2, 3}, {3, 2}, {2, 2}}}, Sum{"EinsumRows", "bi,bi->b", {{2, 3}, {2, 3}}},
+        Sum{"EinsumEllipsis", "...ij,...jk->...ik", {{2, 2, 3}, {1, 3, 2}}}})
+    out.push_back({.name = c.name, .shapes = c.shapes, .build = of([equation = c.equation](auto& x) {
+                                                         return einsum(equation, x);
+                                                       })});
   out.push_back({.name = "BiasAdd", .shapes = {{2, 3, 4}, {4}}, .build = of([](auto& x) {
                                                                   return square(bias_add(x[0], x[1]));
                                                                 })});

@@ -6,6 +6,7 @@
 #include <troupe/kernels/cpu/linear.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe {
 namespace {
@@ -200,15 +201,110 @@ TEST(MatMul, NamesTheShapesThatDoNotFit) {
             "MatMul: inner dimensions differ: [3,4] transposed x [4,5]");
   EXPECT_EQ(message_of(Code::invalid_argument,
                        [&] {
-                         run({3}, {3, 5}, false);
+                         run({3}, {3, 5}, true);
                        }),
-            "MatMul: a must have 2 dimensions, but its shape is [3]");
+            "MatMul: a is a vector [3], which has no transpose");
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run({}, {3, 5}, false);
+                       }),
+            "MatMul: a must have at least one dimension, but is a scalar");
+  EXPECT_EQ(message_of(Code::invalid_argument,
+                       [&] {
+                         run({2, 4, 3}, {5, 3, 5}, false);
+                       }),
+            "MatMul: dimensions of [2,4,3] x [5,3,5] cannot be broadcast together: 2 and 5");
   Tensor small(DType::f32, {1, 1});
   const Tensor a = Tensor::zeros(DType::f32, {2, 2});
   message_of(Code::invalid_argument, [&] { matmul(device->parallelism(), a, a, false, false, small); });
   message_of(Code::invalid_argument, [&] {
     matmul(device->parallelism(), a, Tensor::zeros(DType::f64, {2, 2}), false, false, small);
   });
+}
+
+// Element by element, with NumPy's broadcasting of all dimensions but the last two.
+Sums batch_reference(const Tensor& a, const Tensor& b, bool ta, bool tb, const Shape& out) {
+  const auto x = doubles(a), y = doubles(b);
+  const Shape &as = a.shape(), &bs = b.shape();
+  const std::int64_t m = as[ta ? -1 : -2], k = as[ta ? -2 : -1], n = bs[tb ? -2 : -1];
+  Sums sums(out.num_elements());
+  for (std::int64_t at = 0; at < out.num_elements(); ++at) {
+    const auto matrix_of = [&](const Shape& shape) {
+      std::int64_t index = 0, rest = at / (m * n), step = 1;
+      for (int d = out.rank() - 3; d >= 0; --d) {
+        const int own = d - out.rank() + shape.rank();
+        const std::int64_t size = own >= 0 ? shape[own] : 1;
+        if (size > 1) index += rest % out[d] * step;
+        step *= size;
+        rest /= out[d];
+      }
+      return index;
+    };
+    const std::int64_t left = matrix_of(as) * m * k, right = matrix_of(bs) * k * n, i = at / n % m, j = at % n;
+    for (std::int64_t p = 0; p < k; ++p)
+      sums.add(at, x[static_cast<std::size_t>(left + (ta ? p * m + i : i * k + p))] *
+                       y[static_cast<std::size_t>(right + (tb ? j * k + p : p * n + j))]);
+  }
+  return sums;
+}
+
+TEST(MatMul, OfBatchesBroadcastsTheDimensionsBeforeTheMatrices) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(12);
+  struct Batches {
+    Shape a, b, out;
+  };
+  const std::vector<Batches> batches{{{5}, {5}, {5}},       {{5}, {}, {5}},           {{}, {5}, {5}},
+                                     {{2, 3}, {3}, {2, 3}}, {{2, 1}, {1, 3}, {2, 3}}, {{2, 3}, {2, 1}, {2, 3}},
+                                     {{1, 1}, {1}, {1, 1}}, {{0}, {1}, {0}},          {{2, 1, 3}, {4, 1}, {2, 4, 3}}};
+  const std::vector<std::array<std::int64_t, 3>> sizes{{3, 5, 7}, {17, 33, 20}, {1, 4, 1}, {2, 0, 3}};
+  for (const auto& [m, k, n] : sizes)
+    for (const Batches& batch : batches)
+      for (DType dtype : kFloats)
+        for (int mask = 0; mask < 4; ++mask) {
+          const bool ta = mask & 1, tb = mask & 2;
+          const Tensor a = random_tensor(dtype, batch.a.concatenated(ta ? Shape{k, m} : Shape{m, k}), engine);
+          const Tensor b = random_tensor(dtype, batch.b.concatenated(tb ? Shape{n, k} : Shape{k, n}), engine);
+          const Shape out = batch.out.concatenated({m, n});
+          const Tensor c = run_every_way(registry, {"MatMul", dtype, {a, b}, flags(ta, tb)})[0];
+          const std::string where = fmt::format("{} x {} {} {}", a.shape().to_string(), b.shape().to_string(), ta, tb);
+          ASSERT_EQ(c.shape(), out) << where;
+          expect_close(c, batch_reference(a, b, ta, tb, out), where);
+        }
+}
+
+TEST(MatMul, OfVectorsLacksTheirDimension) {
+  const KernelRegistry registry = all_kernels();
+  const auto product = [&](const Tensor& a, const Tensor& b) {
+    return run_every_way(registry, {"MatMul", DType::f32, {a, b}, flags(false, false)})[0];
+  };
+  const Tensor v = Tensor::vector<float>({1, 2}), w = Tensor::of<float>({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_TRUE(bitwise_equal(product(v, v), Tensor::scalar(5.0f)));
+  EXPECT_TRUE(bitwise_equal(product(v, w), Tensor::of<float>({2, 2}, {7, 10, 19, 22})));
+  EXPECT_TRUE(bitwise_equal(product(w, v), Tensor::of<float>({2, 2}, {5, 11, 17, 23})));
+}
+
+// One product of all rows: as fast and with the bits of the product of matrices.
+TEST(MatMul, OfABatchAndAMatrixHasTheBitsOfOneProduct) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(13);
+  for (DType dtype : kFloats) {
+    const Tensor a = random_tensor(dtype, {6, 50, 30}, engine), b = random_tensor(dtype, {30, 40}, engine);
+    const Tensor batch = run_every_way(registry, {"MatMul", dtype, {a, b}, flags(false, false)})[0];
+    const Tensor one = run_every_way(registry, {"MatMul", dtype, {a.reshaped({300, 30}), b}, flags(false, false)})[0];
+    EXPECT_TRUE(bitwise_equal(batch.reshaped({300, 40}), one)) << name(dtype);
+  }
+}
+
+TEST(MatMul, OfIntegersOfEachSizeWraps) {
+  const KernelRegistry registry = all_kernels();
+  const auto check = [&]<class T>(T) {
+    const Tensor a = Tensor::of<T>({2, 1, 2}, {T(100), T(2), T(-3), T(7)}), b = Tensor::of<T>({2, 1}, {T(3), T(5)});
+    const Tensor want = Tensor::of<T>({2, 1, 1}, {static_cast<T>(310), T(26)});
+    EXPECT_TRUE(bitwise_equal(run_every_way(registry, {"MatMul", dtype_of<T>, {a, b}, flags(false, false)})[0], want))
+        << name(dtype_of<T>);
+  };
+  for_each_type(IntegerTypes{}, [&]<class T>() { check(T{}); });
 }
 
 TEST(BiasAdd, AddsAlongTheLastAxis) {

@@ -106,6 +106,7 @@ std::vector<std::string_view> onnx_ops();  // of the domain ai.onnx
 std::span<const OnnxOp> onnx_array_ops();
 std::span<const OnnxOp> onnx_control_ops();
 std::span<const OnnxOp> onnx_elementwise_ops();
+std::span<const OnnxOp> onnx_linear_ops();
 std::span<const OnnxOp> onnx_list_ops();
 std::span<const OnnxOp> onnx_layout_ops();
 std::span<const OnnxOp> onnx_math_ops();

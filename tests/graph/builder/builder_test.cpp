@@ -47,8 +47,9 @@ TEST(Builder, DtypesWithoutKernelsAreRefusedAtOnce) {
     return message_of([&] { make(g); });
   };
   const auto x = [](Graph& g, DType dtype) { return placeholder(g, dtype, Shape{4, 4}); };
-  EXPECT_EQ(refused([&](Graph& g) { matmul(x(g, DType::i32), x(g, DType::i32), {.name = "m"}); }),
-            "MatMul 'm': input 'a' is i32, but must be f32, f64, f16 or bf16: use cast()");
+  EXPECT_EQ(refused([&](Graph& g) { matmul(x(g, DType::boolean), x(g, DType::boolean), {.name = "m"}); }),
+            "MatMul 'm': input 'a' is bool, but must be f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32 or u64: "
+            "use cast()");
   EXPECT_EQ(refused([&](Graph& g) { softmax(x(g, DType::i32), {.name = "s"}); }),
             "Softmax 's': input 'x' is i32, but must be f32, f64, f16 or bf16: use cast()");
   EXPECT_EQ(refused([&](Graph& g) { random_normal(g, Shape{2}, 0, 1, {.dtype = DType::i32, .name = "r"}); }),

@@ -17,6 +17,8 @@ struct cublasLtMatmulPreference {
 struct cublasLtMatrixLayout {
   cudaDataType_t type;
   std::int64_t rows, columns, stride;
+  std::int32_t batch = 1;
+  std::int64_t batch_step = 0;
 };
 struct cublasLtMatmulDesc {
   cublasComputeType_t compute;
@@ -60,14 +62,15 @@ void store(cudaDataType_t type, void* to, std::int64_t at, double value) {
 }
 std::size_t alignment_of(cudaDataType_t type) { return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2; }
 
-// All of a matrix, as rows of the operand that it is in the product: [rows][terms].
-std::vector<double> rows_of(const cublasLtMatrixLayout& layout, const void* data, std::int64_t rows, std::int64_t terms,
-                            bool rows_are_columns) {
+// All of a matrix of the batch, as rows of the operand that it is in the product: [rows][terms].
+std::vector<double> rows_of(const cublasLtMatrixLayout& layout, const void* data, std::int64_t begin, std::int64_t rows,
+                            std::int64_t terms, bool rows_are_columns) {
   std::vector<double> out;
   out.reserve(static_cast<std::size_t>(rows * terms));
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t t = 0; t < terms; ++t)
-      out.push_back(load(layout.type, data, rows_are_columns ? r * layout.stride + t : t * layout.stride + r));
+      out.push_back(
+          load(layout.type, data, begin + (rows_are_columns ? r * layout.stride + t : t * layout.stride + r)));
   return out;
 }
 
@@ -86,6 +89,8 @@ Sizes sizes_of(const cublasLtMatmulDesc& product, const cublasLtMatrixLayout& a,
                const cublasLtMatrixLayout& d) {
   const bool ta = product.transpose_a == CUBLAS_OP_T, tb = product.transpose_b == CUBLAS_OP_T;
   const Sizes sizes{ta ? a.columns : a.rows, tb ? b.rows : b.columns, ta ? a.rows : a.columns};
+  for (const cublasLtMatrixLayout& layout : {a, b, d})
+    if (layout.batch != d.batch || layout.batch < 1) return {};
   for (const cublasLtMatrixLayout& layout : {a, b, d})
     if (layout.rows < 1 || layout.columns < 1 || layout.stride < layout.rows) return {};
   return (tb ? b.columns : b.rows) == sizes.k && d.rows == sizes.m && d.columns == sizes.n ? sizes : Sizes();
@@ -129,6 +134,12 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
                                           std::uint64_t columns, std::int64_t stride) {
   *layout = new cublasLtMatrixLayout{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), stride};
   return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t bytes) {
+  return attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT ? set(layout->batch, value, bytes)
+                                                         : set(layout->batch_step, value, bytes);
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete layout;
@@ -178,18 +189,21 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   if (workspace_bytes > 0) std::memset(workspace, 0x5a, workspace_bytes);
   const double factor = load(product->scale, alpha, 0), kept = load(product->scale, beta, 0);
   const bool transpose_a = product->transpose_a == CUBLAS_OP_T, transpose_b = product->transpose_b == CUBLAS_OP_T;
-  const auto rows = rows_of(*a_layout, a, sizes.m, sizes.k, transpose_a),
-             columns = rows_of(*b_layout, b, sizes.n, sizes.k, !transpose_b);
-  for (std::int64_t j = 0; j < sizes.n; ++j)
-    for (std::int64_t i = 0; i < sizes.m; ++i) {
-      double sum = 0;
-      const double *x = rows.data() + i * sizes.k, *y = columns.data() + j * sizes.k;
-      for (std::int64_t t = 0; t < sizes.k; ++t) sum += x[t] * y[t];
-      sum *= factor;
-      if (kept != 0) sum += kept * load(c_layout->type, c, j * c_layout->stride + i);
-      if (product->epilogue == CUBLASLT_EPILOGUE_BIAS)
-        sum = static_cast<float>(sum) + load(a_layout->type, product->bias, i);
-      store(d_layout->type, d, j * d_layout->stride + i, sum);
-    }
+  for (std::int64_t index = 0; index < d_layout->batch; ++index) {
+    const auto rows = rows_of(*a_layout, a, index * a_layout->batch_step, sizes.m, sizes.k, transpose_a),
+               columns = rows_of(*b_layout, b, index * b_layout->batch_step, sizes.n, sizes.k, !transpose_b);
+    for (std::int64_t j = 0; j < sizes.n; ++j)
+      for (std::int64_t i = 0; i < sizes.m; ++i) {
+        const std::int64_t at = index * d_layout->batch_step + j * d_layout->stride + i;
+        double sum = 0;
+        const double *x = rows.data() + i * sizes.k, *y = columns.data() + j * sizes.k;
+        for (std::int64_t t = 0; t < sizes.k; ++t) sum += x[t] * y[t];
+        sum *= factor;
+        if (kept != 0) sum += kept * load(c_layout->type, c, at);
+        if (product->epilogue == CUBLASLT_EPILOGUE_BIAS)
+          sum = static_cast<float>(sum) + load(a_layout->type, product->bias, i);
+        store(d_layout->type, d, at, sum);
+      }
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
