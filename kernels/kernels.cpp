@@ -17,6 +17,8 @@ void register_all_kernels(KernelRegistry& registry) {
   register_gather_kernels(registry);
   register_layout_kernels(registry);
   register_linear_kernels(registry);
+  register_matrix_kernels(registry);
+  register_quantized_linear_kernels(registry);
   register_loss_scale_kernels(registry);
   register_math_binary_kernels(registry);
   register_math_grad_kernels(registry);

@@ -25,6 +25,30 @@ Output gemm(Output a, Output b, Output c, GemmOptions options) {
   return bias ? bias_add(out, c, std::move(options.name)) : add(out, c, std::move(options.name));
 }
 
+namespace {
+
+Output or_zero(Output zero_point, Output of) {
+  return zero_point.valid() || !of.valid() ? zero_point : constant(*of.graph, Tensor::zeros(of.dtype(), Shape{}));
+}
+
+}  // namespace
+
+Output matmul_integer(Output a, Output b, Output a_zero_point, Output b_zero_point, Name name) {
+  a_zero_point = or_zero(a_zero_point, a);
+  b_zero_point = or_zero(b_zero_point, b);
+  return add_op("MatMulInteger", {a, b, a_zero_point, b_zero_point}, {}, std::move(name));
+}
+
+Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Output y_zero_point, Name name) {
+  return add_op("QLinearMatMul",
+                {a.values, a.scale, a.zero_point, b.values, b.scale, b.zero_point, y_scale, y_zero_point}, {},
+                std::move(name));
+}
+
+Output det(Output x, Name name) { return add_op("Det", {x}, {}, std::move(name)); }
+Output cofactors(Output x, Name name) { return add_op("Cofactors", {x}, {}, std::move(name)); }
+Output matrix_inverse(Output x, Name name) { return add_op("MatrixInverse", {x}, {}, std::move(name)); }
+
 Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }
 
 Output bias_add(Output x, Output bias, BiasAddOptions options) {

@@ -35,6 +35,24 @@ struct BiasAddOptions {
 Output bias_add(Output x, Output bias, Name name = {});
 Output bias_add(Output x, Output bias, BiasAddOptions options);
 
+// (a - a_zero_point) (b - b_zero_point) of i8 or u8, as i32: exact, modulo 2^32. Shapes as matmul(). A zero point is a
+// scalar, has one value for each row of a [m] or column of b [n], or one for those of each matrix: [...,m,1],
+// [...,1,n]. Without a value (Output()) it is 0.
+Output matmul_integer(Output a, Output b, Output a_zero_point = {}, Output b_zero_point = {}, Name name = {});
+
+// Real numbers as integers: (values - zero_point) scale. values and zero_point: i8 or u8; scale: f32.
+struct QuantizedTensor {
+  Output values{}, scale{}, zero_point{};
+};
+// round(a b / y_scale) + y_zero_point, saturated to the dtype of y_zero_point, for the real numbers a and b; rounds to
+// nearest even. Scales have the shapes of zero points of matmul_integer(); y's are scalars.
+Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Output y_zero_point, Name name = {});
+
+// Of square matrices [...,n,n], computed in double precision.
+Output det(Output x, Name name = {});             // [...]
+Output cofactors(Output x, Name name = {});       // det(x) inverse(x)^T: the derivatives of det, of singular x too
+Output matrix_inverse(Output x, Name name = {});  // throws for singular matrices when it runs
+
 // Einstein summation as NumPy's and ONNX's: "bij,bjk->bik". Letters name dimensions; those that the result lacks are
 // summed. A letter twice in one operand takes the diagonal; "..." stands for dimensions that broadcast, and needs
 // operands of known rank; without "->" the result has, after those, the letters that occur once, in alphabetical order.

@@ -10,6 +10,7 @@ const OpRegistry& standard_ops() {
     register_transfer_ops(r);
     register_math_ops(r);
     register_linear_ops(r);
+    register_matrix_ops(r);
     register_reduce_ops(r);
     register_array_ops(r);
     register_slice_ops(r);

@@ -9,6 +9,7 @@ void register_state_ops(OpRegistry& ops);
 void register_transfer_ops(OpRegistry& ops);
 void register_math_ops(OpRegistry& ops);
 void register_linear_ops(OpRegistry& ops);
+void register_matrix_ops(OpRegistry& ops);
 void register_reduce_ops(OpRegistry& ops);
 void register_array_ops(OpRegistry& ops);
 void register_slice_ops(OpRegistry& ops);

@@ -17,10 +17,7 @@ void check_product_factor(const Shape& shape, bool transposed, std::string_view 
 }
 
 // As kernels/common/matmul_shape.hpp, for shapes that may be partly unknown.
-Shape product_shape(const ShapeContext& c) {
-  const bool ta = c.attributes().boolean("transpose_a");
-  const bool tb = c.attributes().boolean("transpose_b");
-  const Shape &a = c.input(0), &b = c.input(1);
+Shape product_shape(const Shape& a, const Shape& b, bool ta, bool tb) {
   check_product_factor(a, ta, "a");
   check_product_factor(b, tb, "b");
   if (!a.has_rank() || !b.has_rank()) return Shape::unknown_rank();
@@ -35,8 +32,16 @@ Shape product_shape(const ShapeContext& c) {
   return out;
 }
 
+Shape product_shape(const ShapeContext& c) {
+  return product_shape(c.input(0), c.input(1), c.attributes().boolean("transpose_a"),
+                       c.attributes().boolean("transpose_b"));
+}
+
 void matmul_shape(ShapeContext& c) { c.set_output(0, product_shape(c)); }
 void fused_matmul_shape(ShapeContext& c) { shapes::add_bias(c, product_shape(c)); }
+
+void matmul_integer_shape(ShapeContext& c) { c.set_output(0, product_shape(c.input(0), c.input(1), false, false)); }
+void qlinear_matmul_shape(ShapeContext& c) { c.set_output(0, product_shape(c.input(0), c.input(3), false, false)); }
 
 void bias_add_shape(ShapeContext& c) {
   Shape x = shapes::at_least_rank(c.input(0), 1, "x");
@@ -144,6 +149,32 @@ void register_linear_ops(OpRegistry& ops) {
               .attr("transpose_b", false)
               .attr("activation", std::string("none"))
               .shape(fused_matmul_shape));
+  const std::vector<DType> bytes{DType::i8, DType::u8};
+  ops.add(Op("MatMulInteger")
+              .input("a", "T1")
+              .input("b", "T2")
+              .input("a_zero_point", "T1")
+              .input("b_zero_point", "T2")
+              .output("product", DType::i32)
+              .type("T1", bytes)
+              .type("T2", bytes)
+              .shape(matmul_integer_shape)
+              .no_gradient());
+  ops.add(Op("QLinearMatMul")
+              .input("a", "T1")
+              .input("a_scale", DType::f32)
+              .input("a_zero_point", "T1")
+              .input("b", "T2")
+              .input("b_scale", DType::f32)
+              .input("b_zero_point", "T2")
+              .input("y_scale", DType::f32)
+              .input("y_zero_point", "T3")
+              .output("y", "T3")
+              .type("T1", bytes)
+              .type("T2", bytes)
+              .type("T3", bytes)
+              .shape(qlinear_matmul_shape)
+              .no_gradient());
   ops.add(Op("BiasAdd")
               .input("x", "T")
               .input("bias", "T")

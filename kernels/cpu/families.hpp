@@ -16,6 +16,8 @@ void register_fused_kernels(KernelRegistry& registry);
 void register_gather_kernels(KernelRegistry& registry);
 void register_layout_kernels(KernelRegistry& registry);
 void register_linear_kernels(KernelRegistry& registry);
+void register_matrix_kernels(KernelRegistry& registry);
+void register_quantized_linear_kernels(KernelRegistry& registry);
 void register_loss_scale_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);
 void register_math_grad_kernels(KernelRegistry& registry);

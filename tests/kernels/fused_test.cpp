@@ -73,6 +73,21 @@ TEST(FusedMatMul, HasTheBitsOfMatMulBiasAddAndActivation) {
         }
 }
 
+TEST(FusedMatMul, OfBatchesHasTheBitsOfItsParts) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(23);
+  const Attributes flags{{"transpose_a", false}, {"transpose_b", false}};
+  for (const auto& [a, b] : {std::pair<Shape, Shape>{{3, 4, 5}, {5, 6}}, {{3, 1, 4, 5}, {2, 5, 6}}, {{5}, {2, 5, 6}}})
+    for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+      for (const auto& [name, op] : kActivations) {
+        const std::vector<Tensor> inputs{random_tensor(dtype, a, engine), random_tensor(dtype, b, engine),
+                                         random_tensor(dtype, {6}, engine)};
+        const Tensor y = run_every_way(registry, {"FusedMatMul", dtype, inputs, with(flags, name)})[0];
+        ASSERT_TRUE(is_that_of_parts(y, registry, "MatMul", inputs, flags, op))
+            << a.to_string() << " x " << b.to_string() << " " << name << " " << troupe::name(dtype);
+      }
+}
+
 TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(22);

@@ -44,6 +44,15 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
     out.push_back({.name = c.name, .shapes = c.shapes, .build = of([equation = c.equation](auto& x) {
                                                          return einsum(equation, x);
                                                        })});
+  for (const auto& [name, f] : {std::pair{"Det", &det}, {"Cofactors", cofactors}, {"MatrixInverse", matrix_inverse}})
+    out.push_back(
+        {.name = name,
+         .shapes = {{2, 3, 3}},
+         .build = of([f = f](auto& x) {
+           // Far from singular.
+           const Output numbers = constant(*x[0].graph, Tensor::of<double>({3, 3}, {5, 0, 0, 0, 6, 0, 0, 0, 7}));
+           return f(x[0] + numbers, {});
+         })});
   out.push_back({.name = "BiasAdd", .shapes = {{2, 3, 4}, {4}}, .build = of([](auto& x) {
                                                                   return square(bias_add(x[0], x[1]));
                                                                 })});

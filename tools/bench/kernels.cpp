@@ -72,6 +72,24 @@ Contest bf16_product(const Product& p, const Settings& settings) {
           .rounds = p.rounds};
 }
 
+Contest batch_product(std::int64_t batch, const Product& p, const Settings& settings) {
+  const int nodes = nodes_of(settings, p.nodes);
+  const Tensor a = random_tensor({batch, p.m, p.k}, 1), b = random_tensor({batch, p.k, p.n}, 2);
+  auto step =
+      std::make_shared<KernelStep>(std::vector{a, b}, nodes, [](const auto& in) { return matmul(in[0], in[1]); });
+  Tensor c(DType::f32, {batch, p.m, p.n});
+  Contest contest{.troupe = per_node(settings, step), .peers = {}, .rounds = p.rounds};
+  for (const bool own_layout : {false, true}) {
+    const auto onednn = onednn_batch_matmul(batch, p.m, p.n, p.k, own_layout, a.data<float>(), b.data<float>(),
+                                            c.mutable_data<float>());
+    onednn();
+    check_close(step->result(), c.data<float>(), 1e-4);
+    contest.peers.push_back({own_layout ? "oneDNN matmul, b reordered" : "oneDNN matmul, plain",
+                             per_call(settings, nodes, {a, b, c}, onednn)});
+  }
+  return contest;
+}
+
 void add_product(std::vector<Case>& cases, const std::string& name, const Product& p) {
   cases.push_back(
       {.bench = "matmul",
@@ -205,6 +223,17 @@ void add_kernel_cases(std::vector<Case>& cases) {
                    .prepare = [](const Settings& s) {
                      return bf16_product(s.quick ? Product{16, 16, 16, 2} : Product{1024, 1024, 1024, 50, 1}, s);
                    }});
+  cases.push_back(
+      {.bench = "batch-matmul",
+       .name = "f32-64x128x64x128",
+       .unit = "us/node",
+       .measures = "64 products 128x64x128 in one node, of fed tensors, 100 nodes in one step (--nodes), per "
+                   "node; plain row-major, 1 thread",
+       .peer = "best of oneDNN's primitive of the batch, made once: plain, and with b reordered in each call",
+       .ratio_target = 0.95,
+       .prepare = [](const Settings& s) {
+         return s.quick ? batch_product(2, {16, 16, 16, 2}, s) : batch_product(64, {128, 64, 128, 100}, s);
+       }});
   add_convolutions(cases);
   cases.push_back(
       {.bench = "elementwise",

@@ -106,6 +106,27 @@ std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t
   return runner(std::move(program));
 }
 
+std::function<void()> onednn_batch_matmul(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k,
+                                          bool own_layout, const float* a, const float* b, float* c) {
+  auto program = std::make_shared<Program>();
+  const dnnl::engine& engine = program->runtime.engine;
+  const memory::desc a_desc({batch, m, k}, Type::f32, Tag::abc), b_desc({batch, k, n}, Type::f32, Tag::abc),
+      b_wanted({batch, k, n}, Type::f32, own_layout ? Tag::any : Tag::abc), c_desc({batch, m, n}, Type::f32, Tag::abc);
+  try {
+    const dnnl::matmul::primitive_desc described({a_desc, b_wanted, c_desc}, own_scratchpad(), engine);
+    const Operand right(*program, b_desc, described.weights_desc(), const_cast<float*>(b));
+    right.bring();
+    program->steps.push_back({dnnl::matmul(described),
+                              {{DNNL_ARG_SRC, memory(a_desc, engine, const_cast<float*>(a))},
+                               {DNNL_ARG_WEIGHTS, right.get()},
+                               {DNNL_ARG_DST, memory(c_desc, engine, c)},
+                               {DNNL_ARG_SCRATCHPAD, memory(described.scratchpad_desc(), engine)}}});
+  } catch (const dnnl::error& error) {
+    fail(Code::unimplemented, "oneDNN: {}", error.what());
+  }
+  return runner(std::move(program));
+}
+
 std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, const ConvShape& s, float* image,
                                   float* filter, float* result) {
   auto program = std::make_shared<Program>();

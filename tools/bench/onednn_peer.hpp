@@ -11,6 +11,11 @@ namespace troupe::bench {
 std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool bf16, const void* a,
                                     const void* b, void* c);
 
+// The same for `batch` products of floats, one after another. `own_layout`: b is reordered to oneDNN's preferred layout
+// in every call. Throws unimplemented if oneDNN has no primitive for it.
+std::function<void()> onednn_batch_matmul(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k,
+                                          bool own_layout, const float* a, const float* b, float* c);
+
 // Square images and filters, stride 1.
 struct ConvShape {
   std::int64_t batch = 0, size = 0, in = 0, out = 0, kernel = 3;

@@ -4,6 +4,8 @@
 namespace troupe {
 namespace {
 
+void det_node(OnnxNode& node) { node.set(det(node.in(0))); }
+
 void einsum_node(OnnxNode& node) { node.set(einsum(node.string("equation"), node.all_inputs())); }
 
 void gemm_node(OnnxNode& node) {
@@ -15,7 +17,20 @@ void gemm_node(OnnxNode& node) {
                  .transpose_b = node.integer("transB", 0) != 0}));
 }
 
+void matmul_integer_node(OnnxNode& node) {
+  const auto zero_point = [&](int index) { return node.has(index) ? node.in(index) : Output(); };
+  node.set(matmul_integer(node.in(0), node.in(1), zero_point(2), zero_point(3)));
+}
+
+void qlinear_matmul_node(OnnxNode& node) {
+  node.set(qlinear_matmul({node.in(0), node.in(1), node.in(2)}, {node.in(3), node.in(4), node.in(5)}, node.in(6),
+                          node.in(7)));
+}
+
 constexpr OnnxOp kLinearOps[] = {
+    {"Det", det_node},
+    {"MatMulInteger", matmul_integer_node},
+    {"QLinearMatMul", qlinear_matmul_node},
     {"Gemm", gemm_node},
     {"Einsum", einsum_node},
 };

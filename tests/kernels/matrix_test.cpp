@@ -1,0 +1,106 @@
+// Det, Cofactors and MatrixInverse.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/evaluate_graph.hpp"
+#include "tests/kernels/random_tensors.hpp"
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
+
+namespace troupe {
+namespace {
+
+using namespace troupe::testing;
+
+class Matrices : public ::testing::Test {
+ protected:
+  Tensor run(const std::string& op, const Tensor& x) { return run_every_way(registry_, {op, x.dtype(), {x}, {}})[0]; }
+  std::string refused(const std::string& op, const Tensor& x) {
+    return message_of(Code::invalid_argument, [&] { run_kernel(registry_, *test_device(), {op, x.dtype(), {x}, {}}); });
+  }
+  void SetUp() override {
+    if (!kernel_target().on_host()) GTEST_SKIP() << "kernels of the CPU";
+  }
+  const KernelRegistry registry_ = all_kernels();
+};
+
+// By expansion along the first row.
+double minor_sum(const std::vector<double>& x, std::int64_t n);
+std::vector<double> without(const std::vector<double>& x, std::int64_t n, std::int64_t row, std::int64_t column) {
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j)
+      if (i != row && j != column) out.push_back(x[static_cast<std::size_t>(i * n + j)]);
+  return out;
+}
+double minor_sum(const std::vector<double>& x, std::int64_t n) {
+  if (n == 0) return 1;
+  double out = 0;
+  for (std::int64_t j = 0; j < n; ++j)
+    out += (j % 2 ? -1 : 1) * x[static_cast<std::size_t>(j)] * minor_sum(without(x, n, 0, j), n - 1);
+  return out;
+}
+
+TEST_F(Matrices, DeterminantsAndCofactorsAreThoseOfMinors) {
+  std::mt19937_64 engine(1);
+  for (std::int64_t n = 0; n <= 5; ++n)
+    for (int rank_lost = 0; rank_lost <= std::min<std::int64_t>(n, 3); ++rank_lost) {
+      SCOPED_TRACE(fmt::format("{} of rank {}", n, n - rank_lost));
+      Tensor x = random_tensor(DType::f64, {n, n}, engine);
+      double* const values = x.mutable_data<double>();
+      for (int copied = 0; copied < rank_lost; ++copied)  // rows that are multiples of the last, or 0
+        for (std::int64_t j = 0; j < n; ++j) values[copied * n + j] = copied + 1 == n ? 0 : 2 * values[(n - 1) * n + j];
+      const auto all = doubles(x);
+      EXPECT_NEAR(run("Det", x).item<double>(), minor_sum(all, n), 1e-13);
+      const Tensor cofactors = run("Cofactors", x);
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = 0; j < n; ++j)
+          EXPECT_NEAR(cofactors.data<double>()[i * n + j],
+                      ((i + j) % 2 ? -1 : 1) * minor_sum(without(all, n, i, j), n - 1), 1e-13)
+              << i << ' ' << j;
+    }
+}
+
+TEST_F(Matrices, OfABatchAreComputedOneByOne) {
+  std::mt19937_64 engine(2);
+  for (DType dtype : kFloats) {
+    const Tensor x = random_tensor(dtype, {300, 2, 3, 3}, engine);
+    const Tensor det = run("Det", x), inverse = run("MatrixInverse", x);
+    ASSERT_EQ(det.shape(), (Shape{300, 2}));
+    ASSERT_EQ(inverse.shape(), x.shape());
+    const auto xs = doubles(x), dets = doubles(det), inverses = doubles(inverse);
+    const double unit = dtype == DType::f64 ? 1e-14 : dtype == DType::f32 ? 1e-7 : dtype == DType::f16 ? 1e-3 : 8e-3;
+    for (std::size_t i = 0; i < dets.size(); ++i) {
+      const std::vector<double> one(xs.begin() + static_cast<std::ptrdiff_t>(9 * i),
+                                    xs.begin() + static_cast<std::ptrdiff_t>(9 * i + 9));
+      const double exact = minor_sum(one, 3);
+      ASSERT_NEAR(dets[i], exact, unit) << i << ' ' << name(dtype);
+      // inverse(x)[0][0] det(x) is a minor.
+      const double want = minor_sum(without(one, 3, 0, 0), 2) / exact;
+      ASSERT_NEAR(inverses[9 * i], want, unit * (1 + 20 * std::fabs(want) / std::fabs(exact)))
+          << i << ' ' << name(dtype);
+    }
+  }
+  EXPECT_EQ(run("Det", Tensor::zeros(DType::f32, {0, 4, 4})).shape(), (Shape{0}));
+  EXPECT_TRUE(bitwise_equal(run("Det", Tensor::zeros(DType::f32, {2, 0, 0})), Tensor::vector<float>({1, 1})));
+}
+
+TEST_F(Matrices, KeepNaNAndSayWhatDoesNotFit) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(run("Det", Tensor::of<float>({2, 2}, {1, 2, nan, 1})).item<float>()));
+  EXPECT_EQ(refused("Det", Tensor::zeros(DType::f32, {2, 3})),
+            "x must be square matrices [...,n,n], but its shape is [2,3]");
+  refused("Det", Tensor::scalar(1.0f));
+  refused("Cofactors", Tensor::zeros(DType::f32, {3}));
+  EXPECT_EQ(refused("MatrixInverse", Tensor::of<float>({2, 2}, {1, 2, 2, 4})), "MatrixInverse: a matrix is singular");
+}
+
+TEST_F(Matrices, ADeterminantHasAGradientWhereItIsZero) {
+  Graph graph;
+  const Output x = constant(graph, Tensor::of<double>({2, 2}, {1, 2, 2, 4}));
+  const Outputs xs{x}, ys{det(x)};
+  const Tensor gradient = GraphEvaluator().run(dense(gradients(ys, xs)[0], x));
+  EXPECT_TRUE(bitwise_equal(gradient, Tensor::of<double>({2, 2}, {4, -2, -2, 1}))) << gradient.to_string();
+}
+
+}  // namespace
+}  // namespace troupe
