@@ -70,6 +70,52 @@ constexpr std::array<Multiply, sizeof...(At)> all_sizes(std::index_sequence<At..
 // [rows - 1][vectors - 1]
 constexpr auto kMultiply = all_sizes(std::make_index_sequence<static_cast<std::size_t>(kRows* kVectors)>{});
 
+// 16 x 16 elements, in registers: pairs, then fours of each 128 bits, then these.
+void transpose_block(const float* from, std::int64_t stride, float* to, std::int64_t to_stride) {
+  __m512 rows[kWidth], pairs[kWidth], fours[kWidth];
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth; ++i) rows[i] = _mm512_loadu_ps(from + i * stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < kWidth; i += 2) {
+    pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
+  }
+  const auto join = [](__m512 low, __m512 high, bool upper) {
+    const __m512d a = _mm512_castps_pd(low), b = _mm512_castps_pd(high);
+    return _mm512_castpd_ps(upper ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
+  };
+#pragma GCC unroll 4
+  for (int i = 0; i < kWidth; i += 4)
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) fours[i + q] = join(pairs[i + q / 2], pairs[i + q / 2 + 2], q % 2 == 1);
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; ++q) {
+    const __m512 even = _mm512_shuffle_f32x4(fours[q], fours[4 + q], 0x88),
+                 even2 = _mm512_shuffle_f32x4(fours[8 + q], fours[12 + q], 0x88),
+                 odd = _mm512_shuffle_f32x4(fours[q], fours[4 + q], 0xdd),
+                 odd2 = _mm512_shuffle_f32x4(fours[8 + q], fours[12 + q], 0xdd);
+    _mm512_storeu_ps(to + q * to_stride, _mm512_shuffle_f32x4(even, even2, 0x88));
+    _mm512_storeu_ps(to + (4 + q) * to_stride, _mm512_shuffle_f32x4(odd, odd2, 0x88));
+    _mm512_storeu_ps(to + (8 + q) * to_stride, _mm512_shuffle_f32x4(even, even2, 0xdd));
+    _mm512_storeu_ps(to + (12 + q) * to_stride, _mm512_shuffle_f32x4(odd, odd2, 0xdd));
+  }
+}
+
+// The k x n matrix whose transpose is stored.
+void transpose_cached(MatrixView<float> b, std::int64_t k, std::int64_t n, float* to) {
+  for (std::int64_t j = 0; j < n; j += kWidth)
+    for (std::int64_t p = 0; p < k; p += kWidth) {
+      const float* const from = b.data + j * b.stride + p;
+      float* const block = to + p * n + j;
+      const std::int64_t rows = std::min(kWidth, n - j), columns = std::min(kWidth, k - p);
+      if (rows == kWidth && columns == kWidth)
+        transpose_block(from, b.stride, block, n);
+      else
+        for (std::int64_t c = 0; c < columns; ++c)
+          for (std::int64_t r = 0; r < rows; ++r) block[c * n + r] = from[r * b.stride + c];
+    }
+}
+
 }  // namespace
 
 bool has_gemm_cached() { return true; }
@@ -78,8 +124,7 @@ void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<floa
                  std::int64_t c_stride) {
   const ScratchArray<float> copy(b.transposed ? k * n : 0);
   if (b.transposed) {
-    for (std::int64_t p = 0; p < k; ++p)
-      for (std::int64_t j = 0; j < n; ++j) copy[p * n + j] = b.data[j * b.stride + p];
+    transpose_cached(b, k, n, copy.data());
     b = {copy.data(), n, false};
   }
   Tile tile{.a = nullptr,
