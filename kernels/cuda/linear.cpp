@@ -11,7 +11,6 @@
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cublas_lt.hpp>
 #include <troupe/kernels/cuda/integer_product_launch.hpp>
-#include <troupe/messages/element_types.hpp>
 
 namespace troupe {
 namespace {
@@ -98,7 +97,9 @@ Kernel make_integer_product(const KernelInit& init) {
 void register_cuda_linear_kernels(KernelRegistry& registry) {
   const auto types = {DType::f32, DType::f64, DType::f16, DType::bf16};
   add_cuda(registry, "MatMul", types, [](const KernelInit& init) { return make_product(init, false); });
-  add_cuda(registry, "MatMul", dtypes_of(IntegerTypes{}), make_integer_product);
+  add_cuda(registry, "MatMul",
+           {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64},
+           make_integer_product);
   add_cuda(registry, "FusedMatMul", types, [](const KernelInit& init) { return make_product(init, true); });
 }
 
