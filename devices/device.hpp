@@ -48,6 +48,8 @@ class Stream {
   // on the stream's native queue, and later work may start before they end on the GPU but is ordered after them. A
   // stopped stream drops work it is given and work it has not begun.
   virtual void enqueue(LocalHandle work) = 0;
+  // On the stream's thread, in work of `owner`: whether work waits that may run before this work ends, if it pauses.
+  virtual bool others_wait(std::uint64_t /*owner*/) { return false; }
   virtual std::shared_ptr<Event> record() = 0;
   virtual void wait(const std::shared_ptr<Event>& event) = 0;
 };

@@ -1,5 +1,7 @@
 #include "troupe/devices/work_thread.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace troupe {
@@ -12,6 +14,7 @@ void WorkThread::enqueue(LocalHandle work) {
     std::lock_guard lock(mutex_);
     if (stopping_) return;
     queue_.push_back(std::move(work));
+    enqueued_.store(enqueued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     wake = sleeping_;
   }
   if (wake) wake_.notify_one();
@@ -30,9 +33,43 @@ void WorkThread::stop() {
   if (thread_.joinable() && !is_this_thread()) thread_.join();
 }
 
+namespace {
+
+bool of_nobody(const LocalHandle& work) { return work->owner() == 0; }
+
+}  // namespace
+
+bool WorkThread::others_wait(std::uint64_t owner) {
+  const std::uint64_t enqueued = enqueued_.load(std::memory_order_relaxed);
+  if (answer_.enqueued == enqueued && answer_.owner == owner) return answer_.others;
+  const auto other = [owner](const LocalHandle& work) { return work->owner() != owner; };
+  const auto next = batch_.begin() + static_cast<std::ptrdiff_t>(next_);
+  const auto barrier = std::find_if(next, batch_.end(), of_nobody);
+  bool others = std::any_of(next, barrier, other);
+  if (!others && barrier == batch_.end()) {
+    std::lock_guard lock(mutex_);
+    others = std::any_of(queue_.begin(), std::find_if(queue_.begin(), queue_.end(), of_nobody), other);
+  }
+  answer_ = {owner, enqueued, others};
+  return others;
+}
+
+void WorkThread::put_back(LocalHandle paused) {
+  batch_.erase(batch_.begin(), batch_.begin() + static_cast<std::ptrdiff_t>(std::exchange(next_, 0)));
+  {
+    std::lock_guard lock(mutex_);
+    batch_.insert(batch_.end(), std::make_move_iterator(queue_.begin()), std::make_move_iterator(queue_.end()));
+    queue_.clear();
+  }
+  const auto others_end =
+      std::stable_partition(batch_.begin(), std::find_if(batch_.begin(), batch_.end(), of_nobody),
+                            [owner = paused->owner()](const LocalHandle& work) { return work->owner() != owner; });
+  batch_.insert(others_end, std::move(paused));
+  answer_.enqueued = kNever;
+}
+
 void WorkThread::run(const std::function<void()>& begin) {
   begin();
-  std::vector<LocalHandle> batch;
   for (;;) {
     {
       std::unique_lock lock(mutex_);
@@ -40,13 +77,16 @@ void WorkThread::run(const std::function<void()>& begin) {
       wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
       sleeping_ = false;
       if (stopping_) return;
-      batch.swap(queue_);
+      batch_.swap(queue_);
     }
-    for (LocalHandle& work : batch) {
-      if (!stopped_.load(std::memory_order_relaxed)) work->run();
-      work = nullptr;  // its captures may be released on this thread
-    }
-    batch.clear();
+    for (next_ = 0; next_ < batch_.size();) {
+      LocalHandle work = std::move(batch_[next_++]);
+      if (stopped_.load(std::memory_order_relaxed)) continue;
+      work->run();
+      if (work->paused()) put_back(std::move(work));
+    }  // captures of work may be released on this thread
+    batch_.clear();
+    answer_.enqueued = kNever;
   }
 }
 

@@ -1,5 +1,8 @@
 // A thread that runs work in order. Work is taken from the queue in batches: while the thread is busy, enqueueing
 // neither waits nor wakes.
+//
+// Work may pause (LocalWork::paused). It then lets work of other owners that waits run first, up to the next work of
+// nobody.
 #pragma once
 
 #include <atomic>
@@ -23,16 +26,30 @@ class WorkThread {
 
   // A stopped thread drops work it is given and work it has not begun.
   void enqueue(LocalHandle work);
+  // On this thread only: whether work waits that would run first if the running work, of `owner`, paused.
+  bool others_wait(std::uint64_t owner);
   bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   // Returns when running work has ended, unless called by that work. Callable twice.
   void stop();
 
  private:
   void run(const std::function<void()>& begin);
+  void put_back(LocalHandle paused);
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<LocalHandle> queue_;
+  std::atomic<std::uint64_t> enqueued_{0};  // so far; written under the mutex
+  // Used by the thread alone: the work taken from the queue, and the next of it to run.
+  std::vector<LocalHandle> batch_;
+  std::size_t next_ = 0;
+  // Of others_wait(), for an owner and what was enqueued by then.
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  struct Answer {
+    std::uint64_t owner = 0, enqueued = kNever;
+    bool others = false;
+  };
+  Answer answer_;
   bool sleeping_ = false;
   bool stopping_ = false;
   std::atomic<bool> stopped_{false};

@@ -51,6 +51,16 @@ void bring_out(Device& device, std::vector<Tensor> tensors, std::function<void(s
   });
 }
 
+bool SharedDevice::wanted() {
+  if (!stream_.others_wait(owner_)) {
+    since_.reset();
+    return false;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!since_) since_ = now;
+  return now - *since_ >= kShare;
+}
+
 void DeviceWork::counted_in(std::shared_ptr<ActorRecord> record) {
   record_ = std::move(record);
   if (Trace& trace = record_->registry.trace(); trace.on()) trace_begin(trace);
@@ -59,11 +69,11 @@ void DeviceWork::counted_in(std::shared_ptr<ActorRecord> record) {
 void DeviceWork::run() {
   if (!record_ || !record_->counting) {
     execute();
-    report();
+    if (!paused()) report();
     return;
   }
   // Finishing execute() may release this object's owner, so the record is held here.
-  const std::shared_ptr<ActorRecord> record = std::move(record_);
+  std::shared_ptr<ActorRecord> record = std::move(record_);
   record->begin(MessageKind::of<ExecuteSegment>(), note());
   std::uint64_t nodes = 0;
   {
@@ -72,7 +82,10 @@ void DeviceWork::run() {
   }
   record->nodes_run.store(record->nodes_run.load(std::memory_order_relaxed) + nodes, std::memory_order_relaxed);
   record->end_of_message();
-  report();
+  if (paused())
+    record_ = std::move(record);
+  else
+    report();
 }
 
 }  // namespace troupe

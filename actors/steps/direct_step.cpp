@@ -109,7 +109,7 @@ void DirectStep::trace_begin(Trace& trace) {
   trace.begin_step(traced_step(), fmt::format("step {}", traced_step().number));
 }
 
-Error DirectStep::run_plan() {
+bool DirectStep::begin() {
   PlanFrame& frame = *graph_->frame_;
   const Plan& plan = graph_->plan();
   graph_->step_.store(request.step.value, std::memory_order_relaxed);
@@ -117,19 +117,27 @@ Error DirectStep::run_plan() {
   frame.begin(request.random);
   {
     std::lock_guard lock(steps_->mutex_);
-    if (cancelled_) return {};  // reported by remove()
+    if (cancelled_) return false;  // reported by remove()
     running_ = &frame;
   }
   for (std::size_t i = 0; i < plan.feed_slots.size(); ++i)
     if (plan.feed_slots[i] != Plan::kNoSlot && plan.slot_is_read[plan.feed_slots[i]])
       frame.slots[plan.feed_slots[i]] = std::move(request.feeds[i]);
+  return true;
+}
+
+Error DirectStep::run_plan() {
+  if (!paused_ && !begin()) return {};
   NoOutbox outbox;
+  SharedDevice share(graph_->device(), graph_->session_);
   const TraceSlice slice(TraceKind::segment, "segment", TraceSlice::current() ? traced_step() : TraceStep());
-  return run_segment(frame, 0, graph_->device(), outbox);
+  return run_segment(*graph_->frame_, 0, graph_->device(), outbox, &share);
 }
 
 std::uint64_t DirectStep::execute() {
   StepResult result{.error = run_plan(), .fetches = {}};
+  paused_ = graph_->frame_->paused();
+  if (paused_) return 0;
   PlanFrame& frame = *graph_->frame_;
   if (Error cancelled = steps_->remove(*this)) result.error = std::move(cancelled);
   if (!result.error) {

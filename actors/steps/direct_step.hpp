@@ -62,6 +62,9 @@ class DirectStep final : public DeviceWork, public std::enable_shared_from_this<
       : graph_(std::move(graph)), steps_(std::move(steps)) {}
   ~DirectStep() override;
 
+  bool paused() const override { return paused_; }
+  std::uint64_t owner() const override { return graph_->session_.value; }
+
   // Set before sending. All feeds must be present.
   StepRequest request;
 
@@ -73,6 +76,8 @@ class DirectStep final : public DeviceWork, public std::enable_shared_from_this<
   std::uint64_t execute() override;
   MessageNote note() const override { return {.step = request.step.value}; }
   void trace_begin(Trace& trace) override;
+  // Returns false if the step was cancelled before.
+  bool begin();
   Error run_plan();
   void answer(StepResult result);
   // Lets the device continue meanwhile.
@@ -82,6 +87,7 @@ class DirectStep final : public DeviceWork, public std::enable_shared_from_this<
   std::shared_ptr<DirectGraph> graph_;
   std::shared_ptr<DirectSteps> steps_;
   Trace* trace_ = nullptr;  // the trace that contains the step
+  bool paused_ = false;
   // Guarded by the mutex of steps_.
   DirectStep* next_ = nullptr;
   DirectStep* previous_ = nullptr;

@@ -10,16 +10,18 @@ namespace troupe {
 std::uint64_t SegmentWork::execute() {
   // Batches sends in quick succession, at the latest with the final report. The plan decides when to flush().
   if (runs_in_order() && routes_->shapes[segment_.partition][segment_.segment].sends) cork_.emplace();
-  error_ = run_here();
+  SharedDevice share(device_, segment_.step.session);
+  error_ = run_plan(&share);
+  if (paused()) cork_.reset();
   return segment_.frame->plan().segments[segment_.segment].num_nodes;
 }
 
-Error SegmentWork::run_here() {
+Error SegmentWork::run_plan(Pauses* pauses) {
   const TraceSlice slice(TraceKind::segment, "segment",
                          TraceSlice::current() ? TraceStep::of(segment_.step.session, segment_.step.step,
                                                                number_of(training_, segment_.step.step))
                                                : TraceStep());
-  return run_segment(*segment_.frame, segment_.segment, device_, *this);
+  return run_segment(*segment_.frame, segment_.segment, device_, *this, pauses);
 }
 
 bool SegmentWork::runs_in_order() const {

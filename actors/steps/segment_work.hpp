@@ -22,9 +22,12 @@ class SegmentWork final : public DeviceWork, private Outbox {
         scheduler_(std::move(scheduler)) {}
 
   // Runs on the calling thread without a report: for the scheduler itself.
-  Error run_here();
+  Error run_here() { return run_plan(nullptr); }
+  bool paused() const override { return segment_.frame->paused(); }
+  std::uint64_t owner() const override { return segment_.step.session.value; }
 
  private:
+  Error run_plan(Pauses* pauses);
   bool goes_to_sibling(std::uint32_t send) const;
   bool runs_in_order() const;  // runs entirely on the device's own thread
   std::uint64_t execute() override;

@@ -173,6 +173,7 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
  private:
   // ---- Stream
   void enqueue(LocalHandle work) override { launcher_.enqueue(std::move(work)); }
+  bool others_wait(std::uint64_t owner) override { return launcher_.others_wait(owner); }
   std::shared_ptr<Event> record() override {
     auto event = std::make_shared<CudaEvent>();
     if (launcher_.is_this_thread())

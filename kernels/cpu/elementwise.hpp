@@ -87,8 +87,10 @@ void wide_binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, O
   }
 }
 
+// Not inlined: map_binary() has one copy of its loops for all its callers.
 template <class Out, class In, class Op>
-void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out, std::int64_t count, Op op) {
+[[gnu::noinline]] void binary_stretch(const In* a, bool a_moves, const In* b, bool b_moves, Out* out,
+                                      std::int64_t count, Op op) {
   if constexpr (kIsNarrow<In> || kIsNarrow<Out>) {
     write_blocks(out, count, [&](std::int64_t begin, std::int64_t n, Compute<Out>* to) {
       Compute<In> a_room[kNarrowBlock], b_room[kNarrowBlock];
@@ -123,14 +125,26 @@ void run_unary(KernelContext& context, Op op) {
   context.set_output(0, std::move(out));
 }
 
-// Kernel out = op(a, b), from In to Out, with broadcasting.
+// Kernel out = op(a, b), from In to Out, with broadcasting. Small operands of one shape need no plan: loops run many of
+// these on scalars.
 template <class Out, class In, class Op>
 void run_binary(KernelContext& context, Op op) {
-  const std::array<Shape, 2> shapes{context.input(0).shape(), context.input(1).shape()};
+  const Tensor &x = context.input(0), &y = context.input(1);
+  const In *a = x.data<In>(), *b = y.data<In>();
+  const std::array<Shape, 2> shapes{x.shape(), y.shape()};
+  if (const std::int64_t count = x.num_elements(); count <= kElementGrain && shapes[0] == shapes[1]) {
+    Tensor out;
+    if constexpr (std::is_same_v<In, Out>) {
+      out = context.take_input(0);
+      if (!out.valid()) out = context.take_input(1);
+    }
+    if (!out.valid()) out = context.allocate(dtype_of<Out>, shapes[0]);
+    binary_stretch(a, true, b, true, out.mutable_data<Out>(), count, op);
+    context.set_output(0, std::move(out));
+    return;
+  }
   const Shape shape = broadcast(shapes[0], shapes[1]);
   const BroadcastPlan plan = plan_broadcast(shape, shapes);
-  const In* a = context.input(0).data<In>();
-  const In* b = context.input(1).data<In>();
   Tensor out = take_any_or_allocate(context, dtype_of<Out>, shape);
   map_binary(context.parallelism(), plan, a, b, out.mutable_data<Out>(), out.num_elements(), op);
   context.set_output(0, std::move(out));

@@ -59,6 +59,11 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
 
 }  // namespace
 
+bool Plan::is_kept(const InputRef& ref) const {
+  return ref.is_slot() && std::find(argument_slots.end() - static_cast<std::ptrdiff_t>(kept_arguments),
+                                    argument_slots.end(), ref.index) != argument_slots.end();
+}
+
 std::size_t Plan::kernel_count() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(nodes, [](const PlanNode& n) { return n.kind == PlanNode::Kind::kernel; }));

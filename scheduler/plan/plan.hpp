@@ -67,6 +67,7 @@ struct Segment {
   std::uint32_t waits = 0;                // arrivals and segments before it
   std::vector<std::uint32_t> successors;  // segments that wait for this one
   std::int32_t order = -1;                // in Plan::orders; -1: nodes run one after the other
+  bool loops = false;                     // has loops, which may pause: its nodes run one after the other
 };
 
 // A tensor that arrives from elsewhere.
@@ -120,7 +121,9 @@ class Plan {
     std::uint32_t carried = 0;
     std::uint32_t scanned = 0;
     bool reverse = false;
-    std::vector<bool> moved{};  // by result of the body: no later result is the same value
+    // By result of the body:
+    std::vector<std::uint8_t> moved{};  // nothing else reads its slot
+    std::vector<std::uint8_t> made{};   // moved, and its slot is that of a node's output
   };
   std::string device;
   std::vector<PlanNode> nodes;  // in order of execution, segment after segment
@@ -139,16 +142,20 @@ class Plan {
   std::vector<std::uint32_t> feed_slots;     // by feed index; kNoSlot if this partition lacks the feed
   std::vector<std::uint32_t> fetch_indices;  // fetches that this partition provides
   std::vector<std::uint16_t> slot_uses;      // of counted slots; else 0
+  bool counts_uses = false;                  // there are some
   std::vector<std::uint8_t> slot_is_read;    // 0: an output that nothing reads; it is not kept
   std::vector<NodeOrder> orders;
   MemoryPlan memory;
   std::uint32_t num_slots = 0;
   static constexpr std::uint32_t kNoSlot = 0xffffffffu;
 
-  // For functions: slots of the arguments, and locations of the results.
+  // For functions: slots of the arguments, and locations of the results. The last `kept_arguments` of a loop's body are
+  // the same in each iteration: they stay in their slots.
   std::vector<std::uint32_t> argument_slots;
   std::vector<std::uint32_t> argument_variables;  // index in variables, or kNoSlot
   std::vector<InputRef> results;
+  std::size_t kept_arguments = 0;
+  bool is_kept(const InputRef& ref) const;  // the slot of such an argument
 
   const NodeInfo& info(const PlanNode& node) const { return infos[static_cast<std::size_t>(&node - nodes.data())]; }
   std::size_t kernel_count() const;  // nodes that run a kernel, not counting those in branches

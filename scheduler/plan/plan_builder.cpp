@@ -18,7 +18,8 @@ struct FunctionPlans {
     int height = 0;                    // functions nested in it
     std::size_t expanded_nodes = 0;    // with those of all its functions
   };
-  using Key = std::tuple<const Graph*, std::vector<Endpoint>, std::vector<Endpoint>>;
+  // The last number: Plan::kept_arguments.
+  using Key = std::tuple<const Graph*, std::vector<Endpoint>, std::vector<Endpoint>, std::size_t>;
   std::map<Key, Entry> entries;
 };
 
@@ -56,7 +57,7 @@ class PlanBuilder {
     // A function's own library is that of its body.
     const Function* function = draft_.graph.function(name);
     if (!function) fail(Code::not_found, "{} '{}': there is no function '{}'", n.op->name, n.name, name);
-    const FunctionPlans::Entry& entry = compiled(*function);
+    const FunctionPlans::Entry& entry = compiled(*function, kept_arguments(n, *function));
     height_ = std::max(height_, entry.height + 1);
     expanded_nodes_ += entry.expanded_nodes;
     if (depth_ + height_ > kMaxNesting)
@@ -72,9 +73,17 @@ class PlanBuilder {
     return entry.plan;
   }
 
-  const FunctionPlans::Entry& compiled(const Function& function) {
+  // The arguments of a loop's body behind the index, the values and the rows.
+  static std::size_t kept_arguments(const Node& n, const Function& function) {
+    if (n.op->role != OpRole::loop) return 0;
+    const auto changing =
+        1 + static_cast<std::size_t>(n.attributes.integer("carried") + n.attributes.integer("scanned"));
+    return function.arguments.size() > changing ? function.arguments.size() - changing : 0;
+  }
+
+  const FunctionPlans::Entry& compiled(const Function& function, std::size_t kept) {
     const auto [it, fresh] =
-        functions_.entries.try_emplace({function.body.get(), function.arguments, function.results});
+        functions_.entries.try_emplace({function.body.get(), function.arguments, function.results, kept});
     FunctionPlans::Entry& entry = it->second;
     if (!fresh) {
       if (!entry.plan) invalid_argument("function '{}' calls itself", function.name);
@@ -84,6 +93,7 @@ class PlanBuilder {
       invalid_argument("function '{}': functions are nested more than {} deep", function.name, kMaxNesting);
     PlanBuilder inner(*function.body, &function, draft_.kernels, draft_.device_type, draft_.plan->device, functions_,
                       depth_ + 1);
+    inner.draft_.plan->kept_arguments = kept;
     entry.plan = inner.build();
     entry.height = inner.height();
     entry.expanded_nodes = inner.expanded_nodes();

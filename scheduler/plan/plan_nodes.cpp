@@ -75,21 +75,19 @@ class NodeEmitter {
 
   Plan::Loop loop(const Node& n) {
     std::shared_ptr<const Plan> body = function_(n, "body");
-    std::vector<bool> moved;
-    for (std::size_t r = 0; r < body->results.size(); ++r) {
-      const auto same = [&](const InputRef& later) {
-        return later.kind == body->results[r].kind && later.index == body->results[r].index;
-      };
-      // The condition, which is result 0, is read last.
-      const bool again =
-          std::any_of(body->results.begin() + static_cast<std::ptrdiff_t>(r) + 1, body->results.end(), same);
-      moved.push_back(r > 0 && !again && !same(body->results[0]));
+    Plan::Loop loop{.carried = static_cast<std::uint32_t>(n.attributes.integer("carried")),
+                    .scanned = static_cast<std::uint32_t>(n.attributes.integer("scanned")),
+                    .reverse = n.attributes.boolean("reverse")};
+    const std::vector<InputRef>& results = body->results;
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const auto same = [&](const InputRef& other) { return other.is_slot() && other.index == results[r].index; };
+      const bool only = std::ranges::count_if(results, same) == 1;
+      loop.moved.push_back(results[r].is_slot() && only && !body->is_kept(results[r]));
+      loop.made.push_back(loop.moved[r] &&
+                          std::ranges::find(body->argument_slots, results[r].index) == body->argument_slots.end());
     }
-    return {.body = std::move(body),
-            .carried = static_cast<std::uint32_t>(n.attributes.integer("carried")),
-            .scanned = static_cast<std::uint32_t>(n.attributes.integer("scanned")),
-            .reverse = n.attributes.boolean("reverse"),
-            .moved = std::move(moved)};
+    loop.body = std::move(body);
+    return loop;
   }
 
   std::uint32_t fetch_index(const Node& n) {

@@ -135,6 +135,7 @@ void order_nodes(PlanDraft& draft) {
   std::vector<std::uint32_t> position(PlanDraft::at(draft.graph.size()), 0);  // in its segment
   for (std::size_t s = 0; s < draft.members.size(); ++s) {
     const std::vector<int>& members = draft.members[s];
+    if (draft.plan->segments[s].loops) continue;
     for (std::uint32_t i = 0; i < members.size(); ++i) position[PlanDraft::at(members[i])] = i;
     if (!worth_parallel(draft, s, position)) continue;
     draft.plan->segments[s].order = static_cast<std::int32_t>(draft.plan->orders.size());
@@ -172,8 +173,11 @@ void mark_last_uses(Plan& plan) {
     } else if (uses[ref.index] != 0xffff) {
       ref.kind = InputRef::Kind::slot_counted;
       plan.slot_uses[ref.index] = uses[ref.index];
+      plan.counts_uses = true;
     }
   });
+  for (std::size_t a = plan.argument_slots.size() - plan.kept_arguments; a < plan.argument_slots.size(); ++a)
+    if (plan.argument_slots[a] != Plan::kNoSlot) last[plan.argument_slots[a]] = nullptr;
   for (const InputRef& result : plan.results)  // read after the last node
     if (result.kind == InputRef::Kind::slot) {
       last[result.index] = nullptr;
@@ -183,9 +187,22 @@ void mark_last_uses(Plan& plan) {
     if (ref) ref->kind = InputRef::Kind::slot_last;
 }
 
+bool has_loops(const Plan& plan, const Segment& segment) {
+  const auto loops = [](const Plan& body) { return std::ranges::any_of(body.segments, &Segment::loops); };
+  for (std::uint32_t i = segment.first_node; i < segment.first_node + segment.num_nodes; ++i) {
+    const PlanNode& node = plan.nodes[i];
+    if (node.kind == PlanNode::Kind::loop) return true;
+    if (node.kind != PlanNode::Kind::branch) continue;
+    const Plan::Branch& branch = plan.branches[node.target];
+    if (loops(*branch.then_plan) || loops(*branch.else_plan)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void order_and_place(PlanDraft& draft) {
+  for (Segment& segment : draft.plan->segments) segment.loops = has_loops(*draft.plan, segment);
   if (!draft.function) {
     order_nodes(draft);
     mark_flushes(draft);

@@ -1,14 +1,14 @@
 #include "troupe/scheduler/run/executor.hpp"
 
+#include <troupe/scheduler/run/loop_run.hpp>
 #include <troupe/scheduler/run/node_context.hpp>
 #include <troupe/scheduler/run/replay.hpp>
 
 namespace troupe {
 namespace {
 
-// Runs the chosen branch of an If in a separate frame.
-void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-                Device& device, Outbox& outbox) {
+// The frame of the branch that is chosen.
+PlanFrame& chosen_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, Device& device) {
   const Tensor condition = device.read(context.input(0));
   if (!condition.valid() || condition.dtype() != DType::boolean || condition.num_elements() != 1)
     invalid_argument("the condition must be one bool, not {}", condition.to_string());
@@ -17,8 +17,18 @@ void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, co
   const Plan& body = taken ? *branch.then_plan : *branch.else_plan;
   auto& owned = frame.branch_frames[2 * node.target + (taken ? 0 : 1)];
   if (!owned) owned = std::make_unique<PlanFrame>(body, std::vector<Variable*>(body.variables.size()));
-  PlanFrame& inner = *owned;
-  inner.begin(frame.random);
+  return *owned;
+}
+
+PlanFrame* paused_branch(const PlanFrame& frame, const PlanNode& node) {
+  for (const std::uint32_t i : {0u, 1u})
+    if (PlanFrame* inner = frame.branch_frames[2 * node.target + i].get(); inner && inner->paused()) return inner;
+  return nullptr;
+}
+
+void set_arguments(PlanFrame& inner, NodeContext& context, RandomKey random) {
+  const Plan& body = inner.plan();
+  inner.begin(random);
   for (std::size_t i = 0; i < body.argument_slots.size(); ++i) {
     const int input = static_cast<int>(i) + 1;
     if (body.argument_variables[i] != Plan::kNoSlot) {
@@ -28,50 +38,57 @@ void run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, co
     Tensor taken = context.take_input(input);
     inner.slots[body.argument_slots[i]] = taken.valid() ? std::move(taken) : context.input(input);
   }
-  for (const Segment& segment : body.segments)
-    if (Error error =
-            (TraceSlice::current() ? run_in_order_traced : run_in_order)(inner, segment, aborted, device, outbox))
-      throw error;
+}
+
+// Runs the chosen branch of an If in a separate frame. Returns false if it has paused.
+bool run_branch(PlanFrame& frame, const PlanNode& node, NodeContext& context, const Surroundings& around) {
+  PlanFrame* inner = paused_branch(frame, node);
+  if (!inner) {
+    inner = &chosen_branch(frame, node, context, around.device);
+    set_arguments(*inner, context, frame.random);
+  }
+  const Plan& body = inner->plan();
+  if (Error error = run_in_order(*inner, 0, static_cast<std::uint32_t>(body.nodes.size()), around)) throw error;
+  if (inner->paused()) return false;
   for (std::size_t i = 0; i < body.results.size(); ++i) {
     const InputRef ref = body.results[i];
     context.set_output(static_cast<int>(i),
-                       ref.kind == InputRef::Kind::constant ? body.constants[ref.index] : inner.slots[ref.index]);
+                       ref.kind == InputRef::Kind::constant ? body.constants[ref.index] : inner->slots[ref.index]);
   }
-  inner.clear();
+  inner->clear();
+  return true;
 }
 
 }  // namespace
 
-void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-              Device& device, Outbox& outbox) {
+bool run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const Surroundings& around) {
   const Plan& plan = frame.plan();
   switch (node.kind) {
     case PlanNode::Kind::kernel:
       plan.kernels[node.target](context);
       break;  // run_nodes calls these directly
     case PlanNode::Kind::send:
-      outbox.send(node.target, context.input(0));
+      around.outbox.send(node.target, context.input(0));
       break;
     case PlanNode::Kind::push:
-      outbox.push(plan.pushes[node.target], context.input(0), Tensor());
+      around.outbox.push(plan.pushes[node.target], context.input(0), Tensor());
       break;
     case PlanNode::Kind::push_sparse:
-      outbox.push(plan.pushes[node.target], context.input(1), context.input(0));
+      around.outbox.push(plan.pushes[node.target], context.input(1), context.input(0));
       break;
     case PlanNode::Kind::contribute:
-      outbox.contribute(plan.contributions[node.target], context.input(0));
+      around.outbox.contribute(plan.contributions[node.target], context.input(0));
       break;
     case PlanNode::Kind::fetch:
       frame.fetches[node.target] = context.input(0);
       break;
     case PlanNode::Kind::branch:
-      run_branch(frame, node, context, aborted, device, outbox);
-      break;
+      return run_branch(frame, node, context, around);
     case PlanNode::Kind::loop:
-      run_loop(frame, node, context, aborted, device, outbox);
-      break;
+      return frame.loops[node.target]->run(frame, context, around);
   }
-  if (node.flushes) outbox.flush();
+  if (node.flushes) around.outbox.flush();
+  return true;
 }
 
 Error node_error(const Plan& plan, const PlanNode& node) {
@@ -79,34 +96,30 @@ Error node_error(const Plan& plan, const PlanNode& node) {
   return current_error().within(fmt::format("{} '{}' on {}", info.op, info.name, plan.device));
 }
 
-Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
-                Device& device, Outbox& outbox) {
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const Surroundings& around) {
   const Plan& plan = frame.plan();
-  NodeContext context(frame, device, false);
+  NodeContext context(frame, around.device, false);
   const PlanNode* const nodes = plan.nodes.data();
   const Kernel* const kernels = plan.kernels.data();
-  std::uint32_t at = first;
+  std::uint32_t at = frame.paused() ? std::exchange(frame.resume_at, PlanFrame::kIdle) : first;
   try {
     for (; at < end; ++at) {
       const PlanNode& node = nodes[at];
-      if (aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
+      if (around.aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
       frame.current_node.store(at, std::memory_order_relaxed);
       context.enter(node);
-      if (node.kind == PlanNode::Kind::kernel) [[likely]]
+      if (node.kind == PlanNode::Kind::kernel) [[likely]] {
         kernels[node.target](context);
-      else
-        run_node(frame, node, context, aborted, device, outbox);
+      } else if (!run_node(frame, node, context, around)) {
+        frame.resume_at = at;
+        return Error();
+      }
       context.leave();
     }
   } catch (...) {
     return node_error(plan, nodes[at]);
   }
   return Error();
-}
-
-Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
-                   Outbox& outbox) {
-  return run_nodes(frame, segment.first_node, segment.first_node + segment.num_nodes, aborted, device, outbox);
 }
 
 Variable& VariableStore::get(const VariableDecl& decl) {
@@ -130,15 +143,14 @@ PlanFrame::PlanFrame(const Plan& plan, std::vector<Variable*> bound, std::shared
       replays(plan.segments.size()),
       plan_(plan),
       owner_(std::move(owner)) {
-  for (const Plan::Loop& loop : plan.loops)
-    loop_frames.push_back(std::make_unique<PlanFrame>(*loop.body, std::vector<Variable*>(loop.body->variables.size())));
+  for (const Plan::Loop& loop : plan.loops) loops.push_back(std::make_unique<LoopRun>(loop));
 }
 
 PlanFrame::~PlanFrame() = default;
 
 void PlanFrame::begin(RandomKey key) {
   random = key;
-  uses = plan_.slot_uses;
+  if (plan_.counts_uses) uses = plan_.slot_uses;
   aborted.store(false, std::memory_order_relaxed);
 }
 
@@ -147,7 +159,7 @@ std::string PlanFrame::running() const {
   if (node >= plan_.infos.size()) return "";
   const std::string name = fmt::format("{} '{}'", plan_.infos[node].op, plan_.infos[node].name);
   if (plan_.nodes[node].kind != PlanNode::Kind::loop) return name;
-  const PlanFrame& body = *loop_frames[plan_.nodes[node].target];
+  const PlanFrame& body = loops[plan_.nodes[node].target]->body();
   const std::string inner = body.running();
   return fmt::format("{}, iteration {}{}{}", name, body.iteration.load(std::memory_order_relaxed),
                      inner.empty() ? "" : ": ", inner);
@@ -159,7 +171,8 @@ void PlanFrame::clear() {
   for (Tensor& t : fetches) t = Tensor();
   for (const auto& inner : branch_frames)
     if (inner) inner->clear();
-  for (const auto& inner : loop_frames) inner->clear();
+  for (const auto& loop : loops) loop->clear();
+  resume_at = kIdle;
 }
 
 // Uploads feeds to the memory that the device's kernels read. Feeds already there stay.
@@ -168,23 +181,26 @@ void bring_feeds(PlanFrame& frame, Device& device) {
     if (slot != Plan::kNoSlot && frame.slots[slot].valid()) frame.slots[slot] = device.upload(frame.slots[slot]);
 }
 
-Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox) {
-  if (!device.attributes().synchronous) {
+Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox, Pauses* pauses) {
+  const Segment& which = frame.plan().segments[segment];
+  const bool synchronous = device.attributes().synchronous;
+  if (!synchronous && !frame.paused()) {
     try {
       bring_feeds(frame, device);
     } catch (...) {
       return current_error().within(frame.plan().device);
     }
   }
-  const Segment& which = frame.plan().segments[segment];
-  const bool side_by_side = which.order >= 0 && device.parallelism().threads() > 1;
-  Error error =
-      side_by_side
-          ? run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], device, outbox)
-      : TraceSlice::current()           ? run_in_order_traced(frame, which, frame.aborted, device, outbox)
-      : device.attributes().synchronous ? run_in_order(frame, which, frame.aborted, device, outbox)
-                                        : run_with_replays(frame, segment, device, outbox);
-  frame.current_node.store(PlanFrame::kIdle, std::memory_order_relaxed);
+  // Loops pause, which a segment that is recorded or runs on several threads cannot.
+  const Surroundings around{device, outbox, frame.aborted, which.loops ? pauses : nullptr};
+  Error error;
+  if (which.order >= 0 && device.parallelism().threads() > 1)
+    error = run_side_by_side(frame, which, frame.plan().orders[static_cast<std::size_t>(which.order)], around);
+  else if (synchronous || which.loops || TraceSlice::current())
+    error = run_in_order(frame, which.first_node, which.first_node + which.num_nodes, around);
+  else
+    error = run_with_replays(frame, segment, around);
+  if (!frame.paused()) frame.current_node.store(PlanFrame::kIdle, std::memory_order_relaxed);
   return error;
 }
 

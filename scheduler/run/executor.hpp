@@ -28,6 +28,14 @@ class Outbox {
   virtual void flush() = 0;
 };
 
+// Decides when a loop pauses, so that others get the device. Called on the device's thread, between iterations.
+class Pauses {
+ public:
+  virtual ~Pauses() = default;
+  virtual bool wanted() = 0;
+};
+
+class LoopRun;
 class SegmentReplay;
 
 // The variables of one (session, device); pointers stay valid until the session ends.
@@ -57,6 +65,8 @@ class PlanFrame {
   void begin(RandomKey random);
   // Call after a step: releases all tensors, including those left by a failed branch. Keeps the memory plan's blocks.
   void clear();
+  // Whether a loop has paused: the segment has not ended.
+  bool paused() const { return resume_at != kIdle; }
 
   const Plan& plan() const { return plan_; }
   std::vector<Tensor> slots;
@@ -64,12 +74,13 @@ class PlanFrame {
   std::vector<std::uint16_t> uses;  // uses left, of counted slots
   std::vector<Variable*> variables;
   std::vector<std::unique_ptr<PlanFrame>> branch_frames;  // two for each branch; null until first used
-  std::vector<std::unique_ptr<PlanFrame>> loop_frames;    // of the bodies
+  std::vector<std::unique_ptr<LoopRun>> loops;            // with the frames of their bodies
   std::vector<BufferRef> blocks;                          // of the memory plan; empty until first used
   std::vector<std::unique_ptr<SegmentReplay>> replays;    // by segment; empty until first used
   RandomKey random;
   std::atomic<bool> aborted{false};  // set by other threads: stop at the next node
   static constexpr std::uint32_t kIdle = 0xffffffffu;
+  std::uint32_t resume_at = kIdle;                 // the node that has paused
   std::atomic<std::uint32_t> current_node{kIdle};  // for observers
   std::atomic<std::int64_t> iteration{0};          // of the loop whose body this runs; likewise
   // That node, "MatMul 'dense/matmul'" or "Loop 'solve', iteration 12: MatMul 'solve/matmul'"; "" if none. Any thread.
@@ -82,7 +93,8 @@ class PlanFrame {
 
 // Runs segment `segment` of the frame's plan from start to end. Nodes run one after another, or in parallel if the plan
 // allows it and the device has several threads; results are the same. Returns the error of the node that failed, naming
-// op, node and device; Code::cancelled for an aborted frame.
-Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
+// op, node and device; Code::cancelled for an aborted frame. If `pauses` wants it, returns without an error in the
+// middle of a loop: the frame is then paused, and the next call goes on from there. Null: loops run to their end.
+Error run_segment(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox, Pauses* pauses = nullptr);
 
 }  // namespace troupe

@@ -1,18 +1,21 @@
-// Runs loops: the body's plan once for each iteration, in one frame that is used again.
+#include "troupe/scheduler/run/loop_run.hpp"
+
 #include <algorithm>
 #include <limits>
 
 #include <troupe/messages/tensor_list.hpp>
-#include <troupe/scheduler/run/node_context.hpp>
 
 namespace troupe {
 namespace {
 
-bool read_bool(Device& device, const Tensor& tensor) {
-  const Tensor value = device.read(tensor);
+bool is_true(const Tensor& value) {
   if (!value.valid() || value.dtype() != DType::boolean || value.num_elements() != 1)
     invalid_argument("the condition must be one bool, not {}", value.to_string());
   return value.item<bool>();
+}
+
+bool read_bool(Device& device, const Tensor& tensor) {
+  return tensor.space().on_host() ? is_true(tensor) : is_true(device.read(tensor));
 }
 
 // Row `index` of a scanned input: an item of a list, or a view of a tensor.
@@ -32,130 +35,152 @@ std::int64_t rows_of(const Tensor& scanned) {
   return scanned.shape().dim(0);
 }
 
-class LoopRun {
- public:
-  LoopRun(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-          Device& device, Outbox& outbox)
-      : loop_(frame.plan().loops[node.target]),
-        body_(*loop_.body),
-        frame_(frame),
-        inner_(*frame.loop_frames[node.target]),
-        context_(context),
-        aborted_(aborted),
-        device_(device),
-        outbox_(outbox) {}
-
-  void run() {
-    take_inputs(device_.read(context_.input(0)).item<std::int64_t>());
-    bool more = iterations_ > 0 && read_bool(device_, context_.input(1));
-    for (; more && done_ < iterations_; ++done_) {
-      if (aborted_.load(std::memory_order_relaxed)) throw Error(Code::cancelled, "the step was aborted");
-      const std::int64_t index = loop_.reverse ? iterations_ - 1 - done_ : done_;
-      inner_.iteration.store(index, std::memory_order_relaxed);
-      begin_iteration(index);
-      for (const Segment& segment : body_.segments) {
-        Error error =
-            (TraceSlice::current() ? run_in_order_traced : run_in_order)(inner_, segment, aborted_, device_, outbox_);
-        if (error) throw error.within(fmt::format("iteration {}", index));
-      }
-      more = end_iteration();
-    }
-    inner_.clear();
-    set_outputs();
-  }
-
- private:
-  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-  std::uint32_t slot(std::size_t argument) const { return body_.argument_slots[argument]; }
-
-  Tensor take(int input) {
-    Tensor taken = context_.take_input(input);
-    return taken.valid() ? std::move(taken) : context_.input(input);
-  }
-
-  void take_inputs(std::int64_t limit) {
-    iterations_ = limit < 0 ? std::numeric_limits<std::int64_t>::max() : limit;
-    int input = 2;
-    for (std::uint32_t i = 0; i < loop_.carried; ++i) values_.push_back(take(input++));
-    for (std::uint32_t i = 0; i < loop_.scanned; ++i) {
-      scanned_.push_back(context_.input(input++));
-      const std::int64_t rows = rows_of(scanned_.back());
-      if (i > 0 && rows != rows_of(scanned_.front()) && limit < 0)
-        invalid_argument("scanned inputs have {} and {} rows", rows_of(scanned_.front()), rows);
-      iterations_ = std::min(iterations_, rows);
-    }
-    if (loop_.reverse && iterations_ == std::numeric_limits<std::int64_t>::max())
-      invalid_argument("a loop in reverse needs a limit or a scanned input");
-    for (std::size_t a = 1 + values_.size() + scanned_.size(); a < body_.argument_slots.size(); ++a, ++input) {
-      if (body_.argument_variables[a] != Plan::kNoSlot)
-        inner_.variables[body_.argument_variables[a]] = &context_.variable(input);
-      else
-        others_.emplace_back(slot(a), context_.input(input));
-    }
-    items_.resize(body_.results.size() - 1 - values_.size());
-  }
-
-  void begin_iteration(std::int64_t index) {
-    RandomKey key = frame_.random;
-    key.seed ^= 0x9e3779b97f4a7c15ull * (static_cast<std::uint64_t>(index) + 1);
-    inner_.begin(key);
-    if (body_.slot_is_read[slot(0)]) inner_.slots[slot(0)] = device_.upload(Tensor::scalar<std::int64_t>(index));
-    std::size_t argument = 1;
-    for (Tensor& value : values_) inner_.slots[slot(argument++)] = std::move(value);
-    for (const Tensor& scanned : scanned_) {
-      inner_.slots[slot(argument)] = row_of(scanned, index);
-      ++argument;
-    }
-    for (const auto& [where, tensor] : others_) inner_.slots[where] = tensor;
-  }
-
-  // Takes the results out of the frame; returns the condition.
-  bool end_iteration() {
-    for (std::size_t r = 1; r < body_.results.size(); ++r) {
-      const InputRef ref = body_.results[r];
-      Tensor result = ref.kind == InputRef::Kind::constant ? body_.constants[ref.index]
-                      : loop_.moved[r]                     ? std::move(inner_.slots[ref.index])
-                                                           : inner_.slots[ref.index];
-      if (r <= values_.size())
-        values_[r - 1] = std::move(result);
-      else
-        items_[r - 1 - values_.size()].push_back(std::move(result));
-    }
-    const InputRef cond = body_.results[0];
-    return read_bool(device_,
-                     cond.kind == InputRef::Kind::constant ? body_.constants[cond.index] : inner_.slots[cond.index]);
-  }
-
-  void set_outputs() {
-    context_.set_output(0, device_.upload(Tensor::scalar<std::int64_t>(done_)));
-    int output = 1;
-    for (Tensor& value : values_) context_.set_output(output++, std::move(value));
-    for (std::vector<Tensor>& list : items_) {
-      if (loop_.reverse) std::ranges::reverse(list);
-      context_.set_output(output++, make_list(std::move(list)));
-    }
-  }
-
-  const Plan::Loop& loop_;
-  const Plan& body_;
-  PlanFrame& frame_;
-  PlanFrame& inner_;
-  NodeContext& context_;
-  const std::atomic<bool>& aborted_;
-  Device& device_;
-  Outbox& outbox_;
-  std::int64_t iterations_ = 0;  // at most
-  std::int64_t done_ = 0;
-  std::vector<Tensor> values_, scanned_;
-  std::vector<std::pair<std::uint32_t, Tensor>> others_;  // by slot
-  std::vector<std::vector<Tensor>> items_;                // by list
-};
+Tensor take(NodeContext& context, int input) {
+  Tensor taken = context.take_input(input);
+  return taken.valid() ? std::move(taken) : context.input(input);
+}
 
 }  // namespace
 
-void run_loop(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-              Device& device, Outbox& outbox) {
-  LoopRun(frame, node, context, aborted, device, outbox).run();
+LoopRun::LoopRun(const Plan::Loop& loop)
+    : loop_(loop), plan_(*loop.body), inner_(plan_, std::vector<Variable*>(plan_.variables.size())) {}
+
+void LoopRun::clear() {
+  inner_.clear();
+  state_ = State::idle;
+  scanned_.clear();
+  next_.clear();
+  items_.clear();
+}
+
+bool LoopRun::run(PlanFrame& frame, NodeContext& context, const Surroundings& around) {
+  try {
+    if (state_ == State::idle) begin(context, around.device);
+    if (!go_on(frame, around)) return false;
+    set_outputs(context, around.device);
+  } catch (...) {
+    clear();
+    throw;
+  }
+  clear();
+  return true;
+}
+
+// Iterates until the end; returns false for a pause.
+bool LoopRun::go_on(const PlanFrame& frame, const Surroundings& around) {
+  const auto nodes = static_cast<std::uint32_t>(plan_.nodes.size());
+  while (more_ && done_ < iterations_) {
+    if (around.aborted.load(std::memory_order_relaxed)) throw Error(Code::cancelled, "the step was aborted");
+    if (state_ == State::between) {
+      if (around.pauses && done_ > 0 && around.pauses->wanted()) return false;
+      begin_iteration(frame.random, around.device);
+      state_ = State::in_iteration;
+    }
+    if (Error error = run_in_order(inner_, 0, nodes, around)) throw error.within(fmt::format("iteration {}", index_));
+    if (inner_.paused()) return false;
+    state_ = State::between;
+    more_ = end_iteration(around.device);
+    ++done_;
+  }
+  return true;
+}
+
+void LoopRun::begin(NodeContext& context, Device& device) {
+  done_ = 0;
+  take_inputs(context, device.read(context.input(0)).item<std::int64_t>());
+  more_ = iterations_ > 0 && read_bool(device, context.input(1));
+  state_ = State::between;
+}
+
+void LoopRun::take_inputs(NodeContext& context, std::int64_t limit) {
+  iterations_ = limit < 0 ? std::numeric_limits<std::int64_t>::max() : limit;
+  int input = 2;
+  for (std::uint32_t i = 0; i < loop_.carried; ++i) inner_.slots[slot(1 + i)] = take(context, input++);
+  for (std::uint32_t i = 0; i < loop_.scanned; ++i) {
+    scanned_.push_back(context.input(input++));
+    const std::int64_t rows = rows_of(scanned_.back());
+    if (i > 0 && rows != rows_of(scanned_.front()) && limit < 0)
+      invalid_argument("scanned inputs have {} and {} rows", rows_of(scanned_.front()), rows);
+    iterations_ = std::min(iterations_, rows);
+  }
+  if (loop_.reverse && iterations_ == std::numeric_limits<std::int64_t>::max())
+    invalid_argument("a loop in reverse needs a limit or a scanned input");
+  // Tensors around the loop stay in their slots (Plan::kept_arguments).
+  for (std::size_t a = 1 + loop_.carried + loop_.scanned; a < plan_.argument_slots.size(); ++a, ++input) {
+    if (plan_.argument_variables[a] != Plan::kNoSlot)
+      inner_.variables[plan_.argument_variables[a]] = &context.variable(input);
+    else
+      inner_.slots[slot(a)] = context.input(input);
+  }
+  next_.resize(loop_.carried);
+  items_.resize(plan_.results.size() - 1 - loop_.carried);
+}
+
+void LoopRun::begin_iteration(RandomKey random, Device& device) {
+  index_ = loop_.reverse ? iterations_ - 1 - done_ : done_;
+  inner_.iteration.store(index_, std::memory_order_relaxed);
+  random.seed ^= 0x9e3779b97f4a7c15ull * (static_cast<std::uint64_t>(index_) + 1);
+  inner_.begin(random);
+  if (plan_.slot_is_read[slot(0)]) inner_.slots[slot(0)] = index_tensor(device);
+  std::size_t argument = 1 + loop_.carried;
+  for (const Tensor& scanned : scanned_) inner_.slots[slot(argument++)] = row_of(scanned, index_);
+}
+
+Tensor LoopRun::index_tensor(Device& device) {
+  if (!device.attributes().synchronous) return device.upload(Tensor::scalar<std::int64_t>(index_));
+  Tensor out = device.allocator().tensor(DType::i64, Shape{});
+  *out.mutable_data<std::int64_t>() = index_;
+  return out;
+}
+
+Tensor LoopRun::take_result(std::size_t result) {
+  const InputRef ref = plan_.results[result];
+  if (ref.kind == InputRef::Kind::constant) return plan_.constants[ref.index];
+  if (!loop_.moved[result]) return inner_.slots[ref.index];
+  Tensor out = std::move(inner_.slots[ref.index]);
+  let_go_of_block(result, out);
+  return out;
+}
+
+// The next iteration may overwrite a value in place as its last holder: the block that the plan has for the result is
+// not held beside it.
+void LoopRun::let_go_of_block(std::size_t result, const Tensor& taken) {
+  const std::uint32_t block = plan_.memory.block_of[plan_.results[result].index];
+  if (block == MemoryPlan::kNone) return;
+  if (BufferRef& held = inner_.blocks[block]; held && held.get() == taken.buffer().get()) held = BufferRef();
+}
+
+// Takes the results out of the frame; returns the condition.
+bool LoopRun::end_iteration(Device& device) {
+  for (std::size_t r = 1 + loop_.carried; r < plan_.results.size(); ++r)
+    items_[r - 1 - loop_.carried].push_back(take_result(r));
+  // Values that are made by nodes go straight to the slots of their arguments; others may still be read there.
+  for (std::size_t r = 1; r <= loop_.carried; ++r)
+    if (!loop_.made[r]) next_[r - 1] = take_result(r);
+  const InputRef cond = plan_.results[0];
+  const bool more =
+      read_bool(device, cond.kind == InputRef::Kind::constant ? plan_.constants[cond.index] : inner_.slots[cond.index]);
+  for (std::size_t r = 1; r <= loop_.carried; ++r) {
+    Tensor& value = inner_.slots[slot(r)];
+    if (!loop_.made[r]) {
+      value = std::move(next_[r - 1]);
+      continue;
+    }
+    value = std::move(inner_.slots[plan_.results[r].index]);
+    let_go_of_block(r, value);
+  }
+  if (loop_.made[0]) inner_.slots[cond.index].reset();  // frees its block
+  return more;
+}
+
+void LoopRun::set_outputs(NodeContext& context, Device& device) {
+  context.set_output(0, device.upload(Tensor::scalar<std::int64_t>(done_)));
+  int output = 1;
+  for (std::uint32_t i = 0; i < loop_.carried; ++i) context.set_output(output++, std::move(inner_.slots[slot(1 + i)]));
+  for (std::vector<Tensor>& list : items_) {
+    if (loop_.reverse) std::ranges::reverse(list);
+    context.set_output(output++, make_list(std::move(list)));
+  }
 }
 
 }  // namespace troupe

@@ -90,27 +90,30 @@ class NodeContext final : public KernelContext, private AllocationSource {
   std::uint64_t lent_ = 0;  // bit i: output i of the node has its block
 };
 
-// Runs the node that the context has entered; the caller calls leave(). Propagates the kernel's exceptions.
-void run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-              Device& device, Outbox& outbox);
-// Runs the Loop that the context has entered.
-void run_loop(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-              Device& device, Outbox& outbox);
+// What surrounds nodes while they run.
+struct Surroundings {
+  Device& device;
+  Outbox& outbox;
+  const std::atomic<bool>& aborted;  // of the step
+  Pauses* pauses = nullptr;
+};
+
+// Runs the node that the context has entered; the caller calls leave(). Propagates the kernel's exceptions. Returns
+// false if it has paused: to go on, enter it again.
+bool run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, const Surroundings& around);
 // The error in flight, with the node's op, name and device. Call inside a catch block.
 Error node_error(const Plan& plan, const PlanNode& node);
-// Runs nodes [first, end) of the plan one after another.
-Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const std::atomic<bool>& aborted,
-                Device& device, Outbox& outbox);
-// Runs the nodes of a segment one after another.
-Error run_in_order(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
-                   Outbox& outbox);
+// Runs nodes [first, end) of the plan one after another; a paused frame goes on where it paused.
+Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const Surroundings& around);
 // The same on a traced thread.
-Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
-                          Outbox& outbox);
-void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-                     Device& device, Outbox& outbox, const TraceSlice& segment);
+Error run_nodes_traced(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const Surroundings& around);
+// Either of them.
+inline Error run_in_order(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const Surroundings& around) {
+  return (TraceSlice::current() ? run_nodes_traced : run_nodes)(frame, first, end, around);
+}
+bool run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const Surroundings& around,
+                     const TraceSlice& segment);
 // Runs the nodes of a segment on all idle threads of the device, in an order that NodeOrder allows.
-Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
-                       Outbox& outbox);
+Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, const Surroundings& around);
 
 }  // namespace troupe

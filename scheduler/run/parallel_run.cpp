@@ -9,12 +9,11 @@ namespace {
 
 class SideBySide final : public DynamicWork {
  public:
-  SideBySide(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device, Outbox& outbox)
+  SideBySide(PlanFrame& frame, const Segment& segment, const NodeOrder& order, const Surroundings& around)
       : frame_(frame),
         nodes_(frame.plan().nodes.data() + segment.first_node),
         order_(order),
-        device_(device),
-        outbox_(outbox),
+        around_(around),
         waits_(order.predecessors),
         left_(segment.num_nodes) {
     ready_.reserve(segment.num_nodes);
@@ -31,7 +30,7 @@ class SideBySide final : public DynamicWork {
 
   bool run_some() override {
     running_.fetch_add(1, std::memory_order_acq_rel);
-    NodeContext context(frame_, device_, true);
+    NodeContext context(frame_, around_.device, true);
     std::uint32_t node = pop();
     const bool any = node != kNone;
     while (node != kNone && !stopped()) {
@@ -39,7 +38,7 @@ class SideBySide final : public DynamicWork {
       node = released_by(node);
     }
     running_.fetch_sub(1, std::memory_order_acq_rel);
-    if (finished()) device_.parallelism().wake();
+    if (finished()) around_.device.parallelism().wake();
     return any;
   }
 
@@ -72,9 +71,9 @@ class SideBySide final : public DynamicWork {
     context.enter(node);
     try {
       if (traced_) [[unlikely]]
-        run_node_traced(frame_, node, context, frame_.aborted, device_, outbox_, *traced_);
+        run_node_traced(frame_, node, context, around_, *traced_);
       else
-        run_node(frame_, node, context, frame_.aborted, device_, outbox_);
+        run_node(frame_, node, context, around_);
     } catch (...) {
       std::lock_guard lock(mutex_);
       if (!error_) error_ = node_error(frame_.plan(), node);
@@ -102,15 +101,14 @@ class SideBySide final : public DynamicWork {
       ++others;
     }
     left_.fetch_sub(1, std::memory_order_acq_rel);
-    if (others > 0) device_.parallelism().wake();
+    if (others > 0) around_.device.parallelism().wake();
     return next == kNone ? pop() : next;
   }
 
   PlanFrame& frame_;
   const PlanNode* nodes_;
   const NodeOrder& order_;
-  Device& device_;
-  Outbox& outbox_;
+  const Surroundings& around_;
   const TraceSlice* const traced_ = TraceSlice::current();  // of the thread that began the run
   std::vector<std::uint32_t> waits_;                        // predecessors left, by node; atomic during the run
   std::mutex mutex_;
@@ -124,10 +122,9 @@ class SideBySide final : public DynamicWork {
 
 }  // namespace
 
-Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, Device& device,
-                       Outbox& outbox) {
-  SideBySide work(frame, segment, order, device, outbox);
-  device.parallelism().run(work);
+Error run_side_by_side(PlanFrame& frame, const Segment& segment, const NodeOrder& order, const Surroundings& around) {
+  SideBySide work(frame, segment, order, around);
+  around.device.parallelism().run(work);
   return work.result();
 }
 

@@ -140,19 +140,19 @@ SegmentReplay::Readers SegmentReplay::readers_after(std::uint32_t slot, std::uin
   return readers;
 }
 
-Error SegmentReplay::run(PlanFrame& frame, Device& device, Outbox& outbox) {
+Error SegmentReplay::run(PlanFrame& frame, const Surroundings& around) {
   if (!given_up_ && recorder_ && comes_as(frame, recorded_)) {
     repeats_ = 0;
-    return replay(frame, device, outbox);
+    return replay(frame, around);
   }
   if (!given_up_) {
     if (!comes_as(frame, last_)) {
       last_ = types_of(frame);
       repeats_ = 0;
     }
-    if (++repeats_ > kOrdinaryRuns && attempts_ < kMostAttempts) return record(frame, device, outbox);
+    if (++repeats_ > kOrdinaryRuns && attempts_ < kMostAttempts) return record(frame, around);
   }
-  return run_in_order(frame, segment_, frame.aborted, device, outbox);
+  return run_in_order(frame, segment_.first_node, segment_.first_node + segment_.num_nodes, around);
 }
 
 void SegmentReplay::drop() {
@@ -169,16 +169,16 @@ void SegmentReplay::drop() {
 
 // ---- recording -----------------------------------------------------------------------------------------------------
 
-Error SegmentReplay::record(PlanFrame& frame, Device& device, Outbox& outbox) {
+Error SegmentReplay::record(PlanFrame& frame, const Surroundings& around) {
   drop();
   ++attempts_;
   launches_ = 0;
-  recorder_ = device.make_recorder();
+  recorder_ = around.device.make_recorder();
   if (recorder_) split();
   if (!recorder_ || std::ranges::none_of(parts_, &Part::recorded)) {
     given_up_ = true;
     drop();
-    return run_in_order(frame, segment_, frame.aborted, device, outbox);
+    return run_in_order(frame, segment_.first_node, segment_.first_node + segment_.num_nodes, around);
   }
   recorded_ = last_;
   give_back_blocks(frame);
@@ -190,16 +190,16 @@ Error SegmentReplay::record(PlanFrame& frame, Device& device, Outbox& outbox) {
   for (std::uint32_t p = 0; p < parts_.size() && !error; ++p) {
     const Part& part = parts_[p];
     if (!part.recorded) {
-      error = run_nodes(frame, part.first, part.end, frame.aborted, device, outbox);
+      error = run_nodes(frame, part.first, part.end, around);
       continue;
     }
     if (frame.aborted.load(std::memory_order_relaxed)) error = Error(Code::cancelled, "the step was aborted");
     if (error) break;
     try {
-      record_part(frame, device, p);
+      record_part(frame, around.device, p);
     } catch (const Refused& refused) {
       recorder_->refused(refused.why);
-      error = one_by_one(frame, device, outbox, p);
+      error = one_by_one(frame, around, p);
       drop();
       return error;
     } catch (...) {
@@ -432,11 +432,11 @@ void SegmentReplay::record_part(PlanFrame& frame, Device& device, std::uint32_t 
 
 // ---- replaying -----------------------------------------------------------------------------------------------------
 
-Error SegmentReplay::replay(PlanFrame& frame, Device& device, Outbox& outbox) {
+Error SegmentReplay::replay(PlanFrame& frame, const Surroundings& around) {
   for (std::uint32_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
     if (!part.recorded) {
-      if (Error error = run_nodes(frame, part.first, part.end, frame.aborted, device, outbox)) return error;
+      if (Error error = run_nodes(frame, part.first, part.end, around)) return error;
       continue;
     }
     if (frame.aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
@@ -444,13 +444,13 @@ Error SegmentReplay::replay(PlanFrame& frame, Device& device, Outbox& outbox) {
     Fit fit = fits(frame, part);
     if (fit == Fit::yes) {
       try {
-        if (replay_part(frame, device, part)) continue;
+        if (replay_part(frame, around.device, part)) continue;
         fit = Fit::moved;
       } catch (...) {
         return current_error().within(plan_.device);
       }
     }
-    Error error = one_by_one(frame, device, outbox, p);
+    Error error = one_by_one(frame, around, p);
     if (fit == Fit::moved) drop();
     return error;
   }
@@ -511,26 +511,25 @@ bool SegmentReplay::replay_part(PlanFrame& frame, Device& device, Part& part) {
 
 // Runs the nodes from part `from_part` on. Copies tensors that earlier parts left in memory of the recordings back to
 // the frame first.
-Error SegmentReplay::one_by_one(PlanFrame& frame, Device& device, Outbox& outbox, std::uint32_t from_part) {
+Error SegmentReplay::one_by_one(PlanFrame& frame, const Surroundings& around, std::uint32_t from_part) {
   try {
     for (const Resident& resident : residents_) {
       Tensor& slot = frame.slots[resident.slot];
       if (resident.since >= from_part || resident.until < from_part || slot.valid()) continue;
-      Tensor copy = device.allocator().tensor(resident.tensor.dtype(), resident.tensor.shape());
+      Tensor copy = around.device.allocator().tensor(resident.tensor.dtype(), resident.tensor.shape());
       recorder_->copy(resident.tensor, copy);
       slot = std::move(copy);
     }
   } catch (...) {
     return current_error().within(plan_.device);
   }
-  return run_nodes(frame, parts_[from_part].first, segment_.first_node + segment_.num_nodes, frame.aborted, device,
-                   outbox);
+  return run_nodes(frame, parts_[from_part].first, segment_.first_node + segment_.num_nodes, around);
 }
 
-Error run_with_replays(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox) {
+Error run_with_replays(PlanFrame& frame, std::uint32_t segment, const Surroundings& around) {
   auto& replay = frame.replays[segment];
   if (!replay) replay = std::make_unique<SegmentReplay>(frame.plan(), frame.plan().segments[segment]);
-  return replay->run(frame, device, outbox);
+  return replay->run(frame, around);
 }
 
 }  // namespace troupe

@@ -23,11 +23,13 @@
 
 namespace troupe {
 
+struct Surroundings;  // node_context.hpp
+
 // One segment of one frame. Use only on the thread of the device's compute().
 class SegmentReplay {
  public:
   SegmentReplay(const Plan& plan, const Segment& segment);
-  Error run(PlanFrame& frame, Device& device, Outbox& outbox);
+  Error run(PlanFrame& frame, const Surroundings& around);
 
  private:
   struct Type {
@@ -103,13 +105,13 @@ class SegmentReplay {
   void split();
   Readers readers_after(std::uint32_t slot, std::uint32_t part) const;
 
-  Error record(PlanFrame& frame, Device& device, Outbox& outbox);
+  Error record(PlanFrame& frame, const Surroundings& around);
   void give_back_blocks(PlanFrame& frame) const;
   void record_part(PlanFrame& frame, Device& device, std::uint32_t index);
-  Error replay(PlanFrame& frame, Device& device, Outbox& outbox);
+  Error replay(PlanFrame& frame, const Surroundings& around);
   Fit fits(const PlanFrame& frame, const Part& part) const;
   bool replay_part(PlanFrame& frame, Device& device, Part& part);
-  Error one_by_one(PlanFrame& frame, Device& device, Outbox& outbox, std::uint32_t from_part);
+  Error one_by_one(PlanFrame& frame, const Surroundings& around, std::uint32_t from_part);
   void drop();
 
   const Plan& plan_;
@@ -128,6 +130,6 @@ class SegmentReplay {
 };
 
 // Runs a segment on an asynchronous device, replaying recordings where possible and other nodes one after another.
-Error run_with_replays(PlanFrame& frame, std::uint32_t segment, Device& device, Outbox& outbox);
+Error run_with_replays(PlanFrame& frame, std::uint32_t segment, const Surroundings& around);
 
 }  // namespace troupe

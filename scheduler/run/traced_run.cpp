@@ -25,8 +25,8 @@ void note_outputs(TraceEvent& event, const PlanFrame& frame, const PlanNode& nod
 
 }  // namespace
 
-void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const std::atomic<bool>& aborted,
-                     Device& device, Outbox& outbox, const TraceSlice& segment) {
+bool run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& context, const Surroundings& around,
+                     const TraceSlice& segment) {
   const bool computes =
       node.kind == PlanNode::Kind::kernel || node.kind == PlanNode::Kind::branch || node.kind == PlanNode::Kind::loop;
   const NodeInfo& info = frame.plan().info(node);
@@ -34,22 +34,26 @@ void run_node_traced(PlanFrame& frame, const PlanNode& node, NodeContext& contex
                    info.op);
   if (!computes)
     for (int i = 0; i < node.num_inputs; ++i) slice.event().bytes += bytes_of(context.input(i));
-  run_node(frame, node, context, aborted, device, outbox);
-  if (computes) note_outputs(slice.event(), frame, node);
+  const bool finished = run_node(frame, node, context, around);
+  if (computes && finished) note_outputs(slice.event(), frame, node);
+  return finished;
 }
 
-Error run_in_order_traced(PlanFrame& frame, const Segment& segment, const std::atomic<bool>& aborted, Device& device,
-                          Outbox& outbox) {
+Error run_nodes_traced(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const Surroundings& around) {
   const Plan& plan = frame.plan();
-  const TraceSlice& around = *TraceSlice::current();
-  NodeContext context(frame, device, false);
-  for (std::uint32_t at = segment.first_node; at < segment.first_node + segment.num_nodes; ++at) {
+  const TraceSlice& segment = *TraceSlice::current();
+  NodeContext context(frame, around.device, false);
+  std::uint32_t at = frame.paused() ? std::exchange(frame.resume_at, PlanFrame::kIdle) : first;
+  for (; at < end; ++at) {
     const PlanNode& node = plan.nodes[at];
-    if (aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
+    if (around.aborted.load(std::memory_order_relaxed)) return Error(Code::cancelled, "the step was aborted");
     frame.current_node.store(at, std::memory_order_relaxed);
     context.enter(node);
     try {
-      run_node_traced(frame, node, context, aborted, device, outbox, around);
+      if (!run_node_traced(frame, node, context, around, segment)) {
+        frame.resume_at = at;
+        return Error();
+      }
     } catch (...) {
       return node_error(plan, node);
     }
