@@ -66,13 +66,13 @@ bool LoopRun::run(PlanFrame& frame, NodeContext& context, const Surroundings& ar
   return true;
 }
 
-// Iterates until the end; returns false for a pause.
+// Iterates until the end, at least once; returns false for a pause.
 bool LoopRun::go_on(const PlanFrame& frame, const Surroundings& around) {
   const auto nodes = static_cast<std::uint32_t>(plan_.nodes.size());
-  while (more_ && done_ < iterations_) {
+  for (bool first = true; more_ && done_ < iterations_; first = false) {
     if (around.aborted.load(std::memory_order_relaxed)) throw Error(Code::cancelled, "the step was aborted");
     if (state_ == State::between) {
-      if (around.pauses && done_ > 0 && around.pauses->wanted()) return false;
+      if (around.pauses && !first && around.pauses->wanted()) return false;
       begin_iteration(frame.random, around.device);
       state_ = State::in_iteration;
     }

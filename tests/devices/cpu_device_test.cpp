@@ -112,6 +112,46 @@ TEST(CpuDevice, WorkInPiecesRunsToItsEndOnNoMoreThreadsThanThereAre) {
   }
 }
 
+// Work that pauses lets others run first, but not the next work of its owner, nor what comes after work of nobody.
+TEST(CpuDevice, PausedWorkKeepsTheOrderOfItsOwner) {
+  struct Piece final : LocalWork {
+    Piece(std::string& seen, char name, std::uint64_t owner, int pauses)
+        : seen(seen), name(name), who(owner), left(pauses) {}
+    void run() override {
+      if (before) std::exchange(before, nullptr)();
+      seen += name;
+      going_on = left-- > 0;
+    }
+    bool paused() const override { return going_on; }
+    std::uint64_t owner() const override { return who; }
+    std::string& seen;
+    char name;
+    std::uint64_t who;
+    int left;
+    bool going_on = false;
+    std::function<void()> before;
+  };
+  auto cpu = device(1);
+  std::string seen;
+  std::promise<void> all_there, done;
+  auto first = std::make_shared<Piece>(seen, 'a', 1, 2);
+  bool others = false;
+  first->before = [&] {
+    all_there.get_future().wait();
+    others = cpu->compute().others_wait(1);
+  };
+  cpu->compute().enqueue(first);
+  cpu->compute().enqueue(std::make_shared<Piece>(seen, 'b', 1, 0));
+  cpu->compute().enqueue(std::make_shared<Piece>(seen, 'x', 2, 1));
+  for (const auto& [name, owner] : {std::pair{'c', 1}, {'y', 3}, {'y', 3}, {'n', 0}, {'z', 4}, {'d', 1}})
+    cpu->compute().enqueue(std::make_shared<Piece>(seen, name, owner, 0));
+  cpu->compute().record()->on_reached([&done] { done.set_value(); });
+  all_there.set_value();
+  done.get_future().wait();
+  EXPECT_EQ(seen, "axyyaxabcnzd");
+  EXPECT_TRUE(others);
+}
+
 TEST(CpuDevice, AStoppedStreamLetsGoOfWhatItHasNotBegun) {
   struct Held final : LocalWork {};
   auto cpu = device(1);
