@@ -12,6 +12,7 @@
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/gradients/jacobian.hpp>
 #include <troupe/graph/layers/losses.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
 #include <troupe/kernels/readers/digits.hpp>

@@ -148,6 +148,7 @@ class Graph {
   // An unused name in the current scope.
   std::string unique_name(std::string_view base);
   const std::string& current_scope() const { return defaults_.scope; }
+  const std::string& current_device() const { return defaults_.device; }
 
   // The graph as text that parse_text() reads (grammar in graph/formats/text.hpp): one line per node, then the
   // functions. Larger tensors show only `max_values` elements, which is not enough to read them back.

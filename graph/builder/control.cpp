@@ -236,6 +236,81 @@ Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch,
   return if_else(cond, all, name.full + "/then", name.full + "/else", name.relative);
 }
 
+Outputs switch_case(Output index, const Outputs& inputs, const std::vector<BranchFn>& branches, Name name) {
+  if (branches.empty()) invalid_argument("switch_case: there are no branches");
+  check_tensors({index}, "switch_case: the index");
+  check_tensors(inputs, "switch_case");
+  // Chooses among branches [first, last]; an index outside means `last`, so that the last one is chosen at the top.
+  const std::function<Outputs(Graph&, Output, const Outputs&, std::size_t, std::size_t, Name)> choose =
+      [&](Graph& graph, Output at, const Outputs& in, std::size_t first, std::size_t last, Name given) -> Outputs {
+    if (first == last) return branches[first](graph, in);
+    const std::size_t middle = first + (last - first) / 2;
+    Outputs with_index = in;
+    with_index.push_back(at);
+    const auto half = [&](std::size_t from, std::size_t to) -> BranchFn {
+      return [&, from, to](Graph& body, const Outputs& arguments) {
+        return choose(body, arguments.back(), {arguments.begin(), arguments.end() - 1}, from, to, {});
+      };
+    };
+    const Output low = less_equal(at, scalar_like(at, static_cast<double>(middle)));
+    return if_else(low, with_index, half(first, middle), half(middle + 1, last), std::move(given));
+  };
+  Outputs all = inputs;
+  all.push_back(index);
+  const std::size_t last = branches.size() - 1;
+  const Output lowest = scalar_like(index, 0), highest = scalar_like(index, static_cast<double>(last));
+  const Output valid = select(less(index, lowest), highest, minimum(index, highest));
+  return choose(graph_for(all), valid, inputs, 0, last, std::move(name));
+}
+
+Outputs call(Graph& graph, const std::string& function, const Outputs& inputs, Name given) {
+  const FullName name(graph, given, function);
+  return inline_function(graph, existing(graph, function), inputs, name.relative);
+}
+
+Outputs custom_gradient(const CustomGradient& function, const Outputs& xs, Name given) {
+  if (xs.empty()) invalid_argument("custom_gradient: there are no inputs");
+  check_tensors(xs, "custom_gradient");
+  Graph& graph = graph_for(xs);
+  const FullName name(graph, given, "CustomGradient");
+  const Outputs ys = function.forward(xs);
+  if (ys.empty()) invalid_argument("custom_gradient: 'forward' returns nothing");
+  check_tensors(ys, "custom_gradient: 'forward'");
+  FunctionBuilder builder(graph, name.full + "/backward");
+  Outputs arguments[3];  // xs, ys, dys
+  for (const auto& [part, like] : {std::pair{0, &xs}, {1, &ys}, {2, &ys}})
+    for (const Output& x : *like) arguments[part].push_back(builder.argument(x.dtype(), x.shape()));
+  const Outputs dxs = function.backward(arguments[0], arguments[1], arguments[2]);
+  if (dxs.size() != xs.size())
+    invalid_argument("custom_gradient '{}': 'backward' returns {} gradients for {} inputs", name.full, dxs.size(),
+                     xs.size());
+  Outputs results;
+  std::vector<std::int64_t> flows;  // inputs that get a gradient
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    if (!dxs[i].valid()) continue;
+    if (dxs[i].dtype() != xs[i].dtype() || !dxs[i].shape().compatible_with(xs[i].shape()))
+      invalid_argument("custom_gradient '{}': the gradient of input {} is {}{}, but the input is {}{}", name.full, i,
+                       name_of(dxs[i]), dxs[i].shape().to_string(), name_of(xs[i]), xs[i].shape().to_string());
+    flows.push_back(static_cast<std::int64_t>(i));
+    results.push_back(dxs[i]);
+  }
+  Function backward = builder.finish(results);
+  Outputs inputs = ys;
+  inputs.insert(inputs.end(), xs.begin(), xs.end());
+  inputs.insert(inputs.end(), builder.captures().begin(), builder.captures().end());
+  std::vector<DType> types;
+  for (const Output& y : ys) types.push_back(y.dtype());
+  graph.add_function(std::move(backward));
+  const Node& node = graph.add({.op = "CustomGradient",
+                                .name = name.relative,
+                                .inputs = inputs,
+                                .attributes = {{"Tout", types},
+                                               {"backward", FunctionName{name.full + "/backward"}},
+                                               {"xs", static_cast<std::int64_t>(xs.size())},
+                                               {"flows", flows}}});
+  return outputs_of(graph, node);
+}
+
 Outputs while_loop(const LoopCondition& cond, const LoopBody& body, const Outputs& values, LoopOptions options) {
   if (values.empty()) invalid_argument("while_loop: there are no values");
   check_tensors(values, "while_loop");

@@ -22,6 +22,23 @@ Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch,
 Outputs if_else(Output cond, const Outputs& inputs, const std::string& then_function, const std::string& else_function,
                 Name name = {});
 
+// Runs branches[index] on `inputs`, the last branch for any index outside; `index` is an i32 or i64 scalar. All must
+// return the same number of results with the same dtypes. Built of if_else: the depth is the logarithm of their number.
+Outputs switch_case(Output index, const Outputs& inputs, const std::vector<BranchFn>& branches, Name name = {});
+
+// Adds a copy of the nodes of a function that the graph has, for these arguments; returns its results.
+Outputs call(Graph& graph, const std::string& function, const Outputs& inputs, Name name = {});
+
+// A function with a derivative of one's own.
+struct CustomGradient {
+  std::function<Outputs(const Outputs& xs)> forward{};
+  // The gradients of the xs, from those of the ys; an invalid Output where none flows. To be differentiable again it
+  // must be made of differentiable ops of xs, ys and dys.
+  std::function<Outputs(const Outputs& xs, const Outputs& ys, const Outputs& dys)> backward{};
+};
+// forward(xs), of which gradients() takes `backward` instead of the gradients of its ops.
+Outputs custom_gradient(const CustomGradient& function, const Outputs& xs, Name name = {});
+
 struct LoopOptions {
   // For gradients: false keeps what the body computes that they need, of every iteration; true keeps only the loop's
   // values at the beginning of each, and computes the rest again.

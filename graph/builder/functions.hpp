@@ -25,7 +25,8 @@ class FunctionBuilder {
   const Outputs& captures() const { return captures_; }
   // Brings in a tensor of the outer graph, once.
   Output bring_in(const Output& outer);
-  // Ends the function, whose results may be tensors of the graphs around it.
+  // Ends the function, whose results may be tensors of the graphs around it. Throws invalid_argument, naming the node,
+  // for what cannot be in a body: variables, what waits or crosses devices, other devices than the one around.
   Function finish(const Outputs& results);
 
  private:
@@ -39,6 +40,13 @@ class FunctionBuilder {
   Outputs captures_;
   std::map<Endpoint, Output> brought_in_;
 };
+
+// Adds the nodes of a function to `graph`, with names below `scope`; `inputs` take the place of its arguments. Returns
+// its results. Throws invalid_argument for inputs of other dtypes.
+Outputs inline_function(Graph& graph, const Function& function, const Outputs& inputs, const std::string& scope);
+
+// Adds `from`'s functions that the attributes of a node name, and those that these call, to `to`, as far as missing.
+void copy_functions(const Graph& from, const Node& node, Graph& to);
 
 // The graph that a branch or loop with these inputs is added to: that of the function being built on this thread, if
 // the inputs are of graphs around it; otherwise the innermost of theirs.

@@ -1,4 +1,5 @@
 // Control flow, and lists of tensors.
+#include <troupe/graph/builder/functions.hpp>
 #include <troupe/graph/known_values.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
@@ -52,6 +53,31 @@ void list_unstack_gradient(GradientContext& c) {
   c.set(0, list_stack(c.grad(), c.input(0).dtype(), x.has_rank() ? x.without(0) : Shape::unknown_rank()));
 }
 
+// Inputs: the results ys, the inputs xs of what made them, and what the gradient function reads beside.
+void custom_gradient_shape(ShapeContext& c) {
+  if (c.attributes().integer("xs") < 0 || c.num_outputs() + c.attributes().integer("xs") > c.num_inputs())
+    invalid_argument("{} results and {} inputs do not fit {} tensors", c.num_outputs(), c.attributes().integer("xs"),
+                     c.num_inputs());
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(i));
+}
+
+void custom_gradient_gradient(GradientContext& c) {
+  const std::string& name = c.attributes().get<FunctionName>("backward").value;
+  const Function* backward = c.graph().function(name);
+  if (!backward) fail(Code::not_found, "the graph has no function '{}'", name);
+  const int ys = c.num_outputs(), xs = static_cast<int>(c.attributes().integer("xs"));
+  Outputs inputs;
+  for (int i = ys; i < ys + xs; ++i) inputs.push_back(c.input(i));
+  for (int i = 0; i < ys; ++i) inputs.push_back(c.output(i));
+  for (int i = 0; i < ys; ++i) inputs.push_back(c.grad(i));
+  for (int i = ys + xs; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
+  const Outputs found = inline_function(c.graph(), *backward, inputs, "backward");
+  const Integers& flows = c.attributes().integers("flows");
+  if (flows.size() != found.size())
+    invalid_argument("function '{}' returns {} gradients, not {}", name, found.size(), flows.size());
+  for (std::size_t i = 0; i < found.size(); ++i) c.set(ys + static_cast<int>(flows[i]), found[i]);
+}
+
 }  // namespace
 
 void register_control_ops(OpRegistry& ops) {
@@ -91,6 +117,14 @@ void register_control_ops(OpRegistry& ops) {
               .gradient(loop_gradient)
               .role(OpRole::loop)
               .stateful());
+  ops.add(Op("CustomGradient")
+              .input_types("inputs", "Tin")
+              .output_types("ys", "Tout")
+              .attr("backward", AttrType::function)
+              .attr("xs", AttrType::integer)
+              .attr("flows", AttrType::integers)
+              .shape(custom_gradient_shape)
+              .gradient(custom_gradient_gradient));
   ops.add(Op("ListOf")
               .input_list("items", "T", "N")
               .output("list", DType::list)

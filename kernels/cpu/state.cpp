@@ -32,6 +32,11 @@ Kernel forward(const KernelInit&) {
 void register_state_kernels(KernelRegistry& registry) {
   add_untyped(registry, "Identity", forward);
   add_untyped(registry, "StopGradient", forward);
+  add_untyped(registry, "CustomGradient", [](const KernelInit& init) -> Kernel {
+    return [count = static_cast<int>(init.output_types.size())](KernelContext& c) {
+      for (int i = 0; i < count; ++i) c.set_output(i, c.input(i));
+    };
+  });
   add_untyped(registry, "NoOp", [](const KernelInit&) -> Kernel { return [](KernelContext&) {}; });
   add_untyped(registry, "ReadVariable", [](const KernelInit&) -> Kernel {
     return [](KernelContext& context) { context.set_output(0, context.variable(0).value()); };

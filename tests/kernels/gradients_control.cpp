@@ -57,7 +57,31 @@ std::vector<GradientCase> control_gradients() {
                {sum(x[1], {0})}, {x[0]})
         .ys;
   };
-  return {{.name = "IfThen", .shapes = {{2, 2}, {2, 2}}, .build = branches(true)},
+  // y = x^2 a, whose gradient is that of x^2 a, built by hand.
+  const auto custom = [](Graph&, const Outputs& x) {
+    return custom_gradient({.forward =
+                                [](const Outputs& in) {
+                                  return Outputs{square(in[0]) * in[1], in[0] * 3};
+                                },
+                            .backward =
+                                [](const Outputs& in, const Outputs& out, const Outputs& grads) {
+                                  const Output first = 2 * grads[0] * out[0] / in[0] + 3 * grads[1];
+                                  return Outputs{first, grads[0] * square(in[0])};
+                                }},
+                           {x[0], x[1]});
+  };
+  const auto chosen = [](std::int64_t index) {
+    return [index](Graph& g, const Outputs& x) {
+      return switch_case(constant(g, index), {x[0]},
+                         {[](Graph&, const Outputs& in) { return Outputs{square(in[0])}; },
+                          [](Graph&, const Outputs& in) { return Outputs{exp(in[0])}; },
+                          [&x](Graph&, const Outputs& in) { return Outputs{in[0] * x[0]}; }});
+    };
+  };
+  return {{.name = "CustomGradient", .shapes = {{2, 2}, {2, 2}}, .build = custom, .low = 0.5},
+          {.name = "SwitchFirst", .shapes = {{2}}, .build = chosen(0)},
+          {.name = "SwitchOutside", .shapes = {{2}}, .build = chosen(-4)},
+          {.name = "IfThen", .shapes = {{2, 2}, {2, 2}}, .build = branches(true)},
           {.name = "IfElse", .shapes = {{2, 2}, {2, 2}}, .build = branches(false)},
           {.name = "While", .shapes = {{2, 2}, {2, 2}}, .build = repeated(false)},
           {.name = "WhileRecomputed", .shapes = {{2, 2}, {2, 2}}, .build = repeated(true)},
