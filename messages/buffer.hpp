@@ -24,7 +24,15 @@ struct MemorySpace {
 // `data` is aligned to kBufferAlignment.
 class Buffer {
  public:
-  Buffer(void* data, std::size_t size, MemorySpace space) : data_(data), size_(size), space_(space) {}
+  // Borrowed memory belongs to somebody outside, who must not see it change: it is never unique, so that nobody writes
+  // in place.
+  enum class Sharing : std::uint8_t { owned, borrowed };
+  Buffer(void* data, std::size_t size, MemorySpace space, Sharing sharing = Sharing::owned)
+      : data_(data),
+        size_(size),
+        space_(space),
+        last_(sharing == Sharing::owned ? 1 : 2),
+        count_(last_) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   virtual ~Buffer() = default;
@@ -35,7 +43,7 @@ class Buffer {
 
   void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) release();
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == last_) release();
   }
   bool unique() const { return references() == 1; }
   std::uint32_t references() const { return count_.load(std::memory_order_acquire); }
@@ -43,13 +51,14 @@ class Buffer {
  protected:
   // Called when the last reference is gone. Caching allocators override it.
   virtual void release() { delete this; }
-  void reset_count() { count_.store(1, std::memory_order_relaxed); }
+  void reset_count() { count_.store(last_, std::memory_order_relaxed); }
 
  private:
   void* data_;
   std::size_t size_;
   MemorySpace space_;
-  std::atomic<std::uint32_t> count_{1};
+  const std::uint32_t last_;  // the count of the last reference
+  std::atomic<std::uint32_t> count_;
 };
 
 // Owns one reference.

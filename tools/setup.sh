@@ -24,20 +24,28 @@ peer_packages=(python3-numpy python3-torch libopenblas0-pthread)
 browser_packages=(chromium)
 clang_packages=(clang-16)
 tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
+# Of the environment build/python, from PyPI: what the module is built with, and what its tests compare with. onnx and
+# onnxruntime read what is written here.
+python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime)
+python_peers=(tensorflow-cpu==2.21.0 jax)
 
 usage() {
   cat <<TEXT
-Usage: tools/setup.sh [--with-peers] [--with-browser] [--with-clang] [--with-tensorboard]
+Usage: tools/setup.sh [--with-peers] [--with-browser] [--with-clang] [--with-tensorboard] [--with-python[=packages]]
        tools/setup.sh --download DIR
 
 Installs the missing packages among those that Troupe is built and tested with:
   ${packages[*]}
 
-  --with-peers    also the peers of the benchmarks: ${peer_packages[*]}
+  --with-peers    also the peers of the benchmarks: ${peer_packages[*]}, and from PyPI into build/python
+                  ${python_peers[*]}
   --with-browser  also the browser for tests of the web page: ${browser_packages[*]}
   --with-clang    also the second compiler of the project: ${clang_packages[*]}
   --with-tensorboard  also TensorBoard, which a test uses to load curves: $tensorboard from PyPI, into
                   build/tensorboard; only prints a note if it is not available
+  --with-python   also Python's module: makes the environment build/python with ${python_packages[*]}
+                  from PyPI, builds the module as a wheel and installs it there; =packages: without the module, which the
+                  build then makes for the tests. Only prints a note if PyPI is not available
   --download DIR  install nothing, but download the packages of the libraries and their dependencies to DIR: for a
                   machine that has a compiler but no registry access (tools/gpu-check.sh --prefix DIR)
   --help          print this text
@@ -50,13 +58,17 @@ TEXT
 }
 
 with_tensorboard=no
+with_python=no
+with_peers=no
 download=
 while (($# > 0)); do
   case "$1" in
-    --with-peers) packages+=("${peer_packages[@]}") ;;
+    --with-peers) packages+=("${peer_packages[@]}") with_peers=yes ;;
     --with-browser) packages+=("${browser_packages[@]}") ;;
     --with-clang) packages+=("${clang_packages[@]}") ;;
     --with-tensorboard) with_tensorboard=yes ;;
+    --with-python) with_python=module ;;
+    --with-python=packages) with_python=packages ;;
     --download)
       (($# > 1)) || { echo "setup: --download needs a directory; see tools/setup.sh --help" >&2; exit 2; }
       download="$2"
@@ -89,10 +101,44 @@ install_tensorboard() {
   fi
 }
 
+# install_python PACKAGE...: makes build/python if needed, and adds packages to it; the file `installed` lists them.
+install_python() {
+  local place package missing=()
+  place="$(dirname "$0")/../build/python"
+  for package in "$@"; do
+    grep -qxF "$package" "$place/installed" 2>/dev/null || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then
+    echo "setup: build/python has $*"
+    return
+  fi
+  echo "setup: installing $* from PyPI into build/python"
+  if { [[ -x "$place/bin/python3" ]] || { mkdir -p "$place" && python3 -m venv "$place"; }; } &&
+    "$place/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --timeout 20 --retries 1 "$@"; then
+    printf '%s\n' "${missing[@]}" >>"$place/installed"
+  else
+    echo "setup: cannot install Python's packages; the tests that need them are skipped" >&2
+    return 1
+  fi
+}
+
+# Builds the wheel with the packages of build/python, and installs it there. Its objects are those of the release build:
+# with ccache they are compiled once.
+install_module() {
+  local root
+  root="$(cd "$(dirname "$0")/.." && pwd)"
+  echo "setup: building Python's module (build/wheel)"
+  "$root/build/python/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --no-build-isolation \
+    --no-deps --force-reinstall "$root"
+}
+
 # Needed only in that case: another Python than the distribution's may already be able to make environments.
 if [[ "$with_tensorboard" == yes ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
   packages+=(python3 python3-venv)
 fi
+python_wanted=()
+[[ "$with_python" == no ]] || python_wanted+=("${python_packages[@]}") packages+=(python3-venv python3-dev)
+[[ "$with_peers" == no ]] || python_wanted+=("${python_peers[@]}") packages+=(python3-venv)
 
 # with_needs PACKAGE...: prints the packages and all their dependencies, one per line.
 with_needs() {
@@ -115,13 +161,20 @@ if [[ -n "$download" ]]; then
   exit 0
 fi
 
+# What comes from PyPI, once the distribution's packages are there. Failures are no errors: some tests are skipped.
+install_from_pypi() {
+  [[ "$with_tensorboard" == no ]] || install_tensorboard
+  ((${#python_wanted[@]} == 0)) || install_python "${python_wanted[@]}" || return 0
+  [[ "$with_python" != module ]] || install_module
+}
+
 missing=()
 for package in "${packages[@]}"; do
   installed "$package" || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then
   echo "setup: all ${#packages[@]} packages are installed"
-  [[ "$with_tensorboard" == no ]] || install_tensorboard
+  install_from_pypi
   exit 0
 fi
 
@@ -141,5 +194,5 @@ if ! "${install[@]}" --simulate "${missing[@]}" >/dev/null 2>&1; then
   "${as_root[@]}" apt-get update --quiet
 fi
 "${as_root[@]}" "${install[@]}" "${missing[@]}"
-[[ "$with_tensorboard" == no ]] || install_tensorboard
+install_from_pypi
 echo "setup: done"

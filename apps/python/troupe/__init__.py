@@ -1,0 +1,148 @@
+"""Graphs of Troupe from Python: NumPy arrays in, NumPy arrays out.
+
+    import numpy as np, troupe
+
+    g = troupe.Graph()
+    x = g.placeholder("f32", [None, 3], name="x")
+    w = g.constant(np.ones((3, 2), np.float32))
+    y = g.op("Relu", [g.op("MatMul", [x, w])])
+    with troupe.Session(g) as session:
+        out = session.run({x: np.zeros((4, 3), np.float32)}, y)
+
+    model = troupe.import_onnx("resnet50.onnx")
+    outputs = model.run({"image": image})
+
+Arrays are neither copied on their way in nor out. Ops and their attributes are those of docs/reference/ops.md.
+"""
+
+import math
+import typing
+
+import numpy as np
+
+from . import _troupe
+from ._troupe import Error, Output, Tensor, gradients, ops
+
+try:
+    import ml_dtypes
+
+    _bfloat16 = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # bf16 arrays are then of uint16
+    _bfloat16 = None
+
+__all__ = ["Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "gradients", "import_onnx", "ops", "tensor"]
+
+
+def tensor(value, dtype: str = "") -> Tensor:
+    """A tensor on the memory of an array, or of what numpy.asarray makes of the value."""
+    if isinstance(value, Tensor):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "OUS":
+        items = [s if isinstance(s, bytes) else str(s).encode() for s in array.reshape(-1).tolist()]
+        return Tensor.from_strings(items, list(array.shape))
+    if _bfloat16 is not None and array.dtype == _bfloat16:
+        array, dtype = array.view(np.uint16), "bf16"
+    if array.ndim > 0:
+        array = np.ascontiguousarray(array)
+    return Tensor.from_array(array, dtype)
+
+
+def array(value: Tensor) -> np.ndarray:
+    """An array on the memory of a tensor; strings are copied, as objects of type bytes."""
+    found = value.array()
+    if value.dtype == "string":
+        out = np.empty(math.prod(value.shape), dtype=object)
+        out[:] = found
+        return out.reshape(value.shape)
+    if value.dtype == "bf16" and _bfloat16 is not None:
+        return found.view(_bfloat16)
+    return found
+
+
+class Graph:
+    """Nodes joined by tensors. Every method adds one node and returns its outputs."""
+
+    def __init__(self, _graph=None):
+        self._graph = _graph or _troupe.Graph()
+
+    def placeholder(self, dtype: str, shape: typing.Optional[typing.Sequence] = None, name: str = "") -> Output:
+        """A value to be fed. Unknown dimensions are None; shape None: of any rank."""
+        return self._graph.placeholder(dtype, None if shape is None else list(shape), name)
+
+    def constant(self, value, dtype: str = "", name: str = "") -> Output:
+        return self._graph.constant(tensor(value, dtype), name)
+
+    def op(self, op: str, inputs: typing.Sequence = (), name: str = "", **attributes):
+        """Adds a node of any op, by its name; returns its output, or a list if there are several."""
+        given = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in attributes.items()}
+        outputs = self._graph.op(op, [i if isinstance(i, Output) else self.constant(i) for i in inputs], given, name)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def output(self, name: str) -> Output:
+        """The output "node" or "node:1"."""
+        return self._graph.output(name)
+
+    def initializer(self) -> Output:
+        """A target that initializes all variables that exist now."""
+        return self._graph.initializer()
+
+    def __len__(self):
+        return len(self._graph)
+
+    def __str__(self):
+        return str(self._graph)
+
+
+class Session:
+    """Runs steps of a graph, which may grow meanwhile. The interpreter's lock is released while a step runs."""
+
+    def __init__(self, graph: Graph, threads: int = 0):
+        """threads: of the CPU device; 0: one for each core."""
+        self._session = _troupe.Session(graph._graph, threads)
+
+    def run(self, feeds: typing.Optional[typing.Mapping] = None, fetches=(), targets: typing.Sequence = ()):
+        """One step: feeds {Output: array}; returns an array for an Output, a list of arrays for several."""
+        single = isinstance(fetches, Output)
+        found = self._session.run(
+            [(k, tensor(v)) for k, v in (feeds or {}).items()], [fetches] if single else list(fetches), list(targets)
+        )
+        return array(found[0]) if single else [array(f) for f in found]
+
+    def close(self):
+        self._session.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Model:
+    """An ONNX model: graph, inputs and outputs by name."""
+
+    def __init__(self, model, threads: int = 0):
+        self.graph = Graph(model.graph)
+        self.inputs = dict(model.inputs)
+        self.outputs = dict(model.outputs)
+        self.opset = model.opset
+        self.producer = model.producer
+        self._threads = threads
+        self._session = None
+
+    def run(self, inputs: typing.Mapping) -> dict:
+        """{name: array} -> {name: array}, in the order of the model."""
+        unknown = [name for name in inputs if name not in self.inputs]
+        if unknown:
+            raise ValueError(f"the model has no input {unknown[0]!r}; its inputs are {list(self.inputs)}")
+        if self._session is None:
+            self._session = Session(self.graph, self._threads)
+            self._session.run(targets=[self.graph.initializer()])
+        found = self._session.run({self.inputs[k]: v for k, v in inputs.items()}, list(self.outputs.values()))
+        return dict(zip(self.outputs, found))
+
+
+def import_onnx(path, weights: str = "constants", threads: int = 0) -> Model:
+    """Reads an ONNX file. weights: what initializers become, "constants", "variables" or "trainable"."""
+    return Model(_troupe.import_onnx(str(path), weights), threads)

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# run.sh PYTHON FILE: runs the tests of a file with pytest; 77, "skipped", if there is no pytest or no module.
+set -u
+for module in pytest numpy troupe; do
+  "$1" -c "import $module" 2>/dev/null || { echo "skipped: no Python module $module (tools/setup.sh --with-python)"; exit 77; }
+done
+exec "$1" -m pytest -q -p no:cacheprovider --rootdir "$(dirname "$2")" "$2"
