@@ -221,6 +221,11 @@ void Graph::add_function(Function function) {
     fail(Code::already_exists, "the graph already has a function '{}'", name);
 }
 
+void Graph::replace_function(Function function) {
+  const std::string name = function.name;
+  functions_.insert_or_assign(name, std::move(function));
+}
+
 const Function* Graph::function(std::string_view name) const {
   const auto it = functions_.find(name);
   return it == functions_.end() ? nullptr : &it->second;

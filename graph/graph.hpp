@@ -136,6 +136,7 @@ class Graph {
   std::unique_ptr<Graph> clone() const;
 
   void add_function(Function function);
+  void replace_function(Function function);  // adds it if there is none of its name
   const Function* function(std::string_view name) const;
   const std::map<std::string, Function, std::less<>>& functions() const { return functions_; }
 

@@ -12,6 +12,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_cast_kernels(registry);
   register_comparison_kernels(registry);
   register_conv_kernels(registry);
+  register_debug_kernels(registry);
   register_finite_kernels(registry);
   register_fused_kernels(registry);
   register_gather_kernels(registry);

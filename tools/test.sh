@@ -24,7 +24,7 @@ setup=yes
 asan=yes
 fuzz=yes
 clang=no
-packages=(--with-browser --with-tensorboard)
+packages=(--with-browser --with-tensorboard --with-python=packages)
 for argument in "$@"; do
   case "$argument" in
     --no-setup) setup=no ;;

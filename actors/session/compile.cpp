@@ -5,6 +5,7 @@
 
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/graph/passes/check_numerics.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>
 #include <troupe/graph/passes/optimize.hpp>
 #include <troupe/graph/placement/partition.hpp>
@@ -64,6 +65,7 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
   Compiled out;
   auto callable = make_callable_graph(graph, signature);
   callable = narrowed(std::move(callable), options.precision, devices, out.report);
+  if (options.check_numerics) callable = check_numerics(*callable);
   if (options.optimize) {
     OptimizeOptions passes;
     passes.evaluator = evaluator(constant_device, kernels);

@@ -22,6 +22,7 @@ struct CompileOptions {
   bool optimize = true;
   bool soft_placement = true;
   DType precision = DType::f32;  // of matrix products
+  bool check_numerics = false;
   std::vector<TaskName> shards;
 };
 

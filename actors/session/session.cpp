@@ -111,6 +111,7 @@ class Session::Impl {
                     .optimize = options.optimize,
                     .soft_placement = options.soft_placement,
                     .precision = options.precision,
+                    .check_numerics = options.check_numerics,
                     .shards = options.shards});
   }
 

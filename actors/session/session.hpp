@@ -36,6 +36,9 @@ struct SessionOptions {
   // bf16 or f16: f32 products are computed in that precision (graph/passes/mixed_precision.hpp). Variables, feeds and
   // fetches keep theirs. Training in f16 needs a scaled loss (graph/optimizers/loss_scaling.hpp).
   DType precision = DType::f32;
+  // Fails a step at the first node that makes a NaN or an infinity, naming it, its inputs and the step
+  // (graph/passes/check_numerics.hpp).
+  bool check_numerics = false;
   std::chrono::nanoseconds timeout{0};  // default for runs without one; 0: none
   std::chrono::nanoseconds build_timeout =
       std::chrono::seconds(120);   // for a task to build its part of a graph, or to end the session

@@ -5,6 +5,7 @@
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/control.hpp>
 #include <troupe/graph/builder/core.hpp>
+#include <troupe/graph/builder/debug.hpp>
 #include <troupe/graph/builder/layout.hpp>
 #include <troupe/graph/builder/linear.hpp>
 #include <troupe/graph/builder/math.hpp>

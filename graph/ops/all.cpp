@@ -22,6 +22,7 @@ const OpRegistry& standard_ops() {
     register_random_ops(r);
     register_update_ops(r);
     register_control_ops(r);
+    register_debug_ops(r);
     return r;
   }();
   return registry;

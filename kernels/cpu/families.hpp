@@ -11,6 +11,7 @@ void register_bias_kernels(KernelRegistry& registry);
 void register_cast_kernels(KernelRegistry& registry);
 void register_comparison_kernels(KernelRegistry& registry);
 void register_conv_kernels(KernelRegistry& registry);
+void register_debug_kernels(KernelRegistry& registry);
 void register_finite_kernels(KernelRegistry& registry);
 void register_fused_kernels(KernelRegistry& registry);
 void register_gather_kernels(KernelRegistry& registry);
