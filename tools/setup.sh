@@ -13,6 +13,7 @@ libraries=(
   libcaf-dev                                    # actors, cluster networking
   libeigen3-dev libdnnl-dev                     # CPU kernels
   libisal-dev                                   # checksums of checkpoints
+  libre2-dev                                    # regular expressions in graphs
   libfmt-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
   libssl-dev zlib1g-dev libncurses-dev          # TLS and hashing, compression, terminal
   protobuf-compiler libprotobuf-dev             # wire and file schemas

@@ -1,5 +1,5 @@
-// The Python module: tensors, graphs, ops by name, sessions, ONNX models. The package `troupe` (troupe/__init__.py) makes
-// its calls read like Python.
+// The Python module: tensors, graphs, ops by name, sessions, ONNX models. The package `troupe` (troupe/__init__.py)
+// makes its calls read like Python.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -21,7 +21,8 @@ using namespace nb::literals;
 
 DType dtype_named(const std::string& text) {
   const auto found = parse_dtype(text);
-  if (!found) invalid_argument("'{}' is no dtype: use f32, f64, f16, bf16, i8 ... i64, u8 ... u64, bool or string", text);
+  if (!found)
+    invalid_argument("'{}' is no dtype: use f32, f64, f16, bf16, i8 ... i64, u8 ... u64, bool or string", text);
   return *found;
 }
 
@@ -165,7 +166,10 @@ PyModel import_model(const std::string& path, const std::string& weights) {
   else if (weights != "variables")
     invalid_argument("weights are 'constants', 'variables' or 'trainable', not '{}'", weights);
   OnnxModel model = import_onnx(path, options);
-  PyModel out{.graph = {std::move(model.graph)}, .inputs = {}, .outputs = {}, .opset = model.opset,
+  PyModel out{.graph = {std::move(model.graph)},
+              .inputs = {},
+              .outputs = {},
+              .opset = model.opset,
               .producer = std::move(model.producer)};
   for (const OnnxValue& v : model.inputs) out.inputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
   for (const OnnxValue& v : model.outputs) out.outputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
@@ -200,19 +204,27 @@ void bind_values(nb::module_& m) {
 void bind_graph(nb::module_& m) {
   nb::class_<PyGraph>(m, "Graph")
       .def(nb::init<>())
-      .def("placeholder",
-           [](PyGraph& g, const std::string& dtype, const Dims& shape, const std::string& node_name) {
-             return PyOutput{g.graph, placeholder(*g.graph, dtype_named(dtype), shape_of_dims(shape), node_name)};
-           },
-           "dtype"_a, "shape"_a.none(), "name"_a = "")
-      .def("constant",
-           [](PyGraph& g, const Tensor& value, const std::string& node_name) {
-             return PyOutput{g.graph, constant(*g.graph, value.clone(), node_name)};
-           },
-           "value"_a, "name"_a = "")
+      .def(
+          "placeholder",
+          [](PyGraph& g, const std::string& dtype, const Dims& shape, const std::string& node_name) {
+            return PyOutput{g.graph, placeholder(*g.graph, dtype_named(dtype), shape_of_dims(shape), node_name)};
+          },
+          "dtype"_a, "shape"_a.none(), "name"_a = "")
+      .def(
+          "constant",
+          [](PyGraph& g, const Tensor& value, const std::string& node_name) {
+            return PyOutput{g.graph, constant(*g.graph, value.clone(), node_name)};
+          },
+          "value"_a, "name"_a = "")
       .def("op", &add_named_op, "op"_a, "inputs"_a, "attributes"_a, "name"_a = "")
-      .def("output", [](PyGraph& g, const std::string& text) { return PyOutput{g.graph, g.graph->output(text)}; })
-      .def("initializer", [](PyGraph& g) { return PyOutput{g.graph, initializer(*g.graph)}; })
+      .def("output",
+           [](PyGraph& g, const std::string& text) {
+             return PyOutput{g.graph, g.graph->output(text)};
+           })
+      .def("initializer",
+           [](PyGraph& g) {
+             return PyOutput{g.graph, initializer(*g.graph)};
+           })
       .def("__len__", [](const PyGraph& g) { return g.graph->size(); })
       .def("__str__", [](const PyGraph& g) { return g.graph->dump(); });
   m.def("gradients", &gradients_of, "ys"_a, "xs"_a);

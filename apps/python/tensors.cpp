@@ -50,11 +50,11 @@ DType dtype_of_array(const nb::dlpack::dtype& type) {
 
 nb::dlpack::dtype array_type(DType dtype) {
   using Code = nb::dlpack::dtype_code;
-  const auto code = dtype == DType::boolean                     ? Code::Bool
-                    : dtype == DType::bf16                      ? Code::UInt
-                    : is_floating(dtype)                        ? Code::Float
-                    : is_unsigned(dtype)                        ? Code::UInt
-                                                                : Code::Int;
+  const auto code = dtype == DType::boolean ? Code::Bool
+                    : dtype == DType::bf16  ? Code::UInt
+                    : is_floating(dtype)    ? Code::Float
+                    : is_unsigned(dtype)    ? Code::UInt
+                                            : Code::Int;
   return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(8 * size_of(dtype)), 1};
 }
 
@@ -64,7 +64,8 @@ Tensor from_array(nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> array, cons
   DType type = dtype_of_array(array.dtype());
   if (!dtype.empty()) {
     const auto wanted = parse_dtype(dtype);
-    if (!wanted || size_of(*wanted) != size_of(type)) invalid_argument("an array of {} is not of {}", name(type), dtype);
+    if (!wanted || size_of(*wanted) != size_of(type))
+      invalid_argument("an array of {} is not of {}", name(type), dtype);
     type = *wanted;
   }
   std::vector<std::int64_t> dims;
@@ -96,7 +97,7 @@ nb::object to_array(const Tensor& tensor) {
   if (tensor.dtype() == DType::string) {
     nb::list out;
     for (const std::string& text : tensor.values<std::string>()) out.append(nb::bytes(text.data(), text.size()));
-    return std::move(out);
+    return out;
   }
   std::vector<std::size_t> shape;
   for (const std::int64_t d : tensor.shape().dims()) shape.push_back(static_cast<std::size_t>(d));
@@ -105,8 +106,7 @@ nb::object to_array(const Tensor& tensor) {
   const bool shared = held->buffer() && held->buffer()->references() > 2;  // `tensor` and this handle
   const nb::capsule owner(held.release(), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   const auto type = array_type(tensor.dtype());
-  if (shared)
-    return nb::cast(nb::ndarray<nb::numpy, nb::ro>(data, shape.size(), shape.data(), owner, nullptr, type));
+  if (shared) return nb::cast(nb::ndarray<nb::numpy, nb::ro>(data, shape.size(), shape.data(), owner, nullptr, type));
   return nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.data(), owner, nullptr, type));
 }
 

@@ -10,8 +10,8 @@
 
 namespace troupe::python {
 
-// A tensor on the memory of an array, which lives as long as the tensor and is never written. `dtype`: that of the array
-// if "", otherwise one of the same size ("bf16" for an array of u16). Throws invalid_argument for other types.
+// A tensor on the memory of an array, which lives as long as the tensor and is never written. `dtype`: that of the
+// array if "", otherwise one of the same size ("bf16" for an array of u16). Throws invalid_argument for other types.
 Tensor from_array(nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu> array,
                   const std::string& dtype);
 // A tensor of strings, from bytes.

@@ -14,3 +14,4 @@
 #include <troupe/graph/builder/random.hpp>
 #include <troupe/graph/builder/reduce.hpp>
 #include <troupe/graph/builder/softmax.hpp>
+#include <troupe/graph/builder/text.hpp>

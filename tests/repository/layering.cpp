@@ -66,6 +66,7 @@ const std::vector<Library> kLibraries = {
     // Only to keep oneDNN's runtime in bounds; the compiler's own header would be another runtime's.
     {"OpenMP", R"(devices/cpu/openmp\.hpp)", {"devices/cpu/", "kernels/cpu/", "tools/bench/"}},
     {"the compiler's OpenMP", R"(omp\.h)", {}},
+    {"RE2", R"(re2/.*)", {"kernels/"}},
     {"zlib", R"(zlib\.h)", {"kernels/readers/"}},
     {"CUDA", R"((cuda|cooperative_groups|nv).*\.h|cuda/.*)", {"devices/cuda/", "kernels/cuda/", "tools/bench/cuda/"}},
     {"NCCL", R"(nccl.*\.h)", {"devices/cuda/"}},

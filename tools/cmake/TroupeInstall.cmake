@@ -28,6 +28,7 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindCAF.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindGOMP.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindISAL.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/FindRE2.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/Findhttplib.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/Findmicrohttpd.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake

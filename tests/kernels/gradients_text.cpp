@@ -1,0 +1,27 @@
+// Cases of gradient_test.cpp.
+#include "tests/kernels/gradient_cases.hpp"
+
+namespace troupe::testing {
+
+// Rows of 3, 0 and 2 ids of a table, with and without weights.
+std::vector<GradientCase> text_gradients() {
+  std::vector<GradientCase> out;
+  for (const auto& [name, combiner] :
+       {std::pair{"Sum", Combiner::sum}, {"Mean", Combiner::mean}, {"Sqrtn", Combiner::sqrtn}})
+    for (const bool weighted : {false, true})
+      out.push_back(
+          {.name = fmt::format("Embedding{}{}", name, weighted ? "Weighted" : ""),
+           .shapes = {{4, 2}, {5}},
+           .build = of([combiner = combiner, weighted](auto& x) {
+             Graph& g = *x[0].graph;
+             const Ragged ids{constant<std::int64_t>(g, {2, 0, 2, 3, 1}), constant<std::int64_t>(g, {0, 3, 3, 5})};
+             const Output y =
+                 embedding_lookup_sparse(x[0], ids, {.combiner = combiner, .weights = weighted ? x[1] : Output{}});
+             return square(y);
+           }),
+           .low = 0.5,
+           .twice = false});
+  return out;
+}
+
+}  // namespace troupe::testing
