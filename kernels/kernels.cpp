@@ -35,6 +35,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_softmax_kernels(registry);
   register_state_kernels(registry);
   register_string_number_kernels(registry);
+  register_signal_kernels(registry);
   register_table_kernels(registry);
   register_text_kernels(registry);
   register_update_kernels(registry);

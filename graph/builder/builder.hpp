@@ -13,5 +13,6 @@
 #include <troupe/graph/builder/quantize.hpp>
 #include <troupe/graph/builder/random.hpp>
 #include <troupe/graph/builder/reduce.hpp>
+#include <troupe/graph/builder/signal.hpp>
 #include <troupe/graph/builder/softmax.hpp>
 #include <troupe/graph/builder/text.hpp>

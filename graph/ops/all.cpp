@@ -21,6 +21,7 @@ const OpRegistry& standard_ops() {
     register_softmax_ops(r);
     register_random_ops(r);
     register_update_ops(r);
+    register_signal_ops(r);
     register_text_ops(r);
     register_control_ops(r);
     register_debug_ops(r);

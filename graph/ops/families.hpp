@@ -21,6 +21,7 @@ void register_softmax_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);
 void register_update_ops(OpRegistry& ops);
 void register_debug_ops(OpRegistry& ops);
+void register_signal_ops(OpRegistry& ops);
 void register_text_ops(OpRegistry& ops);
 void register_control_ops(OpRegistry& ops);
 

@@ -34,6 +34,7 @@ void register_select_kernels(KernelRegistry& registry);
 void register_softmax_kernels(KernelRegistry& registry);
 void register_state_kernels(KernelRegistry& registry);
 void register_string_number_kernels(KernelRegistry& registry);
+void register_signal_kernels(KernelRegistry& registry);
 void register_table_kernels(KernelRegistry& registry);
 void register_text_kernels(KernelRegistry& registry);
 void register_update_kernels(KernelRegistry& registry);

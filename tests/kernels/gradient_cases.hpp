@@ -30,6 +30,7 @@ std::vector<GradientCase> elementwise_gradients();
 std::vector<GradientCase> layout_gradients();
 std::vector<GradientCase> linear_and_reduce_gradients();
 std::vector<GradientCase> nn_gradients();
+std::vector<GradientCase> signal_gradients();
 std::vector<GradientCase> text_gradients();
 
 }  // namespace troupe::testing

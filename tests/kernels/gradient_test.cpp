@@ -24,7 +24,7 @@ std::vector<GradientCase> all_cases() {
   for (const auto& family :
        {testing::array_gradients(), testing::control_gradients(), testing::debug_gradients(),
         testing::elementwise_gradients(), testing::layout_gradients(), testing::linear_and_reduce_gradients(),
-        testing::nn_gradients(), testing::text_gradients()})
+        testing::nn_gradients(), testing::signal_gradients(), testing::text_gradients()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }

@@ -1,0 +1,174 @@
+// Fourier transforms by Eigen's FFT (kissfft: any length in n log n, smallest prime factors best), frames, mel weights.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <unsupported/Eigen/FFT>
+#include <vector>
+
+#include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/typed_kernels.hpp>
+
+namespace troupe {
+namespace {
+
+struct Lines {
+  std::int64_t outer = 0, inner = 0;  // around the axis; inner without the last dimension
+  std::int64_t size = 0, channels = 0;
+  std::int64_t length = 0, bins = 0;  // of the transform, of its result
+  bool inverse = false;
+};
+
+// Transforms lines [begin, end), counted over outer and inner.
+template <class T>
+void transform_lines(const Lines& lines, const T* x, T* y, std::int64_t begin, std::int64_t end) {
+  using C = Compute<T>;
+  thread_local Eigen::FFT<C> fft;  // keeps the factors of each length
+  std::vector<std::complex<C>> from(static_cast<std::size_t>(lines.length)), to(from.size());
+  const std::int64_t used = std::min(lines.size, lines.length);
+  for (std::int64_t line = begin; line < end; ++line) {
+    const std::int64_t o = line / lines.inner, i = line % lines.inner;
+    std::fill(from.begin(), from.end(), std::complex<C>());
+    const T* in = x + (o * lines.size * lines.inner + i) * lines.channels;
+    for (std::int64_t k = 0; k < used; ++k, in += lines.inner * lines.channels)
+      from[static_cast<std::size_t>(k)] = {static_cast<C>(in[0]), lines.channels == 2 ? static_cast<C>(in[1]) : C{0}};
+    if (lines.inverse)
+      fft.inv(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
+    else
+      fft.fwd(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
+    T* out = y + (o * lines.bins * lines.inner + i) * 2;
+    for (std::int64_t k = 0; k < lines.bins; ++k, out += lines.inner * 2) {
+      out[0] = static_cast<T>(to[static_cast<std::size_t>(k)].real());
+      out[1] = static_cast<T>(to[static_cast<std::size_t>(k)].imag());
+    }
+  }
+}
+
+// The lines of x, and the shape of the result.
+std::pair<Lines, Shape> lines_of(const Shape& x, std::int64_t given, std::int64_t axis, bool inverse, bool onesided) {
+  const int at = checked_axis(axis, x.rank());
+  if (x.rank() < 2 || at == x.rank() - 1 || (x[-1] != 1 && x[-1] != 2))
+    invalid_argument(
+        "DFT: x must be [...,1] or [...,2], transformed along another dimension than the last: {}, axis {}",
+        x.to_string(), axis);
+  Lines lines{.size = x[at], .channels = x[-1], .length = given < 0 ? x[at] : given, .inverse = inverse};
+  if (lines.length < 1 || lines.length > (std::int64_t{1} << 30))
+    invalid_argument("DFT: the length is {}, not in [1, 2^30]", lines.length);
+  lines.outer = x.sub(0, at).num_elements();
+  lines.inner = x.sub(at + 1, x.rank() - 1).num_elements();
+  lines.bins = onesided ? lines.length / 2 + 1 : lines.length;
+  Shape out = x;
+  out.set_dim(at, lines.bins);
+  out.set_dim(-1, 2);
+  return {lines, out};
+}
+
+void register_transforms(KernelRegistry& registry) {
+  add_factories(registry, "DFT", FloatTypes{}, []<class T>(const KernelInit& init) -> Kernel {
+    return [axis = init.attributes.integer("axis"), inverse = init.attributes.boolean("inverse"),
+            onesided = init.attributes.boolean("onesided")](KernelContext& c) {
+      const auto [lines, shape] =
+          lines_of(c.input(0).shape(), c.input(1).item<std::int64_t>(), axis, inverse, onesided);
+      Tensor out = c.allocate(dtype_of<T>, shape);
+      const T* x = c.input(0).data<T>();
+      T* y = out.mutable_data<T>();
+      const std::int64_t grain = std::max<std::int64_t>(1, 4096 / lines.length);
+      c.parallelism().parallel_for(
+          lines.outer * lines.inner, grain,
+          [&, &lines = lines](std::int64_t begin, std::int64_t end) { transform_lines(lines, x, y, begin, end); });
+      c.set_output(0, std::move(out));
+    };
+  });
+}
+
+struct Frames {
+  std::int64_t batch, size, channels, count, length, step;
+};
+
+Frames frames_of(const Shape& x, std::int64_t length, std::int64_t step) {
+  if (x.rank() != 3) invalid_argument("Frame: x must be [batch,n,channels], not {}", x.to_string());
+  if (length < 1 || step < 1 || length > x[1])
+    invalid_argument("Frame: frames of {}, {} apart, do not fit a signal of {}", length, step, x[1]);
+  return {x[0], x[1], x[2], (x[1] - length) / step + 1, length, step};
+}
+
+void register_frames(KernelRegistry& registry) {
+  add_untyped(registry, "Frame", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      const Frames f = frames_of(c.input(0).shape(), c.input(1).item<std::int64_t>(), c.input(2).item<std::int64_t>());
+      Tensor out = c.allocate(c.input(0).dtype(), Shape{f.batch, f.count, f.length, f.channels});
+      const std::int64_t width = f.length * f.channels;
+      const CopyDim dims[] = {
+          {f.batch, f.size * f.channels, f.count * width}, {f.count, f.step * f.channels, width}, {width, 1, 1}};
+      strided_copy(c.device(), c.input(0), 0, out, 0, dims);
+      c.set_output(0, std::move(out));
+    };
+  });
+  add_kernels(registry, "FrameGrad", FloatTypes{}, []<class T>(KernelContext& c) {
+    const Shape& dy = c.input(0).shape();
+    if (dy.rank() != 4) invalid_argument("FrameGrad: frames must be [batch,m,length,channels], not {}", dy.to_string());
+    const Frames f = frames_of(c.input(1).shape(), dy[2], c.input(2).item<std::int64_t>());
+    if (dy != (Shape{f.batch, f.count, f.length, f.channels}))
+      invalid_argument("FrameGrad: frames {} are not those of {}", dy.to_string(), c.input(1).shape().to_string());
+    Tensor out = c.allocate(dtype_of<T>, c.input(1).shape());
+    const T* from = c.input(0).data<T>();
+    T* to = out.mutable_data<T>();
+    std::vector<Compute<T>> sums(static_cast<std::size_t>(f.size * f.channels));
+    const std::int64_t width = f.length * f.channels;
+    for (std::int64_t b = 0; b < f.batch; ++b) {
+      std::ranges::fill(sums, Compute<T>{0});
+      for (std::int64_t m = 0; m < f.count; ++m, from += width)
+        for (std::int64_t k = 0; k < width; ++k)
+          sums[static_cast<std::size_t>(m * f.step * f.channels + k)] += static_cast<Compute<T>>(from[k]);
+      for (const Compute<T> sum : sums) *to++ = static_cast<T>(sum);
+    }
+    c.set_output(0, std::move(out));
+  });
+}
+
+// The definition of ONNX's MelWeightMatrix: triangles between bins that are evenly spaced on the mel scale
+// (O'Shaughnessy 1987), rounded down to bins of the spectrum.
+Tensor mel_weights(std::int64_t bins, std::int64_t length, std::int64_t rate, double lower, double upper) {
+  if (bins < 1 || bins > 1'000'000 || length < 1 || length > (1 << 30) || rate < 1)
+    invalid_argument("MelWeightMatrix: {} bins of a transform of {} at {} Hz", bins, length, rate);
+  const std::int64_t spectrum = length / 2 + 1;
+  const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double low = mel(lower), step = (mel(upper) - low) / static_cast<double>(bins + 2);
+  std::vector<std::int64_t> edges;
+  for (std::int64_t i = 0; i < bins + 2; ++i) {
+    const double hertz = 700 * (std::pow(10.0, (static_cast<double>(i) * step + low) / 2595) - 1);
+    const double bin = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    if (!(bin >= 0 && bin < static_cast<double>(spectrum)))
+      invalid_argument("MelWeightMatrix: the edges {} and {} Hz are not in [0, {}] Hz", lower, upper, rate / 2);
+    edges.push_back(static_cast<std::int64_t>(bin));
+  }
+  Tensor out = Tensor::zeros(DType::f32, Shape{spectrum, bins});
+  float* weights = out.mutable_data<float>();
+  for (std::int64_t i = 0; i < bins; ++i) {
+    const auto at = [&](std::int64_t k) { return edges[static_cast<std::size_t>(i + k)]; };
+    const std::int64_t first = at(0), center = at(1), last = at(2);
+    const auto weight = [&](std::int64_t bin) -> float& { return weights[bin * bins + i]; };
+    if (center == first) weight(center) = 1;
+    for (std::int64_t j = first; j <= center && center > first; ++j)
+      weight(j) = static_cast<float>(static_cast<double>(j - first) / static_cast<double>(center - first));
+    for (std::int64_t j = center; j < last; ++j)
+      weight(j) = static_cast<float>(static_cast<double>(last - j) / static_cast<double>(last - center));
+  }
+  return out;
+}
+
+}  // namespace
+
+void register_signal_kernels(KernelRegistry& registry) {
+  register_transforms(registry);
+  register_frames(registry);
+  add_untyped(registry, "MelWeightMatrix", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      c.set_output(0, mel_weights(c.input(0).item<std::int64_t>(), c.input(1).item<std::int64_t>(),
+                                  c.input(2).item<std::int64_t>(), static_cast<double>(c.input(3).item<float>()),
+                                  static_cast<double>(c.input(4).item<float>())));
+    };
+  });
+}
+
+}  // namespace troupe
