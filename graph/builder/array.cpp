@@ -96,7 +96,7 @@ Outputs unstack(Output x, std::int64_t axis, Name name) {
 Output slice(Output x, IntegersArg begin, IntegersArg size, Name name) {
   return add_op("Slice", {x, begin.in(x), size.in(x)}, {}, std::move(name));
 }
-Output pad(Output x, IntegersArg pads, PadOptions options) {
+Output pad_list(Output x, IntegersArg pads, PadOptions options) {
   const Output value =
       options.value_tensor.valid() ? options.value_tensor : constant(*x.graph, element_of(x.dtype(), options.value));
   return add_op("Pad", {x, pads.in(x), value}, {{"mode", std::string(troupe::name(options.mode))}},
@@ -107,7 +107,7 @@ Output pad(Output x, const Integers& before, const Integers& after, PadOptions o
     invalid_argument("pad: {} numbers of elements before x, but {} after it", before.size(), after.size());
   Integers pads = before;
   pads.insert(pads.end(), after.begin(), after.end());
-  return pad(x, IntegersArg(std::move(pads)), std::move(options));
+  return pad_list(x, std::move(pads), std::move(options));
 }
 Output tile(Output x, IntegersArg multiples, Name name) {
   return add_op("Tile", {x, multiples.in(x)}, {}, std::move(name));

@@ -53,7 +53,7 @@ struct PadOptions {
 };
 // Elements before and after those of each dimension; negative numbers crop.
 Output pad(Output x, const Integers& before, const Integers& after, PadOptions options = {});
-Output pad(Output x, IntegersArg pads, PadOptions options = {});  // those before, then those after
+Output pad_list(Output x, IntegersArg pads, PadOptions options = {});  // those before, then those after
 Output tile(Output x, IntegersArg multiples, Name name = {});
 Output gather(Output table, Output indices, Name name = {});  // rows of axis 0
 // Zeros like `like` [m,...], with values [n,...] added to the rows `indices` [n].

@@ -66,9 +66,8 @@ Output with_kept_dims(GradientContext& c, Output reduced) {
   const auto given = known_integers(c.graph(), {axes.node, axes.index});
   const bool known = given && given->complete();
   if (known && given->values.empty()) return reduced;  // a scalar broadcasts as it is
-  if (!known || !x.shape().has_rank()) return reshape_like(reduced, sum(x, axes, {.keep_dims = true}));
-  for (int axis : shapes::axes(given->integers(), x.shape().rank())) reduced = expand_dims(reduced, axis);
-  return reduced;
+  if (!known) return reshape_like(reduced, sum(x, axes, {.keep_dims = true}));
+  return expand_dims(reduced, given->integers());
 }
 
 void sum_gradient(GradientContext& c) { c.set(0, broadcast_like(with_kept_dims(c, c.grad()), c.input(0))); }

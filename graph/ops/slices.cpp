@@ -42,14 +42,14 @@ void pad_gradient(GradientContext& c) {
     return;
   }
   const Output opposite = -c.input(1);
-  const Output dx = pad(dy, opposite);
+  const Output dx = pad_list(dy, opposite);
   c.set(0, dx);
   if (!c.needs(2)) return;
   const Output all = sum(dy);
   c.set(2, all - sum(dx));
 }
 void pad_grad_gradient(GradientContext& c) {
-  c.set(0, pad(c.grad(), c.input(2), {.mode = parse_pad_mode(c.attributes().string("mode"))}));
+  c.set(0, pad_list(c.grad(), c.input(2), {.mode = parse_pad_mode(c.attributes().string("mode"))}));
 }
 
 void tile_gradient(GradientContext& c) { c.set(0, add_op("TileGrad", {c.grad(), c.input(0), c.input(1)})); }

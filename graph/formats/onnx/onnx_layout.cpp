@@ -81,7 +81,7 @@ void pad_node(OnnxNode& node) {
   if (node.has(2)) options.value_tensor = reshape(node.in(2), Shape{});
   IntegersArg pads = needed_list(node, 1, node.has_attr("paddings") ? "paddings" : "pads");
   if (node.has(3)) pads = pads_of_axes(node, pads);
-  node.set(pad(node.in(0), pads, std::move(options)));
+  node.set(pad_list(node.in(0), pads, std::move(options)));
 }
 
 // In opset 1 the inputs are a number of tiles and an axis.
@@ -169,7 +169,7 @@ void center_crop_pad_node(OnnxNode& node) {
     pads[static_cast<std::size_t>(axis)] = before;
     pads[static_cast<std::size_t>(axis + shape.rank())] = added - before;
   }
-  node.set(pad(x, concat(pads, 0)));
+  node.set(pad_list(x, concat(pads, 0)));
 }
 
 constexpr OnnxOp kLayoutOps[] = {

@@ -82,8 +82,8 @@ TEST_F(SliceShapes, MasksOfTensorFlowAreComposed) {
 TEST_F(SliceShapes, PadsAndTiles) {
   EXPECT_EQ(pad(x({2, kAny}), {1, 1}, {0, 2}).shape(), (Shape{3, kAny}));
   EXPECT_EQ(pad(x({5, 3}), {-1, 0}, {-2, 1}).shape(), (Shape{2, 4}));
-  EXPECT_EQ(pad(x({5, 3}), list(4)).shape(), Shape::unknown(2));
-  EXPECT_EQ(pad(unknown_rank(), list(4)).shape(), Shape::unknown(2));
+  EXPECT_EQ(pad_list(x({5, 3}), list(4)).shape(), Shape::unknown(2));
+  EXPECT_EQ(pad_list(unknown_rank(), list(4)).shape(), Shape::unknown(2));
   EXPECT_EQ(message_of([&] { pad(x({2}), {-3}, {4}, {.name = "n"}); }),
             "Pad 'n': pads of -3 and 4 crop more than dimension 0 of [2]");
   EXPECT_EQ(message_of([&] {
