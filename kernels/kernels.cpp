@@ -33,6 +33,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_list_kernels(registry);
   register_select_kernels(registry);
   register_softmax_kernels(registry);
+  register_ctc_kernels(registry);
   register_state_kernels(registry);
   register_string_number_kernels(registry);
   register_signal_kernels(registry);

@@ -24,36 +24,6 @@ struct PoolOptions {
 Output max_pool(Output x, PoolOptions options = {});
 Output avg_pool(Output x, PoolOptions options = {});  // padding does not count
 
-struct BatchNormOptions {
-  double epsilon = 1e-5;
-  // y = max(y, 0), in the same kernels. Pays off because these ops are memory-bound: per bf16 element, a batch_norm and
-  // a separate relu move 6 + 4 bytes forward and 10 + 6 back; combined, 6 and 10. (Fusing a residual sum in between
-  // would save 6 of 28: that is left to fused elementwise ops.)
-  bool relu = false;
-  Name name{};
-};
-struct BatchNormOutputs {
-  Output y{};     // of x's dtype
-  Output mean{};  // [c], of the batch
-  // [c]: of the batch, as an estimate for all data: n / (n - 1) times the mean squared distance
-  Output variance;
-};
-// Batch normalisation over all dimensions but the last (Ioffe & Szegedy 2015): x [...,c] -> y = scale (x - mean) /
-// sqrt(mean squared distance + epsilon) + offset, with the mean of the n elements of each channel. scale and offset are
-// [c]; they and the statistics are f32 (f64 if x is f64), regardless of x's dtype. Gradients flow through y only.
-BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOptions options = {});
-// The same with a given mean and variance [c].
-Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
-                            BatchNormOptions options = {});
-
-struct LayerNormOptions {
-  double epsilon = 1e-5;
-  Name name{};
-};
-// Layer normalisation over the last dimension (Ba, Kiros & Hinton 2016): each row [c] on its own. scale and offset [c]
-// are f32 (f64 if x is f64).
-Output layer_norm(Output x, Output scale, Output offset, LayerNormOptions options = {});
-
 struct DropoutOptions {
   std::int64_t seed = 0;
   Name name{};

@@ -7,29 +7,18 @@ namespace troupe {
 namespace {
 
 Output reduce(const char* op, Output x, const Axes& axes, ReduceOptions options) {
-  return add_op(op, {x, axes.input(x)}, {{"keep_dims", options.keep_dims}}, std::move(options.name));
+  return add_op(op, {x, axes.in(x)}, {{"keep_dims", options.keep_dims}}, std::move(options.name));
 }
 
-Output arg(const char* op, Output x, Output axis, ArgOptions options) {
-  return add_op(op, {x, axis}, {{"select_last_index", options.select_last_index}}, std::move(options.name));
-}
-
-Output axis_constant(const char* function, Output x, std::int64_t axis) {
-  if (!x.valid()) invalid_argument("{}: x is not a tensor", function);
-  return constant<std::int64_t>(*x.graph, axis);
+Output arg(const char* op, Output x, const IntegersArg& axis, ArgOptions options) {
+  return add_op(op, {x, axis.scalar_in(x)}, {{"select_last_index", options.select_last_index}},
+                std::move(options.name));
 }
 
 // Axes as one tensor, for functions that need them in several nodes.
-Axes shared(const Axes& axes, Output x) { return axes.input(x); }
+Axes shared(const Axes& axes, Output x) { return axes.in(x); }
 
 }  // namespace
-
-Output Axes::input(Output x) const {
-  if (tensor_.valid()) return tensor_;
-  if (!x.valid()) invalid_argument("a reduction's x is not a tensor");
-  const Shape count{static_cast<std::int64_t>(numbers_.size())};
-  return constant(*x.graph, Tensor::of<std::int64_t>(count, numbers_));
-}
 
 Output sum(Output x, Axes axes, ReduceOptions options) { return reduce("Sum", x, axes, std::move(options)); }
 Output mean(Output x, Axes axes, ReduceOptions options) { return reduce("Mean", x, axes, std::move(options)); }
@@ -95,14 +84,8 @@ Moments moments(Output x, Axes axes, ReduceOptions options) {
   return {reshape_like(center, spread, name.empty() ? name : name + "/mean"), spread};
 }
 
-Output arg_max(Output x, std::int64_t axis, ArgOptions options) {
-  return arg("ArgMax", x, axis_constant("arg_max", x, axis), std::move(options));
-}
-Output arg_max(Output x, Output axis, ArgOptions options) { return arg("ArgMax", x, axis, std::move(options)); }
-Output arg_min(Output x, std::int64_t axis, ArgOptions options) {
-  return arg("ArgMin", x, axis_constant("arg_min", x, axis), std::move(options));
-}
-Output arg_min(Output x, Output axis, ArgOptions options) { return arg("ArgMin", x, axis, std::move(options)); }
+Output arg_max(Output x, IntegersArg axis, ArgOptions options) { return arg("ArgMax", x, axis, std::move(options)); }
+Output arg_min(Output x, IntegersArg axis, ArgOptions options) { return arg("ArgMin", x, axis, std::move(options)); }
 
 Output l2_loss(Output x, Name name) { return add_op("L2Loss", {x}, {}, std::move(name)); }
 

@@ -6,20 +6,7 @@
 
 namespace troupe {
 
-// Axes: numbers, or an i64 vector that the graph computes. None: all axes.
-class Axes {
- public:
-  Axes() = default;
-  Axes(std::initializer_list<std::int64_t> numbers) : numbers_(numbers) {}
-  Axes(Integers numbers) : numbers_(std::move(numbers)) {}
-  Axes(Output tensor) : tensor_(tensor) {}
-  // As an input of an op: the tensor, or a constant in x's graph.
-  Output input(Output x) const;
-
- private:
-  Integers numbers_{};
-  Output tensor_{};
-};
+using Axes = IntegersArg;  // none: all axes
 
 struct ReduceOptions {
   bool keep_dims = false;  // reduced dimensions stay, as 1
@@ -55,11 +42,9 @@ struct ArgOptions {
   bool select_last_index = false;  // of several, the last; else the first
   Name name{};
 };
-// Index (i64) of the greatest or least element along an axis; NaN counts as it. The axis is a number, or a scalar i64.
-Output arg_max(Output x, std::int64_t axis, ArgOptions options = {});
-Output arg_max(Output x, Output axis, ArgOptions options = {});
-Output arg_min(Output x, std::int64_t axis, ArgOptions options = {});
-Output arg_min(Output x, Output axis, ArgOptions options = {});
+// Index (i64) of the greatest or least element along an axis; NaN counts as it. The axis is one number or scalar.
+Output arg_max(Output x, IntegersArg axis, ArgOptions options = {});
+Output arg_min(Output x, IntegersArg axis, ArgOptions options = {});
 
 Output l2_loss(Output x, Name name = {});  // sum(x^2) / 2
 

@@ -78,6 +78,27 @@ Output sigmoid_cross_entropy(Output logits, Output labels, Name name) {
   return add_op("SigmoidCrossEntropy", {logits, labels}, {}, std::move(name));
 }
 
+Output weighted_sigmoid_cross_entropy(Output logits, Output labels, double positive_weight, Name name) {
+  const Output weights = labels * (positive_weight - 1) + 1.0;
+  const Output negative = (1.0 - labels) * logits;
+  return add(negative, weights * softplus(-logits), std::move(name));
+}
+
+Output weighted_sparse_softmax_cross_entropy(Output logits, Output labels, Output weights,
+                                             SparseCrossEntropyOptions options) {
+  Name name = std::move(options.name);
+  options.name.clear();
+  const std::int64_t ignored = options.ignore_index;
+  const Output losses = sparse_softmax_cross_entropy(logits, labels, std::move(options));
+  Output classes = cast(labels, DType::i64);
+  if (ignored != SparseCrossEntropyOptions::kNoLabel) {
+    const Output zero = constant<std::int64_t>(*labels.graph, 0);
+    const Output counts = not_equal(classes, constant<std::int64_t>(*labels.graph, ignored));
+    classes = select(counts, classes, zero);
+  }
+  return mul(losses, gather(weights, classes), std::move(name));
+}
+
 Output pick_classes(Output x, Output labels, std::int64_t axis) {
   const int along = known_axis("pick_classes", x, axis);
   const Output chosen = at_index(x, labels, along);

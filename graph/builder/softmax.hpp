@@ -39,6 +39,12 @@ Output softmax_cross_entropy(Output logits, Output labels, CrossEntropyOptions o
 // Elementwise, for independent classes: max(x,0) - x z + log(1 + exp(-|x|)).
 Output sigmoid_cross_entropy(Output logits, Output labels, Name name = {});
 
+// The same, with the losses of positive labels multiplied: (1 - z) x + (1 + (w - 1) z) log(1 + exp(-x)).
+Output weighted_sigmoid_cross_entropy(Output logits, Output labels, double positive_weight, Name name = {});
+// sparse_softmax_cross_entropy(), each loss multiplied with weights [c] at its label; ignored labels have loss 0.
+Output weighted_sparse_softmax_cross_entropy(Output logits, Output labels, Output weights,
+                                             SparseCrossEntropyOptions options = {});
+
 // The elements of x [n,c] at classes labels [n] -> [n]; any rank, with the classes along `axis`. A label outside
 // [0, c) picks 0.
 Output pick_classes(Output x, Output labels, std::int64_t axis = -1);

@@ -17,6 +17,7 @@ const OpRegistry& standard_ops() {
     register_layout_ops(r);
     register_nn_ops(r);
     register_norm_ops(r);
+    register_group_norm_ops(r);
     register_quantize_ops(r);
     register_softmax_ops(r);
     register_random_ops(r);

@@ -16,6 +16,7 @@ void register_slice_ops(OpRegistry& ops);
 void register_layout_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
 void register_norm_ops(OpRegistry& ops);
+void register_group_norm_ops(OpRegistry& ops);
 void register_quantize_ops(OpRegistry& ops);
 void register_softmax_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);

@@ -1,4 +1,4 @@
-// Softmax and the cross entropies, along any axis.
+// Softmax and the cross entropies, along any axis, and the loss of sequences.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
@@ -114,6 +114,23 @@ void sigmoid_cross_entropy_gradient(GradientContext& c) {
   if (c.needs(1)) c.set(1, -g * c.input(0));
 }
 
+void ctc_loss_shape(ShapeContext& c) {
+  Shape logits = shapes::with_rank(c.input(0), 3, "logits");
+  const Shape labels = shapes::with_rank(c.input(1), 2, "labels");
+  std::int64_t examples = shapes::merge_dim(logits[1], labels[0], "the numbers of examples of 'logits' and 'labels'");
+  for (int i = 2; i < 4; ++i)
+    examples = shapes::merge_dim(examples, shapes::with_rank(c.input(i), 1, "a list of lengths")[0],
+                                 "the numbers of examples and of lengths");
+  logits.set_dim(1, examples);
+  c.set_output(0, Shape{examples});
+  c.set_output(1, logits);
+}
+
+void ctc_loss_gradient(GradientContext& c) {
+  if (c.has_grad(1)) fail(Code::unimplemented, "its gradient is not differentiated again");
+  c.set(0, expand_dims(c.grad(0), 1) * c.output(1));
+}
+
 Op softmax_op(std::string name, std::initializer_list<const char*> inputs, std::initializer_list<const char*> outputs) {
   Op op(std::move(name));
   for (const char* input : inputs) op.input(input, "T");
@@ -150,6 +167,18 @@ void register_softmax_ops(OpRegistry& ops) {
   ops.add(softmax_op("SigmoidCrossEntropy", {"logits", "labels"}, {"loss"})
               .shape(shapes::same_shapes)
               .gradient(sigmoid_cross_entropy_gradient));
+  ops.add(Op("CTCLoss")
+              .input("logits", "T")
+              .input("labels", "Tlabels")
+              .input("logit_lengths", "Tlabels")
+              .input("label_lengths", "Tlabels")
+              .output("loss", "T")
+              .output("backprop", "T")
+              .type("T", kWideFloatTypes)
+              .type("Tlabels", kIndexTypes)
+              .attr("blank", std::int64_t{0})
+              .shape(ctc_loss_shape)
+              .gradient(ctc_loss_gradient));
 }
 
 }  // namespace troupe

@@ -32,6 +32,7 @@ void register_reduce_kernels(KernelRegistry& registry);
 void register_list_kernels(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);
 void register_softmax_kernels(KernelRegistry& registry);
+void register_ctc_kernels(KernelRegistry& registry);
 void register_state_kernels(KernelRegistry& registry);
 void register_string_number_kernels(KernelRegistry& registry);
 void register_signal_kernels(KernelRegistry& registry);

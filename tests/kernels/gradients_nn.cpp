@@ -21,6 +21,36 @@ std::vector<GradientCase> nn_gradients() {
                    return outputs_of(g,
                                      softmax_cross_entropy(x[0], labels, {.axis = 1, .label_smoothing = 0.1}).source());
                  }});
+  out.push_back({.name = "GroupNorm",
+                 .shapes = {{2, 4, 3}, {4}, {4}},
+                 .build = of([](auto& x) { return group_norm(x[0], x[1], x[2], 2, {.epsilon = 0.1}); }),
+                 .twice = false});
+  out.push_back({.name = "InstanceNorm",
+                 .shapes = {{2, 3, 4}, {3}, {3}},
+                 .build = of([](auto& x) { return instance_norm(x[0], x[1], x[2], {.epsilon = 0.1}); }),
+                 .twice = false});
+  out.push_back({.name = "RMSNorm",
+                 .shapes = {{3, 4}, {4}},
+                 .build = of([](auto& x) { return rms_norm(x[0], x[1], {.epsilon = 0.1}); }),
+                 .twice = false});
+  out.push_back({.name = "LayerNormAxis",
+                 .shapes = {{3, 2, 2}, {2, 2}, {2, 2}},
+                 .build = of([](auto& x) { return layer_norm(x[0], x[1], x[2], {.epsilon = 0.1, .axis = 1}); }),
+                 .twice = false});
+  out.push_back({.name = "CTCLoss",
+                 .shapes = {{5, 2, 3}},
+                 .build =
+                     [](Graph& g, const Outputs& x) {
+                       const Output labels = constant(g, Tensor::of<std::int64_t>(Shape{2, 2}, {1, 1, 2, 0}));
+                       const Output frames = constant<std::int64_t>(g, {5, 4});
+                       const Output counts = constant<std::int64_t>(g, {2, 1});
+                       return Outputs{ctc_loss(x[0], labels, frames, counts)};
+                     },
+                 .twice = false});
+  out.push_back({.name = "LocalResponseNorm",
+                 .shapes = {{2, 3, 2}},
+                 .build = of([](auto& x) { return local_response_norm(x[0], 2, {.alpha = 0.5}); }),
+                 .dynamic = false});
   out.push_back({.name = "Softmax", .shapes = {{3, 4}}, .build = of([](auto& x) { return softmax(x[0]); })});
   out.push_back({.name = "LogSoftmax", .shapes = {{3, 4}}, .build = of([](auto& x) { return log_softmax(x[0]); })});
   out.push_back({.name = "SoftmaxGrad", .shapes = {{3, 4}, {3, 4}}, .build = op("SoftmaxGrad")});

@@ -113,6 +113,7 @@ std::span<const OnnxOp> onnx_math_ops();
 std::span<const OnnxOp> onnx_signal_ops();
 std::span<const OnnxOp> onnx_text_ops();
 std::span<const OnnxOp> onnx_nn_ops();
+std::span<const OnnxOp> onnx_norm_ops();
 std::span<const OnnxOp> onnx_reduce_ops();
 std::span<const OnnxOp> onnx_softmax_ops();
 std::span<const OnnxOp> onnx_training_ops();  // of the domain ai.onnx.preview.training

@@ -52,7 +52,7 @@ void extreme_node(OnnxNode& node) {
   node.set(reduced(node, node.in(0).dtype() == DType::boolean ? of_bool : function, node.in(0)));
 }
 
-template <Output (*function)(Output, std::int64_t, ArgOptions)>
+template <Output (*function)(Output, IntegersArg, ArgOptions)>
 void arg_node(OnnxNode& node) {
   const std::int64_t axis = node.integer("axis", 0);
   const bool last = node.integer("select_last_index", 0) != 0;

@@ -141,6 +141,29 @@ TEST(ShapeFunctions, LinearAndReductions) {
   });
 }
 
+TEST(ShapeFunctions, GroupsAndSequences) {
+  const auto groups = [](std::int64_t n) { return Attributes{{"groups", n}, {"epsilon", 1e-5}}; };
+  const std::vector<DType> ctc = {DType::f32, DType::i64, DType::i64, DType::i64};
+  expect_all({
+      {"GroupNorm", {{u, 6, 5}, {6}, {6}}, groups(3), "[?,6,5] [?,3] [?,3]"},
+      {"GroupNorm", {{2, u, 5}, {6}, {u}}, groups(0), "[2,6,5] [2,6] [2,6]"},
+      {"GroupNorm", {any, {6}, {6}}, groups(2), "[?...] [?,2] [?,2]"},
+      {"GroupNorm", {{2, 6}, {6}, {6}}, groups(4), "GroupNorm 'n': 4 groups do not divide 6 channels"},
+      {"GroupNorm",
+       {{2, 6}, {5}, {6}},
+       groups(2),
+       "GroupNorm 'n': dimension 1 of 'x' and the length of a scale or offset differ: 6 and 5"},
+      {"RMSNorm", {{2, u}, {5}}, {{"epsilon", 1e-5}}, "[2,5] [2]"},
+      {"CTCLoss", {{7, u, 5}, {3, 4}, {u}, {3}}, {}, "[3] [7,3,5]", {}, ctc},
+      {"CTCLoss",
+       {{7, 2, 5}, {2, 4}, {2}, {3}},
+       {},
+       "CTCLoss 'n': the numbers of examples and of lengths differ: 2 and 3",
+       {},
+       ctc},
+  });
+}
+
 TEST(ShapeFunctions, ReductionsOverKnownAxes) {
   const Attributes keep = {{"keep_dims", true}};
   const auto over = [](std::initializer_list<std::int64_t> axes) { return std::vector<Tensor>{none, i64s(axes)}; };

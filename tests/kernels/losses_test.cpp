@@ -1,0 +1,234 @@
+// Losses, on values computed with PyTorch 1.13 in float64.
+#include "tests/kernels/evaluate_graph.hpp"
+#include "tests/kernels/kernel_fixture.hpp"
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/layers/losses.hpp>
+
+namespace troupe::testing {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void expect_values(const std::vector<double>& got, const std::vector<double>& want, const char* what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (std::isfinite(want[i]))
+      EXPECT_NEAR(got[i], want[i], 1e-12) << what << ' ' << i;
+    else
+      EXPECT_EQ(got[i], want[i]) << what << ' ' << i;
+}
+
+Tensor matrix(std::initializer_list<double> values) { return Tensor::of<double>(Shape{2, 3}, values); }
+
+TEST(Losses, EqualPyTorchs) {
+  Graph g;
+  GraphEvaluator run;
+  const Output x = constant(g, matrix({0.2, -1.5, 0.7, 2.0, 0.1, -0.4}));
+  const Output y = constant(g, matrix({0.5, -0.25, 0.7, -1.0, 1.0, 0.3}));
+  const Output signs = constant(g, matrix({1, -1, 1, -1, -1, 1}));
+  const Output bits = constant(g, matrix({1, 0, 1, 0, 0, 1}));
+  const Output one_hot_labels = constant(g, matrix({0, 0, 1, 0, 1, 0}));
+  const Output classes = constant<std::int32_t>(g, {2, 1});
+  const Output p = constant(g, matrix({0.5, 0.5, 0, 0.2, 0.3, 0.5}));
+  const Output q = softmax(x);
+  const auto expect = [&](Loss loss, Output outputs, Output targets, const std::vector<double>& want,
+                          const char* what) {
+    expect_values(doubles(run.run(losses::per_example(loss, outputs, targets))), want, what);
+  };
+  expect(Loss::huber, x, y, {0.265, 1.05}, "huber");
+  expect(Loss::mean_absolute_error, x, y, {0.516666666666667, 1.53333333333333}, "mean_absolute_error");
+  expect(Loss::log_cosh, x, y, {0.226694441219515, 0.965476387967473}, "log_cosh");
+  expect(Loss::hinge, x, signs, {0.366666666666667, 1.83333333333333}, "hinge");
+  expect(Loss::squared_hinge, x, signs, {0.243333333333333, 4.05666666666667}, "squared_hinge");
+  expect(Loss::kl_divergence, q, p, {1.19762580183811, 0.955689445715849}, "kl_divergence");
+  expect(Loss::poisson, q, p, {0.963590688626796, 0.995113834202543}, "poisson");
+  expect(Loss::categorical_hinge, x, one_hot_labels, {0.5, 2.9}, "categorical_hinge");
+  expect(Loss::cosine_distance, x, y, {0.353925805421233, 1.68424274122763}, "cosine_distance");
+  expect(Loss::binary_focal, x, bits, {0.0154759637872918, 0.491079830416002}, "binary_focal");
+  expect(Loss::focal, x, classes, {0.0235878393571993, 0.40897949549332}, "focal");
+  expect_values(
+      doubles(run.run(weighted_sigmoid_cross_entropy(x, bits, 3))),
+      {1.79441660814478, 0.201413277982752, 1.20955814665637, 2.12692801104297, 0.744396660073571, 2.73904575719986},
+      "weighted sigmoid");
+  const Output weights = constant<double>(g, {1, 2, 4});
+  const Output plain = sparse_softmax_cross_entropy(x, classes);
+  const auto each = doubles(run.run(plain));
+  expect_values(doubles(run.run(weighted_sparse_softmax_cross_entropy(x, classes, weights))),
+                {4 * each[0], 2 * each[1]}, "weighted sparse");
+}
+
+class CtcTest : public KernelTest {
+ protected:
+  static constexpr std::int64_t kFrames = 6, kExamples = 3, kClasses = 4;
+  static Tensor logits() {
+    Tensor x(DType::f64, Shape{kFrames, kExamples, kClasses});
+    for (std::int64_t i = 0; i < x.num_elements(); ++i)
+      x.mutable_data<double>()[i] = static_cast<double>(i * 37 % 23) / 8 - 1.2;
+    return x;
+  }
+  std::vector<Tensor> ctc(const Tensor& x, std::vector<std::int64_t> labels, std::vector<std::int64_t> frames,
+                          std::vector<std::int64_t> counts, std::int64_t blank = 0) {
+    return run({.op = "CTCLoss",
+                .dtype = x.dtype(),
+                .inputs = {x, Tensor::of<std::int64_t>(Shape{kExamples, 3}, labels),
+                           Tensor::of<std::int64_t>(Shape{kExamples}, frames),
+                           Tensor::of<std::int64_t>(Shape{kExamples}, counts)},
+                .attributes = {{"blank", blank}},
+                .outputs = 2});
+  }
+};
+
+TEST_F(CtcTest, EqualsPyTorchs) {
+  // The last example has three equal labels, and needs five frames.
+  const auto out = ctc(logits(), {1, 2, 2, 3, 0, 0, 1, 1, 1}, {6, 4, 4}, {3, 1, 3});
+  expect_values(doubles(out[0]), {4.02780554231742, 4.26449941292333, kInfinity}, "loss");
+  expect_values(doubles(out[1]),
+                {-0.0425425720797904,
+                 -0.608812292586264,
+                 0.0964312626381196,
+                 0.554923602027934,
+                 -0.53485895657846,
+                 0.0854476975718576,
+                 0.49171754910554,
+                 -0.0423062900989377,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0.0146167973979663,
+                 -0.0119945061229933,
+                 -0.068339674909077,
+                 0.065717383634104,
+                 -0.246180511777188,
+                 0.0854476975718576,
+                 0.49171754910554,
+                 -0.33098473490021,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0.154795141531455,
+                 0.0824985882047316,
+                 -0.3969310452967,
+                 0.159637315560514,
+                 -0.00866299989853433,
+                 0.297029199940376,
+                 0.0964312626381197,
+                 -0.384797462679961,
+                 0,
+                 0,
+                 0,
+                 0,
+                 -0.463957166341695,
+                 0.159410429486466,
+                 0.00672884639460362,
+                 0.297817890460625,
+                 -0.520153603892775,
+                 0.623509175777011,
+                 0.202423792336578,
+                 -0.305779364220813,
+                 0,
+                 0,
+                 0,
+                 0,
+                 -0.176524451514571,
+                 0.62350917577701,
+                 -0.512702107896544,
+                 0.065717383634104,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0.012561156804747,
+                 0.0854476975718575,
+                 -0.257646169937119,
+                 0.159637315560514,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0},
+                "gradient");
+}
+
+TEST_F(CtcTest, NoLabelsReadAsBlanksAndNoFramesAsNothing) {
+  const auto out = ctc(Tensor::zeros(DType::f64, Shape{kFrames, kExamples, kClasses}), {1, 1, 1, 2, 2, 2, 1, 1, 1},
+                       {2, 0, 0}, {0, 0, 1}, 3);
+  expect_values(doubles(out[0]), {2 * std::log(4.0), 0, kInfinity}, "loss");
+}
+
+TEST_F(CtcTest, RefusesLabelsAndLengthsOutOfRange) {
+  const auto refused = [&](std::vector<std::int64_t> labels, std::vector<std::int64_t> frames,
+                           std::vector<std::int64_t> counts) {
+    try {
+      ctc(logits(), std::move(labels), std::move(frames), std::move(counts));
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused({1, 2, 4, 1, 1, 1, 1, 1, 1}, {6, 6, 6}, {3, 1, 1}),
+            "CTCLoss: label 2 of example 0 is 4, not a class in [0, 4) other than the blank 0");
+  EXPECT_EQ(refused({1, 2, 1, 0, 1, 1, 1, 1, 1}, {6, 6, 6}, {3, 1, 1}),
+            "CTCLoss: label 0 of example 1 is 0, not a class in [0, 4) other than the blank 0");
+  EXPECT_EQ(refused({1, 2, 1, 1, 1, 1, 1, 1, 1}, {6, 7, 6}, {3, 1, 1}),
+            "CTCLoss: number of frames 7 of example 1 is out of range: 0 to 6");
+  EXPECT_EQ(refused({1, 2, 1, 1, 1, 1, 1, 1, 1}, {6, 6, 6}, {3, -1, 1}),
+            "CTCLoss: number of labels -1 of example 1 is out of range: 0 to 3");
+}
+
+// Over all classes, each expected once: sampled softmax is the softmax, nce the sum of sigmoid losses.
+TEST(SampledLosses, OfFixedSamplesEqualTheFormula) {
+  Graph g;
+  GraphEvaluator run;
+  const Output weights = constant(g, Tensor::of<double>(Shape{4, 2}, {1, 0, 0, 1, 1, 1, -1, 2}));
+  const Output biases = constant<double>(g, {0, 0.5, -0.5, 0.25});
+  const Output inputs = constant(g, Tensor::of<double>(Shape{2, 2}, {1, 2, 0.5, -1}));
+  const Output labels = constant<std::int64_t>(g, {1, 3});
+  const SampledClasses samples{constant<std::int64_t>(g, {0, 3, 2}), 4};
+  const auto logit = [](int n, int k) {
+    const double w[4][2] = {{1, 0}, {0, 1}, {1, 1}, {-1, 2}}, b[4] = {0, 0.5, -0.5, 0.25},
+                 x[2][2] = {{1, 2}, {0.5, -1}};
+    const double expected = 3 * std::log((k + 2.0) / (k + 1.0)) / std::log(5.0);
+    return x[n][0] * w[k][0] + x[n][1] * w[k][1] + b[k] - std::log(expected);
+  };
+  const auto softplus_of = [](double x) { return std::log1p(std::exp(x)); };
+  std::vector<double> softmaxes, nces;
+  for (int n = 0; n < 2; ++n) {
+    const int label = n == 0 ? 1 : 3;
+    double total = std::exp(logit(n, label)), nce = softplus_of(-logit(n, label));
+    for (int k : {0, 3, 2}) {
+      if (k != label) total += std::exp(logit(n, k));
+      nce += softplus_of(logit(n, k));
+    }
+    softmaxes.push_back(std::log(total) - logit(n, label));
+    nces.push_back(nce);
+  }
+  expect_values(doubles(run.run(sampled_softmax_loss({weights, biases}, inputs, labels, samples))), softmaxes,
+                "softmax");
+  expect_values(doubles(run.run(nce_loss({weights, biases}, inputs, labels, samples))), nces, "nce");
+}
+
+TEST(SampledLosses, CandidatesFollowZipfsLaw) {
+  Graph g;
+  GraphEvaluator run;
+  const SampledClasses samples = log_uniform_candidates(g, 100'000, 9, 3);
+  std::vector<double> counts(9);
+  for (const double k : doubles(run.run(samples.classes))) counts.at(static_cast<std::size_t>(k)) += 1;
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    const double kth = static_cast<double>(k);
+    const double p = std::log((kth + 2) / (kth + 1)) / std::log(10.0);
+    EXPECT_NEAR(counts[k] / 1e5, p, 5 * std::sqrt(p / 1e5)) << k;
+  }
+}
+
+}  // namespace
+}  // namespace troupe::testing
