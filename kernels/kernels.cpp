@@ -13,6 +13,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_comparison_kernels(registry);
   register_conv_kernels(registry);
   register_debug_kernels(registry);
+  register_conv_integer_kernels(registry);
   register_finite_kernels(registry);
   register_fused_kernels(registry);
   register_gather_kernels(registry);
@@ -28,6 +29,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_norm_kernels(registry);
   register_pool_kernels(registry);
   register_quantize_kernels(registry);
+  register_pool_index_kernels(registry);
   register_random_kernels(registry);
   register_reduce_kernels(registry);
   register_list_kernels(registry);

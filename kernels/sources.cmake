@@ -13,8 +13,7 @@ set(kernels_common
   pool_geometry.cpp
   reuse.cpp
   row_groups.cpp
-  slices.cpp
-  window.cpp)
+  slices.cpp)
 list(TRANSFORM kernels_common PREPEND ${CMAKE_CURRENT_LIST_DIR}/common/)
 
 # Plans of GPU kernels: free of CUDA, so tested on the CPU.
@@ -65,6 +64,7 @@ set(cuda_kernels
   bias.cu
   cast.cu
   conv.cu
+  conv_direct.cu
   cross_entropy.cu
   epilogue.cu
   finite.cu

@@ -4,6 +4,7 @@
 #include <troupe/graph/builder/activations.hpp>
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/control.hpp>
+#include <troupe/graph/builder/conv.hpp>
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/builder/debug.hpp>
 #include <troupe/graph/builder/layout.hpp>
@@ -13,6 +14,7 @@
 #include <troupe/graph/builder/nn.hpp>
 #include <troupe/graph/builder/norm.hpp>
 #include <troupe/graph/builder/quantize.hpp>
+#include <troupe/graph/builder/pool.hpp>
 #include <troupe/graph/builder/random.hpp>
 #include <troupe/graph/builder/reduce.hpp>
 #include <troupe/graph/builder/signal.hpp>

@@ -50,20 +50,8 @@ Output cofactors(Output x, Name name) { return add_op("Cofactors", {x}, {}, std:
 Output matrix_inverse(Output x, Name name) { return add_op("MatrixInverse", {x}, {}, std::move(name)); }
 
 Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }
-
-Output bias_add(Output x, Output bias, BiasAddOptions options) {
-  if (!x.valid()) invalid_argument("bias_add: x is not a tensor");
-  const Shape& shape = x.shape();
-  std::int64_t axis = options.axis;
-  if (axis >= 0 && !shape.has_rank())
-    invalid_argument("bias_add: axis {} of a tensor of unknown rank: count from the end", axis);
-  if (axis >= 0) axis -= shape.rank();
-  if (axis >= 0 || axis < (shape.has_rank() ? -shape.rank() : -kMaxRank))
-    invalid_argument("bias_add: axis {} is out of range for {}", options.axis, shape.to_string());
-  if (axis == -1) return bias_add(x, bias, std::move(options.name));
-  Integers dims(static_cast<std::size_t>(-axis), 1);
-  dims[0] = kUnknown;
-  return add(x, reshape(bias, Shape(dims)), std::move(options.name));
+Output bias_add(Output x, Output bias, DataFormat format, Name name) {
+  return add_op("BiasAdd", {x, bias}, {{"data_format", to_string(format)}}, std::move(name));
 }
 
 }  // namespace troupe

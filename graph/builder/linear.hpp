@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <troupe/graph/builder/core.hpp>
+#include <troupe/graph/builder/padding.hpp>
 
 namespace troupe {
 
@@ -27,13 +28,9 @@ struct GemmOptions {
 // alpha a b + beta c: [m,k] x [k,n] -> [m,n]. c broadcasts to the product; without a value (Output()) it is 0.
 Output gemm(Output a, Output b, Output c, GemmOptions options = {});
 
-struct BiasAddOptions {
-  std::int64_t axis = -1;
-  Name name{};
-};
-// x + bias along dimension `axis`: [...,n,...] + [n].
+// bias [c], along the channels of x.
 Output bias_add(Output x, Output bias, Name name = {});
-Output bias_add(Output x, Output bias, BiasAddOptions options);
+Output bias_add(Output x, Output bias, DataFormat format, Name name = {});
 
 // (a - a_zero_point) (b - b_zero_point) of i8 or u8, as i32: exact, modulo 2^32. Shapes as matmul(). A zero point is a
 // scalar, has one value for each row of a [m] or column of b [n], or one for those of each matrix: [...,m,1],

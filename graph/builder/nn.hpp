@@ -1,28 +1,9 @@
-// Builder API for neural networks. Images are NHWC, filters HWIO [height, width, in, out].
+// Builder API for neural networks: dropout.
 #pragma once
 
 #include <troupe/graph/builder/core.hpp>
-#include <troupe/graph/builder/padding.hpp>
 
 namespace troupe {
-
-std::string to_string(Padding padding);  // the value of the attribute
-
-struct Conv2DOptions {
-  Integers strides = {1, 1};  // height, width
-  Padding padding = Padding::same;
-  Name name{};
-};
-Output conv2d(Output x, Output filter, Conv2DOptions options = {});
-
-struct PoolOptions {
-  Integers ksize = {2, 2};
-  Integers strides = {2, 2};
-  Padding padding = Padding::same;
-  Name name{};
-};
-Output max_pool(Output x, PoolOptions options = {});
-Output avg_pool(Output x, PoolOptions options = {});  // padding does not count
 
 struct DropoutOptions {
   std::int64_t seed = 0;

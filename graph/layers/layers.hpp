@@ -26,6 +26,7 @@
 #include <vector>
 
 #include <troupe/graph/builder/nn.hpp>
+#include <troupe/graph/builder/padding.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/optimizers/running_average.hpp>
 

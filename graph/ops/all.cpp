@@ -16,6 +16,8 @@ const OpRegistry& standard_ops() {
     register_slice_ops(r);
     register_layout_ops(r);
     register_nn_ops(r);
+    register_conv_ops(r);
+    register_pool_ops(r);
     register_norm_ops(r);
     register_group_norm_ops(r);
     register_quantize_ops(r);

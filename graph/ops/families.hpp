@@ -15,6 +15,8 @@ void register_array_ops(OpRegistry& ops);
 void register_slice_ops(OpRegistry& ops);
 void register_layout_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
+void register_conv_ops(OpRegistry& ops);
+void register_pool_ops(OpRegistry& ops);
 void register_norm_ops(OpRegistry& ops);
 void register_group_norm_ops(OpRegistry& ops);
 void register_quantize_ops(OpRegistry& ops);

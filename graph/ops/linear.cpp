@@ -2,6 +2,7 @@
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
+#include <troupe/graph/ops/windows.hpp>
 
 namespace troupe {
 namespace {
@@ -42,18 +43,24 @@ void fused_matmul_shape(ShapeContext& c) { shapes::add_bias(c, product_shape(c))
 
 void matmul_integer_shape(ShapeContext& c) { c.set_output(0, product_shape(c.input(0), c.input(1), false, false)); }
 void qlinear_matmul_shape(ShapeContext& c) { c.set_output(0, product_shape(c.input(0), c.input(3), false, false)); }
+// The axis of channels, by attribute "data_format".
+int bias_axis(const ShapeContext& c) { return window_options(c.attributes()).channels_first() ? 1 : -1; }
 
 void bias_add_shape(ShapeContext& c) {
-  Shape x = shapes::at_least_rank(c.input(0), 1, "x");
+  const int axis = bias_axis(c);
+  Shape x = shapes::at_least_rank(c.input(0), axis == 1 ? 2 : 1, "x");
   const Shape bias = shapes::with_rank(c.input(1), 1, "bias");
   if (x.has_rank())
-    x.set_dim(-1, shapes::merge_dim(x[-1], bias[0], "the last dimension of 'x' and the size of 'bias'"));
+    x.set_dim(axis, shapes::merge_dim(x[axis], bias[0],
+                                      axis == 1 ? "the channels of 'x' and the size of 'bias'"
+                                                : "the last dimension of 'x' and the size of 'bias'"));
   c.set_output(0, x);
 }
 
 void bias_add_grad_shape(ShapeContext& c) {
-  const Shape& dy = shapes::at_least_rank(c.input(0), 1, "dy");
-  c.set_output(0, Shape{dy.has_rank() ? dy[-1] : kUnknown});
+  const int axis = bias_axis(c);
+  const Shape& dy = shapes::at_least_rank(c.input(0), axis == 1 ? 2 : 1, "dy");
+  c.set_output(0, Shape{dy.has_rank() ? dy[axis] : kUnknown});
 }
 
 // A factor of a product, or its gradient, as matrices: y = op(a) op(b), where op may transpose.
@@ -120,9 +127,14 @@ void matmul_gradient(GradientContext& c) {
 
 void bias_add_gradient(GradientContext& c) {
   c.set(0, c.grad());
-  if (c.needs(1)) c.set(1, add_op("BiasAddGrad", {c.grad()}));
+  if (c.needs(1)) c.set(1, add_op("BiasAddGrad", {c.grad()}, {{"data_format", c.attributes().string("data_format")}}));
 }
-void bias_add_grad_gradient(GradientContext& c) { c.set(0, broadcast_like(c.grad(), c.input(0))); }
+void bias_add_grad_gradient(GradientContext& c) {
+  if (c.attributes().string("data_format") == to_string(DataFormat::channels_last))
+    return c.set(0, broadcast_like(c.grad(), c.input(0)));
+  const Output zeros = zeros_like(c.input(0));
+  c.set(0, bias_add(zeros, c.grad(), DataFormat::channels_first));
+}
 
 }  // namespace
 
@@ -180,6 +192,7 @@ void register_linear_ops(OpRegistry& ops) {
               .input("bias", "T")
               .output("y", "T")
               .type("T", kFloatTypes)
+              .attr("data_format", to_string(DataFormat::channels_last))
               .shape(bias_add_shape)
               .gradient(bias_add_gradient)
               .precision(PrecisionClass::follower));
@@ -187,6 +200,7 @@ void register_linear_ops(OpRegistry& ops) {
               .input("dy", "T")
               .output("dbias", "T")
               .type("T", kFloatTypes)
+              .attr("data_format", to_string(DataFormat::channels_last))
               .shape(bias_add_grad_shape)
               .gradient(bias_add_grad_gradient));
 }

@@ -64,13 +64,15 @@ std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what) {
   return x;
 }
 
-void add_bias(ShapeContext& c, Shape shape) {
+void add_bias(ShapeContext& c, Shape shape, int axis) {
   const std::string& activation = c.attributes().string("activation");
   if (activation != "none" && activation != "relu" && activation != "sigmoid" && activation != "tanh")
     invalid_argument("attribute 'activation' must be none, relu, sigmoid or tanh, not '{}'", activation);
   const Shape bias = with_rank(c.input(2), 1, "bias");
   if (shape.has_rank())
-    shape.set_dim(-1, merge_dim(shape[-1], bias[0], "the last dimension of the output and the size of 'bias'"));
+    shape.set_dim(axis, merge_dim(shape[axis], bias[0],
+                                  fmt::format("{} of the output and the size of 'bias'",
+                                              axis == -1 ? "the last dimension" : "the channels")));
   c.set_output(0, shape);
 }
 

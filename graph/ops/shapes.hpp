@@ -29,9 +29,9 @@ const Shape& at_least_rank(const Shape& shape, int rank, std::string_view input)
 Shape merge(const Shape& x, std::string_view a, const Shape& y, std::string_view b);
 std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what);
 
-// For fused ops: the only output is `shape` with a bias (input 2) along its last dimension and an activation (attribute
-// "activation").
-void add_bias(ShapeContext& c, Shape shape);
+// For fused ops: the only output is `shape` with a bias (input 2) along its last dimension, or dimension `axis`, and an
+// activation (attribute "activation").
+void add_bias(ShapeContext& c, Shape shape, int axis = -1);
 
 // Converts an axis in [-rank, rank) to one in [0, rank).
 int axis(std::int64_t axis, int rank);

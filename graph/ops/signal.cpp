@@ -46,7 +46,7 @@ Output resized(Output x, Output like, std::int64_t axis) {
   Tensor place = Tensor::zeros(DType::i64, Shape{to.rank()});
   place.mutable_data<std::int64_t>()[at] = 1;
   const Output after = missing * constant(graph, place);
-  return pad(cut, concat({before, after}, 0));
+  return pad_list(cut, concat({before, after}, 0));
 }
 
 // Transposed: y = F x gives dx = F^H dy, which is the inverse transform without its factor.

@@ -15,12 +15,17 @@ struct BiasPiece {
 };
 constexpr auto kBiasPieces = op_table<BiasPiece>({
     {"MatMul", {BiasPart::product, "FusedMatMul"}},
-    {"Conv2D", {BiasPart::product, "FusedConv2D"}},
+    {"Conv", {BiasPart::product, "FusedConv"}},
     {"BiasAdd", {BiasPart::bias, ""}},
     {"Relu", {BiasPart::activation, "relu"}},
     {"Sigmoid", {BiasPart::activation, "sigmoid"}},
     {"Tanh", {BiasPart::activation, "tanh"}},
 });
+
+// Where channels are; only convolutions and biases have a choice.
+std::string format_of(const Node& node) {
+  return node.attributes.has("data_format") ? node.attributes.string("data_format") : "channels_last";
+}
 
 std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, const FuseOptions& options,
                                    const Node& bias_add) {
@@ -30,7 +35,7 @@ std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, con
   // The bias of a product with a vector lies along a's rows.
   if (first.part == BiasPart::product && graph.shape(product.inputs[1]).rank() < 2) return std::nullopt;
   if (first.part != BiasPart::product || !uses.only_for(product.id, bias_add.id) || !same_place(product, bias_add) ||
-      !options.supports(graph, fused, product.kernel_type()))
+      format_of(product) != format_of(bias_add) || !options.supports(graph, fused, product.kernel_type()))
     return std::nullopt;
   FusedGroup out{.members = {product.id, bias_add.id},
                  .op = fused,

@@ -5,7 +5,7 @@
 
 namespace troupe {
 
-// Turns MatMul or Conv2D, followed by BiasAdd and optionally Relu, Sigmoid or Tanh, into FusedMatMul or FusedConv2D, if
+// Turns MatMul or Conv, followed by BiasAdd and optionally Relu, Sigmoid or Tanh, into FusedMatMul or FusedConv, if
 // nothing else uses the results in between.
 std::unique_ptr<Graph> fuse_bias(const Graph& graph, const FuseOptions& options);
 

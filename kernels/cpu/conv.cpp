@@ -31,6 +31,12 @@ ConvGeometry with_batch(ConvGeometry g, std::int64_t images) {
 // Zeroes an output that consists only of empty sums.
 void clear(Tensor& t) { std::fill_n(t.mutable_raw(), t.num_bytes(), std::byte{0}); }
 
+template <class T>
+void add_bias_of(const ConvGeometry& g, FusedActivation activation, const T* bias, T* y) {
+  if (g.channels_first) return add_bias_planes(activation, y, bias, g.batch, g.out_channels, g.windows(), y);
+  add_bias(activation, y, bias, g.batch * g.windows(), g.out_channels, g.out_channels, y);
+}
+
 // `bias` may be null.
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
@@ -38,9 +44,7 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
     T* const to = y + begin * g.result_size();
     conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to);
-    if (bias)
-      add_bias(activation, to, bias, (end - begin) * g.rows.output * g.columns.output, g.out_channels, g.out_channels,
-               to);
+    if (bias) add_bias_of(with_batch(g, end - begin), activation, bias, to);
   });
 }
 
@@ -97,12 +101,12 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
 
 // `bias` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
-              FusedActivation activation, const Conv2DAttributes& options, Tensor& y) {
-  check_conv2d_type(x.dtype());
-  const ConvGeometry g = conv2d_geometry(x.shape(), filter.shape(), options);
-  check_tensor("Conv2D: the filter", filter, x.dtype(), filter.shape());
-  check_tensor("Conv2D: the output", y, x.dtype(), g.result_shape());
-  if (bias) check_tensor("FusedConv2D: bias", *bias, x.dtype(), Shape{g.out_channels});
+              FusedActivation activation, const ConvAttributes& options, Tensor& y) {
+  check_conv_type(x.dtype());
+  const ConvGeometry g = conv_geometry(x.shape(), filter.shape(), options);
+  check_tensor("Conv: the filter", filter, x.dtype(), filter.shape());
+  check_tensor("Conv: the output", y, x.dtype(), g.result_shape());
+  if (bias) check_tensor("FusedConv: bias", *bias, x.dtype(), Shape{g.out_channels});
   if (g.empty() || !computes_natively(x.dtype())) {
     if (g.empty()) {
       clear(y);
@@ -112,7 +116,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
       forward<float>(parallelism, g, image.data(), weights.data(), nullptr, activation, result.data());
       store(parallelism, result.data(), y);
     }
-    if (bias) bias_add(parallelism, y, *bias, y, activation);
+    if (bias) bias_add(parallelism, y, *bias, y, activation, options.windows.format);
     return;
   }
   const Tensor image = aligned(x), weights = aligned(filter);
@@ -122,55 +126,9 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   });
 }
 
-Kernel make_convolution(const Conv2DAttributes& options, bool fused, FusedActivation activation) {
-  return [=](KernelContext& ctx) {
-    const Tensor& x = ctx.input(0);
-    Tensor y = ctx.allocate(x.dtype(), conv2d_shape(x.shape(), ctx.input(1).shape(), options));
-    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y);
-    ctx.set_output(0, std::move(y));
-  };
-}
-
-Kernel make_conv2d(const KernelInit& init) {
-  return make_convolution(conv2d_attributes(init.attributes), false, FusedActivation::none);
-}
-
-Kernel make_fused_conv2d(const KernelInit& init) {
-  return make_convolution(conv2d_attributes(init.attributes), true,
-                          parse_activation(init.attributes.string("activation")));
-}
-
-Kernel make_backprop_input(const KernelInit& init) {
-  return [options = conv2d_attributes(init.attributes)](KernelContext& ctx) {
-    const Tensor& x = ctx.input(0);  // for its shape
-    Tensor dx = ctx.allocate(x.dtype(), x.shape());
-    conv2d_backprop_input(ctx.parallelism(), ctx.input(1), ctx.input(2), options, dx);
-    ctx.set_output(0, std::move(dx));
-  };
-}
-
-Kernel make_backprop_filter(const KernelInit& init) {
-  return [options = conv2d_attributes(init.attributes)](KernelContext& ctx) {
-    const Tensor& filter = ctx.input(1);  // for its shape
-    Tensor d_filter = ctx.allocate(filter.dtype(), filter.shape());
-    conv2d_backprop_filter(ctx.parallelism(), ctx.input(0), ctx.input(2), options, d_filter);
-    ctx.set_output(0, std::move(d_filter));
-  };
-}
-
-}  // namespace
-
-void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DAttributes& options,
-            Tensor& y) {
-  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y);
-}
-
-void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
-                           const Conv2DAttributes& options, Tensor& dx) {
-  check_conv2d_type(dx.dtype());
-  const ConvGeometry g = conv2d_geometry(dx.shape(), filter.shape(), options);
-  check_tensor("Conv2DBackpropInput: the filter", filter, dx.dtype(), filter.shape());
-  check_tensor("Conv2DBackpropInput: dy", dy, dx.dtype(), g.result_shape());
+void to_input(Parallelism& parallelism, const ConvGeometry& g, const Tensor& filter, const Tensor& dy, Tensor& dx) {
+  check_tensor("ConvBackpropInput: the filter", filter, dx.dtype(), filter.shape());
+  check_tensor("ConvBackpropInput: dy", dy, dx.dtype(), g.result_shape());
   if (g.empty()) return clear(dx);
   if (!computes_natively(dx.dtype())) {
     const Widened weights(parallelism, filter), result(parallelism, dy);
@@ -184,12 +142,72 @@ void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const
   });
 }
 
-void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
-                            const Conv2DAttributes& options, Tensor& d_filter) {
-  check_conv2d_type(d_filter.dtype());
-  const ConvGeometry g = conv2d_geometry(x.shape(), d_filter.shape(), options);
-  check_tensor("Conv2DBackpropFilter: x", x, d_filter.dtype(), x.shape());
-  check_tensor("Conv2DBackpropFilter: dy", dy, d_filter.dtype(), g.result_shape());
+Kernel make_convolution(const ConvAttributes& options, bool fused, FusedActivation activation) {
+  return [=](KernelContext& ctx) {
+    const Tensor& x = ctx.input(0);
+    Tensor y = ctx.allocate(x.dtype(), conv_shape(x.shape(), ctx.input(1).shape(), options));
+    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y);
+    ctx.set_output(0, std::move(y));
+  };
+}
+
+Kernel make_conv(const KernelInit& init) {
+  return make_convolution(conv_attributes(init.attributes), false, FusedActivation::none);
+}
+
+Kernel make_fused_conv(const KernelInit& init) {
+  return make_convolution(conv_attributes(init.attributes), true,
+                          parse_activation(init.attributes.string("activation")));
+}
+
+Kernel make_transpose(const KernelInit& init) {
+  return [options = conv_attributes(init.attributes)](KernelContext& ctx) {
+    const Tensor& sizes = ctx.input(2);
+    check_rank("ConvTranspose: sizes", sizes.shape(), 1);
+    const ConvGeometry g =
+        transposed_geometry(ctx.input(0).shape(), ctx.input(1).shape(), options, sizes.values<std::int64_t>());
+    Tensor y = ctx.allocate(ctx.input(0).dtype(), g.image_shape());
+    to_input(ctx.parallelism(), g, ctx.input(1), ctx.input(0), y);
+    ctx.set_output(0, std::move(y));
+  };
+}
+
+Kernel make_backprop_input(const KernelInit& init) {
+  return [options = conv_attributes(init.attributes)](KernelContext& ctx) {
+    const Tensor& x = ctx.input(0);  // for its shape
+    Tensor dx = ctx.allocate(x.dtype(), x.shape());
+    conv_backprop_input(ctx.parallelism(), ctx.input(1), ctx.input(2), options, dx);
+    ctx.set_output(0, std::move(dx));
+  };
+}
+
+Kernel make_backprop_filter(const KernelInit& init) {
+  return [options = conv_attributes(init.attributes)](KernelContext& ctx) {
+    const Tensor& filter = ctx.input(1);  // for its shape
+    Tensor d_filter = ctx.allocate(filter.dtype(), filter.shape());
+    conv_backprop_filter(ctx.parallelism(), ctx.input(0), ctx.input(2), options, d_filter);
+    ctx.set_output(0, std::move(d_filter));
+  };
+}
+
+}  // namespace
+
+void conv(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const ConvAttributes& options, Tensor& y) {
+  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y);
+}
+
+void conv_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
+                         const ConvAttributes& options, Tensor& dx) {
+  check_conv_type(dx.dtype());
+  to_input(parallelism, conv_geometry(dx.shape(), filter.shape(), options), filter, dy, dx);
+}
+
+void conv_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy, const ConvAttributes& options,
+                          Tensor& d_filter) {
+  check_conv_type(d_filter.dtype());
+  const ConvGeometry g = conv_geometry(x.shape(), d_filter.shape(), options);
+  check_tensor("ConvBackpropFilter: x", x, d_filter.dtype(), x.shape());
+  check_tensor("ConvBackpropFilter: dy", dy, d_filter.dtype(), g.result_shape());
   if (g.empty()) return clear(d_filter);
   if (!computes_natively(d_filter.dtype())) {
     const Widened image(parallelism, x), result(parallelism, dy);
@@ -211,10 +229,11 @@ void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Ten
 
 void register_conv_kernels(KernelRegistry& registry) {
   const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
-  registry.add({"Conv2D", "CPU", types, make_conv2d});
-  registry.add({"FusedConv2D", "CPU", types, make_fused_conv2d});
-  registry.add({"Conv2DBackpropInput", "CPU", types, make_backprop_input});
-  registry.add({"Conv2DBackpropFilter", "CPU", types, make_backprop_filter});
+  registry.add({"Conv", "CPU", types, make_conv});
+  registry.add({"FusedConv", "CPU", types, make_fused_conv});
+  registry.add({"ConvBackpropInput", "CPU", types, make_backprop_input});
+  registry.add({"ConvBackpropFilter", "CPU", types, make_backprop_filter});
+  registry.add({"ConvTranspose", "CPU", types, make_transpose});
 }
 
 }  // namespace troupe

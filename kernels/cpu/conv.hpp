@@ -1,10 +1,10 @@
-// Two-dimensional convolution (cross-correlation) and its gradients on the CPU; f32 and bf16 by oneDNN, f64 by matrix
-// products, f16 (and bf16 on a CPU that cannot multiply it) in float, rounded.
+// Convolution (cross-correlation) of one to three dimensions and its gradients on the CPU; f32 and bf16 by oneDNN, f64
+// by matrix products, f16 (and bf16 on a CPU that cannot multiply it) in float, rounded.
 //
-// Images are NHWC [n, height, width, in], filters HWIO [kernel height, kernel width, in, out], results NHWC [n, out
-// height, out width, out]. Work is split by images, based on shapes alone: results are bit-identical for given shapes,
-// dtype and options, regardless of the number of threads and the alignment of inputs. Outputs are in aligned memory
-// shared with no input. All functions throw invalid_argument, naming the shapes, for mismatched tensors.
+// Layouts are those of kernels/common/conv_geometry.hpp. Work is split by images, based on shapes alone: results are
+// bit-identical for given shapes, dtype and options, regardless of the number of threads and the alignment of inputs.
+// Outputs are in aligned memory shared with no input. All functions throw invalid_argument, naming the shapes, for
+// mismatched tensors.
 #pragma once
 
 #include <troupe/devices/device.hpp>
@@ -13,15 +13,14 @@
 
 namespace troupe {
 
-void conv2d(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Conv2DAttributes& options,
-            Tensor& y);
+void conv(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const ConvAttributes& options, Tensor& y);
 
 // Gradient with respect to the input; dx gives its shape.
-void conv2d_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
-                           const Conv2DAttributes& options, Tensor& dx);
+void conv_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,
+                         const ConvAttributes& options, Tensor& dx);
 
 // Gradient with respect to the filter; d_filter gives its shape.
-void conv2d_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy,
-                            const Conv2DAttributes& options, Tensor& d_filter);
+void conv_backprop_filter(Parallelism& parallelism, const Tensor& x, const Tensor& dy, const ConvAttributes& options,
+                          Tensor& d_filter);
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
-// Convolution by oneDNN. Images stay NHWC; oneDNN chooses the layout of filters, which are small and reordered for each
-// part.
+// Convolution by oneDNN.
 //
-// Measured with convolution_direct, 3x3, GFLOP/s on one core with reorders (peak 118), NHWC with filters of
+// Channels last: images stay as they are; oneDNN chooses the layout of filters, which are small and reordered for each
+// part. Measured with convolution_direct, 3x3, GFLOP/s on one core with reorders (peak 118), NHWC with filters of
 // any layout / everything in blocked layouts / plain HWIO filters:
 //
 //                                 forward          by input          by filter
@@ -9,10 +9,18 @@
 //   32x13x13x32 -> 64, VALID   113 / 112 / 63   112 / 109 / 93     109 / 96 / 77
 //   16x56x56x64 -> 64, SAME    117 / 106 / 68   117 / 110 / 92
 //
+// and ms on another core, 16x56x56, SAME:
+//   128 channels, depthwise    5.8 / 9.8 / 65    11 /  16 / 309    17 / 22 / 320
+//   128 -> 128, 4 groups        74 /  76 / 138   69 /  64 / 102    71 / 81 / 165
+//
 // Hence: NHWC and filters of any layout, but plain filters for the input gradient with few channels. Winograd's
 // algorithm would be up to twice as fast, but its rounding errors grow with the neighbours of a window instead of the
 // window's own terms, and one NaN spreads to outputs that do not depend on it.
+//
+// Channels first: plain images have only slow primitives (depthwise 57 ms for 12), so everything is in the layouts that
+// oneDNN prefers, reordered for each part.
 #include <array>
+#include <optional>
 
 #include <troupe/kernels/cpu/conv_parts.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
@@ -26,144 +34,201 @@ using Tag = memory::format_tag;
 
 enum class Direction { forward, backward_input, backward_filter };
 
-using Cache = onednn::Cache<class Convolution, 14>;
+using Cache = onednn::Cache<class CachedConvolution, 23>;
 Cache::Key key_of(Direction direction, DType dtype, const ConvGeometry& g) {
-  return {static_cast<std::int64_t>(direction) * 256 + static_cast<std::int64_t>(dtype),
-          g.batch,
-          g.in_channels,
-          g.out_channels,
-          g.rows.input,
-          g.rows.kernel,
-          g.rows.stride,
-          g.rows.before,
-          g.rows.after,
-          g.columns.input,
-          g.columns.kernel,
-          g.columns.stride,
-          g.columns.before,
-          g.columns.after};
+  Cache::Key key{((static_cast<std::int64_t>(direction) * 256 + static_cast<std::int64_t>(dtype)) * 4 + g.spatial) * 2 +
+                     (g.channels_first ? 1 : 0),
+                 g.batch, g.in_channels, g.out_channels, g.groups};
+  std::size_t at = 5;
+  for (const WindowAxis* axis : {&g.depth, &g.rows, &g.columns})
+    for (const std::int64_t size : {axis->input, axis->kernel, axis->stride * (std::int64_t{1} << 32) + axis->dilation,
+                                    axis->output, axis->before, axis->after})
+      key[at++] = size;
+  return key;
 }
 
 bool takes_plain_filter(Direction direction, DType dtype, const ConvGeometry& g) {
-  return direction == Direction::backward_input && dtype == DType::f32 && g.in_channels <= 4;
+  return direction == Direction::backward_input && dtype == DType::f32 && g.in_channels <= 4 && g.plain();
 }
 
+// Of image, filter and result: as in our memory, and as oneDNN may choose.
 struct Layouts {
-  memory::desc image, filter, any_filter, result;
-  memory::dims strides, before, after;
+  std::array<memory::desc, 3> own, wanted;
+  memory::dims strides, dilations, before, after;
 };
+
+Tag image_tag(const ConvGeometry& g) {
+  if (g.spatial == 3) return g.channels_first ? Tag::ncdhw : Tag::ndhwc;
+  return g.channels_first ? Tag::nchw : Tag::nhwc;
+}
+Tag filter_tag(const ConvGeometry& g) {
+  if (g.spatial == 3)
+    return g.groups > 1 ? (g.channels_first ? Tag::goidhw : Tag::dhwigo) : (g.channels_first ? Tag::oidhw : Tag::dhwio);
+  return g.groups > 1 ? (g.channels_first ? Tag::goihw : Tag::hwigo) : (g.channels_first ? Tag::oihw : Tag::hwio);
+}
+
 Layouts layouts_of(Direction direction, DType dtype, const ConvGeometry& g) {
+  Layouts out;
+  memory::dims image{g.batch, g.in_channels}, filter{g.group_out(), g.group_in()}, result{g.batch, g.out_channels};
+  if (g.groups > 1) filter.insert(filter.begin(), g.groups);
+  for (const WindowAxis* axis : {&g.depth, &g.rows, &g.columns}) {
+    if (axis == &g.depth && g.spatial < 3) continue;  // an image of one dimension has rows of size 1
+    image.push_back(axis->input);
+    filter.push_back(axis->kernel);
+    result.push_back(axis->output);
+    out.strides.push_back(axis->stride);
+    out.dilations.push_back(axis->dilation - 1);
+    out.before.push_back(axis->before);
+    out.after.push_back(axis->after);
+  }
   const auto type = onednn::data_type(dtype);
-  const memory::dims filter{g.out_channels, g.in_channels, g.rows.kernel, g.columns.kernel};
-  return {.image = {{g.batch, g.in_channels, g.rows.input, g.columns.input}, type, Tag::nhwc},
-          .filter = {filter, type, Tag::hwio},
-          .any_filter = {filter, type, takes_plain_filter(direction, dtype, g) ? Tag::hwio : Tag::any},
-          .result = {{g.batch, g.out_channels, g.rows.output, g.columns.output}, type, Tag::nhwc},
-          .strides = {g.rows.stride, g.columns.stride},
-          .before = {g.rows.before, g.columns.before},
-          .after = {g.rows.after, g.columns.after}};
+  const auto any = [&](Tag own, bool free) { return free ? Tag::any : own; };
+  out.own = {memory::desc(image, type, image_tag(g)), memory::desc(filter, type, filter_tag(g)),
+             memory::desc(result, type, image_tag(g))};
+  out.wanted = {memory::desc(image, type, any(image_tag(g), g.channels_first)),
+                memory::desc(filter, type, any(filter_tag(g), !takes_plain_filter(direction, dtype, g))),
+                memory::desc(result, type, any(image_tag(g), g.channels_first))};
+  return out;
 }
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-// A convolution, plus the reorder of the filter if its layout is not HWIO.
+// A convolution, plus reorders of what is in another layout. Throws dnnl::error if oneDNN has none.
 class Convolution {
  public:
   Convolution(Direction direction, DType dtype, const ConvGeometry& g)
-      : direction_(direction), layouts_(layouts_of(direction, dtype, g)) {
-    const Layouts& l = layouts_;
+      : written_(direction == Direction::forward          ? 2
+                 : direction == Direction::backward_input ? 0
+                                                          : 1) {
+    const Layouts l = layouts_of(direction, dtype, g);
+    const auto& [image, filter, result] = l.wanted;
     // Gradients need it only as a hint, with any filter layout.
     const Layouts hint = layouts_of(Direction::forward, dtype, g);
     const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kAlgorithm, hint.image, hint.any_filter, hint.result, hint.strides,
-         hint.before, hint.after},
+        {dnnl::prop_kind::forward_training, kAlgorithm, hint.wanted[0], hint.wanted[1], hint.wanted[2], hint.strides,
+         hint.dilations, hint.before, hint.after},
         onednn::own_scratchpad(), onednn::engine());
     if (direction == Direction::forward) {
-      adopt<dnnl::convolution_forward>(forward, forward.weights_desc());
+      adopt<dnnl::convolution_forward>(forward, l, {forward.src_desc(), forward.weights_desc(), forward.dst_desc()},
+                                       {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
     } else if (direction == Direction::backward_input) {
-      const dnnl::convolution_backward_data::primitive_desc described(
-          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after}, onednn::own_scratchpad(),
+      const dnnl::convolution_backward_data::primitive_desc d(
+          {kAlgorithm, image, filter, result, l.strides, l.dilations, l.before, l.after}, onednn::own_scratchpad(),
           onednn::engine(), forward);
-      adopt<dnnl::convolution_backward_data>(described, described.weights_desc());
+      adopt<dnnl::convolution_backward_data>(d, l, {d.diff_src_desc(), d.weights_desc(), d.diff_dst_desc()},
+                                             {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST});
     } else {
-      const dnnl::convolution_backward_weights::primitive_desc described(
-          {kAlgorithm, l.image, l.any_filter, l.result, l.strides, l.before, l.after}, onednn::own_scratchpad(),
+      const dnnl::convolution_backward_weights::primitive_desc d(
+          {kAlgorithm, image, filter, result, l.strides, l.dilations, l.before, l.after}, onednn::own_scratchpad(),
           onednn::engine(), forward);
-      adopt<dnnl::convolution_backward_weights>(described, described.diff_weights_desc());
+      adopt<dnnl::convolution_backward_weights>(d, l, {d.src_desc(), d.diff_weights_desc(), d.diff_dst_desc()},
+                                                {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST});
     }
   }
 
-  // `filter` is read, except that backward_filter writes it; likewise the direction decides which of image and result
-  // is computed.
-  void run(const void* image, const void* filter, const void* result) {
-    const Scratch own_layout(filter_bytes_);
-    void* const packed = filter_bytes_ > 0 ? own_layout.data() : const_cast<void*>(filter);
-    const bool backward_filter = direction_ == Direction::backward_filter;
-    void* const data[] = {const_cast<void*>(image), packed, const_cast<void*>(result)};
-    void* const reordered[] = {backward_filter ? packed : const_cast<void*>(filter),
-                               backward_filter ? const_cast<void*>(filter) : packed};
-    if (filter_bytes_ > 0 && !backward_filter) reorder_.run(reordered);
-    primitive_.run(data);
-    if (filter_bytes_ > 0 && backward_filter) reorder_.run(reordered);
+  // Image, filter and result; the direction decides which of them is written.
+  void run(const std::array<void*, 3>& data) {
+    const Scratch image(operands_[0].bytes), filter(operands_[1].bytes), result(operands_[2].bytes);
+    const std::array<void*, 3> own{image.data(), filter.data(), result.data()};
+    std::array<void*, 3> used = data;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (operands_[i].bytes == 0) continue;
+      used[i] = own[i];
+      if (i != written_) operands_[i].reorder.run(std::array{data[i], own[i]});
+    }
+    primitive_.run(used);
+    if (operands_[written_].bytes > 0) operands_[written_].reorder.run(std::array{own[written_], data[written_]});
   }
 
  private:
   template <class Kind, class Description>
-  void adopt(const Description& described, const memory::desc& filter) {
-    const bool forward = direction_ == Direction::forward, backward_input = direction_ == Direction::backward_input,
-               backward_filter = direction_ == Direction::backward_filter;
-    primitive_.add(backward_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, layouts_.image);
-    primitive_.add(backward_filter ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, filter);
-    primitive_.add(forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, layouts_.result);
+  void adopt(const Description& described, const Layouts& layouts, const std::array<memory::desc, 3>& chosen,
+             const std::array<int, 3>& arguments) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      primitive_.add(arguments[i], chosen[i]);
+      if (chosen[i] == layouts.own[i]) continue;
+      operands_[i].bytes = chosen[i].get_size();
+      const memory::desc& from = i == written_ ? chosen[i] : layouts.own[i];
+      const memory::desc& to = i == written_ ? layouts.own[i] : chosen[i];
+      const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to,
+                                                  onednn::own_scratchpad());
+      operands_[i].reorder.add(DNNL_ARG_FROM, from);
+      operands_[i].reorder.add(DNNL_ARG_TO, to);
+      operands_[i].reorder.set(dnnl::reorder(reorder), reorder.scratchpad_desc());
+    }
     primitive_.set(Kind(described), described.scratchpad_desc());
-    if (filter == layouts_.filter) return;
-    filter_bytes_ = filter.get_size();
-    const memory::desc& from = backward_filter ? filter : layouts_.filter;
-    const memory::desc& to = backward_filter ? layouts_.filter : filter;
-    const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to, onednn::own_scratchpad());
-    reorder_.add(DNNL_ARG_FROM, from);
-    reorder_.add(DNNL_ARG_TO, to);
-    reorder_.set(dnnl::reorder(reorder), reorder.scratchpad_desc());
   }
 
-  Direction direction_;
-  Layouts layouts_;
+  struct Operand {
+    onednn::Primitive reorder;
+    std::size_t bytes = 0;  // in oneDNN's layout; 0 if that is ours
+  };
+  std::size_t written_;
+  std::array<Operand, 3> operands_;
   onednn::Primitive primitive_;
-  onednn::Primitive reorder_;
-  std::size_t filter_bytes_ = 0;  // filter size in oneDNN's layout; 0 if that is HWIO
 };
 
-void run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
+struct CachedConvolution {
+  std::optional<Convolution> found;
+};
+
+// Returns false if oneDNN has no primitive for this convolution.
+bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
          const void* result) {
   thread_local Cache convolutions;
-  convolutions.get(key_of(direction, dtype, g), [&] { return Convolution(direction, dtype, g); })
-      .run(image, filter, result);
+  CachedConvolution& cached = convolutions.get(key_of(direction, dtype, g), [&] {
+    CachedConvolution made;
+    try {
+      made.found.emplace(direction, dtype, g);
+    } catch (const dnnl::error&) {
+    }
+    return made;
+  });
+  if (!cached.found) return false;
+  cached.found->run({const_cast<void*>(image), const_cast<void*>(filter), const_cast<void*>(result)});
+  return true;
 }
+
+// bf16 that oneDNN has no primitive for, in float.
+class WidenedPart {
+ public:
+  WidenedPart(const BFloat16* from, std::int64_t size) : values_(size) { widen(from, values_.data(), size); }
+  const float* data() const { return values_.data(); }
+
+ private:
+  ScratchArray<float> values_;
+};
 
 }  // namespace
 
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y) {
-  run(Direction::forward, DType::f32, g, x, filter, y);
+  if (!run(Direction::forward, DType::f32, g, x, filter, y)) unfolded_forward(g, x, filter, y);
 }
 void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y) {
-  run(Direction::forward, DType::bf16, g, x, filter, y);
+  if (run(Direction::forward, DType::bf16, g, x, filter, y)) return;
+  const WidenedPart image(x, g.batch * g.image_size()), weights(filter, g.filter_size());
+  const ScratchArray<float> result(g.batch * g.result_size());
+  conv_forward(g, image.data(), weights.data(), result.data());
+  narrow(result.data(), y, g.batch * g.result_size());
 }
 
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx) {
-  run(Direction::backward_input, DType::f32, g, dx, filter, dy);
+  if (!run(Direction::backward_input, DType::f32, g, dx, filter, dy)) unfolded_backward_input(g, filter, dy, dx);
 }
 void conv_backward_input(const ConvGeometry& g, const BFloat16* filter, const BFloat16* dy, BFloat16* dx) {
-  run(Direction::backward_input, DType::bf16, g, dx, filter, dy);
+  if (run(Direction::backward_input, DType::bf16, g, dx, filter, dy)) return;
+  const WidenedPart weights(filter, g.filter_size()), result(dy, g.batch * g.result_size());
+  const ScratchArray<float> image(g.batch * g.image_size());
+  conv_backward_input(g, weights.data(), result.data(), image.data());
+  narrow(image.data(), dx, g.batch * g.image_size());
 }
 
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter) {
-  run(Direction::backward_filter, DType::f32, g, x, d_filter, dy);
+  if (!run(Direction::backward_filter, DType::f32, g, x, d_filter, dy)) unfolded_backward_filter(g, x, dy, d_filter);
 }
 // In float: the bf16 code of oneDNN 2.6 multiplies memory beyond the image, which may hold NaN, by zeros.
 void conv_backward_filter(const ConvGeometry& g, const BFloat16* x, const BFloat16* dy, float* d_filter) {
-  const ScratchArray<float> image(g.batch * g.image_size()), result(g.batch * g.result_size());
-  widen(x, image.data(), g.batch * g.image_size());
-  widen(dy, result.data(), g.batch * g.result_size());
+  const WidenedPart image(x, g.batch * g.image_size()), result(dy, g.batch * g.result_size());
   conv_backward_filter(g, image.data(), result.data(), d_filter);
 }
 

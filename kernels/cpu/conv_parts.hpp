@@ -15,9 +15,17 @@ void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filt
 void conv_backward_input(const ConvGeometry& g, const BFloat16* filter, const BFloat16* dy, BFloat16* dx);
 void conv_backward_filter(const ConvGeometry& g, const BFloat16* x, const BFloat16* dy, float* d_filter);
 
-// f64, by matrix products of unfolded images.
+// f64.
 void conv_forward(const ConvGeometry& g, const double* x, const double* filter, double* y);
 void conv_backward_input(const ConvGeometry& g, const double* filter, const double* dy, double* dx);
 void conv_backward_filter(const ConvGeometry& g, const double* x, const double* dy, double* d_filter);
+
+// By matrix products of unfolded images: f64, and float where oneDNN has no primitive.
+template <class T>
+void unfolded_forward(const ConvGeometry& g, const T* x, const T* filter, T* y);
+template <class T>
+void unfolded_backward_input(const ConvGeometry& g, const T* filter, const T* dy, T* dx);
+template <class T>
+void unfolded_backward_filter(const ConvGeometry& g, const T* x, const T* dy, T* d_filter);
 
 }  // namespace troupe

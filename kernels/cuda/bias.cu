@@ -34,6 +34,14 @@ cudaError_t launch_of(const void* x, const void* bias, void* out, std::int64_t r
                 aligned(from, added, to));
 }
 
+template <class T>
+__global__ void __launch_bounds__(kBlockThreads)
+    add_plane_bias(const T* x, const T* bias, T* out, std::int64_t count, std::int64_t channels, std::int64_t size) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x; i < count; i += step)
+    out[i] = narrow<T>(widen(x[i]) + widen(bias[i / size % channels]));
+}
+
 }  // namespace
 }  // namespace device
 
@@ -43,6 +51,15 @@ cudaError_t launch_bias_add(DType dtype, const void* x, const void* bias, void* 
     constexpr int kFull = device::kVectorOf<T>;
     return width % kFull == 0 ? device::launch_of<T, kFull>(x, bias, out, rows, width, stream)
                               : device::launch_of<T, 1>(x, bias, out, rows, width, stream);
+  });
+}
+
+cudaError_t launch_bias_add_planes(DType dtype, const void* x, const void* bias, void* out, std::int64_t planes,
+                                   std::int64_t channels, std::int64_t size, cudaStream_t stream) {
+  return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
+    const dim3 grid(device::blocks_for(planes * size, device::kBlockThreads)), block(device::kBlockThreads);
+    return device::launch(device::add_plane_bias<T>, grid, block, stream, static_cast<const T*>(x),
+                          static_cast<const T*>(bias), static_cast<T*>(out), planes * size, channels, size);
   });
 }
 

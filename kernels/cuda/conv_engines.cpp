@@ -124,7 +124,8 @@ ConvPlan plan_convolution(const ConvKey& key, const CudnnTarget& target) {
     }
   };
   const bool even = pads_evenly(key.geometry);
-  if (tried(key, even && !key.bias) || even) return plan;
+  const bool common = key.geometry.plain() && !key.geometry.dilated();
+  if (tried(key, common && even && !key.bias) || even || !key.geometry.plain()) return plan;
   ConvKey bare = key;
   bare.geometry = padded(key.geometry);
   tried(bare, !key.bias);

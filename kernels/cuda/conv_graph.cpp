@@ -1,5 +1,7 @@
 #include "troupe/kernels/cuda/conv_graph.hpp"
 
+#include <algorithm>
+
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -26,8 +28,9 @@ cudnnDataType_t cudnn_type(DType dtype) {
 CudnnDescriptor tensor(std::int64_t id, cudnnDataType_t type, const CudnnLayout& layout, bool is_virtual = false) {
   CudnnDescriptor out(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   out.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
-  out.set(CUDNN_ATTR_TENSOR_DIMENSIONS, layout.sizes);
-  out.set(CUDNN_ATTR_TENSOR_STRIDES, layout.strides);
+  const auto rank = static_cast<std::int64_t>(layout.sizes.size());
+  out.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, rank, layout.sizes.data());
+  out.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, rank, layout.strides.data());
   out.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
   out.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
   if (is_virtual) out.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
@@ -35,16 +38,24 @@ CudnnDescriptor tensor(std::int64_t id, cudnnDataType_t type, const CudnnLayout&
   return out;
 }
 
+// An image of one dimension is one of two, of height 1.
+int cudnn_spatial(const ConvGeometry& g) { return std::max(2, g.spatial); }
+
 CudnnDescriptor convolution(const ConvGeometry& g) {
   CudnnDescriptor out(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   out.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   out.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-  out.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2});
-  out.set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::array<std::int64_t, 2>{1, 1});
-  out.set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::array{g.rows.stride, g.columns.stride});
-  out.set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::array{g.rows.before, g.columns.before});
-  out.set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::array{g.rows.after, g.columns.after});
+  const int spatial = cudnn_spatial(g);
+  out.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{spatial});
+  const auto set = [&](cudnnBackendAttributeName_t name, std::int64_t WindowAxis::*value) {
+    const std::int64_t values[] = {g.depth.*value, g.rows.*value, g.columns.*value};
+    out.set(name, CUDNN_TYPE_INT64, spatial, values + (kMaxSpatial - spatial));
+  };
+  set(CUDNN_ATTR_CONVOLUTION_DILATIONS, &WindowAxis::dilation);
+  set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, &WindowAxis::stride);
+  set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, &WindowAxis::before);
+  set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, &WindowAxis::after);
   out.finalize();
   return out;
 }
@@ -123,30 +134,44 @@ std::int64_t id(ConvTensor which) { return static_cast<std::int64_t>(which); }
 
 }  // namespace
 
-CudnnLayout image_layout(std::int64_t images, std::int64_t channels, std::int64_t height, std::int64_t width) {
-  return {{images, channels, height, width}, {height * width * channels, 1, width * channels, channels}};
+CudnnLayout image_layout(const ConvGeometry& g, std::int64_t images, std::int64_t channels, ConvSizes sizes) {
+  const int spatial = cudnn_spatial(g);
+  CudnnLayout out{.sizes = {images, channels}, .strides = {}};
+  out.sizes.insert(out.sizes.end(), sizes.end() - spatial, sizes.end());
+  out.strides.resize(out.sizes.size());
+  std::int64_t step = g.channels_first ? 1 : channels;
+  for (std::size_t i = out.sizes.size() - 1; i >= 2; --i) {
+    out.strides[i] = step;
+    step *= out.sizes[i];
+  }
+  out.strides[1] = g.channels_first ? step : 1;
+  out.strides[0] = g.channels_first ? step * channels : step;
+  return out;
 }
 
 ConvOperations::ConvOperations(const ConvKey& key) {
   const ConvGeometry& g = key.geometry;
   const cudnnDataType_t type = cudnn_type(key.dtype);
-  const CudnnLayout result = image_layout(g.batch, g.out_channels, g.rows.output, g.columns.output);
+  const auto sizes = [&](std::int64_t WindowAxis::*size) {
+    return ConvSizes{g.depth.*size, g.rows.*size, g.columns.*size};
+  };
+  const CudnnLayout result = image_layout(g, g.batch, g.out_channels, sizes(&WindowAxis::output));
   const auto add = [this](CudnnDescriptor descriptor) {
     return tensors_.emplace_back(std::move(descriptor)), tensors_.size() - 1;
   };
   const auto at = [this](std::size_t index) -> const CudnnDescriptor& { return tensors_[index]; };
 
   const std::size_t image =
-      add(tensor(id(ConvTensor::image), type, image_layout(g.batch, g.in_channels, g.rows.input, g.columns.input)));
-  const std::size_t filter = add(tensor(id(ConvTensor::filter), type,
-                                        image_layout(g.out_channels, g.in_channels, g.rows.kernel, g.columns.kernel)));
+      add(tensor(id(ConvTensor::image), type, image_layout(g, g.batch, g.in_channels, sizes(&WindowAxis::input))));
+  const std::size_t filter = add(
+      tensor(id(ConvTensor::filter), type, image_layout(g, g.out_channels, g.group_in(), sizes(&WindowAxis::kernel))));
   const std::size_t last = add(tensor(id(ConvTensor::result), type, result));
   if (!key.bias) {
     operations_.push_back(convolve(key, at(image), at(filter), at(last)));
     return;
   }
   const std::size_t product = add(tensor(kProduct, CUDNN_DATA_FLOAT, result, true));
-  const std::size_t bias = add(tensor(id(ConvTensor::bias), type, image_layout(1, g.out_channels, 1, 1)));
+  const std::size_t bias = add(tensor(id(ConvTensor::bias), type, image_layout(g, 1, g.out_channels, {1, 1, 1})));
   const std::size_t sum = key.relu ? add(tensor(kSum, CUDNN_DATA_FLOAT, result, true)) : last;
   operations_.push_back(convolve(key, at(image), at(filter), at(product)));
   operations_.push_back(pointwise(CUDNN_POINTWISE_ADD, at(product), &at(bias), at(sum)));

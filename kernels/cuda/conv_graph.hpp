@@ -1,4 +1,5 @@
-// The cuDNN operation graph of a convolution. Images and results are NHWC, filters [out, height, width, in].
+// The cuDNN operation graph of a convolution. Images and results are as in our memory, filters
+// [out, height, width, in] or, with channels first, [out, in, height, width]. Groups follow from the filter's channels.
 #pragma once
 
 #include <array>
@@ -14,10 +15,11 @@ enum class ConvTensor : std::int64_t { image = 1, filter = 2, result = 3, bias =
 
 // Dimensions and strides of a tensor in cuDNN's order: channels before height and width.
 struct CudnnLayout {
-  std::array<std::int64_t, 4> sizes;
-  std::array<std::int64_t, 4> strides;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
 };
-CudnnLayout image_layout(std::int64_t images, std::int64_t channels, std::int64_t height, std::int64_t width);
+using ConvSizes = std::array<std::int64_t, kMaxSpatial>;  // depth, height, width
+CudnnLayout image_layout(const ConvGeometry& g, std::int64_t images, std::int64_t channels, ConvSizes sizes);
 
 // Finalized operations on finalized tensors; the last one writes the result. Needs no GPU.
 class ConvOperations {

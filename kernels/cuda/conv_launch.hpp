@@ -42,4 +42,22 @@ cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& sizes, c
 // f32; the sum is rounded once.
 cudaError_t launch_fold(DType dtype, const UnfoldSizes& sizes, const void* rows, void* image, cudaStream_t stream);
 
+// Convolutions of up to three dimensions by their definition, for what neither cuDNN nor products do: groups,
+// dilations, channels first. Each element written has its own thread, which sums in order. Layouts as in
+// kernels/common/conv_geometry.hpp.
+struct DirectAxis {
+  std::int64_t input, kernel, stride, dilation, output, before;
+};
+struct DirectSizes {
+  std::int64_t batch, group_in, group_out, groups;
+  bool channels_first;
+  DirectAxis axes[3];  // depth, height, width
+};
+cudaError_t launch_direct_forward(DType dtype, const DirectSizes& sizes, const void* x, const void* filter, void* y,
+                                  cudaStream_t stream);
+cudaError_t launch_direct_backward_input(DType dtype, const DirectSizes& sizes, const void* filter, const void* dy,
+                                         void* dx, cudaStream_t stream);
+cudaError_t launch_direct_backward_filter(DType dtype, const DirectSizes& sizes, const void* x, const void* dy,
+                                          void* d_filter, cudaStream_t stream);
+
 }  // namespace troupe

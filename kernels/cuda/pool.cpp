@@ -9,11 +9,22 @@
 namespace troupe {
 namespace {
 
-PoolSizes sizes_of(const PoolGeometry& g) {
+PoolSizes sizes_of(const PoolGeometry& g, Divisor divisor) {
   const auto axis = [](const WindowAxis& a) {
-    return PoolAxis{.input = a.input, .kernel = a.kernel, .stride = a.stride, .output = a.output, .before = a.before};
+    return PoolAxis{.input = a.input,
+                    .kernel = a.kernel,
+                    .stride = a.stride,
+                    .dilation = a.dilation,
+                    .output = a.output,
+                    .before = a.before,
+                    .after = a.after};
   };
-  return {.images = g.batch, .channels = g.channels, .rows = axis(g.rows), .columns = axis(g.columns)};
+  return {.images = g.batch,
+          .channels = g.channels,
+          .depth = axis(g.depth),
+          .rows = axis(g.rows),
+          .columns = axis(g.columns),
+          .divisor = static_cast<int>(divisor)};
 }
 
 using Forward = cudaError_t (*)(DType, const PoolSizes&, const void*, void*, cudaStream_t);
@@ -23,9 +34,11 @@ KernelFactory forward(const char* op, Forward launch) {
     return [=, options = pool_attributes(init.attributes)](KernelContext& context) {
       const Tensor& x = context.input(0);
       const PoolGeometry g = pool_geometry(x.shape(), options);
-      Tensor y = context.allocate(x.dtype(), g.result_shape());
+      Tensor y = context.allocate(x.dtype(), pool_shape(x.shape(), options));
       if (y.num_elements() > 0)
-        check_cuda(launch(x.dtype(), sizes_of(g), x.raw(), y.mutable_raw(), cuda_device(context).stream()), op);
+        check_cuda(
+            launch(x.dtype(), sizes_of(g, options.divisor), x.raw(), y.mutable_raw(), cuda_device(context).stream()),
+            op);
       context.set_output(0, std::move(y));
     };
   };
@@ -36,11 +49,11 @@ Kernel make_max_pool_grad(const KernelInit& init) {
     const Tensor &x = context.input(0), &y = context.input(1), &dy = context.input(2);
     Tensor dx = context.allocate(x.dtype(), x.shape());
     const PoolGeometry g = pool_geometry(x.shape(), options);
-    check_tensor("MaxPoolGrad: y", y, x.dtype(), g.result_shape());
-    check_tensor("MaxPoolGrad: dy", dy, x.dtype(), g.result_shape());
+    check_tensor("MaxPoolGrad: y", y, x.dtype(), pool_shape(x.shape(), options));
+    check_tensor("MaxPoolGrad: dy", dy, x.dtype(), pool_shape(x.shape(), options));
     if (dx.num_elements() > 0)
-      check_cuda(launch_max_pool_grad(x.dtype(), sizes_of(g), x.raw(), y.raw(), dy.raw(), dx.mutable_raw(),
-                                      cuda_device(context).stream()),
+      check_cuda(launch_max_pool_grad(x.dtype(), sizes_of(g, options.divisor), x.raw(), y.raw(), dy.raw(),
+                                      dx.mutable_raw(), cuda_device(context).stream()),
                  "MaxPoolGrad");
     context.set_output(0, std::move(dx));
   };
@@ -52,11 +65,11 @@ Kernel make_avg_pool_grad(const KernelInit& init) {
     const Tensor& dy = context.input(1);
     Tensor dx = context.allocate(x.dtype(), x.shape());
     const PoolGeometry g = pool_geometry(x.shape(), options);
-    check_tensor("AvgPoolGrad: dy", dy, x.dtype(), g.result_shape());
+    check_tensor("AvgPoolGrad: dy", dy, x.dtype(), pool_shape(x.shape(), options));
     if (dx.num_elements() > 0)
-      check_cuda(
-          launch_avg_pool_grad(x.dtype(), sizes_of(g), dy.raw(), dx.mutable_raw(), cuda_device(context).stream()),
-          "AvgPoolGrad");
+      check_cuda(launch_avg_pool_grad(x.dtype(), sizes_of(g, options.divisor), dy.raw(), dx.mutable_raw(),
+                                      cuda_device(context).stream()),
+                 "AvgPoolGrad");
     context.set_output(0, std::move(dx));
   };
 }

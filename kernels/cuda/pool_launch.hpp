@@ -1,5 +1,5 @@
-// Pooling of NHWC images: interface between host and device code. All sizes are at least 1. Each element of a result
-// has its own thread, which adds in the same order as the CPU and so gives the same bits.
+// Pooling of images with channels last: interface between host and device code. All sizes are at least 1. Each element
+// of a result has its own thread, which adds in the same order as the CPU and so gives the same bits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,13 +10,14 @@
 
 namespace troupe {
 
-// Along an axis, window o covers the existing positions in [o * stride - before, o * stride - before + kernel).
+// Along an axis, window o covers the existing positions among o * stride - before + k * dilation for k < kernel.
 struct PoolAxis {
-  std::int64_t input, kernel, stride, output, before;
+  std::int64_t input, kernel, stride, dilation, output, before, after;
 };
 struct PoolSizes {
   std::int64_t images, channels;
-  PoolAxis rows, columns;
+  PoolAxis depth, rows, columns;
+  int divisor = 0;  // of averages: Divisor in kernels/common/pool_geometry.hpp
 };
 
 // Floating types. `x` and `dx` are images, `y` and `dy` results.

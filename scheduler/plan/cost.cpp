@@ -34,19 +34,23 @@ double bytes(const Graph& graph, const Node& node) {
   return sum;
 }
 
-enum class Product : std::uint8_t { none, matrices, convolution, convolution_gradient };
+enum class Product : std::uint8_t { none, matrices, convolution, convolution_gradient, transposed_convolution };
 constexpr auto kProducts = op_table<Product>({
     {"MatMul", Product::matrices},
     {"FusedMatMul", Product::matrices},
-    {"Conv2D", Product::convolution},
-    {"FusedConv2D", Product::convolution},
-    {"Conv2DBackpropInput", Product::convolution_gradient},
-    {"Conv2DBackpropFilter", Product::convolution_gradient},
+    {"Conv", Product::convolution},
+    {"FusedConv", Product::convolution},
+    {"ConvBackpropInput", Product::convolution_gradient},
+    {"ConvBackpropFilter", Product::convolution_gradient},
+    {"ConvTranspose", Product::transposed_convolution},
 });
 
-// Each element of the result needs a whole patch.
-double of_convolution(const Shape& result, const Shape& filter) {
-  return elements(result) * dim(filter, 0) * dim(filter, 1) * dim(filter, 2);
+// Each element of the result needs a whole patch: the filter without its output channels.
+double of_convolution(const Node& node, const Shape& result, const Shape& filter) {
+  const bool channels_first =
+      node.attributes.has("data_format") && node.attributes.string("data_format") == "channels_first";
+  const int last = filter.has_rank() ? filter.rank() - 1 : 0;
+  return elements(result) * elements(filter) / std::max(1.0, dim(filter, channels_first ? 0 : last));
 }
 
 // Multiply-adds of product ops; 0 for others.
@@ -60,9 +64,11 @@ double products(const Graph& graph, const Node& node) {
       return elements(node.output_shapes[0]) * dim(a, a.rank() - (transposed ? 2 : 1));
     }
     case Product::convolution:  // of (x, filter)
-      return of_convolution(node.output_shapes[0], graph.shape(node.inputs[1]));
+      return of_convolution(node, node.output_shapes[0], graph.shape(node.inputs[1]));
     case Product::convolution_gradient:  // of (x, filter, dy)
-      return of_convolution(graph.shape(node.inputs[2]), graph.shape(node.inputs[1]));
+      return of_convolution(node, graph.shape(node.inputs[2]), graph.shape(node.inputs[1]));
+    case Product::transposed_convolution:  // of (x, filter), where x is the result
+      return of_convolution(node, graph.shape(node.inputs[0]), graph.shape(node.inputs[1]));
   }
   return 0;
 }

@@ -39,7 +39,7 @@ const CudnnDescriptor* h200(std::string& why) {
 }
 
 ConvGeometry geometry(Shape x, Shape filter, std::int64_t stride) {
-  return conv2d_geometry(x, filter, {.strides = {stride, stride}, .padding = Padding::same});
+  return conv_geometry(x, filter, {.windows = {.strides = {stride, stride}, .padding = Padding::same}});
 }
 
 constexpr ConvDirection kDirections[] = {ConvDirection::forward, ConvDirection::backward_input,

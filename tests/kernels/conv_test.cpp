@@ -37,7 +37,7 @@ std::vector<ConvCase> conv_cases() {
 Attributes attributes_of(const ConvCase& c) {
   return {{"strides", std::vector<std::int64_t>{c.strides[0], c.strides[1]}}, {"padding", std::string(c.padding)}};
 }
-Conv2DAttributes options_of(const ConvCase& c) { return {.strides = c.strides, .padding = parse_padding(c.padding)}; }
+ConvAttributes options_of(const ConvCase& c) { return conv_attributes(attributes_of(c)); }
 
 // Calls fn(index in x, index in filter, index in y) for every product of the convolution, from its
 // definition.
@@ -69,16 +69,16 @@ std::string text(const ConvCase& c) {
 
 double at(const std::vector<double>& values, std::int64_t i) { return values[static_cast<std::size_t>(i)]; }
 
-TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
+TEST(Conv, AndItsGradientsEqualTheDefinition) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(11);
   for (const ConvCase& c : conv_cases())
     for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
       const Tensor x = random_tensor(dtype, c.x, engine), filter = random_tensor(dtype, c.filter, engine);
-      const Tensor y = run_every_way(registry, {"Conv2D", dtype, {x, filter}, attributes_of(c)})[0];
+      const Tensor y = run_every_way(registry, {"Conv", dtype, {x, filter}, attributes_of(c)})[0];
       const Tensor dy = random_tensor(dtype, y.shape(), engine);
-      const Tensor dx = run_every_way(registry, {"Conv2DBackpropInput", dtype, {x, filter, dy}, attributes_of(c)})[0];
-      const Tensor df = run_every_way(registry, {"Conv2DBackpropFilter", dtype, {x, filter, dy}, attributes_of(c)})[0];
+      const Tensor dx = run_every_way(registry, {"ConvBackpropInput", dtype, {x, filter, dy}, attributes_of(c)})[0];
+      const Tensor df = run_every_way(registry, {"ConvBackpropFilter", dtype, {x, filter, dy}, attributes_of(c)})[0];
       Sums want_y(y.num_elements()), want_dx(x.num_elements()), want_df(filter.num_elements());
       const auto xs = doubles(x), fs = doubles(filter), gs = doubles(dy);
       for_each_product(c, y.shape(), [&](std::int64_t i, std::int64_t f, std::int64_t o) {
@@ -92,41 +92,44 @@ TEST(Conv2D, AndItsGradientsEqualTheDefinition) {
     }
 }
 
-TEST(Conv2D, HasTheOutputSizesOfSameAndValid) {
+TEST(Conv, HasTheOutputSizesOfSameAndValid) {
   const Shape filter{3, 2, 4, 8};
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::same}), (Shape{2, 7, 8, 8}));
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::same}), (Shape{2, 4, 3, 8}));
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {1, 1}, .padding = Padding::valid}), (Shape{2, 5, 7, 8}));
-  EXPECT_EQ(conv2d_shape({2, 7, 8, 4}, filter, {.strides = {2, 3}, .padding = Padding::valid}), (Shape{2, 3, 3, 8}));
+  const auto shape = [&](std::vector<std::int64_t> strides, Padding padding) {
+    return conv_shape({2, 7, 8, 4}, filter, {.windows = {.strides = std::move(strides), .padding = padding}});
+  };
+  EXPECT_EQ(shape({1, 1}, Padding::same), (Shape{2, 7, 8, 8}));
+  EXPECT_EQ(shape({2, 3}, Padding::same), (Shape{2, 4, 3, 8}));
+  EXPECT_EQ(shape({1, 1}, Padding::valid), (Shape{2, 5, 7, 8}));
+  EXPECT_EQ(shape({2, 3}, Padding::valid), (Shape{2, 3, 3, 8}));
 }
 
 // Several parts, the last of another size; repeated, so that cached primitives meet other data.
-TEST(Conv2D, OfALargeBatchDoesNotDependOnThreads) {
+TEST(Conv, OfALargeBatchDoesNotDependOnThreads) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(12);
   const ConvCase c{{33, 14, 14, 32}, {3, 3, 32, 64}, {1, 1}, "SAME"};
   for (int repeat = 0; repeat < 2; ++repeat) {
     const Tensor x = random_tensor(DType::f32, c.x, engine), filter = random_tensor(DType::f32, c.filter, engine);
-    const Tensor y = run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0];
-    run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, y}, attributes_of(c)});
-    run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, y}, attributes_of(c)});
+    const Tensor y = run_every_way(registry, {"Conv", DType::f32, {x, filter}, attributes_of(c)})[0];
+    run_every_way(registry, {"ConvBackpropInput", DType::f32, {x, filter, y}, attributes_of(c)});
+    run_every_way(registry, {"ConvBackpropFilter", DType::f32, {x, filter, y}, attributes_of(c)});
   }
 }
 
 // A thread of the application may let OpenMP use several threads; oneDNN would then sum the filter's gradient
 // otherwise.
-TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
+TEST(Conv, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
   std::mt19937_64 engine(14);
   const ConvCase c{{8, 28, 28, 1}, {3, 3, 1, 32}, {1, 1}, "VALID"};
-  const Conv2DAttributes options = options_of(c);
+  const ConvAttributes options = options_of(c);
   const Tensor x = random_tensor(DType::f32, c.x, engine);
-  const Tensor dy = random_tensor(DType::f32, conv2d_shape(c.x, c.filter, options), engine);
+  const Tensor dy = random_tensor(DType::f32, conv_shape(c.x, c.filter, options), engine);
   const auto device = test_device();
   const auto gradient = [&](int threads) {
     Tensor out(DType::f32, c.filter);
     std::thread([&] {
       omp_set_num_threads(threads);
-      conv2d_backprop_filter(device->parallelism(), x, dy, options, out);
+      conv_backprop_filter(device->parallelism(), x, dy, options, out);
       EXPECT_EQ(omp_get_max_threads(), threads);
     }).join();
     return out;
@@ -135,27 +138,27 @@ TEST(Conv2D, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
 }
 
 double loss_of(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor& weights,
-               const Conv2DAttributes& options) {
+               const ConvAttributes& options) {
   Tensor y(DType::f64, weights.shape());
-  conv2d(parallelism, x, filter, options, y);
+  conv(parallelism, x, filter, options, y);
   double loss = 0;
   for (std::int64_t i = 0; i < y.num_elements(); ++i) loss += y.data<double>()[i] * weights.data<double>()[i];
   return loss;
 }
 
-TEST(Conv2D, GradientsEqualCentralDifferences) {
+TEST(Conv, GradientsEqualCentralDifferences) {
   const auto device = test_device();
   Parallelism& p = device->parallelism();
   std::mt19937_64 engine(13);
   for (const char* padding : {"SAME", "VALID"})
     for (std::array<std::int64_t, 2> stride : kStrides) {
       const ConvCase c{{2, 5, 4, 2}, {3, 2, 2, 3}, stride, padding};
-      const Conv2DAttributes options = options_of(c);
+      const ConvAttributes options = options_of(c);
       Tensor x = random_tensor(DType::f64, c.x, engine), filter = random_tensor(DType::f64, c.filter, engine);
-      const Tensor dy = random_tensor(DType::f64, conv2d_shape(c.x, c.filter, options), engine);
+      const Tensor dy = random_tensor(DType::f64, conv_shape(c.x, c.filter, options), engine);
       Tensor dx(DType::f64, c.x), df(DType::f64, c.filter);
-      conv2d_backprop_input(p, filter, dy, options, dx);
-      conv2d_backprop_filter(p, x, dy, options, df);
+      conv_backprop_input(p, filter, dy, options, dx);
+      conv_backprop_filter(p, x, dy, options, df);
       const auto check = [&](Tensor& changed, const Tensor& gradient) {
         constexpr double kStep = 1e-4;
         for (std::int64_t i = 0; i < changed.num_elements(); ++i) {
@@ -174,49 +177,47 @@ TEST(Conv2D, GradientsEqualCentralDifferences) {
     }
 }
 
-TEST(Conv2D, OfNothingIsEmptyAndItsFilterGradientZero) {
+TEST(Conv, OfNothingIsEmptyAndItsFilterGradientZero) {
   const KernelRegistry registry = all_kernels();
   const ConvCase c{{0, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"};
   const Tensor x(DType::f32, c.x), filter = Tensor::zeros(DType::f32, c.filter), dy(DType::f32, {0, 5, 5, 4});
-  EXPECT_EQ(run_every_way(registry, {"Conv2D", DType::f32, {x, filter}, attributes_of(c)})[0].shape(),
+  EXPECT_EQ(run_every_way(registry, {"Conv", DType::f32, {x, filter}, attributes_of(c)})[0].shape(),
             (Shape{0, 5, 5, 4}));
-  EXPECT_EQ(run_every_way(registry, {"Conv2DBackpropInput", DType::f32, {x, filter, dy}, attributes_of(c)})[0].shape(),
+  EXPECT_EQ(run_every_way(registry, {"ConvBackpropInput", DType::f32, {x, filter, dy}, attributes_of(c)})[0].shape(),
             c.x);
-  const Tensor df = run_every_way(registry, {"Conv2DBackpropFilter", DType::f32, {x, filter, dy}, attributes_of(c)})[0];
+  const Tensor df = run_every_way(registry, {"ConvBackpropFilter", DType::f32, {x, filter, dy}, attributes_of(c)})[0];
   EXPECT_TRUE(bitwise_equal(df, Tensor::zeros(DType::f32, c.filter)));
-  const Tensor no_channels =
-      run_every_way(registry, {"Conv2D",
-                               DType::f64,
-                               {Tensor(DType::f64, {2, 5, 5, 0}), Tensor(DType::f64, {3, 3, 0, 4})},
-                               attributes_of(c)})[0];
+  const Tensor no_channels = run_every_way(
+      registry,
+      {"Conv", DType::f64, {Tensor(DType::f64, {2, 5, 5, 0}), Tensor(DType::f64, {3, 3, 0, 4})}, attributes_of(c)})[0];
   EXPECT_TRUE(bitwise_equal(no_channels, Tensor::zeros(DType::f64, {2, 5, 5, 4})));
 }
 
-TEST(Conv2D, SaysWhatDoesNotFit) {
+TEST(Conv, SaysWhatDoesNotFit) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
   const auto run = [&](Shape x, Shape filter, std::vector<std::int64_t> strides, std::string padding) {
     return message_of(Code::invalid_argument, [&] {
       run_kernel(registry, *device,
-                 {"Conv2D",
+                 {"Conv",
                   DType::f32,
                   {Tensor::zeros(DType::f32, x), Tensor::zeros(DType::f32, filter)},
                   {{"strides", strides}, {"padding", padding}}});
     });
   };
   EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 3, 4}, {1, 1}, "SAME"),
-            "Conv2D: x [1,5,5,2] has 2 channels, but the filter [3,3,3,4] takes 3");
+            "Conv: x [1,5,5,2] has 2 channels, but the filter [3,3,3,4] takes 3");
   EXPECT_EQ(run({1, 2, 5, 2}, {3, 3, 2, 4}, {1, 1}, "VALID"),
-            "Conv2D: height: a VALID window of size 3 does not fit an input of size 2; use SAME or a smaller "
-            "window");
+            "height: a window of 3 is larger than the input's 2; use padding SAME or a smaller window");
   EXPECT_EQ(run({5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"),
-            "Conv2D: x (NHWC) must have 4 dimensions, but its shape is [5,5,2]");
-  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "FULL"), "padding must be \"SAME\" or \"VALID\", not \"FULL\"");
+            "attribute 'strides' must have 1 integer (width), not 2");
+  EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "FULL"),
+            "attribute 'padding' is 'FULL', not one of SAME, VALID, SAME_LOWER, EXPLICIT");
   EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1}, "SAME"),
-            "attribute 'strides' must have two integers (height, width), not 1");
-  EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 0}, "SAME").find("stride 0"), std::string::npos);
+            "attribute 'strides' must have 2 integers (height, width), not 1");
+  EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 0}, "SAME").find("has 0, which is not from 1"), std::string::npos);
   EXPECT_NE(run({1, 5, 5, 2}, {3, 3, 2, 4}, {std::int64_t{1} << 62, 1}, "SAME").find("from 1 to"), std::string::npos);
-  EXPECT_NE(run({1, 5, 5, 2}, {0, 3, 2, 4}, {1, 1}, "SAME").find("size 0"), std::string::npos);
+  EXPECT_NE(run({1, 5, 5, 2}, {0, 3, 2, 4}, {1, 1}, "SAME").find("a window of 0"), std::string::npos);
 }
 
 }  // namespace

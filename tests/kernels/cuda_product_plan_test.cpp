@@ -90,7 +90,7 @@ TEST(PlanCache, MakesAPlanOnceAndKeepsNoFailure) {
 }
 
 ConvGeometry geometry(Shape x, Shape filter, std::int64_t stride, Padding padding) {
-  return conv2d_geometry(x, filter, {.strides = {stride, stride}, .padding = padding});
+  return conv_geometry(x, filter, {.windows = {.strides = {stride, stride}, .padding = padding}});
 }
 
 TEST(ConvPlan, OnlyWindowsOfOnePixelAreProducts) {

@@ -195,16 +195,5 @@ TEST(Gemm, ScalesProductAndSummand) {
                             Tensor::of<double>({2, 2}, {17, 23, 39, 53})));
 }
 
-TEST(BiasAdd, AddsAlongAnyAxis) {
-  Graph graph;
-  GraphEvaluator evaluator;
-  const Output x = constant(graph, numbers({2, 2, 2})), bias = constant(graph, numbers({2}, 10));
-  EXPECT_TRUE(bitwise_equal(evaluator.run(bias_add(x, bias, {.axis = 1})),
-                            Tensor::of<double>({2, 2, 2}, {11, 12, 14, 15, 15, 16, 18, 19})));
-  EXPECT_TRUE(bitwise_equal(evaluator.run(bias_add(x, bias, {.axis = -3})),
-                            Tensor::of<double>({2, 2, 2}, {11, 12, 13, 14, 16, 17, 18, 19})));
-  message_of(Code::invalid_argument, [&] { bias_add(x, bias, {.axis = 3}); });
-}
-
 }  // namespace
 }  // namespace troupe

@@ -88,7 +88,7 @@ TEST(FusedMatMul, OfBatchesHasTheBitsOfItsParts) {
       }
 }
 
-TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
+TEST(FusedConv, HasTheBitsOfConvBiasAddAndActivation) {
   const KernelRegistry registry = all_kernels();
   std::mt19937_64 engine(22);
   const std::vector<std::pair<Shape, Shape>> sizes{
@@ -100,8 +100,8 @@ TEST(FusedConv2D, HasTheBitsOfConv2DBiasAddAndActivation) {
           const std::vector<Tensor> inputs{random_tensor(dtype, x, engine), random_tensor(dtype, filter, engine),
                                            random_tensor(dtype, {filter[3]}, engine)};
           const Attributes window{{"strides", std::vector<std::int64_t>{1, 2}}, {"padding", std::string(padding)}};
-          const Tensor y = run_every_way(registry, {"FusedConv2D", dtype, inputs, with(window, name)})[0];
-          ASSERT_TRUE(is_that_of_parts(y, registry, "Conv2D", inputs, window, op))
+          const Tensor y = run_every_way(registry, {"FusedConv", dtype, inputs, with(window, name)})[0];
+          ASSERT_TRUE(is_that_of_parts(y, registry, "Conv", inputs, window, op))
               << x.to_string() << " " << name << " " << troupe::name(dtype);
         }
 }
@@ -122,7 +122,7 @@ TEST(FusedActivations, KeepNaN) {
     EXPECT_FALSE(std::isnan(product.data<float>()[1])) << name;
     const Attributes window{{"strides", std::vector<std::int64_t>{1, 1}}, {"padding", std::string("SAME")}};
     const Tensor image = run_kernel(registry, *device,
-                                    {"FusedConv2D",
+                                    {"FusedConv",
                                      DType::f32,
                                      {Tensor::of<float>({1, 1, 4, 1}, {nan, 1, 1, 1}),
                                       Tensor::of<float>({3, 3, 1, 2}, std::vector<float>(18, -1)), bias},

@@ -137,7 +137,7 @@ TEST(Fusion, TrainingHasTheSameBitsWithEveryOptimizer) {
       expect_same(fused, training.run(all_fusions(), none));
       EXPECT_EQ(none, PassNotes());
       EXPECT_TRUE(has_note(notes, "-> " + op + " 'train/"));
-      EXPECT_TRUE(has_note(notes, "fused conv2d/Conv2D + conv2d/BiasAdd + conv2d/Relu -> FusedConv2D 'conv2d/Relu'"));
+      EXPECT_TRUE(has_note(notes, "fused conv2d/Conv + conv2d/BiasAdd + conv2d/Relu -> FusedConv 'conv2d/Relu'"));
       EXPECT_TRUE(has_note(notes, "fused dense_2/MatMul + dense_2/BiasAdd -> FusedMatMul 'dense_2/BiasAdd'"));
     }
 }

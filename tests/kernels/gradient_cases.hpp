@@ -26,6 +26,7 @@ inline BuildFn of(std::function<Output(const Outputs&)> f) {
 std::vector<GradientCase> array_gradients();
 std::vector<GradientCase> control_gradients();
 std::vector<GradientCase> debug_gradients();
+std::vector<GradientCase> conv_gradients();
 std::vector<GradientCase> elementwise_gradients();
 std::vector<GradientCase> layout_gradients();
 std::vector<GradientCase> linear_and_reduce_gradients();

@@ -65,32 +65,6 @@ std::vector<GradientCase> nn_gradients() {
   out.push_back({.name = "SigmoidCrossEntropy", .shapes = {{3, 4}, {3, 4}}, .build = of([](auto& x) {
                                                                               return sigmoid_cross_entropy(x[0], x[1]);
                                                                             })});
-  const auto conv = [](Integers strides, Padding padding) {
-    return of([=](auto& x) { return conv2d(x[0], x[1], {.strides = strides, .padding = padding}); });
-  };
-  out.push_back({.name = "Conv2DSame", .shapes = {{2, 4, 3, 2}, {3, 2, 2, 3}}, .build = conv({1, 1}, Padding::same)});
-  out.push_back(
-      {.name = "Conv2DSameStrided", .shapes = {{1, 5, 4, 1}, {3, 3, 1, 2}}, .build = conv({2, 3}, Padding::same)});
-  out.push_back({.name = "Conv2DValid", .shapes = {{1, 4, 5, 2}, {2, 3, 2, 1}}, .build = conv({2, 1}, Padding::valid)});
-  const Attributes window = {{"strides", Integers{1, 2}}, {"padding", std::string("SAME")}};
-  const std::vector<Shape> three = {{1, 3, 4, 2}, {2, 2, 2, 1}, {1, 3, 2, 1}};
-  out.push_back({.name = "Conv2DBackpropInput", .shapes = three, .build = op("Conv2DBackpropInput", window)});
-  out.push_back({.name = "Conv2DBackpropFilter", .shapes = three, .build = op("Conv2DBackpropFilter", window)});
-  const PoolOptions pooling{.ksize = {2, 3}, .strides = {2, 1}};
-  out.push_back({.name = "MaxPool",
-                 .shapes = {{1, 4, 4, 2}},
-                 .build = of([=](auto& x) { return max_pool(x[0], pooling); }),
-                 .twice = false});
-  out.push_back({.name = "AvgPool", .shapes = {{1, 3, 4, 2}}, .build = of([=](auto& x) {
-                                                                return square(avg_pool(x[0], pooling));
-                                                              })});
-  out.push_back({.name = "AvgPoolGrad",
-                 .shapes = {{1, 3, 4, 2}, {1, 2, 4, 2}},
-                 .build = of([](auto& x) {
-                   return square(add_op(
-                       "AvgPoolGrad", {x[0], x[1]},
-                       {{"ksize", Integers{2, 3}}, {"strides", Integers{2, 1}}, {"padding", std::string("SAME")}}));
-                 })});
   const std::vector<Shape> normalised = {{3, 2, 4}, {4}, {4}};
   for (const bool relu : {false, true}) {
     const std::string suffix = relu ? "Relu" : "";

@@ -141,8 +141,7 @@ TEST(Pooling, SaysWhatDoesNotFit) {
                   [&] {
                     run_kernel(registry, *device, {op, DType::f32, {Tensor::zeros(DType::f32, c.x)}, attributes_of(c)});
                   }),
-              "pooling: height: a VALID window of size 4 does not fit an input of size 3; use SAME or a "
-              "smaller window")
+              "height: a window of 4 is larger than the input's 3; use padding SAME or a smaller window")
         << op;
   const PoolCase fits{{1, 4, 4, 1}, {2, 2}, {2, 2}, "VALID"};
   const Tensor x = Tensor::zeros(DType::f32, fits.x), wrong = Tensor::zeros(DType::f32, {1, 2, 3, 1});

@@ -65,10 +65,9 @@ Contest convolution(ConvDirection direction, const Layer& layer, const Settings&
   auto step = std::make_shared<GpuStep>(
       std::vector<GpuInput>{{DType::bf16, x}, {DType::bf16, filter}, {DType::bf16, g.result_shape()}}, times,
       [&](const auto& in) {
-        if (direction == ConvDirection::forward) return std::vector{add_op("Conv2D", {in[0], in[1]}, attributes)};
-        return std::vector{
-            add_op(direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in,
-                   attributes)};
+        if (direction == ConvDirection::forward) return std::vector{add_op("Conv", {in[0], in[1]}, attributes)};
+        return std::vector{add_op(
+            direction == ConvDirection::backward_input ? "ConvBackpropInput" : "ConvBackpropFilter", in, attributes)};
       },
       GpuStep::Options{});
   return {.troupe = per_node(settings, step),

@@ -18,7 +18,7 @@ std::string why_not_on(int gpus) {
 }
 
 ConvGeometry same_convolution(const Shape& x, const Shape& filter, std::int64_t stride) {
-  return conv2d_geometry(x, filter, {.strides = {stride, stride}, .padding = Padding::same});
+  return conv_geometry(x, filter, {.windows = {.strides = {stride, stride}, .padding = Padding::same}});
 }
 
 std::shared_ptr<GpuPeers> gpu_peers() {

@@ -110,13 +110,17 @@ void add_product(std::vector<Case>& cases, const std::string& name, const Produc
 Contest convolution(ConvDirection direction, const ConvShape& s, int usual_nodes, const Settings& settings) {
   const int nodes = nodes_of(settings, usual_nodes);
   const std::int64_t out = s.result_size();
-  Tensor x = random_tensor({s.batch, s.size, s.size, s.in}, 1), f = random_tensor({s.kernel, s.kernel, s.in, s.out}, 2),
+  Tensor x = random_tensor({s.batch, s.size, s.size, s.in}, 1),
+         f = random_tensor({s.kernel, s.kernel, s.in / s.groups, s.out}, 2),
          y = random_tensor({s.batch, out, out, s.out}, 3);
   const Padding padding = s.padding > 0 ? Padding::same : Padding::valid;
-  const Attributes attributes{{"strides", Integers{1, 1}}, {"padding", to_string(padding)}};
+  const ConvOptions options{.dilations = {s.dilation, s.dilation}, .groups = s.groups, .padding = padding};
+  const Attributes attributes{{"dilations", options.dilations},
+                              {"groups", s.groups},
+                              {"padding", std::string(s.padding > 0 ? "SAME" : "VALID")}};
   auto step = std::make_shared<KernelStep>(std::vector{x.clone(), f.clone(), y.clone()}, nodes, [&](const auto& in) {
-    if (direction == ConvDirection::forward) return conv2d(in[0], in[1], {.padding = padding});
-    return add_op(direction == ConvDirection::backward_input ? "Conv2DBackpropInput" : "Conv2DBackpropFilter", in,
+    if (direction == ConvDirection::forward) return conv2d(in[0], in[1], options);
+    return add_op(direction == ConvDirection::backward_input ? "ConvBackpropInput" : "ConvBackpropFilter", in,
                   attributes);
   });
   Contest contest{.troupe = per_node(settings, step), .peers = {}};
@@ -144,9 +148,13 @@ void add_convolutions(std::vector<Case>& cases) {
     ConvShape shape;
     int nodes;
   };
-  for (const Named& c : {Named{"32x28x28x1-32", {.batch = 32, .size = 28, .in = 1, .out = 32}, 200},
-                         Named{"32x13x13x32-64", {.batch = 32, .size = 13, .in = 32, .out = 64}, 50},
-                         Named{"16x56x56x64-64", {.batch = 16, .size = 56, .in = 64, .out = 64, .padding = 1}, 4}})
+  for (const Named& c :
+       {Named{"depthwise", {.batch = 16, .size = 56, .in = 128, .out = 128, .padding = 1, .groups = 128}, 4},
+        Named{"grouped", {.batch = 16, .size = 56, .in = 128, .out = 128, .padding = 1, .groups = 4}, 4},
+        Named{"dilated", {.batch = 16, .size = 56, .in = 64, .out = 64, .padding = 2, .dilation = 2}, 4},
+        Named{"32x28x28x1-32", {.batch = 32, .size = 28, .in = 1, .out = 32}, 200},
+        Named{"32x13x13x32-64", {.batch = 32, .size = 13, .in = 32, .out = 64}, 50},
+        Named{"16x56x56x64-64", {.batch = 16, .size = 56, .in = 64, .out = 64, .padding = 1}, 4}})
     for (const auto& [direction, text] : {std::pair{ConvDirection::forward, "forward"},
                                           {ConvDirection::backward_input, "backward-input"},
                                           {ConvDirection::backward_filter, "backward-filter"}})
@@ -154,10 +162,10 @@ void add_convolutions(std::vector<Case>& cases) {
           {.bench = "conv2d",
            .name = fmt::format("{}-{}", text, c.name),
            .unit = "us/node",
-           .measures = fmt::format("images {}x{}x{}x{}, {} filters 3x3, padding {}; {} nodes in one step, per node; "
-                                   "NHWC and HWIO, 1 thread",
-                                   c.shape.batch, c.shape.size, c.shape.size, c.shape.in, c.shape.out,
-                                   c.shape.padding > 0 ? "same" : "valid", c.nodes),
+           .measures = fmt::format("images {}x{}x{}x{}, {} filters 3x3 in {} groups, dilation {}, padding {}; {} nodes "
+                                   "in one step, per node; NHWC and HWIO, 1 thread",
+                                   c.shape.batch, c.shape.size, c.shape.size, c.shape.in, c.shape.out, c.shape.groups,
+                                   c.shape.dilation, c.shape.padding > 0 ? "same" : "valid", c.nodes),
            .peer = "oneDNN's direct convolution, made once, in its best layout, with reorders "
                    "from and to NHWC and HWIO",
            .ratio_target = 0.9,

@@ -131,11 +131,14 @@ std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, co
                                   float* filter, float* result) {
   auto program = std::make_shared<Program>();
   const dnnl::engine& engine = program->runtime.engine;
-  const memory::dims image_dims{s.batch, s.in, s.size, s.size}, filter_dims{s.out, s.in, s.kernel, s.kernel},
-      result_dims{s.batch, s.out, s.result_size(), s.result_size()}, strides{1, 1}, padding{s.padding, s.padding};
+  const memory::dims image_dims{s.batch, s.in, s.size, s.size},
+      result_dims{s.batch, s.out, s.result_size(), s.result_size()}, strides{1, 1},
+      dilations{s.dilation - 1, s.dilation - 1}, padding{s.padding, s.padding};
+  memory::dims filter_dims{s.out / s.groups, s.in / s.groups, s.kernel, s.kernel};
+  if (s.groups > 1) filter_dims.insert(filter_dims.begin(), s.groups);
   const auto descriptions = [&](bool plain_images, bool plain_filter) {
     return ConvDescriptions{{image_dims, Type::f32, plain_images ? Tag::nhwc : Tag::any},
-                            {filter_dims, Type::f32, plain_filter ? Tag::hwio : Tag::any},
+                            {filter_dims, Type::f32, plain_filter ? (s.groups > 1 ? Tag::hwigo : Tag::hwio) : Tag::any},
                             {result_dims, Type::f32, plain_images ? Tag::nhwc : Tag::any}};
   };
   const ConvDescriptions plain = descriptions(true, true);
@@ -145,7 +148,7 @@ std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, co
   // Backward primitives are described with a forward one, which may be missing for a layout; failures are reported.
   try {
     const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, kDirect, w.image, w.filter, w.result, strides, padding, padding},
+        {dnnl::prop_kind::forward_training, kDirect, w.image, w.filter, w.result, strides, dilations, padding, padding},
         attributes, engine);
     if (direction == ConvDirection::forward) {
       const Operand x(*program, plain.image, forward.src_desc(), image),
@@ -154,13 +157,13 @@ std::function<void()> onednn_conv(ConvDirection direction, ConvLayout layout, co
       add_conv<dnnl::convolution_forward>(*program, forward, x, f, y, direction);
     } else if (direction == ConvDirection::backward_input) {
       const dnnl::convolution_backward_data::primitive_desc d(
-          {kDirect, w.image, w.filter, w.result, strides, padding, padding}, attributes, engine, forward);
+          {kDirect, w.image, w.filter, w.result, strides, dilations, padding, padding}, attributes, engine, forward);
       const Operand x(*program, plain.image, d.diff_src_desc(), image),
           f(*program, plain.filter, d.weights_desc(), filter), y(*program, plain.result, d.diff_dst_desc(), result);
       add_conv<dnnl::convolution_backward_data>(*program, d, x, f, y, direction);
     } else {
       const dnnl::convolution_backward_weights::primitive_desc d(
-          {kDirect, w.image, w.filter, w.result, strides, padding, padding}, attributes, engine, forward);
+          {kDirect, w.image, w.filter, w.result, strides, dilations, padding, padding}, attributes, engine, forward);
       const Operand x(*program, plain.image, d.src_desc(), image),
           f(*program, plain.filter, d.diff_weights_desc(), filter),
           y(*program, plain.result, d.diff_dst_desc(), result);

@@ -20,8 +20,9 @@ std::function<void()> onednn_batch_matmul(std::int64_t batch, std::int64_t m, st
 struct ConvShape {
   std::int64_t batch = 0, size = 0, in = 0, out = 0, kernel = 3;
   std::int64_t padding = 0;  // on each side
+  std::int64_t groups = 1, dilation = 1;
 
-  std::int64_t result_size() const { return size + 2 * padding - kernel + 1; }
+  std::int64_t result_size() const { return size + 2 * padding - (kernel - 1) * dilation; }
 };
 
 enum class ConvDirection { forward, backward_input, backward_filter };

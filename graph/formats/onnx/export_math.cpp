@@ -36,34 +36,66 @@ void set(const OnnxExportNode& node, const Operands& of, const OnnxName& value) 
 
 // Our op's name and ONNX's, where they mean the same.
 constexpr std::pair<const char*, const char*> kSame[] = {
-    {"Abs", "Abs"},           {"Acos", "Acos"},
-    {"Acosh", "Acosh"},       {"Add", "Add"},
-    {"AddN", "Sum"},          {"Asin", "Asin"},
-    {"Asinh", "Asinh"},       {"Atan", "Atan"},
-    {"Atanh", "Atanh"},       {"BiasAdd", "Add"},
-    {"Ceil", "Ceil"},         {"Cos", "Cos"},
-    {"Cosh", "Cosh"},         {"Div", "Div"},
-    {"Equal", "Equal"},       {"Erf", "Erf"},
-    {"Exp", "Exp"},           {"Floor", "Floor"},
-    {"Greater", "Greater"},   {"GreaterEqual", "GreaterOrEqual"},
-    {"Less", "Less"},         {"LessEqual", "LessOrEqual"},
-    {"Log", "Log"},           {"LogicalAnd", "And"},
-    {"LogicalNot", "Not"},    {"LogicalOr", "Or"},
-    {"Maximum", "Max"},       {"Minimum", "Min"},
-    {"Mul", "Mul"},           {"Neg", "Neg"},
-    {"Pow", "Pow"},           {"Relu", "Relu"},
-    {"Round", "Round"},       {"Select", "Where"},
-    {"Sigmoid", "Sigmoid"},   {"Sign", "Sign"},
-    {"Sin", "Sin"},           {"Sinh", "Sinh"},
-    {"Softplus", "Softplus"}, {"Softsign", "Softsign"},
-    {"Sqrt", "Sqrt"},         {"Sub", "Sub"},
-    {"Tan", "Tan"},           {"Tanh", "Tanh"},
+    {"Abs", "Abs"},
+    {"Acos", "Acos"},
+    {"Acosh", "Acosh"},
+    {"Add", "Add"},
+    {"AddN", "Sum"},
+    {"Asin", "Asin"},
+    {"Asinh", "Asinh"},
+    {"Atan", "Atan"},
+    {"Atanh", "Atanh"},
+    {"Ceil", "Ceil"},
+    {"Cos", "Cos"},
+    {"Cosh", "Cosh"},
+    {"Div", "Div"},
+    {"Equal", "Equal"},
+    {"Erf", "Erf"},
+    {"Exp", "Exp"},
+    {"Floor", "Floor"},
+    {"Greater", "Greater"},
+    {"GreaterEqual", "GreaterOrEqual"},
+    {"Less", "Less"},
+    {"LessEqual", "LessOrEqual"},
+    {"Log", "Log"},
+    {"LogicalAnd", "And"},
+    {"LogicalNot", "Not"},
+    {"LogicalOr", "Or"},
+    {"Maximum", "Max"},
+    {"Minimum", "Min"},
+    {"Mul", "Mul"},
+    {"Neg", "Neg"},
+    {"Pow", "Pow"},
+    {"Relu", "Relu"},
+    {"Round", "Round"},
+    {"Select", "Where"},
+    {"Sigmoid", "Sigmoid"},
+    {"Sign", "Sign"},
+    {"Sin", "Sin"},
+    {"Sinh", "Sinh"},
+    {"Softplus", "Softplus"},
+    {"Softsign", "Softsign"},
+    {"Sqrt", "Sqrt"},
+    {"Sub", "Sub"},
+    {"Tan", "Tan"},
+    {"Tanh", "Tanh"},
 };
 
 void write_same(OnnxExportNode& node) {
   const auto found = std::ranges::find_if(kSame, [&](const auto& row) { return node.node().op->name == row.first; });
   const Operands x = operands(node);
   set(node, x, node.add(found->second, x.names));
+}
+
+// With channels first, the bias is [c, 1, ...].
+void write_bias_add(OnnxExportNode& node) {
+  if (node.attributes().string("data_format") == "channels_first") {
+    std::vector<std::int64_t> dims(static_cast<std::size_t>(node.rank(0)) - 1, 1);
+    dims.at(0) = -1;
+    return node.set(node.add("Add", {node.in(0), node.add("Reshape", {node.in(1), node.integers(dims)})}));
+  }
+  const Operands x = operands(node);
+  set(node, x, node.add("Add", x.names));
 }
 
 void write_square(OnnxExportNode& node) {
@@ -225,6 +257,7 @@ constexpr OnnxExportOp kOther[] = {
     {"ArgMax", write_arg_extreme},
     {"ArgMin", write_arg_extreme},
     {"AsString", write_cast},
+    {"BiasAdd", write_bias_add},
     {"BroadcastLike", write_broadcast_like},
     {"Cast", write_cast},
     {"DequantizeLinear", write_quantize},

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include <troupe/graph/builder/padding.hpp>
 #include <troupe/graph/formats/onnx/onnx_export.hpp>
 
 namespace troupe {
@@ -27,40 +28,126 @@ void write_matmul(OnnxExportNode& node) {
 
 // ---- windows
 
-// Padding of ONNX's windows: in numbers if the size of the images is known.
-void set_padding(const OnnxExportNode& node, const Integers& window, Attributes& attributes) {
-  if (node.attributes().string("padding") == "VALID") return;
-  const Shape& x = node.shape(0);
-  const Integers& strides = node.attributes().integers("strides");
-  if (!x.has_rank() || x[1] == kUnknown || x[2] == kUnknown)
-    return attributes.set("auto_pad", std::string("SAME_UPPER"));
-  Integers pads(4);
-  for (std::size_t d = 0; d < 2; ++d) {
-    const std::int64_t size = x[static_cast<int>(d) + 1], stride = strides[d];
+// Attributes of a window op, with a value for each spatial axis.
+struct Windows {
+  Integers kernel, strides, dilations;
+  bool channels_first;
+
+  int spatial() const { return static_cast<int>(kernel.size()); }
+  // The sizes of an image along the spatial axes; kUnknown where they are not known.
+  Integers sizes(const Shape& image) const {
+    Integers out;
+    for (int i = 0; i < spatial(); ++i)
+      out.push_back(image.has_rank() ? image[i + (channels_first ? 2 : 1)] : kUnknown);
+    return out;
+  }
+};
+
+Windows windows_of(const OnnxExportNode& node, const Integers& kernel) {
+  const auto entries = [&](const char* name) {
+    const Integers& given = node.attributes().integers(name);
+    return given.empty() ? Integers(kernel.size(), 1) : given;
+  };
+  const bool first = parse_data_format(node.attributes().string("data_format")) == DataFormat::channels_first;
+  if (!first && kernel.size() != 2)
+    fail(Code::unimplemented, "images of {} dimensions with channels last are not written", kernel.size());
+  return {kernel, entries("strides"), entries("dilations"), first};
+}
+
+// Padding of ONNX's windows over images of these sizes: in numbers if they are known.
+void set_padding(const OnnxExportNode& node, const Windows& w, const Integers& sizes, Attributes& attributes) {
+  const Padding padding = parse_padding(node.attributes().string("padding"));
+  if (padding == Padding::valid) return;
+  if (padding == Padding::explicit_pads) {
+    const Integers& pads = node.attributes().integers("pads");
+    if (!pads.empty()) attributes.set("pads", pads);
+    return;
+  }
+  const bool lower = padding == Padding::same_lower;
+  if (std::ranges::count(sizes, kUnknown) > 0)
+    return attributes.set("auto_pad", std::string(lower ? "SAME_LOWER" : "SAME_UPPER"));
+  Integers pads(2 * sizes.size());
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const std::int64_t size = sizes[d], stride = w.strides[d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
     const std::int64_t outputs = size / stride + (size % stride != 0);
-    const std::int64_t total = std::max<std::int64_t>((outputs - 1) * stride + window[d] - size, 0);
-    pads[d] = total / 2;
-    pads[d + 2] = total - total / 2;
+    const std::int64_t total = std::max<std::int64_t>((outputs - 1) * stride + reach - size, 0);
+    pads[d] = lower ? total - total / 2 : total / 2;
+    pads[d + sizes.size()] = total - pads[d];
   }
   attributes.set("pads", pads);
 }
 
-void write_conv2d(OnnxExportNode& node) {
+Attributes window_attributes(const Windows& w) {
+  Attributes out{{"strides", w.strides}, {"kernel_shape", w.kernel}};
+  if (std::ranges::any_of(w.dilations, [](std::int64_t d) { return d != 1; })) out.set("dilations", w.dilations);
+  return out;
+}
+
+// Adds a node of images to one of images.
+void write_window(OnnxExportNode& node, const char* op, const Windows& w, const Attributes& attributes,
+                  const OnnxNames& others = {}) {
+  OnnxNames inputs{w.channels_first ? node.in(0) : node.images(0)};
+  inputs.insert(inputs.end(), others.begin(), others.end());
+  const OnnxName y = node.add(op, inputs, attributes);
+  if (w.channels_first)
+    node.set(y);
+  else
+    node.set_images(0, y);
+}
+
+Windows windows_of_filter(const OnnxExportNode& node) {
   const Shape& filter = node.shape(1);
-  if (!filter.has_rank() || filter[0] == kUnknown || filter[1] == kUnknown)
+  if (!filter.has_rank()) fail(Code::unimplemented, "the shape of its filter must be known");
+  const bool first = parse_data_format(node.attributes().string("data_format")) == DataFormat::channels_first;
+  Integers kernel;
+  for (int i = 0; i < filter.rank() - 2; ++i) kernel.push_back(filter[i + (first ? 2 : 0)]);
+  if (std::ranges::count(kernel, kUnknown) > 0)
     fail(Code::unimplemented, "the height and width of its filter must be known");
-  const Integers window{filter[0], filter[1]};
-  Attributes attributes{{"strides", node.attributes().integers("strides")}, {"kernel_shape", window}};
-  set_padding(node, window, attributes);
-  node.set_images(0, node.add("Conv", {node.images(0), node.transposed(1, {3, 2, 0, 1})}, attributes));
+  return windows_of(node, kernel);
+}
+
+OnnxName filter_of(const OnnxExportNode& node, const Windows& w) {
+  return w.channels_first ? node.in(1) : node.transposed(1, {3, 2, 0, 1});
+}
+
+void write_conv(OnnxExportNode& node) {
+  const Windows w = windows_of_filter(node);
+  Attributes attributes = window_attributes(w);
+  if (node.attributes().integer("groups") != 1) attributes.set("group", node.attributes().integer("groups"));
+  set_padding(node, w, w.sizes(node.shape(0)), attributes);
+  write_window(node, "Conv", w, attributes, {filter_of(node, w)});
+}
+
+// With the pads and the output padding that give the output's size.
+void write_conv_transpose(OnnxExportNode& node) {
+  const Windows w = windows_of_filter(node);
+  const Integers from = w.sizes(node.shape(0)), to = w.sizes(node.output_shape());
+  if (std::ranges::count(from, kUnknown) + std::ranges::count(to, kUnknown) > 0)
+    fail(Code::unimplemented, "the sizes of its images must be known");
+  Attributes attributes = window_attributes(w);
+  if (node.attributes().integer("groups") != 1) attributes.set("group", node.attributes().integer("groups"));
+  set_padding(node, w, to, attributes);
+  const Integers pads = attributes.has("pads") ? attributes.integers("pads") : Integers(2 * from.size(), 0);
+  Integers more;
+  for (std::size_t d = 0; d < from.size(); ++d)
+    more.push_back(to[d] - ((from[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 - pads[d] -
+                            pads[d + from.size()]));
+  if (std::ranges::any_of(more, [](std::int64_t m) { return m != 0; })) attributes.set("output_padding", more);
+  write_window(node, "ConvTranspose", w, attributes, {filter_of(node, w)});
 }
 
 void write_pool(OnnxExportNode& node) {
-  const Integers& window = node.attributes().integers("ksize");
-  Attributes attributes{{"strides", node.attributes().integers("strides")}, {"kernel_shape", window}};
-  set_padding(node, window, attributes);
-  const char* op = node.node().op->name == "MaxPool" ? "MaxPool" : "AveragePool";
-  node.set_images(0, node.add(op, {node.images(0)}, attributes));
+  const Windows w = windows_of(node, node.attributes().integers("ksize"));
+  const bool maximum = node.node().op->name == "MaxPool";
+  Attributes attributes = window_attributes(w);
+  if (!maximum && attributes.has("dilations"))
+    fail(Code::unimplemented, "averages of dilated windows are not in this opset");
+  if (node.attributes().boolean("ceil_mode")) attributes.set("ceil_mode", std::int64_t{1});
+  if (!maximum && node.attributes().string("divisor") == "one")
+    fail(Code::unimplemented, "sums of windows are not written");
+  if (!maximum && node.attributes().string("divisor") == "padded") attributes.set("count_include_pad", std::int64_t{1});
+  set_padding(node, w, w.sizes(node.shape(0)), attributes);
+  write_window(node, maximum ? "MaxPool" : "AveragePool", w, attributes);
 }
 
 // ---- normalisations
@@ -189,7 +276,8 @@ constexpr OnnxExportOp kNnWriters[] = {
     {"AvgPool", write_pool},
     {"BatchNorm", write_batch_norm},
     {"BatchNormInference", write_batch_norm_inference},
-    {"Conv2D", write_conv2d},
+    {"Conv", write_conv},
+    {"ConvTranspose", write_conv_transpose},
     {"Dropout", write_dropout},
     {"LayerNorm", write_layer_norm},
     {"LogSoftmax", write_softmax},

@@ -332,9 +332,9 @@ TEST(MixedPrecisionLayers, ProductsAreNarrowAndWeightsAreNot) {
   EXPECT_EQ(logits.dtype(), DType::f32);
   EXPECT_EQ(logits.source().op->name, "Cast");
   for (const VariableInfo& v : variables(a.graph)) EXPECT_EQ(v.dtype, DType::f32) << v.name;
-  EXPECT_EQ(dtypes(a.graph, {"conv2d/Conv2D", "conv2d/BiasAdd", "conv2d/Relu", "max_pool/MaxPool", "dropout/Dropout",
+  EXPECT_EQ(dtypes(a.graph, {"conv2d/Conv", "conv2d/BiasAdd", "conv2d/Relu", "max_pool/MaxPool", "dropout/Dropout",
                              "dense/MatMul", "dense/Tanh", "dense_1/BiasAdd"}),
-            (std::map<std::string, DType>{{"conv2d/Conv2D", DType::bf16},
+            (std::map<std::string, DType>{{"conv2d/Conv", DType::bf16},
                                           {"conv2d/BiasAdd", DType::bf16},
                                           {"conv2d/Relu", DType::bf16},
                                           {"max_pool/MaxPool", DType::bf16},

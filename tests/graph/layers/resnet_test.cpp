@@ -36,12 +36,12 @@ TEST(ResNet50, TheMiddleConvolutionHasTheStride) {
   resnet50().apply(context, placeholder(graph, DType::f32, Shape{1, 224, 224, 3}));
   const auto strides = [&](const char* node) { return graph.get(node).attributes.integers("strides"); };
   for (const char* block : {"residual_3", "residual_7", "residual_13"}) {
-    EXPECT_EQ(strides(fmt::format("{}/conv2d/Conv2D", block).c_str()), (Integers{1, 1})) << block;
-    EXPECT_EQ(strides(fmt::format("{}/conv2d_1/Conv2D", block).c_str()), (Integers{2, 2})) << block;
-    EXPECT_EQ(strides(fmt::format("{}/shortcut/conv2d/Conv2D", block).c_str()), (Integers{2, 2})) << block;
+    EXPECT_EQ(strides(fmt::format("{}/conv2d/Conv", block).c_str()), (Integers{1, 1})) << block;
+    EXPECT_EQ(strides(fmt::format("{}/conv2d_1/Conv", block).c_str()), (Integers{2, 2})) << block;
+    EXPECT_EQ(strides(fmt::format("{}/shortcut/conv2d/Conv", block).c_str()), (Integers{2, 2})) << block;
   }
-  EXPECT_EQ(strides("residual/shortcut/conv2d/Conv2D"), (Integers{1, 1}));
-  EXPECT_FALSE(graph.find("residual_1/shortcut/conv2d/Conv2D"));
+  EXPECT_EQ(strides("residual/shortcut/conv2d/Conv"), (Integers{1, 1}));
+  EXPECT_FALSE(graph.find("residual_1/shortcut/conv2d/Conv"));
   EXPECT_EQ(pool.trainable().size(), 161u);  // 53 convolutions, 53 scales and offsets, and the dense layer
   EXPECT_EQ(pool.all().size(), 161u + 2 * 53);
 }
