@@ -41,6 +41,14 @@ void register_all_kernels(KernelRegistry& registry) {
   register_signal_kernels(registry);
   register_table_kernels(registry);
   register_text_kernels(registry);
+  register_cumulative_kernels(registry);
+  register_partition_kernels(registry);
+  register_scatter_kernels(registry);
+  register_search_kernels(registry);
+  register_segment_kernels(registry);
+  register_sort_kernels(registry);
+  register_top_k_kernels(registry);
+  register_unique_kernels(registry);
   register_update_kernels(registry);
   register_reuse(registry, "CPU");
 }

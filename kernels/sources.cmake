@@ -8,6 +8,7 @@ set(kernels_common
   conv_geometry.cpp
   elementwise.cpp
   layout.cpp
+  gather_geometry.cpp
   matmul_shape.cpp
   movement.cpp
   pool_geometry.cpp

@@ -112,12 +112,6 @@ Output pad(Output x, const Integers& before, const Integers& after, PadOptions o
 Output tile(Output x, IntegersArg multiples, Name name) {
   return add_op("Tile", {x, multiples.in(x)}, {}, std::move(name));
 }
-Output gather(Output table, Output indices, Name name) {
-  return add_op("Gather", {table, indices}, {}, std::move(name));
-}
-Output scatter_add_rows(Output indices, Output values, Output like, Name name) {
-  return add_op("ScatterAddRows", {indices, values, like}, {}, std::move(name));
-}
 Output one_hot(Output indices, IntegersArg depth, OneHotOptions options) {
   const Output size = depth.scalar_in(indices);
   if (options.values.valid())

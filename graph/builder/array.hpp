@@ -55,9 +55,6 @@ struct PadOptions {
 Output pad(Output x, const Integers& before, const Integers& after, PadOptions options = {});
 Output pad_list(Output x, IntegersArg pads, PadOptions options = {});  // those before, then those after
 Output tile(Output x, IntegersArg multiples, Name name = {});
-Output gather(Output table, Output indices, Name name = {});  // rows of axis 0
-// Zeros like `like` [m,...], with values [n,...] added to the rows `indices` [n].
-Output scatter_add_rows(Output indices, Output values, Output like, Name name = {});
 struct OneHotOptions {
   DType dtype = DType::f32;
   double on = 1;

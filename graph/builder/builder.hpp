@@ -8,11 +8,13 @@
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/builder/debug.hpp>
 #include <troupe/graph/builder/layout.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/linear.hpp>
 #include <troupe/graph/builder/losses.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/nn.hpp>
 #include <troupe/graph/builder/norm.hpp>
+#include <troupe/graph/builder/order.hpp>
 #include <troupe/graph/builder/quantize.hpp>
 #include <troupe/graph/builder/pool.hpp>
 #include <troupe/graph/builder/random.hpp>

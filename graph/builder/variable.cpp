@@ -23,13 +23,14 @@ Output zeros(Graph& graph, DType dtype, const Shape& shape, std::string_view of)
   return fill(dims, constant(graph, Tensor::zeros(dtype, Shape{}), "value"));
 }
 
-Output node_of(Output handle, const char* op, Outputs inputs, DType dtype, Name name) {
+Output node_of(Output handle, const char* op, Outputs inputs, DType dtype, Name name, Attributes attributes = {}) {
   Graph& graph = *handle.graph;
   inputs.insert(inputs.begin(), handle);
+  attributes.set("T", dtype);
   return graph.output(graph.add({.op = op,
                                  .name = std::move(name),
                                  .inputs = std::move(inputs),
-                                 .attributes = {{"T", dtype}},
+                                 .attributes = std::move(attributes),
                                  .device = handle.source().device,
                                  .colocate_with = handle.source().name}));
 }
@@ -109,6 +110,13 @@ Output VariableRef::fresh_read() const { return node_of(handle, "ReadVariable", 
 Output VariableRef::assign(Output value) const { return node_of(handle, "AssignVariable", {value}, dtype, {}); }
 Output VariableRef::assign_add(Output value) const { return node_of(handle, "AssignAddVariable", {value}, dtype, {}); }
 Output VariableRef::assign_sub(Output value) const { return node_of(handle, "AssignSubVariable", {value}, dtype, {}); }
+
+Output VariableRef::scatter(Output rows, Output updates, std::string reduction) const {
+  return scatter_nd(expand_dims(rows, -1), updates, std::move(reduction));
+}
+Output VariableRef::scatter_nd(Output indices, Output updates, std::string reduction) const {
+  return node_of(handle, "ScatterVariable", {indices, updates}, dtype, {}, {{"reduction", std::move(reduction)}});
+}
 
 std::vector<VariableInfo> variables(const Graph& graph) {
   std::vector<VariableInfo> out;

@@ -38,6 +38,10 @@ struct VariableRef {
   Output assign(Output value) const;
   Output assign_add(Output value) const;
   Output assign_sub(Output value) const;
+  // Updates rows, or slices value[indices[..., :]], in their order; reductions are those of scatter_elements()
+  // (graph/builder/index.hpp). A wrong index leaves the variable as it was.
+  Output scatter(Output rows, Output updates, std::string reduction = "none") const;
+  Output scatter_nd(Output indices, Output updates, std::string reduction = "none") const;
 };
 
 // Adds the nodes "name", "name/initial_value", "name/assign" and "name/read". Throws invalid_argument if

@@ -15,6 +15,10 @@ const OpRegistry& standard_ops() {
     register_array_ops(r);
     register_slice_ops(r);
     register_layout_ops(r);
+    register_index_ops(r);
+    register_order_ops(r);
+    register_cumulative_ops(r);
+    register_segment_ops(r);
     register_nn_ops(r);
     register_conv_ops(r);
     register_pool_ops(r);

@@ -61,21 +61,6 @@ void stack_gradient(GradientContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.set(i, parts[static_cast<std::size_t>(i)]);
 }
 
-// Sparse: a list of the gathered rows.
-void gather_gradient(GradientContext& c) {
-  const Output table = c.input(0);
-  const Output g = c.grad();
-  const Output indices = reshape(cast(c.input(1), DType::i64), Shape{kUnknown});
-  const Shape row = table.shape().has_rank() ? table.shape().without(0) : Shape::unknown_rank();
-  if (row.fully_known() && row.has_rank() && row.num_elements() != 0) {
-    c.set_sparse(0, indices, reshape(g, Shape{kUnknown}.concatenated(row)));
-    return;
-  }
-  const Output row_shape = slice(shape_of(table), {1}, {-1});
-  const Output shape = concat({reshape(element_count(indices), Shape{1}), row_shape}, 0);
-  c.set_sparse(0, indices, reshape(g, shape));
-}
-void scatter_add_rows_gradient(GradientContext& c) { c.set(1, gather(c.grad(), c.input(0))); }
 // Of `values`, {off, on}: a one-hot tensor for each says where it stands.
 void one_hot_gradient(GradientContext& c) {
   const Output dy = c.grad();
@@ -181,26 +166,6 @@ void register_joins(OpRegistry& ops) {
               .gradient(unstack_gradient));
 }
 
-void register_rows(OpRegistry& ops) {
-  ops.add(Op("Gather")
-              .input("table", "T")
-              .input("indices", "Tindices")
-              .output("rows", "T")
-              .type("T")
-              .type("Tindices", kIndexTypes)
-              .shape(shapes::gather)
-              .value(values::gather)
-              .gradient(gather_gradient));
-  ops.add(Op("ScatterAddRows")
-              .input("indices", DType::i64)
-              .input("values", "T")
-              .input("like", "T")
-              .output("y", "T")
-              .type("T", kRealTypes)
-              .shape(shapes::scatter_add_rows)
-              .gradient(scatter_add_rows_gradient));
-}
-
 void register_makers(OpRegistry& ops) {
   ops.add(Op("OneHot")
               .input("indices", "Tindices")
@@ -236,7 +201,6 @@ void register_makers(OpRegistry& ops) {
 void register_array_ops(OpRegistry& ops) {
   register_views(ops);
   register_joins(ops);
-  register_rows(ops);
   register_makers(ops);
 }
 

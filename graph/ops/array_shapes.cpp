@@ -251,23 +251,6 @@ void reshape_like(ShapeContext& c) {
   c.set_output(0, c.input(1));
 }
 
-void gather(ShapeContext& c) {
-  const Shape& table = at_least_rank(c.input(0), 1, "table");
-  const Shape rows = table.has_rank() ? table.without(0) : Shape::unknown_rank();
-  c.set_output(0, c.input(1).concatenated(rows));
-}
-
-void scatter_add_rows(ShapeContext& c) {
-  const Shape indices = with_rank(c.input(0), 1, "indices");
-  const Shape& values = at_least_rank(c.input(1), 1, "values");
-  const Shape& like = at_least_rank(c.input(2), 1, "like");
-  if (values.has_rank()) {
-    merge_dim(indices[0], values[0], "the numbers of indices and of rows of 'values'");
-    if (like.has_rank()) merge(values.without(0), "a row of values", like.without(0), "a row of like");
-  }
-  c.set_output(0, like);
-}
-
 void one_hot(ShapeContext& c) {
   const auto depth = known_scalar(c, 1);
   if (depth && *depth < 0) invalid_argument("'depth' is {}: it must not be negative", *depth);

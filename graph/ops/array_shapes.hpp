@@ -16,8 +16,6 @@ void squeeze(ShapeContext& c);
 void expand_dims(ShapeContext& c);
 void broadcast_to(ShapeContext& c);
 void reshape_like(ShapeContext& c);
-void gather(ShapeContext& c);
-void scatter_add_rows(ShapeContext& c);
 void one_hot(ShapeContext& c);
 void fill(ShapeContext& c);
 void range(ShapeContext& c);

@@ -40,6 +40,14 @@ void register_string_number_kernels(KernelRegistry& registry);
 void register_signal_kernels(KernelRegistry& registry);
 void register_table_kernels(KernelRegistry& registry);
 void register_text_kernels(KernelRegistry& registry);
+void register_cumulative_kernels(KernelRegistry& registry);
+void register_partition_kernels(KernelRegistry& registry);
+void register_scatter_kernels(KernelRegistry& registry);
+void register_search_kernels(KernelRegistry& registry);
+void register_segment_kernels(KernelRegistry& registry);
+void register_sort_kernels(KernelRegistry& registry);
+void register_top_k_kernels(KernelRegistry& registry);
+void register_unique_kernels(KernelRegistry& registry);
 void register_update_kernels(KernelRegistry& registry);
 
 }  // namespace troupe

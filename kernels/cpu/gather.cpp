@@ -1,12 +1,12 @@
 #include "troupe/kernels/cpu/gather.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/index_plans.hpp>
 
 namespace troupe {
 namespace {
@@ -100,26 +100,87 @@ Tensor one_hot(Device& device, const Tensor& indices, const Tensor& depth_given,
 
 }  // namespace
 
-Tensor gather(Device& device, const Tensor& table, const Tensor& indices) {
-  if (table.shape().rank() < 1) invalid_argument("Gather: the table is a scalar");
-  const std::vector<std::int64_t> rows = checked_indices(indices, table.shape().dim(0));
-  const Shape row = table.shape().sub(1, table.shape().rank());
-  Tensor out = device.allocator().tensor(table.dtype(), indices.shape().concatenated(row));
-  const std::int64_t width = rows.empty() ? 0 : out.num_elements() / static_cast<std::int64_t>(rows.size());
-  if (width == 0) return out;
-  const std::int64_t grain = std::max<std::int64_t>(kElementGrain / width, 1);
-  const std::int64_t bytes = width * static_cast<std::int64_t>(size_of(table.dtype()));
-  const bool text = table.dtype() == DType::string;
+Tensor gather(Device& device, const Tensor& table, const Tensor& indices, const GatherAttributes& attributes) {
+  const GatherGeometry plan("Gather", table.shape(), indices.shape(), attributes);
+  Tensor out = device.allocator().tensor(table.dtype(), plan.result);
+  if (out.num_elements() == 0) {
+    check_gathered(plan, indices);
+    return out;
+  }
+  const Piece piece = piece_of(table.dtype(), plan.inner);
+  const std::byte* from = table.raw();
+  std::byte* to = out.mutable_raw();
   device.parallelism().parallel_for(
-      static_cast<std::int64_t>(rows.size()), grain, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t from = rows[static_cast<std::size_t>(i)];
-          if (text)
-            std::copy_n(table.data<std::string>() + from * width, width, out.mutable_data<std::string>() + i * width);
-          else
-            std::memcpy(out.mutable_raw() + i * bytes, table.raw() + from * bytes, static_cast<std::size_t>(bytes));
-        }
+      plan.places(), rows_per_part(plan.inner), [&](std::int64_t begin, std::int64_t end) {
+        for_each_gathered(plan, indices, piece.bytes, begin, end,
+                          [&](std::int64_t slice, std::int64_t place, const std::int64_t* offsets, std::int64_t count) {
+                            move_from(from + slice * plan.rows * piece.bytes, offsets, count, piece,
+                                      to + place * piece.bytes);
+                          });
       });
+  return out;
+}
+
+Tensor gather_grad(Device& device, const Tensor& dy, const Tensor& indices, const Shape& shape,
+                   const GatherAttributes& attributes) {
+  const GatherGeometry plan("GatherGrad", shape, indices.shape(), attributes);
+  if (dy.shape() != plan.result)
+    invalid_argument("GatherGrad: dy is {}, but {} with indices {} gives {}", dy.shape().to_string(), shape.to_string(),
+                     indices.shape().to_string(), plan.result.to_string());
+  Tensor out = make_zeros(device, dy.dtype(), shape);
+  if (dy.num_elements() == 0) {
+    check_gathered(plan, indices);
+    return out;
+  }
+  // Parts own slices of the result.
+  dispatch(RealTypes{}, dy.dtype(), [&]<class T>() {
+    const T* from = dy.data<T>();
+    T* to = out.mutable_data<T>();
+    const auto add = [&](std::int64_t slice, std::int64_t place, const std::int64_t* offsets, std::int64_t count) {
+      T* rows = to + slice * plan.rows * plan.inner;
+      for (std::int64_t i = 0; i < count; ++i) {
+        T* row = rows + offsets[i];
+        binary_stretch(row, true, from + (place + i) * plan.inner, true, row, plan.inner, AddOp{});
+      }
+    };
+    device.parallelism().parallel_for(
+        plan.slices(), rows_per_part(plan.count * plan.inner), [&](std::int64_t begin, std::int64_t end) {
+          for_each_gathered(plan, indices, plan.inner, begin * plan.count, end * plan.count, add);
+        });
+  });
+  return out;
+}
+
+Tensor gather_nd(Device& device, const Tensor& x, const Tensor& indices, std::int64_t batch_dims) {
+  const SlicePlan plan("GatherND", x.shape(), indices.shape(), batch_dims);
+  Tensor out = device.allocator().tensor(x.dtype(), plan.result);
+  const Piece piece = piece_of(x.dtype(), plan.inner);
+  const auto unit = static_cast<std::int64_t>(size_of(x.dtype()));
+  const std::byte* from = x.raw();
+  std::byte* to = out.mutable_raw();
+  device.parallelism().parallel_for(plan.count, rows_per_part(plan.inner), [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t offsets[kIndexBlock];
+    for (; begin < end; begin += kIndexBlock) {
+      const std::int64_t n = std::min(kIndexBlock, end - begin);
+      plan.offsets(indices, begin, n, unit, offsets);
+      if (piece.bytes > 0) move_from(from, offsets, n, piece, to + begin * piece.bytes);
+    }
+  });
+  return out;
+}
+
+Tensor gather_elements(Device& device, const Tensor& x, const Tensor& indices, int axis) {
+  const ElementPlan plan("GatherElements", x.shape(), indices.shape(), axis, size_of(x.dtype()));
+  Tensor out = device.allocator().tensor(x.dtype(), indices.shape());
+  const Piece piece = piece_of(x.dtype(), 1);
+  const std::byte* from = x.raw();
+  std::byte* to = out.mutable_raw();
+  device.parallelism().parallel_for(plan.rows, rows_per_part(plan.columns), [&](std::int64_t begin, std::int64_t end) {
+    plan.for_each_run(indices, begin, end, 0, plan.columns,
+                      [&](std::int64_t place, const std::int64_t* offsets, std::int64_t count) {
+                        move_from(from, offsets, count, piece, to + place * piece.bytes);
+                      });
+  });
   return out;
 }
 
@@ -138,8 +199,26 @@ Tensor scatter_add_rows(Device& device, const Tensor& indices, const Tensor& val
 }
 
 void register_gather_kernels(KernelRegistry& registry) {
-  add_untyped(registry, "Gather", [](const KernelInit&) -> Kernel {
-    return [](KernelContext& c) { c.set_output(0, gather(c.device(), c.input(0), c.input(1))); };
+  add_untyped(registry, "Gather", [](const KernelInit& init) -> Kernel {
+    return [attributes = GatherAttributes(init.attributes)](KernelContext& c) {
+      c.set_output(0, gather(c.device(), c.input(0), c.input(1), attributes));
+    };
+  });
+  add_untyped(registry, "GatherGrad", [](const KernelInit& init) -> Kernel {
+    return [attributes = GatherAttributes(init.attributes)](KernelContext& c) {
+      c.set_output(0, gather_grad(c.device(), c.input(0), c.input(1), c.input(2).shape(), attributes));
+    };
+  });
+  add_untyped(registry, "GatherND", [](const KernelInit& init) -> Kernel {
+    return [batch_dims = init.attributes.integer("batch_dims")](KernelContext& c) {
+      c.set_output(0, gather_nd(c.device(), c.input(0), c.input(1), batch_dims));
+    };
+  });
+  add_untyped(registry, "GatherElements", [](const KernelInit& init) -> Kernel {
+    return [axis = init.attributes.integer("axis")](KernelContext& c) {
+      const Tensor& x = c.input(0);
+      c.set_output(0, gather_elements(c.device(), x, c.input(1), checked_axis(axis, x.shape().rank())));
+    };
   });
   add_kernels(registry, "ScatterAddRows", RealTypes{}, []<class T>(KernelContext& c) {
     c.set_output(0, scatter_add_rows(c.device(), c.input(0), c.input(1), c.input(2).shape()));

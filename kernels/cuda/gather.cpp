@@ -4,6 +4,7 @@
 
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/array.hpp>
+#include <troupe/kernels/common/gather_geometry.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/gather_launch.hpp>
 #include <troupe/kernels/cuda/host_input.hpp>
@@ -20,15 +21,19 @@ Error no_row(const CudaFault& fault) {
           fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
 }
 
-void gather(KernelContext& context) {
+Error no_row_from_end(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("index {} (element {}) is not in [-{}, {})", fault.value, fault.element,
+                                              fault.bound, fault.bound)};
+}
+
+void gather(KernelContext& context, const GatherAttributes& attributes) {
   const Tensor& table = context.input(0);
   const Tensor& indices = context.input(1);
   check_index_type(indices);
-  if (table.shape().rank() < 1) invalid_argument("Gather: the table is a scalar");
-  const Shape row = table.shape().sub(1, table.shape().rank());
-  Tensor out = context.allocate(table.dtype(), indices.shape().concatenated(row));
+  const GatherGeometry geometry("Gather", table.shape(), indices.shape(), attributes);
+  Tensor out = context.allocate(table.dtype(), geometry.result);
   if (out.num_elements() > 0) {
-    const std::int64_t count = indices.num_elements();
+    const std::int64_t count = geometry.places();
     const auto row_bytes = static_cast<std::int64_t>(out.num_bytes()) / count;
     auto piece = static_cast<std::int64_t>(size_of(table.dtype()));
     const auto fits = [&](std::int64_t bytes) {
@@ -36,17 +41,25 @@ void gather(KernelContext& context) {
       return row_bytes % bytes == 0 && is_multiple(table.raw(), size) && is_multiple(out.raw(), size);
     };
     while (piece < 16 && fits(2 * piece)) piece *= 2;
-    const GatherArguments arguments{.table = table.raw(),
-                                    .indices = indices.raw(),
-                                    .index_type = indices.dtype(),
-                                    .out = out.mutable_raw(),
-                                    .rows = table.shape().dim(0),
-                                    .piece_bytes = static_cast<int>(piece),
-                                    .items = row_items(count, row_bytes / piece),
-                                    .fault = cuda_device(context).fault_site(no_row)};
+    const GatherArguments arguments{
+        .table = table.raw(),
+        .indices = indices.raw(),
+        .index_type = indices.dtype(),
+        .out = out.mutable_raw(),
+        .rows = geometry.rows,
+        .per_slice = geometry.slices() == 1 ? 0 : geometry.count,
+        .slices_per_batch = geometry.outer,
+        .from_end = geometry.from_end,
+        .piece_bytes = static_cast<int>(piece),
+        .items = row_items(count, row_bytes / piece),
+        .fault = cuda_device(context).fault_site(geometry.from_end ? no_row_from_end : no_row)};
     check_cuda(launch_gather(arguments, cuda_device(context).stream()), "Gather");
   }
   context.set_output(0, std::move(out));
+}
+
+Kernel make_gather(const KernelInit& init) {
+  return [attributes = GatherAttributes(init.attributes)](KernelContext& context) { gather(context, attributes); };
 }
 
 // Memory for `count` 32-bit numbers, held until the kernels that use it have run.
@@ -133,7 +146,7 @@ void one_hot(KernelContext& context, const Tensor& depth_given, const Tensor& va
 }  // namespace
 
 void register_cuda_gather_kernels(KernelRegistry& registry) {
-  add_cuda(registry, "Gather", kDataDTypes, gather);
+  add_cuda(registry, "Gather", kDataDTypes, make_gather);
   add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
   add_cuda(registry, "OneHot", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [depth = HostInput(init, 1), values = HostInput(init, 2),

@@ -51,10 +51,14 @@ __global__ __launch_bounds__(256) void gather_kernel(const __grid_constant__ Gat
     const std::int64_t item = gathered_item(u);
     if (item >= arguments.items.count) continue;
     const Place place = place_of(arguments.items, item);
-    const std::int64_t index = index_at(arguments.indices, arguments.index_type, place.row);
-    const bool there = index >= 0 && index < arguments.rows;
-    pieces[u] = there ? table[index * arguments.items.per_row + place.column] : T{};
-    if (!there && place.column == 0) report(arguments.fault, index, place.row, arguments.rows);
+    const std::int64_t per_slice = arguments.per_slice, slice = per_slice == 0 ? 0 : place.row / per_slice;
+    const std::int64_t element =
+        slice == 0 ? place.row : (slice / arguments.slices_per_batch - slice) * per_slice + place.row;
+    const std::int64_t index = index_at(arguments.indices, arguments.index_type, element);
+    const std::int64_t row = index < 0 && arguments.from_end ? index + arguments.rows : index;
+    const bool there = row >= 0 && row < arguments.rows;
+    pieces[u] = there ? table[(slice * arguments.rows + row) * arguments.items.per_row + place.column] : T{};
+    if (!there && place.column == 0) report(arguments.fault, index, element, arguments.rows);
   }
 #pragma unroll
   for (int u = 0; u < kGatherUnroll; ++u)

@@ -28,13 +28,17 @@ constexpr RowItems row_items(std::int64_t rows, std::int64_t per_row) {
   return items;
 }
 
-// Copies row indices[i] of the table to row i of the result; zeros if the index is invalid.
+// Copies row indices[i] of the table to row i of the result; zeros if the index is invalid. Of several slices each has
+// `rows` of the table and `per_slice` of the result; `slices_per_batch` of them share `per_slice` indices.
 struct GatherArguments {
   const void* table = nullptr;
   const void* indices = nullptr;
   DType index_type = DType::invalid;
   void* out = nullptr;
-  std::int64_t rows = 0;  // in the table
+  std::int64_t rows = 0;       // in the table, of a slice
+  std::int64_t per_slice = 0;  // 0: one slice
+  std::int64_t slices_per_batch = 1;
+  bool from_end = false;  // negative indices count from the end
   int piece_bytes = 1;    // 1, 2, 4, 8 or 16
   RowItems items;         // pieces of the result
   CudaFaultSite fault;    // for an invalid index

@@ -381,28 +381,6 @@ TEST_F(ArrayTest, ReshapesAreViews) {
   EXPECT_NE(error_of("ExpandDims", {x, list(Ints(7, 0))}), "");
 }
 
-TEST_F(ArrayTest, GatherTakesRowsAndNamesABadIndex) {
-  for_each_size({5, 3}, [&](const Tensor& x) {
-    const Tensor indices = Tensor::of<std::int32_t>(Shape{2, 2}, {4, 0, 4, 1});
-    const Tensor out = run1("Gather", {x, indices});
-    ASSERT_EQ(out.shape(), (Shape{2, 2, 3}));
-    expect_moved(out, x, [&](const Ints& i) { return Ints{indices.data<std::int32_t>()[i[0] * 2 + i[1]], i[2]}; });
-  });
-  for_each_size({300, 32}, [&](const Tensor& x) {
-    const Tensor indices = random<std::int16_t>({200}, 0, 300);
-    expect_moved(run1("Gather", {x, indices}), x, [&](const Ints& i) {
-      return Ints{indices.data<std::int16_t>()[i[0]], i[1]};
-    });
-  });
-  const Tensor table = counting<float>({5, 3});
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({0, 5})}).find("index 5 (element 1)"),
-            std::string::npos);
-  EXPECT_NE(error_of("Gather", {table, Tensor::vector<std::int64_t>({-1})}).find("index -1"), std::string::npos);
-  EXPECT_NE(error_of("Gather", {Tensor::scalar(1.0f), Tensor::vector<std::int64_t>({0})}), "");
-  EXPECT_EQ(run1("Gather", {table, Tensor(DType::i64, Shape{0})}).shape(), (Shape{0, 3}));
-  EXPECT_EQ(run1("Gather", {counting<float>({5}), Tensor::scalar<std::int64_t>(3)}).item<float>(), 3);
-}
-
 TEST_F(ArrayTest, ScatterAddRowsAddsRepeatedRowsInOrder) {
   const Tensor like(DType::f32, Shape{1000, 40});
   Tensor indices(DType::i64, Shape{700});

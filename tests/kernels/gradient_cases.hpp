@@ -29,6 +29,7 @@ std::vector<GradientCase> debug_gradients();
 std::vector<GradientCase> conv_gradients();
 std::vector<GradientCase> elementwise_gradients();
 std::vector<GradientCase> layout_gradients();
+std::vector<GradientCase> index_gradients();
 std::vector<GradientCase> linear_and_reduce_gradients();
 std::vector<GradientCase> nn_gradients();
 std::vector<GradientCase> signal_gradients();

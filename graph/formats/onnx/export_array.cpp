@@ -175,17 +175,6 @@ void write_depth_op(OnnxExportNode& node) {
   images ? node.set_images(0, y) : node.set(y);
 }
 
-// ---- rows
-
-void write_gather(OnnxExportNode& node) {
-  node.set(node.add("Gather", {node.in(0), node.in(1)}, {{"axis", std::int64_t{0}}}));
-}
-void write_scatter_add_rows(OnnxExportNode& node) {
-  const OnnxName zeros = node.add("Expand", {node.number_like(1, 0), node.add("Shape", {node.in(2)})});
-  const OnnxName rows = node.add("Unsqueeze", {node.in(0), node.integers({1})});
-  node.set(node.add("ScatterND", {zeros, rows, node.in(1)}, {{"reduction", "add"}}));
-}
-
 // ---- makers
 
 void write_one_hot(OnnxExportNode& node) {
@@ -219,7 +208,6 @@ constexpr OnnxExportOp kArrayWriters[] = {
     {"DepthToSpace", write_depth_op},
     {"ExpandDims", write_expand_dims},
     {"Fill", write_fill},
-    {"Gather", write_gather},
     {"OneHot", write_one_hot},
     {"Pad", write_pad},
     {"RandomNormal", write_random_normal},
@@ -229,7 +217,6 @@ constexpr OnnxExportOp kArrayWriters[] = {
     {"ReshapeLike", write_reshape_like},
     {"Reverse", write_reverse},
     {"ReverseSequence", write_reverse_sequence},
-    {"ScatterAddRows", write_scatter_add_rows},
     {"Slice", write_slice},
     {"SliceGrad", write_slice_grad},
     {"SpaceToDepth", write_depth_op},

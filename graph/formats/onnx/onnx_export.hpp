@@ -99,6 +99,7 @@ OnnxWriter find_onnx_writer(std::string_view op);
 std::span<const OnnxExportOp> onnx_array_writers();
 std::span<const OnnxExportOp> onnx_control_writers();
 std::span<const OnnxExportOp> onnx_gradient_writers();
+std::span<const OnnxExportOp> onnx_index_writers();
 std::span<const OnnxExportOp> onnx_math_writers();
 std::span<const OnnxExportOp> onnx_nn_writers();
 

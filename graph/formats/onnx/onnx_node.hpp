@@ -110,6 +110,7 @@ std::span<const OnnxOp> onnx_linear_ops();
 std::span<const OnnxOp> onnx_list_ops();
 std::span<const OnnxOp> onnx_layout_ops();
 std::span<const OnnxOp> onnx_conv_ops();
+std::span<const OnnxOp> onnx_index_ops();
 std::span<const OnnxOp> onnx_math_ops();
 std::span<const OnnxOp> onnx_signal_ops();
 std::span<const OnnxOp> onnx_text_ops();

@@ -63,7 +63,7 @@ TEST(Session, MisuseIsAClearError) {
   Output y = relu(x);
   Output table = placeholder(g, DType::f32, {3, 1}, "table");
   Output ids = placeholder(g, DType::i32, {1}, "ids");
-  Output rows = gather(table, ids, "rows");
+  Output rows = gather(table, ids, {.name = "rows"});
   Session session(g);
   EXPECT_NE(error_of([&] { session.run(y); }).message().find("Placeholder 'x' must be fed"), std::string::npos);
   EXPECT_EQ(error_of([&] {
@@ -608,7 +608,7 @@ TEST_F(TasksTest, TheFirstErrorOfAStepReachesTheClientWithNodeDeviceAndTask) {
   Output rows, after;
   {
     auto scope = g.on_device("/job:worker/task:1");
-    rows = gather(constant(g, Tensor::of<float>({2, 1}, {1, 2})), ids, "rows");
+    rows = gather(constant(g, Tensor::of<float>({2, 1}, {1, 2})), ids, {.name = "rows"});
   }
   after = relu(rows);
   Session session(tasks[0], g);

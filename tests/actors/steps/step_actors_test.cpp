@@ -32,12 +32,12 @@ struct LookUps {
     x = placeholder(graph, DType::i32, {1}, "x");
     {
       auto scope = graph.on_device(first);
-      a = gather(constant(graph, Tensor::vector<std::int32_t>({1, 2, 3})), x, "a");
+      a = gather(constant(graph, Tensor::vector<std::int32_t>({1, 2, 3})), x, {.name = "a"});
     }
     {
       auto scope = graph.on_device(second);
-      b = gather(constant(graph, Tensor::vector<std::int32_t>({5, 6, 7, 8})), a, "b");
-      c = gather(constant(graph, Tensor::vector<std::int32_t>({5, 6})), x, "c");
+      b = gather(constant(graph, Tensor::vector<std::int32_t>({5, 6, 7, 8})), a, {.name = "b"});
+      c = gather(constant(graph, Tensor::vector<std::int32_t>({5, 6})), x, {.name = "c"});
     }
   }
   Graph graph;

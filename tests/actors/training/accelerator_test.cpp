@@ -283,7 +283,7 @@ TEST(AcceleratorFaults, FailTheStepThatHadThemAndNoOther) {
   Graph g;
   const Output rows = placeholder(g, DType::i64, Shape{2}, "rows");
   const Output table = constant(g, Tensor::vector<float>({0, 10, 20, 30}));
-  const Output y = chain(gather(table, rows, "look"), 4);
+  const Output y = chain(gather(table, rows, {.name = "look"}), 4);
   Session session(task, g, {.optimize = false});
   const Callable call = session.callable({rows}, {y});
   std::vector<std::future<std::vector<Tensor>>> answers;
@@ -312,7 +312,7 @@ TEST(AcceleratorFaults, WhatIsMadeOfBadDataGoesToNoOtherDevice) {
   Output y, z, w;
   {
     auto scope = g.on_device("GPU:0");
-    y = gather(constant(g, Tensor::vector<float>({1, 2})), rows, "look");
+    y = gather(constant(g, Tensor::vector<float>({1, 2})), rows, {.name = "look"});
   }
   {
     auto scope = g.on_device("CPU:0");

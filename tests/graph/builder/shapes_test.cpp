@@ -300,6 +300,50 @@ TEST(ShapeFunctions, JoinsAndParts) {
   });
 }
 
+TEST(ShapeFunctions, Indices) {
+  const std::vector<DType> table = {DType::f32, DType::i64}, data = {DType::f32, DType::i64, DType::f32};
+  const Attributes last = {{"axis", std::int64_t{-1}}};
+  const Attributes batch = {{"axis", std::int64_t{1}}, {"batch_dims", std::int64_t{1}}};
+  const std::vector<Tensor> three = {none, Tensor::scalar<std::int64_t>(3)};
+  const Attributes sums = {{"reduction", std::string("sum")}};
+  expect_all({
+      {"Gather", {{4, 8}, {u, 5}}, last, "[4,?,5]", {}, table},
+      {"Gather", {{u, 8, 3}, {2, 5}}, batch, "[2,5,3]", {}, table},
+      {"Gather",
+       {{3, 8}, {2, 5}},
+       batch,
+       "Gather 'n': the shapes of 'batch dimensions of table' and 'indices' differ: [3] and [2]",
+       {},
+       table},
+      {"GatherND", {{4, u, 3}, {7, 2}}, {}, "[7,3]", {}, table},
+      {"GatherND", {{4, 5}, {7, u}}, {}, "[?...]", {}, table},
+      {"GatherND",
+       {{4, 5}, {7, 3}},
+       {},
+       "GatherND 'n': indices [7,3] name 3 dimensions of [4,5] after 0 batch dimensions",
+       {},
+       table},
+      {"GatherElements", {{4, u}, {3, 2}}, last, "[3,2]", {}, table},
+      {"GatherElements",
+       {{4, 2}, {5, 2}},
+       last,
+       "GatherElements 'n': indices [5,2] do not fit [4,2] in dimension 0",
+       {},
+       table},
+      {"ScatterND", {{4, u}, {7, 1}, {7, 2}}, {}, "[4,?]", {}, data},
+      {"ScatterElements", {{4, u}, {3, 2}, {3, u}}, last, "[4,?]", {}, data},
+      {"NonZero", {{4, u}}, {}, "[2,?]"},
+      {"TopK", {{4, u}, {}}, {}, "[4,3] [4,3]", three},
+      {"TopK", {{4, 2}, {}}, {}, "TopK 'n': k is 3, but axis 1 of [4,2] has 2 elements", three},
+      {"TopK", {{4, 2}, {}}, {}, "[4,?] [4,?]", {}, table},
+      {"Unique", {{4, 2}}, {}, "[?] [?] [8] [?]"},
+      {"CumSum", {{4, u}, {}}, {}, "[4,?]", {}, table},
+      {"CumSum", {{4, u}, {}}, {}, "CumSum 'n': axis 3 is out of range: there are 2 dimensions", three},
+      {"SegmentReduce", {{4, u, 2}, {4, 5}, {}}, sums, "[3,2]", {none, none, three[1]}, {DType::f32, DType::i64}},
+      {"DynamicPartition", {{4, 2}, {u}}, {{"N", std::int64_t{2}}}, "[?,2] [?,2]", {}, table},
+  });
+}
+
 TEST(ShapeFunctions, RowsAndMakers) {
   const std::vector<DType> table = {DType::f32, DType::i64};
   const auto number = [](std::int64_t v) { return Tensor::scalar(v); };

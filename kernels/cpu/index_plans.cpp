@@ -1,0 +1,135 @@
+#include "troupe/kernels/cpu/index_plans.hpp"
+
+#include <algorithm>
+
+#include <troupe/kernels/common/movement.hpp>
+
+namespace troupe {
+
+namespace {
+
+template <class I>
+void gathered_runs(const GatherGeometry& g, const I* indices, std::int64_t stride, std::int64_t begin, std::int64_t end,
+                   GatherRun fn) {
+  std::int64_t offsets[kIndexBlock];
+  // Those of one slice serve the next slices of its batch too.
+  std::int64_t known_first = -1, known = 0;
+  while (begin < end) {
+    const std::int64_t slice = begin / g.count, at = begin % g.count;
+    const std::int64_t n = std::min({g.count - at, end - begin, kIndexBlock});
+    const std::int64_t first = slice / g.outer * g.count + at;
+    if (first != known_first || n > known) {
+      std::fill_n(offsets, n, 0);
+      if (!add_offsets(indices + first, 1, n, g.rows, stride, offsets, g.from_end))
+        throw_first_bad("Gather", indices + first, 1, n, g.rows, first, g.from_end);
+      known_first = first;
+      known = n;
+    }
+    fn(slice, begin, offsets, n);
+    begin += n;
+  }
+}
+
+}  // namespace
+
+void for_each_gathered(const GatherGeometry& geometry, const Tensor& indices, std::int64_t stride, std::int64_t begin,
+                       std::int64_t end, GatherRun fn) {
+  dispatch(IndexTypes{}, indices.dtype(),
+           [&]<class I>() { gathered_runs(geometry, indices.data<I>(), stride, begin, end, fn); });
+}
+
+void check_gathered(const GatherGeometry& g, const Tensor& indices) {
+  dispatch(IndexTypes{}, indices.dtype(), [&]<class I>() {
+    const I* index = indices.data<I>();
+    for (std::int64_t i = 0; i < indices.num_elements(); ++i)
+      if (index[i] >= g.rows || index[i] < (g.from_end ? -g.rows : 0))
+        throw_bad_index("Gather", index[i], i, g.rows, g.from_end);
+  });
+}
+
+SlicePlan::SlicePlan(std::string_view op, const Shape& x, const Shape& indices, std::int64_t batch_dims) : op_(op) {
+  if (indices.rank() < 1) invalid_argument("{}: the indices are a scalar", op);
+  const int last = indices.rank() - 1;
+  const std::int64_t depth = indices.dim(last);
+  if (batch_dims < 0 || batch_dims > last || depth > x.rank() - batch_dims ||
+      x.sub(0, static_cast<int>(batch_dims)) != indices.sub(0, static_cast<int>(batch_dims)))
+    invalid_argument("{}: indices {} with {} batch dimensions do not fit {}", op, indices.to_string(), batch_dims,
+                     x.to_string());
+  const int batch = static_cast<int>(batch_dims);
+  depth_ = static_cast<int>(depth);
+  const int from = batch + depth_;
+  result = indices.sub(0, last).concatenated(x.sub(from, x.rank()));
+  count = product(indices, 0, last);
+  inner = product(x, from, x.rank());
+  batches = product(indices, 0, batch);
+  per_batch = product(indices, batch, last);
+  batch_stride_ = product(x, batch, x.rank());
+  for (int d = 0; d < depth_; ++d) {
+    sizes_[static_cast<std::size_t>(d)] = x.dim(batch + d);
+    strides_[static_cast<std::size_t>(d)] = product(x, batch + d + 1, x.rank());
+  }
+}
+
+void SlicePlan::offsets(const Tensor& indices, std::int64_t begin, std::int64_t n, std::int64_t unit,
+                        std::int64_t* offsets) const {
+  for (std::int64_t i = 0; i < n; ++i) offsets[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride_ * unit;
+  dispatch(IndexTypes{}, indices.dtype(), [&]<class I>() {
+    const I* index = indices.data<I>() + begin * depth_;
+    for (int d = 0; d < depth_; ++d) {
+      const auto at = static_cast<std::size_t>(d);
+      if (!add_offsets(index + d, depth_, n, sizes_[at], strides_[at] * unit, offsets))
+        throw_first_bad(op_, index + d, depth_, n, sizes_[at], begin * depth_ + d);
+    }
+  });
+}
+
+ElementPlan::ElementPlan(std::string_view op, const Shape& x, const Shape& indices, int axis, std::size_t unit)
+    : op_(op), shape_(indices), axis_(axis), unit_(static_cast<std::int64_t>(unit)) {
+  const int rank = x.rank();
+  bool fits = rank >= 1 && indices.rank() == rank;
+  for (int d = 0; fits && d < rank; ++d) fits = d == axis || indices.dim(d) <= x.dim(d);
+  if (!fits)
+    invalid_argument("{}: indices {} do not fit {} along axis {}", op, indices.to_string(), x.to_string(), axis);
+  along_last_ = axis == rank - 1;
+  size_ = x.dim(axis);
+  rows = product(indices, 0, rank - 1);
+  columns = indices.dim(rank - 1);
+  rows_apart = along_last_ ? 1 : axis == 0 ? 0 : product(indices, axis, rank - 1);
+  const auto dense = dense_strides(x);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) strides_[d] = dense[d] * unit_;
+}
+
+template <class I>
+void ElementPlan::runs_of(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t first, std::int64_t last,
+                          Run fn) const {
+  const int outer = shape_.rank() - 1;
+  std::array<std::int64_t, kMaxRank> at{};
+  std::int64_t rest = begin;
+  for (int d = outer; d-- > 0; rest /= shape_.dim(d)) at[static_cast<std::size_t>(d)] = rest % shape_.dim(d);
+  const std::int64_t stride = strides_[static_cast<std::size_t>(axis_)];
+  std::int64_t offsets[kIndexBlock];
+  for (std::int64_t row = begin; row < end; ++row) {
+    std::int64_t base = 0;
+    for (int d = 0; d < outer; ++d)
+      if (d != axis_) base += at[static_cast<std::size_t>(d)] * strides_[static_cast<std::size_t>(d)];
+    for (std::int64_t column = first; column < last; column += kIndexBlock) {
+      const std::int64_t n = std::min(kIndexBlock, last - column), place = row * columns + column;
+      for (std::int64_t j = 0; j < n; ++j) offsets[j] = along_last_ ? base : base + (column + j) * unit_;
+      if (!add_offsets(indices + place, 1, n, size_, stride, offsets))
+        throw_first_bad(op_, indices + place, 1, n, size_, place);
+      fn(place, offsets, n);
+    }
+    for (int d = outer; d-- > 0;) {
+      const auto i = static_cast<std::size_t>(d);
+      if (++at[i] < shape_.dim(d)) break;
+      at[i] = 0;
+    }
+  }
+}
+
+void ElementPlan::for_each_run(const Tensor& indices, std::int64_t begin, std::int64_t end, std::int64_t first,
+                               std::int64_t last, Run fn) const {
+  dispatch(IndexTypes{}, indices.dtype(), [&]<class I>() { runs_of(indices.data<I>(), begin, end, first, last, fn); });
+}
+
+}  // namespace troupe

@@ -1,0 +1,65 @@
+// How the indices of gathers and scatters address a tensor: shapes checked once, then offsets block by block.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include <troupe/kernels/cpu/index_moves.hpp>
+#include <troupe/messages/function_ref.hpp>
+#include <troupe/messages/shape.hpp>
+
+namespace troupe {
+
+// Calls fn for runs of the places [begin, end) of a gather: `count` places from `place` on, in slice `slice`. Offsets
+// are row numbers times `stride`.
+using GatherRun =
+    FunctionRef<void(std::int64_t slice, std::int64_t place, const std::int64_t* offsets, std::int64_t count)>;
+void for_each_gathered(const GatherGeometry& geometry, const Tensor& indices, std::int64_t stride, std::int64_t begin,
+                       std::int64_t end, GatherRun fn);
+// For a gather that moves nothing.
+void check_gathered(const GatherGeometry& geometry, const Tensor& indices);
+
+// Slices addressed by vectors along the last dimension of `indices`.
+class SlicePlan {
+ public:
+  SlicePlan(std::string_view op, const Shape& x, const Shape& indices, std::int64_t batch_dims);
+  // Offsets of slices [begin, begin + count), times `unit`: count is at most kIndexBlock.
+  void offsets(const Tensor& indices, std::int64_t begin, std::int64_t count, std::int64_t unit,
+               std::int64_t* offsets) const;
+
+  Shape result;               // of a gather
+  std::int64_t count, inner;  // slices, and elements of each
+  std::int64_t batches, per_batch;
+
+ private:
+  std::string_view op_;
+  int depth_;
+  std::int64_t batch_stride_;
+  std::array<std::int64_t, kMaxRank> sizes_{}, strides_{};
+};
+
+// Elements of x at the positions of `indices`, with the index as coordinate along the axis.
+class ElementPlan {
+ public:
+  ElementPlan(std::string_view op, const Shape& x, const Shape& indices, int axis, std::size_t unit);
+  // Calls fn for runs of the columns [first, last) of rows [begin, end) of the indices. Offsets are times `unit`.
+  using Run = FunctionRef<void(std::int64_t place, const std::int64_t* offsets, std::int64_t count)>;
+  void for_each_run(const Tensor& indices, std::int64_t begin, std::int64_t end, std::int64_t first, std::int64_t last,
+                    Run fn) const;
+
+  std::int64_t rows, columns;  // of the indices: all dimensions but the last, and the last
+  std::int64_t rows_apart;     // rows in groups of this size address disjoint elements; 0: they do not
+ private:
+  template <class I>
+  void runs_of(const I* indices, std::int64_t begin, std::int64_t end, std::int64_t first, std::int64_t last,
+               Run fn) const;
+  std::string_view op_;
+  Shape shape_;
+  int axis_;
+  bool along_last_;
+  std::int64_t unit_, size_;
+  std::array<std::int64_t, kMaxRank> strides_{};  // of x, times unit
+};
+
+}  // namespace troupe
