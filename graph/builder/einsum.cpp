@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/linear.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/reduce.hpp>

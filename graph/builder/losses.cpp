@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/linear.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/random.hpp>

@@ -1,6 +1,7 @@
 #include "troupe/graph/builder/softmax.hpp"
 
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/reduce.hpp>
 

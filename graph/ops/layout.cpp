@@ -119,7 +119,7 @@ void depth_shape(ShapeContext& c) {
 template <bool kToBatch>
 void batch_shape(ShapeContext& c) {
   const shapes::KnownEntries block = shapes::known_entries(c, 1, "block", kUnknown);
-  const Shape pad_count = shapes::with_rank(c.input(2), 1, "pads");
+  shapes::with_rank(c.input(2), 1, "pads");
   Shape x = shapes::at_least_rank(c.input(0), 1 + static_cast<int>(std::min<std::size_t>(block.size(), kMaxRank)), "x");
   if (!x.has_rank() || block.empty()) return c.set_output(0, x.has_rank() ? Shape::unknown(x.rank()) : x);
   const std::size_t count = block.size();

@@ -1,5 +1,6 @@
 // Pooling of one to three dimensions.
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>

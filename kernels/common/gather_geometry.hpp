@@ -11,12 +11,13 @@
 namespace troupe {
 
 struct GatherAttributes {
+  GatherAttributes() = default;  // rows of a table
   explicit GatherAttributes(const Attributes& attributes)
       : axis(attributes.integer("axis")),
         batch_dims(attributes.integer("batch_dims")),
         from_end(attributes.boolean("from_end")) {}
-  std::int64_t axis, batch_dims;
-  bool from_end;  // negative indices count from the end
+  std::int64_t axis = 0, batch_dims = 0;
+  bool from_end = false;  // negative indices count from the end
 };
 
 struct GatherGeometry {

@@ -73,7 +73,7 @@ void register_tables(KernelRegistry& registry) {
       const std::int64_t missing = c.input(2).num_elements();
       for (std::int64_t& i : at.mutable_values<std::int64_t>()) i = i < 0 ? missing : i;
       const Tensor rows[] = {c.input(2), c.input(3).reshaped(Shape{1})};
-      c.set_output(0, gather(c.device(), concat(c.device(), rows, 0), at));
+      c.set_output(0, gather(c.device(), concat(c.device(), rows, 0), at, {}));
     };
   });
 }

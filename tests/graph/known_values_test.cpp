@@ -45,11 +45,11 @@ TEST(KnownValues, ListsAreCutJoinedAndRepeated) {
   EXPECT_TRUE(unstack(dims, 0)[2].shape().is_scalar());
   EXPECT_EQ(known(reverse(dims, 0)), (Values{7, 5, 3, unknown}));
   EXPECT_EQ(known(tile(slice(dims, {2}, {2}), {2})), (Values{5, 7, 5, 7}));
-  EXPECT_EQ(known(pad(slice(dims, {1}, {3}), {1, -2}, {.value = 1})), (Values{1, 3}));
+  EXPECT_EQ(known(pad_list(slice(dims, {1}, {3}), {1, -2}, {.value = 1})), (Values{1, 3}));
   EXPECT_EQ(known(broadcast_to(slice(dims, {1}, {1}), {3})), (Values{3, 3, 3}));
   EXPECT_EQ(known(fill(constant<std::int64_t>(g, {2}), constant<std::int64_t>(g, 7))), (Values{7, 7}));
   EXPECT_EQ(known(squeeze(expand_dims(slice(dims, {1}, {1}), 0), 0)), (Values{3}));
-  EXPECT_EQ(known(pad(dims, {1, 1}, {.mode = PadMode::edge})), (Values{-999}));
+  EXPECT_EQ(known(pad_list(dims, {1, 1}, {.mode = PadMode::edge})), (Values{-999}));
 }
 
 }  // namespace
