@@ -3,6 +3,7 @@
 
 #include <troupe/graph/builder/activations.hpp>
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/attention.hpp>
 #include <troupe/graph/builder/control.hpp>
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/builder/layout.hpp>
@@ -11,5 +12,6 @@
 #include <troupe/graph/builder/nn.hpp>
 #include <troupe/graph/builder/quantize.hpp>
 #include <troupe/graph/builder/random.hpp>
+#include <troupe/graph/builder/recurrent.hpp>
 #include <troupe/graph/builder/reduce.hpp>
 #include <troupe/graph/builder/softmax.hpp>

@@ -21,6 +21,8 @@ const OpRegistry& standard_ops() {
     register_random_ops(r);
     register_update_ops(r);
     register_control_ops(r);
+    register_recurrent_ops(r);
+    register_attention_ops(r);
     return r;
   }();
   return registry;

@@ -20,5 +20,7 @@ void register_softmax_ops(OpRegistry& ops);
 void register_random_ops(OpRegistry& ops);
 void register_update_ops(OpRegistry& ops);
 void register_control_ops(OpRegistry& ops);
+void register_recurrent_ops(OpRegistry& ops);
+void register_attention_ops(OpRegistry& ops);
 
 }  // namespace troupe

@@ -29,5 +29,6 @@ std::vector<GradientCase> elementwise_gradients();
 std::vector<GradientCase> layout_gradients();
 std::vector<GradientCase> linear_and_reduce_gradients();
 std::vector<GradientCase> nn_gradients();
+std::vector<GradientCase> recurrent_gradients();
 
 }  // namespace troupe::testing
