@@ -1,3 +1,4 @@
+// The gradient of attention: scores are computed again, block by block.
 #include <troupe/kernels/cpu/attention_blocks.hpp>
 
 namespace troupe {

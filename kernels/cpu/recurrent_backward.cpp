@@ -1,3 +1,4 @@
+// Recurrent layers back through the steps, and then the gradients of weights in one product each.
 #include <troupe/kernels/cpu/recurrent_steps.hpp>
 
 namespace troupe {

@@ -1,3 +1,4 @@
+// Recurrent layers forward: the steps of one direction.
 #include <troupe/kernels/cpu/recurrent_steps.hpp>
 
 namespace troupe {
