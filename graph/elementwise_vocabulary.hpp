@@ -14,10 +14,9 @@
 
 // The same; these are rarer and their code is larger: on a GPU one kernel computes them all, and fused programs call
 // them.
-#define TROUPE_RARE_UNARY_OPS(X)                                                                              \
-  X(Sin)                                                                                                      \
-  X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh) X(Expm1) X(Erfc) X(Lgamma) \
-      X(Digamma)
+#define TROUPE_RARE_UNARY_OPS(X) \
+  X(Sin)                         \
+  X(Cos) X(Tan) X(Asin) X(Acos) X(Atan) X(Sinh) X(Cosh) X(Asinh) X(Acosh) X(Atanh) X(Expm1) X(Erfc) X(Lgamma) X(Digamma)
 
 #define TROUPE_UNARY_OPS(X) \
   TROUPE_REAL_UNARY_OPS(X) TROUPE_FLOAT_UNARY_OPS(X) TROUPE_MATH_UNARY_OPS(X) TROUPE_RARE_UNARY_OPS(X)

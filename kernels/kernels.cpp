@@ -8,6 +8,7 @@ namespace troupe {
 void register_all_kernels(KernelRegistry& registry) {
   register_array_kernels(registry);
   register_bitwise_kernels(registry);
+  register_attention_kernels(registry);
   register_bias_kernels(registry);
   register_cast_kernels(registry);
   register_comparison_kernels(registry);
@@ -31,6 +32,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_quantize_kernels(registry);
   register_pool_index_kernels(registry);
   register_random_kernels(registry);
+  register_recurrent_kernels(registry);
   register_reduce_kernels(registry);
   register_list_kernels(registry);
   register_select_kernels(registry);

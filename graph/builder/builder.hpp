@@ -3,6 +3,7 @@
 
 #include <troupe/graph/builder/activations.hpp>
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/attention.hpp>
 #include <troupe/graph/builder/control.hpp>
 #include <troupe/graph/builder/conv.hpp>
 #include <troupe/graph/builder/core.hpp>
@@ -18,6 +19,7 @@
 #include <troupe/graph/builder/quantize.hpp>
 #include <troupe/graph/builder/pool.hpp>
 #include <troupe/graph/builder/random.hpp>
+#include <troupe/graph/builder/recurrent.hpp>
 #include <troupe/graph/builder/reduce.hpp>
 #include <troupe/graph/builder/signal.hpp>
 #include <troupe/graph/builder/softmax.hpp>

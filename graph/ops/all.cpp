@@ -32,6 +32,8 @@ const OpRegistry& standard_ops() {
     register_text_ops(r);
     register_control_ops(r);
     register_debug_ops(r);
+    register_recurrent_ops(r);
+    register_attention_ops(r);
     return r;
   }();
   return registry;

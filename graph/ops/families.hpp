@@ -31,5 +31,7 @@ void register_debug_ops(OpRegistry& ops);
 void register_signal_ops(OpRegistry& ops);
 void register_text_ops(OpRegistry& ops);
 void register_control_ops(OpRegistry& ops);
+void register_recurrent_ops(OpRegistry& ops);
+void register_attention_ops(OpRegistry& ops);
 
 }  // namespace troupe

@@ -7,6 +7,7 @@ namespace troupe {
 
 void register_array_kernels(KernelRegistry& registry);
 void register_bitwise_kernels(KernelRegistry& registry);
+void register_attention_kernels(KernelRegistry& registry);
 void register_bias_kernels(KernelRegistry& registry);
 void register_cast_kernels(KernelRegistry& registry);
 void register_comparison_kernels(KernelRegistry& registry);
@@ -30,6 +31,7 @@ void register_pool_kernels(KernelRegistry& registry);
 void register_quantize_kernels(KernelRegistry& registry);
 void register_pool_index_kernels(KernelRegistry& registry);
 void register_random_kernels(KernelRegistry& registry);
+void register_recurrent_kernels(KernelRegistry& registry);
 void register_reduce_kernels(KernelRegistry& registry);
 void register_list_kernels(KernelRegistry& registry);
 void register_select_kernels(KernelRegistry& registry);

@@ -31,6 +31,7 @@ struct Tile {
   std::int64_t c_stride;
   std::int64_t k;
   __mmask16 last;  // the valid columns of the last vector
+  bool accumulate;
 };
 
 template <int Rows, int Vectors>
@@ -40,6 +41,14 @@ void multiply(const Tile& t) {
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 3
     for (int v = 0; v < Vectors; ++v) sum[i][v] = _mm512_setzero_ps();
+  if (t.accumulate) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 3
+      for (int v = 0; v < Vectors - 1; ++v) sum[i][v] = _mm512_loadu_ps(t.c + i * t.c_stride + v * kWidth);
+      sum[i][Vectors - 1] = _mm512_maskz_loadu_ps(t.last, t.c + i * t.c_stride + (Vectors - 1) * kWidth);
+    }
+  }
   const float* a = t.a;
   const float* b = t.b;
   for (std::int64_t p = 0; p < t.k; ++p, a += t.k_step, b += t.b_stride) {
@@ -121,7 +130,7 @@ void transpose_cached(MatrixView<float> b, std::int64_t k, std::int64_t n, float
 bool has_gemm_cached() { return true; }
 
 void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
-                 std::int64_t c_stride) {
+                 std::int64_t c_stride, bool accumulate) {
   const ScratchArray<float> copy(b.transposed ? k * n : 0);
   if (b.transposed) {
     transpose_cached(b, k, n, copy.data());
@@ -135,7 +144,8 @@ void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<floa
             .c = nullptr,
             .c_stride = c_stride,
             .k = k,
-            .last = 0};
+            .last = 0,
+            .accumulate = accumulate};
   // The columns of b that a tile reads stay in a near cache while all rows of a pass.
   for (std::int64_t left = 0; left < n; left += kVectors * kWidth) {
     const std::int64_t width = std::min(n - left, kVectors * kWidth), vectors = (width + kWidth - 1) / kWidth;
@@ -151,7 +161,8 @@ void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<floa
 #else
 bool has_gemm_cached() { return false; }
 
-void gemm_cached(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*, std::int64_t) {
+void gemm_cached(std::int64_t, std::int64_t, std::int64_t, MatrixView<float>, MatrixView<float>, float*, std::int64_t,
+                 bool) {
   fail(Code::internal, "gemm_cached needs AVX-512");
 }
 #endif

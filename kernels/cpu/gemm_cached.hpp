@@ -10,8 +10,9 @@ namespace troupe {
 // Returns whether the code below is built for this machine (AVX-512).
 bool has_gemm_cached();
 
-// c[i * c_stride + j] = sum over p < k of a(i, p) * b(p, j); k > 0. A transposed b is copied first.
+// c[i * c_stride + j] = sum over p < k of a(i, p) * b(p, j); k > 0. With `accumulate` the sums begin with c. A
+// transposed b is copied first.
 void gemm_cached(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
-                 std::int64_t c_stride);
+                 std::int64_t c_stride, bool accumulate = false);
 
 }  // namespace troupe

@@ -34,5 +34,6 @@ std::vector<GradientCase> linear_and_reduce_gradients();
 std::vector<GradientCase> nn_gradients();
 std::vector<GradientCase> signal_gradients();
 std::vector<GradientCase> text_gradients();
+std::vector<GradientCase> recurrent_gradients();
 
 }  // namespace troupe::testing

@@ -18,6 +18,7 @@ void add_transfer_cases(std::vector<Case>& cases);          // tensors between t
 void add_all_reduce_cases(std::vector<Case>& cases);        // collectives between two tasks
 void add_stress_cases(std::vector<Case>& cases);            // a full wire, a stopped peer
 void add_kernel_cases(std::vector<Case>& cases);            // compared with libraries called directly
+void add_sequence_cases(std::vector<Case>& cases);          // an LSTM, attention
 void add_model_cases(std::vector<Case>& cases);             // training
 void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from shards
 void add_cluster_training_cases(std::vector<Case>& cases);  // training by three processes

@@ -22,6 +22,7 @@ set(TROUPE_PUBLIC_HEADERS
   devices/recording.hpp
   graph/builder/activations.hpp
   graph/builder/array.hpp
+  graph/builder/attention.hpp
   graph/builder/builder.hpp
   graph/builder/control.hpp
   graph/builder/core.hpp
@@ -33,6 +34,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/padding.hpp
   graph/builder/quantize.hpp
   graph/builder/random.hpp
+  graph/builder/recurrent.hpp
   graph/builder/reduce.hpp
   graph/builder/softmax.hpp
   graph/builder/variable.hpp

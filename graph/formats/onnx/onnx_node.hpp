@@ -118,6 +118,8 @@ std::span<const OnnxOp> onnx_nn_ops();
 std::span<const OnnxOp> onnx_norm_ops();
 std::span<const OnnxOp> onnx_reduce_ops();
 std::span<const OnnxOp> onnx_softmax_ops();
+std::span<const OnnxOp> onnx_recurrent_ops();
+std::span<const OnnxOp> onnx_attention_ops();
 std::span<const OnnxOp> onnx_training_ops();  // of the domain ai.onnx.preview.training
 
 }  // namespace troupe

@@ -1,0 +1,73 @@
+// A second factor b that many products share. Its columns are `sections` runs of n; each run is cut into panels of at
+// most 48 columns, and each panel lies in one piece of memory if products are this library's (gemm_cached.hpp).
+// Otherwise b itself is read and must stay.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include <troupe/kernels/cpu/gemm_cached.hpp>
+#include <troupe/kernels/cpu/scratch.hpp>
+
+namespace troupe {
+
+template <class T>
+class PackedFactor {
+ public:
+  // b: [k, sections * n]
+  PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b)
+      : k_(k), n_(n), b_(b), packed_(own_loop() ? k * n * sections : 0) {
+    if (own_loop())
+      for (std::int64_t s = 0; s < sections; ++s)
+        for (std::int64_t panel = 0; panel < panels(); ++panel) pack(s, panel);
+  }
+
+  std::int64_t rows() const { return k_; }
+  std::int64_t panels() const { return (n_ + kPanel - 1) / kPanel; }
+  // The first column of a panel in its section; n for the one after the last. Full vectors, spread evenly.
+  std::int64_t column(std::int64_t panel) const {
+    const std::int64_t vectors = (n_ + kVector - 1) / kVector;
+    return panels() == 0 ? 0 : std::min(n_, vectors * panel / panels() * kVector);
+  }
+
+  // Columns [column(first), column(last)) of a section's product, a [m, k] by b; column 0 of it is at c.
+  void multiply(std::int64_t m, const T* a, std::int64_t a_stride, std::int64_t section, std::int64_t first,
+                std::int64_t last, T* c, std::int64_t c_stride) const {
+    const std::int64_t begin = column(first), end = column(last);
+    if constexpr (std::is_same_v<T, float>) {
+      if (own_loop() && k_ > 0) {
+        for (std::int64_t panel = first; panel < last; ++panel) {
+          const std::int64_t left = column(panel), width = column(panel + 1) - left;
+          gemm_cached(m, width, k_, {a, a_stride, false}, {at(section, left), width, false}, c + left, c_stride);
+        }
+        return;
+      }
+    }
+    const std::int64_t from = section * n_ + begin;
+    gemm<T>(m, end - begin, k_, {a, a_stride, false},
+            {b_.data + (b_.transposed ? from * b_.stride : from), b_.stride, b_.transposed}, c + begin, c_stride);
+  }
+
+ private:
+  static constexpr std::int64_t kPanel = 48;
+  static constexpr std::int64_t kVector = 16;
+  static bool own_loop() { return std::is_same_v<T, float> && has_gemm_cached(); }
+
+  T* at(std::int64_t section, std::int64_t left) const { return packed_.data() + k_ * (section * n_ + left); }
+  void pack(std::int64_t section, std::int64_t panel) const {
+    const std::int64_t left = column(panel), width = column(panel + 1) - left, from = section * n_ + left;
+    T* to = at(section, left);
+    if (b_.transposed) {
+      for (std::int64_t j = 0; j < width; ++j)
+        for (std::int64_t p = 0; p < k_; ++p) to[p * width + j] = b_.data[(from + j) * b_.stride + p];
+    } else {
+      for (std::int64_t p = 0; p < k_; ++p) std::copy_n(b_.data + p * b_.stride + from, width, to + p * width);
+    }
+  }
+
+  std::int64_t k_, n_;
+  MatrixView<T> b_;
+  ScratchArray<T> packed_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,109 @@
+"""Forward and backward steps of sequence models in TensorFlow or jax: peers of troupe-bench, which starts them.
+
+sequence_peer.py DIRECTORY CASE: reads the case's inputs, NAME.f32 with NAME.shape, writes its results likewise, prints
+"ready NAME" or "unavailable WHY", then answers each line of standard input with the seconds of a step.
+"""
+
+import os
+import sys
+import time
+
+import numpy
+
+
+def say(line):
+    print(line, flush=True)
+
+
+def load(directory, name):
+    with open(f"{directory}/{name}.shape", encoding="utf-8") as file:
+        shape = [int(size) for size in file.read().split()]
+    return numpy.fromfile(f"{directory}/{name}.f32", dtype=numpy.float32).reshape(shape)
+
+
+def save(directory, results):
+    for name, value in results.items():
+        numpy.ascontiguousarray(numpy.asarray(value), dtype=numpy.float32).tofile(f"{directory}/{name}.f32")
+
+
+def serve(name, step):
+    say("ready " + name)
+    for _ in sys.stdin:
+        begin, calls = time.perf_counter(), 0
+        while calls == 0 or time.perf_counter() - begin < 0.1:
+            step()
+            calls += 1
+        say(repr((time.perf_counter() - begin) / calls))
+
+
+def gates(weights, order):
+    """Rows of four gates in another order."""
+    return numpy.concatenate([numpy.split(weights, 4)[gate] for gate in order])
+
+
+def lstm(directory):
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    x, w, r, bias, dy = (load(directory, name) for name in ("x", "w", "r", "bias", "dy"))
+    ifco, iofc = (0, 2, 3, 1), (0, 3, 1, 2)
+    layer = tf.keras.layers.LSTM(r.shape[2], return_sequences=True)
+    layer.build(x.shape)
+    layer.set_weights([gates(w[0], ifco).T, gates(r[0], ifco).T, gates(bias[0, : bias.shape[1] // 2], ifco)])
+    inputs, flow = tf.constant(x), tf.constant(dy[:, :, 0])
+
+    @tf.function
+    def run(x, dy):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+        return [y] + tape.gradient(y, [x] + layer.trainable_variables, output_gradients=dy)
+
+    y, dx, dw, dr, dbias = (value.numpy() for value in run(inputs, flow))
+    dbias = gates(dbias, iofc)
+    save(directory, {"y": y, "dx": dx, "dw": gates(dw.T, iofc), "dr": gates(dr.T, iofc),
+                     "dbias": numpy.concatenate([dbias, dbias])})
+    serve("TensorFlow " + tf.__version__, lambda: run(inputs, flow)[0].numpy())
+
+
+def attention(directory, fused):
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+    from jax import numpy as jnp
+
+    q, k, v, dy = (jnp.asarray(load(directory, name)) for name in ("q", "k", "v", "dy"))
+
+    def attend(q, k, v):
+        if fused:
+            heads_last = [jnp.swapaxes(t, 0, 1)[None] for t in (q, k, v)]
+            return jnp.swapaxes(jax.nn.dot_product_attention(*heads_last, is_causal=True)[0], 0, 1)
+        scores = jnp.einsum("htd,hsd->hts", q, k) / jnp.sqrt(jnp.float32(q.shape[-1]))
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[1:], bool)), scores, -jnp.inf)
+        return jnp.einsum("hts,hsd->htd", jax.nn.softmax(scores), v)
+
+    @jax.jit
+    def run(q, k, v, dy):
+        y, back = jax.vjp(attend, q, k, v)
+        return (y,) + back(dy)
+
+    save(directory, dict(zip(("y", "dq", "dk", "dv"), run(q, k, v, dy))))
+    name = "jax " + jax.__version__ + (" dot_product_attention" if fused else " softmax")
+    serve(name, lambda: jax.block_until_ready(run(q, k, v, dy)))
+
+
+def main():
+    directory, case = sys.argv[1:3]
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one thread
+    try:
+        if case == "lstm":
+            lstm(directory)
+        else:
+            attention(directory, case == "attention-fused")
+    except ImportError as error:
+        say("unavailable: " + str(error))
+
+
+main()
