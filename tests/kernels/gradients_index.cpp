@@ -29,6 +29,11 @@ void add_gathers(std::vector<GradientCase>& out) {
                  .build = index_squared([](auto& x) {
                    return gather(x[0], longs(x, {2, 2}, {3, 0, 1, 1}), {.axis = 2, .batch_dims = 1});
                  })});
+  out.push_back({.name = "GatherGrad",
+                 .shapes = {{2, 3}, {2, 4}},
+                 .build = index_squared([](auto& x) {
+                   return add_op("GatherGrad", {x[0], longs(x, {3}, {3, 0, 3}), x[1]}, {{"axis", std::int64_t{1}}});
+                 })});
   out.push_back(
       {.name = "GatherND", .shapes = {{3, 4, 2}}, .build = index_squared([](auto& x) {
                                                     return gather_nd(x[0], longs(x, {3, 2}, {2, -1, 0, 1, 2, 3}));
