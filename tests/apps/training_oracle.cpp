@@ -157,7 +157,7 @@ class Loop {
     bias_add(thread_, logits, narrow(values_[3]), logits);
 
     Tensor loss(DType::f32, {n}), wide(DType::f32, {n, kClasses});
-    sparse_softmax_cross_entropy(thread_, converted(logits, DType::f32), batch.labels, loss, wide);
+    sparse_softmax_cross_entropy(thread_, converted(logits, DType::f32), batch.labels, {}, loss, wide);
     // The gradient of the mean, scale / n, comes first and is multiplied with: two roundings.
     const float d_loss = scale() / static_cast<float>(n);
     const Tensor d_logits = narrow(changed(wide, [&](float d, std::int64_t) { return d * d_loss; }));

@@ -79,6 +79,7 @@ COMMANDS = {
  "worker": ["127.0.0.1:PORT", "127.0.0.1:PORT"]}
 END
 chmod 600 cluster.json"""),
+    "onnx": Command("hand", creates=["basic.txt", "again.onnx"], says=""),
     "provenance": Command("hand", before="""command -v jq >/dev/null || jq() { cat >/dev/null; }
 troupe-launch --ps 1 --workers 2 -- troupe-mnist --epochs 1 --digits 640,64 --provenance DIR""",
                           says='{"version":8,"applied":[{"worker":'),

@@ -11,6 +11,7 @@
 // As the pages say it: the fragments need no more.
 #include <troupe/actors/session/group.hpp>
 #include <troupe/graph/layers/resnet.hpp>
+#include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/troupe.hpp>
 
 namespace troupe {
@@ -49,6 +50,30 @@ TEST(Pages, GraphsGradientsAndSessions) {
   ::testing::internal::CaptureStdout();
 #include <pages/graph.inc>
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+}
+
+TEST(Pages, LoopsScansAndJacobians) {
+  const std::string_view shown =
+#include <pages/control_flow_output.inc>
+      ;
+  ::testing::internal::CaptureStdout();
+#include <pages/control_flow.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+}
+
+TEST(Pages, TheFirstNodeThatMakesAnInfinity) {
+  ::testing::internal::CaptureStdout();
+#include <pages/check_numerics.inc>
+  const std::string shown = ::testing::internal::GetCapturedStdout();
+  EXPECT_NE(shown.find("Log 'logarithm' makes a number that is not finite"), shown.npos) << shown;
+}
+
+TEST(Pages, OnnxModelsGoOutAndComeBack) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+#include <pages/onnx_program.inc>
+  EXPECT_EQ(found.values<float>()[0], 0.0f);
+  EXPECT_EQ(found.shape(), (Shape{1, 2}));
 }
 
 TEST(Pages, TheClusterFileIsOne) {

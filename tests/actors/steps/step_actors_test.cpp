@@ -83,7 +83,8 @@ TEST(StepActors, TheFirstErrorWins) {
   Outputs looked_up;
   for (const char* device : {"CPU:1", "CPU:2"}) {
     auto scope = g.on_device(device);
-    looked_up.push_back(gather(constant(g, Tensor::vector<std::int32_t>({1})), x, fmt::format("on_{}", device[4])));
+    looked_up.push_back(
+        gather(constant(g, Tensor::vector<std::int32_t>({1})), x, {.name = fmt::format("on_{}", device[4])}));
   }
   cluster.register_call(kClient, kSession, kGraph, g, {x}, looked_up);
   for (std::size_t i : {1, 2}) cluster.device(kClient, i).hold = true;

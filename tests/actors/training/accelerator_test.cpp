@@ -344,7 +344,7 @@ TEST(AcceleratorFaults, AStepWithBadDataUpdatesNoVariable) {
                  labels = placeholder(g, DType::i64, Shape{2}, "labels");
     const VariableRef w =
         variable(g, {.name = "w", .initial_value = constant(g, Tensor::zeros(DType::f32, Shape{3, 4}))});
-    const Output loss = mean(sparse_softmax_cross_entropy(matmul(x, w.read()), labels, "loss"));
+    const Output loss = mean(sparse_softmax_cross_entropy(matmul(x, w.read()), labels, {.name = "loss"}));
     const Output step = minimize(loss, optimizers::Adam{.learning_rate = 0.1}), value = w.read(),
                  initialize = initializer(g);
     Session session(on, g);
