@@ -9,32 +9,30 @@
 namespace troupe {
 namespace {
 
-// The gradient of y for x as a function of y's gradient, apart from the graph: what it computes without knowing that
-// gradient is added to the graph once, the rest by each call of apply().
+// The gradient of y for x as a function of y's gradient: what it computes without knowing that gradient is in the graph
+// once, the rest is added by each call of apply(). (The gradient of a seed that is never fed stays in the graph, where
+// nothing reads it.)
 class GradientFunction {
  public:
-  GradientFunction(Output y, Output x) : graph_(*y.graph), apart_(y.graph->clone()), first_new_(apart_->size()) {
-    const Outputs ys{{apart_.get(), y.node, y.index}}, xs{{apart_.get(), x.node, x.index}};
-    seed_ = placeholder(*apart_, y.dtype(), y.shape(), apart_->unique_name("seed"));
-    result_ = dense(gradients(ys, xs, {.grad_ys = {seed_}})[0], xs[0]);
-    values_.resize(static_cast<std::size_t>(apart_->size()));
+  GradientFunction(Output y, Output x) : graph_(*y.graph) {
+    seed_ = placeholder(graph_, y.dtype(), y.shape(), "seed");
+    const Outputs ys{y}, xs{x};
+    result_ = dense(gradients(ys, xs, {.grad_ys = {seed_}})[0], x);
+    values_.resize(static_cast<std::size_t>(graph_.size()));
     depends_.resize(values_.size());
-    order_ = apart_->topological_order();
-    for (const int id : order_) {
-      const Node& node = apart_->node(id);
-      depends_[at(id)] =
-          id == seed_.node || std::ranges::any_of(node.inputs, [&](const Endpoint& e) { return depends_[at(e.node)]; });
-    }
-    need(result_.node);
+    order_ = graph_.topological_order();
     for (const int id : order_)
-      if (needed_.contains(id) && id >= first_new_ && !depends_[at(id)]) copy(apart_->node(id), graph_);
+      depends_[at(id)] = id == seed_.node || std::ranges::any_of(graph_.node(id).inputs, [&](const Endpoint& e) {
+                           return depends_[at(e.node)];
+                         });
+    need(result_.node);
   }
 
   // In the body of a function, to which `seed` belongs.
   Output apply(Output seed) {
     values_[at(seed_.node)] = {seed};
     for (const int id : order_)
-      if (needed_.contains(id) && depends_[at(id)] && id != seed_.node) copy(apart_->node(id), *seed.graph);
+      if (needed_.contains(id) && depends_[at(id)] && id != seed_.node) copy(graph_.node(id), *seed.graph);
     return value({result_.node, result_.index});
   }
 
@@ -47,19 +45,19 @@ class GradientFunction {
       const int next = pending.back();
       pending.pop_back();
       if (!needed_.insert(next).second) continue;
-      for (const Endpoint& e : apart_->node(next).inputs) pending.push_back(e.node);
+      for (const Endpoint& e : graph_.node(next).inputs) pending.push_back(e.node);
     }
   }
 
   Output value(Endpoint e) {
-    if (e.node < first_new_) return {&graph_, e.node, e.index};
+    if (!depends_[at(e.node)]) return {&graph_, e.node, e.index};
     return values_[at(e.node)][at(e.index)];
   }
 
   void copy(const Node& node, Graph& to) {
     NodeSpec spec{.op = node.op->name, .attributes = node.attributes, .device = node.device};
     for (const Endpoint& e : node.inputs) spec.inputs.push_back(value(e));
-    copy_functions(*apart_, node, to);
+    copy_functions(graph_, node, to);
     const Node& made = to.add(std::move(spec));
     for (std::size_t i = 0; i < node.output_shapes.size(); ++i)
       to.refine_shape(made, static_cast<int>(i), node.output_shapes[i]);
@@ -67,13 +65,11 @@ class GradientFunction {
   }
 
   Graph& graph_;
-  std::unique_ptr<Graph> apart_;
-  int first_new_;
   Output seed_, result_;
   std::vector<int> order_;
   std::vector<bool> depends_;    // on the seed
   std::set<int> needed_;         // for the result
-  std::vector<Outputs> values_;  // of new nodes, where they were copied to
+  std::vector<Outputs> values_;  // of nodes that depend on the seed: the copies
 };
 
 }  // namespace

@@ -6,8 +6,7 @@ namespace troupe {
 namespace {
 
 bool is_checked(const Node& node, int output) {
-  return node.op->has_kernel() && node.op->name != "CheckNumerics" &&
-         is_floating(node.output_types[static_cast<std::size_t>(output)]);
+  return node.op->has_kernel() && is_floating(node.output_types[static_cast<std::size_t>(output)]);
 }
 
 // Consumers of a checked output read the check's.

@@ -69,7 +69,7 @@ TEST(KernelTable, EveryDtypeThatAnOpAdmitsHasAKernelOnTheCpu) {
 }
 
 // Kernels ahead of their ops, to be finished or removed: none may be added unseen.
-TEST(KernelTable, FewKernelsHaveDtypesThatNoGraphReaches) {
+TEST(KernelTable, GraphsReachAllKernels) {
   KernelRegistry kernels;
   register_all_kernels(kernels);
   std::set<std::string> unreached;
@@ -79,7 +79,7 @@ TEST(KernelTable, FewKernelsHaveDtypesThatNoGraphReaches) {
     const OpDef& op = standard_ops().get(name);
     for (DType dtype : admitted(op)) unreached.erase(row(op, dtype));
   }
-  EXPECT_THAT(unreached, ::testing::ElementsAre("MatMul:i32", "MatMul:i64", "Range:i16", "Range:i8", "Range:u8"));
+  EXPECT_THAT(unreached, ::testing::IsEmpty());
 }
 
 OpRegistry two_ops() {

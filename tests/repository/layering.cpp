@@ -43,7 +43,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"session"},
       {"training"},
       {""}}},
-    {"apps", {{""}, {"examples", "mnist", "node"}}},
+    {"apps", {{""}, {"examples", "mnist", "node", "python"}}},
     {"tools", {{"bench", "checkpoint", "launch", "onnx", "top"}}},
 };
 
@@ -66,6 +66,7 @@ const std::vector<Library> kLibraries = {
     // Only to keep oneDNN's runtime in bounds; the compiler's own header would be another runtime's.
     {"OpenMP", R"(devices/cpu/openmp\.hpp)", {"devices/cpu/", "kernels/cpu/", "tools/bench/"}},
     {"the compiler's OpenMP", R"(omp\.h)", {}},
+    {"nanobind", "nanobind/.*", {"apps/python/"}},
     {"RE2", R"(re2/.*)", {"kernels/"}},
     {"zlib", R"(zlib\.h)", {"kernels/readers/"}},
     {"CUDA", R"((cuda|cooperative_groups|nv).*\.h|cuda/.*)", {"devices/cuda/", "kernels/cuda/", "tools/bench/cuda/"}},

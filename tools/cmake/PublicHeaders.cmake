@@ -25,23 +25,34 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/attention.hpp
   graph/builder/builder.hpp
   graph/builder/control.hpp
+  graph/builder/conv.hpp
   graph/builder/core.hpp
+  graph/builder/debug.hpp
+  graph/builder/index.hpp
   graph/builder/layout.hpp
   graph/builder/linear.hpp
+  graph/builder/losses.hpp
   graph/builder/math.hpp
   graph/builder/nn.hpp
+  graph/builder/norm.hpp
+  graph/builder/order.hpp
   graph/builder/pad_mode.hpp
   graph/builder/padding.hpp
+  graph/builder/pool.hpp
   graph/builder/quantize.hpp
   graph/builder/random.hpp
   graph/builder/recurrent.hpp
   graph/builder/reduce.hpp
+  graph/builder/signal.hpp
   graph/builder/softmax.hpp
+  graph/builder/text.hpp
   graph/builder/variable.hpp
   graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
   graph/gradients/autodiff.hpp
+  graph/host_functions.hpp
+  graph/gradients/jacobian.hpp
   graph/graph.hpp
   graph/layers/layers.hpp
   graph/layers/losses.hpp

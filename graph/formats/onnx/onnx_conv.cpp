@@ -81,7 +81,7 @@ void conv_transpose_node(OnnxNode& node) {
   Integers sizes = node.integers("output_shape", Integers{});
   const Shape& filter = node.in(1).shape();
   // Old models give batch and channels too.
-  if (filter.has_rank() && static_cast<int>(sizes.size()) == filter.rank())
+  if (filter.has_rank() && filter.rank() >= 2 && static_cast<int>(sizes.size()) == filter.rank())
     sizes.erase(sizes.begin(), sizes.begin() + 2);
   if (!sizes.empty()) {
     options.pads = pads_for(node, options, sizes);

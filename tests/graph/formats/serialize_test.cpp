@@ -307,7 +307,7 @@ TEST(Serialize, WrongFunctionsAreRefused) {
             }),
             "invalid_argument: function 'simple': node 'x2': argument 0 appears twice");
   EXPECT_EQ(error_after([](G& m) { function_of(m, "inner_fn").mutable_node(1)->set_op("Nope"); }),
-            "not_found: function 'inner_fn': node 'sum': there is no op 'Nope'; did you mean NoOp");
+            "not_found: function 'inner_fn': node 'sum': there is no op 'Nope'; did you mean NoOp or TopK");
 }
 
 TEST(Serialize, FunctionsThatCallThemselvesAreRefused) {

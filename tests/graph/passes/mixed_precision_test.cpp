@@ -245,11 +245,11 @@ TEST(MixedPrecision, ProductsAreNarrowAndFewOpsFollowThem) {
     return out;
   };
   EXPECT_EQ(ops_of(PrecisionClass::narrow),
-            (Strings{"Conv", "ConvBackpropFilter", "ConvBackpropInput", "MatMul"}));
+            (Strings{"Conv", "ConvBackpropFilter", "ConvBackpropInput", "ConvTranspose", "MatMul"}));
   EXPECT_EQ(ops_of(PrecisionClass::follower),
             (Strings{"Add",       "AddN",          "BatchNorm",   "BatchNormGrad", "BatchNormInference",
-                     "BiasAdd",   "ExpandDims",    "Identity",    "LayerNorm",     "LayerNormGrad",
-                     "LeakyRelu", "LeakyReluGrad", "MaxPool",     "MaxPoolGrad",   "Relu",
+                     "BiasAdd",   "ExpandDims", "GroupNorm", "GroupNormGrad", "Identity",    "LayerNorm",     "LayerNormGrad",
+                     "LeakyRelu", "LeakyReluGrad", "MaxPool",     "MaxPoolGrad", "RMSNorm", "RMSNormGrad", "Relu",
                      "ReluGrad",  "Reshape",       "ReshapeLike", "Squeeze",       "Transpose"}));
 }
 
