@@ -26,6 +26,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/builder.hpp
   graph/builder/control.hpp
   graph/builder/core.hpp
+  graph/builder/image.hpp
   graph/builder/layout.hpp
   graph/builder/linear.hpp
   graph/builder/math.hpp
@@ -54,6 +55,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/optimizers/schedules.hpp
   graph/optimizers/updates.hpp
   graph/placement/placement.hpp
+  graph/resize.hpp
   graph/training/all_reduce.hpp
   graph/training/clipping.hpp
   graph/training/sparse_mean.hpp
