@@ -18,6 +18,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_finite_kernels(registry);
   register_fused_kernels(registry);
   register_gather_kernels(registry);
+  register_image_sample_kernels(registry);
   register_layout_kernels(registry);
   register_linear_kernels(registry);
   register_matrix_kernels(registry);
@@ -27,13 +28,16 @@ void register_all_kernels(KernelRegistry& registry) {
   register_math_grad_kernels(registry);
   register_math_special_kernels(registry);
   register_math_unary_kernels(registry);
+  register_non_max_suppression_kernels(registry);
   register_norm_kernels(registry);
   register_pool_kernels(registry);
   register_quantize_kernels(registry);
   register_pool_index_kernels(registry);
   register_random_kernels(registry);
   register_recurrent_kernels(registry);
+  register_random_draw_kernels(registry);
   register_reduce_kernels(registry);
+  register_resize_kernels(registry);
   register_list_kernels(registry);
   register_select_kernels(registry);
   register_softmax_kernels(registry);

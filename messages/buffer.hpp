@@ -28,11 +28,7 @@ class Buffer {
   // in place.
   enum class Sharing : std::uint8_t { owned, borrowed };
   Buffer(void* data, std::size_t size, MemorySpace space, Sharing sharing = Sharing::owned)
-      : data_(data),
-        size_(size),
-        space_(space),
-        last_(sharing == Sharing::owned ? 1 : 2),
-        count_(last_) {}
+      : data_(data), size_(size), space_(space), last_(sharing == Sharing::owned ? 1 : 2), count_(last_) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   virtual ~Buffer() = default;

@@ -45,8 +45,8 @@ Installs the missing packages among those that Troupe is built and tested with:
   --with-tensorboard  also TensorBoard, which a test uses to load curves: $tensorboard from PyPI, into
                   build/tensorboard; only prints a note if it is not available
   --with-python   also Python's module: makes the environment build/python with ${python_packages[*]}
-                  from PyPI, builds the module as a wheel and installs it there; =packages: without the module, which the
-                  build then makes for the tests. Only prints a note if PyPI is not available
+                  from PyPI, builds the module as a wheel and installs it there; =packages: without the module,
+                  which the build then makes for the tests. Only prints a note if PyPI is not available
   --download DIR  install nothing, but download the packages of the libraries and their dependencies to DIR: for a
                   machine that has a compiler but no registry access (tools/gpu-check.sh --prefix DIR)
   --help          print this text
@@ -115,7 +115,8 @@ install_python() {
   fi
   echo "setup: installing $* from PyPI into build/python"
   if { [[ -x "$place/bin/python3" ]] || { mkdir -p "$place" && python3 -m venv "$place"; }; } &&
-    "$place/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --timeout 20 --retries 1 "$@"; then
+    "$place/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --timeout 20 --retries 1 \
+      "$@"; then
     printf '%s\n' "${missing[@]}" >>"$place/installed"
   else
     echo "setup: cannot install Python's packages; the tests that need them are skipped" >&2

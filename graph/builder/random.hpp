@@ -16,5 +16,21 @@ Output random_normal(Graph& graph, const Shape& shape, double mean = 0, double s
 // Normal, truncated at two standard deviations: values beyond are redrawn.
 Output truncated_normal(Graph& graph, const Shape& shape, double mean = 0, double stddev = 1,
                         RandomOptions options = {});
+// Of density rate * exp(-rate * x), x >= 0.
+Output random_exponential(Graph& graph, const Shape& shape, double rate = 1, RandomOptions options = {});
+// Integers in [minval, maxval), at most 2^53 apart: i64, or cast to the dtype of the options.
+Output random_integers(Graph& graph, const Shape& shape, std::int64_t minval, std::int64_t maxval,
+                       RandomOptions options = {.dtype = DType::i64});
+
+// Each element depends on the input's at its place; the options' dtype does not count.
+Output bernoulli(Output p, RandomOptions options = {});         // 1 with probability p, else 0
+Output random_gamma(Output alpha, RandomOptions options = {});  // of shape alpha and scale 1; NaN unless alpha > 0
+Output random_poisson(Output rate, RandomOptions options = {});
+// `count` classes of each row of logits [n,classes]: i64 [n,count]. TensorFlow calls it categorical.
+Output multinomial(Output logits, IntegersArg count, RandomOptions options = {});
+// 0 .. n - 1 in random order; rows of x in random order.
+Output random_permutation(Graph& graph, std::int64_t n, RandomOptions options = {});
+Output random_permutation(Output n, RandomOptions options = {});
+Output shuffle(Output x, RandomOptions options = {});
 
 }  // namespace troupe

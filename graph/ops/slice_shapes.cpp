@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <troupe/graph/builder/pad_mode.hpp>
+#include <troupe/graph/known_values.hpp>
 #include <troupe/graph/ops/array_shapes.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 #include <troupe/graph/strided_range.hpp>

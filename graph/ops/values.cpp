@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/graph/known_values.hpp>
 #include <troupe/graph/strided_range.hpp>
 
 namespace troupe::values {

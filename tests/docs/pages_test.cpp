@@ -10,8 +10,8 @@
 #include "tests/temporary_directory.hpp"
 // As the pages say it: the fragments need no more.
 #include <troupe/actors/session/group.hpp>
-#include <troupe/graph/layers/resnet.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/layers/resnet.hpp>
 #include <troupe/troupe.hpp>
 
 namespace troupe {

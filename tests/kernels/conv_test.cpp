@@ -209,8 +209,7 @@ TEST(Conv, SaysWhatDoesNotFit) {
             "Conv: x [1,5,5,2] has 2 channels, but the filter [3,3,3,4] takes 3");
   EXPECT_EQ(run({1, 2, 5, 2}, {3, 3, 2, 4}, {1, 1}, "VALID"),
             "height: a window of 3 is larger than the input's 2; use padding SAME or a smaller window");
-  EXPECT_EQ(run({5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"),
-            "attribute 'strides' must have 1 integer (width), not 2");
+  EXPECT_EQ(run({5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "SAME"), "attribute 'strides' must have 1 integer (width), not 2");
   EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1, 1}, "FULL"),
             "attribute 'padding' is 'FULL', not one of SAME, VALID, SAME_LOWER, EXPLICIT");
   EXPECT_EQ(run({1, 5, 5, 2}, {3, 3, 2, 4}, {1}, "SAME"),

@@ -28,6 +28,7 @@ std::vector<GradientCase> control_gradients();
 std::vector<GradientCase> debug_gradients();
 std::vector<GradientCase> conv_gradients();
 std::vector<GradientCase> elementwise_gradients();
+std::vector<GradientCase> image_gradients();
 std::vector<GradientCase> layout_gradients();
 std::vector<GradientCase> index_gradients();
 std::vector<GradientCase> linear_and_reduce_gradients();

@@ -23,9 +23,9 @@ std::vector<GradientCase> all_cases() {
   std::vector<GradientCase> out;
   for (const auto& family :
        {testing::array_gradients(), testing::control_gradients(), testing::conv_gradients(), testing::debug_gradients(),
-        testing::elementwise_gradients(), testing::index_gradients(), testing::layout_gradients(),
-        testing::linear_and_reduce_gradients(), testing::nn_gradients(), testing::recurrent_gradients(),
-        testing::signal_gradients(), testing::text_gradients()})
+        testing::elementwise_gradients(), testing::index_gradients(), testing::image_gradients(),
+        testing::layout_gradients(), testing::linear_and_reduce_gradients(), testing::nn_gradients(),
+        testing::recurrent_gradients(), testing::signal_gradients(), testing::text_gradients()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }

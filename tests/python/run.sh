@@ -2,6 +2,9 @@
 # run.sh PYTHON FILE: runs the tests of a file with pytest; 77, "skipped", if there is no pytest or no module.
 set -u
 for module in pytest numpy troupe; do
-  "$1" -c "import $module" 2>/dev/null || { echo "skipped: no Python module $module (tools/setup.sh --with-python)"; exit 77; }
+  if ! "$1" -c "import $module" 2>/dev/null; then
+    echo "skipped: no Python module $module (tools/setup.sh --with-python)"
+    exit 77
+  fi
 done
 exec "$1" -m pytest -q -p no:cacheprovider --rootdir "$(dirname "$2")" "$2"

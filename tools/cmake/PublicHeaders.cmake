@@ -29,6 +29,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/core.hpp
   graph/builder/debug.hpp
   graph/builder/index.hpp
+  graph/builder/image.hpp
   graph/builder/layout.hpp
   graph/builder/linear.hpp
   graph/builder/losses.hpp
@@ -65,6 +66,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/optimizers/schedules.hpp
   graph/optimizers/updates.hpp
   graph/placement/placement.hpp
+  graph/resize.hpp
   graph/training/all_reduce.hpp
   graph/training/clipping.hpp
   graph/training/sparse_mean.hpp

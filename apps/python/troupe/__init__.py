@@ -30,7 +30,9 @@ try:
 except ImportError:  # bf16 arrays are then of uint16
     _bfloat16 = None
 
-__all__ = ["Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "gradients", "import_onnx", "ops", "tensor"]
+__all__ = [
+    "Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "gradients", "import_onnx", "ops", "tensor",
+]
 
 
 def tensor(value, dtype: str = "") -> Tensor:

@@ -168,8 +168,9 @@ std::string bytes_of(const onnx::Model& model) {
 }  // namespace
 
 OnnxWriter find_onnx_writer(std::string_view op) {
-  static const Writers table = table_of({onnx_array_writers(), onnx_control_writers(), onnx_gradient_writers(),
-                                         onnx_index_writers(), onnx_math_writers(), onnx_nn_writers()});
+  static const Writers table =
+      table_of({onnx_array_writers(), onnx_control_writers(), onnx_gradient_writers(), onnx_image_writers(),
+                onnx_index_writers(), onnx_math_writers(), onnx_nn_writers()});
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;
 }

@@ -100,6 +100,7 @@ std::span<const OnnxExportOp> onnx_array_writers();
 std::span<const OnnxExportOp> onnx_control_writers();
 std::span<const OnnxExportOp> onnx_gradient_writers();
 std::span<const OnnxExportOp> onnx_index_writers();
+std::span<const OnnxExportOp> onnx_image_writers();
 std::span<const OnnxExportOp> onnx_math_writers();
 std::span<const OnnxExportOp> onnx_nn_writers();
 

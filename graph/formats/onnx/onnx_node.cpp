@@ -24,9 +24,9 @@ Converters table_of(std::initializer_list<std::span<const OnnxOp>> families) {
 const Converters& converters() {
   static const Converters table =
       table_of({onnx_array_ops(), onnx_attention_ops(), onnx_control_ops(), onnx_conv_ops(), onnx_elementwise_ops(),
-                onnx_index_ops(), onnx_layout_ops(), onnx_linear_ops(), onnx_list_ops(), onnx_math_ops(),
-                onnx_nn_ops(), onnx_norm_ops(), onnx_recurrent_ops(), onnx_reduce_ops(), onnx_signal_ops(),
-                onnx_softmax_ops(), onnx_text_ops()});
+                onnx_image_ops(), onnx_index_ops(), onnx_layout_ops(), onnx_linear_ops(), onnx_list_ops(),
+                onnx_math_ops(), onnx_nn_ops(), onnx_norm_ops(), onnx_recurrent_ops(), onnx_random_ops(),
+                onnx_reduce_ops(), onnx_signal_ops(), onnx_softmax_ops(), onnx_text_ops()});
   return table;
 }
 

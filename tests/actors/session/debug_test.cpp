@@ -34,8 +34,8 @@ class Debugging : public ::testing::Test {
 };
 
 TEST_F(Debugging, AnAssertionStopsTheStepWithItsData) {
-  const Output positive =
-      assert_true(greater(x, scalar_like(x, 0)), {x}, {.message = "x must be positive", .summarize = 2, .name = "check"});
+  const Output positive = assert_true(greater(x, scalar_like(x, 0)), {x},
+                                      {.message = "x must be positive", .summarize = 2, .name = "check"});
   Output y;
   {
     const auto order = g.after({positive});
@@ -78,9 +78,9 @@ TEST_F(Debugging, ASessionNamesTheFirstNodeThatMakesANan) {
   const Output shifted = sub(x, scalar_like(x, 1), "shifted");
   const Output logarithm = log(shifted, "logarithm");
   const Output y = sum(exp(logarithm) * 0.0, {}, {.name = "total"});
-  const Output loop =
-      for_loop(constant<std::int64_t>(g, 3), [&](Output, const Outputs& v) { return Outputs{div(v[0], v[0] - 1.0, "quotient")}; },
-               {x}, {.name = "iterate"})[0];
+  const Output loop = for_loop(constant<std::int64_t>(g, 3),
+                               [&](Output, const Outputs& v) { return Outputs{div(v[0], v[0] - 1.0, "quotient")}; },
+                               {x}, {.name = "iterate"})[0];
   Session session(g, {.check_numerics = true});
   EXPECT_EQ(error_of(session, {{x, vector({2, 3})}}, y), "");
   EXPECT_THAT(error_of(session, {{x, vector({2, 0.5f, 3})}}, y),
@@ -112,8 +112,9 @@ TEST_F(Debugging, TheProgramIsCalled) {
 }
 
 TEST_F(Debugging, AFunctionOfAnotherProcessIsRefused) {
-  const Output y = add_outputs("HostCall", {x}, {{"function", std::int64_t{0}}, {"process", std::int64_t{1}},
-                                                 {"Tout", std::vector<DType>{DType::f32}}})[0];
+  const Output y = add_outputs(
+      "HostCall", {x},
+      {{"function", std::int64_t{0}}, {"process", std::int64_t{1}}, {"Tout", std::vector<DType>{DType::f32}}})[0];
   Session session(g);
   EXPECT_THAT(error_of(session, {{x, vector({1})}}, y), HasSubstr("belongs to the process that built the graph"));
 }

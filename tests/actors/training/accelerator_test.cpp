@@ -327,8 +327,9 @@ TEST(AcceleratorFaults, WhatIsMadeOfBadDataGoesToNoOtherDevice) {
     for (const Output& consumer : {z, w}) {
       SCOPED_TRACE(::testing::Message() << "round " << i << ", " << consumer.name());
       const Error error = error_of([&] { session.run({{rows, Tensor::vector<std::int64_t>({5})}}, consumer); });
-      EXPECT_THAT(error.message(),
-                  HasSubstr("Gather 'look' on /job:local/task:0/device:GPU:0: Gather: index 5 (element 0) is not in [0, 2)"));
+      EXPECT_THAT(
+          error.message(),
+          HasSubstr("Gather 'look' on /job:local/task:0/device:GPU:0: Gather: index 5 (element 0) is not in [0, 2)"));
       EXPECT_TRUE(bitwise_equal(session.run({{rows, Tensor::vector<std::int64_t>({1})}}, consumer),
                                 Tensor::vector<float>({-2})));
     }

@@ -247,10 +247,11 @@ TEST(MixedPrecision, ProductsAreNarrowAndFewOpsFollowThem) {
   EXPECT_EQ(ops_of(PrecisionClass::narrow),
             (Strings{"Conv", "ConvBackpropFilter", "ConvBackpropInput", "ConvTranspose", "MatMul"}));
   EXPECT_EQ(ops_of(PrecisionClass::follower),
-            (Strings{"Add",       "AddN",          "BatchNorm",   "BatchNormGrad", "BatchNormInference",
-                     "BiasAdd",   "ExpandDims", "GroupNorm", "GroupNormGrad", "Identity",    "LayerNorm",     "LayerNormGrad",
-                     "LeakyRelu", "LeakyReluGrad", "MaxPool",     "MaxPoolGrad", "RMSNorm", "RMSNormGrad", "Relu",
-                     "ReluGrad",  "Reshape",       "ReshapeLike", "Squeeze",       "Transpose"}));
+            (Strings{"Add",         "AddN",          "BatchNorm",   "BatchNormGrad", "BatchNormInference",
+                     "BiasAdd",     "ExpandDims",    "GroupNorm",   "GroupNormGrad", "Identity",
+                     "LayerNorm",   "LayerNormGrad", "LeakyRelu",   "LeakyReluGrad", "MaxPool",
+                     "MaxPoolGrad", "RMSNorm",       "RMSNormGrad", "Relu",          "ReluGrad",
+                     "Reshape",     "ReshapeLike",   "Squeeze",     "Transpose"}));
 }
 
 TEST(MixedPrecision, OnlySixteenBitsWillDo) {

@@ -164,6 +164,27 @@ ExampleModel loops() {
                   {Tensor::scalar(3.0f), Tensor::scalar<std::int64_t>(4)});
 }
 
+ExampleModel images() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 3, 4, 5}, "x");
+  const Output rois = placeholder(g, DType::f32, Shape{2, 4}, "rois");
+  const Output grown = resize(x, {6, 7}, {.axes = {2, 3}});
+  const Output scaled = resize_by(x, {1.0, 1.0, 2.0, 0.7}, {.mode = ResizeMode::cubic, .axes = {}});
+  const Output near = resize_by(x, {2.5}, {.mode = ResizeMode::nearest, .axes = {-1}});
+  const Output region = constant(g, Tensor::of<float>(Shape{2}, {-0.2f, 0.9f}));
+  const Output cropped = resize(
+      x, {4},
+      {.axes = {3}, .coordinates = ResizeCoordinates::tf_crop_and_resize, .extrapolation_value = 2, .roi = region});
+  const Output places = constant(g, random_floats(Shape{2, 3, 3, 2}, 24));
+  const Output at = grid_sample(x, places, {.padding = "border"});
+  const Output aligned = roi_align(x, rois, constant<std::int64_t>(g, {1, 0}), {.output_height = 2, .max = true});
+  const Output boxes = expand_dims(rois, 0), scores = constant(g, Tensor::of<float>(Shape{1, 1, 2}, {0.5f, 0.25f}));
+  const Output chosen = non_max_suppression(boxes, scores, 2, {.score_threshold = 0.1});
+  return finished("images", std::move(graph), {x, rois}, {grown, scaled, near, cropped, at, aligned, chosen},
+                  {random_floats(Shape{2, 3, 4, 5}, 23), random_floats(Shape{2, 4}, 25)});
+}
+
 ExampleModel arrays() {
   auto graph = std::make_unique<Graph>();
   Graph& g = *graph;
@@ -194,7 +215,7 @@ Tensor random_floats(const Shape& shape, std::uint32_t seed) {
 
 std::vector<ExampleModel> example_models() {
   std::vector<ExampleModel> out;
-  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, transformer, training, branches, loops, arrays})
+  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, transformer, training, branches, loops, images, arrays})
     out.push_back(make());
   return out;
 }

@@ -1,0 +1,65 @@
+// Cases of gradient_test.cpp.
+#include "tests/kernels/gradient_cases.hpp"
+
+namespace troupe::testing {
+
+std::vector<GradientCase> image_gradients() {
+  std::vector<GradientCase> out;
+  const auto add = [&](std::string name, std::vector<Shape> shapes, std::function<Output(const Outputs&)> f) {
+    out.push_back({.name = std::move(name), .shapes = std::move(shapes), .build = of([f](const Outputs& x) {
+                                                                           return square(f(x));
+                                                                         })});
+  };
+  const auto once = [&](std::string name, std::vector<Shape> shapes, double low, double high,
+                        std::function<Output(const Outputs&)> f) {
+    add(std::move(name), std::move(shapes), std::move(f));
+    out.back().low = low;
+    out.back().high = high;
+    out.back().twice = false;
+  };
+  const auto list = [](Output x, std::initializer_list<std::int64_t> numbers) {
+    return constant<std::int64_t>(*x.graph, numbers);
+  };
+  add("ResizeLinear", {{1, 3, 2, 2}}, [](auto& x) { return resize(x[0], {5, 3}); });
+  add("ResizeCubic", {{1, 2, 3, 4}}, [](auto& x) {
+    return resize(x[0], {5, 3}, {.mode = ResizeMode::cubic, .axes = {2, 3}, .exclude_outside = true});
+  });
+  add("ResizeNearest", {{3, 4}}, [](auto& x) {
+    return resize_by(x[0], {1.7, 0.6}, {.mode = ResizeMode::nearest, .axes = {}});
+  });
+  add("ResizeSmoothly", {{1, 5, 4, 1}}, [](auto& x) { return resize(x[0], {2, 3}, {.antialias = true}); });
+  add("ResizeRegion", {{4, 3}}, [](auto& x) {
+    const Output roi = constant<float>(*x[0].graph, {-0.1f, 0.2f, 0.8f, 0.9f});
+    return resize(
+        x[0], {5, 3},
+        {.axes = {}, .coordinates = ResizeCoordinates::tf_crop_and_resize, .extrapolation_value = 3, .roi = roi});
+  });
+  add("ResizeGrad", {{5}, {3}}, [](auto& x) {
+    Graph& graph = *x[0].graph;
+    const Output none = constant(graph, Tensor(DType::f32, Shape{0}));
+    return add_op("ResizeGrad", {x[0], x[1], none, none, constant<std::int64_t>(graph, {5})},
+                  {{"mode", std::string("linear")}});
+  });
+  for (const char* padding : {"zeros", "border", "reflection"})
+    for (const bool corners : {false, true})
+      once(std::string("GridSample_") + padding + (corners ? "_corners" : ""), {{1, 2, 3, 4}, {1, 2, 3, 2}}, -1.4, 1.4,
+           [=](auto& x) { return grid_sample(x[0], x[1], {.padding = padding, .align_corners = corners}); });
+  once("GridSampleCubic", {{1, 2, 3, 4}}, -1, 1, [](auto& x) {
+    const Output grid = constant(*x[0].graph, Tensor::of<double>(Shape{1, 1, 2, 2}, {0.1, -0.4, 0.7, 0.9}));
+    return grid_sample(x[0], grid, {.mode = ResizeMode::cubic, .padding = "reflection"});
+  });
+  once("CropAndResize", {{2, 4, 3, 2}, {3, 4}}, 0.05, 0.95, [=](auto& x) {
+    return crop_and_resize(x[0], x[1], list(x[0], {1, 0, 1}), {2, 3});
+  });
+  once("CropAndResizeToOne", {{1, 4, 3, 1}, {2, 4}}, 0.05, 0.95, [=](auto& x) {
+    return crop_and_resize(x[0], x[1], list(x[0], {0, 0}), {1, 1});
+  });
+  once("RoiAlign", {{2, 2, 4, 5}}, -1, 1, [=](auto& x) {
+    const Output rois =
+        constant(*x[0].graph, Tensor::of<double>(Shape{2, 4}, {0.4, 0.2, 2.9, 3.7, -1.0, 0.5, 5.0, 3.5}));
+    return roi_align(x[0], rois, list(x[0], {1, 0}), {.output_height = 2, .output_width = 3});
+  });
+  return out;
+}
+
+}  // namespace troupe::testing
