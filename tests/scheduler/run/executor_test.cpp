@@ -306,17 +306,18 @@ struct BadFunction {
 
 TEST(If, RefusesWhatAFunctionCannotHold) {
   const std::vector<BadFunction> cases = {
-      {"Variable 'if/then/v': not allowed in the body of function 'if/then'; pass it as an argument",
+      {"branch 'if/then': Variable 'if/then/v' cannot be in the body 'if/then': make it before, and read it in the "
+       "body",
        [](Graph& f, const Outputs& in) {
          variable_node(f, "v", kPair);
          return Outputs{in[0]};
        }},
-      {"Send 'if/then/s': not allowed in the body of function 'if/then'; pass it as an argument",
+      {"branch 'if/then': Send 'if/then/s' cannot be in the body 'if/then': make it before, and read it in the body",
        [](Graph& f, const Outputs& in) {
          send(f, in[0], 0, "s");
          return Outputs{in[0]};
        }},
-      {"Recv 'if/then/r': not allowed in the body of function 'if/then'; pass it as an argument",
+      {"branch 'if/then': Recv 'if/then/r' cannot be in the body 'if/then': make it before, and read it in the body",
        [](Graph& f, const Outputs&) { return Outputs{recv(f, 0, kPair, "r")}; }},
       {"function 'if/then': Arg 'if/then/extra' is not among its arguments",
        [](Graph& f, const Outputs&) {
@@ -326,8 +327,11 @@ TEST(If, RefusesWhatAFunctionCannotHold) {
   for (const BadFunction& bad : cases) {
     Graph g;
     const auto good = [](Graph&, const Outputs& in) { return Outputs{in[0]}; };
-    if_else(flag(g, 1), {feed(g, 0, kPair, "x")}, bad.branch, good, "if");
-    EXPECT_EQ(error_of([&] { ToyTask task(g); }).message(), bad.message);
+    const auto build_and_run = [&] {
+      if_else(flag(g, 1), {feed(g, 0, kPair, "x")}, bad.branch, good, "if");
+      ToyTask task(g);
+    };
+    EXPECT_EQ(error_of(build_and_run).message(), bad.message);
   }
 }
 
