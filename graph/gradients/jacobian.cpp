@@ -15,7 +15,7 @@ namespace {
 class GradientFunction {
  public:
   GradientFunction(Output y, Output x) : graph_(*y.graph) {
-    seed_ = placeholder(graph_, y.dtype(), y.shape(), "seed");
+    seed_ = placeholder(graph_, y.dtype(), y.shape());
     const Outputs ys{y}, xs{x};
     result_ = dense(gradients(ys, xs, {.grad_ys = {seed_}})[0], x);
     values_.resize(static_cast<std::size_t>(graph_.size()));

@@ -28,8 +28,8 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/conv.hpp
   graph/builder/core.hpp
   graph/builder/debug.hpp
-  graph/builder/index.hpp
   graph/builder/image.hpp
+  graph/builder/index.hpp
   graph/builder/layout.hpp
   graph/builder/linear.hpp
   graph/builder/losses.hpp
@@ -52,9 +52,9 @@ set(TROUPE_PUBLIC_HEADERS
   graph/formats/serialize.hpp
   graph/formats/text.hpp
   graph/gradients/autodiff.hpp
-  graph/host_functions.hpp
   graph/gradients/jacobian.hpp
   graph/graph.hpp
+  graph/host_functions.hpp
   graph/layers/layers.hpp
   graph/layers/losses.hpp
   graph/layers/resnet.hpp

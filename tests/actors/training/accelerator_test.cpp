@@ -294,7 +294,7 @@ TEST(AcceleratorFaults, FailTheStepThatHadThemAndNoOther) {
     if (bad(i)) {
       const Error error = error_of([&] { answer.get(); });
       EXPECT_EQ(error.message(),
-                "Gather 'look' on /job:local/task:0/device:GPU:0: index 12 (element 1) is not in [0, 4)")
+                "Gather 'look' on /job:local/task:0/device:GPU:0: Gather: index 12 (element 1) is not in [0, 4)")
           << i;
       EXPECT_EQ(error.code(), Code::invalid_argument) << i;
     } else {
