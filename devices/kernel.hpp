@@ -63,7 +63,8 @@ class KernelContext {
   virtual const Tensor& input(int index) const = 0;
   // The variable at input `index`.
   virtual Variable& variable(int index) = 0;
-  virtual void set_output(int index, Tensor value) = 0;
+  virtual void set_output(int index, Tensor&& value) = 0;
+  void set_output(int index, const Tensor& value) { set_output(index, Tensor(value)); }
 
   // The input's memory, if this node is its last user and it is not shared: may be written in place and set as an
   // output. Otherwise an invalid tensor. After a success input(index) must not be read again.

@@ -5,42 +5,19 @@
 namespace troupe {
 namespace {
 
-struct Row {
-  std::string_view name;
-  std::size_t size;
-};
-
-constexpr std::array<Row, 17> kRows = {{{"invalid", 0},
-                                        {"f32", 4},
-                                        {"f64", 8},
-                                        {"f16", 2},
-                                        {"bf16", 2},
-                                        {"i8", 1},
-                                        {"u8", 1},
-                                        {"i16", 2},
-                                        {"i32", 4},
-                                        {"i64", 8},
-                                        {"bool", 1},
-                                        {"string", sizeof(std::string)},
-                                        {"resource", 0},
-                                        {"u16", 2},
-                                        {"u32", 4},
-                                        {"u64", 8},
-                                        {"list", 0}}};
-
-const Row& row(DType dtype) { return kRows[is_valid(dtype) ? static_cast<std::size_t>(dtype) : 0]; }
+constexpr std::array<std::string_view, 17> kNames = {"invalid",  "f32", "f64", "f16", "bf16", "i8",
+                                                     "u8",       "i16", "i32", "i64", "bool", "string",
+                                                     "resource", "u16", "u32", "u64", "list"};
 
 }  // namespace
 
-bool is_valid(DType dtype) { return static_cast<std::size_t>(dtype) < kRows.size() && dtype != DType::invalid; }
+bool is_valid(DType dtype) { return static_cast<std::size_t>(dtype) < kNames.size() && dtype != DType::invalid; }
 
-std::size_t size_of(DType dtype) { return row(dtype).size; }
-
-std::string_view name(DType dtype) { return row(dtype).name; }
+std::string_view name(DType dtype) { return kNames[is_valid(dtype) ? static_cast<std::size_t>(dtype) : 0]; }
 
 std::optional<DType> parse_dtype(std::string_view text) {
-  for (std::size_t i = 1; i < kRows.size(); ++i)
-    if (kRows[i].name == text) return static_cast<DType>(i);
+  for (std::size_t i = 1; i < kNames.size(); ++i)
+    if (kNames[i] == text) return static_cast<DType>(i);
   return std::nullopt;
 }
 

@@ -48,7 +48,31 @@ struct BFloat16 {
 };
 
 // Bytes of one element in memory; sizeof(std::string) for string; 0 for invalid and resource.
-std::size_t size_of(DType dtype);
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+    case DType::i64:
+    case DType::u64:
+      return 8;
+    case DType::f32:
+    case DType::i32:
+    case DType::u32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+    case DType::i16:
+    case DType::u16:
+      return 2;
+    case DType::i8:
+    case DType::u8:
+    case DType::boolean:
+      return 1;
+    case DType::string:
+      return sizeof(std::string);
+    default:
+      return 0;
+  }
+}
 std::string_view name(DType dtype);  // "f32", "bool", ...
 std::optional<DType> parse_dtype(std::string_view name);
 bool is_valid(DType dtype);

@@ -34,7 +34,7 @@ bool Shape::fully_known() const {
   return std::ranges::none_of(dims(), [](std::int64_t d) { return d == kUnknown; });
 }
 
-std::int64_t Shape::num_elements() const {
+std::int64_t Shape::product() const {
   if (!fully_known()) invalid_argument("the number of elements of {} is unknown", to_string());
   std::int64_t count = 1;
   bool overflow = false;
@@ -82,10 +82,6 @@ std::optional<Shape> Shape::merged(const Shape& other) const {
       return std::nullopt;
   }
   return out;
-}
-
-bool Shape::operator==(const Shape& other) const {
-  return rank_ == other.rank_ && std::ranges::equal(dims(), other.dims());
 }
 
 std::string Shape::to_string() const {

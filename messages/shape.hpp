@@ -33,7 +33,7 @@ class Shape {
   bool is_scalar() const { return rank_ == 0; }
   bool fully_known() const;
   // Number of elements of a fully known shape. Throws invalid_argument if the product does not fit 63 bits.
-  std::int64_t num_elements() const;
+  std::int64_t num_elements() const { return rank_ == 0 ? 1 : product(); }
 
   Shape with_appended(std::int64_t dim) const;
   Shape without(int axis) const;
@@ -46,10 +46,17 @@ class Shape {
   // Combines the known dimensions of both; nullopt if they contradict.
   std::optional<Shape> merged(const Shape& other) const;
 
-  bool operator==(const Shape& other) const;
+  bool operator==(const Shape& other) const {
+    if (rank_ != other.rank_) return false;
+    for (int i = 0; i < rank_; ++i)
+      if (dim(i) != other.dim(i)) return false;
+    return true;
+  }
   std::string to_string() const;  // "[32,?,3]", "[?...]" for unknown rank
 
  private:
+  std::int64_t product() const;
+
   std::array<std::int64_t, kMaxRank> dims_{};
   int rank_ = 0;
 };

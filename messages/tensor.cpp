@@ -145,19 +145,18 @@ std::string Tensor::to_string(int limit) const {
   return shown < elements_ ? text + " ..." : text;
 }
 
-void Tensor::check_access(DType wanted) const {
+void Tensor::refuse_access(DType wanted) const {
   if (!valid()) invalid_argument("cannot read a Tensor without a value as {}: assign one first", name(wanted));
   if (wanted != dtype_)
     invalid_argument("cannot read a {}{} tensor as {}: read it as {}, or make it with values of {}", name(dtype_),
                      shape_.to_string(), name(wanted), name(dtype_), name(wanted));
-  if (buffer_ && !buffer_->space().on_host()) invalid_argument("the tensor is not in host memory");
+  invalid_argument("the tensor is not in host memory");
 }
 
-void Tensor::check_single() const {
+void Tensor::refuse_single() const {
   if (!valid()) invalid_argument("item() of a Tensor without a value: assign one first");
-  if (elements_ != 1)
-    invalid_argument("item() needs a tensor of one element, not {}{}: read it with values()", name(dtype_),
-                     shape_.to_string());
+  invalid_argument("item() needs a tensor of one element, not {}{}: read it with values()", name(dtype_),
+                   shape_.to_string());
 }
 
 bool bitwise_equal(const Tensor& a, const Tensor& b) {

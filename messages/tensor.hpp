@@ -101,8 +101,16 @@ class Tensor {
   std::string to_string(int limit = 8) const;
 
  private:
-  void check_access(DType wanted) const;
-  void check_single() const;
+  void check_access(DType wanted) const {
+    if (wanted != dtype_ || wanted == DType::invalid || (buffer_ && !buffer_->space().on_host())) [[unlikely]]
+      refuse_access(wanted);
+  }
+  void check_single() const {
+    if (!valid() || elements_ != 1) [[unlikely]]
+      refuse_single();
+  }
+  [[noreturn]] void refuse_access(DType wanted) const;
+  [[noreturn]] void refuse_single() const;
 
   DType dtype_ = DType::invalid;
   Shape shape_;

@@ -131,18 +131,18 @@ template <class Out, class In, class Op>
 void run_binary(KernelContext& context, Op op) {
   const Tensor &x = context.input(0), &y = context.input(1);
   const In *a = x.data<In>(), *b = y.data<In>();
-  const std::array<Shape, 2> shapes{x.shape(), y.shape()};
-  if (const std::int64_t count = x.num_elements(); count <= kElementGrain && shapes[0] == shapes[1]) {
-    Tensor out;
+  if (const std::int64_t count = x.num_elements(); count <= kElementGrain && x.shape() == y.shape()) {
+    const auto compute = [&](Tensor out) {
+      binary_stretch(a, true, b, true, out.mutable_data<Out>(), count, op);
+      context.set_output(0, std::move(out));
+    };
     if constexpr (std::is_same_v<In, Out>) {
-      out = context.take_input(0);
-      if (!out.valid()) out = context.take_input(1);
+      if (Tensor taken = context.take_input(0); taken.valid()) return compute(std::move(taken));
+      if (Tensor taken = context.take_input(1); taken.valid()) return compute(std::move(taken));
     }
-    if (!out.valid()) out = context.allocate(dtype_of<Out>, shapes[0]);
-    binary_stretch(a, true, b, true, out.mutable_data<Out>(), count, op);
-    context.set_output(0, std::move(out));
-    return;
+    return compute(context.allocate(dtype_of<Out>, x.shape()));
   }
+  const std::array<Shape, 2> shapes{x.shape(), y.shape()};
   const Shape shape = broadcast(shapes[0], shapes[1]);
   const BroadcastPlan plan = plan_broadcast(shape, shapes);
   Tensor out = take_any_or_allocate(context, dtype_of<Out>, shape);

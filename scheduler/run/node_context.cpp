@@ -18,7 +18,7 @@ Variable& NodeContext::variable(int index) {
   return *frame_.variables[ref.index];
 }
 
-void NodeContext::set_output(int index, Tensor value) {
+void NodeContext::set_output(int index, Tensor&& value) {
   const std::uint32_t slot = node_->first_output + static_cast<std::uint32_t>(index);
   // Unread outputs would only hold memory, and keep variables from being updated in place.
   if (plan_.slot_is_read[slot]) frame_.slots[slot] = std::move(value);

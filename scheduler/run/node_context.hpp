@@ -35,7 +35,8 @@ class NodeContext final : public KernelContext, private AllocationSource {
   int num_inputs() const override { return node_->num_inputs; }
   const Tensor& input(int index) const override;
   Variable& variable(int index) override;
-  void set_output(int index, Tensor value) override;
+  using KernelContext::set_output;
+  void set_output(int index, Tensor&& value) override;
   Tensor take_input(int index) override;
   Device& device() override { return device_; }
   Allocator& allocator() override { return memory_; }

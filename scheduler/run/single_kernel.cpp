@@ -17,7 +17,7 @@ class SingleContext final : public KernelContext {
     if (i >= variables_.size() || !variables_[i]) invalid_argument("input {} of the kernel is not a variable", index);
     return *variables_[i];
   }
-  void set_output(int index, Tensor value) override { outputs[static_cast<std::size_t>(index)] = std::move(value); }
+  void set_output(int index, Tensor&& value) override { outputs[static_cast<std::size_t>(index)] = std::move(value); }
   Tensor take_input(int) override { return {}; }
   Device& device() override { return device_; }
   RandomKey random_key() const override { return {}; }

@@ -97,7 +97,7 @@ class HostContext final : public KernelContext {
     }
     return *seen;
   }
-  void set_output(int index, Tensor value) override { inner_.set_output(index, to_device(value, inner_.device())); }
+  void set_output(int index, Tensor&& value) override { inner_.set_output(index, to_device(value, inner_.device())); }
   Tensor take_input(int index) override {
     inputs_[static_cast<std::size_t>(index)] = Tensor();
     return to_host_view(inner_.take_input(index));
@@ -297,7 +297,7 @@ class RecordingContext final : public KernelContext {
     }
     return v;
   }
-  void set_output(int index, Tensor value) override {
+  void set_output(int index, Tensor&& value) override {
     const Tensor there = to_device(value, inner_.device());
     launch_.outputs.emplace_back(index, Place(there));
     inner_.set_output(index, there);
@@ -357,7 +357,7 @@ class ReplayContext final : public KernelContext {
     seen->assign(std::move(value));
     return *seen;
   }
-  void set_output(int index, Tensor value) override {
+  void set_output(int index, Tensor&& value) override {
     for (const auto& [output, place] : launch_.outputs) {
       if (output != index) continue;
       if (value.dtype() != place.dtype || value.shape() != place.shape)

@@ -114,7 +114,7 @@ class CopyingContext final : public KernelContext {
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
   const Tensor& input(int i) const override { return inputs_.at(static_cast<std::size_t>(i)); }
   Variable& variable(int i) override { return *variables.pointers().at(static_cast<std::size_t>(i)); }
-  void set_output(int i, Tensor value) override { outputs.at(static_cast<std::size_t>(i)) = std::move(value); }
+  void set_output(int i, Tensor&& value) override { outputs.at(static_cast<std::size_t>(i)) = std::move(value); }
   Tensor take_input(int i) override {
     const Tensor& host = call_.inputs.at(static_cast<std::size_t>(i));
     return host.unique() && host.aligned() ? std::move(inputs_.at(static_cast<std::size_t>(i))) : Tensor();

@@ -25,7 +25,7 @@ class DirectContext final : public KernelContext {
   int num_inputs() const override { return static_cast<int>(inputs_.size()); }
   const Tensor& input(int i) const override { return inputs_.at(static_cast<std::size_t>(i)); }
   Variable& variable(int i) override { return *variables_.at(static_cast<std::size_t>(i)); }
-  void set_output(int i, Tensor value) override { outputs.at(static_cast<std::size_t>(i)) = std::move(value); }
+  void set_output(int i, Tensor&& value) override { outputs.at(static_cast<std::size_t>(i)) = std::move(value); }
   Tensor take_input(int i) override {
     Tensor& t = inputs_.at(static_cast<std::size_t>(i));
     return t.unique() && t.aligned() ? std::move(t) : Tensor();
