@@ -208,7 +208,7 @@ class ModelOfInstructions {
       names_.push_back(tensor.name());
       add_tensor(tensor);
     }
-    static const std::vector<std::string_view> ops = onnx_ops();
+    static const std::vector<std::string> ops = onnx_ops().read.at("ai.onnx");
     while (!in_.done() && nodes_ < kMostNodes) {
       ++nodes_;
       pb::Node& node = *graph.add_node();
@@ -270,7 +270,7 @@ std::size_t import_as_stranger(std::string_view input) {
 std::vector<std::string> onnx_seeds() {
   std::vector<std::string> out;
   // A model of each op, with two inputs of rank 4, a vector and a scalar.
-  for (const std::string_view op : onnx_ops()) {
+  for (const std::string& op : onnx_ops().read.at("ai.onnx")) {
     pb::Model model;
     model.set_ir_version(8);
     model.add_opset_import()->set_version(17);

@@ -25,8 +25,12 @@ int import_model(const std::string& path, const std::string& out, bool json);
 int export_model(const std::string& path, const std::string& out, const std::string& inputs, const std::string& outputs,
                  bool json);
 
-// Runs the models of folders in the layout of ONNX's tests, and compares their outputs.
-int test(const std::vector<std::string>& folders, bool json);
+// Prints the ops of ONNX that import_onnx() knows, and those of ours that export_onnx() writes and does not.
+int ops(bool json);
+
+// Runs the models of folders in the layout of ONNX's tests, and compares their outputs. `again`: what is read back of
+// each after it was written.
+int test(const std::vector<std::string>& folders, bool again, bool json);
 
 // A whole file. Throws not_found.
 std::string read_file(const std::string& path);

@@ -1,4 +1,4 @@
-// troupe-onnx check and info.
+// troupe-onnx check, info and ops.
 #include <fmt/core.h>
 
 #include <fstream>
@@ -94,6 +94,23 @@ int info(const std::string& path, bool json) {
   if (info.functions > 0) fmt::print("functions   {}\n", info.functions);
   for (const auto& [op, count] : info.ops) fmt::print("op          {} {}\n", op, count);
   for (const std::string& op : info.unknown_ops) fmt::print("unknown op  {}\n", op);
+  return 0;
+}
+
+int ops(bool json) {
+  const OnnxOps known = onnx_ops();
+  for (const auto& [domain, ops] : known.read)
+    for (const std::string& op : ops)
+      if (json)
+        fmt::print("{}\n", json_text({{"event", "op"}, {"domain", domain}, {"name", op}, {"read", true}}));
+      else
+        fmt::print("reads    {}{}\n", domain == "ai.onnx" ? "" : domain + ".", op);
+  for (const auto& [ops, written] : {std::pair{&known.written, true}, {&known.refused, false}})
+    for (const std::string& op : *ops)
+      if (json)
+        fmt::print("{}\n", json_text({{"event", "op"}, {"domain", "troupe"}, {"name", op}, {"written", written}}));
+      else
+        fmt::print("{} {}\n", written ? "writes  " : "refuses ", op);
   return 0;
 }
 

@@ -92,10 +92,17 @@ std::string run_set(Session& session, const OnnxModel& model, const fs::path& fo
   return "";
 }
 
-Outcome run_test(Task& task, const fs::path& folder) {
+constexpr OnnxImportOptions kConstants{.weights = OnnxImportOptions::Weights::constants};
+
+// The model that this one is written as.
+OnnxModel written_and_read(const OnnxModel& model) {
+  return parse_onnx(to_onnx(*model.graph, {.inputs = model.inputs, .outputs = model.outputs}), kConstants);
+}
+
+Outcome run_test(Task& task, const fs::path& folder, bool again) {
   try {
-    const OnnxModel model =
-        import_onnx((folder / "model.onnx").string(), {.weights = OnnxImportOptions::Weights::constants});
+    OnnxModel model = import_onnx((folder / "model.onnx").string(), kConstants);
+    if (again) model = written_and_read(model);
     Session session(task, *model.graph);
     int sets = 0;
     for (; fs::exists(folder / fmt::format("test_data_set_{}", sets)); ++sets)
@@ -110,7 +117,7 @@ Outcome run_test(Task& task, const fs::path& folder) {
 
 }  // namespace
 
-int test(const std::vector<std::string>& folders, bool json) {
+int test(const std::vector<std::string>& folders, bool again, bool json) {
   std::vector<fs::path> tests;
   for (const std::string& folder : folders) {
     if (!fs::is_directory(folder)) fail(Code::not_found, "'{}' is not a folder", folder);
@@ -124,7 +131,7 @@ int test(const std::vector<std::string>& folders, bool json) {
   Task task({.threads = 1});
   std::map<std::string, int> counts{{"passed", 0}, {"failed", 0}, {"unsupported", 0}};
   for (const fs::path& folder : tests) {
-    const Outcome outcome = run_test(task, folder);
+    const Outcome outcome = run_test(task, folder, again);
     ++counts[outcome.result];
     const std::string name = folder.filename().string();
     if (json)

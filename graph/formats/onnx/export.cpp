@@ -11,7 +11,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kOpset = 17, kIrVersion = 8;
+// The first IR version of an opset.
+std::int64_t ir_version_of(std::int64_t opset) { return opset >= 19 ? 9 : 8; }
+
 constexpr std::size_t kSmallTensor = 1024;    // bytes; smaller ones stay in the model's file
 constexpr std::uint64_t kDataAlignment = 64;  // of tensors in a file of external data
 
@@ -106,15 +108,31 @@ void add_initializers(const OnnxExportState& state, onnx::Graph& graph, const st
   if (file) file->close();
 }
 
+void add_functions(const OnnxExportState& state, onnx::Model& model) {
+  if (state.functions.empty()) return;
+  onnx::OperatorSetId& own = *model.add_opset_import();
+  own.set_domain(kOnnxOwnDomain);
+  own.set_version(1);
+  for (const std::string& bytes : state.functions)
+    if (!model.add_functions()->ParseFromString(bytes)) fail(Code::internal, "a function cannot be read back");
+}
+
+// The model, or nothing but the opset that it needs if that is a later one.
+struct Written {
+  onnx::Model model{};
+  std::int64_t needed_opset = 0;
+};
+
 // `data_path`: of external data; "": there are none.
-onnx::Model model_of(const Graph& graph, const OnnxExport& what, const std::string& data_path) {
-  onnx::Model model;
-  model.set_ir_version(kIrVersion);
+Written written_at(std::int64_t opset, const Graph& graph, const OnnxExport& what, const std::string& data_path) {
+  Written written;
+  onnx::Model& model = written.model;
+  model.set_ir_version(ir_version_of(opset));
   model.set_producer_name(what.producer);
-  model.add_opset_import()->set_version(kOpset);
+  model.add_opset_import()->set_version(opset);
   onnx::Graph& out = *model.mutable_graph();
   out.set_name(what.name);
-  OnnxExportState state{.what = what};
+  OnnxExportState state{.what = what, .opset = opset};
   OnnxGraphWriter writer(state, graph, out);
   for (const OnnxValue& input : what.inputs) {
     if (!state.names.insert(name_of(input)).second) invalid_argument("two values are named '{}'", name_of(input));
@@ -154,8 +172,17 @@ onnx::Model model_of(const Graph& graph, const OnnxExport& what, const std::stri
     info.set_name(name);
     to_onnx_type(type_of(graph, what.outputs[i]), *info.mutable_type());
   }
+  written.needed_opset = state.needed_opset;
+  if (state.needed_opset > opset) return written;
+  add_functions(state, model);
   add_initializers(state, out, data_path);
-  return model;
+  return written;
+}
+
+onnx::Model model_of(const Graph& graph, const OnnxExport& what, const std::string& data_path) {
+  Written written = written_at(kOnnxOpset, graph, what, data_path);
+  if (written.needed_opset > kOnnxOpset) written = written_at(written.needed_opset, graph, what, data_path);
+  return std::move(written.model);
 }
 
 std::string bytes_of(const onnx::Model& model) {
@@ -169,8 +196,9 @@ std::string bytes_of(const onnx::Model& model) {
 
 OnnxWriter find_onnx_writer(std::string_view op) {
   static const Writers table =
-      table_of({onnx_array_writers(), onnx_control_writers(), onnx_gradient_writers(), onnx_image_writers(),
-                onnx_index_writers(), onnx_math_writers(), onnx_nn_writers()});
+      table_of({onnx_array_writers(), onnx_attention_writers(), onnx_control_writers(), onnx_gradient_writers(),
+                onnx_image_writers(), onnx_index_writers(), onnx_math_writers(), onnx_nn_writers(),
+                onnx_recurrent_writers(), onnx_text_writers()});
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;
 }

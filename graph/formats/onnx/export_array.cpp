@@ -53,7 +53,9 @@ void write_stack(OnnxExportNode& node) {
 }
 
 OnnxNames parts(const OnnxExportNode& node, OnnxNames inputs) {
-  return node.add_many("Split", std::move(inputs), node.num_outputs(), {{"axis", node.attributes().integer("axis")}});
+  Attributes attributes{{"axis", node.attributes().integer("axis")}};
+  if (inputs.size() < 2 && node.opset() >= 18) attributes.set("num_outputs", std::int64_t{node.num_outputs()});
+  return node.add_many("Split", std::move(inputs), node.num_outputs(), attributes);
 }
 void set_all(const OnnxExportNode& node, const OnnxNames& values) {
   for (int i = 0; i < node.num_outputs(); ++i) node.set(i, values[static_cast<std::size_t>(i)]);
@@ -146,7 +148,8 @@ void write_reverse_sequence(OnnxExportNode& node) {
 
 void write_pad(OnnxExportNode& node) {
   const std::string& mode = node.attributes().string("mode");
-  if (mode == "symmetric" || mode == "wrap") fail(Code::unimplemented, "ONNX has no pads of mode '{}'", mode);
+  if (mode == "symmetric") fail(Code::unimplemented, "ONNX has no pads of mode 'symmetric'");
+  if (mode == "wrap") node.need_opset(19);
   const auto pads = known_list(node, 1);
   const bool images = node.has_images(0) && pads && pads->size() == 8;
   if (!images) return node.set(node.add("Pad", node.all_inputs(), {{"mode", mode}}));
@@ -155,6 +158,34 @@ void write_pad(OnnxExportNode& node) {
   all.insert(all.end(), after.begin(), after.end());
   const OnnxName list = node.integers(all);
   node.set_images(0, node.add("Pad", {node.images(0), list, node.in(2)}, {{"mode", mode}}));
+}
+
+// Each axis in turn: its last elements, then the others.
+void write_roll(OnnxExportNode& node) {
+  const Integers shifts = node.known_integers(1, "its shifts"), axes = node.known_integers(2, "its axes");
+  const OnnxName zero = node.integers({0}), end = node.integers({kEnd});
+  OnnxName y = node.in(0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const OnnxName axis = node.integers({axes[i]});
+    const OnnxName size = node.add("Gather", {node.add("Shape", {y}), axis});
+    const OnnxName one = node.integers({1}), safe = node.add("Max", {size, one});
+    const OnnxName shift = node.add("Mod", {node.integers({shifts.size() == 1 ? shifts[0] : shifts[i]}), safe});
+    const OnnxName first = node.add("Sub", {size, shift});
+    y = node.add("Concat", {node.add("Slice", {y, first, end, axis}), node.add("Slice", {y, zero, first, axis})},
+                 {{"axis", axes[i]}});
+  }
+  node.set(axes.empty() ? node.add("Identity", {y}) : y);
+}
+
+void write_repeat(OnnxExportNode& node) {
+  const Integers repeats = node.known_integers(1, "its repeats");
+  const std::int64_t axis = node.attributes().integer("axis");
+  const std::int64_t size = node.shape(0).has_rank() ? node.shape(0)[static_cast<int>(axis)] : kUnknown;
+  if (size == kUnknown) fail(Code::unimplemented, "the size of its axis must be known");
+  Integers indices;
+  for (std::int64_t i = 0; i < size; ++i)
+    indices.insert(indices.end(), static_cast<std::size_t>(repeats.size() == 1 ? repeats[0] : repeats.at(i)), i);
+  node.set(node.add("Gather", {node.in(0), node.integers(indices)}, {{"axis", axis}}));
 }
 
 void write_tile(OnnxExportNode& node) { node.set(node.add("Tile", {node.in(0), node.in(1)})); }
@@ -213,10 +244,12 @@ constexpr OnnxExportOp kArrayWriters[] = {
     {"RandomNormal", write_random_normal},
     {"RandomUniform", write_random_uniform},
     {"Range", write_range},
+    {"Repeat", write_repeat},
     {"Reshape", write_reshape},
     {"ReshapeLike", write_reshape_like},
     {"Reverse", write_reverse},
     {"ReverseSequence", write_reverse_sequence},
+    {"Roll", write_roll},
     {"Slice", write_slice},
     {"SliceGrad", write_slice_grad},
     {"SpaceToDepth", write_depth_op},

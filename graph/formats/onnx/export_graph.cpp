@@ -21,6 +21,9 @@ void set_attribute(onnx::Node& node, const std::string& name, const AttrValue& v
   if (const auto* i = std::get_if<std::int64_t>(&value)) {
     out.set_type(onnx::Attribute::INT);
     out.set_i(*i);
+  } else if (const auto* b = std::get_if<bool>(&value)) {
+    out.set_type(onnx::Attribute::INT);
+    out.set_i(*b ? 1 : 0);
   } else if (const auto* f = std::get_if<double>(&value)) {
     out.set_type(onnx::Attribute::FLOAT);
     out.set_f(static_cast<float>(*f));
@@ -36,6 +39,12 @@ void set_attribute(onnx::Node& node, const std::string& name, const AttrValue& v
   } else if (const auto* ints = std::get_if<Integers>(&value)) {
     out.set_type(onnx::Attribute::INTS);
     for (const std::int64_t v : *ints) out.add_ints(v);
+  } else if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
+    out.set_type(onnx::Attribute::FLOATS);
+    for (const double v : *reals) out.add_floats(static_cast<float>(v));
+  } else if (const auto* strings = std::get_if<std::vector<std::string>>(&value)) {
+    out.set_type(onnx::Attribute::STRINGS);
+    for (const std::string& v : *strings) out.add_strings(v);
   } else {
     fail(Code::internal, "attribute '{}' has a type that is not written", name);
   }
@@ -397,7 +406,7 @@ OnnxNames OnnxExportNode::add_many(std::string op, OnnxNames inputs, int outputs
   return writer_.add(std::move(op), std::move(inputs), outputs, attributes, made);
 }
 
-OnnxName OnnxExportNode::constant(const Tensor& value) const { return writer_.constant(value, node_.name + "/const"); }
+OnnxName OnnxExportNode::constant(const Tensor& value) const { return writer_.own_constant(value); }
 OnnxName OnnxExportNode::integers(const Integers& values) const {
   return constant(Tensor::of<std::int64_t>(Shape{std::ssize(values)}, values));
 }
@@ -412,6 +421,21 @@ OnnxName OnnxExportNode::scalar_of(DType dtype, double value) const {
       *out.mutable_data<T>() = static_cast<T>(value);
   });
   return constant(out);
+}
+
+OnnxName OnnxExportNode::add_reduction(const std::string& op, const OnnxName& x, const Integers& axes,
+                                       bool keep) const {
+  const Attributes kept{{"keepdims", keep}};
+  if (axes.empty()) return add(op, {x}, kept);
+  if (op == "ReduceSum" || opset() >= 18) return add(op, {x, integers(axes)}, kept);
+  Attributes with_axes = kept;
+  with_axes.set("axes", axes);
+  return add(op, {x}, with_axes);
+}
+
+std::int64_t OnnxExportNode::opset() const { return writer_.state().opset; }
+void OnnxExportNode::need_opset(std::int64_t version) const {
+  writer_.state().needed_opset = std::max(writer_.state().needed_opset, version);
 }
 
 bool OnnxExportNode::wants(int output) const { return writer_.is_wanted({node_.id, output}); }

@@ -11,18 +11,27 @@
 
 namespace troupe {
 
+inline constexpr std::int64_t kOnnxOpset = 17;  // of models without ops of later ones
+
 // What the graphs of one model share.
 struct OnnxExportState {
   const OnnxExport& what;
-  std::set<std::string> names{};                                                          // of all values
-  std::set<std::string> nodes{};                                                          // names of all nodes
-  std::set<std::string> reserved{};                                                       // for outputs of the model
-  std::vector<std::pair<std::string, Tensor>> initializers{};                             // of the model's graph
-  std::map<std::string, std::string> variables{};                                         // their initializers
-  std::map<std::string, std::string> transposed{};                                        // of other initializers
+  std::int64_t opset = kOnnxOpset;                             // of the model
+  std::int64_t needed_opset = kOnnxOpset;                      // if it is later, the model is written again
+  std::set<std::string> names{};                               // of all values
+  std::set<std::string> nodes{};                               // names of all nodes
+  std::set<std::string> reserved{};                            // for outputs of the model
+  std::vector<std::pair<std::string, Tensor>> initializers{};  // of the model's graph
+  std::map<std::string, std::string> variables{};              // their initializers
+  std::map<std::string, std::string> transposed{};             // of other initializers
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> unsupported{};  // by op: nodes and reasons
+  // Functions of our domain, in the order of their first calls.
+  std::vector<std::string> functions{};                 // serialised
+  std::map<std::string, std::string> function_names{};  // by what they are but for the name
+  std::map<std::string, int> functions_of{};            // an op: how many
 
   std::string unique_name(const std::string& wanted);
+  std::string function_name(const std::string& op, onnx::Function&& function);
 };
 
 class OnnxGraphWriter {
@@ -61,6 +70,9 @@ class OnnxGraphWriter {
   // Of the op that is being written.
   OnnxNames add(std::string op, OnnxNames inputs, int outputs, const Attributes& attributes, onnx::Node** made);
   OnnxName constant(const Tensor& value, const std::string& name);
+  OnnxName own_constant(const Tensor& value) { return constant(value, prefix_ + "/const"); }
+  // A call of a function whose body is what `compose` writes.
+  void write_function(const Node& node, OnnxWriter compose);
   // The value of a constant or variable, also of a graph around.
   std::optional<Tensor> weights(Endpoint e) const;
   // Names that outputs of the model's graph will have.

@@ -10,7 +10,7 @@ OnnxName floats_of(const OnnxExportNode& node, std::initializer_list<float> valu
   return node.constant(Tensor::of<float>(Shape{std::ssize(values)}, values));
 }
 
-// Opset 17 has no axes: the entries of `list` at their places, and those of other dimensions from `other`.
+// Resize has axes since opset 18: the entries of `list` at their places, and those of other dimensions from `other`.
 template <class Other>
 OnnxName entries_of_all(const OnnxExportNode& node, const OnnxName& list, const Integers& axes, std::int64_t rank,
                         std::int64_t offset, Other other) {
@@ -25,7 +25,7 @@ OnnxName entries_of_all(const OnnxExportNode& node, const OnnxName& list, const 
 
 // Entries of a list of one entry for each axis; others are `other`.
 OnnxName resize_list(const OnnxExportNode& node, int input, const Integers& axes, float other) {
-  if (axes.empty()) return node.in(input);
+  if (axes.empty() || node.opset() >= 18) return node.in(input);
   const bool sizes = node.dtype(input) == DType::i64;
   const OnnxName shape = sizes ? node.add("Shape", {node.in(0)}) : OnnxName();
   return entries_of_all(node, node.in(input), axes, node.rank(0), 0, [&](std::int64_t d) {
@@ -34,7 +34,7 @@ OnnxName resize_list(const OnnxExportNode& node, int input, const Integers& axes
 }
 
 OnnxName region(const OnnxExportNode& node, const Integers& axes) {
-  if (axes.empty()) return node.in(1);
+  if (axes.empty() || node.opset() >= 18) return node.in(1);
   const std::int64_t rank = node.rank(0);
   const auto half = [&](std::int64_t offset, float other) {
     return entries_of_all(node, node.in(1), axes, rank, offset, [&](std::int64_t) { return floats_of(node, {other}); });
@@ -46,13 +46,13 @@ OnnxName region(const OnnxExportNode& node, const Integers& axes) {
 void write_resize(OnnxExportNode& node) {
   const Attributes& a = node.attributes();
   const std::string& coordinates = a.string("coordinates");
-  if (a.boolean("antialias") || a.string("aspect") != "stretch" || coordinates == "half_pixel_symmetric")
-    fail(Code::unimplemented, "Resize of opset 17 has neither antialias, aspect nor half_pixel_symmetric");
+  if (a.boolean("antialias") || a.string("aspect") != "stretch") node.need_opset(18);
+  if (coordinates == "half_pixel_symmetric") node.need_opset(19);
   // Removed in opset 13: places (j + 0.5) / scale are half a pixel after those of half_pixel.
   const bool for_nearest = coordinates == "tf_half_pixel_for_nn";
   if (for_nearest && (a.string("mode") != "nearest" ||
                       (a.string("nearest_mode") != "floor" && a.string("nearest_mode") != "round_prefer_floor")))
-    fail(Code::unimplemented, "Resize of opset 17 has no tf_half_pixel_for_nn");
+    fail(Code::unimplemented, "ONNX's Resize has no tf_half_pixel_for_nn since opset 13");
   const std::string& mode = a.string("nearest_mode");
   const std::string nearest = !for_nearest ? mode : mode == "floor" ? "round_prefer_ceil" : "ceil";
   const Integers& axes = a.integers("axes");
@@ -60,13 +60,18 @@ void write_resize(OnnxExportNode& node) {
   OnnxNames inputs{node.in(0), coordinates == "tf_crop_and_resize" ? region(node, axes) : OnnxName()};
   inputs.push_back(by_scales ? resize_list(node, 2, axes, 1) : OnnxName());
   if (!by_scales) inputs.push_back(resize_list(node, 3, axes, 1));
-  node.set(node.add("Resize", inputs,
-                    {{"mode", a.string("mode")},
+  Attributes written{{"mode", a.string("mode")},
                      {"coordinate_transformation_mode", for_nearest ? std::string("half_pixel") : coordinates},
                      {"nearest_mode", nearest},
                      {"cubic_coeff_a", a.real("cubic_coeff_a")},
-                     {"exclude_outside", std::int64_t{a.boolean("exclude_outside")}},
-                     {"extrapolation_value", a.real("extrapolation_value")}}));
+                     {"exclude_outside", a.boolean("exclude_outside")},
+                     {"extrapolation_value", a.real("extrapolation_value")}};
+  if (node.opset() >= 18) {
+    written.set("antialias", a.boolean("antialias"));
+    written.set("keep_aspect_ratio_policy", a.string("aspect"));
+    if (!axes.empty()) written.set("axes", axes);
+  }
+  node.set(node.add("Resize", inputs, written));
 }
 
 void write_grid_sample(OnnxExportNode& node) {

@@ -1,5 +1,6 @@
 // Elementwise ops and reductions, as ONNX's.
 #include <algorithm>
+#include <numbers>
 #include <vector>
 
 #include <troupe/graph/formats/onnx/onnx_export.hpp>
@@ -141,6 +142,31 @@ void write_shift(OnnxExportNode& node) {
   const char* direction = node.node().op->name == "LeftShift" ? "LEFT" : "RIGHT";
   set(node, x, node.add("BitShift", x.names, {{"direction", direction}}));
 }
+// From opset 18 on.
+void write_bitwise(OnnxExportNode& node) {
+  node.need_opset(18);
+  const Operands x = operands(node);
+  set(node, x, node.add(node.node().op->name, x.names));
+}
+// The angle of (x, y) from that of y / x, which is right where x > 0.
+void write_atan2(OnnxExportNode& node) {
+  const Operands o = operands(node);
+  const OnnxName y = o.names[0], x = o.names[1], zero = node.number_like(0, 0);
+  const OnnxName pi = node.number_like(0, std::numbers::pi), half = node.number_like(0, std::numbers::pi / 2);
+  const OnnxName angle = node.add("Atan", {node.add("Div", {y, x})}), below = node.add("Less", {y, zero});
+  const OnnxName turned = node.add("Where", {below, node.add("Sub", {angle, pi}), node.add("Add", {angle, pi})});
+  const OnnxName sign = node.add("Sign", {y});
+  const OnnxName upright = node.add("Mul", {sign, half});
+  const OnnxName left = node.add("Where", {node.add("Less", {x, zero}), turned, upright});
+  set(node, o, node.add("Where", {node.add("Greater", {x, zero}), angle, left}));
+}
+// x log(y), 0 where x is 0.
+void write_xlogy(OnnxExportNode& node) {
+  const Operands o = operands(node);
+  const OnnxName zero = node.number_like(0, 0), none = node.add("Equal", {o.names[0], zero});
+  const OnnxName safe = node.add("Where", {none, node.number_like(0, 1), o.names[1]});
+  set(node, o, node.add("Mul", {o.names[0], node.add("Log", {safe})}));
+}
 void write_quantize(OnnxExportNode& node) {
   if (node.dtype(1) != DType::f32) fail(Code::unimplemented, "its scale must be f32");
   node.set(node.add(node.node().op->name, node.all_inputs(), {{"axis", node.attributes().integer("axis")}}));
@@ -204,17 +230,6 @@ bool reduces_images(const OnnxExportNode& node, const Integers& axes, bool keep)
   return keep || places == Integers{2, 3} || places.empty();
 }
 
-// No axes: all.
-OnnxName reduced(const OnnxExportNode& node, const std::string& op, const OnnxName& x, const Integers& axes,
-                 bool keep) {
-  const Attributes attributes{{"keepdims", std::int64_t{keep ? 1 : 0}}};
-  if (axes.empty()) return node.add(op, {x}, attributes);
-  if (op == "ReduceSum") return node.add(op, {x, node.integers(axes)}, attributes);
-  Attributes with_axes = attributes;
-  with_axes.set("axes", axes);
-  return node.add(op, {x}, with_axes);
-}
-
 void write_reduce(OnnxExportNode& node) {
   const std::string op = "Reduce" + node.node().op->name;
   const bool keep = node.attributes().boolean("keep_dims");
@@ -224,7 +239,7 @@ void write_reduce(OnnxExportNode& node) {
   const bool images = reduces_images(node, axes, keep);
   if (images)
     for (std::int64_t& a : axes) a = OnnxExportNode::images_axis(a);
-  const OnnxName y = reduced(node, op, images ? node.images(0) : node.in(0), axes, keep);
+  const OnnxName y = node.add_reduction(op, images ? node.images(0) : node.in(0), axes, keep);
   if (images && keep) return node.set_images(0, y);
   node.set(y);
 }
@@ -232,8 +247,8 @@ void write_reduce(OnnxExportNode& node) {
 // ONNX reduces no bool.
 void write_reduce_bools(OnnxExportNode& node) {
   const OnnxName x = node.add("Cast", {node.in(0)}, {{"to", DType::i32}});
-  const OnnxName y = reduced(node, node.node().op->name == "All" ? "ReduceMin" : "ReduceMax", x,
-                             node.known_integers(1, "its axes"), node.attributes().boolean("keep_dims"));
+  const OnnxName y = node.add_reduction(node.node().op->name == "All" ? "ReduceMin" : "ReduceMax", x,
+                                        node.known_integers(1, "its axes"), node.attributes().boolean("keep_dims"));
   node.set(node.add("Cast", {y}, {{"to", DType::boolean}}));
 }
 
@@ -257,7 +272,12 @@ constexpr OnnxExportOp kOther[] = {
     {"ArgMax", write_arg_extreme},
     {"ArgMin", write_arg_extreme},
     {"AsString", write_cast},
+    {"Atan2", write_atan2},
     {"BiasAdd", write_bias_add},
+    {"BitwiseAnd", write_bitwise},
+    {"BitwiseNot", write_bitwise},
+    {"BitwiseOr", write_bitwise},
+    {"BitwiseXor", write_bitwise},
     {"BroadcastLike", write_broadcast_like},
     {"Cast", write_cast},
     {"DequantizeLinear", write_quantize},
@@ -288,6 +308,7 @@ constexpr OnnxExportOp kOther[] = {
     {"Sum", write_reduce},
     {"SumToLike", write_sum_to_like},
     {"TruncateMod", write_truncate_mod},
+    {"Xlogy", write_xlogy},
     {"ZerosLike", write_filled_like<0>},
 };
 

@@ -140,8 +140,7 @@ void write_pool(OnnxExportNode& node) {
   const Windows w = windows_of(node, node.attributes().integers("ksize"));
   const bool maximum = node.node().op->name == "MaxPool";
   Attributes attributes = window_attributes(w);
-  if (!maximum && attributes.has("dilations"))
-    fail(Code::unimplemented, "averages of dilated windows are not in this opset");
+  if (!maximum && attributes.has("dilations")) node.need_opset(19);
   if (node.attributes().boolean("ceil_mode")) attributes.set("ceil_mode", std::int64_t{1});
   if (!maximum && node.attributes().string("divisor") == "one")
     fail(Code::unimplemented, "sums of windows are not written");
@@ -149,6 +148,28 @@ void write_pool(OnnxExportNode& node) {
   set_padding(node, w, w.sizes(node.shape(0)), attributes);
   write_window(node, maximum ? "MaxPool" : "AveragePool", w, attributes);
 }
+
+// Its second output has places in the whole image, in the order of our axes.
+void write_pool_with_indices(OnnxExportNode& node) {
+  const Windows w = windows_of(node, node.attributes().integers("ksize"));
+  if (!w.channels_first) fail(Code::unimplemented, "ONNX's indices are those of images with channels first");
+  Attributes attributes = window_attributes(w);
+  if (node.attributes().boolean("ceil_mode")) attributes.set("ceil_mode", std::int64_t{1});
+  set_padding(node, w, w.sizes(node.shape(0)), attributes);
+  const OnnxNames made = node.add_many("MaxPool", {node.in(0)}, 2, attributes);
+  node.set(0, made[0]);
+  node.set(1, made[1]);
+}
+
+void write_conv_integer(OnnxExportNode& node) {
+  const Windows w = windows_of_filter(node);
+  Attributes attributes = window_attributes(w);
+  if (node.attributes().integer("groups") != 1) attributes.set("group", node.attributes().integer("groups"));
+  set_padding(node, w, w.sizes(node.shape(0)), attributes);
+  write_window(node, "ConvInteger", w, attributes, {filter_of(node, w), node.in(2), node.in(3)});
+}
+
+void write_same_inputs(OnnxExportNode& node) { node.set(node.add(node.node().op->name, node.all_inputs())); }
 
 // ---- normalisations
 
@@ -216,16 +237,27 @@ void write_batch_norm_inference(OnnxExportNode& node) {
 }
 
 void write_layer_norm(OnnxExportNode& node) {
-  const DType own = node.dtype(0);
-  node.set(node.add(
-      "LayerNormalization",
-      {node.in(0), cast_to(node, node.in(1), node.dtype(1), own), cast_to(node, node.in(2), node.dtype(1), own)},
-      {{"axis", std::int64_t{-1}}, {"epsilon", node.attributes().real("epsilon")}}));
+  const DType own = node.dtype(0), statistics = node.dtype(1);
+  Attributes attributes{{"axis", std::int64_t{-1}}, {"epsilon", node.attributes().real("epsilon")}};
+  if (statistics == DType::f64) attributes.set("stash_type", DType::f64);
+  const OnnxNames inputs{node.in(0), cast_to(node, node.in(1), statistics, own),
+                         cast_to(node, node.in(2), statistics, own)};
+  if (!node.wants(1) && !node.wants(2)) return node.set(node.add("LayerNormalization", inputs, attributes));
+  const OnnxNames made = node.add_many("LayerNormalization", inputs, 3, attributes);
+  node.set(0, made[0]);
+  for (int i = 1; i < 3; ++i)
+    if (node.wants(i)) node.set(i, node.add("Squeeze", {made[static_cast<std::size_t>(i)], node.integers({-1})}));
 }
 
+// Our mask is what x is multiplied with: 0 or 1 / (1 - rate).
 void write_dropout(OnnxExportNode& node) {
-  const OnnxName training = node.constant(Tensor::scalar(true));
-  node.set(node.add("Dropout", {node.in(0), node.in(1), training}));
+  const OnnxName training = node.constant(Tensor::scalar(true)), rate = node.in(1);
+  if (!node.wants(1)) return node.set(node.add("Dropout", {node.in(0), rate, training}));
+  const OnnxNames made = node.add_many("Dropout", {node.in(0), rate, training}, 2);
+  const OnnxName rest = node.add("Sub", {node.scalar_of(DType::f64, 1), rate});
+  const OnnxName factor = cast_to(node, node.add("Reciprocal", {rest}), DType::f64, node.dtype(0));
+  node.set(0, made[0]);
+  node.set(1, node.add("Where", {made[1], factor, node.number_like(0, 0)}));
 }
 
 // ---- softmax and losses
@@ -277,12 +309,17 @@ constexpr OnnxExportOp kNnWriters[] = {
     {"BatchNorm", write_batch_norm},
     {"BatchNormInference", write_batch_norm_inference},
     {"Conv", write_conv},
+    {"ConvInteger", write_conv_integer},
     {"ConvTranspose", write_conv_transpose},
+    {"Det", write_same_inputs},
     {"Dropout", write_dropout},
     {"LayerNorm", write_layer_norm},
     {"LogSoftmax", write_softmax},
     {"MatMul", write_matmul},
+    {"MatMulInteger", write_same_inputs},
     {"MaxPool", write_pool},
+    {"MaxPoolWithIndices", write_pool_with_indices},
+    {"QLinearMatMul", write_same_inputs},
     {"SigmoidCrossEntropy", write_sigmoid_cross_entropy},
     {"Softmax", write_softmax},
     {"SoftmaxCrossEntropy", write_softmax_cross_entropy},

@@ -1,11 +1,13 @@
 // Builds graphs from ONNX models, node by node; converters (onnx_node.hpp) know the ops.
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <unordered_map>
 
 #include "messages/proto/onnx.pb.h"
 #include <troupe/graph/formats/onnx/import_scope.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/formats/onnx/onnx_export.hpp>
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 #include <troupe/graph/formats/onnx/onnx_tensors.hpp>
 
@@ -77,6 +79,45 @@ class UnknownOps {
   std::map<std::string, std::vector<std::string>> nodes_;
   std::int64_t count_ = 0;
 };
+
+// The op of ours that a function stands for which export_onnx() added; null if it is no such function.
+const OpDef* find_own_op(const pb::Node& node) {
+  if (node.domain() != kOnnxOwnDomain) return nullptr;
+  std::string_view name = node.op_type();
+  while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  const OpDef* op = standard_ops().find(name);
+  return op && op->has_kernel() && find_onnx_writer(name) ? op : nullptr;
+}
+
+AttrValue own_attribute(const pb::Attribute& given, const AttrDef& wanted) {
+  switch (wanted.type) {
+    case AttrType::integer:
+      return given.i();
+    case AttrType::boolean:
+      return given.i() != 0;
+    case AttrType::real:
+      return static_cast<double>(given.f());
+    case AttrType::string:
+      return given.s();
+    case AttrType::dtype:
+      return from_onnx_dtype(static_cast<std::int32_t>(given.i()));
+    case AttrType::integers:
+      return std::vector<std::int64_t>(given.ints().begin(), given.ints().end());
+    default:
+      fail(Code::unimplemented, "attribute '{}' cannot be in a model", wanted.name);
+  }
+}
+
+Attributes own_attributes(const OpDef& op, const pb::Node& node) {
+  Attributes out;
+  for (const pb::Attribute& given : node.attribute()) {
+    const AttrDef* wanted = op.find_attr(given.name());
+    if (!wanted) invalid_argument("{} has no attribute '{}'", op.name, given.name());
+    out.set(given.name(), own_attribute(given, *wanted));
+  }
+  return out;
+}
 
 class Importer {
  public:
@@ -179,6 +220,7 @@ class Importer {
   void add_node(const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth);
   void call(const pb::Function& function, const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope,
             int depth);
+  OnnxNode::Values add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope);
   OnnxNode::Values inputs_of(const pb::Node& node, OnnxScope& scope) const;
   void set_outputs(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope) const;
 
@@ -267,7 +309,11 @@ void Importer::set_outputs(const pb::Node& node, const OnnxNode::Values& outputs
 void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth) {
   try {
     const auto function = functions_.find({domain_of(node), node.op_type()});
-    if (function != functions_.end()) return call(*function->second, node, inputs_of(node, scope), scope, depth);
+    if (function != functions_.end()) {
+      const OnnxNode::Values inputs = inputs_of(node, scope);
+      if (const OpDef* own = find_own_op(node)) return set_outputs(node, add_own_op(*own, node, inputs, scope), scope);
+      return call(*function->second, node, inputs, scope, depth);
+    }
     Converted converted(*this, node, scope, opsets, depth);
     const std::string name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
     const auto names = scope.graph().scope(node_name(name));
@@ -276,6 +322,19 @@ void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& op
   } catch (...) {
     throw current_error().within(title(node));
   }
+}
+
+OnnxNode::Values Importer::add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs,
+                                      OnnxScope& scope) {
+  const std::string name = !node.name().empty() ? node.name() : node.op_type();
+  const auto names = scope.graph().scope(node_name(name));
+  OnnxNode::Values out;
+  for (const Output& y : add_outputs(op.name, inputs.outputs, own_attributes(op, node))) {
+    if (static_cast<int>(out.outputs.size()) == node.output_size()) break;
+    out.outputs.push_back(y);
+    out.types.push_back({{}, y.dtype(), y.shape()});
+  }
+  return out;
 }
 
 // A call of a local function: its nodes are added in place of the call.

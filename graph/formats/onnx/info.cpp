@@ -3,6 +3,7 @@
 #include <set>
 
 #include "messages/proto/onnx.pb.h"
+#include <troupe/graph/formats/onnx/onnx_export.hpp>
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 #include <troupe/graph/formats/onnx/onnx_tensors.hpp>
 
@@ -93,6 +94,18 @@ OnnxInfo onnx_info(std::string_view bytes) {
   for (const onnx::ValueInfo& output : model.graph().output())
     info.outputs.emplace_back(output.name(), type_text(output.type()));
   return info;
+}
+
+OnnxOps onnx_ops() {
+  OnnxOps out{.read = known_onnx_ops()};
+  for (const std::string& name : standard_ops().names()) {
+    const OpDef& op = *standard_ops().find(name);
+    // Sources are initializers, inputs and arguments of a model. What crosses partitions is in no graph that users
+    // build.
+    if (op.is_source() || op.is_boundary()) continue;
+    (name == "ReadVariable" || find_onnx_writer(name) ? out.written : out.refused).push_back(name);
+  }
+  return out;
 }
 
 }  // namespace troupe

@@ -78,6 +78,14 @@ struct OnnxInfo {
 OnnxInfo onnx_info(std::string_view bytes);
 std::string to_string(const OnnxType& type);
 
+// What is known of ONNX, and what of ours ONNX can express; in alphabetical order.
+struct OnnxOps {
+  std::map<std::string, std::vector<std::string>> read{};  // by import_onnx(): ops of each domain ("ai.onnx")
+  std::vector<std::string> written{};                      // by export_onnx(): ops of our graphs
+  std::vector<std::string> refused{};                      // by export_onnx()
+};
+OnnxOps onnx_ops();
+
 struct OnnxExport {
   // What the model takes and returns. Any tensors may be inputs; what they are computed from is left out. An empty name
   // is that of the output in the graph; a tensor's type follows from the graph, a list's is needed.

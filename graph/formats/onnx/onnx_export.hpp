@@ -11,13 +11,16 @@
 #include <troupe/graph/graph.hpp>
 
 namespace troupe::onnx {
+class Function;
 class Graph;
 class Node;
 }  // namespace troupe::onnx
 
 namespace troupe {
 
+class OnnxExportNode;
 class OnnxGraphWriter;
+using OnnxWriter = void (*)(OnnxExportNode&);
 
 // The name of a value in the model.
 using OnnxName = std::string;
@@ -65,6 +68,8 @@ class OnnxExportNode {
   // With `outputs` outputs. The node is valid until the next one is added.
   OnnxNames add_many(std::string op, OnnxNames inputs, int outputs, const Attributes& attributes = {},
                      onnx::Node** made = nullptr) const;
+  // Along these axes, which stay with size 1 or vanish; along all if there are none.
+  OnnxName add_reduction(const std::string& op, const OnnxName& x, const Integers& axes, bool keep = true) const;
   OnnxName constant(const Tensor& value) const;
   OnnxName integers(const Integers& values) const;  // a vector
   OnnxName integer(std::int64_t value) const;       // a scalar
@@ -79,29 +84,39 @@ class OnnxExportNode {
   void set(int output, const OnnxName& value) const;
   void set(const OnnxName& value) const { set(0, value); }
   void set_images(int output, const OnnxName& value) const;
+  // By a call of a function of our domain, whose body is what `compose` writes: for ops that ONNX does not have.
+  void set_by_function(OnnxWriter compose) const;
+
+  std::int64_t opset() const;
+  // The node needs at least this opset. If it is later than the model's, the model is written again.
+  void need_opset(std::int64_t version) const;
 
  private:
   OnnxGraphWriter& writer_;
   const Node& node_;
 };
 
-using OnnxWriter = void (*)(OnnxExportNode&);
-
 struct OnnxExportOp {
   const char* name;
   OnnxWriter write;
 };
+
+// Whether an attribute of an op is deduced from its inputs.
+bool follows_from_inputs(const OpDef& op, std::string_view attribute);
 
 // Of all families; null if ONNX has no such op.
 OnnxWriter find_onnx_writer(std::string_view op);
 
 // One table per file.
 std::span<const OnnxExportOp> onnx_array_writers();
+std::span<const OnnxExportOp> onnx_attention_writers();
 std::span<const OnnxExportOp> onnx_control_writers();
 std::span<const OnnxExportOp> onnx_gradient_writers();
 std::span<const OnnxExportOp> onnx_index_writers();
 std::span<const OnnxExportOp> onnx_image_writers();
 std::span<const OnnxExportOp> onnx_math_writers();
 std::span<const OnnxExportOp> onnx_nn_writers();
+std::span<const OnnxExportOp> onnx_recurrent_writers();
+std::span<const OnnxExportOp> onnx_text_writers();
 
 }  // namespace troupe

@@ -46,10 +46,11 @@ OnnxConverter find_onnx_op(std::string_view domain, std::string_view name) {
   return found == table.end() ? nullptr : found->second;
 }
 
-std::vector<std::string_view> onnx_ops() {
-  std::vector<std::string_view> names;
-  for (const auto& [name, convert] : converters()) names.push_back(name);
-  return names;
+std::map<std::string, std::vector<std::string>> known_onnx_ops() {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const auto& [name, convert] : converters()) out["ai.onnx"].emplace_back(name);
+  for (const auto& [name, convert] : training_converters()) out["ai.onnx.preview.training"].emplace_back(name);
+  return out;
 }
 
 OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Values inputs)

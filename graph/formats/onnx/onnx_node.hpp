@@ -100,7 +100,7 @@ struct OnnxOp {
 
 // Of all families; null if the op is not known. The domain ai.onnx is "".
 OnnxConverter find_onnx_op(std::string_view domain, std::string_view name);
-std::vector<std::string_view> onnx_ops();  // of the domain ai.onnx
+std::map<std::string, std::vector<std::string>> known_onnx_ops();  // by domain; "ai.onnx"
 
 // One table per file.
 std::span<const OnnxOp> onnx_array_ops();

@@ -3,47 +3,40 @@
 #include <cctype>
 
 #include <troupe/graph/builder/recurrent.hpp>
+#include <troupe/graph/formats/onnx/onnx_activations.hpp>
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 
 namespace troupe {
 namespace {
 
-// ONNX's names in lower case, with the parameters that each has and their defaults.
-struct OnnxActivation {
-  std::string_view onnx;
-  const char* name;
-  int parameters = 0;  // 1: alpha, 2: alpha and beta
-  double alpha = 0, beta = 0;
-};
-constexpr OnnxActivation kOnnxActivations[] = {
-    {"relu", "relu"},
-    {"tanh", "tanh"},
-    {"sigmoid", "sigmoid"},
-    {"affine", "affine", 2, 1, 0},
-    {"leakyrelu", "leaky_relu", 1, 0.01},
-    {"thresholdedrelu", "thresholded_relu", 1, 1},
-    {"scaledtanh", "scaled_tanh", 2, 1, 1},
-    {"hardsigmoid", "hard_sigmoid", 2, 0.2, 0.5},
-    {"elu", "elu", 1, 1},
-    {"softsign", "softsign"},
-    {"softplus", "softplus"},
-};
+bool same_but_for_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
+}
 
 std::vector<RecurrentActivation> onnx_activations(const OnnxNode& node) {
   const std::vector<double> alphas = node.reals("activation_alpha", std::vector<double>{}),
                             betas = node.reals("activation_beta", std::vector<double>{});
   std::vector<RecurrentActivation> out;
   std::size_t alpha = 0, beta = 0;  // values are consumed by the activations that have them
-  for (std::string given : node.strings("activations", std::vector<std::string>{})) {
-    std::ranges::transform(given, given.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto* known = std::ranges::find(kOnnxActivations, given, &OnnxActivation::onnx);
+  for (const std::string& given : node.strings("activations", std::vector<std::string>{})) {
+    const auto* known = std::ranges::find_if(
+        kOnnxActivations, [&](const OnnxActivation& f) { return same_but_for_case(given, f.written); });
     if (known == std::end(kOnnxActivations)) fail(Code::unimplemented, "activation '{}' is not known", given);
-    RecurrentActivation f{known->name, known->alpha, known->beta};
+    RecurrentActivation f{std::string(known->name), known->alpha, known->beta};
     if (known->parameters > 0 && alpha < alphas.size()) f.alpha = alphas[alpha++];
     if (known->parameters > 1 && beta < betas.size()) f.beta = betas[beta++];
     out.push_back(f);
   }
   return out;
+}
+
+// What was cast to ONNX's i32 only to be written.
+Output lengths_of_sequences(const OnnxNode& node) {
+  if (!node.has(4)) return {};
+  const Output given = node.in(4);
+  const Node& source = given.source();
+  const bool narrowed = source.op->name == "Cast" && given.graph->dtype(source.inputs[0]) == DType::i64;
+  return narrowed ? Output{given.graph, source.inputs[0].node, source.inputs[0].index} : given;
 }
 
 Output recurrent_input(const OnnxNode& node, int index) { return node.has(index) ? node.in(index) : Output(); }
@@ -58,7 +51,7 @@ Options onnx_recurrent_options(const OnnxNode& node) {
     invalid_argument("attribute 'direction' is '{}'", direction);
   options.batch_major = node.integer("layout", 0) != 0;
   options.bias = recurrent_input(node, 3);
-  options.lengths = recurrent_input(node, 4);
+  options.lengths = lengths_of_sequences(node);
   options.initial_h = recurrent_input(node, 5);
   options.activations = onnx_activations(node);
   options.clip = node.real("clip", 0.0);

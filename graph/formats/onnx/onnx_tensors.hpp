@@ -17,6 +17,10 @@ class Type;
 
 namespace troupe {
 
+// The domain of functions that export_onnx() adds to models. Each is named like an op of ours, with "_1" and so on for
+// another body of the same op; its body says in ops of ONNX what the op does.
+inline constexpr const char* kOnnxOwnDomain = "ai.troupe";
+
 // Throws unimplemented, with the type's name, for those that Troupe lacks (complex and 8-bit floating types).
 DType from_onnx_dtype(std::int32_t type);
 std::int32_t to_onnx_dtype(DType dtype);  // throws unimplemented

@@ -67,7 +67,8 @@ ExampleModel resnet50_narrow() {
   return of_layers("resnet50", resnet({.blocks = {3, 4, 6, 3}, .width = 8, .classes = 10}), Shape{2, 64, 64, 3});
 }
 
-ExampleModel lstm() {
+// A cell of our own over the steps of a sequence.
+ExampleModel scan_of_cells() {
   constexpr std::int64_t kHidden = 4, kInputs = 3;
   auto graph = std::make_unique<Graph>();
   Graph& g = *graph;
@@ -82,29 +83,121 @@ ExampleModel lstm() {
         return Scanned{{h, c}, {h}};
       },
       {zeros, zeros}, {x});
-  return finished("lstm", std::move(graph), {x}, {made.ys[0], made.state[1]}, {random_floats(Shape{5, 2, kInputs}, 4)});
+  return finished("scan", std::move(graph), {x}, {made.ys[0], made.state[1]}, {random_floats(Shape{5, 2, kInputs}, 4)});
 }
 
-ExampleModel transformer() {
+// Both directions, with all that the op takes but what onnxruntime does not have.
+ExampleModel lstm() {
+  constexpr std::int64_t kHidden = 4, kInputs = 3, kBatch = 2;
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, kBatch, kInputs}, "x");
+  const Output lengths = placeholder(g, DType::i64, Shape{kBatch}, "lengths");
+  const Output w = weight(g, Shape{2, 4 * kHidden, kInputs}, 2), r = weight(g, Shape{2, 4 * kHidden, kHidden}, 3);
+  LstmOptions options{.direction = Direction::bidirectional, .lengths = lengths};
+  options.bias = weight(g, Shape{2, 8 * kHidden}, 4);
+  options.initial_h = weight(g, Shape{2, kBatch, kHidden}, 5);
+  options.initial_c = weight(g, Shape{2, kBatch, kHidden}, 6);
+  options.peepholes = weight(g, Shape{2, 3 * kHidden}, 7);
+  const LstmOutputs out = lstm(x, w, r, std::move(options));
+  return finished("lstm", std::move(graph), {x, lengths}, {out.y, out.last_h, out.last_c},
+                  {random_floats(Shape{5, kBatch, kInputs}, 8), Tensor::vector<std::int64_t>({5, 3})});
+}
+
+ExampleModel recurrent() {
+  constexpr std::int64_t kHidden = 4, kInputs = 3;
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{2, kUnknown, kInputs}, "x");  // the batch is first
+  const Output w = weight(g, Shape{1, 3 * kHidden, kInputs}, 2), r = weight(g, Shape{1, 3 * kHidden, kHidden}, 3);
+  GruOptions options{.batch_major = true, .linear_before_reset = true};
+  options.bias = weight(g, Shape{1, 6 * kHidden}, 4);
+  const RnnOutputs first = gru(x, w, r, std::move(options));
+  const Output rows = squeeze(first.y, {2}), own = weight(g, Shape{1, 5, kHidden}, 5);
+  const RnnOutputs last =
+      rnn(rows, own, weight(g, Shape{1, 5, 5}, 6),
+          {.direction = Direction::reverse, .batch_major = true, .activations = {{"affine", 0.5, 0.25}}, .clip = 0.4});
+  return finished("recurrent", std::move(graph), {x}, {first.last_h, last.y, last.last_h},
+                  {random_floats(Shape{2, 6, kInputs}, 8)});
+}
+
+// [batch, positions, width], with heads that share keys and values where `groups` is not `heads`.
+ExampleModel transformer_block(const std::string& name, std::int64_t heads, std::int64_t kv_heads, bool masked) {
+  constexpr std::int64_t kWidth = 8;
+  const std::int64_t depth = kWidth / heads;
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, kUnknown, kWidth}, "x");
+  const Output mask = placeholder(g, DType::boolean, Shape{kUnknown, 1, 1, kUnknown}, "mask");
+  const auto norm = [&](Output v, std::uint32_t seed) {
+    const Output scale = weight(g, Shape{kWidth}, seed);
+    return layer_norm(v, scale, weight(g, Shape{kWidth}, seed + 1));
+  };
+  const auto project = [&](Output v, std::int64_t from, std::int64_t to, std::uint32_t seed) {
+    const Output product = matmul(v, weight(g, Shape{from, to}, seed));
+    return bias_add(product, weight(g, Shape{to}, seed + 100));
+  };
+  const auto in_heads = [&](Output v, std::int64_t count, std::uint32_t seed) {
+    const Output all = project(v, kWidth, count * depth, seed);
+    return transpose(reshape_copying_zeros(all, Integers{0, 0, count, depth}), {0, 2, 1, 3});
+  };
+  const Output n = norm(x, 10), q = in_heads(n, heads, 12), k = in_heads(n, kv_heads, 13);
+  AttentionOptions options{.causal = true};
+  if (masked) options.mask = mask;
+  const Output y = attention(q, k, in_heads(n, kv_heads, 14), std::move(options));
+  const Output joined = reshape_copying_zeros(transpose(y, {0, 2, 1, 3}), Integers{0, 0, kWidth});
+  const Output attended = add(x, project(joined, kWidth, kWidth, 15));
+  const Output h = gelu(project(norm(attended, 16), kWidth, 16, 18));
+  const Output out = add(attended, project(h, 16, kWidth, 19));
+  Tensor keys(DType::boolean, Shape{2, 1, 1, 6});
+  for (std::int64_t i = 0; i < keys.num_elements(); ++i) keys.mutable_data<bool>()[i] = i != 0 && i != 8;
+  std::vector<Tensor> values{random_floats(Shape{2, 6, kWidth}, 20)};
+  if (masked) values.push_back(keys);
+  return finished(name, std::move(graph), masked ? Outputs{x, mask} : Outputs{x}, {out}, std::move(values));
+}
+ExampleModel transformer() { return transformer_block("transformer", 2, 2, false); }
+ExampleModel grouped_transformer() { return transformer_block("grouped_transformer", 4, 2, true); }
+
+// Scores of all positions, in ops of one's own.
+ExampleModel dense_attention() {
   constexpr std::int64_t kWidth = 8;
   auto graph = std::make_unique<Graph>();
   Graph& g = *graph;
   const Output x = placeholder(g, DType::f32, Shape{kUnknown, kWidth}, "x");
-  const auto norm = [&](Output v, std::uint32_t seed) {
-    return layer_norm(v, weight(g, Shape{kWidth}, seed), weight(g, Shape{kWidth}, seed + 1));
-  };
-  const auto project = [&](Output v, std::int64_t from, std::int64_t to, std::uint32_t seed) {
-    return matmul(v, weight(g, Shape{from, to}, seed));
-  };
-  const Output n = norm(x, 10);
-  const Output q = project(n, kWidth, kWidth, 12), k = project(n, kWidth, kWidth, 13),
-               v = project(n, kWidth, kWidth, 14);
+  const auto project = [&](std::uint32_t seed) { return matmul(x, weight(g, Shape{kWidth, kWidth}, seed)); };
+  const Output q = project(12), k = project(13), v = project(14);
   const Output scores = softmax(matmul(q, k, {.transpose_b = true}) * (1 / std::sqrt(8.0)));
-  const Output attended = add(x, project(matmul(scores, v), kWidth, kWidth, 15));
-  const Output h = project(norm(attended, 16), kWidth, 16, 18);
-  const Output gelu = h * 0.5 * (erf(h * std::sqrt(0.5)) + 1.0);
-  const Output y = add(attended, project(gelu, 16, kWidth, 19));
-  return finished("transformer", std::move(graph), {x}, {y}, {random_floats(Shape{6, kWidth}, 20)});
+  return finished("dense_attention", std::move(graph), {x}, {matmul(scores, v)}, {random_floats(Shape{6, kWidth}, 20)});
+}
+
+ExampleModel norms() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 6, 5}, "x");
+  const Output scale = weight(g, Shape{6}, 2), offset = weight(g, Shape{6}, 3), along = weight(g, Shape{5}, 4);
+  const Output grouped = group_norm(x, scale, offset, 3), instances = instance_norm(x, scale, offset);
+  const LayerNormOutputs layers = layer_norm_outputs(x, along, weight(g, Shape{5}, 5));
+  return finished("norms", std::move(graph), {x},
+                  {grouped, instances, rms_norm(x, along), layers.y, layers.mean, layers.inverse_deviation},
+                  {random_floats(Shape{2, 6, 5}, 6)});
+}
+
+// What opset 17 has no single op for.
+ExampleModel orders() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 4}, "x");
+  const Output ids = placeholder(g, DType::i64, Shape{kUnknown}, "ids");
+  const Output segments = constant<std::int64_t>(g, 3), places = constant<std::int64_t>(g, {2, 0, 1});
+  const Output rows = unsorted_segment_sum(x, ids, segments), means = unsorted_segment_mean(x, ids, segments);
+  const Output sorted = sort(x), order = arg_sort(x, {.descending = true});
+  const Output found = search_sorted(constant(g, Tensor::vector<float>({-0.5f, 0, 0.5f})), x);
+  const Output bits = bitwise_xor(ids, constant<std::int64_t>(g, 5));
+  const Output angle = atan2(slice(x, {0, 0}, {-1, 2}), slice(x, {0, 2}, {-1, 2}));
+  return finished("orders", std::move(graph), {x, ids},
+                  {rows, means, sorted, order, found, bits, angle, roll(x, {1}, {1}), repeat(x, 2, 1),
+                   invert_permutation(places), mean(square(x), {0})},
+                  {random_floats(Shape{5, 4}, 22), Tensor::vector<std::int64_t>({0, 2, -1, 2, 1})});
 }
 
 // A loss, and its gradients.
@@ -215,7 +308,8 @@ Tensor random_floats(const Shape& shape, std::uint32_t seed) {
 
 std::vector<ExampleModel> example_models() {
   std::vector<ExampleModel> out;
-  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, transformer, training, branches, loops, images, arrays})
+  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, recurrent, scan_of_cells, transformer, grouped_transformer,
+                           dense_attention, norms, training, branches, loops, images, arrays, orders})
     out.push_back(make());
   return out;
 }

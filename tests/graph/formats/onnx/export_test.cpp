@@ -67,7 +67,7 @@ TEST(OnnxExport, ModelsReadBackComputeTheSame) {
   for (const ExampleModel& example : examples()) {
     SCOPED_TRACE(example.name);
     const std::string bytes = to_onnx(*example.graph, example.what);
-    if (!onnx_info(bytes).unknown_ops.empty()) continue;  // written, but not read yet
+    EXPECT_TRUE(onnx_info(bytes).unknown_ops.empty());
     const OnnxModel model = parse_onnx(bytes, {.weights = OnnxImportOptions::Weights::constants});
     const std::vector<Tensor> found = run(model, example.inputs);
     ASSERT_EQ(found.size(), example.outputs.size());
