@@ -1,5 +1,7 @@
 """ONNX models from Python: against onnxruntime, where it is installed."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import troupe
@@ -56,3 +58,15 @@ def test_a_file_that_is_no_model(tmp_path):
     with pytest.raises(troupe.Error, match="text.onnx") as caught:
         troupe.import_onnx(path)
     assert caught.value.code == "data_loss"
+
+
+def test_the_list_of_operators_is_that_of_onnx():
+    """tests/tools/onnx_test.cpp compares it with what troupe-onnx reads."""
+    latest = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.since_version <= 17:
+            other = latest.setdefault(schema.name, schema)
+            latest[schema.name] = max(schema, other, key=lambda s: s.since_version)
+    file = pathlib.Path(__file__).parent.parent / "tools" / "onnx_operators.txt"
+    listed = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert listed == sorted(name for name, schema in latest.items() if not schema.deprecated)

@@ -22,9 +22,8 @@ void add_value(onnx::ValueInfo& info, const OnnxName& name, const OnnxType& type
   to_onnx_type(type, *info.mutable_type());
 }
 
-// Writes what the results need, and makes them the outputs of the body, each the output of a node of its own.
-void write_body(OnnxGraphWriter& body, const std::vector<Endpoint>& results) {
-  body.write(results);
+// Makes results the outputs of the body, each the output of a node of its own.
+void write_outputs(OnnxGraphWriter& body, const std::vector<Endpoint>& results) {
   if (!body.state().unsupported.empty()) return;
   OnnxNames names;
   for (const Endpoint& e : results) names.push_back(body.plain(e));
@@ -48,11 +47,12 @@ void write_if_op(OnnxExportNode& node) {
   const char* const names[] = {"then_branch", "else_branch"};
   for (int b = 0; b < 2; ++b) {
     const Function& function = function_of(node, names[b]);
-    branches[b].set_name(function.name);
+    branches[b].set_name(fmt::format("{}/{}", node.node().name, b == 0 ? "then" : "else"));
     OnnxGraphWriter body(node.writer().state(), *function.body, branches[b], &node.writer());
     for (std::size_t i = 0; i < function.arguments.size(); ++i)
       body.bind_outer(function.arguments[i], node.endpoint(static_cast<int>(i) + 1));
-    write_body(body, function.results);
+    body.write(function.results);
+    write_outputs(body, function.results);
   }
   onnx::Node* made = nullptr;
   const OnnxNames outputs = node.add_many("If", {node.in(0)}, node.num_outputs(), {}, &made);
@@ -92,11 +92,13 @@ OnnxName limit_of(const OnnxExportNode& node, const LoopParts& parts) {
 // Binds the arguments of the body: iteration, condition (which ours does not have), values; rows are read from outside.
 void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
   const auto argument = [&](int i) { return parts.body.arguments.at(static_cast<std::size_t>(i)); };
-  const auto name_of = [&](Endpoint e) { return body.state().unique_name(body.graph().node(e.node).name); };
-  OnnxName iteration = name_of(argument(0));
+  const auto name_of = [&](const std::string& name) {
+    return body.state().unique_name(fmt::format("{}/{}", node.node().name, name));
+  };
+  OnnxName iteration = name_of("i");
   const OnnxType whole{{}, DType::i64, Shape{}}, truth{{}, DType::boolean, Shape{}};
   add_value(*body.out().add_input(), iteration, whole);
-  add_value(*body.out().add_input(), body.state().unique_name(node.node().name + "/cond"), truth);
+  add_value(*body.out().add_input(), name_of("cond"), truth);
   if (parts.reverse) {
     const OnnxName last = body.add("Sub", {parts.limit, node.integer(1)}, 1, {}, nullptr)[0];
     iteration = body.add("Sub", {last, iteration}, 1, {}, nullptr)[0];
@@ -107,7 +109,7 @@ void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGrap
     const bool list = body.graph().dtype(e) == DType::list;
     const OnnxType type =
         list ? node.writer().type({node.node().id, i + 1}) : OnnxType{{}, body.graph().dtype(e), body.graph().shape(e)};
-    const OnnxName name = name_of(e);
+    const OnnxName name = name_of("value");
     body.bind(e, name, type);
     add_value(*body.out().add_input(), name, type);
   }
@@ -124,20 +126,83 @@ void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGrap
     body.bind_outer(argument(i), node.endpoint(i + 1));
 }
 
-// A value more that counts iterations, behind those of the loop.
-void add_count(const OnnxExportNode& node, OnnxGraphWriter& body, int place) {
-  const OnnxType whole{{}, DType::i64, Shape{}};
-  const OnnxName before = body.state().unique_name(node.node().name + "/count");
-  add_value(*body.out().add_input(), before, whole);
-  const OnnxName after = body.add("Add", {before, node.integer(1)}, 1, {}, nullptr)[0];
-  auto& outputs = *body.out().mutable_output();
-  add_value(*outputs.Add(), after, whole);
-  for (int i = outputs.size() - 1; i > place; --i) outputs.SwapElements(i, i - 1);
+// A further value of the loop: its name before an iteration in the body, and after it.
+struct FurtherValue {
+  OnnxName before, after, first;
+  OnnxType type;
+};
+
+OnnxName further_argument(const OnnxExportNode& node, OnnxGraphWriter& body, const char* name, const OnnxType& type) {
+  const OnnxName made = body.state().unique_name(fmt::format("{}/{}", node.node().name, name));
+  add_value(*body.out().add_input(), made, type);
+  return made;
+}
+
+FurtherValue count_of(const OnnxExportNode& node, OnnxGraphWriter& body) {
+  FurtherValue out{.first = node.integer(0), .type = {{}, DType::i64, Shape{}}};
+  out.before = further_argument(node, body, "count", out.type);
+  out.after = body.add("Add", {out.before, node.integer(1)}, 1, {}, nullptr)[0];
+  return out;
+}
+
+// Items of different shapes, which a loop of ONNX does not collect.
+FurtherValue list_of_items(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body, Endpoint item) {
+  const DType dtype = body.graph().dtype(item);
+  const OnnxType type = OnnxType{{}, dtype, Shape::unknown_rank()}.list_of(OnnxType::List::sequence);
+  FurtherValue out{.first = node.add("SequenceEmpty", {}, {{"dtype", dtype}}), .type = type};
+  out.before = further_argument(node, body, "items", type);
+  OnnxNames inputs{out.before, body.plain(item)};
+  if (parts.reverse) inputs.push_back(node.integer(0));
+  out.after = body.add("SequenceInsert", std::move(inputs), 1, {}, nullptr)[0];
+  return out;
+}
+
+// Whether all items certainly have the same shape, or must have it.
+bool items_stack(const OnnxExportNode& node, const Shape& item, Endpoint list) {
+  return item.fully_known() || std::ranges::all_of(node.writer().readers(list), [](const Node* reader) {
+           return reader && reader->op->name == "ListStack";
+         });
 }
 
 OnnxName written_backwards(const OnnxExportNode& node, const OnnxName& x) {
   const OnnxName first = node.integers({std::numeric_limits<std::int64_t>::min()}), last = node.integers({-1});
   return node.add("Slice", {x, last, first, node.integers({0}), last});
+}
+
+// The inputs and outputs of the loop that is written: values, further values, rows that it collects.
+struct LoopBody {
+  std::vector<FurtherValue> further{};
+  std::vector<Endpoint> further_outputs{};  // of our node
+  std::vector<Endpoint> rows{};
+  std::vector<Endpoint> results{};  // of the body, without items that become lists
+};
+
+LoopBody results_of(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
+  LoopBody out;
+  const auto first = static_cast<std::size_t>(1 + parts.carried);
+  const std::vector<Endpoint>& all = parts.body.results;
+  out.results.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first));
+  std::vector<Endpoint> lists;
+  for (std::size_t i = first; i < all.size(); ++i) {
+    const Endpoint list{node.node().id, static_cast<int>(i)};
+    if (items_stack(node, body.graph().shape(all[i]), list)) {
+      out.results.push_back(all[i]);
+      out.rows.push_back(list);
+    } else {
+      lists.push_back(all[i]);
+      out.further_outputs.push_back(list);
+    }
+  }
+  std::vector<Endpoint> needed = out.results;
+  needed.insert(needed.end(), lists.begin(), lists.end());
+  body.write(needed);
+  if (!body.state().unsupported.empty()) return out;
+  for (const Endpoint& item : lists) out.further.push_back(list_of_items(node, parts, body, item));
+  if (node.wants(0)) {
+    out.further.push_back(count_of(node, body));
+    out.further_outputs.push_back({node.node().id, 0});
+  }
+  return out;
 }
 
 void write_loop_op(OnnxExportNode& node) {
@@ -151,30 +216,34 @@ void write_loop_op(OnnxExportNode& node) {
       fail(Code::unimplemented, "it collects lists of lists");
   parts.limit = limit_of(node, parts);
   if (parts.reverse && parts.limit.empty()) invalid_argument("a loop in reverse needs a limit or a scanned input");
-  const OnnxName cond = node.in(1);
-  OnnxNames inputs{parts.limit, cond};
+  OnnxNames inputs{parts.limit, node.in(1)};
   for (int i = 0; i < parts.carried; ++i) inputs.push_back(node.in(2 + i));
   onnx::Graph graph;
-  graph.set_name(parts.body.name);
+  graph.set_name(node.node().name + "/body");
   OnnxGraphWriter body(node.writer().state(), *parts.body.body, graph, &node.writer());
   bind_arguments(node, parts, body);
-  write_body(body, parts.body.results);
-  const bool counts = node.wants(0);
-  if (counts) {
-    inputs.push_back(node.integer(0));
-    add_count(node, body, 1 + parts.carried);
+  const LoopBody made_body = results_of(node, parts, body);
+  write_outputs(body, made_body.results);
+  auto& outputs = *graph.mutable_output();
+  for (std::size_t i = 0; i < made_body.further.size(); ++i) {
+    const FurtherValue& value = made_body.further[i];
+    inputs.push_back(value.first);
+    add_value(*outputs.Add(), value.after, value.type);
+    for (int at = outputs.size() - 1; at > 1 + parts.carried + static_cast<int>(i); --at)
+      outputs.SwapElements(at, at - 1);
   }
   onnx::Node* made = nullptr;
-  const int values = parts.carried + (counts ? 1 : 0);
-  const OnnxNames outputs = node.add_many("Loop", std::move(inputs), values + items, {}, &made);
+  const std::size_t values = static_cast<std::size_t>(parts.carried) + made_body.further.size();
+  const OnnxNames results =
+      node.add_many("Loop", std::move(inputs), static_cast<int>(values + made_body.rows.size()), {}, &made);
   add_graph(*made, "body", std::move(graph));
-  for (int i = 0; i < parts.carried; ++i) node.set(1 + i, outputs[static_cast<std::size_t>(i)]);
-  if (counts) node.set(0, outputs[static_cast<std::size_t>(parts.carried)]);
-  for (int i = 0; i < items; ++i) {
-    const Endpoint e{node.node().id, 1 + parts.carried + i};
-    if (!node.wants(e.index)) continue;
-    const OnnxName rows = outputs[static_cast<std::size_t>(values + i)];
-    node.writer().set_stacked(e, parts.reverse ? written_backwards(node, rows) : rows);
+  for (int i = 0; i < parts.carried; ++i) node.set(1 + i, results[static_cast<std::size_t>(i)]);
+  for (std::size_t i = 0; i < made_body.further.size(); ++i)
+    node.set(made_body.further_outputs[i].index, results[static_cast<std::size_t>(parts.carried) + i]);
+  for (std::size_t i = 0; i < made_body.rows.size(); ++i) {
+    if (!node.wants(made_body.rows[i].index)) continue;
+    const OnnxName& rows = results[values + i];
+    node.writer().set_stacked(made_body.rows[i], parts.reverse ? written_backwards(node, rows) : rows);
   }
 }
 

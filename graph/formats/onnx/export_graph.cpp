@@ -223,6 +223,7 @@ void OnnxGraphWriter::set(Endpoint e, const OnnxName& name, bool images) {
 // ---- nodes
 
 void OnnxGraphWriter::find_wanted(const std::vector<Endpoint>& outputs) {
+  for (const Endpoint& e : outputs) readers_[e].push_back(-1);
   std::vector<Endpoint> pending = outputs;
   std::set<int> nodes;
   while (!pending.empty()) {
@@ -233,8 +234,18 @@ void OnnxGraphWriter::find_wanted(const std::vector<Endpoint>& outputs) {
     const Node& node = graph_.node(e.node);
     if (node.op->role == OpRole::placeholder)
       invalid_argument("placeholder '{}' is needed, but is no input of the model", node.name);
-    for (const Endpoint& input : node.inputs) pending.push_back(input);
+    for (const Endpoint& input : node.inputs) {
+      readers_[input].push_back(node.id);
+      pending.push_back(input);
+    }
   }
+}
+
+std::vector<const Node*> OnnxGraphWriter::readers(Endpoint e) const {
+  std::vector<const Node*> out;
+  if (const auto found = readers_.find(e); found != readers_.end())
+    for (const int id : found->second) out.push_back(id < 0 ? nullptr : &graph_.node(id));
+  return out;
 }
 
 void OnnxGraphWriter::write(const std::vector<Endpoint>& outputs) {

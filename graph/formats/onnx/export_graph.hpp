@@ -65,6 +65,8 @@ class OnnxGraphWriter {
   OnnxType type(Endpoint e);
   bool has_images(Endpoint e);
   bool is_wanted(Endpoint e) const { return wanted_.contains(e); }
+  // The nodes that are written and read a value; null stands for an output of the graph. Each once for each input.
+  std::vector<const Node*> readers(Endpoint e) const;
   // Value `name`, as NHWC or NCHW, is output `e` of the node that is being written.
   void set(Endpoint e, const OnnxName& name, bool images);
   // Of the op that is being written.
@@ -103,6 +105,7 @@ class OnnxGraphWriter {
   std::map<Endpoint, std::string> output_names_{};
   std::set<Endpoint> bound_{};
   std::set<Endpoint> wanted_{};
+  std::map<Endpoint, std::vector<int>> readers_{};  // -1: an output
   // Of the op that is being written.
   std::string prefix_{};            // of names of its values
   int first_ = 0;                   // node
