@@ -4,8 +4,8 @@
 
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
+#include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/remote_task.hpp"
-#include "tools/bench/tcp_peer.hpp"
 #include <troupe/actors/session/group.hpp>
 
 namespace troupe::bench {

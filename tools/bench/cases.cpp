@@ -13,6 +13,7 @@ std::vector<Case> all_cases() {
   add_stress_cases(cases);
   add_kernel_cases(cases);
   add_sequence_cases(cases);
+  add_index_cases(cases);
   add_model_cases(cases);
   add_parameter_cases(cases);
   add_cluster_training_cases(cases);

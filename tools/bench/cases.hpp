@@ -8,6 +8,7 @@
 namespace troupe::bench {
 
 inline constexpr double kMicro = 1e6;  // microseconds per second
+inline constexpr double kMilli = 1e3, kNano = 1e9;
 
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
@@ -19,6 +20,7 @@ void add_all_reduce_cases(std::vector<Case>& cases);        // collectives betwe
 void add_stress_cases(std::vector<Case>& cases);            // a full wire, a stopped peer
 void add_kernel_cases(std::vector<Case>& cases);            // compared with libraries called directly
 void add_sequence_cases(std::vector<Case>& cases);          // an LSTM, attention
+void add_index_cases(std::vector<Case>& cases);             // sorts, running sums, gathers
 void add_model_cases(std::vector<Case>& cases);             // training
 void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from shards
 void add_cluster_training_cases(std::vector<Case>& cases);  // training by three processes

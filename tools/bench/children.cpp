@@ -5,12 +5,12 @@
 #include <cstdio>
 
 #include "tools/bench/bounce.hpp"
+#include "tools/bench/peers/shared_memory_peer.hpp"
+#include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/pipeline.hpp"
 #include "tools/bench/remote_shard.hpp"
 #include "tools/bench/remote_task.hpp"
-#include "tools/bench/shared_memory_peer.hpp"
 #include "tools/bench/stress.hpp"
-#include "tools/bench/tcp_peer.hpp"
 #include "tools/bench/training_cluster.hpp"
 
 namespace troupe::bench {

@@ -1,7 +1,7 @@
 // Dispatch: the cost of running a node, and whether independent nodes run in parallel.
 #include "tools/bench/cases.hpp"
 #include "tools/bench/node_graph.hpp"
-#include "tools/bench/tbb_peer.hpp"
+#include "tools/bench/peers/tbb_peer.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -34,7 +34,6 @@ Contest contest(const Predecessors& predecessors, const Work& work, const std::v
   return out;
 }
 
-constexpr double kNano = 1e9;
 constexpr double kNodeSeconds = 20e-6;
 
 }  // namespace

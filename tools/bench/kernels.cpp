@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "tools/bench/cases.hpp"
-#include "tools/bench/eigen_peer.hpp"
 #include "tools/bench/kernel_step.hpp"
-#include "tools/bench/onednn_peer.hpp"
+#include "tools/bench/peers/eigen_peer.hpp"
+#include "tools/bench/peers/onednn_peer.hpp"
 #include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {

@@ -66,7 +66,7 @@ constexpr std::chrono::minutes kPeerPatience(10);  // compiling may delay the fi
 std::optional<Peer> script_peer(const TrainingScript& script, const Training& t, const std::string& directory,
                                 const Settings& settings) {
   std::vector<std::string> command{settings.python,
-                                   build_directory() + "/include/troupe/tools/bench/" + script.file,
+                                   build_directory() + "/include/troupe/tools/bench/peers/" + script.file,
                                    directory,
                                    t.model,
                                    std::to_string(t.batch),

@@ -4,8 +4,8 @@
 #include <future>
 
 #include "tools/bench/cases.hpp"
+#include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/remote_shard.hpp"
-#include "tools/bench/tcp_peer.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/cork.hpp>
 #include <troupe/graph/builder/builder.hpp>

@@ -3,9 +3,9 @@
 
 #include "tools/bench/bounce.hpp"
 #include "tools/bench/cases.hpp"
+#include "tools/bench/peers/shared_memory_peer.hpp"
+#include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/remote_task.hpp"
-#include "tools/bench/shared_memory_peer.hpp"
-#include "tools/bench/tcp_peer.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
 

@@ -1,4 +1,4 @@
-#include "tools/bench/eigen_peer.hpp"
+#include "tools/bench/peers/eigen_peer.hpp"
 
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>

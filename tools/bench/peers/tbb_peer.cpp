@@ -1,4 +1,4 @@
-#include "tools/bench/tbb_peer.hpp"
+#include "tools/bench/peers/tbb_peer.hpp"
 
 #include <tbb/flow_graph.h>
 #include <tbb/task_arena.h>

@@ -1,4 +1,4 @@
-#include "tools/bench/onednn_peer.hpp"
+#include "tools/bench/peers/onednn_peer.hpp"
 
 #include <dnnl.hpp>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "tools/bench/tcp_peer.hpp"
+#include "tools/bench/peers/tcp_peer.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/core.h>

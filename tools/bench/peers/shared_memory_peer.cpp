@@ -1,4 +1,4 @@
-#include "tools/bench/shared_memory_peer.hpp"
+#include "tools/bench/peers/shared_memory_peer.hpp"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,0 +1,92 @@
+#include "tools/bench/compared_step.hpp"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tools/bench/child.hpp"
+#include "tools/bench/kernel_step.hpp"
+#include <troupe/graph/builder/builder.hpp>
+
+namespace troupe::bench {
+namespace fs = std::filesystem;
+
+TensorFiles::TensorFiles() {
+  std::string pattern = (fs::temp_directory_path() / "troupe-bench-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) fail(Code::unavailable, "cannot make a directory like '{}'", pattern);
+  directory_ = pattern;
+}
+
+TensorFiles::~TensorFiles() {
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+}
+
+void TensorFiles::write(const std::string& name, const Tensor& tensor) const {
+  std::ofstream shape(fs::path(directory_) / (name + ".shape"));
+  shape << troupe::name(tensor.dtype());
+  for (const std::int64_t size : tensor.shape().dims()) shape << ' ' << size;
+  std::ofstream file(fs::path(directory_) / (name + ".data"), std::ios::binary);
+  file.write(reinterpret_cast<const char*>(tensor.raw()), static_cast<std::streamsize>(tensor.num_bytes()));
+  if (!file.flush() || !shape.flush()) fail(Code::unavailable, "cannot write to '{}'", directory_);
+}
+
+Tensor TensorFiles::read(const std::string& name, const Shape& shape) const {
+  Tensor out(DType::f32, shape);
+  std::ifstream file(fs::path(directory_) / (name + ".data"), std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(out.mutable_raw()), static_cast<std::streamsize>(out.num_bytes())))
+    fail(Code::internal, "the peer's '{}' has fewer than {} bytes", name, out.num_bytes());
+  return out;
+}
+
+ComparedStep::ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs&)>& results) {
+  Outputs in, out;
+  for (const auto& [name, tensor] : inputs) {
+    in.push_back(placeholder(graph_, tensor.dtype(), tensor.shape(), name));
+    feeds_.push_back(tensor);
+    files_.write(name, tensor);
+  }
+  for (const auto& [name, output] : results(in)) {
+    names_.push_back(name);
+    out.push_back(output);
+  }
+  session_ = std::make_unique<Session>(task_, graph_);
+  call_ = session_->callable(in, out);
+}
+
+std::optional<Peer> ComparedStep::peer(const std::string& name, const Settings& settings, double tolerance,
+                                       double scale) const {
+  try {
+    auto child = std::make_shared<Child>(
+        std::vector<std::string>{settings.python, build_directory() + "/include/troupe/tools/bench/peers/graph_peer.py",
+                                 files_.directory(), name});
+    const std::string answer = child->read_line(), ready = "ready ";
+    if (!answer.starts_with(ready)) fail(Code::unavailable, "{}", answer);
+    const std::vector<Tensor> results = run();
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      check_close(results[i], files_.read(names_[i], results[i].shape()).data<float>(), tolerance);
+    return Peer{answer.substr(ready.size()), [child, scale] {
+                  child->write_line("run");
+                  return scale * std::stod(child->read_line());
+                }};
+  } catch (const Error& error) {
+    if (error.code() == Code::internal) throw;
+    fmt::print(stderr, "troupe-bench: peer {} is not available: {}\n", name, error.message());
+    return std::nullopt;
+  }
+}
+
+Contest compare_with(const std::shared_ptr<ComparedStep>& step, const std::vector<std::string>& peers,
+                     const Settings& settings, double scale, double tolerance) {
+  Contest contest{
+      .troupe = [step, scale,
+                 slice = settings.slice_seconds()] { return scale * seconds_per_call(slice, [&] { step->run(); }); },
+      .peers = {}};
+  for (const std::string& name : peers)
+    if (auto peer = step->peer(name, settings, tolerance, scale)) contest.peers.push_back(std::move(*peer));
+  return contest;
+}
+
+}  // namespace troupe::bench

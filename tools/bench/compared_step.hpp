@@ -1,0 +1,62 @@
+// A step of fed tensors, compared with the same in a framework of Python: both compute, the results are compared, then
+// both are measured. One thread everywhere.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/bench/harness.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
+
+namespace troupe::bench {
+
+// A directory of tensors that a peer reads and writes; removed in the end.
+class TensorFiles {
+ public:
+  TensorFiles();
+  ~TensorFiles();
+  TensorFiles(const TensorFiles&) = delete;
+  TensorFiles& operator=(const TensorFiles&) = delete;
+  const std::string& directory() const { return directory_; }
+
+  void write(const std::string& name, const Tensor& tensor) const;
+  // f32 of this shape.
+  Tensor read(const std::string& name, const Shape& shape) const;
+
+ private:
+  std::string directory_;
+};
+
+class ComparedStep {
+ public:
+  using Inputs = std::vector<std::pair<std::string, Tensor>>;
+  using Results = std::vector<std::pair<std::string, Output>>;
+
+  // `results` builds the graph of the inputs; names are those of tools/bench/peers/graph_peer.py.
+  ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs& inputs)>& results);
+
+  std::vector<Tensor> run() const { return call_(feeds_); }
+  // A case of graph_peer.py whose results are those of a step, within `tolerance` x the largest element: throws
+  // internal if not. nullopt, with a line on stderr, if Python or the framework is not there. Measures seconds x
+  // `scale`.
+  std::optional<Peer> peer(const std::string& name, const Settings& settings, double tolerance, double scale) const;
+
+ private:
+  Task task_{{.threads = 1, .gpus = {.count = 0}}};
+  Graph graph_;
+  std::unique_ptr<Session> session_;
+  Callable call_;
+  std::vector<Tensor> feeds_;
+  std::vector<std::string> names_;  // of results
+  TensorFiles files_;
+};
+
+// Both sides in seconds x `scale`.
+Contest compare_with(const std::shared_ptr<ComparedStep>& step, const std::vector<std::string>& peers,
+                     const Settings& settings, double scale, double tolerance = 1e-4);
+
+}  // namespace troupe::bench
