@@ -158,13 +158,15 @@ Tensor gather_nd(Device& device, const Tensor& x, const Tensor& indices, std::in
   const auto unit = static_cast<std::int64_t>(size_of(x.dtype()));
   const std::byte* from = x.raw();
   std::byte* to = out.mutable_raw();
+  const auto move = [&]<class Offset>(std::int64_t begin, std::int64_t end, Offset) {
+    plan.for_each_run<Offset>(indices, unit, begin, end,
+                              [&](std::int64_t slice, const Offset* offsets, std::int64_t count) {
+                                if (piece.bytes > 0) move_from(from, offsets, count, piece, to + slice * piece.bytes);
+                              });
+  };
+  const bool narrow = plan.fits_32_bits(unit);
   device.parallelism().parallel_for(plan.count, rows_per_part(plan.inner), [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t offsets[kIndexBlock];
-    for (; begin < end; begin += kIndexBlock) {
-      const std::int64_t n = std::min(kIndexBlock, end - begin);
-      plan.offsets(indices, begin, n, unit, offsets);
-      if (piece.bytes > 0) move_from(from, offsets, n, piece, to + begin * piece.bytes);
-    }
+    narrow ? move(begin, end, std::int32_t{}) : move(begin, end, std::int64_t{});
   });
   return out;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <troupe/kernels/common/array.hpp>
+#include <troupe/kernels/cpu/ivdep.hpp>
 
 namespace troupe {
 namespace {
@@ -56,15 +57,31 @@ void throw_bad_index(std::string_view op, std::int64_t index, std::int64_t eleme
   invalid_argument("{}: index {} (element {}) is not in [0, {})", op, index, element, size);
 }
 
-void move_from(const std::byte* from, const std::int64_t* offsets, std::int64_t count, Piece piece, std::byte* to) {
+// Elements of the size of T, which is not T's alignment: with vector gathers, where the processor has them, many loads
+// are under way at once.
+template <class T, class Offset>
+void gather(const std::byte* from, const Offset* offsets, std::int64_t count, std::byte* to) {
+  using Bytes [[gnu::may_alias, gnu::aligned(1)]] = T;
+  auto* target = reinterpret_cast<Bytes*>(to);
+  TROUPE_IVDEP
+  for (std::int64_t i = 0; i < count; ++i) target[i] = *reinterpret_cast<const Bytes*>(from + offsets[i]);
+}
+
+template <class Offset>
+void move_from(const std::byte* from, const Offset* offsets, std::int64_t count, Piece piece, std::byte* to) {
   if (piece.text) {
     for (std::int64_t i = 0; i < count; ++i) copy_text(from + offsets[i], to + i * piece.bytes, piece.bytes);
     return;
   }
+  if (piece.bytes == 4) return gather<std::uint32_t>(from, offsets, count, to);
+  if (piece.bytes == 8) return gather<std::uint64_t>(from, offsets, count, to);
   move_sized(
       count, piece.bytes, [=](std::int64_t i, auto size) { return to + i * static_cast<std::int64_t>(size); },
       [=](std::int64_t i, auto) { return from + offsets[i]; });
 }
+
+template void move_from(const std::byte*, const std::int32_t*, std::int64_t, Piece, std::byte*);
+template void move_from(const std::byte*, const std::int64_t*, std::int64_t, Piece, std::byte*);
 
 void move_to(const std::byte* from, const std::int64_t* offsets, std::int64_t count, Piece piece, std::byte* to) {
   if (piece.text) {

@@ -60,8 +60,9 @@ inline Piece piece_of(DType dtype, std::int64_t elements) {
   return {elements * static_cast<std::int64_t>(size_of(dtype)), dtype == DType::string};
 }
 
-// Piece i of `to` = the piece at from + offsets[i], i < count.
-void move_from(const std::byte* from, const std::int64_t* offsets, std::int64_t count, Piece piece, std::byte* to);
+// Piece i of `to` = the piece at from + offsets[i], i < count. Offsets have 32 or 64 bits.
+template <class Offset>
+void move_from(const std::byte* from, const Offset* offsets, std::int64_t count, Piece piece, std::byte* to);
 // The piece at to + offsets[i] = piece i of `from`, in order.
 void move_to(const std::byte* from, const std::int64_t* offsets, std::int64_t count, Piece piece, std::byte* to);
 

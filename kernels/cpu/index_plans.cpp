@@ -1,8 +1,11 @@
 #include "troupe/kernels/cpu/index_plans.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/cpu/ivdep.hpp>
 
 namespace troupe {
 
@@ -28,6 +31,33 @@ void gathered_runs(const GatherGeometry& g, const I* indices, std::int64_t strid
     fn(slice, begin, offsets, n);
     begin += n;
   }
+}
+
+// Offsets of `count` vectors of `depth` indices: strides . indices. Returns whether all are inside; offsets of others
+// are meaningless. With the depth known, the loop is vectorised.
+template <int depth, class I, class Offset>
+[[gnu::noinline]] bool vector_offsets(const I* indices, std::int64_t count, const std::int64_t* sizes,
+                                      const std::int64_t* strides, Offset* offsets) {
+  using Word = std::make_unsigned_t<I>;  // wraps
+  I size[depth];
+  std::make_unsigned_t<Offset> stride[depth];
+  for (int d = 0; d < depth; ++d) {
+    size[d] = static_cast<I>(sizes[d]);
+    stride[d] = static_cast<std::make_unsigned_t<Offset>>(strides[d]);
+  }
+  Word outside = 0;
+  TROUPE_IVDEP
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::make_unsigned_t<Offset> offset = 0;
+    for (int d = 0; d < depth; ++d) {
+      I index = indices[i * depth + d];
+      index += index < 0 ? size[d] : 0;
+      outside |= static_cast<Word>(index >= size[d]) | static_cast<Word>(index < 0);
+      offset += static_cast<std::make_unsigned_t<Offset>>(index) * stride[d];
+    }
+    offsets[i] = static_cast<Offset>(offset);
+  }
+  return outside == 0;
 }
 
 }  // namespace
@@ -70,18 +100,41 @@ SlicePlan::SlicePlan(std::string_view op, const Shape& x, const Shape& indices, 
   }
 }
 
-void SlicePlan::offsets(const Tensor& indices, std::int64_t begin, std::int64_t n, std::int64_t unit,
-                        std::int64_t* offsets) const {
-  for (std::int64_t i = 0; i < n; ++i) offsets[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride_ * unit;
+bool SlicePlan::fits_32_bits(std::int64_t unit) const {
+  return batches * batch_stride_ * unit <= std::numeric_limits<std::int32_t>::max();
+}
+
+template <class Offset>
+void SlicePlan::for_each_run(const Tensor& indices, std::int64_t unit, std::int64_t begin, std::int64_t end,
+                             Run<Offset> fn) const {
+  std::array<std::int64_t, kMaxRank> strides{};
+  for (std::size_t d = 0; d < kMaxRank; ++d) strides[d] = strides_[d] * unit;
   dispatch(IndexTypes{}, indices.dtype(), [&]<class I>() {
-    const I* index = indices.data<I>() + begin * depth_;
-    for (int d = 0; d < depth_; ++d) {
-      const auto at = static_cast<std::size_t>(d);
-      if (!add_offsets(index + d, depth_, n, sizes_[at], strides_[at] * unit, offsets))
-        throw_first_bad(op_, index + d, depth_, n, sizes_[at], begin * depth_ + d);
+    const bool sizes_fit = std::ranges::all_of(sizes_, [](auto size) { return size == static_cast<I>(size); });
+    const int depth = batches == 1 && sizes_fit ? depth_ : 0;
+    for (; begin < end; begin += kIndexBlock) {
+      const std::int64_t n = std::min(kIndexBlock, end - begin);
+      const I* index = indices.data<I>() + begin * depth_;
+      Offset offsets[kIndexBlock];
+      if (!(depth == 2 && vector_offsets<2>(index, n, sizes_.data(), strides.data(), offsets)) &&
+          !(depth == 3 && vector_offsets<3>(index, n, sizes_.data(), strides.data(), offsets))) {
+        std::int64_t wide[kIndexBlock];
+        for (std::int64_t i = 0; i < n; ++i)
+          wide[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride_ * unit;
+        for (int d = 0; d < depth_; ++d) {
+          const auto at = static_cast<std::size_t>(d);
+          if (!add_offsets(index + d, depth_, n, sizes_[at], strides[at], wide))
+            throw_first_bad(op_, index + d, depth_, n, sizes_[at], begin * depth_ + d);
+        }
+        std::copy_n(wide, n, offsets);
+      }
+      fn(begin, offsets, n);
     }
   });
 }
+
+template void SlicePlan::for_each_run(const Tensor&, std::int64_t, std::int64_t, std::int64_t, Run<std::int32_t>) const;
+template void SlicePlan::for_each_run(const Tensor&, std::int64_t, std::int64_t, std::int64_t, Run<std::int64_t>) const;
 
 ElementPlan::ElementPlan(std::string_view op, const Shape& x, const Shape& indices, int axis, std::size_t unit)
     : op_(op), shape_(indices), axis_(axis), unit_(static_cast<std::int64_t>(unit)) {

@@ -24,9 +24,14 @@ void check_gathered(const GatherGeometry& geometry, const Tensor& indices);
 class SlicePlan {
  public:
   SlicePlan(std::string_view op, const Shape& x, const Shape& indices, std::int64_t batch_dims);
-  // Offsets of slices [begin, begin + count), times `unit`: count is at most kIndexBlock.
-  void offsets(const Tensor& indices, std::int64_t begin, std::int64_t count, std::int64_t unit,
-               std::int64_t* offsets) const;
+  // Calls fn for runs of the slices [begin, end): `count`, at most kIndexBlock, from `slice` on. Offsets are times
+  // `unit`, in 32 bits where they fit, or 64.
+  template <class Offset>
+  using Run = FunctionRef<void(std::int64_t slice, const Offset* offsets, std::int64_t count)>;
+  template <class Offset>
+  void for_each_run(const Tensor& indices, std::int64_t unit, std::int64_t begin, std::int64_t end,
+                    Run<Offset> fn) const;
+  bool fits_32_bits(std::int64_t unit) const;
 
   Shape result;               // of a gather
   std::int64_t count, inner;  // slices, and elements of each

@@ -56,9 +56,7 @@ void check_updates(std::string_view op, const Tensor& data, const Tensor& update
 void check_scatter(const Tensor& data, const Tensor& indices, const Tensor& updates) {
   const SlicePlan plan("ScatterVariable", data.shape(), indices.shape(), 0);
   check_updates("ScatterVariable", data, updates, plan.result);
-  std::int64_t offsets[kIndexBlock];
-  for (std::int64_t begin = 0; begin < plan.count; begin += kIndexBlock)
-    plan.offsets(indices, begin, std::min(kIndexBlock, plan.count - begin), 1, offsets);
+  plan.for_each_run<std::int64_t>(indices, 1, 0, plan.count, [](std::int64_t, const std::int64_t*, std::int64_t) {});
 }
 
 // The memory of input 0 if it can be taken, else a copy.
@@ -109,16 +107,14 @@ void scatter_nd(Device& device, Tensor& data, const Tensor& indices, const Tenso
   const std::byte* from = updates.raw();
   std::byte* to = data.mutable_raw();
   const auto scatter = [&](std::int64_t begin, std::int64_t end, SliceColumns columns) {
-    std::int64_t offsets[kIndexBlock];
-    for (; begin < end; begin += kIndexBlock) {
-      const std::int64_t n = std::min(kIndexBlock, end - begin);
-      plan.offsets(indices, begin, n, unit, offsets);
-      if (piece.bytes == 0) continue;
-      if (replaces)
-        replace_slices(to, offsets, n, from + begin * piece.bytes, columns, piece);
-      else
-        function(to, offsets, n, from + begin * piece.bytes, columns);
-    }
+    plan.for_each_run<std::int64_t>(indices, unit, begin, end,
+                                    [&](std::int64_t slice, const std::int64_t* offsets, std::int64_t n) {
+                                      if (piece.bytes == 0) return;
+                                      if (replaces)
+                                        replace_slices(to, offsets, n, from + slice * piece.bytes, columns, piece);
+                                      else
+                                        function(to, offsets, n, from + slice * piece.bytes, columns);
+                                    });
   };
   // Parts own batches, or columns of wide slices.
   constexpr std::int64_t kWide = 2048;
