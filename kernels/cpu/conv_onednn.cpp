@@ -19,6 +19,7 @@
 //
 // Channels first: plain images have only slow primitives (depthwise 57 ms for 12), so everything is in the layouts that
 // oneDNN prefers, reordered for each part.
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -67,6 +68,12 @@ Tag filter_tag(const ConvGeometry& g) {
   return g.groups > 1 ? (g.channels_first ? Tag::goihw : Tag::hwigo) : (g.channels_first ? Tag::oihw : Tag::hwio);
 }
 
+// With channels last, only these are faster by more than the reorders take.
+bool reorders_images(Direction direction, const ConvGeometry& g) {
+  return g.channels_first ||
+         (direction == Direction::backward_filter && std::max(g.rows.dilation, g.columns.dilation) > 1);
+}
+
 Layouts layouts_of(Direction direction, DType dtype, const ConvGeometry& g) {
   Layouts out;
   memory::dims image{g.batch, g.in_channels}, filter{g.group_out(), g.group_in()}, result{g.batch, g.out_channels};
@@ -85,9 +92,10 @@ Layouts layouts_of(Direction direction, DType dtype, const ConvGeometry& g) {
   const auto any = [&](Tag own, bool free) { return free ? Tag::any : own; };
   out.own = {memory::desc(image, type, image_tag(g)), memory::desc(filter, type, filter_tag(g)),
              memory::desc(result, type, image_tag(g))};
-  out.wanted = {memory::desc(image, type, any(image_tag(g), g.channels_first)),
+  const bool free_images = reorders_images(direction, g);
+  out.wanted = {memory::desc(image, type, any(image_tag(g), free_images)),
                 memory::desc(filter, type, any(filter_tag(g), !takes_plain_filter(direction, dtype, g))),
-                memory::desc(result, type, any(image_tag(g), g.channels_first))};
+                memory::desc(result, type, any(image_tag(g), free_images))};
   return out;
 }
 
