@@ -1,5 +1,7 @@
 #include "troupe/graph/builder/random.hpp"
 
+#include <limits>
+
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/math.hpp>
@@ -7,40 +9,67 @@
 namespace troupe {
 namespace {
 
-Output random(const char* op, Graph& graph, const Shape& shape, Attributes attributes, RandomOptions options) {
+Output dims_of(Graph& graph, const Shape& shape) {
+  if (!shape.fully_known())
+    invalid_argument("the shape of random values must be fully known, not {}", shape.to_string());
+  return constant(graph, Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims()));
+}
+
+Output random(const char* op, Output shape, Attributes attributes, RandomOptions options) {
   attributes.set("T", options.dtype);
-  attributes.set("shape", shape);
   attributes.set("seed", options.seed);
-  return graph.output(graph.add({.op = op, .name = std::move(options.name), .attributes = std::move(attributes)}));
+  return add_op(op, {cast(shape, DType::i64)}, std::move(attributes), std::move(options.name));
 }
 
 }  // namespace
 
+Output random_uniform(Output shape, double minval, double maxval, RandomOptions options) {
+  return random("RandomUniform", shape, {{"minval", minval}, {"maxval", maxval}}, std::move(options));
+}
 Output random_uniform(Graph& graph, const Shape& shape, double minval, double maxval, RandomOptions options) {
-  return random("RandomUniform", graph, shape, {{"minval", minval}, {"maxval", maxval}}, std::move(options));
+  return random_uniform(dims_of(graph, shape), minval, maxval, std::move(options));
+}
+Output random_normal(Output shape, double mean, double stddev, RandomOptions options) {
+  return random("RandomNormal", shape, {{"mean", mean}, {"stddev", stddev}}, std::move(options));
 }
 Output random_normal(Graph& graph, const Shape& shape, double mean, double stddev, RandomOptions options) {
-  return random("RandomNormal", graph, shape, {{"mean", mean}, {"stddev", stddev}}, std::move(options));
+  return random_normal(dims_of(graph, shape), mean, stddev, std::move(options));
+}
+Output truncated_normal(Output shape, double mean, double stddev, RandomOptions options) {
+  return random("TruncatedNormal", shape, {{"mean", mean}, {"stddev", stddev}}, std::move(options));
 }
 Output truncated_normal(Graph& graph, const Shape& shape, double mean, double stddev, RandomOptions options) {
-  return random("TruncatedNormal", graph, shape, {{"mean", mean}, {"stddev", stddev}}, std::move(options));
+  return truncated_normal(dims_of(graph, shape), mean, stddev, std::move(options));
 }
 
-Output random_exponential(Graph& graph, const Shape& shape, double rate, RandomOptions options) {
+Output random_exponential(Output shape, double rate, RandomOptions options) {
   Name name = std::move(options.name);
   options.name = {};
-  const Output u = random_uniform(graph, shape, 0, 1, std::move(options));
+  const Output u = random_uniform(shape, 0, 1, std::move(options));
   return mul(log(1 - u), scalar_like(u, -1 / rate), std::move(name));
 }
-Output random_integers(Graph& graph, const Shape& shape, std::int64_t minval, std::int64_t maxval,
-                       RandomOptions options) {
-  if (minval >= maxval || static_cast<double>(maxval) - static_cast<double>(minval) > 0x1p53)
-    invalid_argument("random_integers: there must be 1 to 2^53 integers between minval {} and maxval {}", minval,
-                     maxval);
-  const double range = static_cast<double>(maxval) - static_cast<double>(minval);
-  const Output u = random_uniform(graph, shape, 0, range, {.dtype = DType::f64, .seed = options.seed});
-  const Output offset = cast(floor(u), DType::i64);
-  return cast(add(offset, constant(graph, minval)), options.dtype, std::move(options.name));
+Output random_exponential(Graph& graph, const Shape& shape, double rate, RandomOptions options) {
+  return random_exponential(dims_of(graph, shape), rate, std::move(options));
+}
+
+Output random_integers(Output shape, Output low, Output high, RandomOptions options) {
+  return add_op("RandomIntegers", {cast(shape, DType::i64), low, high}, {{"seed", options.seed}},
+                std::move(options.name));
+}
+Output random_integers(Graph& graph, const Shape& shape, std::int64_t low, std::int64_t high, RandomOptions options) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const Output dims = dims_of(graph, shape);
+  if (options.dtype == DType::i32 && low >= Limits::min() && high <= Limits::max()) {
+    const Output first = constant(graph, static_cast<std::int32_t>(low));
+    const Output end = constant(graph, static_cast<std::int32_t>(high));
+    return random_integers(dims, first, end, std::move(options));
+  }
+  Name name = std::move(options.name);
+  const DType dtype = options.dtype;
+  options.name = dtype == DType::i64 ? std::move(name) : Name{};
+  const Output first = constant(graph, low), end = constant(graph, high);
+  const Output drawn = random_integers(dims, first, end, std::move(options));
+  return dtype == DType::i64 ? drawn : cast(drawn, dtype, std::move(name));
 }
 
 Output bernoulli(Output p, RandomOptions options) {

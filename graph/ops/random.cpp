@@ -5,18 +5,13 @@
 namespace troupe {
 namespace {
 
-void random_shape(ShapeContext& c) {
-  const Shape& shape = c.attributes().shape("shape");
-  if (!shape.fully_known()) invalid_argument("attribute 'shape' must be fully known, not {}", shape.to_string());
-  shape.num_elements();  // throws on overflow
-  c.set_output(0, shape);
-}
+void random_shape(ShapeContext& c) { c.set_output(0, shapes::known_dims(c, 0, "shape")); }
 
 Op random_op(std::string name) {
   return Op(std::move(name))
+      .input("shape", DType::i64)
       .output("out", "T")
       .type("T", kFloatTypes, DType::f32)
-      .attr("shape", AttrType::shape)
       .attr("seed", std::int64_t{0})
       .shape(random_shape)
       .no_gradient()
@@ -32,6 +27,13 @@ Op drawn_op(std::string name, const char* parameter) {
       .attr("seed", std::int64_t{0})
       .shape(shapes::same_as(0))
       .stateful();
+}
+
+void integers_shape(ShapeContext& c) {
+  random_shape(c);
+  for (const int i : {1, 2}) shapes::with_rank(c.input(i), 0, i == 1 ? "low" : "high");
+  const auto low = shapes::known_scalar(c, 1), high = shapes::known_scalar(c, 2);
+  if (low && high && *low >= *high) invalid_argument("'low' is {}: it must be less than 'high', {}", *low, *high);
 }
 
 void multinomial_shape(ShapeContext& c) {
@@ -55,6 +57,16 @@ void register_random_ops(OpRegistry& ops) {
   ops.add(random_op("RandomUniform").attr("minval", 0.0).attr("maxval", 1.0));
   ops.add(random_op("RandomNormal").attr("mean", 0.0).attr("stddev", 1.0));
   ops.add(random_op("TruncatedNormal").attr("mean", 0.0).attr("stddev", 1.0));
+  ops.add(Op("RandomIntegers")
+              .input("shape", DType::i64)
+              .input("low", "T")
+              .input("high", "T")
+              .output("out", "T")
+              .type("T", kIndexTypes)
+              .attr("seed", std::int64_t{0})
+              .shape(integers_shape)
+              .no_gradient()
+              .stateful());
   ops.add(drawn_op("Bernoulli", "p").no_gradient());
   ops.add(drawn_op("RandomGamma", "alpha"));
   ops.add(drawn_op("RandomPoisson", "rate").no_gradient());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
@@ -184,12 +185,20 @@ class Placer {
     }
   }
 
+  bool is_constant(Endpoint value) const { return graph_.node(value.node).op->role == OpRole::constant; }
+  // Without inputs, or random, of a constant shape.
+  bool is_source(const Node& node) const {
+    return node.inputs.empty() ||
+           (node.op->stateful && std::ranges::all_of(node.inputs, [&](Endpoint input) { return is_constant(input); }));
+  }
+
   void follow_consumers(const std::map<int, std::vector<int>>& members) {
     const auto consumers = data_consumers(graph_);
-    for (int id = 0; id < graph_.size(); ++id) {
+    const std::vector<int> order = graph_.topological_order();
+    for (const int id : std::views::reverse(order)) {
       const Node& node = graph_.node(id);
       const auto& users = consumers[static_cast<std::size_t>(id)];
-      if (!node.inputs.empty() || users.empty() || !is_free(node, members)) continue;
+      if (!is_source(node) || users.empty() || !is_free(node, members)) continue;
       const std::string& device = placed_->node(users.front()).device;
       if (std::ranges::all_of(users, [&](int user) { return placed_->node(user).device == device; }))
         move(node, device);

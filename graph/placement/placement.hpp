@@ -7,7 +7,8 @@
 //   * Feed and Fetch run on CPU:0 of the client's task, regardless of their requests; or, if everything else runs on
 //     one device of that task and no strings are fed or fetched, there;
 //   * an Identity without a request goes where its input is;
-//   * a node without inputs or a request (Const) goes to its consumers, if they are on one device that can run it.
+//   * a node without inputs or a request (Const), and one that draws random values of a constant shape, goes to its
+//     consumers, if they are on one device that can run it.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/dropout.hpp>
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
@@ -127,13 +128,11 @@ namespace {
 template <class T>
 using Fill = void (*)(Parallelism&, const PhiloxStream&, std::span<T>, Compute<T>, Compute<T>);
 
-// A kernel that fills its output, whose shape is the attribute `shape`, based on two parameters.
+// A kernel that fills its output, whose shape is input 0, based on two parameters.
 template <class T>
 Kernel make_fill(const KernelInit& init, Fill<T> fill, Compute<T> first, Compute<T> second) {
-  const Shape shape = init.attributes.shape("shape");
-  if (!shape.fully_known()) invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
   return [=, seed = init.attributes.integer("seed")](KernelContext& context) {
-    Tensor out = context.allocate(dtype_of<T>, shape);
+    Tensor out = context.allocate(dtype_of<T>, checked_shape(checked_dims(context.input(0))));
     fill(context.parallelism(), random_stream(context.random_key(), random_node(context.node_hash(), seed)),
          out.mutable_values<T>(), first, second);
     context.set_output(0, std::move(out));

@@ -158,6 +158,54 @@ Tensor permutation(KernelContext& c, std::int64_t seed) {
   return out;
 }
 
+// `high` as a distance from `low`, at least 1.
+template <class T>
+std::uint64_t checked_range(const Tensor& low, const Tensor& high) {
+  for (const Tensor* limit : {&low, &high})
+    if (limit->num_elements() != 1)
+      invalid_argument("RandomIntegers: limits must be scalars, not {}", limit->shape().to_string());
+  const auto first = static_cast<std::int64_t>(low.item<T>()), end = static_cast<std::int64_t>(high.item<T>());
+  if (first >= end) invalid_argument("RandomIntegers: low {} must be less than high {}", first, end);
+  return static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first);
+}
+
+// Each integer below the range with the same probability: Lemire, "Fast random integer generation in an interval"
+// (2019). Element i has 64 bits of block i / 2; draws that are rejected are followed by those of block + k * 2^48.
+std::uint64_t integer_below(std::uint64_t range, const PhiloxStream& stream, std::uint64_t i, PhiloxBlock words) {
+  __extension__ using Wide = unsigned __int128;
+  const auto product = [&] {
+    const std::size_t at = i % 2 * 2;
+    return Wide{std::uint64_t{words[at]} << 32 | words[at + 1]} * range;
+  };
+  Wide drawn = product();
+  if (static_cast<std::uint64_t>(drawn) < range) {
+    const std::uint64_t least = (0 - range) % range;
+    for (std::uint64_t attempt = 1; static_cast<std::uint64_t>(drawn) < least; ++attempt) {
+      words = stream.block(i / 2 + (attempt << 48));
+      drawn = product();
+    }
+  }
+  return static_cast<std::uint64_t>(drawn >> 64);
+}
+
+template <class T>
+void random_integers(KernelContext& c, std::int64_t seed) {
+  const std::uint64_t range = checked_range<T>(c.input(1), c.input(2));
+  const auto low = static_cast<std::uint64_t>(c.input(1).item<T>());
+  Tensor out = c.allocate(dtype_of<T>, checked_shape(checked_dims(c.input(0))));
+  T* to = out.mutable_data<T>();
+  const PhiloxStream stream = stream_of(c, seed);
+  c.parallelism().parallel_for(out.num_elements(), kDrawGrain, [&](std::int64_t begin, std::int64_t end) {
+    PhiloxBlock words{};
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto element = static_cast<std::uint64_t>(i);
+      if (i == begin || i % 2 == 0) words = stream.block(element / 2);
+      to[i] = static_cast<T>(low + integer_below(range, stream, element, words));
+    }
+  });
+  c.set_output(0, std::move(out));
+}
+
 }  // namespace
 
 void register_random_draw_kernels(KernelRegistry& registry) {
@@ -170,6 +218,9 @@ void register_random_draw_kernels(KernelRegistry& registry) {
   add("RandomGamma", [](KernelContext& c, std::int64_t seed) { return drawn(c, seed, gamma_value); });
   add("RandomPoisson", [](KernelContext& c, std::int64_t seed) { return drawn(c, seed, poisson_value); });
   add("Multinomial", multinomial);
+  add_factories(registry, "RandomIntegers", IndexTypes{}, []<class T>(const KernelInit& init) -> Kernel {
+    return [seed = init.attributes.integer("seed")](KernelContext& c) { random_integers<T>(c, seed); };
+  });
   add("RandomPermutation", permutation);
 }
 

@@ -1,5 +1,6 @@
 // Random values; f32 and f64. Element i depends only on the node's stream and i.
 #include <troupe/devices/cuda/cuda_error.hpp>
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/dropout.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/host_input.hpp>
@@ -20,14 +21,13 @@ double rounded(DType dtype, double value) {
   return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-// A kernel that fills an output with the shape of attribute `shape`: launch(source of values, elements, memory, CUDA
-// stream).
+// A kernel that fills an output, whose shape is input 0: launch(source of values, elements, memory, CUDA stream).
 template <class Launch>
 Kernel filling(const KernelInit& init, const char* op, Launch launch) {
-  const Shape shape = init.attributes.shape("shape");
-  if (!shape.fully_known()) invalid_argument("'{}': shape {} is not fully known", init.node_name, shape.to_string());
-  return [=, dtype = init.output_types[0], seed = init.attributes.integer("seed")](KernelContext& context) {
-    Tensor out = context.allocate(dtype, shape);
+  return [=, dims = HostInput(init, 0), dtype = init.output_types[0],
+          seed = init.attributes.integer("seed")](KernelContext& context) {
+    const Tensor shape = dims.get(context);
+    Tensor out = context.allocate(dtype, checked_shape(checked_dims(shape)));
     if (out.num_elements() > 0)
       check_cuda(
           launch(random_source(context, seed), out.num_elements(), out.mutable_raw(), cuda_device(context).stream()),

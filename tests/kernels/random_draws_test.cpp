@@ -5,6 +5,7 @@
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/messages/philox.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -95,6 +96,71 @@ TEST_F(RandomDrawsTest, PermutationsHoldEachNumberOnce) {
   for (std::size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], static_cast<double>(i));
   EXPECT_EQ(draw("RandomPermutation", {Tensor::scalar<std::int64_t>(0)}).shape(), (Shape{0}));
   EXPECT_THROW(draw("RandomPermutation", {Tensor::scalar<std::int64_t>(-1)}), Error);
+}
+
+// Each value comes from 64 bits of the stream: the high half of their product with the range.
+TEST_F(RandomDrawsTest, IntegersAreUniformInAnyRange) {
+  const auto draw_integers = [&]<class T>(T low, T high, std::int64_t count, int threads = 1) {
+    const Tensor dims = Tensor::vector<std::int64_t>({count});
+    return run_kernel(registry(), threads == 1 ? *device_ : *three_threads_,
+                      {.op = "RandomIntegers",
+                       .dtype = dtype_of<T>,
+                       .inputs = {dims, Tensor::scalar<T>(low), Tensor::scalar<T>(high)},
+                       .attributes = {{"seed", std::int64_t{0}}},
+                       .key = {1, 2, 3},
+                       .hash = 4})[0];
+  };
+  const PhiloxStream stream{1, mix64(mix64(mix64(4) ^ 2) ^ 3)};
+  using Limits = std::numeric_limits<std::int64_t>;
+  const Tensor wide = draw_integers(Limits::min(), Limits::max(), 50'001);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const PhiloxBlock words = stream.block(i / 2);
+    __extension__ using Wide = unsigned __int128;
+    const std::uint64_t bits = std::uint64_t{words[i % 2 * 2]} << 32 | words[i % 2 * 2 + 1];
+    EXPECT_EQ(
+        wide.values<std::int64_t>()[i],
+        static_cast<std::int64_t>((std::uint64_t{1} << 63) + static_cast<std::uint64_t>((Wide{bits} * ~0ull) >> 64)));
+  }
+  EXPECT_TRUE(bitwise_equal(wide, draw_integers(Limits::min(), Limits::max(), 50'001, 3)));
+  EXPECT_TRUE(bitwise_equal(wide.rows(0, 17), draw_integers(Limits::min(), Limits::max(), 17)));
+
+  // 2^64 * 3/4 values: the product alone would give every third value twice as often as the others.
+  const std::int64_t end = std::int64_t{1} << 62;
+  std::array<int, 3> thirds{};
+  const Tensor three_quarters = draw_integers(Limits::min(), end, 60'000);
+  for (const std::int64_t v : three_quarters.values<std::int64_t>()) {
+    ASSERT_LT(v, end);
+    ++thirds.at((static_cast<std::uint64_t>(v) - static_cast<std::uint64_t>(Limits::min())) % 3);
+  }
+  for (const int count : thirds) EXPECT_NEAR(count, 20'000, 600);
+  const std::int32_t seven = 7, eight = 8;
+  EXPECT_EQ(doubles(draw_integers(seven, eight, 3)), (std::vector<double>{7, 7, 7}));
+  EXPECT_THROW(draw_integers(eight, eight, 1), Error);
+  EXPECT_THROW(draw_integers(eight, seven, 1), Error);
+  EXPECT_THROW(draw_integers(seven, eight, -1), Error);
+}
+
+// The shape of each is that of a value which the graph computes.
+TEST(RandomBuilders, ShapesAreComputed) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 3}, "x");
+  const Output dims = shape_of(x);
+  const Outputs drawn{random_uniform(dims),
+                      random_normal(dims),
+                      truncated_normal(dims),
+                      random_exponential(dims),
+                      random_integers(dims, constant<std::int32_t>(g, 0), constant<std::int32_t>(g, 5)),
+                      random_gamma(x),
+                      random_poisson(x),
+                      bernoulli(x)};
+  GraphEvaluator evaluator;
+  const Feeds feeds{{{x.node, x.index}, Tensor::of<float>(Shape{2, 3}, {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f})}};
+  for (const Output& y : drawn) {
+    EXPECT_EQ(y.shape(), (Shape{kUnknown, 3}));
+    EXPECT_EQ(evaluator.run(y, feeds).shape(), (Shape{2, 3}));
+  }
+  EXPECT_EQ(drawn[4].dtype(), DType::i32);
+  EXPECT_THROW(random_normal(g, Shape{2, kUnknown}), Error);
 }
 
 TEST(RandomBuilders, IntegersExponentialsAndShuffles) {

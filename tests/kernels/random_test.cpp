@@ -4,8 +4,8 @@
 namespace troupe::testing {
 namespace {
 
-Attributes attributes(const std::string& op, const Shape& shape, double first, double second, std::int64_t seed = 0) {
-  Attributes a{{"shape", shape}, {"seed", seed}};
+Attributes attributes(const std::string& op, double first, double second, std::int64_t seed) {
+  Attributes a{{"seed", seed}};
   a.set(op == "RandomUniform" ? "minval" : "mean", first);
   a.set(op == "RandomUniform" ? "maxval" : "stddev", second);
   return a;
@@ -18,7 +18,8 @@ class RandomTest : public KernelTest {
     return run_kernel(registry(), three_threads ? *three_threads_ : *device_,
                       {.op = op,
                        .dtype = dtype,
-                       .attributes = attributes(op, shape, first, second, seed),
+                       .inputs = {Tensor::of<std::int64_t>(Shape{shape.rank()}, shape.dims())},
+                       .attributes = attributes(op, first, second, seed),
                        .key = key,
                        .hash = hash})[0];
   }
@@ -124,6 +125,7 @@ TEST_F(RandomTest, NeighboursAreNotCorrelated) {
 TEST_F(RandomTest, WrongAttributesAreErrors) {
   EXPECT_THROW(draw("RandomUniform", DType::f32, {2}, 1, 1), Error);
   EXPECT_THROW(draw("RandomUniform", DType::f32, {kUnknown}, 0, 1), Error);
+  EXPECT_THROW(draw("RandomNormal", DType::f32, {std::int64_t{1} << 40, std::int64_t{1} << 40}, 0, 1), Error);
   EXPECT_EQ(draw("RandomNormal", DType::f32, {0}, 0, 1).num_elements(), 0);
 }
 

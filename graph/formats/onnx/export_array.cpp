@@ -214,23 +214,22 @@ void write_one_hot(OnnxExportNode& node) {
 void write_fill(OnnxExportNode& node) { node.set(node.add("Expand", {node.in(1), node.in(0)})); }
 void write_range(OnnxExportNode& node) { node.set(node.add("Range", node.all_inputs())); }
 
+// RandomUniform or RandomNormal of a known shape; otherwise ...Like a tensor of the shape.
+void write_random(OnnxExportNode& node, std::string op, Attributes attributes) {
+  attributes.set("dtype", node.output_dtype());
+  if (node.known(0)) {
+    attributes.set("shape", node.known_integers(0, "the shape"));
+    return node.set(node.add(std::move(op), {}, attributes));
+  }
+  node.set(node.add(op + "Like", {node.add("ConstantOfShape", {node.in(0)})}, attributes));
+}
 void write_random_uniform(OnnxExportNode& node) {
   const Attributes& a = node.attributes();
-  const Shape& shape = a.shape("shape");
-  node.set(node.add("RandomUniform", {},
-                    {{"shape", Integers{shape.dims().begin(), shape.dims().end()}},
-                     {"low", a.real("minval")},
-                     {"high", a.real("maxval")},
-                     {"dtype", node.output_dtype()}}));
+  write_random(node, "RandomUniform", {{"low", a.real("minval")}, {"high", a.real("maxval")}});
 }
 void write_random_normal(OnnxExportNode& node) {
   const Attributes& a = node.attributes();
-  const Shape& shape = a.shape("shape");
-  node.set(node.add("RandomNormal", {},
-                    {{"shape", Integers{shape.dims().begin(), shape.dims().end()}},
-                     {"mean", a.real("mean")},
-                     {"scale", a.real("stddev")},
-                     {"dtype", node.output_dtype()}}));
+  write_random(node, "RandomNormal", {{"mean", a.real("mean")}, {"scale", a.real("stddev")}});
 }
 
 constexpr OnnxExportOp kArrayWriters[] = {

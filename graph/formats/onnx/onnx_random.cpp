@@ -12,30 +12,25 @@ RandomOptions random_options(OnnxNode& node, DType dtype) {
   return options;
 }
 
-Shape shape_attribute(OnnxNode& node) { return Shape(node.integers("shape")); }
-// Of input 0.
-const Shape& known_shape(OnnxNode& node) {
-  const Shape& shape = node.in(0).shape();
-  if (!shape.fully_known())
-    fail(Code::unimplemented, "random values of a shape that is not known before the graph runs: {}",
-         shape.to_string());
-  return shape;
+Output shape_attribute(OnnxNode& node) {
+  const Integers shape = node.integers("shape");
+  return constant(node.graph(), Tensor::of<std::int64_t>(Shape{std::ssize(shape)}, shape));
 }
 
-Output uniform(OnnxNode& node, const Shape& shape, DType dtype) {
-  return random_uniform(node.graph(), shape, node.real("low", 0), node.real("high", 1), random_options(node, dtype));
+Output uniform(OnnxNode& node, Output shape, DType dtype) {
+  return random_uniform(shape, node.real("low", 0), node.real("high", 1), random_options(node, dtype));
 }
-Output normal(OnnxNode& node, const Shape& shape, DType dtype) {
-  return random_normal(node.graph(), shape, node.real("mean", 0), node.real("scale", 1), random_options(node, dtype));
+Output normal(OnnxNode& node, Output shape, DType dtype) {
+  return random_normal(shape, node.real("mean", 0), node.real("scale", 1), random_options(node, dtype));
 }
 
 void uniform_node(OnnxNode& node) { node.set(uniform(node, shape_attribute(node), node.dtype("dtype", DType::f32))); }
 void normal_node(OnnxNode& node) { node.set(normal(node, shape_attribute(node), node.dtype("dtype", DType::f32))); }
 void uniform_like_node(OnnxNode& node) {
-  node.set(uniform(node, known_shape(node), node.dtype("dtype", node.in(0).dtype())));
+  node.set(uniform(node, shape_of(node.in(0)), node.dtype("dtype", node.in(0).dtype())));
 }
 void normal_like_node(OnnxNode& node) {
-  node.set(normal(node, known_shape(node), node.dtype("dtype", node.in(0).dtype())));
+  node.set(normal(node, shape_of(node.in(0)), node.dtype("dtype", node.in(0).dtype())));
 }
 
 void bernoulli_node(OnnxNode& node) {

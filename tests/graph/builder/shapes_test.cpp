@@ -445,11 +445,15 @@ TEST(ShapeFunctions, NeuralNetworks) {
       {"Dropout", {{u, 3}, {}}, {}, "[?,3] [?,3]", {none, Tensor::scalar(0.5)}},
       {"Dropout", {{u, 3}, {}}, {}, "[?,3] [?,3]", {}, {DType::bf16, DType::f64}},
       {"Dropout", {{3}, {}}, {}, "Dropout 'n': the dropout rate is 1, not in [0, 1)", {none, Tensor::scalar(1.0)}},
-      {"RandomNormal", {}, {{"shape", Shape{2, 3}}}, "[2,3]"},
-      {"RandomNormal",
+      {"RandomNormal", {{2}}, {}, "[2,3]", {Tensor::vector<std::int64_t>({2, 3})}},
+      {"TruncatedNormal", {{2}}, {}, "[?,?]", {}, {DType::i64}},
+      {"RandomUniform", {{u}}, {}, "[?...]", {}, {DType::i64}},
+      {"RandomIntegers", {{2}, {}, {}}, {}, "[?,?]", {}, {DType::i64, DType::i32, DType::i32}},
+      {"RandomIntegers",
+       {{1}, {}, {}},
        {},
-       {{"shape", Shape{2, u}}},
-       "RandomNormal 'n': attribute 'shape' must be fully known, not [2,?]"},
+       "RandomIntegers 'n': 'low' is 3: it must be less than 'high', 3",
+       {Tensor::vector<std::int64_t>({2}), Tensor::scalar<std::int64_t>(3), Tensor::scalar<std::int64_t>(3)}},
   });
 }
 

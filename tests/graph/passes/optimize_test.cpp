@@ -22,7 +22,7 @@ struct ScalarEvaluator {
 TEST(FoldConstants, LeavesWhatMustRunAtEachStep) {
   GraphBuilder b;
   Output one = b.constant("one", 1);
-  b.add("RandomUniform", "random", {}, {{"T", DType::f32}, {"shape", Shape{}}});
+  b.add("RandomUniform", "random", {b.constant("dims", Tensor::vector<std::int64_t>({2}))}, {{"T", DType::f32}});
   b.add("Feed", "feed", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}});
   b.add("Arg", "arg", {}, {{"T", DType::f32}, {"index", std::int64_t{0}}, {"shape", Shape{}}});
   b.placeholder("x");

@@ -46,21 +46,41 @@ TEST(Placement, TheDefaultIsTheFirstDeviceOfTheClientsTaskThatHasTheKernelAccele
 
 TEST(Placement, RequestsAreMetWhereTheyCanBe) {
   GraphBuilder b;
-  b.add("RandomUniform", "anywhere", {}, {{"T", DType::f32}, {"shape", Shape{}}});
+  b.add("Placeholder", "anywhere", {}, {{"T", DType::f32}, {"shape", Shape{}}});
   b.add("NoOp", "ps", {}, {}, "/job:ps");
   b.add("NoOp", "gpu", {}, {}, "GPU:0");
   b.add("NoOp", "full", {}, {}, "/job:worker/task:0/device:CPU:0");
   EXPECT_EQ(placed(b.g),
-            "anywhere /job:worker/task:0/device:CPU:0\n"
+            "anywhere /job:worker/task:0/device:GPU:0\n"
             "ps /job:ps/task:0/device:CPU:0\n"
             "gpu /job:worker/task:0/device:GPU:0\n"
             "full /job:worker/task:0/device:CPU:0\n");
   EXPECT_EQ(place(b.g, devices(), {.client = kWorker})->dump(),
-            "anywhere = RandomUniform() T=f32 maxval=1.0 minval=0.0 seed=0 shape=[] -> f32[] @ "
-            "/job:worker/task:0/device:CPU:0\n"
+            "anywhere = Placeholder() T=f32 shape=[] -> f32[] @ /job:worker/task:0/device:GPU:0\n"
             "ps = NoOp() @ /job:ps/task:0/device:CPU:0\n"
             "gpu = NoOp() @ /job:worker/task:0/device:GPU:0\n"
             "full = NoOp() @ /job:worker/task:0/device:CPU:0\n");
+}
+
+// So the initial value of a variable is made where the variable is.
+TEST(Placement, ConstantsAndRandomValuesOfConstantShapeGoToTheirConsumers) {
+  GraphBuilder b;
+  const Output dims = b.constant("dims", Tensor::vector<std::int64_t>({2}));
+  const Output drawn = b.add("RandomUniform", "drawn", {dims}, {{"T", DType::f32}});
+  b.add("AssignVariable", "assign", {b.variable("w", Shape{2}, "/job:ps"), drawn});
+  const Output here = b.constant("here", Tensor::vector<std::int64_t>({2}));
+  const Output both = b.add("RandomUniform", "both", {here}, {{"T", DType::f32}});
+  b.add("Neg", "n", {both}, {}, "/job:ps");
+  b.add("Neg", "m", {both}, {}, "/job:worker/device:CPU:0");
+  EXPECT_EQ(placed(b.g),
+            "dims /job:ps/task:0/device:CPU:0\n"
+            "drawn /job:ps/task:0/device:CPU:0\n"
+            "w /job:ps/task:0/device:CPU:0\n"
+            "assign /job:ps/task:0/device:CPU:0\n"
+            "here /job:worker/task:0/device:CPU:0\n"
+            "both /job:worker/task:0/device:CPU:0\n"
+            "n /job:ps/task:0/device:CPU:0\n"
+            "m /job:worker/task:0/device:CPU:0\n");
 }
 
 TEST(Placement, ColocationIsTransitiveInAnyOrder) {

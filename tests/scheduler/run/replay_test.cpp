@@ -256,9 +256,9 @@ TEST(Replay, AValueThatWasReadOutlastsAnAssignment) {
 
 TEST(Replay, RandomValuesAreThoseOfTheStep) {
   Graph g;
-  const Output first = node(g, "RandomUniform", {}, "r", {{"T", DType::f64}, {"shape", kPair}});
-  const Output second =
-      node(g, "RandomUniform", {}, "s", {{"T", DType::f64}, {"shape", kPair}, {"_slot", std::int64_t{5}}});
+  const Output dims = node(g, "Const", {}, "dims", {{"T", DType::i64}, {"value", i64({2})}});
+  const Output first = node(g, "RandomUniform", {dims}, "r", {{"T", DType::f64}});
+  const Output second = node(g, "RandomUniform", {dims}, "s", {{"T", DType::f64}, {"_slot", std::int64_t{5}}});
   const Output r = node(g, "Identity", {first}), s = node(g, "Identity", {second});
   fetch(g, r, 0);
   fetch(g, s, 1);
