@@ -19,7 +19,8 @@ struct AttentionOptions {
 // Scaled dot product attention (Vaswani et al. 2017) in blocks that never hold all scores (Dao 2023): y = softmax(scale
 // q k' + mask) v over the keys. q [..., heads, queries, depth], k [..., kv_heads, keys, depth], v [..., kv_heads, keys,
 // value_depth] -> y [..., heads, queries, value_depth]. `heads` is a multiple of kv_heads; as many consecutive heads
-// share keys and values. A query that attends to no key gets zeros. Differentiable once, also in an added mask.
+// share keys and values. A query that attends to no key gets zeros. Differentiable, also in an added mask; a second
+// derivative holds all scores.
 Output attention(Output q, Output k, Output v, AttentionOptions options = {});
 
 struct RotaryOptions {

@@ -1,7 +1,11 @@
 #include "troupe/graph/builder/linear.hpp"
 
+#include <limits>
+
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/layout.hpp>
 #include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/builder/reduce.hpp>
 
 namespace troupe {
 
@@ -47,6 +51,17 @@ Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Outp
 
 Output det(Output x, Name name) { return add_op("Det", {x}, {}, std::move(name)); }
 Output cofactors(Output x, Name name) { return add_op("Cofactors", {x}, {}, std::move(name)); }
+LogDet slogdet(Output x, Name name) {
+  const Outputs out = add_outputs("LogDet", {x}, {}, std::move(name));
+  return {out[0], out[1]};
+}
+Output logdet(Output x, Name name) {
+  const LogDet found = slogdet(x);
+  const Output zero = scalar_like(x, 0);
+  const Output bad = less(found.sign, zero);
+  return select(bad, scalar_like(x, std::numeric_limits<double>::quiet_NaN()), found.log_abs, std::move(name));
+}
+Output trace(Output x, Name name) { return sum(diag_part(x), {-1}, {.name = std::move(name)}); }
 Output matrix_inverse(Output x, Name name) { return add_op("MatrixInverse", {x}, {}, std::move(name)); }
 
 Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }

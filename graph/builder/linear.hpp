@@ -46,7 +46,14 @@ struct QuantizedTensor {
 Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Output y_zero_point, Name name = {});
 
 // Of square matrices [...,n,n], computed in double precision.
-Output det(Output x, Name name = {});             // [...]
+Output det(Output x, Name name = {});  // [...]
+struct LogDet {
+  Output sign{};     // -1, 0 or 1
+  Output log_abs{};  // -infinity for singular matrices
+};
+LogDet slogdet(Output x, Name name = {});         // det = sign exp(log_abs), which overflows for few matrices
+Output logdet(Output x, Name name = {});          // of a positive determinant: NaN for others
+Output trace(Output x, Name name = {});           // the sum of the main diagonal; of matrices [...,m,n], too
 Output cofactors(Output x, Name name = {});       // det(x) inverse(x)^T: the derivatives of det, of singular x too
 Output matrix_inverse(Output x, Name name = {});  // throws for singular matrices when it runs
 

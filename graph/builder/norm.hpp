@@ -22,7 +22,7 @@ struct BatchNormOutputs {
 };
 // Batch normalisation over all dimensions but the last (Ioffe & Szegedy 2015): x [...,c] -> y = scale (x - mean) /
 // sqrt(mean squared distance + epsilon) + offset, with the mean of the n elements of each channel. scale and offset are
-// [c]. Gradients flow through y only.
+// [c].
 BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOptions options = {});
 // The same with a given mean and variance [c].
 Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,

@@ -2,7 +2,7 @@
 //
 // An absent mask is a vector of no elements, and so is its gradient. "U" is f32, or f64 if the data is f64.
 #include <troupe/graph/builder/builder.hpp>
-#include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/ops/composed_gradients.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
@@ -106,7 +106,8 @@ void register_attention_ops(OpRegistry& ops) {
                                         .output("dv", "T")
                                         .output("dmask", "M"))
               .attr("mask_gradient", false)
-              .shape(attention_grad_shape));
+              .shape(attention_grad_shape)
+              .gradient(attention_grad_gradient));
 }
 
 }  // namespace troupe

@@ -1,11 +1,15 @@
 // Cumulative sums, products, log-sum-exps and extrema along an axis.
+#include <limits>
+
 #include <troupe/graph/known_values.hpp>
+#include <troupe/graph/ops/composed_gradients.hpp>
 #include <troupe/graph/ops/families.hpp>
-#include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
 namespace {
+
+constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 
 // Every output is like x; the last input is the axis.
 void cumulative_shape(ShapeContext& c) {
@@ -35,13 +39,31 @@ void cumprod_gradient(GradientContext& c) {
 void cumulative_logsumexp_gradient(GradientContext& c) {
   c.set(0, add_op("CumLogSumExpGrad", {c.input(0), c.output(0), c.grad(), c.input(1)}, cumulative_attributes(c)));
 }
+// The indices into x's row-major order of the elements at `index` along the axis, which is not known before the graph
+// runs.
+Output flat_indices(Output x, Output index, Output axis) {
+  const Output dims = shape_of(x);
+  const Output one = constant<std::int64_t>(*x.graph, 1);
+  const Output place = floor_mod(axis, element_count(dims));
+  const Output behind = strided_slice(dims, reshape(place + one, Shape{1}), Integers{kEnd});
+  const Output stride = prod(behind);
+  const Output own = cumsum(ones_like(index), axis, {.exclusive = true});
+  const Output zero = constant<std::int64_t>(*x.graph, 0);
+  const Output numbers = reshape_like(range(zero, element_count(x), one), x);
+  const Output moved = (index - own) * stride;
+  return reshape(numbers + moved, Shape{kUnknown});
+}
+
 void cumulative_extremum_gradient(GradientContext& c) {
+  const Output x = c.input(0), g = c.grad();
   const auto known = known_tensor(c.graph(), {c.input(1).node, c.input(1).index});
-  if (!known)
-    fail(Code::unimplemented, "the axis must be known before the graph runs, but is computed by '{}'",
-         c.input(1).source().name);
-  const Output zeros = zeros_like(c.input(0));
-  c.set(0, scatter_elements(zeros, c.output(1), c.grad(), {.axis = known->item<std::int64_t>(), .reduction = "add"}));
+  if (known) {
+    const Output zeros = zeros_like(x);
+    return c.set(0, scatter_elements(zeros, c.output(1), g, {.axis = known->item<std::int64_t>(), .reduction = "add"}));
+  }
+  const Output places = flat_indices(x, c.output(1), c.input(1));
+  const Output flat = reshape(g, Shape{kUnknown});
+  c.set(0, reshape_like(scatter_add_rows(places, flat, flat), x));
 }
 
 Op cumulative_op(std::string name, std::vector<DType> types) {
@@ -70,7 +92,8 @@ void register_cumulative_ops(OpRegistry& ops) {
               .type("T", kFloatTypes)
               .attr("exclusive", false)
               .attr("reverse", false)
-              .shape(cumulative_grad_shape));
+              .shape(cumulative_grad_shape)
+              .gradient(cumulative_product_grad_gradient));
   ops.add(Op("CumLogSumExpGrad")
               .input("x", "T")
               .input("y", "T")
@@ -80,7 +103,8 @@ void register_cumulative_ops(OpRegistry& ops) {
               .type("T", kFloatTypes)
               .attr("exclusive", false)
               .attr("reverse", false)
-              .shape(cumulative_grad_shape));
+              .shape(cumulative_grad_shape)
+              .gradient(cumulative_logsumexp_grad_gradient));
 }
 
 }  // namespace troupe

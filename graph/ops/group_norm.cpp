@@ -1,8 +1,8 @@
 // Normalisation of groups of channels (Wu & He 2018) and by root mean squares (Zhang & Sennrich 2019). Dtypes as in
 // norm.cpp: T of the data, U of scales, offsets and statistics.
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/ops/composed_gradients.hpp>
 #include <troupe/graph/ops/families.hpp>
-#include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
@@ -72,25 +72,6 @@ void rms_norm_grad_shape(ShapeContext& c) {
   c.set_output(1, c.input(2));
 }
 
-// Statistics belong to the step: nothing trains through them.
-void require_no_flow_through_statistics(GradientContext& c) {
-  for (int i = 1; i < c.num_outputs(); ++i)
-    if (c.has_grad(i))
-      fail(Code::unimplemented, "its statistics (output {}) are not differentiated; use stop_gradient", i);
-}
-
-void group_norm_gradient(GradientContext& c) {
-  require_no_flow_through_statistics(c);
-  const Outputs found = add_outputs("GroupNormGrad", {c.grad(0), c.input(0), c.input(1), c.output(1), c.output(2)});
-  for (int i = 0; i < 3; ++i) c.set(i, found[static_cast<std::size_t>(i)]);
-}
-
-void rms_norm_gradient(GradientContext& c) {
-  require_no_flow_through_statistics(c);
-  const Outputs found = add_outputs("RMSNormGrad", {c.grad(0), c.input(0), c.input(1), c.output(1)});
-  for (int i = 0; i < 2; ++i) c.set(i, found[static_cast<std::size_t>(i)]);
-}
-
 Op with_types(Op op) {
   return op.type("T", kFloatTypes).type("U", kWideFloatTypes).precision(PrecisionClass::follower);
 }
@@ -118,7 +99,8 @@ void register_group_norm_ops(OpRegistry& ops) {
                          .output("dx", "T")
                          .output("dscale", "U")
                          .output("doffset", "U"))
-              .shape(group_norm_grad_shape));
+              .shape(group_norm_grad_shape)
+              .gradient(group_norm_grad_gradient));
   ops.add(with_types(Op("RMSNorm").input("x", "T").input("scale", "U").output("y", "T").output("inverse", "U"))
               .attr("epsilon", AttrType::real)
               .shape(rms_norm_shape)
@@ -130,7 +112,8 @@ void register_group_norm_ops(OpRegistry& ops) {
                          .input("inverse", "U")
                          .output("dx", "T")
                          .output("dscale", "U"))
-              .shape(rms_norm_grad_shape));
+              .shape(rms_norm_grad_shape)
+              .gradient(rms_norm_grad_gradient));
 }
 
 }  // namespace troupe

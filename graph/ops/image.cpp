@@ -149,16 +149,36 @@ void sample_grad_shape(ShapeContext& c) {
 }
 void sample_dx_shape(ShapeContext& c) { c.set_output(0, c.input(1)); }
 
+Attributes sample_attributes(GradientContext& c) {
+  return {{"mode", c.attributes().string("mode")},
+          {"padding", c.attributes().string("padding")},
+          {"align_corners", c.attributes().boolean("align_corners")}};
+}
+
 void grid_sample_gradient(GradientContext& c) {
   if (c.attributes().string("mode") == "cubic" && c.needs(1))
     fail(Code::unimplemented, "GridSample has no gradient for a grid of mode cubic");
-  const Outputs grads = add_outputs("GridSampleGrad", {c.grad(), c.input(0), c.input(1)},
-                                    {{"mode", c.attributes().string("mode")},
-                                     {"padding", c.attributes().string("padding")},
-                                     {"align_corners", c.attributes().boolean("align_corners")}});
+  const Outputs grads = add_outputs("GridSampleGrad", {c.grad(), c.input(0), c.input(1)}, sample_attributes(c));
   c.set(0, grads[0]);
   if (c.attributes().string("mode") == "linear")
     c.set(1, grads[1]);  // a nearest element does not change with the place
+}
+
+// The gradient op is linear in dy: <g, dx> = <dy, what the op makes of g>. Its gradient for places is not
+// differentiated.
+void require_places_once(GradientContext& c, std::string_view places) {
+  if (c.has_grad(1)) fail(Code::unimplemented, "the gradient for {} is not differentiated again", places);
+}
+
+void grid_sample_grad_gradient(GradientContext& c) {
+  require_places_once(c, "the grid");
+  const Attributes attributes = sample_attributes(c);
+  const Output g = c.grad(0);
+  if (c.needs(0)) c.set(0, add_op("GridSample", {g, c.input(2)}, attributes));
+  if (!c.needs(2) || c.attributes().string("mode") == "nearest") return;
+  if (c.attributes().string("mode") != "linear")
+    fail(Code::unimplemented, "GridSample has no gradient for a grid of mode cubic");
+  c.set(2, add_outputs("GridSampleGrad", {c.input(0), g, c.input(2)}, attributes)[1]);
 }
 
 void crop_and_resize_shape(ShapeContext& c) {
@@ -177,6 +197,18 @@ void crop_and_resize_gradient(GradientContext& c) {
   if (c.attributes().string("mode") == "linear") c.set(1, grads[1]);
 }
 
+void crop_and_resize_grad_gradient(GradientContext& c) {
+  require_places_once(c, "the boxes");
+  const Attributes mode{{"mode", c.attributes().string("mode")}};
+  const Output g = c.grad(0);
+  if (c.needs(0)) {
+    const Output size = slice(shape_of(c.input(0)), {1}, {2});
+    c.set(0, add_op("CropAndResize", {g, c.input(2), c.input(3), size}, mode));
+  }
+  if (c.needs(2) && c.attributes().string("mode") == "linear")
+    c.set(2, add_outputs("CropAndResizeGrad", {c.input(0), g, c.input(2), c.input(3)}, mode)[1]);
+}
+
 void roi_align_shape(ShapeContext& c) {
   choice_of(c.attributes(), "mode", {"avg", "max"});
   const std::int64_t rows = shapes::bounded(c.attributes(), "output_height", 0, 1 << 20),
@@ -188,14 +220,28 @@ void roi_align_shape(ShapeContext& c) {
   const std::int64_t count = shapes::merge_dim(rois[0], images[0], "the numbers of regions and of their images");
   c.set_output(0, Shape{count, x[1], rows, columns});
 }
+constexpr const char* kRoiAttributes[] = {"sampling_ratio", "spatial_scale", "half_pixel", "output_height",
+                                          "output_width"};
+
 void roi_align_gradient(GradientContext& c) {
-  if (c.attributes().string("mode") != "avg")
-    fail(Code::unimplemented, "RoiAlign has a gradient for mode avg only, not for max");
   if (c.needs(1)) fail(Code::unimplemented, "RoiAlign has no gradient for its regions; use stop_gradient(rois)");
   Attributes attributes;
-  for (const char* key : {"sampling_ratio", "spatial_scale", "half_pixel", "output_height", "output_width"})
+  for (const char* key : kRoiAttributes) attributes.set(key, c.attributes().all().find(key)->second);
+  const char* op = c.attributes().string("mode") == "max" ? "RoiAlignMaxGrad" : "RoiAlignGrad";
+  c.set(0, add_op(op, {c.grad(), c.input(0), c.input(1), c.input(2)}, std::move(attributes)));
+}
+void roi_align_grad_gradient(GradientContext& c) {
+  if (c.needs(2)) fail(Code::unimplemented, "RoiAlign has no gradient for its regions; use stop_gradient(rois)");
+  Attributes attributes;
+  for (const char* key : kRoiAttributes) attributes.set(key, c.attributes().all().find(key)->second);
+  if (c.needs(0)) c.set(0, add_op("RoiAlign", {c.grad(), c.input(2), c.input(3)}, std::move(attributes)));
+}
+
+void max_roi_pool_gradient(GradientContext& c) {
+  Attributes attributes;
+  for (const char* key : {"output_height", "output_width", "spatial_scale"})
     attributes.set(key, c.attributes().all().find(key)->second);
-  c.set(0, add_op("RoiAlignGrad", {c.grad(), c.input(0), c.input(1), c.input(2)}, std::move(attributes)));
+  c.set(0, add_op("MaxRoiPoolGrad", {c.grad(), c.input(0), c.input(1)}, std::move(attributes)));
 }
 
 void max_roi_pool_shape(ShapeContext& c) {
@@ -247,7 +293,8 @@ void register_samples(OpRegistry& ops) {
               .attr("mode", std::string("linear"))
               .attr("padding", std::string("zeros"))
               .attr("align_corners", false)
-              .shape(sample_grad_shape));
+              .shape(sample_grad_shape)
+              .gradient(grid_sample_grad_gradient));
   ops.add(Op("CropAndResize")
               .input("x", "T")
               .input("boxes", "B")
@@ -270,7 +317,8 @@ void register_samples(OpRegistry& ops) {
               .type("T", kFloatTypes)
               .type("B", kFloatTypes)
               .attr("mode", std::string("linear"))
-              .shape(sample_grad_shape));
+              .shape(sample_grad_shape)
+              .gradient(crop_and_resize_grad_gradient));
   ops.add(roi_op(Op("RoiAlign").input("x", "T"), DType::i64)
               .output("y", "T")
               .type("T", kFloatTypes)
@@ -278,6 +326,11 @@ void register_samples(OpRegistry& ops) {
               .shape(roi_align_shape)
               .gradient(roi_align_gradient));
   ops.add(roi_op(Op("RoiAlignGrad").input("dy", "T").input_shape("x", "T"), DType::i64)
+              .output("dx", "T")
+              .type("T", kFloatTypes)
+              .shape(sample_dx_shape)
+              .gradient(roi_align_grad_gradient));
+  ops.add(roi_op(Op("RoiAlignMaxGrad").input("dy", "T").input("x", "T"), DType::i64)
               .output("dx", "T")
               .type("T", kFloatTypes)
               .shape(sample_dx_shape));
@@ -289,7 +342,18 @@ void register_samples(OpRegistry& ops) {
               .attr("output_height", std::int64_t{1})
               .attr("output_width", std::int64_t{1})
               .attr("spatial_scale", 1.0)
-              .shape(max_roi_pool_shape));
+              .shape(max_roi_pool_shape)
+              .gradient(max_roi_pool_gradient));
+  ops.add(Op("MaxRoiPoolGrad")
+              .input("dy", "T")
+              .input("x", "T")
+              .input("rois", "T")
+              .output("dx", "T")
+              .type("T", kFloatTypes)
+              .attr("output_height", std::int64_t{1})
+              .attr("output_width", std::int64_t{1})
+              .attr("spatial_scale", 1.0)
+              .shape(sample_dx_shape));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Matrix product and bias.
+#include <limits>
+
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
@@ -96,12 +98,34 @@ Output gradient_of_matrix(ProductTerms p) {
   return gradient_of_b(p);
 }
 
+// Shapes that a graph computes: `dims` with a 1 `behind` its last dimension, or before that, if x is a vector.
+Output with_one(Output dims, Output x, bool behind) {
+  const Output two = constant<std::int64_t>(*x.graph, 2);
+  const Output missing = two - element_count(shape_of(x));  // 1 for a vector
+  const Output zero = constant<std::int64_t>(*x.graph, 0);
+  const Output count = reshape(maximum(missing, zero), Shape{1});
+  const Output ones = fill(count, constant<std::int64_t>(*x.graph, 1));
+  if (behind) return concat({dims, ones}, 0);
+  const Output first = strided_slice(dims, Integers{0}, Integers{-1});
+  const Output last = strided_slice(dims, Integers{-1}, Integers{std::numeric_limits<std::int64_t>::max()});
+  return concat({first, ones, last}, 0);
+}
+
+// Of operands whose number of dimensions is not known: vectors become matrices when the graph runs.
+void gradient_of_unknown_ranks(GradientContext& c, ProductTerms p) {
+  const Output a = p.a, b = p.b;
+  const Output dims = with_one(shape_of(p.g), b, true);
+  p.g = reshape(p.g, with_one(dims, a, false));
+  p.a = reshape(a, with_one(shape_of(a), a, false));
+  p.b = reshape(b, with_one(shape_of(b), b, true));
+  if (c.needs(0)) c.set(0, reshape_like(sum_to_like(gradient_of_a(p), p.a), a));
+  if (c.needs(1)) c.set(1, reshape_like(sum_to_like(gradient_of_b(p), p.b), b));
+}
+
 // Gradients are summed over the dimensions along which an operand was broadcast.
 void batch_gradient(GradientContext& c, ProductTerms p) {
+  if (!p.a.shape().has_rank() || !p.b.shape().has_rank()) return gradient_of_unknown_ranks(c, p);
   const Output a = p.a;
-  if (!a.shape().has_rank() || !p.b.shape().has_rank())
-    fail(Code::unimplemented, "the gradient of MatMul needs the number of dimensions of its operands, {} and {}",
-         a.shape().to_string(), p.b.shape().to_string());
   const bool row = a.shape().rank() == 1;
   if (row) p.a = expand_dims(a, 0);
   if (row) p.g = expand_dims(p.g, -2);

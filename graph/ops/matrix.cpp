@@ -20,6 +20,10 @@ void det_op_shape(ShapeContext& c) {
   const Shape x = square_matrices(c);
   c.set_output(0, x.has_rank() ? x.sub(0, x.rank() - 2) : x);
 }
+void log_det_shape(ShapeContext& c) {
+  const Shape x = square_matrices(c);
+  for (int i = 0; i < 2; ++i) c.set_output(i, x.has_rank() ? x.sub(0, x.rank() - 2) : x);
+}
 void square_shape(ShapeContext& c) { c.set_output(0, square_matrices(c)); }
 
 Output as_matrix(Output scalars) { return expand_dims(expand_dims(scalars, -1), -1); }
@@ -50,6 +54,16 @@ void inverse_gradient(GradientContext& c) {
   c.set(0, -matmul(y, right, {.transpose_a = true}));
 }
 
+// dx = g inverse(x)^T, from the logarithm alone: the sign is constant.
+void log_det_gradient(GradientContext& c) {
+  if (!c.has_grad(1)) return;
+  const Output x = c.input(0);
+  const Output zeros = zeros_like(x);
+  const Output flow = expand_dims(c.grad(1), -1);
+  const Output scales = set_diag(zeros, broadcast_like(flow, diag_part(x)));
+  c.set(0, matmul(matrix_inverse(x), scales, {.transpose_a = true}));
+}
+
 Op matrix_op(const char* name, ShapeFn shape, GradientFn gradient) {
   Op op(name);
   op.input("x", "T").output("y", "T").type("T", kFloatTypes).shape(std::move(shape)).gradient(std::move(gradient));
@@ -60,6 +74,13 @@ Op matrix_op(const char* name, ShapeFn shape, GradientFn gradient) {
 
 void register_matrix_ops(OpRegistry& ops) {
   ops.add(matrix_op("Det", det_op_shape, det_gradient));
+  ops.add(Op("LogDet")
+              .input("x", "T")
+              .output("sign", "T")
+              .output("log_abs", "T")
+              .type("T", kFloatTypes)
+              .shape(log_det_shape)
+              .gradient(log_det_gradient));
   ops.add(matrix_op("Cofactors", square_shape, cofactors_gradient));
   ops.add(matrix_op("MatrixInverse", square_shape, inverse_gradient));
 }

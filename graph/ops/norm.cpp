@@ -3,8 +3,8 @@
 // T is the dtype of the data. Scales, offsets and statistics are of U: f32, or f64 if the data is f64. "activation" is
 // none or relu, applied to y; in a gradient, to the y that it differentiates.
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/ops/composed_gradients.hpp>
 #include <troupe/graph/ops/families.hpp>
-#include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
@@ -73,21 +73,6 @@ void layer_norm_grad_shape(ShapeContext& c) {
   c.set_output(2, Shape{n.channels});
 }
 
-// Statistics belong to the step: values that follow them (running averages) do not train through them.
-void require_no_flow(GradientContext& c, int first) {
-  for (int i = first; i < c.num_outputs(); ++i)
-    if (c.has_grad(i))
-      fail(Code::unimplemented, "its statistics (output {}) are not differentiated; use stop_gradient", i);
-}
-
-void batch_norm_gradient(GradientContext& c) {
-  require_no_flow(c, 1);
-  const Outputs found =
-      add_outputs("BatchNormGrad", {c.grad(0), c.input(0), c.input(1), c.input(2), c.output(1), c.output(3)},
-                  {{"activation", c.attributes().string("activation")}});
-  for (int i = 0; i < 3; ++i) c.set(i, found[static_cast<std::size_t>(i)]);
-}
-
 // Statistics are inputs here: y = scale (x - mean) / sqrt(variance + epsilon) + offset.
 void batch_norm_inference_gradient(GradientContext& c) {
   const DType own = c.attributes().dtype("U");
@@ -108,12 +93,6 @@ void batch_norm_inference_gradient(GradientContext& c) {
     const Output squared = square(inverse);
     c.set(4, along * scale * squared * -0.5);
   }
-}
-
-void layer_norm_gradient(GradientContext& c) {
-  require_no_flow(c, 1);
-  const Outputs found = add_outputs("LayerNormGrad", {c.grad(0), c.input(0), c.input(1), c.output(1), c.output(2)});
-  for (int i = 0; i < 3; ++i) c.set(i, found[static_cast<std::size_t>(i)]);
 }
 
 Op norm_op(std::string name, std::initializer_list<const char*> data, std::initializer_list<const char*> own) {
@@ -148,7 +127,8 @@ void register_norm_ops(OpRegistry& ops) {
                     .output("dscale", "U")
                     .output("doffset", "U"))
               .attr("activation", none)
-              .shape(batch_norm_grad_shape));
+              .shape(batch_norm_grad_shape)
+              .gradient(batch_norm_grad_gradient));
   ops.add(typed(norm_op("LayerNorm", {"x"}, {"scale", "offset"})
                     .output("y", "T")
                     .output("mean", "U")
@@ -160,7 +140,8 @@ void register_norm_ops(OpRegistry& ops) {
                     .output("dx", "T")
                     .output("dscale", "U")
                     .output("doffset", "U"))
-              .shape(layer_norm_grad_shape));
+              .shape(layer_norm_grad_shape)
+              .gradient(layer_norm_grad_gradient));
 }
 
 }  // namespace troupe

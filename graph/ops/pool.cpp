@@ -1,6 +1,7 @@
 // Pooling of one to three dimensions.
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/index.hpp>
+#include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>
@@ -74,8 +75,19 @@ void avg_pool_grad_gradient(GradientContext& c) {
   if (c.needs(1)) c.set(1, add_op("AvgPool", {c.grad()}, pool_attributes(c)));
 }
 
-// The elements of a tensor at indices into its row-major order.
-Output at_indices(Output x, Output indices) { return gather(reshape(x, Shape{kUnknown}), indices); }
+// The elements of a tensor at indices into its row-major order; 0 for an index of -1.
+Output at_indices(Output x, Output indices) {
+  const Output zero = scalar_like(indices, 0);
+  const Output exists = greater_equal(indices, zero);
+  const Output found = gather(reshape(x, Shape{kUnknown}), maximum(indices, zero));
+  return select(exists, found, scalar_like(x, 0));
+}
+
+void max_pool_grad_gradient(GradientContext& c) {
+  if (!c.needs(2)) return;
+  const Outputs pooled = add_outputs("MaxPoolWithIndices", {c.input(0)}, pool_attributes(c));
+  c.set(2, at_indices(c.grad(), pooled[1]));
+}
 
 void max_pool_with_indices_gradient(GradientContext& c) {
   if (c.has_grad(0)) c.set(0, add_op("MaxPoolWithIndicesGrad", {c.input(0), c.output(1), c.grad(0)}));
@@ -116,6 +128,7 @@ void register_pool_ops(OpRegistry& ops) {
   ops.add(with_pool_windows(
               maximum_grad.input("x", "T").input("y", "T").input("dy", "T").output("dx", "T").type("T", kFloatTypes))
               .shape(max_pool_grad_shape)
+              .gradient(max_pool_grad_gradient)
               .precision(PrecisionClass::follower));
   Op average_grad("AvgPoolGrad");
   ops.add(with_pool_windows(average_grad.input("x", "T").input("dy", "T").output("dx", "T").type("T", kFloatTypes))

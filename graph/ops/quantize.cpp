@@ -1,6 +1,7 @@
 // Conversion between floating tensors and integers with a scale and zero point, for a whole tensor or per index of an
 // axis.
 #include <troupe/graph/ops/families.hpp>
+#include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 
 namespace troupe {
@@ -20,9 +21,26 @@ void quantize_shape(ShapeContext& c) {
   c.set_output(0, out);
 }
 
+// y = (x - zero_point) scale. Only the scale is a real number.
+void dequantize_gradient(GradientContext& c) {
+  if (!c.needs(1)) return;
+  const Output x = c.input(0), scale = c.input(1);
+  Output zero_point = cast(c.input(2), scale.dtype()), like = scale;
+  if (scale.shape() != Shape{} && scale.shape() != Shape{1}) {  // along the axis
+    if (!x.shape().has_rank())
+      fail(Code::unimplemented, "the rank of x must be known for a scale of shape {}", scale.shape().to_string());
+    const int rank = x.shape().rank();
+    std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 1);
+    if (rank > 0) dims[static_cast<std::size_t>(shapes::axis(c.attributes().integer("axis"), rank))] = kUnknown;
+    like = reshape(scale, Shape(dims));
+    zero_point = reshape(zero_point, Shape(dims));
+  }
+  const Output steps = cast(x, scale.dtype()) - zero_point;
+  c.set(1, reshape_like(sum_to_like(c.grad() * steps, like), scale));
+}
+
 const std::vector<DType> kQuantizedTypes = {DType::i8, DType::u8, DType::i16, DType::u16};
 const std::vector<DType> kDequantizedTypes = {DType::i8, DType::u8, DType::i16, DType::u16, DType::i32};
-const std::vector<DType> kScaleTypes = {DType::f32, DType::f16, DType::bf16};
 
 }  // namespace
 
@@ -32,7 +50,7 @@ void register_quantize_ops(OpRegistry& ops) {
               .input("scale", "T")
               .input("zero_point", "Q")
               .output("y", "Q")
-              .type("T", kScaleTypes)
+              .type("T", kFloatTypes)
               .type("Q", kQuantizedTypes)
               .attr("axis", std::int64_t{1})
               .shape(quantize_shape)
@@ -42,10 +60,11 @@ void register_quantize_ops(OpRegistry& ops) {
               .input("scale", "T")
               .input("zero_point", "Q")
               .output("y", "T")
-              .type("T", kScaleTypes)
+              .type("T", kFloatTypes)
               .type("Q", kDequantizedTypes)
               .attr("axis", std::int64_t{1})
-              .shape(quantize_shape));
+              .shape(quantize_shape)
+              .gradient(dequantize_gradient));
 }
 
 }  // namespace troupe

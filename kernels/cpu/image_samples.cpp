@@ -69,21 +69,42 @@ void for_each_block(const Sampling& s, std::int64_t begin, std::int64_t end, Fn 
   }
 }
 
+struct Terms {
+  std::int64_t begin, end;
+};
+Terms terms_of(const Samples& samples, std::int64_t place) {
+  return {samples.starts[static_cast<std::size_t>(place)], samples.starts[static_cast<std::size_t>(place) + 1]};
+}
+
+template <class T>
+T product(const Samples& samples, std::int64_t term, const T* x, std::int64_t stride) {
+  const auto t = static_cast<std::size_t>(term);
+  return static_cast<T>(samples.weights[t]) * x[samples.elements[t] * stride];
+}
+
+// The first of the greatest products, or the last that is NaN; terms.end if there is none.
+template <class T>
+std::int64_t greatest(const Samples& samples, Terms terms, const T* x, std::int64_t stride) {
+  std::int64_t best = terms.end;
+  T most{};
+  for (std::int64_t t = terms.begin; t < terms.end; ++t) {
+    const T value = product(samples, t, x, stride);
+    if (t == terms.begin || value > most || value != value) most = value, best = t;
+  }
+  return best;
+}
+
 template <class T>
 T combined(const Samples& samples, std::int64_t place, const T* x, std::int64_t stride, bool max) {
+  const Terms terms = terms_of(samples, place);
+  if (max) {
+    const std::int64_t best = greatest(samples, terms, x, stride);
+    return best == terms.end ? T{} : product(samples, best, x, stride);
+  }
   T out{};
-  const std::int64_t begin = samples.starts[static_cast<std::size_t>(place)],
-                     end = samples.starts[static_cast<std::size_t>(place) + 1];
   const std::int64_t* elements = samples.elements.data();
   const double* weights = samples.weights.data();
-  if (!max) {
-    for (std::int64_t t = begin; t < end; ++t) out += static_cast<T>(weights[t]) * x[elements[t] * stride];
-    return out;
-  }
-  for (std::int64_t t = begin; t < end; ++t) {
-    const T value = static_cast<T>(weights[t]) * x[elements[t] * stride];
-    if (t == begin || value > out || value != value) out = value;
-  }
+  for (std::int64_t t = terms.begin; t < terms.end; ++t) out += static_cast<T>(weights[t]) * x[elements[t] * stride];
   return out;
 }
 
@@ -112,20 +133,24 @@ void sample(Parallelism& parallelism, const Sampling& s, const T* x, T* y) {
       });
 }
 
-// Adds the gradient for x to dx. Channels are independent, so parts of them may run at once.
+// Adds the gradient for x to dx. Channels are independent, so parts of them may run at once. x is read for maxima only.
 template <class T>
-void add_sample_gradient(Parallelism& parallelism, const Sampling& s, const T* dy, T* dx) {
+void add_sample_gradient(Parallelism& parallelism, const Sampling& s, const T* dy, const T* x, T* dx) {
   constexpr std::int64_t kParts = 8;  // each computes all weights
   const std::int64_t stride = s.element_stride();
   parallelism.parallel_for(
       s.channels, (s.channels + kParts - 1) / kParts, [&](std::int64_t first_channel, std::int64_t last_channel) {
         for_each_block(s, 0, s.groups * s.places, [&](std::int64_t group, std::int64_t first, const Samples& samples) {
-          T* image = dx + s.image(group) * s.elements * s.channels;
+          const std::int64_t image = s.image(group) * s.elements * s.channels;
           const T* from = dy + group * s.places * s.channels;
           const auto add = [&](std::int64_t p, std::int64_t c, T d) {
-            T* to = image + c * s.channel_stride();
-            for (std::int64_t t = samples.starts[static_cast<std::size_t>(p)];
-                 t < samples.starts[static_cast<std::size_t>(p) + 1]; ++t)
+            T* to = dx + image + c * s.channel_stride();
+            Terms terms = terms_of(samples, p);
+            if (s.max) {
+              const std::int64_t best = greatest(samples, terms, x + image + c * s.channel_stride(), stride);
+              terms = {best, std::min(best + 1, terms.end)};
+            }
+            for (std::int64_t t = terms.begin; t < terms.end; ++t)
               to[samples.elements[static_cast<std::size_t>(t)] * stride] +=
                   static_cast<T>(samples.weights[static_cast<std::size_t>(t)]) * d;
           };
@@ -191,12 +216,16 @@ Tensor sampled(Device& device, const Sampling& s, const Tensor& x, const Shape& 
            [&]<class T>() { sample(device.parallelism(), s, from.data<T>(), y.mutable_data<T>()); });
   return as_dtype(device, y, x.dtype());
 }
-Tensor sample_gradient(Device& device, const Sampling& s, const Tensor& dy, const Shape& shape) {
-  const Tensor from = as_dtype(device, dy, sample_dtype(dy.dtype()));
-  Tensor dx = make_zeros(device, from.dtype(), shape);
+// x: read for maxima only.
+Tensor sample_gradient(Device& device, const Sampling& s, const Tensor& dy, const Tensor& x) {
+  const DType dtype = sample_dtype(dy.dtype());
+  const Tensor from = as_dtype(device, dy, dtype), images = s.max ? as_dtype(device, x, dtype) : Tensor();
+  Tensor dx = make_zeros(device, dtype, x.shape());
   if (dx.num_elements() > 0 && dy.num_elements() > 0)
-    dispatch(WideFloatTypes{}, dx.dtype(),
-             [&]<class T>() { add_sample_gradient(device.parallelism(), s, from.data<T>(), dx.mutable_data<T>()); });
+    dispatch(WideFloatTypes{}, dx.dtype(), [&]<class T>() {
+      add_sample_gradient(device.parallelism(), s, from.data<T>(), s.max ? images.data<T>() : nullptr,
+                          dx.mutable_data<T>());
+    });
   return as_dtype(device, dx, dy.dtype());
 }
 std::vector<double> place_gradient(Device& device, const Sampling& s, const Tensor& x, const Tensor& dy) {
@@ -360,7 +389,7 @@ void run_grid_sample_grad(KernelContext& c, const GridSettings& settings) {
   const Tensor &dy = c.input(0), &x = c.input(1), &grid = c.input(2);
   with_grid(c.device(), x.shape(), grid, settings, [&](const Sampling& s, const Shape& y) {
     check_tensor("GridSampleGrad: dy", dy, x.dtype(), y);
-    Tensor dx = sample_gradient(c.device(), s, dy, x.shape());
+    Tensor dx = sample_gradient(c.device(), s, dy, x);
     const std::vector<double> places = place_gradient(c.device(), s, x, dy);
     Tensor dgrid(DType::f64, grid.shape());
     double* to = dgrid.mutable_data<double>();
@@ -449,7 +478,7 @@ void run_crop_and_resize_grad(KernelContext& c, bool nearest) {
   with_crops(c.device(), x.shape(), boxes, c.input(3), rows, columns, nearest, 0,
              [&](const Sampling& s, const Shape& y) {
                check_tensor("CropAndResizeGrad: dy", dy, x.dtype(), y);
-               Tensor dx = sample_gradient(c.device(), s, dy, x.shape());
+               Tensor dx = sample_gradient(c.device(), s, dy, x);
                const std::vector<double> places = place_gradient(c.device(), s, x, dy);
                Tensor dboxes = Tensor::zeros(DType::f64, boxes.shape());
                const CropLine down{0, 1, rows, x.shape()[1]}, right{0, 1, columns, x.shape()[2]};
@@ -555,11 +584,15 @@ void run_roi_align(KernelContext& c, const RoiSettings& settings) {
                [&](const Sampling& s, const Shape& y) { c.set_output(0, sampled(c.device(), s, c.input(0), y)); });
 }
 void run_roi_align_grad(KernelContext& c, const RoiSettings& settings) {
-  const Shape x = c.input(1).shape();
-  with_regions(c.device(), x, c.input(2), c.input(3), settings, [&](const Sampling& s, const Shape& y) {
+  const Tensor& x = c.input(1);
+  with_regions(c.device(), x.shape(), c.input(2), c.input(3), settings, [&](const Sampling& s, const Shape& y) {
     check_tensor("RoiAlignGrad: dy", c.input(0), c.input(0).dtype(), y);
     c.set_output(0, sample_gradient(c.device(), s, c.input(0), x));
   });
+}
+void run_roi_align_max_grad(KernelContext& c, RoiSettings settings) {
+  settings.max = true;
+  run_roi_align_grad(c, settings);
 }
 
 // MaxRoiPool.
@@ -578,45 +611,94 @@ RoiBin roi_bin(double low, double high, double scale, std::int64_t i, std::int64
           clamped(first + std::ceil(static_cast<double>(i + 1) * width))};
 }
 
-template <class T>
-void max_bins(Parallelism& parallelism, const T* x, const double* rois, T* y, const Shape& in, const Shape& out,
-              double scale) {
-  const std::int64_t channels = in[1], height = in[2], width = in[3], rows = out[2], columns = out[3];
-  parallelism.parallel_for(out[0] * channels, 1, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double* roi = rois + i / channels * 5;
-      const T* image = x + (static_cast<std::int64_t>(roi[0]) * channels + i % channels) * height * width;
-      for (std::int64_t bin = 0; bin < rows * columns; ++bin) {
-        const RoiBin v = roi_bin(roi[2], roi[4], scale, bin / columns, rows, height),
-                     h = roi_bin(roi[1], roi[3], scale, bin % columns, columns, width);
-        T best{};  // of an empty bin
-        bool found = false;
-        for (std::int64_t r = v.begin; r < v.end; ++r)
-          for (std::int64_t c = h.begin; c < h.end; ++c)
-            if (const T value = image[r * width + c]; !found || value > best || value != value)
-              best = value, found = true;
-        y[i * rows * columns + bin] = best;
-      }
-    }
-  });
+struct MaxRoiSettings {
+  std::int64_t rows, columns;
+  double scale;
+};
+MaxRoiSettings max_roi_settings(const Attributes& a) {
+  return {a.integer("output_height"), a.integer("output_width"), a.real("spatial_scale")};
 }
 
-Tensor max_roi_pool(Device& device, const Tensor& x, const Tensor& rois, std::int64_t rows, std::int64_t columns,
-                    double scale) {
-  check_rank("MaxRoiPool: x", x.shape(), 4);
+// Regions [r,5] of images [n,c,h,w].
+struct MaxRegions {
+  MaxRoiSettings s;
+  Shape x, y;
+  Tensor rois;  // f64
+
+  // Calls fn(i, number of the element of channel `channel` of x, or -1) for each bin i of y's region and channel.
+  template <class T, class Fn>
+  void for_each_bin(const T* data, std::int64_t region, std::int64_t channel, Fn fn) const {
+    const double* roi = rois.data<double>() + region * 5;
+    const std::int64_t height = x[2], width = x[3], bins = s.rows * s.columns;
+    const std::int64_t first = (static_cast<std::int64_t>(roi[0]) * x[1] + channel) * height * width;
+    for (std::int64_t bin = 0; bin < bins; ++bin) {
+      const RoiBin v = roi_bin(roi[2], roi[4], s.scale, bin / s.columns, s.rows, height),
+                   h = roi_bin(roi[1], roi[3], s.scale, bin % s.columns, s.columns, width);
+      std::int64_t best = -1;  // of an empty bin
+      for (std::int64_t r = v.begin; r < v.end; ++r)
+        for (std::int64_t c = h.begin; c < h.end; ++c) {
+          const std::int64_t at = first + r * width + c;
+          if (best < 0 || data[at] > data[best] || data[at] != data[at]) best = at;
+        }
+      fn((region * x[1] + channel) * bins + bin, best);
+    }
+  }
+};
+
+MaxRegions max_regions(Device& device, const Shape& x, const Tensor& rois, const MaxRoiSettings& s) {
+  check_rank("MaxRoiPool: x", x, 4);
   check_rank("MaxRoiPool: rois", rois.shape(), 2);
   if (rois.shape()[1] != 5) invalid_argument("MaxRoiPool: rois must be [r,5], but are {}", rois.shape().to_string());
-  const Tensor wide = as_dtype(device, rois, DType::f64), from = as_dtype(device, x, sample_dtype(x.dtype()));
+  MaxRegions out{
+      .s = s, .x = x, .y = Shape{rois.shape()[0], x[1], s.rows, s.columns}, .rois = as_dtype(device, rois, DType::f64)};
   for (std::int64_t r = 0; r < rois.shape()[0]; ++r)
-    if (const double image = wide.data<double>()[5 * r]; !(image >= 0 && image < static_cast<double>(x.shape()[0])))
-      invalid_argument("MaxRoiPool: image {} is not one of {}", image, x.shape()[0]);
-  Tensor y = device.allocator().tensor(from.dtype(), Shape{rois.shape()[0], x.shape()[1], rows, columns});
+    if (const double image = out.rois.data<double>()[5 * r]; !(image >= 0 && image < static_cast<double>(x[0])))
+      invalid_argument("MaxRoiPool: image {} is not one of {}", image, x[0]);
+  return out;
+}
+
+void run_max_roi_pool(KernelContext& c, const MaxRoiSettings& settings) {
+  Device& device = c.device();
+  const Tensor& x = c.input(0);
+  const MaxRegions regions = max_regions(device, x.shape(), c.input(1), settings);
+  const Tensor from = as_dtype(device, x, sample_dtype(x.dtype()));
+  Tensor y = device.allocator().tensor(from.dtype(), regions.y);
   if (y.num_elements() > 0)
     dispatch(WideFloatTypes{}, y.dtype(), [&]<class T>() {
-      max_bins(device.parallelism(), from.data<T>(), wide.data<double>(), y.mutable_data<T>(), x.shape(), y.shape(),
-               scale);
+      const T* data = from.data<T>();
+      T* to = y.mutable_data<T>();
+      const std::int64_t channels = x.shape()[1];
+      device.parallelism().parallel_for(regions.y[0] * channels, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          regions.for_each_bin(data, i / channels, i % channels,
+                               [&](std::int64_t bin, std::int64_t best) { to[bin] = best < 0 ? T{} : data[best]; });
+      });
     });
-  return as_dtype(device, y, x.dtype());
+  c.set_output(0, as_dtype(device, y, x.dtype()));
+}
+
+// Channels are independent; regions of an image are not.
+void run_max_roi_pool_grad(KernelContext& c, const MaxRoiSettings& settings) {
+  Device& device = c.device();
+  const Tensor &dy = c.input(0), &x = c.input(1);
+  const MaxRegions regions = max_regions(device, x.shape(), c.input(2), settings);
+  check_tensor("MaxRoiPoolGrad: dy", dy, x.dtype(), regions.y);
+  const DType dtype = sample_dtype(x.dtype());
+  const Tensor from = as_dtype(device, x, dtype), gradients = as_dtype(device, dy, dtype);
+  Tensor dx = make_zeros(device, dtype, x.shape());
+  if (dy.num_elements() > 0 && dx.num_elements() > 0)
+    dispatch(WideFloatTypes{}, dtype, [&]<class T>() {
+      const T *data = from.data<T>(), *flow = gradients.data<T>();
+      T* to = dx.mutable_data<T>();
+      device.parallelism().parallel_for(x.shape()[1], 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t channel = begin; channel < end; ++channel)
+          for (std::int64_t region = 0; region < regions.y[0]; ++region)
+            regions.for_each_bin(data, region, channel, [&](std::int64_t bin, std::int64_t best) {
+              if (best >= 0) to[best] += flow[bin];
+            });
+      });
+    });
+  c.set_output(0, as_dtype(device, dx, x.dtype()));
 }
 
 }  // namespace
@@ -631,6 +713,9 @@ void register_image_sample_kernels(KernelRegistry& registry) {
   add("GridSampleGrad", grid_settings, run_grid_sample_grad);
   add("RoiAlign", roi_settings, run_roi_align);
   add("RoiAlignGrad", roi_settings, run_roi_align_grad);
+  add("RoiAlignMaxGrad", roi_settings, run_roi_align_max_grad);
+  add("MaxRoiPool", max_roi_settings, run_max_roi_pool);
+  add("MaxRoiPoolGrad", max_roi_settings, run_max_roi_pool_grad);
   add_untyped(registry, "CropAndResize", [](const KernelInit& init) -> Kernel {
     return [nearest = init.attributes.string("mode") == "nearest", value = init.attributes.real("extrapolation_value")](
                KernelContext& c) { run_crop_and_resize(c, nearest, value); };
@@ -638,12 +723,6 @@ void register_image_sample_kernels(KernelRegistry& registry) {
   add_untyped(registry, "CropAndResizeGrad", [](const KernelInit& init) -> Kernel {
     return [nearest = init.attributes.string("mode") == "nearest"](KernelContext& c) {
       run_crop_and_resize_grad(c, nearest);
-    };
-  });
-  add_untyped(registry, "MaxRoiPool", [](const KernelInit& init) -> Kernel {
-    return [rows = init.attributes.integer("output_height"), columns = init.attributes.integer("output_width"),
-            scale = init.attributes.real("spatial_scale")](KernelContext& c) {
-      c.set_output(0, max_roi_pool(c.device(), c.input(0), c.input(1), rows, columns, scale));
     };
   });
 }

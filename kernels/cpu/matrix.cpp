@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
@@ -100,6 +101,19 @@ double determinant(Decomposed& d) {
   return product;
 }
 
+// Its sign and the logarithm of its magnitude.
+void log_determinant(Decomposed& d, double*, double* result) {
+  decompose(d, Pivoting::partial);
+  double sign = d.sign, sum = 0;
+  for (std::int64_t i = 0; i < d.n; ++i) {
+    const double pivot = d.row(i)[i];
+    sign *= static_cast<double>(pivot > 0) - static_cast<double>(pivot < 0);
+    sum += std::log(std::fabs(pivot));  // NaN stays, 0 gives -infinity
+  }
+  result[0] = sign;
+  result[1] = sum;
+}
+
 // With U = [U1 u; 0 t] and p the product of U1's diagonal: adj(U) = p [t inverse(U1), -inverse(U1) u; 0, 1], and
 // adj(x) = sign Q adj(U) inverse(L) P. `x` is scratch of n^2.
 void find_cofactors(Decomposed& d, double* x, double* out) {
@@ -138,7 +152,7 @@ void invert(Decomposed& d, double* x, double* out) {
 template <class Fn>
 void for_each_matrix(Parallelism& parallelism, const Tensor& x, Tensor& out, std::int64_t results, Fn fn) {
   const std::int64_t n = x.shape()[-1], size = n * n;
-  const std::int64_t count = results == 1 ? out.num_elements() : size == 0 ? 0 : x.num_elements() / size;
+  const std::int64_t count = det_shape(x.shape()).num_elements();
   const auto cost = static_cast<double>(size) * static_cast<double>(n);
   const auto grain = static_cast<std::int64_t>(std::max(1.0, kMatrixPart / (cost + 16)));
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
@@ -186,6 +200,11 @@ void determinants(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   for_each_matrix(parallelism, x, out, 1, [](Decomposed& d, double*, double* result) { *result = determinant(d); });
 }
 
+void log_determinants(Parallelism& parallelism, const Tensor& x, Tensor& out) {
+  check_tensor("LogDet: the output", out, x.dtype(), det_shape(x.shape()).concatenated(Shape{2}));
+  for_each_matrix(parallelism, x, out, 2, log_determinant);
+}
+
 void cofactors(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   check_tensor("Cofactors: the output", out, x.dtype(), x.shape());
   det_shape(x.shape());
@@ -201,6 +220,15 @@ void inverses(Parallelism& parallelism, const Tensor& x, Tensor& out) {
 void register_matrix_kernels(KernelRegistry& registry) {
   const std::vector<DType> types = dtypes_of(FloatTypes{});
   registry.add({"Det", "CPU", types, make_matrix_kernel<determinants, false>});
+  registry.add({"LogDet", "CPU", types, [](const KernelInit&) -> Kernel {
+                  return [](KernelContext& c) {
+                    const Tensor& x = c.input(0);
+                    Tensor out = c.device().allocator().tensor(x.dtype(), det_shape(x.shape()).concatenated(Shape{2}));
+                    log_determinants(c.parallelism(), x, out);
+                    const std::vector<Tensor> both = unstack(c.device(), out, -1, 2);
+                    for (int i = 0; i < 2; ++i) c.set_output(i, both[static_cast<std::size_t>(i)]);
+                  };
+                }});
   registry.add({"Cofactors", "CPU", types, make_matrix_kernel<cofactors, true>});
   registry.add({"MatrixInverse", "CPU", types, make_matrix_kernel<inverses, true>});
 }

@@ -13,6 +13,9 @@ Shape det_shape(const Shape& matrices);
 // Determinants, by LU decomposition with partial pivoting.
 void determinants(Parallelism& parallelism, const Tensor& x, Tensor& out);
 
+// The sign of each determinant, -1, 0 or 1, and the logarithm of its magnitude: [...,2].
+void log_determinants(Parallelism& parallelism, const Tensor& x, Tensor& out);
+
 // Matrices of cofactors, det(x) inverse(x)^T, the derivatives of the determinant: by LU decomposition with complete
 // pivoting, without a division by the last pivot, so that they are right for singular matrices too.
 void cofactors(Parallelism& parallelism, const Tensor& x, Tensor& out);

@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-using ScaleTypes = Types<float, Half, BFloat16>;
+using ScaleTypes = FloatTypes;
 using QuantizedTypes = Types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t>;
 
 // The shape of `parameter`, a scalar or a vector along the axis of x, that broadcasts to x's.
@@ -54,34 +54,34 @@ void walk(KernelContext& context, std::int64_t axis, Fn fn) {
   });
 }
 
-template <class Q>
-void quantize_block(const float* x, const float* scale, const float* zero, bool moves, Q* out, std::int64_t count) {
-  constexpr auto kLow = static_cast<float>(std::numeric_limits<Q>::min()),
-                 kHigh = static_cast<float>(std::numeric_limits<Q>::max());
-  const auto one = [](float value, float step, float start) {
-    float q = std::nearbyint(value / step);
-    q = (q == q ? q : 0.0f) + start;
+// C: float or double.
+template <class C, class Q>
+void quantize_block(const C* x, const C* scale, const C* zero, bool moves, Q* out, std::int64_t count) {
+  constexpr auto kLow = static_cast<C>(std::numeric_limits<Q>::min()),
+                 kHigh = static_cast<C>(std::numeric_limits<Q>::max());
+  const auto one = [](C value, C step, C start) {
+    C q = std::nearbyint(value / step);
+    q = (q == q ? q : C{0}) + start;
     q = q > kHigh ? kHigh : q;
     return static_cast<Q>(static_cast<std::int32_t>(q < kLow ? kLow : q));
   };
   if (moves) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = one(x[i], scale[i], zero[i]);
   } else {
-    const float step = *scale, start = *zero;
+    const C step = *scale, start = *zero;
     for (std::int64_t i = 0; i < count; ++i) out[i] = one(x[i], step, start);
   }
 }
 
-template <class Q>
-void dequantize_block(const Q* x, const float* scale, const std::int32_t* zero, bool moves, float* out,
-                      std::int64_t count) {
-  const auto one = [](Q value, float step, std::int32_t start) {
-    return static_cast<float>(SubOp{}(static_cast<std::int32_t>(value), start)) * step;
+template <class C, class Q>
+void dequantize_block(const Q* x, const C* scale, const std::int32_t* zero, bool moves, C* out, std::int64_t count) {
+  const auto one = [](Q value, C step, std::int32_t start) {
+    return static_cast<C>(SubOp{}(static_cast<std::int32_t>(value), start)) * step;
   };
   if (moves) {
     for (std::int64_t i = 0; i < count; ++i) out[i] = one(x[i], scale[i], zero[i]);
   } else {
-    const float step = *scale;
+    const C step = *scale;
     const std::int32_t start = *zero;
     for (std::int64_t i = 0; i < count; ++i) out[i] = one(x[i], step, start);
   }
@@ -90,11 +90,12 @@ void dequantize_block(const Q* x, const float* scale, const std::int32_t* zero, 
 template <class T, class Q>
 void quantize(KernelContext& context, std::int64_t axis) {
   const T* x = context.input(0).data<T>();
-  const std::vector<float> scale = parameters<float>(context.input(1)), zero = parameters<float>(context.input(2));
+  using C = Compute<T>;
+  const std::vector<C> scale = parameters<C>(context.input(1)), zero = parameters<C>(context.input(2));
   Tensor out = context.allocate(dtype_of<Q>, context.input(0).shape());
   Q* to = out.mutable_data<Q>();
   walk(context, axis, [&](std::int64_t at, std::int64_t count, std::int64_t parameter, bool moves) {
-    float room[kNarrowBlock];
+    C room[kNarrowBlock];
     quantize_block(widened(x + at, room, count), scale.data() + parameter, zero.data() + parameter, moves, to + at,
                    count);
   });
@@ -104,12 +105,13 @@ void quantize(KernelContext& context, std::int64_t axis) {
 template <class T, class Q>
 void dequantize(KernelContext& context, std::int64_t axis) {
   const Q* x = context.input(0).data<Q>();
-  const std::vector<float> scale = parameters<float>(context.input(1));
+  using C = Compute<T>;
+  const std::vector<C> scale = parameters<C>(context.input(1));
   const std::vector<std::int32_t> zero = parameters<std::int32_t>(context.input(2));
   Tensor out = context.allocate(dtype_of<T>, context.input(0).shape());
   T* to = out.mutable_data<T>();
   walk(context, axis, [&](std::int64_t at, std::int64_t count, std::int64_t parameter, bool moves) {
-    write_blocks(to + at, count, [&](std::int64_t begin, std::int64_t n, float* result) {
+    write_blocks(to + at, count, [&](std::int64_t begin, std::int64_t n, C* result) {
       const std::int64_t first = parameter + (moves ? begin : 0);
       dequantize_block(x + at + begin, scale.data() + first, zero.data() + first, moves, result, n);
     });

@@ -74,10 +74,9 @@ void add_pools(std::vector<GradientCase>& out) {
                          .format = DataFormat::channels_first};
   const Shape image{1, 4, 4, 2}, volume{1, 2, 3, 3, 4};
   const auto maxima = [&](std::string name, const PoolOptions& options, const Shape& shape) {
-    out.push_back({.name = "MaxPool" + name,
-                   .shapes = {shape},
-                   .build = of([=](auto& x) { return max_pool(x[0], options); }),
-                   .twice = false});
+    out.push_back({.name = "MaxPool" + name, .shapes = {shape}, .build = of([=](auto& x) {
+                                                                  return square(max_pool(x[0], options));
+                                                                })});
     out.push_back({.name = "MaxPoolWithIndices" + name,
                    .shapes = {shape},
                    .build = of([=](auto& x) { return square(max_pool_with_indices(x[0], options).y); })});
@@ -117,8 +116,7 @@ void add_pools(std::vector<GradientCase>& out) {
                    .build = of([=](auto& x) { return square(global_avg_pool(x[0], format)); })});
     out.push_back({.name = "GlobalMaxPool" + suffix,
                    .shapes = {{2, 2, 3, 2}},
-                   .build = of([=](auto& x) { return global_max_pool(x[0], format); }),
-                   .twice = false});
+                   .build = of([=](auto& x) { return square(global_max_pool(x[0], format)); })});
     out.push_back({.name = "GlobalLpPool" + suffix, .shapes = {{2, 2, 3, 2}}, .build = of([=](auto& x) {
                                                                                 return global_lp_pool(x[0], 2, format);
                                                                               })});

@@ -17,6 +17,11 @@ std::vector<GradientCase> image_gradients() {
     out.back().high = high;
     out.back().twice = false;
   };
+  // Of places that are constants.
+  const auto twice = [&](std::string name, std::vector<Shape> shapes, std::function<Output(const Outputs&)> f) {
+    add(std::move(name), std::move(shapes), std::move(f));
+  };
+  const Tensor places = Tensor::of<double>(Shape{1, 1, 2, 2}, {0.1, -0.4, 0.7, 0.9});
   const auto list = [](Output x, std::initializer_list<std::int64_t> numbers) {
     return constant<std::int64_t>(*x.graph, numbers);
   };
@@ -44,9 +49,23 @@ std::vector<GradientCase> image_gradients() {
     for (const bool corners : {false, true})
       once(std::string("GridSample_") + padding + (corners ? "_corners" : ""), {{1, 2, 3, 4}, {1, 2, 3, 2}}, -1.4, 1.4,
            [=](auto& x) { return grid_sample(x[0], x[1], {.padding = padding, .align_corners = corners}); });
-  once("GridSampleCubic", {{1, 2, 3, 4}}, -1, 1, [](auto& x) {
-    const Output grid = constant(*x[0].graph, Tensor::of<double>(Shape{1, 1, 2, 2}, {0.1, -0.4, 0.7, 0.9}));
-    return grid_sample(x[0], grid, {.mode = ResizeMode::cubic, .padding = "reflection"});
+  for (const auto& [name, mode] :
+       {std::pair{"", ResizeMode::linear}, {"Nearest", ResizeMode::nearest}, {"Cubic", ResizeMode::cubic}})
+    twice(std::string("GridSampleOfPlaces") + name, {{1, 2, 3, 4}}, [=, mode = mode](auto& x) {
+      return grid_sample(x[0], constant(*x[0].graph, places), {.mode = mode, .padding = "reflection"});
+    });
+  // The gradient for x depends on the places, too.
+  once("GridSampleGradOfPlaces", {{1, 2, 2, 2}, {1, 2, 2, 2}}, -0.9, 0.9, [](auto& x) {
+    const Outputs found = add_outputs("GridSampleGrad", {x[0], zeros_like(x[0]), x[1]});
+    return found[0];
+  });
+  twice("CropAndResizeOfBoxes", {{2, 4, 3, 2}}, [=](auto& x) {
+    const Output boxes = constant(*x[0].graph, Tensor::of<double>(Shape{2, 4}, {0.1, 0.2, 0.7, 0.9, 0.3, 0, 0.9, 0.8}));
+    return crop_and_resize(x[0], boxes, list(x[0], {1, 0}), {2, 3});
+  });
+  once("CropAndResizeGradOfBoxes", {{1, 2, 2, 2}, {1, 4}}, 0.05, 0.95, [=](auto& x) {
+    const Output image = constant(*x[0].graph, Tensor::zeros(DType::f64, Shape{1, 4, 3, 2}));
+    return add_outputs("CropAndResizeGrad", {x[0], image, x[1], list(x[0], {0})})[0];
   });
   once("CropAndResize", {{2, 4, 3, 2}, {3, 4}}, 0.05, 0.95, [=](auto& x) {
     return crop_and_resize(x[0], x[1], list(x[0], {1, 0, 1}), {2, 3});
@@ -54,10 +73,18 @@ std::vector<GradientCase> image_gradients() {
   once("CropAndResizeToOne", {{1, 4, 3, 1}, {2, 4}}, 0.05, 0.95, [=](auto& x) {
     return crop_and_resize(x[0], x[1], list(x[0], {0, 0}), {1, 1});
   });
-  once("RoiAlign", {{2, 2, 4, 5}}, -1, 1, [=](auto& x) {
-    const Output rois =
-        constant(*x[0].graph, Tensor::of<double>(Shape{2, 4}, {0.4, 0.2, 2.9, 3.7, -1.0, 0.5, 5.0, 3.5}));
+  const Tensor regions = Tensor::of<double>(Shape{2, 4}, {0.4, 0.2, 2.9, 3.7, -1.0, 0.5, 5.0, 3.5});
+  twice("RoiAlign", {{2, 2, 4, 5}}, [=](auto& x) {
+    const Output rois = constant(*x[0].graph, regions);
     return roi_align(x[0], rois, list(x[0], {1, 0}), {.output_height = 2, .output_width = 3});
+  });
+  once("RoiAlignMax", {{2, 2, 4, 5}}, -1, 1, [=](auto& x) {
+    const Output rois = constant(*x[0].graph, regions);
+    return roi_align(x[0], rois, list(x[0], {1, 0}), {.output_height = 2, .output_width = 3, .max = true});
+  });
+  once("MaxRoiPool", {{2, 2, 4, 5}}, -1, 1, [](auto& x) {
+    const Tensor rois = Tensor::of<double>(Shape{3, 5}, {1, 0, 1, 3, 2, 0, 0, 0, 4, 3, 0, 2, 2, 3, 3});
+    return max_roi_pool(x[0], constant(*x[0].graph, rois), 2, 2);
   });
   return out;
 }

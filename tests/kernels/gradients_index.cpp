@@ -117,21 +117,29 @@ void add_cumulative(std::vector<GradientCase>& out) {
       out.push_back({.name = "CumSum" + suffix, .shapes = {{3, 4}}, .build = index_squared([o](auto& x) {
                                                                       return cumsum(x[0], 1, o);
                                                                     })});
-      out.push_back({.name = "CumProd" + suffix,
-                     .shapes = {{4, 2}},
-                     .build = index_squared([o](auto& x) { return cumprod(x[0], 0, o); }),
-                     .twice = false});
+      out.push_back({.name = "CumProd" + suffix, .shapes = {{4, 2}}, .build = index_squared([o](auto& x) {
+                                                                       return cumprod(x[0], 0, o);
+                                                                     })});
       out.push_back({.name = "CumLogSumExp" + suffix,
                      .shapes = {{2, 4}},
                      .build = index_squared([o](auto& x) {
                        const Output y = cumulative_logsumexp(x[0], -1, o);
                        return exp(y);  // the first exclusive sum is empty: log 0
-                     }),
-                     .twice = false});
+                     })});
     }
   out.push_back({.name = "CumMax", .shapes = {{2, 5}}, .build = index_squared([](auto& x) {
                                                          return cumulative_max(x[0], 1).values;
                                                        })});
+  // The axis is not known while the graph is built.
+  const auto late = [](Graph& g, std::int64_t number) {
+    return cast(floor(constant(g, static_cast<double>(number) + 0.5)), DType::i64);
+  };
+  for (const std::int64_t axis : {0, 1, -1})
+    out.push_back({.name = fmt::format("CumMaxOfLateAxis{}", axis < 0 ? 9 : axis),
+                   .shapes = {{2, 3, 2}},
+                   .build = index_squared([=](auto& x) {
+                     return add_op("CumMax", {x[0], late(*x[0].graph, axis)});
+                   })});
   out.push_back({.name = "CumMin", .shapes = {{5, 2}}, .build = index_squared([](auto& x) {
                                                          return cumulative_min(x[0], 0, {.reverse = true}).values;
                                                        })});

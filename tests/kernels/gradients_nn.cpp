@@ -23,20 +23,16 @@ std::vector<GradientCase> nn_gradients() {
                  }});
   out.push_back({.name = "GroupNorm",
                  .shapes = {{2, 4, 3}, {4}, {4}},
-                 .build = of([](auto& x) { return group_norm(x[0], x[1], x[2], 2, {.epsilon = 0.1}); }),
-                 .twice = false});
+                 .build = of([](auto& x) { return group_norm(x[0], x[1], x[2], 2, {.epsilon = 0.1}); })});
   out.push_back({.name = "InstanceNorm",
                  .shapes = {{2, 3, 4}, {3}, {3}},
-                 .build = of([](auto& x) { return instance_norm(x[0], x[1], x[2], {.epsilon = 0.1}); }),
-                 .twice = false});
-  out.push_back({.name = "RMSNorm",
-                 .shapes = {{3, 4}, {4}},
-                 .build = of([](auto& x) { return rms_norm(x[0], x[1], {.epsilon = 0.1}); }),
-                 .twice = false});
+                 .build = of([](auto& x) { return instance_norm(x[0], x[1], x[2], {.epsilon = 0.1}); })});
+  out.push_back({.name = "RMSNorm", .shapes = {{3, 4}, {4}}, .build = of([](auto& x) {
+                                                               return rms_norm(x[0], x[1], {.epsilon = 0.1});
+                                                             })});
   out.push_back({.name = "LayerNormAxis",
                  .shapes = {{3, 2, 2}, {2, 2}, {2, 2}},
-                 .build = of([](auto& x) { return layer_norm(x[0], x[1], x[2], {.epsilon = 0.1, .axis = 1}); }),
-                 .twice = false});
+                 .build = of([](auto& x) { return layer_norm(x[0], x[1], x[2], {.epsilon = 0.1, .axis = 1}); })});
   out.push_back({.name = "CTCLoss",
                  .shapes = {{5, 2, 3}},
                  .build =
@@ -71,8 +67,7 @@ std::vector<GradientCase> nn_gradients() {
     out.push_back(
         {.name = "BatchNorm" + suffix,
          .shapes = normalised,
-         .build = of([=](auto& x) { return batch_norm(x[0], x[1], x[2], {.epsilon = 0.01, .relu = relu}).y; }),
-         .twice = false});
+         .build = of([=](auto& x) { return batch_norm(x[0], x[1], x[2], {.epsilon = 0.01, .relu = relu}).y; })});
     out.push_back({.name = "BatchNormInference" + suffix,
                    .shapes = {{3, 2, 4}, {4}, {4}, {4}, {4}},
                    .build = of([=](auto& x) {
@@ -81,10 +76,16 @@ std::vector<GradientCase> nn_gradients() {
                    }),
                    .twice = !relu});
   }
-  out.push_back({.name = "LayerNorm",
-                 .shapes = normalised,
-                 .build = of([](auto& x) { return layer_norm(x[0], x[1], x[2], {.epsilon = 0.01}); }),
-                 .twice = false});
+  out.push_back({.name = "LayerNorm", .shapes = normalised, .build = of([](auto& x) {
+                                                              return layer_norm(x[0], x[1], x[2], {.epsilon = 0.01});
+                                                            })});
+  // All outputs: statistics are differentiable, too.
+  out.push_back({.name = "LayerNormStatistics", .shapes = normalised, .build = op("LayerNorm", {{"epsilon", 0.1}})});
+  out.push_back({.name = "RMSNormStatistics", .shapes = {{3, 4}, {4}}, .build = op("RMSNorm", {{"epsilon", 0.1}})});
+  out.push_back({.name = "BatchNormStatistics", .shapes = normalised, .build = op("BatchNorm", {{"epsilon", 0.1}})});
+  out.push_back({.name = "GroupNormStatistics",
+                 .shapes = {{2, 4, 3}, {4}, {4}},
+                 .build = op("GroupNorm", {{"epsilon", 0.1}, {"groups", std::int64_t{2}}})});
   out.push_back(
       {.name = "Dropout", .shapes = {{4, 5}}, .build = of([](auto& x) { return square(dropout(x[0], 0.4)); })});
   return out;

@@ -105,18 +105,34 @@ void add_lstm(std::vector<GradientCase>& out) {
 
 void add_attention(std::vector<GradientCase>& out) {
   const auto attended = [](std::string name, std::vector<Shape> shapes, AttentionOptions options) {
-    return layer(std::move(name), std::move(shapes), [=](Graph&, const Outputs& x) {
-      AttentionOptions own = options;
-      own.scale = 0.8;
-      if (x.size() > 3) own.mask = x[3];
-      return Outputs{attention(x[0], x[1], x[2], own)};
-    });
+    return GradientCase{.name = std::move(name),
+                        .shapes = std::move(shapes),
+                        .build = of([=](auto& x) {
+                          AttentionOptions own = options;
+                          own.scale = 0.8;
+                          if (x.size() > 3) own.mask = x[3];
+                          return attention(x[0], x[1], x[2], own);
+                        }),
+                        .low = -1,
+                        .high = 1};
   };
   out.push_back(attended("Attention", {{2, 3, 4}, {2, 5, 4}, {2, 5, 2}}, {}));
   out.push_back(attended("AttentionCausalGrouped", {{2, 4, 3, 2}, {2, 2, 5, 2}, {2, 2, 5, 2}},
                          {.causal = true, .causal_offset = 1, .softcap = 1.2}));
   out.push_back(attended("AttentionMask", {{2, 2, 3, 2}, {2, 2, 4, 2}, {2, 2, 4, 3}, {2, 3, 4}}, {.softcap = 2}));
   out.push_back(attended("AttentionMaskOfKeys", {{2, 2, 3, 2}, {2, 1, 4, 2}, {2, 1, 4, 3}, {2, 1, 1, 4}}, {}));
+  out.push_back(
+      {.name = "AttentionOfNoKeys",  // for query 1, by either mask
+       .shapes = {{1, 3, 2}, {1, 3, 2}, {1, 3, 2}},
+       .build = of([](auto& x) {
+         const Tensor some = Tensor::of<bool>(Shape{3, 3}, {true, true, false, false, false, false, true, false, true});
+         const double none = -std::numeric_limits<double>::infinity();
+         const Tensor added = Tensor::of<double>(Shape{3, 3}, {1, 0, none, none, none, none, none, 0, 2});
+         const Output first = attention(x[0], x[1], x[2], {.mask = constant(*x[0].graph, some), .scale = 1});
+         return first + attention(x[0], x[1], x[2], {.mask = constant(*x[0].graph, added), .scale = 1});
+       }),
+       .low = -1,
+       .high = 1});
   for (const bool interleaved : {false, true})
     out.push_back(
         {.name = interleaved ? "RotaryInterleaved" : "Rotary",

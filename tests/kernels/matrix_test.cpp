@@ -40,6 +40,28 @@ double minor_sum(const std::vector<double>& x, std::int64_t n) {
   return out;
 }
 
+// NumPy's slogdet().
+TEST_F(Matrices, SignsAndLogarithmsOfDeterminants) {
+  const std::vector<double> values{2, 1, 0, 1,     3, -1, 0, 4, 1, 0, 1, 0, 1, 0,
+                                   0, 0, 0, -2e-3, 1, 2,  3, 2, 4, 6, 1, 0, 1};
+  Graph g;
+  GraphEvaluator evaluator;
+  const LogDet found = slogdet(constant(g, Tensor::of<double>(Shape{3, 3, 3}, values)));
+  EXPECT_EQ(doubles(evaluator.run(found.sign)), (std::vector<double>{1, 1, 0}));
+  const auto logarithms = doubles(evaluator.run(found.log_abs));
+  EXPECT_NEAR(logarithms[0], 2.5649493574615367, 1e-13);
+  EXPECT_NEAR(logarithms[1], -6.214608098422191, 1e-13);
+  EXPECT_EQ(logarithms[2], -std::numeric_limits<double>::infinity());
+  // exp(2763.1) overflows.
+  const Output size = constant<std::int64_t>(g, 400);
+  const Output large = eye(size, size, {.dtype = DType::f32}) * 1e3;
+  EXPECT_NEAR(evaluator.run(logdet(large)).item<float>(), 2763.102111592873, 1e-3);
+  EXPECT_EQ(evaluator.run(trace(large)).item<float>(), 4e5f);
+  const Output negative = logdet(constant(g, Tensor::of<float>(Shape{2, 2}, {0, 1, 1, 0})));
+  EXPECT_TRUE(std::isnan(evaluator.run(negative).item<float>()));
+  EXPECT_EQ(evaluator.run(slogdet(constant(g, Tensor(DType::f32, Shape{0, 0}))).sign).item<float>(), 1);
+}
+
 TEST_F(Matrices, DeterminantsAndCofactorsAreThoseOfMinors) {
   std::mt19937_64 engine(1);
   for (std::int64_t n = 0; n <= 5; ++n)

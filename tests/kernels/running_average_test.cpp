@@ -183,11 +183,6 @@ TEST(RunningAverage, RefusesWhatMakesNoSense) {
   const Output x = placeholder(graph, DType::f32, Shape{4, 2});
   EXPECT_EQ(message_of(Code::invalid_argument, [&] { Sequential({layers::batch_norm()}).apply(context, x); }),
             "layer 'batch_norm': training updates running averages: LayerContext::averages must not be null");
-  // The statistics of a batch are no way for gradients.
-  const Output one = constant<float>(graph, {1.0f, 1.0f});
-  const BatchNormOutputs out = batch_norm(x, one, one, {.name = "norm"});
-  EXPECT_EQ(message_of(Code::unimplemented, [&] { gradients(Outputs{sum(out.mean)}, Outputs{x}); }),
-            "gradient of BatchNorm 'norm': its statistics (output 1) are not differentiated; use stop_gradient");
 }
 
 }  // namespace

@@ -91,14 +91,15 @@ TEST(Autodiff, AnXInTheMiddleDoesNotHideOneBeforeIt) {
 TEST(Autodiff, AnOpWithoutGradientIsNamed) {
   Graph g;
   const Output x = x_of(g, Shape{1, 4, 4, 1});
-  const Output first = gradient(max_pool(x, {.name = "pool"}), x).dense;
+  const Output rois = constant(g, Tensor::of<float>(Shape{1, 5}, {0, 0, 0, 3, 3}));
+  const Output first = gradient(max_roi_pool(x, rois, 1, 1, 1, "pool"), x).dense;
   try {
     gradient(first, x);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unimplemented);
     EXPECT_EQ(error.message(),
-              "MaxPoolGrad 'gradients/pool/MaxPoolGrad': the op has no gradient; use stop_gradient if it is "
+              "MaxRoiPoolGrad 'gradients/pool/MaxRoiPoolGrad': the op has no gradient; use stop_gradient if it is "
               "meant to be constant");
   }
 }
