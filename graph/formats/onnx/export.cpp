@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "messages/proto/onnx.pb.h"
 #include <troupe/graph/formats/onnx/export_graph.hpp>
@@ -123,6 +124,22 @@ struct Written {
   std::int64_t needed_opset = 0;
 };
 
+// Removes nodes that nothing reads: writers of their readers did without them. `needed`: names that are read so far, to
+// which those that the graph reads are added.
+void remove_unread(onnx::Graph& graph, std::set<std::string>& needed) {
+  for (const onnx::ValueInfo& output : graph.output()) needed.insert(output.name());
+  for (int i = graph.node_size(); i-- > 0;) {
+    onnx::Node& node = *graph.mutable_node(i);
+    if (std::ranges::none_of(node.output(), [&](const std::string& name) { return needed.contains(name); })) {
+      graph.mutable_node()->DeleteSubrange(i, 1);
+      continue;
+    }
+    for (onnx::Attribute& attribute : *node.mutable_attribute())
+      if (attribute.has_g()) remove_unread(*attribute.mutable_g(), needed);
+    needed.insert(node.input().begin(), node.input().end());
+  }
+}
+
 // `data_path`: of external data; "": there are none.
 Written written_at(std::int64_t opset, const Graph& graph, const OnnxExport& what, const std::string& data_path) {
   Written written;
@@ -174,6 +191,9 @@ Written written_at(std::int64_t opset, const Graph& graph, const OnnxExport& wha
   }
   written.needed_opset = state.needed_opset;
   if (state.needed_opset > opset) return written;
+  std::set<std::string> needed;
+  remove_unread(out, needed);
+  std::erase_if(state.initializers, [&](const auto& initializer) { return !needed.contains(initializer.first); });
   add_functions(state, model);
   add_initializers(state, out, data_path);
   return written;

@@ -6,6 +6,7 @@
 #include "messages/proto/onnx.pb.h"
 #include <troupe/graph/formats/onnx/export_graph.hpp>
 #include <troupe/graph/formats/onnx/onnx_tensors.hpp>
+#include <troupe/graph/known_values.hpp>
 
 namespace troupe {
 namespace {
@@ -56,6 +57,7 @@ void write_if_op(OnnxExportNode& node) {
   }
   onnx::Node* made = nullptr;
   const OnnxNames outputs = node.add_many("If", {node.in(0)}, node.num_outputs(), {}, &made);
+  node.writer().name_node(node.node(), *made);
   for (int b = 0; b < 2; ++b) add_graph(*made, names[b], std::move(branches[b]));
   for (int i = 0; i < node.num_outputs(); ++i) node.set(i, outputs[static_cast<std::size_t>(i)]);
 }
@@ -74,31 +76,64 @@ OnnxName rows_of(const OnnxExportNode& node, int input) {
   return node.add("Gather", {node.add("Shape", {node.in(input)}), node.integer(0)}, {{"axis", std::int64_t{0}}});
 }
 
+// The value that a loop's body returns to go on, or that it begins with, is true and nothing else.
+bool is_true(const Graph& graph, Endpoint e) {
+  const Node& node = graph.node(e.node);
+  return node.op->role == OpRole::constant && node.attributes.tensor("value").item<bool>();
+}
+bool always_goes_on(const OnnxExportNode& node, const Function& body) {
+  return is_true(node.graph(), node.endpoint(1)) && is_true(*body.body, body.results[0]);
+}
+
+// x, if input 0 is max(x, 0): a loop of ONNX does not run for a number below 0 either.
+std::optional<Endpoint> limit_from_zero(const OnnxExportNode& node) {
+  const Node& source = node.graph().node(node.endpoint(0).node);
+  if (source.op->name != "Maximum") return std::nullopt;
+  const auto other = known_tensor(node.graph(), source.inputs[1]);
+  if (!other || other->num_elements() != 1 || other->values<std::int64_t>()[0] != 0) return std::nullopt;
+  return source.inputs[0];
+}
+
 // The most iterations: of the limit, which is none if it is below 0, and of the rows of scanned inputs.
 OnnxName limit_of(const OnnxExportNode& node, const LoopParts& parts) {
   OnnxNames limits;
   for (int i = 0; i < parts.scanned; ++i) limits.push_back(rows_of(node, 2 + parts.carried + i));
   const auto known = node.known(0);
-  if (!known) {
+  if (known) {
+    if (known->item<std::int64_t>() >= 0) limits.push_back(node.in(0));
+  } else if (const auto positive = limit_from_zero(node)) {
+    limits.push_back(node.writer().plain(*positive));
+  } else {
     const OnnxName below = node.add("Less", {node.in(0), node.integer(0)});
     limits.push_back(node.add("Where", {below, node.integer(std::numeric_limits<std::int64_t>::max()), node.in(0)}));
-  } else if (known->item<std::int64_t>() >= 0) {
-    limits.push_back(node.in(0));
   }
   if (limits.empty()) return "";
   return limits.size() == 1 ? limits[0] : node.add("Min", limits);
 }
 
+// What the body reads of the graph around.
+void bind_captures(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
+  const std::vector<Endpoint>& arguments = parts.body.arguments;
+  for (auto i = static_cast<std::size_t>(1 + parts.carried + parts.scanned); i < arguments.size(); ++i)
+    body.bind_outer(arguments[i], node.endpoint(static_cast<int>(i) + 1));
+}
+
+OnnxName add_argument(const OnnxExportNode& node, OnnxGraphWriter& body, const char* name, const OnnxType& type) {
+  const OnnxName made = body.state().unique_name(fmt::format("{}/{}", node.node().name, name));
+  add_value(*body.out().add_input(), made, type);
+  return made;
+}
+OnnxType own_type(const OnnxGraphWriter& body, Endpoint e) {
+  return {{}, body.graph().dtype(e), body.graph().shape(e)};
+}
+
 // Binds the arguments of the body: iteration, condition (which ours does not have), values; rows are read from outside.
-void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
+// Returns the name of the condition.
+OnnxName bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
   const auto argument = [&](int i) { return parts.body.arguments.at(static_cast<std::size_t>(i)); };
-  const auto name_of = [&](const std::string& name) {
-    return body.state().unique_name(fmt::format("{}/{}", node.node().name, name));
-  };
-  OnnxName iteration = name_of("i");
   const OnnxType whole{{}, DType::i64, Shape{}}, truth{{}, DType::boolean, Shape{}};
-  add_value(*body.out().add_input(), iteration, whole);
-  add_value(*body.out().add_input(), name_of("cond"), truth);
+  OnnxName iteration = add_argument(node, body, "i", whole);
+  const OnnxName cond = add_argument(node, body, "cond", truth);
   if (parts.reverse) {
     const OnnxName last = body.add("Sub", {parts.limit, node.integer(1)}, 1, {}, nullptr)[0];
     iteration = body.add("Sub", {last, iteration}, 1, {}, nullptr)[0];
@@ -107,11 +142,8 @@ void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGrap
   for (int i = 0; i < parts.carried; ++i) {
     const Endpoint e = argument(i + 1);
     const bool list = body.graph().dtype(e) == DType::list;
-    const OnnxType type =
-        list ? node.writer().type({node.node().id, i + 1}) : OnnxType{{}, body.graph().dtype(e), body.graph().shape(e)};
-    const OnnxName name = name_of("value");
-    body.bind(e, name, type);
-    add_value(*body.out().add_input(), name, type);
+    const OnnxType type = list ? node.writer().type({node.node().id, i + 1}) : own_type(body, e);
+    body.bind(e, add_argument(node, body, "value", type), type);
   }
   for (int i = 0; i < parts.scanned; ++i) {
     const Endpoint e = argument(1 + parts.carried + i);
@@ -120,10 +152,10 @@ void bind_arguments(const OnnxExportNode& node, const LoopParts& parts, OnnxGrap
         node.dtype(input) == DType::list
             ? body.add("SequenceAt", {node.in(input), iteration}, 1, {}, nullptr)[0]
             : body.add("Gather", {node.in(input), iteration}, 1, {{"axis", std::int64_t{0}}}, nullptr)[0];
-    body.bind(e, row, {{}, body.graph().dtype(e), body.graph().shape(e)});
+    body.bind(e, row, own_type(body, e));
   }
-  for (int i = 1 + parts.carried + parts.scanned; i < static_cast<int>(parts.body.arguments.size()); ++i)
-    body.bind_outer(argument(i), node.endpoint(i + 1));
+  bind_captures(node, parts, body);
+  return cond;
 }
 
 // A further value of the loop: its name before an iteration in the body, and after it.
@@ -132,15 +164,9 @@ struct FurtherValue {
   OnnxType type;
 };
 
-OnnxName further_argument(const OnnxExportNode& node, OnnxGraphWriter& body, const char* name, const OnnxType& type) {
-  const OnnxName made = body.state().unique_name(fmt::format("{}/{}", node.node().name, name));
-  add_value(*body.out().add_input(), made, type);
-  return made;
-}
-
 FurtherValue count_of(const OnnxExportNode& node, OnnxGraphWriter& body) {
   FurtherValue out{.first = node.integer(0), .type = {{}, DType::i64, Shape{}}};
-  out.before = further_argument(node, body, "count", out.type);
+  out.before = add_argument(node, body, "count", out.type);
   out.after = body.add("Add", {out.before, node.integer(1)}, 1, {}, nullptr)[0];
   return out;
 }
@@ -150,7 +176,7 @@ FurtherValue list_of_items(const OnnxExportNode& node, const LoopParts& parts, O
   const DType dtype = body.graph().dtype(item);
   const OnnxType type = OnnxType{{}, dtype, Shape::unknown_rank()}.list_of(OnnxType::List::sequence);
   FurtherValue out{.first = node.add("SequenceEmpty", {}, {{"dtype", dtype}}), .type = type};
-  out.before = further_argument(node, body, "items", type);
+  out.before = add_argument(node, body, "items", type);
   OnnxNames inputs{out.before, body.plain(item)};
   if (parts.reverse) inputs.push_back(node.integer(0));
   out.after = body.add("SequenceInsert", std::move(inputs), 1, {}, nullptr)[0];
@@ -205,6 +231,65 @@ LoopBody results_of(const OnnxExportNode& node, const LoopParts& parts, OnnxGrap
   return out;
 }
 
+// ---- scans
+
+bool same_shape(const OnnxGraphWriter& body, Endpoint a, Endpoint b) {
+  return body.graph().shape(a).has_rank() && body.graph().shape(a) == body.graph().shape(b);
+}
+
+// Whether a loop is a Scan of ONNX: over all rows of tensors, with states whose shapes stay. (One that becomes another
+// is less known in the body than before.)
+bool is_scan(const OnnxExportNode& node, const LoopParts& parts, const OnnxGraphWriter& body) {
+  const auto known = node.known(0);
+  if (parts.scanned == 0 || !known || known->item<std::int64_t>() >= 0 || !always_goes_on(node, parts.body) ||
+      node.wants(0) || parts.body.results.size() == 1)
+    return false;
+  const auto& results = parts.body.results;
+  for (std::size_t i = 1; i <= static_cast<std::size_t>(parts.carried); ++i)
+    if (body.graph().dtype(results[i]) == DType::list || !same_shape(body, parts.body.arguments[i], results[i]) ||
+        body.graph().shape(results[i]) != node.shape(static_cast<int>(i) + 1))
+      return false;
+  for (int i = 0; i < parts.scanned; ++i)
+    if (node.dtype(2 + parts.carried + i) == DType::list) return false;
+  for (std::size_t i = static_cast<std::size_t>(1 + parts.carried); i < results.size(); ++i)
+    if (!items_stack(node, body.graph().shape(results[i]), {node.node().id, static_cast<int>(i)})) return false;
+  const Endpoint iteration = parts.body.arguments[0];
+  for (int id = 0; id < body.graph().size(); ++id)
+    if (std::ranges::count(body.graph().node(id).inputs, iteration) > 0) return false;
+  return std::ranges::count(results, iteration) == 0;
+}
+
+void write_scan(OnnxExportNode& node, const LoopParts& parts) {
+  onnx::Graph graph;
+  graph.set_name(node.node().name + "/body");
+  OnnxGraphWriter body(node.writer().state(), *parts.body.body, graph, &node.writer());
+  OnnxNames inputs;
+  for (int i = 0; i < parts.carried + parts.scanned; ++i) {
+    const Endpoint e = parts.body.arguments[static_cast<std::size_t>(i + 1)];
+    const OnnxType type = own_type(body, e);
+    body.bind(e, add_argument(node, body, i < parts.carried ? "value" : "row", type), type);
+    inputs.push_back(node.in(2 + i));
+  }
+  bind_captures(node, parts, body);
+  const std::vector<Endpoint> results(parts.body.results.begin() + 1, parts.body.results.end());
+  body.write(results);
+  write_outputs(body, results);
+  Attributes attributes{{"num_scan_inputs", std::int64_t{parts.scanned}}};
+  const std::size_t rows = results.size() - static_cast<std::size_t>(parts.carried);
+  if (parts.reverse) {
+    attributes.set("scan_input_directions", Integers(static_cast<std::size_t>(parts.scanned), 1));
+    if (rows > 0) attributes.set("scan_output_directions", Integers(rows, 1));
+  }
+  onnx::Node* made = nullptr;
+  const OnnxNames outputs =
+      node.add_many("Scan", std::move(inputs), static_cast<int>(results.size()), attributes, &made);
+  node.writer().name_node(node.node(), *made);
+  add_graph(*made, "body", std::move(graph));
+  for (int i = 0; i < parts.carried; ++i) node.set(1 + i, outputs[static_cast<std::size_t>(i)]);
+  for (std::size_t i = static_cast<std::size_t>(parts.carried); i < outputs.size(); ++i)
+    node.writer().set_stacked({node.node().id, static_cast<int>(i) + 1}, outputs[i]);
+}
+
 void write_loop_op(OnnxExportNode& node) {
   LoopParts parts{.body = function_of(node, "body"),
                   .carried = static_cast<int>(node.attributes().integer("carried")),
@@ -214,14 +299,19 @@ void write_loop_op(OnnxExportNode& node) {
   for (int i = 0; i < items; ++i)
     if (parts.body.body->dtype(parts.body.results[static_cast<std::size_t>(1 + parts.carried + i)]) == DType::list)
       fail(Code::unimplemented, "it collects lists of lists");
+  onnx::Graph unused;
+  if (is_scan(node, parts, OnnxGraphWriter(node.writer().state(), *parts.body.body, unused, &node.writer())))
+    return write_scan(node, parts);
   parts.limit = limit_of(node, parts);
   if (parts.reverse && parts.limit.empty()) invalid_argument("a loop in reverse needs a limit or a scanned input");
-  OnnxNames inputs{parts.limit, node.in(1)};
+  const bool goes_on = always_goes_on(node, parts.body);
+  OnnxNames inputs{parts.limit, goes_on ? OnnxName() : node.in(1)};
   for (int i = 0; i < parts.carried; ++i) inputs.push_back(node.in(2 + i));
   onnx::Graph graph;
   graph.set_name(node.node().name + "/body");
   OnnxGraphWriter body(node.writer().state(), *parts.body.body, graph, &node.writer());
-  bind_arguments(node, parts, body);
+  const OnnxName cond = bind_arguments(node, parts, body);
+  if (goes_on) body.bind(parts.body.results[0], cond, {{}, DType::boolean, Shape{}});
   const LoopBody made_body = results_of(node, parts, body);
   write_outputs(body, made_body.results);
   auto& outputs = *graph.mutable_output();
@@ -236,6 +326,7 @@ void write_loop_op(OnnxExportNode& node) {
   const std::size_t values = static_cast<std::size_t>(parts.carried) + made_body.further.size();
   const OnnxNames results =
       node.add_many("Loop", std::move(inputs), static_cast<int>(values + made_body.rows.size()), {}, &made);
+  node.writer().name_node(node.node(), *made);
   add_graph(*made, "body", std::move(graph));
   for (int i = 0; i < parts.carried; ++i) node.set(1 + i, results[static_cast<std::size_t>(i)]);
   for (std::size_t i = 0; i < made_body.further.size(); ++i)
@@ -256,7 +347,17 @@ void write_list_empty(OnnxExportNode& node) {
   node.set(node.add("SequenceEmpty", {}, {{"dtype", type.dtype}}));
 }
 void write_list_size(OnnxExportNode& node) { node.set(node.add("SequenceLength", {node.in(0)})); }
-void write_list_get(OnnxExportNode& node) { node.set(node.add("SequenceAt", {node.in(0), node.in(1)})); }
+// The shapes of items, which sequences do not have.
+void declare_output(const OnnxExportNode& node) {
+  const OnnxName y = node.writer().plain({node.node().id, 0});
+  if (node.output_shape().has_rank())
+    add_value(*node.writer().out().add_value_info(), y, {{}, node.output_dtype(), node.output_shape()});
+}
+
+void write_list_get(OnnxExportNode& node) {
+  node.set(node.add("SequenceAt", {node.in(0), node.in(1)}));
+  if (node.output_dtype() != DType::list) declare_output(node);
+}
 void write_list_erase(OnnxExportNode& node) { node.set(node.add("SequenceErase", {node.in(0), node.in(1)})); }
 
 // An index below 0 counts from behind the last item in ours, from before it in ONNX's.
@@ -277,6 +378,7 @@ void write_list_stack(OnnxExportNode& node) {
   if (const OnnxName rows = node.writer().stacked(node.endpoint(0)); !rows.empty())
     return node.set(node.add("Identity", {rows}));
   node.set(node.add("ConcatFromSequence", {node.in(0)}, {{"axis", std::int64_t{0}}, {"new_axis", std::int64_t{1}}}));
+  declare_output(node);
 }
 void write_list_concat(OnnxExportNode& node) {
   node.set(node.add("ConcatFromSequence", {node.in(0)}, {{"axis", node.attributes().integer("axis")}}));

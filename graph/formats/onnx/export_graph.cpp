@@ -7,13 +7,12 @@
 
 #include "messages/proto/onnx.pb.h"
 #include <troupe/graph/formats/onnx/onnx_tensors.hpp>
+#include <troupe/graph/formats/onnx/onnx_view.hpp>
 #include <troupe/graph/known_values.hpp>
 #include <troupe/messages/element_types.hpp>
 
 namespace troupe {
 namespace {
-
-const Integers kToImages = {0, 3, 1, 2}, kFromImages = {0, 2, 3, 1};
 
 void set_attribute(onnx::Node& node, const std::string& name, const AttrValue& value) {
   onnx::Attribute& out = *node.add_attribute();
@@ -50,35 +49,6 @@ void set_attribute(onnx::Node& node, const std::string& name, const AttrValue& v
   }
 }
 
-Tensor transpose_on_host(const Tensor& x, const Integers& perm) {
-  const int rank = x.shape().rank();
-  Shape shape = x.shape();
-  Integers strides(perm.size(), 1);  // of x, in elements
-  for (int d = rank - 2; d >= 0; --d)
-    strides[static_cast<std::size_t>(d)] = strides[static_cast<std::size_t>(d) + 1] * x.shape()[d + 1];
-  Integers along, at(perm.size(), 0);
-  for (int d = 0; d < rank; ++d) {
-    const std::int64_t from = perm[static_cast<std::size_t>(d)];
-    shape.set_dim(d, x.shape()[static_cast<int>(from)]);
-    along.push_back(strides[static_cast<std::size_t>(from)]);
-  }
-  Tensor y(x.dtype(), shape);
-  const std::size_t size = size_of(x.dtype());
-  std::int64_t from = 0;
-  for (std::int64_t i = 0; i < y.num_elements(); ++i) {
-    std::memcpy(y.mutable_raw() + static_cast<std::size_t>(i) * size, x.raw() + static_cast<std::size_t>(from) * size,
-                size);
-    for (int d = rank; d-- > 0;) {
-      const auto k = static_cast<std::size_t>(d);
-      from += along[k];
-      if (++at[k] < shape[d]) break;
-      from -= along[k] * shape[d];
-      at[k] = 0;
-    }
-  }
-  return y;
-}
-
 }  // namespace
 
 std::string OnnxExportState::unique_name(const std::string& wanted) {
@@ -86,6 +56,9 @@ std::string OnnxExportState::unique_name(const std::string& wanted) {
   for (int i = 1; reserved.contains(name) || !names.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
   return name;
 }
+
+OnnxGraphWriter::OnnxGraphWriter(OnnxExportState& state, const Graph& graph, onnx::Graph& out, OnnxGraphWriter* outer)
+    : state_(state), graph_(graph), out_(out), outer_(outer), prefix_(out.name()) {}
 
 // ---- values
 
@@ -125,7 +98,14 @@ OnnxName OnnxGraphWriter::transposed(Endpoint e, const Integers& perm) {
 
 OnnxName OnnxGraphWriter::initializer(Endpoint e) {
   const Node& node = graph_.node(e.node);
-  if (node.op->role == OpRole::constant) return constant(node.attributes.tensor("value"), node.name);
+  if (node.op->role == OpRole::constant) {
+    // Copies of a constant in bodies share its bytes.
+    const Tensor& value = node.attributes.tensor("value");
+    const std::string bytes = fmt::format("{} {}{}", static_cast<const void*>(value.raw()), troupe::name(value.dtype()),
+                                          value.shape().to_string());
+    std::string& known = value.num_bytes() > 0 ? state_.constants[bytes] : values_[e].plain;
+    return known.empty() ? known = constant(value, node.name) : known;
+  }
   if (node.op->name != "ReadVariable") return "";
   const std::string& variable = graph_.node(node.inputs[0].node).name;
   if (const auto known = state_.variables.find(variable); known != state_.variables.end()) return known->second;
@@ -147,7 +127,7 @@ OnnxName OnnxGraphWriter::plain(Endpoint e) {
     return value.plain;
   }
   if (value.images.empty()) fail(Code::internal, "'{}' has not been written", graph_.node(e.node).name);
-  return value.plain = add_transpose(value.images, kFromImages, final_name(e, false));
+  return value.plain = add_transpose(value.images, kOnnxFromImages, final_name(e, false));
 }
 
 OnnxName OnnxGraphWriter::images(Endpoint e) {
@@ -155,7 +135,7 @@ OnnxName OnnxGraphWriter::images(Endpoint e) {
   if (const auto found = values_.find(e); found != values_.end() && !found->second.images.empty())
     return found->second.images;
   const OnnxName from = plain(e);
-  return values_[e].images = add_transpose(from, kToImages, final_name(e, true));
+  return values_[e].images = add_transpose(from, kOnnxToImages, final_name(e, true));
 }
 
 OnnxName OnnxGraphWriter::stacked(Endpoint e) {
@@ -202,6 +182,10 @@ OnnxNames OnnxGraphWriter::add(std::string op, OnnxNames inputs, int outputs, co
   return names;
 }
 
+void OnnxGraphWriter::name_node(const Node& node, onnx::Node& written) {
+  if (state_.nodes.insert(node.name).second) written.set_name(node.name);
+}
+
 void OnnxGraphWriter::set(Endpoint e, const OnnxName& name, bool images) {
   OnnxName final = name;
   for (int i = made_here_.erase(name) > 0 ? first_ : out_.node_size(); i < out_.node_size(); ++i) {
@@ -209,9 +193,7 @@ void OnnxGraphWriter::set(Endpoint e, const OnnxName& name, bool images) {
     const auto made = std::ranges::find(outputs, name);
     if (made == outputs.end()) continue;
     final = *made = final_name(e, images);
-    // One node of the model has the name of ours.
-    if (made == outputs.begin() && state_.nodes.insert(graph_.node(e.node).name).second)
-      out_.mutable_node(i)->set_name(graph_.node(e.node).name);
+    if (made == outputs.begin()) name_node(graph_.node(e.node), *out_.mutable_node(i));
     for (int later = i + 1; later < out_.node_size(); ++later)
       for (std::string& input : *out_.mutable_node(later)->mutable_input())
         if (input == name) input = final;
@@ -255,6 +237,7 @@ void OnnxGraphWriter::write(const std::vector<Endpoint>& outputs) {
     if (!bound_.contains(e) && !around_.contains(e)) nodes.insert(e.node);
   for (const int id : graph_.topological_order())
     if (nodes.contains(id)) write_node(graph_.node(id));
+  prefix_ = out_.name();
 }
 
 void OnnxGraphWriter::write_node(const Node& node) {
@@ -443,6 +426,8 @@ OnnxName OnnxExportNode::add_reduction(const std::string& op, const OnnxName& x,
   with_axes.set("axes", axes);
   return add(op, {x}, with_axes);
 }
+
+void OnnxExportNode::defer() const { writer_.set_deferred(node_); }
 
 std::int64_t OnnxExportNode::opset() const { return writer_.state().opset; }
 void OnnxExportNode::need_opset(std::int64_t version) const {

@@ -23,6 +23,7 @@ struct OnnxExportState {
   std::set<std::string> reserved{};                            // for outputs of the model
   std::vector<std::pair<std::string, Tensor>> initializers{};  // of the model's graph
   std::map<std::string, std::string> variables{};              // their initializers
+  std::map<std::string, std::string> constants{};              // by their bytes' address
   std::map<std::string, std::string> transposed{};             // of other initializers
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> unsupported{};  // by op: nodes and reasons
   // Functions of our domain, in the order of their first calls.
@@ -36,9 +37,8 @@ struct OnnxExportState {
 
 class OnnxGraphWriter {
  public:
-  // `outer`: null for the model's graph.
-  OnnxGraphWriter(OnnxExportState& state, const Graph& graph, onnx::Graph& out, OnnxGraphWriter* outer = nullptr)
-      : state_(state), graph_(graph), out_(out), outer_(outer) {}
+  // `outer`: null for the model's graph. Bodies have a name already, which that of their own nodes begins with.
+  OnnxGraphWriter(OnnxExportState& state, const Graph& graph, onnx::Graph& out, OnnxGraphWriter* outer = nullptr);
 
   const Graph& graph() const { return graph_; }
   OnnxExportState& state() { return state_; }
@@ -65,10 +65,16 @@ class OnnxGraphWriter {
   OnnxType type(Endpoint e);
   bool has_images(Endpoint e);
   bool is_wanted(Endpoint e) const { return wanted_.contains(e); }
+  // An input of the model, or an argument of a body.
+  bool is_given(Endpoint e) const { return bound_.contains(e) || around_.contains(e); }
+  // What reads output 0 of the node writes it too.
+  void set_deferred(const Node& node) { values_[{node.id, 0}]; }
   // The nodes that are written and read a value; null stands for an output of the graph. Each once for each input.
   std::vector<const Node*> readers(Endpoint e) const;
   // Value `name`, as NHWC or NCHW, is output `e` of the node that is being written.
   void set(Endpoint e, const OnnxName& name, bool images);
+  // One node of the model has the name of ours.
+  void name_node(const Node& node, onnx::Node& written);
   // Of the op that is being written.
   OnnxNames add(std::string op, OnnxNames inputs, int outputs, const Attributes& attributes, onnx::Node** made);
   OnnxName constant(const Tensor& value, const std::string& name);

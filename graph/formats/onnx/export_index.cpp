@@ -1,5 +1,5 @@
 // Ops that address elements by index or order them, as ONNX's.
-#include <troupe/graph/formats/onnx/onnx_export.hpp>
+#include <troupe/graph/formats/onnx/export_graph.hpp>
 
 namespace troupe {
 namespace {
@@ -53,9 +53,20 @@ void write_cumsum(OnnxExportNode& node) {
                {{"exclusive", std::int64_t{a.boolean("exclusive")}}, {"reverse", std::int64_t{a.boolean("reverse")}}}));
 }
 
+// A number as a vector, which may be what it was made of.
+OnnxName vector_of_one(const OnnxExportNode& node, int input) {
+  const Endpoint number = node.endpoint(input);
+  const Node& source = node.graph().node(number.node);
+  if (!node.writer().is_given(number) && source.op->name == "Reshape" &&
+      node.graph().shape(source.inputs[0]) == Shape{1})
+    return node.writer().plain(source.inputs[0]);
+  if (const auto known = node.known(input)) return node.constant(known->reshaped(Shape{1}));
+  return node.add("Reshape", {node.in(input), node.integers({1})});
+}
+
 void write_top_k(OnnxExportNode& node) {
   const Attributes& a = node.attributes();
-  const OnnxName k = node.add("Reshape", {node.in(1), node.integers({1})});
+  const OnnxName k = vector_of_one(node, 1);
   const OnnxNames found = node.add_many("TopK", {node.in(0), k}, 2,
                                         {{"axis", a.integer("axis")}, {"largest", std::int64_t{a.boolean("largest")}}});
   node.set(0, found[0]);

@@ -88,17 +88,6 @@ void write_same(OnnxExportNode& node) {
   set(node, x, node.add(found->second, x.names));
 }
 
-// With channels first, the bias is [c, 1, ...].
-void write_bias_add(OnnxExportNode& node) {
-  if (node.attributes().string("data_format") == "channels_first") {
-    std::vector<std::int64_t> dims(static_cast<std::size_t>(node.rank(0)) - 1, 1);
-    dims.at(0) = -1;
-    return node.set(node.add("Add", {node.in(0), node.add("Reshape", {node.in(1), node.integers(dims)})}));
-  }
-  const Operands x = operands(node);
-  set(node, x, node.add("Add", x.names));
-}
-
 void write_square(OnnxExportNode& node) {
   const Operands x = operands(node);
   set(node, x, node.add("Mul", {x.names[0], x.names[0]}));
@@ -273,7 +262,6 @@ constexpr OnnxExportOp kOther[] = {
     {"ArgMin", write_arg_extreme},
     {"AsString", write_cast},
     {"Atan2", write_atan2},
-    {"BiasAdd", write_bias_add},
     {"BitwiseAnd", write_bitwise},
     {"BitwiseNot", write_bitwise},
     {"BitwiseOr", write_bitwise},

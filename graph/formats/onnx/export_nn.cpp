@@ -4,26 +4,53 @@
 #include <utility>
 
 #include <troupe/graph/builder/padding.hpp>
-#include <troupe/graph/formats/onnx/onnx_export.hpp>
+#include <troupe/graph/formats/onnx/export_graph.hpp>
 
 namespace troupe {
 namespace {
 
 constexpr std::int64_t kKeep = 1, kDrop = 0;  // dimensions of reductions
 
-// ---- products
+// ---- products and biases
+
+bool is_gemm(const OnnxExportNode& product) {
+  return product.rank(0) == 2 && product.rank(1) == 2 && is_floating(product.dtype(0));
+}
+
+// Whether a product or convolution is written with the bias that follows it, by the writer of the BiasAdd.
+bool takes_bias(const OnnxExportNode& node) {
+  const Endpoint y{node.node().id, 0};
+  const std::vector<const Node*> readers = node.writer().readers(y);
+  if (node.writer().is_given(y) || readers.size() != 1 || !readers[0] || readers[0]->op->name != "BiasAdd" ||
+      readers[0]->inputs[0] != y)
+    return false;
+  const std::string& format = readers[0]->attributes.string("data_format");
+  if (node.node().op->name == "Conv") return format == node.attributes().string("data_format");
+  return format == "channels_last" && is_gemm(node);
+}
+
+OnnxName gemm_of(const OnnxExportNode& product, const OnnxName& bias = {}) {
+  Attributes attributes;
+  if (product.attributes().boolean("transpose_a")) attributes.set("transA", std::int64_t{1});
+  if (product.attributes().boolean("transpose_b")) attributes.set("transB", std::int64_t{1});
+  OnnxNames inputs{product.in(0), product.in(1)};
+  if (!bias.empty()) inputs.push_back(bias);
+  return product.add("Gemm", std::move(inputs), attributes);
+}
 
 OnnxName last_two_exchanged(const OnnxExportNode& node, int input) {
   Integers perm;
   for (std::int64_t d = 0; d < node.rank(input); ++d) perm.push_back(d);
   std::swap(perm.at(perm.size() - 1), perm.at(perm.size() - 2));
-  return node.transposed(input, perm);
+  return node.add("Transpose", {node.in(input)}, {{"perm", perm}});
 }
 
 void write_matmul(OnnxExportNode& node) {
   const bool a = node.attributes().boolean("transpose_a"), b = node.attributes().boolean("transpose_b");
-  node.set(
-      node.add("MatMul", {a ? last_two_exchanged(node, 0) : node.in(0), b ? last_two_exchanged(node, 1) : node.in(1)}));
+  if (takes_bias(node)) return node.defer();
+  if ((a || b) && is_gemm(node)) return node.set(gemm_of(node));
+  const OnnxName x = a ? last_two_exchanged(node, 0) : node.in(0);
+  node.set(node.add("MatMul", {x, b ? last_two_exchanged(node, 1) : node.in(1)}));
 }
 
 // ---- windows
@@ -32,6 +59,7 @@ void write_matmul(OnnxExportNode& node) {
 struct Windows {
   Integers kernel, strides, dilations;
   bool channels_first;
+  bool strides_given, dilations_given;
 
   int spatial() const { return static_cast<int>(kernel.size()); }
   // The sizes of an image along the spatial axes; kUnknown where they are not known.
@@ -51,21 +79,16 @@ Windows windows_of(const OnnxExportNode& node, const Integers& kernel) {
   const bool first = parse_data_format(node.attributes().string("data_format")) == DataFormat::channels_first;
   if (!first && kernel.size() != 2)
     fail(Code::unimplemented, "images of {} dimensions with channels last are not written", kernel.size());
-  return {kernel, entries("strides"), entries("dilations"), first};
+  const auto given = [&](const char* name) { return !node.attributes().integers(name).empty(); };
+  return {kernel, entries("strides"), entries("dilations"), first, given("strides"), given("dilations")};
 }
 
-// Padding of ONNX's windows over images of these sizes: in numbers if they are known.
-void set_padding(const OnnxExportNode& node, const Windows& w, const Integers& sizes, Attributes& attributes) {
-  const Padding padding = parse_padding(node.attributes().string("padding"));
-  if (padding == Padding::valid) return;
-  if (padding == Padding::explicit_pads) {
-    const Integers& pads = node.attributes().integers("pads");
-    if (!pads.empty()) attributes.set("pads", pads);
-    return;
-  }
-  const bool lower = padding == Padding::same_lower;
-  if (std::ranges::count(sizes, kUnknown) > 0)
-    return attributes.set("auto_pad", std::string(lower ? "SAME_LOWER" : "SAME_UPPER"));
+std::string auto_pad(Padding padding) {
+  return padding == Padding::valid ? "VALID" : padding == Padding::same_lower ? "SAME_LOWER" : "SAME_UPPER";
+}
+
+// The pads before and after each axis that give images of these sizes outputs of their sizes, divided by the strides.
+Integers pads_of_same(const Windows& w, const Integers& sizes, bool lower) {
   Integers pads(2 * sizes.size());
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const std::int64_t size = sizes[d], stride = w.strides[d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
@@ -74,25 +97,43 @@ void set_padding(const OnnxExportNode& node, const Windows& w, const Integers& s
     pads[d] = lower ? total - total / 2 : total / 2;
     pads[d + sizes.size()] = total - pads[d];
   }
-  attributes.set("pads", pads);
+  return pads;
+}
+
+// `numbers`: of the images that are padded, if the padding is better written in numbers.
+void set_padding(const OnnxExportNode& node, const Windows& w, const Integers& numbers, Attributes& attributes) {
+  const Padding padding = parse_padding(node.attributes().string("padding"));
+  if (padding == Padding::explicit_pads) {
+    const Integers& pads = node.attributes().integers("pads");
+    if (!pads.empty()) attributes.set("pads", pads);
+  } else if (padding == Padding::valid || numbers.empty() || std::ranges::count(numbers, kUnknown) > 0) {
+    attributes.set("auto_pad", auto_pad(padding));
+  } else {
+    attributes.set("pads", pads_of_same(w, numbers, padding == Padding::same_lower));
+  }
+}
+// Other runtimes know no SAME of dilated windows.
+void set_padding(const OnnxExportNode& node, const Windows& w, Attributes& attributes) {
+  const bool dilated = std::ranges::any_of(w.dilations, [](std::int64_t d) { return d != 1; });
+  set_padding(node, w, dilated ? w.sizes(node.shape(0)) : Integers{}, attributes);
 }
 
 Attributes window_attributes(const Windows& w) {
-  Attributes out{{"strides", w.strides}, {"kernel_shape", w.kernel}};
-  if (std::ranges::any_of(w.dilations, [](std::int64_t d) { return d != 1; })) out.set("dilations", w.dilations);
+  Attributes out{{"kernel_shape", w.kernel}};
+  if (w.strides_given) out.set("strides", w.strides);
+  if (w.dilations_given) out.set("dilations", w.dilations);
   return out;
 }
 
 // Adds a node of images to one of images.
-void write_window(OnnxExportNode& node, const char* op, const Windows& w, const Attributes& attributes,
-                  const OnnxNames& others = {}) {
+OnnxName add_window(const OnnxExportNode& node, const char* op, const Windows& w, const Attributes& attributes,
+                    const OnnxNames& others = {}) {
   OnnxNames inputs{w.channels_first ? node.in(0) : node.images(0)};
   inputs.insert(inputs.end(), others.begin(), others.end());
-  const OnnxName y = node.add(op, inputs, attributes);
-  if (w.channels_first)
-    node.set(y);
-  else
-    node.set_images(0, y);
+  return node.add(op, std::move(inputs), attributes);
+}
+void set_window(const OnnxExportNode& node, const Windows& w, const OnnxName& y) {
+  w.channels_first ? node.set(y) : node.set_images(0, y);
 }
 
 Windows windows_of_filter(const OnnxExportNode& node) {
@@ -110,12 +151,43 @@ OnnxName filter_of(const OnnxExportNode& node, const Windows& w) {
   return w.channels_first ? node.in(1) : node.transposed(1, {3, 2, 0, 1});
 }
 
-void write_conv(OnnxExportNode& node) {
-  const Windows w = windows_of_filter(node);
+OnnxName conv_of(const OnnxExportNode& node, const Windows& w, const OnnxName& bias = {}) {
   Attributes attributes = window_attributes(w);
   if (node.attributes().integer("groups") != 1) attributes.set("group", node.attributes().integer("groups"));
-  set_padding(node, w, w.sizes(node.shape(0)), attributes);
-  write_window(node, "Conv", w, attributes, {filter_of(node, w)});
+  set_padding(node, w, attributes);
+  OnnxNames others{filter_of(node, w)};
+  if (!bias.empty()) others.push_back(bias);
+  return add_window(node, "Conv", w, attributes, others);
+}
+void write_conv(OnnxExportNode& node) {
+  if (takes_bias(node)) return node.defer();
+  const Windows w = windows_of_filter(node);
+  set_window(node, w, conv_of(node, w));
+}
+
+// The product or convolution that this is the bias of, if it is written here.
+const Node* product_of_bias(const OnnxExportNode& node) {
+  const Node& product = node.graph().node(node.endpoint(0).node);
+  if (product.op->name != "Conv" && product.op->name != "MatMul") return nullptr;
+  return takes_bias({node.writer(), product}) ? &product : nullptr;
+}
+
+// With channels first, the bias is [c, 1, ...].
+void write_bias_add(OnnxExportNode& node) {
+  if (const Node* product = product_of_bias(node)) {
+    const OnnxExportNode of(node.writer(), *product);
+    if (product->op->name == "MatMul") return node.set(gemm_of(of, node.in(1)));
+    const Windows w = windows_of_filter(of);
+    return set_window(node, w, conv_of(of, w, node.in(1)));
+  }
+  if (node.attributes().string("data_format") == "channels_first") {
+    std::vector<std::int64_t> dims(static_cast<std::size_t>(node.rank(0)) - 1, 1);
+    dims.at(0) = -1;
+    return node.set(node.add("Add", {node.in(0), node.add("Reshape", {node.in(1), node.integers(dims)})}));
+  }
+  const auto bias = node.has_images(0) ? node.image_operand(1) : std::nullopt;
+  if (!bias) return node.set(node.add("Add", {node.in(0), node.in(1)}));
+  node.set_images(0, node.add("Add", {node.images(0), *bias}));
 }
 
 // With the pads and the output padding that give the output's size.
@@ -133,7 +205,7 @@ void write_conv_transpose(OnnxExportNode& node) {
     more.push_back(to[d] - ((from[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 - pads[d] -
                             pads[d + from.size()]));
   if (std::ranges::any_of(more, [](std::int64_t m) { return m != 0; })) attributes.set("output_padding", more);
-  write_window(node, "ConvTranspose", w, attributes, {filter_of(node, w)});
+  set_window(node, w, add_window(node, "ConvTranspose", w, attributes, {filter_of(node, w)}));
 }
 
 void write_pool(OnnxExportNode& node) {
@@ -145,8 +217,8 @@ void write_pool(OnnxExportNode& node) {
   if (!maximum && node.attributes().string("divisor") == "one")
     fail(Code::unimplemented, "sums of windows are not written");
   if (!maximum && node.attributes().string("divisor") == "padded") attributes.set("count_include_pad", std::int64_t{1});
-  set_padding(node, w, w.sizes(node.shape(0)), attributes);
-  write_window(node, maximum ? "MaxPool" : "AveragePool", w, attributes);
+  set_padding(node, w, attributes);
+  set_window(node, w, add_window(node, maximum ? "MaxPool" : "AveragePool", w, attributes));
 }
 
 // Its second output has places in the whole image, in the order of our axes.
@@ -155,7 +227,7 @@ void write_pool_with_indices(OnnxExportNode& node) {
   if (!w.channels_first) fail(Code::unimplemented, "ONNX's indices are those of images with channels first");
   Attributes attributes = window_attributes(w);
   if (node.attributes().boolean("ceil_mode")) attributes.set("ceil_mode", std::int64_t{1});
-  set_padding(node, w, w.sizes(node.shape(0)), attributes);
+  set_padding(node, w, attributes);
   const OnnxNames made = node.add_many("MaxPool", {node.in(0)}, 2, attributes);
   node.set(0, made[0]);
   node.set(1, made[1]);
@@ -165,8 +237,8 @@ void write_conv_integer(OnnxExportNode& node) {
   const Windows w = windows_of_filter(node);
   Attributes attributes = window_attributes(w);
   if (node.attributes().integer("groups") != 1) attributes.set("group", node.attributes().integer("groups"));
-  set_padding(node, w, w.sizes(node.shape(0)), attributes);
-  write_window(node, "ConvInteger", w, attributes, {filter_of(node, w), node.in(2), node.in(3)});
+  set_padding(node, w, attributes);
+  set_window(node, w, add_window(node, "ConvInteger", w, attributes, {filter_of(node, w), node.in(2), node.in(3)}));
 }
 
 void write_same_inputs(OnnxExportNode& node) { node.set(node.add(node.node().op->name, node.all_inputs())); }
@@ -308,6 +380,7 @@ constexpr OnnxExportOp kNnWriters[] = {
     {"AvgPool", write_pool},
     {"BatchNorm", write_batch_norm},
     {"BatchNormInference", write_batch_norm_inference},
+    {"BiasAdd", write_bias_add},
     {"Conv", write_conv},
     {"ConvInteger", write_conv_integer},
     {"ConvTranspose", write_conv_transpose},

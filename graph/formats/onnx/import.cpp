@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "messages/proto/onnx.pb.h"
+#include <troupe/graph/formats/onnx/import_names.hpp>
 #include <troupe/graph/formats/onnx/import_scope.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/formats/onnx/onnx_export.hpp>
@@ -29,6 +30,11 @@ std::string title(const pb::Node& node) {
   return fmt::format("{} '{}'", node.op_type(), name);
 }
 
+// What its nodes are named after.
+std::string name_of(const pb::Node& node) {
+  return node_name(!node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name());
+}
+
 using Opsets = std::map<std::string, std::int64_t>;  // by domain; "" is ai.onnx
 
 std::string domain_of(const pb::Node& node) { return node.domain() == "ai.onnx" ? "" : node.domain(); }
@@ -37,6 +43,48 @@ template <class List>
 Opsets opsets_of(const List& list) {
   Opsets out;
   for (const pb::OperatorSetId& id : list) out[id.domain() == "ai.onnx" ? "" : id.domain()] = id.version();
+  return out;
+}
+
+std::int64_t version_of(const pb::Node& node, const Opsets& opsets) {
+  const auto found = opsets.find(domain_of(node));
+  return found == opsets.end() ? 1 : found->second;
+}
+
+// Who reads the values of a graph. Nodes of graphs inside read them too.
+void add_inner_readers(const pb::Node& node, OnnxScope::Readers& out, int depth) {
+  if (depth > kMaxDepth) invalid_argument("graphs are nested more than {} deep", kMaxDepth);
+  const auto add = [&](const pb::Graph& graph) {
+    for (const pb::ValueInfo& output : graph.output()) out[output.name()].push_back(nullptr);
+    for (const pb::Node& inner : graph.node()) {
+      for (const std::string& input : inner.input()) out[input].push_back(nullptr);
+      add_inner_readers(inner, out, depth + 1);
+    }
+  };
+  for (const pb::Attribute& attribute : node.attribute()) {
+    if (attribute.has_g()) add(attribute.g());
+    for (const pb::Graph& graph : attribute.graphs()) add(graph);
+  }
+}
+template <class Nodes>
+OnnxScope::Readers readers_of_nodes(const Nodes& nodes) {
+  OnnxScope::Readers out;
+  for (const pb::Node& node : nodes) {
+    for (const std::string& input : node.input()) out[input].push_back(&node);
+    add_inner_readers(node, out, 0);
+  }
+  return out;
+}
+OnnxScope::Readers readers_of(const pb::Graph& graph) {
+  OnnxScope::Readers out = readers_of_nodes(graph.node());
+  for (const pb::ValueInfo& output : graph.output()) out[output.name()].push_back(nullptr);
+  return out;
+}
+
+OnnxScope::Declared declared_in(const pb::Graph& graph) {
+  OnnxScope::Declared out;
+  for (const pb::ValueInfo& info : graph.value_info()) out[info.name()] = &info;
+  for (const pb::ValueInfo& info : graph.output()) out[info.name()] = &info;
   return out;
 }
 
@@ -143,19 +191,28 @@ class Importer {
     out.graph = std::make_unique<Graph>();
     out.producer = model_.producer_name() + (model_.producer_version().empty() ? "" : " " + model_.producer_version());
     out.opset = opset("");
-    OnnxScope scope(*out.graph);
-    add_initializers(model_.graph(), scope, &out);
+    OnnxScope scope(*out.graph, names_);
+    main_scope_ = &scope;
+    scope.set_readers(readers_of(model_.graph()));
+    scope.set_declared(declared_in(model_.graph()));
+    add_initializers(model_.graph(), scope, true);
     std::set<std::string> given;
     for (const pb::ValueInfo& input : model_.graph().input()) {
       if (!given.insert(input.name()).second) invalid_argument("two inputs are named '{}'", input.name());
-      if (!scope.has(input.name())) out.inputs.push_back(add_input(input, scope));
+      if (!scope.has(input.name()) && !filters_.contains(input.name())) out.inputs.push_back(add_input(input, scope));
     }
     add_nodes(model_.graph().node(), scope, opsets_, 0);
     for (const pb::ValueInfo& output : model_.graph().output()) {
       const OnnxScope::Value value = scope.find(output.name());
-      if (!value.output.valid()) invalid_argument("output '{}' is not the output of any node", output.name());
-      out.outputs.push_back({output.name(), value.output, value.type});
+      if (!value.found()) invalid_argument("output '{}' is not the output of any node", output.name());
+      out.outputs.push_back({output.name(), value.get(), value.type});
     }
+    for (const pb::Tensor& tensor : model_.graph().initializer())
+      if (const auto made = variables_.find(tensor.name()); made != variables_.end())
+        out.variables.push_back(made->second);
+    out.graph = with_node_names(*out.graph, names_);
+    for (std::vector<OnnxValue>* values : {&out.inputs, &out.outputs})
+      for (OnnxValue& value : *values) value.output.graph = out.graph.get();
     return out;
   }
 
@@ -178,29 +235,67 @@ class Importer {
       const std::string name = scope.graph().unique_name(node_name(input.name()));
       const Output value = type.is_list() ? placeholder(scope.graph(), DType::list, Shape{}, name)
                                           : placeholder(scope.graph(), type.dtype, type.shape, name);
-      scope.set(input.name(), {value, type});
+      scope.set(input.name(), {value, type, {}});
       return {input.name(), value, std::move(type)};
     } catch (...) {
       throw current_error().within(fmt::format("input '{}'", input.name()));
     }
   }
 
-  void add_initializers(const pb::Graph& graph, OnnxScope& scope, OnnxModel* model) const {
+  // `variables`: what is floating may become variables.
+  void add_initializers(const pb::Graph& graph, OnnxScope& scope, bool variables) {
     if (graph.sparse_initializer_size() > 0) fail(Code::unimplemented, "sparse initializers are not supported");
     for (const pb::Tensor& tensor : graph.initializer()) {
-      if (scope.has(tensor.name())) invalid_argument("initializer '{}' occurs twice", tensor.name());
-      Tensor value = from_onnx_tensor(tensor, read_);
-      if (!model || options_.weights == Weights::constants || !is_floating(value.dtype())) {
-        scope.set_constant(tensor.name(), std::move(value));
+      if (scope.has(tensor.name()) || filters_.contains(tensor.name()))
+        invalid_argument("initializer '{}' occurs twice", tensor.name());
+      if (variables && is_filter_only(tensor, scope)) {
+        filters_[tensor.name()] = &tensor;
         continue;
       }
-      const std::string name = scope.graph().unique_name(node_name(tensor.name()));
-      const VariableRef made = variable(scope.graph(), {.name = name,
-                                                        .initial_value = constant(scope.graph(), std::move(value)),
-                                                        .trainable = options_.weights == Weights::trainable});
-      scope.set(tensor.name(), {made.read(), {{}, made.dtype, made.shape}});
-      model->variables.push_back(made.name);
+      Tensor value = from_onnx_tensor(tensor, read_);
+      if (variables && is_variable(value.dtype()))
+        scope.set(tensor.name(), add_variable(tensor.name(), std::move(value), scope));
+      else
+        scope.set_constant(tensor.name(), std::move(value));
     }
+  }
+
+  bool is_variable(DType dtype) const { return options_.weights != Weights::constants && is_floating(dtype); }
+
+  OnnxScope::Value add_variable(const std::string& name, Tensor value, OnnxScope& scope) {
+    const VariableRef made = variable(scope.graph(), {.name = scope.graph().unique_name(node_name(name)),
+                                                      .initial_value = constant(scope.graph(), std::move(value)),
+                                                      .trainable = options_.weights == Weights::trainable});
+    variables_[name] = made.name;
+    return {made.read(), {{}, made.dtype, made.shape}, {}};
+  }
+
+  // Filters of convolutions, which keep the order of dimensions that their images have. They are made when the first
+  // convolution reads them.
+  static bool is_filter_only(const pb::Tensor& tensor, const OnnxScope& scope) {
+    const auto& readers = scope.readers(tensor.name());
+    return tensor.dims_size() == 4 && !readers.empty() && std::ranges::all_of(readers, [&](const pb::Node* node) {
+             return node && node->op_type() == "Conv" && domain_of(*node).empty() && node->input_size() > 1 &&
+                    node->input(0) != tensor.name() && node->input(1) == tensor.name() &&
+                    (node->input_size() < 3 || node->input(2) != tensor.name());
+           });
+  }
+  void add_filter(const std::string& name, bool images, OnnxScope& scope) {
+    Tensor value = from_onnx_tensor(*filters_.extract(name).mapped(), read_);
+    if (images) value = transpose_on_host(value, kOnnxFromFilter);
+    OnnxScope::Value made;
+    if (is_variable(value.dtype())) {
+      made = add_variable(name, std::move(value), scope);
+    } else {
+      made.output = constant(scope.graph(), std::move(value), scope.graph().unique_name(node_name(name)));
+      made.type = {{}, made.output.dtype(), made.output.shape()};
+    }
+    if (images) {
+      made.view = std::make_shared<OnnxView>(OnnxView{made.output, kOnnxToFilter, {}});
+      made.output = {};
+      made.type.shape = made.view->shape();
+    }
+    scope.set(name, std::move(made));
   }
 
   void count_node() {
@@ -220,8 +315,8 @@ class Importer {
   void add_node(const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth);
   void call(const pb::Function& function, const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope,
             int depth);
-  OnnxNode::Values add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope);
-  OnnxNode::Values inputs_of(const pb::Node& node, OnnxScope& scope) const;
+  OnnxNode::Values add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs);
+  OnnxNode::Values inputs_of(const pb::Node& node, OnnxScope& scope);
   void set_outputs(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope) const;
 
   const pb::Model& model_;
@@ -229,14 +324,18 @@ class Importer {
   ReadExternal read_;
   Opsets opsets_;
   LocalFunctions functions_;
+  std::map<std::string, const pb::Tensor*> filters_{};  // not made yet
+  std::map<std::string, std::string> variables_{};      // by initializer
+  OnnxNodeNames names_{};
+  const OnnxScope* main_scope_ = nullptr;
   std::int64_t nodes_ = 0, most_nodes_ = kMaxNodes;
 };
 
 // A node with its converter's results.
 class Importer::Converted final : public OnnxNode {
  public:
-  Converted(Importer& importer, const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth)
-      : OnnxNode(scope.graph(), node, version(node, opsets), importer.inputs_of(node, scope)),
+  Converted(Importer& importer, const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth, Values inputs)
+      : OnnxNode(scope.graph(), node, version_of(node, opsets), std::move(inputs)),
         importer_(importer),
         scope_(scope),
         opsets_(opsets),
@@ -244,8 +343,28 @@ class Importer::Converted final : public OnnxNode {
 
   const Values& outputs() const { return outputs_; }
 
+  bool is_only_reader(int input) const override { return scope_.readers(node_.input(input)).size() == 1; }
+  bool some_reader(int output, bool (*is)(std::string_view op)) const override {
+    return std::ranges::any_of(scope_.readers(node_.output(output)),
+                               [&](const pb::Node* reader) { return reader && is(reader->op_type()); });
+  }
+  bool all_readers(int output, bool (*is)(std::string_view op)) const override {
+    return std::ranges::all_of(scope_.readers(node_.output(output)),
+                               [&](const pb::Node* reader) { return reader && is(reader->op_type()); });
+  }
+  Shape declared_shape(int output) const override {
+    const pb::ValueInfo* info = output < num_outputs() ? scope_.declared(node_.output(output)) : nullptr;
+    if (!info || !info->type().has_tensor_type() || !info->type().tensor_type().has_shape())
+      return Shape::unknown_rank();
+    return from_onnx_shape(info->type().tensor_type().shape());
+  }
+  bool only_names_output() const override {
+    const auto& readers = scope_.readers(node_.output(0));
+    return readers.size() == 1 && !readers[0];
+  }
+
   Output named(const std::string& name) override {
-    const Output found = scope_.find(name).output;
+    const Output found = scope_.find(name).get();
     if (!found.valid()) invalid_argument("there is no value '{}'", name);
     return found;
   }
@@ -257,40 +376,40 @@ class Importer::Converted final : public OnnxNode {
       invalid_argument("'{}' has {} inputs, not {}", attribute, graph.input_size(), arguments.outputs.size());
     OnnxScope inner(body, scope_);
     for (std::size_t i = 0; i < arguments.outputs.size(); ++i)
-      inner.set(graph.input(static_cast<int>(i)).name(), {arguments.outputs[i], arguments.types[i]});
-    importer_.add_initializers(graph, inner, nullptr);
+      inner.set(graph.input(static_cast<int>(i)).name(), {arguments.outputs[i], arguments.types[i], {}});
+    inner.set_readers(readers_of(graph));
+    inner.set_declared(declared_in(graph));
+    importer_.add_initializers(graph, inner, false);
     importer_.add_nodes(graph.node(), inner, opsets_, depth_ + 1);
     Values out;
     for (const pb::ValueInfo& output : graph.output()) {
       OnnxScope::Value value = inner.find(output.name());
-      if (!value.output.valid())
-        invalid_argument("output '{}' of '{}' is not made by any node", output.name(), attribute);
-      out.outputs.push_back(value.output);
+      if (!value.found()) invalid_argument("output '{}' of '{}' is not made by any node", output.name(), attribute);
+      out.outputs.push_back(value.get());
       out.types.push_back(std::move(value.type));
     }
     return out;
   }
 
  private:
-  static std::int64_t version(const pb::Node& node, const Opsets& opsets) {
-    const auto found = opsets.find(domain_of(node));
-    return found == opsets.end() ? 1 : found->second;
-  }
-
   Importer& importer_;
   OnnxScope& scope_;
   const Opsets& opsets_;
   int depth_;
 };
 
-OnnxNode::Values Importer::inputs_of(const pb::Node& node, OnnxScope& scope) const {
+OnnxNode::Values Importer::inputs_of(const pb::Node& node, OnnxScope& scope) {
   OnnxNode::Values inputs;
   for (const std::string& name : node.input()) {
+    if (&scope == main_scope_ && filters_.contains(name)) {
+      const OnnxViewPtr image = inputs.view(0);
+      add_filter(name, image && image->perm == kOnnxToImages, scope);
+    }
     OnnxScope::Value value = name.empty() ? OnnxScope::Value{} : scope.find(name);
-    if (!name.empty() && !value.output.valid())
-      invalid_argument("input '{}' is not the output of an earlier node", name);
+    if (!name.empty() && !value.found()) invalid_argument("input '{}' is not the output of an earlier node", name);
     inputs.outputs.push_back(value.output);
     inputs.types.push_back(std::move(value.type));
+    inputs.views.push_back(std::move(value.view));
   }
   return inputs;
 }
@@ -299,11 +418,44 @@ void Importer::set_outputs(const pb::Node& node, const OnnxNode::Values& outputs
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
     const auto index = static_cast<std::size_t>(i);
-    if (!outputs.outputs[index].valid())
-      fail(Code::unimplemented, "output {} ('{}') is not supported", i, node.output(i));
-    if (scope.has(node.output(i))) invalid_argument("'{}' is the output of two nodes", node.output(i));
-    scope.set(node.output(i), {outputs.outputs[index], outputs.types[index]});
+    OnnxScope::Value value;
+    if (index < outputs.outputs.size()) value = {outputs.outputs[index], outputs.types[index], outputs.view(i)};
+    if (!value.found()) fail(Code::unimplemented, "output {} ('{}') is not supported", i, node.output(i));
+    if (scope.has(node.output(i)) || (&scope == main_scope_ && filters_.contains(node.output(i))))
+      invalid_argument("'{}' is the output of two nodes", node.output(i));
+    scope.set(node.output(i), std::move(value));
   }
+}
+
+// The operands of an elementwise node with channels last, if one of them is images and all others can be; "" otherwise.
+std::optional<Outputs> operands_with_channels_last(const pb::Node& node, const OnnxNode::Values& inputs) {
+  bool images = false;
+  for (const OnnxViewPtr& view : inputs.views) images = images || (view && view->perm == kOnnxToImages);
+  if (!images || !is_elementwise_onnx_op(node.op_type())) return std::nullopt;
+  Outputs out;
+  for (std::size_t i = 0; i < inputs.outputs.size(); ++i) {
+    const bool absent = !inputs.outputs[i].valid() && !inputs.views[i];
+    out.push_back(absent ? Output() : with_channels_last(inputs.outputs[i], inputs.views[i]));
+    if (!absent && !out.back().valid()) return std::nullopt;
+  }
+  return out;
+}
+
+// The node that makes the first output has the name of the model's node; so has a branch or loop.
+void note_name(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope, int nodes_before) {
+  const Graph& graph = scope.graph();
+  int made = -1;
+  for (int id = nodes_before; id < graph.size() && nodes_before > 0; ++id)
+    if (graph.node(id).op->is_control_flow()) made = id;
+  const OnnxViewPtr view = outputs.view(0);
+  const Output first = view ? view->source : outputs.outputs.empty() ? Output() : outputs.outputs[0];
+  if (made < 0 && first.valid() && first.graph == &graph && first.node >= nodes_before) made = first.node;
+  // An Identity that only names an output, which has become none.
+  if (made < 0 && node.op_type() == "Identity" && first.valid() && first.graph == &graph &&
+      !first.source().op->is_source() && !scope.names().contains(first.source().name))
+    made = first.node;
+  if (made < 0) return;
+  scope.names()[graph.node(made).name] = scope.prefix() + name_of(node);
 }
 
 void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth) {
@@ -311,25 +463,39 @@ void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& op
     const auto function = functions_.find({domain_of(node), node.op_type()});
     if (function != functions_.end()) {
       const OnnxNode::Values inputs = inputs_of(node, scope);
-      if (const OpDef* own = find_own_op(node)) return set_outputs(node, add_own_op(*own, node, inputs, scope), scope);
+      if (const OpDef* own = find_own_op(node)) {
+        const int nodes_before = scope.graph().size();
+        const auto names = scope.graph().scope(name_of(node));
+        const OnnxNode::Values outputs = add_own_op(*own, node, inputs);
+        note_name(node, outputs, scope, nodes_before);
+        return set_outputs(node, outputs, scope);
+      }
       return call(*function->second, node, inputs, scope, depth);
     }
-    Converted converted(*this, node, scope, opsets, depth);
-    const std::string name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : "";
-    const auto names = scope.graph().scope(node_name(name));
+    OnnxNode::Values inputs = inputs_of(node, scope);
+    const auto images = version_of(node, opsets) >= 7 ? operands_with_channels_last(node, inputs) : std::nullopt;
+    if (images) {
+      inputs.outputs = *images;
+      inputs.views.clear();
+    }
+    Converted converted(*this, node, scope, opsets, depth, std::move(inputs));
+    const int nodes_before = scope.graph().size();
+    const auto names = scope.graph().scope(name_of(node));
     find_onnx_op(domain_of(node), node.op_type())(converted);
+    if (images) converted.set_images(0, converted.outputs().outputs.at(0));
+    note_name(node, converted.outputs(), scope, converted.takes_over() ? 0 : nodes_before);
     set_outputs(node, converted.outputs(), scope);
   } catch (...) {
     throw current_error().within(title(node));
   }
 }
 
-OnnxNode::Values Importer::add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs,
-                                      OnnxScope& scope) {
-  const std::string name = !node.name().empty() ? node.name() : node.op_type();
-  const auto names = scope.graph().scope(node_name(name));
+OnnxNode::Values Importer::add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs) {
+  Outputs read = inputs.outputs;
+  for (std::size_t i = 0; i < read.size(); ++i)
+    if (const OnnxViewPtr view = inputs.view(static_cast<int>(i))) read[i] = view->get();
   OnnxNode::Values out;
-  for (const Output& y : add_outputs(op.name, inputs.outputs, own_attributes(op, node))) {
+  for (const Output& y : add_outputs(op.name, read, own_attributes(op, node))) {
     if (static_cast<int>(out.outputs.size()) == node.output_size()) break;
     out.outputs.push_back(y);
     out.types.push_back({{}, y.dtype(), y.shape()});
@@ -348,11 +514,15 @@ void Importer::call(const pb::Function& function, const pb::Node& node, const On
   for (const pb::Attribute& a : function.attribute_proto()) given[a.name()] = &a;
   for (const pb::Attribute& a : node.attribute()) given[a.name()] = &a;
   const Opsets opsets = opsets_of(function.opset_import());
-  OnnxScope inner(scope.graph());
+  OnnxScope inner(scope.graph(), scope.names(), scope.prefix() + name_of(node) + "/");
   for (int i = 0; i < given_inputs; ++i) {
     const auto index = static_cast<std::size_t>(i);
-    if (inputs.outputs[index].valid()) inner.set(function.input(i), {inputs.outputs[index], inputs.types[index]});
+    OnnxScope::Value value{inputs.outputs[index], inputs.types[index], inputs.view(i)};
+    if (value.found()) inner.set(function.input(i), std::move(value));
   }
+  OnnxScope::Readers readers = readers_of_nodes(function.node());
+  for (const std::string& output : function.output()) readers[output].push_back(nullptr);
+  inner.set_readers(std::move(readers));
   const auto names = scope.graph().scope(node_name(node.name().empty() ? node.op_type() : node.name()));
   for (const pb::Node& step : function.node()) {
     pb::Node resolved = step;
@@ -376,6 +546,7 @@ void Importer::call(const pb::Function& function, const pb::Node& node, const On
     OnnxScope::Value value = i < function.output_size() ? inner.find(function.output(i)) : OnnxScope::Value{};
     outputs.outputs.push_back(value.output);
     outputs.types.push_back(std::move(value.type));
+    outputs.views.push_back(std::move(value.view));
   }
   set_outputs(node, outputs, scope);
 }

@@ -26,6 +26,7 @@ void constant_node(OnnxNode& node) {
 }
 
 void identity_node(OnnxNode& node) {
+  if (node.only_names_output() && !node.type(0).is_list()) return node.set(node.in(0));
   node.type(0).is_list() ? node.set(0, node.in(0), node.type(0)) : node.set(identity(node.in(0)));
 }
 
@@ -35,8 +36,31 @@ void reshape_node(OnnxNode& node) {
                                              : reshape_copying_zeros(node.in(0), shape));
 }
 
-void transpose_node(OnnxNode& node) { node.set(transpose(node.in(0), node.integers("perm", Integers{}))); }
+// Not a node yet where its readers take what it is made from: images NHWC, and products.
+void transpose_node(OnnxNode& node) {
+  const Integers perm = node.integers("perm", Integers{});
+  if (node.images(0).valid() && perm == kOnnxFromImages) return node.set(node.images(0));
+  const Shape& shape = node.in(0).shape();
+  const bool fits = shape.has_rank() && shape.rank() == std::ssize(perm);
+  const bool images = fits && perm == kOnnxToImages && node.some_reader(0, takes_images_onnx_op);
+  const bool operand =
+      fits && exchanges_last_two(perm) && node.all_readers(0, [](std::string_view op) { return op == "MatMul"; });
+  if (images || operand) return node.set_view(0, node.in(0), perm);
+  node.set(transpose(node.in(0), perm));
+}
+
+// Axes of NCHW in NHWC.
+std::int64_t nhwc_axis(std::int64_t axis) {
+  if (axis < -4 || axis > 3) invalid_argument("axis {} is out of range for images", axis);
+  return kOnnxToImages[static_cast<std::size_t>(axis < 0 ? axis + 4 : axis)];
+}
+
 void concat_node(OnnxNode& node) {
+  Outputs images;
+  for (int i = 0; i < node.num_inputs() && std::ssize(images) == i; ++i)
+    if (const Output x = node.images(i); x.valid()) images.push_back(x);
+  if (!images.empty() && std::ssize(images) == node.num_inputs())
+    return node.set_images(0, concat(images, nhwc_axis(node.integer("axis"))));
   node.set(concat(node.all_inputs(),
                   node.integer("axis", node.opset() < 4 ? std::optional<std::int64_t>(1) : std::nullopt)));
 }

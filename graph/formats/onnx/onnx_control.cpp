@@ -8,9 +8,6 @@ namespace {
 
 using Values = OnnxNode::Values;
 
-// A tensor of one element as a scalar.
-Output as_scalar(Output x) { return x.shape().has_rank() && x.shape().is_scalar() ? x : reshape(x, Shape{}); }
-
 // The type of a value that has either.
 OnnxType common_type(const OnnxType& a, const OnnxType& b) {
   OnnxType out = a;
@@ -114,7 +111,12 @@ void loop_node(OnnxNode& node) {
                      node.num_results("body"), count);
   LoopOptions options;
   // A trip count below 0 is none at all.
-  if (node.has(0)) options.limit = maximum(as_scalar(node.in(0)), constant<std::int64_t>(graph, 0));
+  if (node.has(0)) {
+    options.limit = as_scalar(node.in(0));
+    const auto known = node.known(0);
+    if (!known || known->values<std::int64_t>()[0] < 0)
+      options.limit = maximum(options.limit, constant<std::int64_t>(graph, 0));
+  }
   const LoopStepFn step = [&](Output i, const Outputs& values) {
     Graph& body = *i.graph;
     Values arguments{{i, constant(body, true)}, argument_types(carried, values)};

@@ -47,6 +47,12 @@ ConvOptions conv_options(const OnnxNode& node) {
 }
 
 void conv_node(OnnxNode& node) {
+  if (const Output x = node.images(0); x.valid()) {
+    ConvOptions options = conv_options(node);
+    options.format = DataFormat::channels_last;
+    const Output y = conv(x, node.transposed(1, kOnnxFromFilter), options);
+    return node.set_images(0, node.has(2) ? bias_add(y, node.in(2)) : y);
+  }
   const Output y = conv(node.in(0), node.in(1), conv_options(node));
   node.set(node.has(2) ? bias_add(y, node.in(2), kFirst) : y);
 }
@@ -97,14 +103,8 @@ Output zero_point(const OnnxNode& node, int index, Output like) {
   if (node.has(index)) return node.in(index);
   return scalar_like(like, 0);
 }
-// A scalar may be a vector of one element.
-Output scalar_zero(Output x) {
-  const Shape& shape = x.shape();
-  return shape.has_rank() && shape.rank() == 0 ? x : reshape(x, Shape{});
-}
-
 void conv_integer_node(OnnxNode& node) {
-  const Output x_zero = scalar_zero(zero_point(node, 2, node.in(0)));
+  const Output x_zero = as_scalar(zero_point(node, 2, node.in(0)));
   const Output filter_zero = zero_point(node, 3, node.in(1));
   node.set(conv_integer(node.in(0), node.in(1), x_zero, filter_zero, conv_options(node)));
 }
@@ -119,12 +119,12 @@ Output quantized(Output real, Output zero) {
 }
 
 void qlinear_conv_node(OnnxNode& node) {
-  const Output x_zero = scalar_zero(node.in(2));
+  const Output x_zero = as_scalar(node.in(2));
   Output sum = conv_integer(node.in(0), node.in(3), x_zero, node.in(5), conv_options(node));
   if (node.has(8)) sum = sum + for_channels(node.in(8), sum.shape());
   const Output scales = node.in(1) * node.in(4);
   const Output scale = for_channels(scales / node.in(6), sum.shape());
-  node.set(quantized(cast(sum, DType::f32) * scale, scalar_zero(node.in(7))));
+  node.set(quantized(cast(sum, DType::f32) * scale, as_scalar(node.in(7))));
 }
 
 // ---- pools
@@ -134,6 +134,16 @@ PoolOptions pool_options(const OnnxNode& node) {
   options.ksize = node.integers("kernel_shape");
   options.ceil_mode = node.integer("ceil_mode", 0) != 0 && options.padding == Padding::explicit_pads;
   return options;
+}
+
+// The same pool of images with channels last, or first.
+template <class Pool>
+void set_pool(OnnxNode& node, Pool pool) {
+  PoolOptions options = pool_options(node);
+  const Output x = node.images(0);
+  if (!x.valid()) return node.set(pool(node.in(0), options));
+  options.format = DataFormat::channels_last;
+  node.set_images(0, pool(x, options));
 }
 
 // Indices into an image whose spatial axes are in the opposite order.
@@ -156,8 +166,8 @@ Output column_major(Output indices, Output x) {
 }
 
 void max_pool_node(OnnxNode& node) {
+  if (!node.wants(1)) return set_pool(node, [](Output x, const PoolOptions& options) { return max_pool(x, options); });
   const Output x = node.in(0);
-  if (!node.wants(1)) return node.set(max_pool(x, pool_options(node)));
   const MaxPoolOutputs out = max_pool_with_indices(x, pool_options(node));
   node.set(0, out.y);
   node.set(1, node.integer("storage_order", 0) == 0 ? out.indices : column_major(out.indices, x));
@@ -165,7 +175,9 @@ void max_pool_node(OnnxNode& node) {
 
 void average_pool_node(OnnxNode& node) {
   const bool padded = node.integer("count_include_pad", 0) != 0;
-  node.set(avg_pool(node.in(0), pool_options(node), padded ? PoolDivisor::padded : PoolDivisor::existing));
+  set_pool(node, [&](Output x, const PoolOptions& options) {
+    return avg_pool(x, options, padded ? PoolDivisor::padded : PoolDivisor::existing);
+  });
 }
 
 // An integer since opset 2.
@@ -208,8 +220,11 @@ void max_unpool_node(OnnxNode& node) {
   node.set(max_unpool(x, moved, wanted));
 }
 
-void global_average_pool_node(OnnxNode& node) { node.set(global_avg_pool(node.in(0), kFirst)); }
-void global_max_pool_node(OnnxNode& node) { node.set(global_max_pool(node.in(0), kFirst)); }
+template <Output (*pool)(Output, DataFormat)>
+void global_pool_node(OnnxNode& node) {
+  const Output x = node.images(0);
+  x.valid() ? node.set_images(0, pool(x, DataFormat::channels_last)) : node.set(pool(node.in(0), kFirst));
+}
 void global_lp_pool_node(OnnxNode& node) { node.set(global_lp_pool(node.in(0), power_of(node), kFirst)); }
 
 constexpr OnnxOp kConvOps[] = {
@@ -217,9 +232,9 @@ constexpr OnnxOp kConvOps[] = {
     {"Conv", conv_node},
     {"ConvInteger", conv_integer_node},
     {"ConvTranspose", conv_transpose_node},
-    {"GlobalAveragePool", global_average_pool_node},
+    {"GlobalAveragePool", global_pool_node<global_avg_pool>},
     {"GlobalLpPool", global_lp_pool_node},
-    {"GlobalMaxPool", global_max_pool_node},
+    {"GlobalMaxPool", global_pool_node<global_max_pool>},
     {"LpPool", lp_pool_node},
     {"MaxPool", max_pool_node},
     {"MaxUnpool", max_unpool_node},

@@ -9,6 +9,18 @@ void activation(OnnxNode& node) {
   node.set(build(node.in(0), {}));
 }
 
+// Of a normalisation that nothing else reads, it is an attribute.
+void relu_node(OnnxNode& node) {
+  const Output x = node.in(0);
+  const Node& source = x.source();
+  if (source.op->name != "BatchNormInference" || !node.is_only_reader(0) ||
+      source.attributes.string("activation") != "none")
+    return node.set(relu(x));
+  x.graph->set_attribute(source, "activation", "relu");
+  node.take_over();
+  node.set(x);
+}
+
 template <Output (*build)(Output, double, Name)>
 void activation_with_alpha(OnnxNode& node, double otherwise) {
   node.set(build(node.in(0), node.real("alpha", otherwise), {}));
@@ -77,8 +89,7 @@ void dropout_node(OnnxNode& node) {
   Output rate = inputs && node.has(1) ? cast(node.in(1), DType::f64)
                                       : constant(node.graph(), inputs ? 0.5 : node.real("ratio", 0.5));
   if (!mode && inputs) rate = select(node.in(2), rate, constant(node.graph(), 0.0));
-  if (!rate.shape().has_rank() || !rate.shape().is_scalar()) rate = reshape(rate, Shape{});
-  const DropoutOutputs out = dropout(x, rate, {.seed = node.integer("seed", 0)});
+  const DropoutOutputs out = dropout(x, as_scalar(rate), {.seed = node.integer("seed", 0)});
   node.set(0, out.y);
   if (node.wants(1)) node.set(1, node.opset() < 7 ? out.mask : cast(out.mask, DType::boolean));
 }
@@ -123,7 +134,7 @@ constexpr OnnxOp kElementwiseOps[] = {
     {"Mish", activation<mish>},
     {"PRelu", prelu_node},
     {"QuantizeLinear", quantize_linear_node},
-    {"Relu", activation<relu>},
+    {"Relu", relu_node},
     {"Selu", selu_node},
     {"Shrink", shrink_node},
     {"Sigmoid", activation<sigmoid>},

@@ -84,6 +84,8 @@ class OnnxExportNode {
   void set(int output, const OnnxName& value) const;
   void set(const OnnxName& value) const { set(0, value); }
   void set_images(int output, const OnnxName& value) const;
+  // The writer of the only node that reads output 0 writes this node too.
+  void defer() const;
   // By a call of a function of our domain, whose body is what `compose` writes: for ops that ONNX does not have.
   void set_by_function(OnnxWriter compose) const;
 

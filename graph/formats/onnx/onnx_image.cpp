@@ -107,7 +107,7 @@ void non_max_suppression_node(OnnxNode& node) {
   if (has_elements(node, 3)) options.iou_threshold_tensor = node.in(3);
   if (has_elements(node, 4)) options.score_threshold_tensor = node.in(4);
   const IntegersArg most =
-      has_elements(node, 2) ? IntegersArg(reshape(cast(node.in(2), DType::i64), Shape{})) : IntegersArg(0);
+      has_elements(node, 2) ? IntegersArg(as_scalar(cast(node.in(2), DType::i64))) : IntegersArg(0);
   node.set(non_max_suppression(node.in(0), node.in(1), most, std::move(options)));
 }
 

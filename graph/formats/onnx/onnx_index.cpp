@@ -43,7 +43,7 @@ void unique_node(OnnxNode& node) {
 // k is an attribute before opset 10.
 void top_k_node(OnnxNode& node) {
   const Output k = node.has_attr("k") ? constant<std::int64_t>(node.graph(), node.integer("k"))
-                                      : reshape(cast(node.in(1), DType::i64), Shape{});
+                                      : as_scalar(cast(node.in(1), DType::i64));
   const TopK found =
       top_k(node.in(0), k, {.axis = node.integer("axis", -1), .largest = node.integer("largest", 1) != 0});
   node.set(0, found.values);
@@ -51,7 +51,7 @@ void top_k_node(OnnxNode& node) {
 }
 
 void cumsum_node(OnnxNode& node) {
-  const Output axis = reshape(cast(node.in(1), DType::i64), Shape{});
+  const Output axis = as_scalar(cast(node.in(1), DType::i64));
   node.set(cumsum(node.in(0), axis,
                   {.exclusive = node.integer("exclusive", 0) != 0, .reverse = node.integer("reverse", 0) != 0}));
 }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
+#include <troupe/graph/known_values.hpp>
 
 namespace troupe {
 namespace {
@@ -40,11 +41,23 @@ IntegersArg uneven_sizes(Output x, std::int64_t axis, std::int64_t parts) {
   return concat({front, last}, 0);
 }
 
+// Whether all parts have the same size, and are the whole axis.
+bool are_even(const OnnxNode& node, std::int64_t axis, const Integers& sizes) {
+  const Shape& x = node.in(0).shape();
+  if (!x.has_rank() || axis < -x.rank() || axis >= x.rank() || sizes.empty()) return false;
+  return std::ranges::count(sizes, sizes[0]) == std::ssize(sizes) &&
+         x[static_cast<int>(axis)] == sizes[0] * std::ssize(sizes);
+}
+
 void split_node(OnnxNode& node) {
   const std::int64_t axis = node.integer("axis", 0), parts = node.num_outputs();
   const auto sizes = list_of(node, 1, "split");
   Outputs out;
-  if (sizes && sizes->count() == kUnknown) {
+  const auto known = node.has(1) ? node.known(1) : std::nullopt;
+  const Integers all = known ? node.integers_in(1, "the sizes") : node.integers("split", Integers{});
+  if (std::ssize(all) == parts && are_even(node, axis, all)) {
+    out = split(node.in(0), axis, parts);
+  } else if (sizes && sizes->count() == kUnknown) {
     const Output list = reshape(cast(node.in(1), DType::i64), Shape{parts});
     out = split_sizes(node.in(0), axis, list);
   } else if (sizes) {
@@ -78,7 +91,7 @@ IntegersArg pads_of_axes(OnnxNode& node, const IntegersArg& pads) {
 
 void pad_node(OnnxNode& node) {
   PadOptions options{.mode = parse_pad_mode(node.string("mode", "constant")), .value = node.real("value", 0)};
-  if (node.has(2)) options.value_tensor = reshape(node.in(2), Shape{});
+  if (node.has(2)) options.value_tensor = as_scalar(node.in(2));
   IntegersArg pads = needed_list(node, 1, node.has_attr("paddings") ? "paddings" : "pads");
   if (node.has(3)) pads = pads_of_axes(node, pads);
   node.set(pad_list(node.in(0), pads, std::move(options)));
@@ -98,7 +111,17 @@ void tile_node(OnnxNode& node) {
 
 void expand_node(OnnxNode& node) { node.set(broadcast_to(node.in(0), node.in(1))); }
 
+// Null if the input is no ExpandDims along the same axes, which this undoes.
+const Node* undone_by(const OnnxNode& node) {
+  const Node& source = node.in(0).source();
+  if (source.op->name != "ExpandDims" || !node.has(1)) return nullptr;
+  const auto made = known_tensor(node.graph(), source.inputs[1]), removed = node.known(1);
+  return made && removed && bitwise_equal(*made, *removed) ? &source : nullptr;
+}
+
 void squeeze_node(OnnxNode& node) {
+  if (const Node* made = undone_by(node))
+    return node.set({node.in(0).graph, made->inputs[0].node, made->inputs[0].index});
   const auto axes = list_of(node, 1, "axes");
   node.set(axes ? squeeze(node.in(0), *axes) : squeeze(node.in(0)));
 }
@@ -107,13 +130,13 @@ void flatten_node(OnnxNode& node) { node.set(flatten(node.in(0), node.integer("a
 
 void one_hot_node(OnnxNode& node) {
   const Output indices = node.in(0).dtype() == DType::i32 ? node.in(0) : cast(node.in(0), DType::i64);
-  const Output depth = reshape(cast(node.in(1), DType::i64), Shape{});
+  const Output depth = as_scalar(cast(node.in(1), DType::i64));
   node.set(one_hot(indices, depth, {.values = node.in(2), .axis = node.integer("axis", -1)}));
 }
 
 void range_node(OnnxNode& node) {
-  const Output start = reshape(node.in(0), Shape{}), limit = reshape(node.in(1), Shape{});
-  node.set(range(start, limit, reshape(node.in(2), Shape{})));
+  const Output start = as_scalar(node.in(0)), limit = as_scalar(node.in(1));
+  node.set(range(start, limit, as_scalar(node.in(2))));
 }
 
 void constant_of_shape_node(OnnxNode& node) {
@@ -125,12 +148,12 @@ void constant_of_shape_node(OnnxNode& node) {
 void eye_like_node(OnnxNode& node) {
   const Output x = node.in(0), shape = shape_of(x);
   const Outputs sizes = split(shape, 0, 2);
-  const Output rows = reshape(sizes[0], Shape{});
-  node.set(eye(rows, reshape(sizes[1], Shape{}), {.dtype = node.dtype("dtype", x.dtype()), .k = node.integer("k", 0)}));
+  const Output rows = as_scalar(sizes[0]);
+  node.set(eye(rows, as_scalar(sizes[1]), {.dtype = node.dtype("dtype", x.dtype()), .k = node.integer("k", 0)}));
 }
 
 void trilu_node(OnnxNode& node) {
-  const IntegersArg k = node.has(1) ? IntegersArg(reshape(cast(node.in(1), DType::i64), Shape{})) : IntegersArg(0);
+  const IntegersArg k = node.has(1) ? IntegersArg(as_scalar(cast(node.in(1), DType::i64))) : IntegersArg(0);
   node.set(node.integer("upper", 1) != 0 ? triu(node.in(0), k) : tril(node.in(0), k));
 }
 

@@ -12,7 +12,8 @@ void set_item(OnnxNode& node, Output list, const OnnxType& type, Output index) {
   if (!type.is_list()) invalid_argument("input 0 is a tensor, not a list");
   const OnnxType item = type.item();
   if (item.is_list()) return node.set(0, list_get(list, index, DType::list, Shape{}), item);
-  node.set(list_get(list, index, item.dtype, item.shape));
+  const Shape shape = item.shape.has_rank() ? item.shape : node.declared_shape(0);
+  node.set(list_get(list, index, item.dtype, shape));
 }
 
 OnnxType list_type(const OnnxNode& node, int input) {
@@ -21,10 +22,7 @@ OnnxType list_type(const OnnxNode& node, int input) {
   return type;
 }
 
-Output index_in(const OnnxNode& node, int input) {
-  const Output x = cast(node.in(input), DType::i64);
-  return x.shape().has_rank() && x.shape().is_scalar() ? x : reshape(x, Shape{});
-}
+Output index_in(const OnnxNode& node, int input) { return as_scalar(cast(node.in(input), DType::i64)); }
 
 OnnxType merged(OnnxType list, const OnnxType& item) {
   if (list.dtype == DType::invalid) list.dtype = item.dtype;
@@ -74,7 +72,10 @@ void concat_from_sequence(OnnxNode& node) {
   const OnnxType type = list_type(node, 0);
   const std::int64_t axis = node.integer("axis");
   if (node.integer("new_axis", 0) == 0) return node.set(list_concat(node.in(0), axis, type.dtype));
-  const Output rows = list_stack(node.in(0), type.dtype, type.shape);
+  Shape item = type.shape;
+  const Shape stacked = node.declared_shape(0);
+  if (!item.has_rank() && stacked.has_rank() && stacked.rank() > 0 && axis == 0) item = stacked.sub(1, stacked.rank());
+  const Output rows = list_stack(node.in(0), type.dtype, item);
   if (axis == 0) return node.set(rows);
   if (!rows.shape().has_rank()) fail(Code::unimplemented, "a new axis other than 0 needs items of known rank");
   const std::int64_t rank = rows.shape().rank(), at = axis < 0 ? axis + rank : axis;

@@ -31,6 +31,23 @@ void binary(OnnxNode& node) {
   node.set(build(node.in(0), broadcast_operand(node), {}));
 }
 
+// A vector of weights after a product is a bias.
+void add_node(OnnxNode& node) {
+  const Output a = node.in(0), b = node.in(1);
+  const Shape &x = a.shape(), &bias = b.shape();
+  const std::string& weights = b.source().op->name;
+  const bool after_product = a.source().op->name == "MatMul" && (weights == "Const" || weights == "ReadVariable") &&
+                             is_floating(a.dtype()) && node.opset() >= 7;
+  if (after_product && x.has_rank() && bias.has_rank() && bias.rank() == 1 && x[-1] == bias[0] && bias[0] != kUnknown)
+    return node.set(bias_add(a, b));
+  binary<add>(node);
+}
+
+void mul_node(OnnxNode& node) {
+  const Output a = node.in(0), b = broadcast_operand(node);
+  node.set(a == b ? square(a) : mul(a, b));
+}
+
 // Opset 1 to 5 name the dtype.
 DType named_dtype(std::string name) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
@@ -44,10 +61,12 @@ DType named_dtype(std::string name) {
   fail(Code::unimplemented, "attribute 'to' is '{}', which is no dtype", name);
 }
 
-void cast_node(OnnxNode& node) {
-  node.set(identity(cast(node.in(0), node.opset() < 6 ? named_dtype(node.string("to")) : node.dtype("to"))));
+void set_cast(OnnxNode& node, DType dtype) {
+  const Output x = node.in(0);
+  node.set(x.dtype() == dtype ? identity(x) : cast(x, dtype));
 }
-void cast_like_node(OnnxNode& node) { node.set(identity(cast(node.in(0), node.in(1).dtype()))); }
+void cast_node(OnnxNode& node) { set_cast(node, node.opset() < 6 ? named_dtype(node.string("to")) : node.dtype("to")); }
+void cast_like_node(OnnxNode& node) { set_cast(node, node.in(1).dtype()); }
 
 // The result has the dtype of the base, whatever that of the exponent.
 void pow_node(OnnxNode& node) {
@@ -104,7 +123,7 @@ constexpr OnnxOp kMathOps[] = {
     {"Abs", unary<abs>},
     {"Acos", unary<acos>},
     {"Acosh", unary<acosh>},
-    {"Add", binary<add>},
+    {"Add", add_node},
     {"And", binary<logical_and>},
     {"Asin", unary<asin>},
     {"Asinh", unary<asinh>},
@@ -136,7 +155,7 @@ constexpr OnnxOp kMathOps[] = {
     {"Mean", mean_node},
     {"Min", variadic<minimum>},
     {"Mod", mod_node},
-    {"Mul", binary<mul>},
+    {"Mul", mul_node},
     {"Neg", unary<neg>},
     {"Not", unary<logical_not>},
     {"Or", binary<logical_or>},

@@ -4,7 +4,16 @@
 namespace troupe {
 namespace {
 
-void matmul_node(OnnxNode& node) { node.set(matmul(node.in(0), node.in(1))); }
+// Operands with exchanged dimensions are an attribute.
+void matmul_node(OnnxNode& node) {
+  const auto exchanged = [&](int input) -> Output {
+    const OnnxViewPtr view = node.view(input);
+    return view && exchanges_last_two(view->perm) ? view->source : Output();
+  };
+  const Output a = exchanged(0), b = exchanged(1);
+  node.set(matmul(a.valid() ? a : node.in(0), b.valid() ? b : node.in(1),
+                  {.transpose_a = a.valid(), .transpose_b = b.valid()}));
+}
 
 constexpr OnnxOp kNnOps[] = {
     {"MatMul", matmul_node},

@@ -53,6 +53,8 @@ std::map<std::string, std::vector<std::string>> known_onnx_ops() {
   return out;
 }
 
+Output as_scalar(Output x) { return x.shape().has_rank() && x.shape().is_scalar() ? x : reshape(x, Shape{}); }
+
 OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Values inputs)
     : graph_(graph), node_(node), opset_(opset), inputs_(std::move(inputs)) {
   for (const std::string& output : node.output()) wanted_.push_back(!output.empty());
@@ -62,7 +64,19 @@ OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t op
 
 Output OnnxNode::in(int index) const {
   if (!has(index)) invalid_argument("input {} is missing", index);
-  return inputs_.outputs[static_cast<std::size_t>(index)];
+  const OnnxViewPtr view = inputs_.view(index);
+  return view ? view->get() : inputs_.outputs[static_cast<std::size_t>(index)];
+}
+
+Output OnnxNode::viewed(int index, const Integers& perm) const {
+  const OnnxViewPtr view = inputs_.view(index);
+  return view && view->perm == perm ? view->source : Output();
+}
+
+Output OnnxNode::transposed(int index, const Integers& perm) const {
+  const OnnxViewPtr view = inputs_.view(index);
+  if (view && view->perm.size() == perm.size() && is_identity(composed(view->perm, perm))) return view->source;
+  return transpose(in(index), perm);
 }
 
 const OnnxType& OnnxNode::type(int index) const {
@@ -160,6 +174,14 @@ void OnnxNode::set(int index, Output value, OnnxType type) {
     invalid_argument("output {} is {}, not {}", index, name(value.dtype()), type.is_list() ? "a list" : "a tensor");
   outputs_.outputs[static_cast<std::size_t>(index)] = value;
   outputs_.types[static_cast<std::size_t>(index)] = std::move(type);
+}
+
+void OnnxNode::set_view(int index, Output source, const Integers& perm) {
+  if (index >= num_outputs()) return;
+  const auto at = static_cast<std::size_t>(index);
+  outputs_.views.resize(wanted_.size());
+  outputs_.views[at] = std::make_shared<OnnxView>(OnnxView{source, perm, {}});
+  outputs_.types[at] = {.lists = {}, .dtype = source.dtype(), .shape = outputs_.views[at]->shape()};
 }
 
 OnnxType OnnxNode::type_attr(std::string_view name) const {

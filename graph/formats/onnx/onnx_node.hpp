@@ -13,6 +13,7 @@
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/formats/onnx/onnx_view.hpp>
 
 namespace troupe::onnx {
 class Attribute;
@@ -33,13 +34,31 @@ class OnnxNode {
 
   // Inputs. Optional ones may be absent.
   int num_inputs() const { return static_cast<int>(inputs_.outputs.size()); }
-  bool has(int index) const { return index < num_inputs() && inputs_.outputs[static_cast<std::size_t>(index)].valid(); }
+  bool has(int index) const {
+    return index < num_inputs() && (inputs_.outputs[static_cast<std::size_t>(index)].valid() || inputs_.view(index));
+  }
   Output in(int index) const;  // throws if it is absent
   Outputs all_inputs() const;  // throws if one is absent
   // The value of an input that is known now.
   std::optional<Tensor> known(int index) const;
   // The elements of an integer input that must be known now; throws unimplemented, with `what`.
   Integers integers_in(int index, std::string_view what) const;
+
+  // transpose(in(index), perm), without a node where the input is a view that this undoes.
+  Output transposed(int index, const Integers& perm) const;
+  OnnxViewPtr view(int index) const { return inputs_.view(index); }  // null if it is none
+  // What the input is a view of in that order of dimensions; invalid if it is none.
+  Output viewed(int index, const Integers& perm) const;
+  Output images(int index) const { return viewed(index, kOnnxToImages); }  // NHWC
+
+  // What the model says of the shape of an output that is a tensor.
+  virtual Shape declared_shape(int output) const = 0;
+  // What other nodes do.
+  virtual bool is_only_reader(int input) const = 0;  // of that input
+  virtual bool some_reader(int output, bool (*is)(std::string_view op)) const = 0;
+  virtual bool all_readers(int output, bool (*is)(std::string_view op)) const = 0;
+  // Whether output 0 is read only as an output of its graph: an Identity there is a name.
+  virtual bool only_names_output() const = 0;
 
   // Attributes, by name.
   bool has_attr(std::string_view name) const { return find(name) != nullptr; }
@@ -65,7 +84,13 @@ class OnnxNode {
   // all values around the node.
   struct Values {
     Outputs outputs{};
-    std::vector<OnnxType> types{};  // of as many
+    std::vector<OnnxType> types{};     // of as many
+    std::vector<OnnxViewPtr> views{};  // instead of outputs; may be fewer
+
+    OnnxViewPtr view(int index) const {
+      const auto at = static_cast<std::size_t>(index);
+      return at < views.size() ? views[at] : nullptr;
+    }
   };
   virtual Values build(std::string_view attribute, troupe::Graph& body, const Values& arguments) = 0;
   int num_arguments(std::string_view attribute) const;
@@ -77,6 +102,12 @@ class OnnxNode {
   void set(int index, Output value);
   void set(Output value) { set(0, value); }
   void set(int index, Output value, OnnxType type);  // a list
+  // transpose(source, perm), which is made where it is read as it is.
+  void set_view(int index, Output source, const Integers& perm);
+  // The node that made input 0 has become this one: it gets its name.
+  void take_over() { takes_over_ = true; }
+  bool takes_over() const { return takes_over_; }
+  void set_images(int index, Output nhwc) { set_view(index, nhwc, kOnnxToImages); }
 
  protected:
   OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Values inputs);
@@ -89,7 +120,11 @@ class OnnxNode {
   Values inputs_;
   std::vector<bool> wanted_;
   Values outputs_;
+  bool takes_over_ = false;
 };
+
+// A tensor of one element as a scalar.
+Output as_scalar(Output x);
 
 using OnnxConverter = void (*)(OnnxNode&);
 

@@ -50,8 +50,21 @@ void batch_norm_training(OnnxNode& node, double epsilon) {
   if (node.wants(4)) node.set(4, cast(batch.variance, node.in(4).dtype()));
 }
 
+// With channels last, which is how our op has them; false if it is not.
+bool set_batch_norm_of_last(OnnxNode& node, double epsilon) {
+  const Output images = node.images(0);
+  if (!images.valid() && node.in(0).shape().rank() != 2) return false;
+  const Output x = images.valid() ? images : node.in(0);
+  for (int i = 1; i < 5; ++i)
+    if (node.in(i).dtype() != statistics_type(x)) return false;
+  const Output y = batch_norm_inference(x, node.in(1), node.in(2), node.in(3), node.in(4), {.epsilon = epsilon});
+  images.valid() ? node.set_images(0, y) : node.set(y);
+  return true;
+}
+
 void batch_norm_node(OnnxNode& node) {
-  const Output x = node.in(0);
+  const OnnxViewPtr view = node.view(0);
+  const Output x = view ? view->source : node.in(0);  // of which the rank and dtype are read
   require_rank(x);
   if (node.opset() < 9 && node.integer("spatial", 1) == 0)
     fail(Code::unimplemented, "statistics of each position (spatial=0) are not supported");
@@ -60,10 +73,11 @@ void batch_norm_node(OnnxNode& node) {
                         : node.opset() >= 7 ? node.num_outputs() > 1
                                             : node.integer("is_test", 0) == 0 && node.num_outputs() > 1;
   if (training) return batch_norm_training(node, epsilon);
+  if (set_batch_norm_of_last(node, epsilon)) return;
   const DType own = statistics_type(x);
   const Output mean = cast(node.in(3), own);
   const Output variance = cast(node.in(4), own);
-  node.set(normalised(x, mean, variance, node.in(1), node.in(2), epsilon));
+  node.set(normalised(node.in(0), mean, variance, node.in(1), node.in(2), epsilon));
 }
 
 void instance_norm_node(OnnxNode& node) {
@@ -108,7 +122,9 @@ void layer_norm_node(OnnxNode& node) {
   const Output offset = node.has(2) ? cast(node.in(2), own) : zeros_like(scale);
   const LayerNormOptions options{.epsilon = node.real("epsilon", 1e-5), .axis = axis};
   LayerNormOutputs out;
-  if (fits_rows(scale, x, axis) && fits_rows(offset, x, axis)) {
+  const bool fits = fits_rows(scale, x, axis) && fits_rows(offset, x, axis);
+  if (fits && !node.wants(1) && !node.wants(2)) return node.set(layer_norm(x, scale, offset, options));
+  if (fits) {
     out = layer_norm_outputs(x, scale, offset, options);
   } else {
     Integers axes;

@@ -1,4 +1,6 @@
 // ONNX's reductions, over axes that are an attribute or, in later opsets, an input.
+#include <algorithm>
+
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 
 namespace troupe {
@@ -33,9 +35,29 @@ Output reduced(OnnxNode& node, Reduce reduce, Output x) {
   return reduce_or_keep(reduce, x, axes, keep);
 }
 
+// Of images with channels last, if their result needs no Transpose either; false otherwise.
+bool set_reduced_images(OnnxNode& node, Reduce reduce) {
+  const Output x = node.images(0);
+  const auto given = node.has(1) ? node.known(1) : std::nullopt;
+  if (!x.valid() || (node.has(1) && !given)) return false;
+  Integers axes = given ? node.integers_in(1, "the axes") : node.integers("axes", Integers{}), spatial;
+  if (axes.empty()) return false;
+  for (std::int64_t& axis : axes) {
+    if (axis < -4 || axis > 3) return false;
+    axis = kOnnxToImages[static_cast<std::size_t>(axis < 0 ? axis + 4 : axis)];
+  }
+  spatial = axes;
+  std::ranges::sort(spatial);
+  const bool keep = node.integer("keepdims", 1) != 0;
+  if (!keep && spatial != Integers{1, 2}) return false;
+  const Output y = reduce(x, axes, {.keep_dims = keep});
+  keep ? node.set_images(0, y) : node.set(y);
+  return true;
+}
+
 template <Reduce function>
 void reduce_node(OnnxNode& node) {
-  node.set(reduced(node, function, node.in(0)));
+  if (!set_reduced_images(node, function)) node.set(reduced(node, function, node.in(0)));
 }
 
 // Functions with a root or logarithm, of integers too: rounded towards zero.

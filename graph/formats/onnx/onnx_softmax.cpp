@@ -84,7 +84,13 @@ void softmax_cross_entropy_node(OnnxNode& node) {
   const std::int64_t none = SparseCrossEntropyOptions::kNoLabel;
   const Output losses =
       sparse_softmax_cross_entropy(scores, labels, {.axis = 1, .ignore_index = node.integer("ignore_index", none)});
-  set_reduced(node, weighted(node, losses, labels));
+  // Those of ignored labels are 0 already.
+  if (node.has(2))
+    set_reduced(node, weighted(node, losses, labels));
+  else if (node.string("reduction", "mean") == "mean")
+    set_reduced(node, {losses, label_weights(node, labels, losses.dtype())});
+  else
+    set_reduced(node, {losses, {}});
   if (node.wants(1)) node.set(1, log_softmax(scores, {.axis = 1}));
 }
 

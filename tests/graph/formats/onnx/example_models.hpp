@@ -16,6 +16,7 @@ struct ExampleModel {
   OnnxExport what{};              // with the values of the variables
   std::vector<Tensor> inputs{};   // for what.inputs
   std::vector<Tensor> outputs{};  // what our session computes
+  bool comes_back = true;         // as the same graph, from the model that it is written as
 };
 
 // A small one of each kind: layers, convolutions, ResNet, LSTM, transformer, branches, loops, lists.
