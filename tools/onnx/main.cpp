@@ -31,7 +31,7 @@ its tensors in a second file, FILE.data, beside it.
 
   troupe-onnx run m.onnx --inputs values --outputs results
   troupe-onnx import m.onnx m.graph
-  troupe-onnx export m.graph again.onnx --outputs logits/Add
+  troupe-onnx export m.graph again.onnx --outputs logits
 
 Exit code: 0 success, 1 a failure, 2 wrong usage.)";
 

@@ -274,7 +274,10 @@ class Importer {
   // convolution reads them.
   static bool is_filter_only(const pb::Tensor& tensor, const OnnxScope& scope) {
     const auto& readers = scope.readers(tensor.name());
-    return tensor.dims_size() == 4 && !readers.empty() && std::ranges::all_of(readers, [&](const pb::Node* node) {
+    constexpr std::int32_t kFloats[] = {pb::Tensor::FLOAT, pb::Tensor::FLOAT16, pb::Tensor::DOUBLE,
+                                        pb::Tensor::BFLOAT16};
+    return tensor.dims_size() == 4 && std::ranges::count(kFloats, tensor.data_type()) > 0 && !readers.empty() &&
+           std::ranges::all_of(readers, [&](const pb::Node* node) {
              return node && node->op_type() == "Conv" && domain_of(*node).empty() && node->input_size() > 1 &&
                     node->input(0) != tensor.name() && node->input(1) == tensor.name() &&
                     (node->input_size() < 3 || node->input(2) != tensor.name());
@@ -343,13 +346,15 @@ class Importer::Converted final : public OnnxNode {
 
   const Values& outputs() const { return outputs_; }
 
-  bool is_only_reader(int input) const override { return scope_.readers(node_.input(input)).size() == 1; }
+  bool is_only_reader(int input) const override {
+    return input < node_.input_size() && scope_.readers(node_.input(input)).size() == 1;
+  }
   bool some_reader(int output, bool (*is)(std::string_view op)) const override {
-    return std::ranges::any_of(scope_.readers(node_.output(output)),
+    return std::ranges::any_of(readers(output),
                                [&](const pb::Node* reader) { return reader && is(reader->op_type()); });
   }
   bool all_readers(int output, bool (*is)(std::string_view op)) const override {
-    return std::ranges::all_of(scope_.readers(node_.output(output)),
+    return std::ranges::all_of(readers(output),
                                [&](const pb::Node* reader) { return reader && is(reader->op_type()); });
   }
   Shape declared_shape(int output) const override {
@@ -358,10 +363,7 @@ class Importer::Converted final : public OnnxNode {
       return Shape::unknown_rank();
     return from_onnx_shape(info->type().tensor_type().shape());
   }
-  bool only_names_output() const override {
-    const auto& readers = scope_.readers(node_.output(0));
-    return readers.size() == 1 && !readers[0];
-  }
+  bool only_names_output() const override { return readers(0).size() == 1 && !readers(0)[0]; }
 
   Output named(const std::string& name) override {
     const Output found = scope_.find(name).get();
@@ -392,6 +394,10 @@ class Importer::Converted final : public OnnxNode {
   }
 
  private:
+  const std::vector<const pb::Node*>& readers(int output) const {
+    return scope_.readers(output < node_.output_size() ? node_.output(output) : std::string());
+  }
+
   Importer& importer_;
   OnnxScope& scope_;
   const Opsets& opsets_;

@@ -98,13 +98,16 @@ struct OnnxExport {
   std::uint64_t external_above = 1ull << 30;
 };
 
-// The part of a graph that computes the outputs, as a model of opset 17 (IR version 8). Images, which are NHWC here,
-// become NCHW: convolutions and pools that follow each other, elementwise ops between them, and what reduces or
-// normalises images need one Transpose at the beginning and one at the end. Constants and variables become initializers
-// with their names; filters are transposed. Control edges, devices and gradients of the graph are not part of a model.
+// The part of a graph that computes the outputs, as a model of opset 17 (IR version 8), or of the first later opset
+// that has what it needs. Images, which are NHWC here, become NCHW: convolutions and pools that follow each other,
+// elementwise ops between them, and what reduces or normalises images need one Transpose at the beginning and one at
+// the end. Constants and variables become initializers with their names; filters are transposed. Attention, RMSNorm and
+// GroupNorm become functions of the model, in domain ai.troupe, of ONNX's ops. Control edges, devices and gradients of
+// the graph are not part of a model.
 //
 // Throws unimplemented (lists every node that ONNX cannot express) or invalid_argument (a placeholder that is no input,
-// a variable without a value). Reading the model back gives a graph that computes the same.
+// a variable without a value). Reading the model back gives a graph that computes the same, mostly the same graph
+// (docs/guide/onnx.md).
 std::string to_onnx(const Graph& graph, const OnnxExport& what);
 // The same into a file; replaces it.
 void export_onnx(const std::string& path, const Graph& graph, const OnnxExport& what);
