@@ -129,4 +129,34 @@ Output range(Output start, Output limit, Output delta, Name name) {
   return add_op("Range", {start, limit, delta}, {}, std::move(name));
 }
 
+namespace {
+
+// 0, 1, ..., count - 1.
+Output numbers_below(Output count) {
+  const Output first = scalar_like(count, 0);
+  const Output step = scalar_like(count, 1);
+  return range(first, count, step);
+}
+
+}  // namespace
+
+Output linspace(Output start, Output stop, IntegersArg count, Name name) {
+  const Output size = count.scalar_in(start);
+  const Output one = constant<std::int64_t>(*start.graph, 1);
+  const Output last = size - one;
+  const Output numbers = numbers_below(size);
+  const Output gaps = cast(maximum(last, one), start.dtype());
+  const Output step = (stop - start) / gaps;
+  const Output places = start + cast(numbers, start.dtype()) * step;
+  // Rounding must not miss the end; of one number, that is the start.
+  const Output many = greater(last, constant<std::int64_t>(*start.graph, 0));
+  const Output at_end = logical_and(many, equal(numbers, last));
+  return select(at_end, stop, places, std::move(name));
+}
+Output sequence_mask(Output lengths, IntegersArg size, Name name) {
+  const Output places = numbers_below(size.scalar_in(lengths));
+  const Output own = expand_dims(cast(lengths, DType::i64), -1);
+  return less(places, own, std::move(name));
+}
+
 }  // namespace troupe

@@ -67,5 +67,9 @@ struct OneHotOptions {
 Output one_hot(Output indices, IntegersArg depth, OneHotOptions options = {});
 Output fill(Output dims, Output value, Name name = {});
 Output range(Output start, Output limit, Output delta, Name name = {});
+// `count` (i64 scalar) floating numbers at equal distances, from `start` to `stop`, both included.
+Output linspace(Output start, Output stop, IntegersArg count, Name name = {});
+// bool [...,size]: whether a place is below the length, for lengths [...]; the size is an i64 scalar.
+Output sequence_mask(Output lengths, IntegersArg size, Name name = {});
 
 }  // namespace troupe

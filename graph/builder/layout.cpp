@@ -45,6 +45,12 @@ Output triu(Output x, IntegersArg k, Name name) {
 Output tril(Output x, IntegersArg k, Name name) {
   return with_diagonal("Trilu", {x}, k, {{"upper", false}}, std::move(name));
 }
+Output band_part(Output x, std::int64_t lower, std::int64_t upper, Name name) {
+  if (lower < 0 && upper < 0) return identity(x, std::move(name));
+  if (upper < 0) return triu(x, -lower, std::move(name));
+  if (lower < 0) return tril(x, upper, std::move(name));
+  return triu(tril(x, upper), -lower, std::move(name));
+}
 Output diag_part(Output x, IntegersArg k, Name name) { return with_diagonal("DiagPart", {x}, k, {}, std::move(name)); }
 Output set_diag(Output x, Output diagonal, IntegersArg k, Name name) {
   return with_diagonal("SetDiag", {x, diagonal}, k, {}, std::move(name));

@@ -22,6 +22,8 @@ Output repeat(Output x, IntegersArg repeats, std::int64_t axis, Name name = {});
 // positive ones lie above it.
 Output triu(Output x, IntegersArg k = 0, Name name = {});
 Output tril(Output x, IntegersArg k = 0, Name name = {});
+// x with zeros outside a band: `lower` diagonals below the main one and `upper` above it stay, all if negative.
+Output band_part(Output x, std::int64_t lower, std::int64_t upper, Name name = {});
 // Diagonal k of matrices [...,m,n]: [...,length]; empty if it lies outside.
 Output diag_part(Output x, IntegersArg k = 0, Name name = {});
 // Matrices x with diagonal k replaced by those of `diagonal`.

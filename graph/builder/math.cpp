@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace troupe {
 
@@ -111,6 +112,40 @@ Output is_inf(Output x, IsInfOptions options) {
 Output is_finite(Output x, Name name) {
   const Output magnitude = abs(x);
   return less(magnitude, scalar_like(x, std::numeric_limits<double>::infinity()), std::move(name));
+}
+Output log2(Output x, Name name) {
+  const Output logarithm = log(x);
+  return div(logarithm, scalar_like(x, std::numbers::ln2), std::move(name));
+}
+Output log10(Output x, Name name) {
+  const Output logarithm = log(x);
+  return div(logarithm, scalar_like(x, std::numbers::ln10), std::move(name));
+}
+// A product with log(2) would be off by as many units as x has.
+Output exp2(Output x, Name name) { return pow(scalar_like(x, 2), x, std::move(name)); }
+
+// Of operands as parts of the larger one. The root's derivative at 0 is infinite: there the result is the constant 0.
+Output hypot(Output a, Output b, Name name) {
+  const Output first = abs(a);
+  const Output greatest = stop_gradient(maximum(first, abs(b)));
+  const Output zero = scalar_like(a, 0);
+  const Output one = scalar_like(a, 1);
+  const Output positive = greater(greatest, zero);
+  const Output finite = logical_and(positive, is_finite(greatest));
+  const Output unit = select(finite, greatest, one);
+  const Output part = square(a / unit);
+  const Output squares = part + square(b / unit);
+  const Output none = equal(squares, zero);
+  const Output safe = select(none, one, squares);
+  return select(none, zero, unit * sqrt(safe), std::move(name));
+}
+// Of equal operands, maximum() has the gradient of the first, and so has minimum(): here that is b.
+Output log_add_exp(Output a, Output b, Name name) {
+  const Output high = maximum(a, b);
+  const Output low = minimum(b, a);
+  const Output finite = is_finite(high);
+  const Output distance = select(finite, low - high, scalar_like(a, 0));
+  return add(high, softplus(distance), std::move(name));
 }
 Output relu(Output x, Name name) { return add_op("Relu", {x}, {}, std::move(name)); }
 Output logical_not(Output x, Name name) { return add_op("LogicalNot", {x}, {}, std::move(name)); }

@@ -18,6 +18,8 @@ Output floor_mod(Output a, Output b, Name name = {});     // a - b floor(a / b):
 Output truncate_mod(Output a, Output b, Name name = {});  // the remainder of C, fmod(): has the sign of a
 Output atan2(Output y, Output x, Name name = {});         // angle of the point (x, y), in [-pi, pi]
 Output xlogy(Output a, Output b, Name name = {});         // a log(b), 0 where a is 0
+Output hypot(Output a, Output b, Name name = {});         // sqrt(a^2 + b^2), also where squares overflow
+Output log_add_exp(Output a, Output b, Name name = {});   // log(exp(a) + exp(b)), without overflow
 Output operator+(Output a, Output b);
 Output operator-(Output a, Output b);
 Output operator*(Output a, Output b);
@@ -39,6 +41,9 @@ Output square(Output x, Name name = {});
 Output exp(Output x, Name name = {});
 Output log(Output x, Name name = {});
 Output log1p(Output x, Name name = {});
+Output log2(Output x, Name name = {});
+Output log10(Output x, Name name = {});
+Output exp2(Output x, Name name = {});  // 2^x
 Output sqrt(Output x, Name name = {});
 Output rsqrt(Output x, Name name = {});
 Output tanh(Output x, Name name = {});

@@ -126,6 +126,15 @@ Output l2_normalize(Output x, Axes axes, NormalizeOptions options) {
   return mul(x, inverse, std::move(options.name));
 }
 
+// x limit / max(norm, limit): within the limit, the factor is 1.
+Output clip_by_norm(Output x, double limit, Axes axes, Name name) {
+  if (!(limit > 0)) invalid_argument("clip_by_norm: limit {} is not positive", limit);
+  const Output bound = scalar_like(x, limit);
+  const Output norm = reduce_l2(x, axes, {.keep_dims = true});
+  const Output factor = bound / maximum(norm, bound);
+  return mul(x, factor, std::move(name));
+}
+
 Output lp_normalize(Output x, std::int64_t axis, int p, Name name) {
   if (p != 1 && p != 2) invalid_argument("lp_normalize: p is {}, not 1 or 2", p);
   const Output norm = p == 1 ? reduce_l1(x, {axis}, {.keep_dims = true}) : reduce_l2(x, {axis}, {.keep_dims = true});

@@ -63,6 +63,8 @@ struct NormalizeOptions {
 };
 // x / sqrt(max(sum over the axes of x^2, epsilon)).
 Output l2_normalize(Output x, Axes axes = {}, NormalizeOptions options = {});
+// x, scaled down where the root of the sum of squares over the axes exceeds `limit` (a positive number) to have that.
+Output clip_by_norm(Output x, double limit, Axes axes = {}, Name name = {});
 // x / norm, with the sum of magnitudes (p = 1) or the root of the sum of squares (p = 2); 0 where the norm is 0.
 Output lp_normalize(Output x, std::int64_t axis, int p = 2, Name name = {});
 // (x - mean) / sqrt(variance) over the axes; epsilon is added to the root.

@@ -25,6 +25,16 @@ std::vector<GradientCase> elementwise_gradients() {
       out.push_back(
           {.name = name + std::to_string(i), .shapes = pairs[i], .build = binary(f), .low = positive ? 0.5 : -2});
     }
+  for (const auto& [name, f] : {std::pair{"Hypot", &hypot}, {"LogAddExp", &log_add_exp}})
+    out.push_back({.name = name, .shapes = {{2, 3}, {3}}, .build = binary(f)});
+  // Where both operands are equal, or 0.
+  out.push_back(
+      {.name = "LogAddExpTies", .shapes = {{4}}, .build = of([](auto& x) { return log_add_exp(x[0], x[0]); })});
+  out.push_back({.name = "Exp2", .shapes = {{4}}, .build = unary(exp2)});
+  out.push_back(
+      {.name = "Linspace", .shapes = {{}, {}}, .build = of([](auto& x) { return square(linspace(x[0], x[1], 4)); })});
+  out.push_back(
+      {.name = "ClipByNorm", .shapes = {{3, 4}}, .build = of([](auto& x) { return clip_by_norm(x[0], 2, {1}); })});
   const std::vector<std::pair<std::string, Output (*)(Output, Name)>> unaries = {
       {"Neg", neg},           {"Abs", abs},
       {"Square", square},     {"Exp", exp},

@@ -1,0 +1,86 @@
+// Functions of the builder API that are made of several ops: values of NumPy, and limits.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/kernels/evaluate_graph.hpp"
+#include "tests/kernels/random_tensors.hpp"
+#include <troupe/graph/builder/builder.hpp>
+
+namespace troupe::testing {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+using Reals = std::vector<double>;
+
+class Compositions : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kernel_target().on_host()) GTEST_SKIP() << "the ops have tests of their own";
+  }
+  Output reals(const Reals& values) { return constant(g, Tensor::of<double>(Shape{std::ssize(values)}, values)); }
+  Reals run(Output x) { return doubles(evaluator.run(x)); }
+  void expect_near(Output x, const Reals& expected, double ulps = 4) {
+    const Reals found = run(x);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (std::isfinite(expected[i]))
+        EXPECT_NEAR(found[i], expected[i], std::abs(expected[i]) * ulps * 0x1p-52) << i;
+      else
+        EXPECT_EQ(found[i], expected[i]) << i;
+    }
+  }
+
+  Graph g;
+  GraphEvaluator evaluator;
+};
+
+TEST_F(Compositions, LogarithmsAndPowersOfOtherBases) {
+  const Output x = reals({0.1, 1, 3, 1000, 0x1p29});
+  expect_near(log2(x), {-3.321928094887362, 0, 1.584962500721156, 9.965784284662087, 29});
+  expect_near(log10(x), {-1, 0, 0.47712125471966244, 3, 8.729869874255455});
+  expect_near(exp2(reals({-3.5, 0, 0.1, 10, 100.25})),
+              {8.8388347648318447e-02, 1, 1.0717734625362931, 1024, 1.5074991131288803e+30});
+}
+
+TEST_F(Compositions, HypotNeitherOverflowsNorUnderflows) {
+  expect_near(hypot(reals({3, -1e200, 0, 1e-300, -2.5, -kInf}), reals({4, 1e200, 0, -1e-300, 0, 1})),
+              {5, 1.414213562373095e200, 0, 1.414213562373095e-300, 2.5, kInf});
+}
+
+TEST_F(Compositions, LogAddExpNeitherOverflowsNorLosesInfinities) {
+  expect_near(
+      log_add_exp(reals({0, -20, 1000, -1000, -kInf, kInf, -kInf, 1.5}),
+                  reals({-20, 0, 1000, 3, -kInf, kInf, 2, 1.25})),
+      {2.0611536203143808e-09, 2.0611536203143808e-09, 1.0006931471805599e+03, 3, -kInf, kInf, 2, 2.0759394198788437});
+}
+
+TEST_F(Compositions, LinspaceHasBothEnds) {
+  EXPECT_EQ(run(linspace(constant(g, -1.0), constant(g, 2.0), 7)), (Reals{-1, -0.5, 0, 0.5, 1, 1.5, 2}));
+  EXPECT_EQ(run(linspace(constant(g, 0.1f), constant(g, 0.7f), 4)).back(), static_cast<double>(0.7f));
+  EXPECT_EQ(run(linspace(constant(g, 3.0), constant(g, 2.0), 1)), Reals{3});
+  EXPECT_EQ(run(linspace(constant(g, 3.0), constant(g, 2.0), 0)), Reals{});
+}
+
+TEST_F(Compositions, SequenceMasksAndBands) {
+  const Output lengths = constant(g, Tensor::of<std::int32_t>(Shape{2, 2}, {0, 1, 3, 9}));
+  const Tensor mask = evaluator.run(sequence_mask(lengths, 3));
+  EXPECT_EQ(mask.shape(), (Shape{2, 2, 3}));
+  EXPECT_EQ(doubles(mask), (Reals{0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1}));
+  const Output x = constant(g, Tensor::of<double>(Shape{3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(run(band_part(x, 1, 0)), (Reals{1, 0, 0, 4, 5, 0, 0, 8, 9}));
+  EXPECT_EQ(run(band_part(x, -1, 1)), (Reals{1, 2, 0, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(run(band_part(x, 0, -1)), (Reals{1, 2, 3, 0, 5, 6, 0, 0, 9}));
+  EXPECT_EQ(run(band_part(x, -1, -1)), run(x));
+}
+
+TEST_F(Compositions, ClipByNormScalesWhatIsTooLong) {
+  const Output x = constant(g, Tensor::of<double>(Shape{2, 2}, {3, 4, 0.3, 0.4}));
+  expect_near(clip_by_norm(x, 1, {1}), {0.6, 0.8, 0.3, 0.4});
+  expect_near(clip_by_norm(x, 100), {3, 4, 0.3, 0.4});
+  EXPECT_EQ(run(clip_by_norm(reals({0, 0}), 1)), (Reals{0, 0}));
+  EXPECT_THROW(clip_by_norm(x, 0), Error);
+}
+
+}  // namespace
+}  // namespace troupe::testing
