@@ -127,7 +127,7 @@ void ctc_loss_shape(ShapeContext& c) {
 }
 
 void ctc_loss_gradient(GradientContext& c) {
-  if (c.has_grad(1)) fail(Code::unimplemented, "its gradient is not differentiated again");
+  if (c.has_grad(1)) fail(Code::unimplemented, "the gradient of CTCLoss is not differentiated again");
   c.set(0, expand_dims(c.grad(0), 1) * c.output(1));
 }
 
@@ -174,7 +174,7 @@ void register_softmax_ops(OpRegistry& ops) {
               .input("label_lengths", "Tlabels")
               .output("loss", "T")
               .output("backprop", "T")
-              .type("T", kWideFloatTypes)
+              .type("T", kFloatTypes)
               .type("Tlabels", kIndexTypes)
               .attr("blank", std::int64_t{0})
               .shape(ctc_loss_shape)

@@ -7,6 +7,7 @@
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/widened.hpp>
 
 namespace troupe {
 namespace {
@@ -174,20 +175,21 @@ namespace {
 
 Kernel make_ctc_loss(const KernelInit& init) {
   return [blank = init.attributes.integer("blank")](KernelContext& c) {
-    const Tensor& logits = c.input(0);
+    const DType dtype = c.input(0).dtype();
+    const Tensor logits = widened_tensor(c, c.input(0));
     check_rank("CTCLoss: logits", logits.shape(), 3);
     Tensor loss = c.allocate(logits.dtype(), Shape{logits.shape()[1]});
     Tensor backprop = c.allocate(logits.dtype(), logits.shape());
     ctc_loss(c.parallelism(), {logits, c.input(1), c.input(2), c.input(3), blank}, loss, backprop);
-    c.set_output(0, std::move(loss));
-    c.set_output(1, std::move(backprop));
+    set_narrowed(c, 0, std::move(loss), dtype);
+    set_narrowed(c, 1, std::move(backprop), dtype);
   };
 }
 
 }  // namespace
 
 void register_ctc_kernels(KernelRegistry& registry) {
-  registry.add({"CTCLoss", "CPU", {DType::f32, DType::f64}, make_ctc_loss});
+  registry.add({"CTCLoss", "CPU", dtypes_of(FloatTypes{}), make_ctc_loss});
 }
 
 }  // namespace troupe

@@ -159,6 +159,20 @@ TEST_F(CtcTest, EqualsPyTorchs) {
                 "gradient");
 }
 
+// Computed in f32 and rounded.
+TEST_F(CtcTest, NarrowLogits) {
+  const auto converted = [&](const Tensor& x, DType dtype) {
+    return run(
+        {.op = "Cast", .dtype = x.dtype(), .inputs = {x}, .attributes = {{"DstT", dtype}}, .output_types = {dtype}})[0];
+  };
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = converted(logits(), dtype);
+    const std::vector<std::int64_t> labels{1, 2, 2, 3, 0, 0, 1, 1, 1}, frames{6, 4, 4}, counts{3, 1, 3};
+    const auto narrow = ctc(x, labels, frames, counts), wide = ctc(converted(x, DType::f32), labels, frames, counts);
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(bitwise_equal(narrow[i], converted(wide[i], dtype))) << i;
+  }
+}
+
 TEST_F(CtcTest, NoLabelsReadAsBlanksAndNoFramesAsNothing) {
   const auto out = ctc(Tensor::zeros(DType::f64, Shape{kFrames, kExamples, kClasses}), {1, 1, 1, 2, 2, 2, 1, 1, 1},
                        {2, 0, 0}, {0, 0, 1}, 3);
