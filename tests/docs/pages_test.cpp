@@ -61,6 +61,15 @@ TEST(Pages, LoopsScansAndJacobians) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
 }
 
+TEST(Pages, ListsGrowInLoops) {
+  const std::string_view shown =
+#include <pages/lists_output.inc>
+      ;
+  ::testing::internal::CaptureStdout();
+#include <pages/lists.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+}
+
 TEST(Pages, TheFirstNodeThatMakesAnInfinity) {
   ::testing::internal::CaptureStdout();
 #include <pages/check_numerics.inc>
