@@ -18,8 +18,8 @@ The columns CPU and GPU list the dtypes that an op has kernels for: values of th
 node whose op has no GPU kernel runs on a CPU of the same task, unless soft placement is off
 (`SessionOptions::soft_placement`). Strings are always on the host.
 
-*floats*: f32 f64 f16 bf16; *reals*: floats i8 u8 i16 i32 i64; *data*: reals bool; *all*: data string; *any*: the kernel
-looks at no element.
+*floats*: f32 f64 f16 bf16; *integers*: i8 i16 i32 i64 u8 u16 u32 u64; *reals*: floats integers; *data*: reals bool;
+*all*: data string; *any*: the kernel looks at no element.
 
 )";
 
@@ -32,8 +32,9 @@ using Types = std::set<DType>;
 
 Types types_of(const KernelRegistry& kernels, const std::string& op, const std::string& device) {
   Types out;
-  for (int d = static_cast<int>(DType::f32); d <= static_cast<int>(DType::string); ++d)
-    if (kernels.supports(op, device, static_cast<DType>(d))) out.insert(static_cast<DType>(d));
+  for (int d = static_cast<int>(DType::f32); d <= static_cast<int>(DType::u64); ++d)
+    if (const auto dtype = static_cast<DType>(d); dtype != DType::resource && kernels.supports(op, device, dtype))
+      out.insert(dtype);
   return out;
 }
 
@@ -41,14 +42,15 @@ Types types_of(const KernelRegistry& kernels, const std::string& op, const std::
 std::string text(const Types& types) {
   static const std::vector<std::pair<std::string, Types>> sets = [] {
     const Types floats{DType::f32, DType::f64, DType::f16, DType::bf16};
+    const Types integers{DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
     Types reals = floats;
-    reals.insert({DType::i8, DType::u8, DType::i16, DType::i32, DType::i64});
+    reals.insert(integers.begin(), integers.end());
     Types data = reals;
     data.insert(DType::boolean);
     Types every = data;
     every.insert(DType::string);
     return std::vector<std::pair<std::string, Types>>{
-        {"all", every}, {"data", data}, {"reals", reals}, {"floats", floats}};
+        {"all", every}, {"data", data}, {"reals", reals}, {"floats", floats}, {"integers", integers}};
   }();
   if (types.empty()) return "-";
   Types left = types;
