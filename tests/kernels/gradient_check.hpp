@@ -23,6 +23,7 @@ struct GradientCase {
   double high = 2;
   bool twice = true;    // check the gradient of the gradient as well
   bool dynamic = true;  // check with dimensions that are unknown while the graph is built, too
+  bool prints = false;  // to stderr: what, is not checked
 };
 
 inline Tensor random_tensor(const Shape& shape, double low, double high, std::mt19937_64& random) {

@@ -30,7 +30,15 @@ std::vector<GradientCase> all_cases() {
   return out;
 }
 
-class Gradients : public ::testing::TestWithParam<GradientCase> {};
+class Gradients : public ::testing::TestWithParam<GradientCase> {
+ protected:
+  void SetUp() override {
+    if (GetParam().prints) ::testing::internal::CaptureStderr();
+  }
+  void TearDown() override {
+    if (GetParam().prints) EXPECT_NE(::testing::internal::GetCapturedStderr(), "");
+  }
+};
 
 TEST_P(Gradients, AgreeWithDifferences) { EXPECT_EQ(check_gradients(GetParam(), GetParam().build, false), ""); }
 

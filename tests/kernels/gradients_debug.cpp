@@ -8,8 +8,7 @@ std::vector<GradientCase> debug_gradients() {
           {.name = "Print",
            .shapes = {{}},
            .build = of([](auto& x) { return print(square(x[0]), {}, {.message = "printed by a test"}); }),
-           .twice = false,
-           .dynamic = false}};
+           .prints = true}};
 }
 
 }  // namespace troupe::testing

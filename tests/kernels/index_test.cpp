@@ -1,5 +1,8 @@
 // Elements by index: values of NumPy, and what scatters do with duplicates.
+#include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -145,6 +148,38 @@ TEST_F(IndexTest, ScatterNdCombinesSlices) {
   const Tensor rows = random<std::int64_t>({30, 1}, 0, 8);
   EXPECT_TRUE(bitwise_equal(run1("ScatterND", {wide, rows, updates}, with("mul")),
                             run_on_three_threads("ScatterND", {wide, rows, updates}, with("mul"))));
+}
+
+// Each reduction, of rows and of single elements; row 2 is hit twice.
+TEST(ScatterBuilders, UpdateVariables) {
+  struct Case {
+    const char* reduction;
+    std::vector<double> rows, elements;
+  };
+  for (const Case& c :
+       {Case{"none", {1, 2, 3, 4, 9, 10}, {1, 7, 3, 8, 5, 6}}, Case{"add", {1, 2, 3, 4, 21, 24}, {1, 9, 3, 12, 5, 6}},
+        Case{"sub", {1, 2, 3, 4, -11, -12}, {1, -5, 3, -4, 5, 6}},
+        Case{"mul", {1, 2, 3, 4, 315, 480}, {1, 14, 3, 32, 5, 6}}, Case{"max", {1, 2, 3, 4, 9, 10}, {1, 7, 3, 8, 5, 6}},
+        Case{"min", {1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}}}) {
+    SCOPED_TRACE(c.reduction);
+    Graph g;
+    const auto made = [&](const char* name) {
+      const Output first = constant(g, Tensor::of<float>(Shape{3, 2}, {1, 2, 3, 4, 5, 6}));
+      return variable(g, {.name = name, .initial_value = first});
+    };
+    const VariableRef v = made("v"), w = made("w");
+    const Output values = constant(g, Tensor::of<float>(Shape{2, 2}, {7, 8, 9, 10}));
+    const Output rows = v.scatter(constant<std::int64_t>(g, {2, 2}), values, c.reduction);
+    const Output places = constant(g, Tensor::of<std::int32_t>(Shape{2, 2}, {0, 1, 1, 1}));
+    const Output few = constant(g, Tensor::vector<float>({7, 8}));
+    const Output changed = w.scatter_nd(places, few, c.reduction);
+    EXPECT_EQ(rows.shape(), (Shape{3, 2}));
+    GraphEvaluator evaluator;
+    evaluator.run(g, {}, {{g.get("v/assign").id, 0}, {g.get("w/assign").id, 0}});
+    EXPECT_EQ(doubles(evaluator.run(rows)), c.rows);
+    EXPECT_EQ(doubles(evaluator.run(changed)), c.elements);
+    EXPECT_EQ(doubles(evaluator.run(v.read())), c.rows);
+  }
 }
 
 TEST_F(IndexTest, ScatterVariableUpdatesRowsOrNothing) {

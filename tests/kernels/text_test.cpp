@@ -91,6 +91,13 @@ TEST_F(TextTest, HashBucketsStayWhatTheyAre) {
     return list<std::int64_t>(
         run_text("StringToHashBucket", {strings(many)}, {{"buckets", std::int64_t{10}}, {"seed", seed}})[0]);
   };
+  // Models keep what they learnt of a bucket.
+  const auto of_1000 = [&](std::int64_t seed) {
+    return list<std::int64_t>(run_text("StringToHashBucket", {strings({"", "a", "word", "Grün"})},
+                                       {{"buckets", std::int64_t{1000}}, {"seed", seed}})[0]);
+  };
+  EXPECT_EQ(of_1000(0), (Longs{957, 10, 972, 658}));
+  EXPECT_EQ(of_1000(7), (Longs{941, 846, 784, 339}));
   std::vector<int> counts(10);
   for (const std::int64_t b : buckets(0)) ++counts.at(static_cast<std::size_t>(b));
   for (const int count : counts) EXPECT_NEAR(count, 1000, 130);
