@@ -51,6 +51,19 @@ Output conv_transpose(Output x, Output filter, ConvTransposeOptions options = {}
 Output conv_transpose(Output x, Output filter, Output sizes, ConvTransposeOptions options = {});
 Output conv_transpose(Output x, Output filter, Integers sizes, ConvTransposeOptions options = {});
 
+// How a block walks over an image: sizes for each spatial axis, pads before each axis, then after each.
+struct BlockOptions {
+  Integers strides{};    // default 1
+  Integers dilations{};  // default 1
+  Integers pads{};       // default 0
+  Name name{};
+};
+// The elements of x [n,c,spatial...] below each place of a block: [n, c * elements of the block, places]; 0 in pads.
+// The spatial dimensions must be known. PyTorch's unfold, TensorFlow's extract_patches of channels first.
+Output im2col(Output x, const Integers& block, BlockOptions options = {});
+// Its transpose: sums columns [n, c * elements of the block, places] to images [n,c,image...]. ONNX's Col2Im.
+Output col2im(Output columns, const Integers& image, const Integers& block, BlockOptions options = {});
+
 // Of integers, as ONNX's ConvInteger: (x - x_zero) convolved with (filter - filter_zero), i32. x and filter are i8 or
 // u8; x_zero is a scalar, filter_zero a scalar or one for each output channel.
 Output conv_integer(Output x, Output filter, Output x_zero, Output filter_zero, ConvOptions options = {});

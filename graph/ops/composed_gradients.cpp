@@ -29,11 +29,7 @@ void gradient_by_composition(GradientContext& c, const std::function<Outputs(con
 namespace {
 
 // The numbers 0, 1, ... below `count` (i64 scalar) along dimension `axis` of a matrix.
-Output counted(Output count, std::int64_t axis) {
-  const Output first = scalar_like(count, 0);
-  const Output step = scalar_like(count, 1);
-  return expand_dims(range(first, count, step), 1 - axis);
-}
+Output counted(Output count, std::int64_t axis) { return expand_dims(numbers_below(count), 1 - axis); }
 
 Output dimension(Output x, std::int64_t axis) {
   const Output dims = shape_of(x);
@@ -80,7 +76,7 @@ Output composed_attention(const Attributes& a, const AttentionOperands& in) {
 // Running products of x: those of all elements along the axis, where those that do not count are 1.
 Output composed_products(const Attributes& a, Output x, Output axis) {
   const Output dims = shape_of(x);
-  const Output rank = element_count(dims);
+  const Output rank = rank_of(x);
   const Output at = reshape(floor_mod(axis, rank), Shape{1});
   const Output one = constant<std::int64_t>(*x.graph, {1});
   const Output size = gather(dims, at);

@@ -44,12 +44,11 @@ void cumulative_logsumexp_gradient(GradientContext& c) {
 Output flat_indices(Output x, Output index, Output axis) {
   const Output dims = shape_of(x);
   const Output one = constant<std::int64_t>(*x.graph, 1);
-  const Output place = floor_mod(axis, element_count(dims));
+  const Output place = floor_mod(axis, rank_of(x));
   const Output behind = strided_slice(dims, reshape(place + one, Shape{1}), Integers{kEnd});
   const Output stride = prod(behind);
   const Output own = cumsum(ones_like(index), axis, {.exclusive = true});
-  const Output zero = constant<std::int64_t>(*x.graph, 0);
-  const Output numbers = reshape_like(range(zero, element_count(x), one), x);
+  const Output numbers = reshape_like(numbers_below(element_count(x)), x);
   const Output moved = (index - own) * stride;
   return reshape(numbers + moved, Shape{kUnknown});
 }

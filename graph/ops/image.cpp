@@ -156,12 +156,10 @@ Attributes sample_attributes(GradientContext& c) {
 }
 
 void grid_sample_gradient(GradientContext& c) {
-  if (c.attributes().string("mode") == "cubic" && c.needs(1))
-    fail(Code::unimplemented, "GridSample has no gradient for a grid of mode cubic");
   const Outputs grads = add_outputs("GridSampleGrad", {c.grad(), c.input(0), c.input(1)}, sample_attributes(c));
   c.set(0, grads[0]);
-  if (c.attributes().string("mode") == "linear")
-    c.set(1, grads[1]);  // a nearest element does not change with the place
+  // A nearest element does not change with the place.
+  if (c.attributes().string("mode") != "nearest") c.set(1, grads[1]);
 }
 
 // The gradient op is linear in dy: <g, dx> = <dy, what the op makes of g>. Its gradient for places is not
@@ -176,8 +174,6 @@ void grid_sample_grad_gradient(GradientContext& c) {
   const Output g = c.grad(0);
   if (c.needs(0)) c.set(0, add_op("GridSample", {g, c.input(2)}, attributes));
   if (!c.needs(2) || c.attributes().string("mode") == "nearest") return;
-  if (c.attributes().string("mode") != "linear")
-    fail(Code::unimplemented, "GridSample has no gradient for a grid of mode cubic");
   c.set(2, add_outputs("GridSampleGrad", {c.input(0), g, c.input(2)}, attributes)[1]);
 }
 

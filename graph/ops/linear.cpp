@@ -101,7 +101,7 @@ Output gradient_of_matrix(ProductTerms p) {
 // Shapes that a graph computes: `dims` with a 1 `behind` its last dimension, or before that, if x is a vector.
 Output with_one(Output dims, Output x, bool behind) {
   const Output two = constant<std::int64_t>(*x.graph, 2);
-  const Output missing = two - element_count(shape_of(x));  // 1 for a vector
+  const Output missing = two - rank_of(x);  // 1 for a vector
   const Output zero = constant<std::int64_t>(*x.graph, 0);
   const Output count = reshape(maximum(missing, zero), Shape{1});
   const Output ones = fill(count, constant<std::int64_t>(*x.graph, 1));

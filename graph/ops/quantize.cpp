@@ -27,13 +27,13 @@ void dequantize_gradient(GradientContext& c) {
   const Output x = c.input(0), scale = c.input(1);
   Output zero_point = cast(c.input(2), scale.dtype()), like = scale;
   if (scale.shape() != Shape{} && scale.shape() != Shape{1}) {  // along the axis
-    if (!x.shape().has_rank())
-      fail(Code::unimplemented, "the rank of x must be known for a scale of shape {}", scale.shape().to_string());
-    const int rank = x.shape().rank();
-    std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 1);
-    if (rank > 0) dims[static_cast<std::size_t>(shapes::axis(c.attributes().integer("axis"), rank))] = kUnknown;
-    like = reshape(scale, Shape(dims));
-    zero_point = reshape(zero_point, Shape(dims));
+    const Output rank = rank_of(x);
+    const Output axis = floor_mod(constant(c.graph(), c.attributes().integer("axis")), rank);
+    const Output here = equal(numbers_below(rank), axis);
+    const Output one = constant<std::int64_t>(c.graph(), 1);
+    const Output dims = select(here, constant<std::int64_t>(c.graph(), kUnknown), one);
+    like = reshape(scale, dims);
+    zero_point = reshape(zero_point, dims);
   }
   const Output steps = cast(x, scale.dtype()) - zero_point;
   c.set(1, reshape_like(sum_to_like(c.grad() * steps, like), scale));

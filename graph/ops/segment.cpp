@@ -51,11 +51,15 @@ Output spread_segments(GradientContext& c, Output per_segment) {
   const Output zero = scalar_like(ids, 0);
   const Output rows = gather(per_segment, maximum(ids, zero));
   const Shape &x = c.input(0).shape(), &shape = ids.shape();
-  if (!x.has_rank() || !shape.has_rank())
-    fail(Code::unimplemented, "the ranks of x and ids must be known: they are {} and {}", x.to_string(),
-         shape.to_string());
   Output inside = greater_equal(ids, zero);
-  for (int d = shape.rank(); d < x.rank(); ++d) inside = expand_dims(inside, -1);
+  if (x.has_rank() && shape.has_rank()) {
+    for (int d = shape.rank(); d < x.rank(); ++d) inside = expand_dims(inside, -1);
+  } else {
+    const Output own = rank_of(ids);
+    const Output behind = reshape(rank_of(c.input(0)) - own, Shape{1});
+    const Output ones = fill(behind, constant<std::int64_t>(c.graph(), 1));
+    inside = reshape(inside, concat({shape_of(ids), ones}, 0));
+  }
   return select(inside, rows, scalar_like(rows, 0));
 }
 

@@ -1,5 +1,6 @@
 // Signal processing: Fourier transforms, frames, mel-frequency weights.
 #include <algorithm>
+#include <limits>
 
 #include <troupe/graph/builder/layout.hpp>
 #include <troupe/graph/builder/signal.hpp>
@@ -30,22 +31,26 @@ void dft_shape(ShapeContext& c) {
   c.set_output(0, out);
 }
 
+// The number of an axis of x, from 0, as a vector.
+Output axis_place(std::int64_t axis, Output x) {
+  if (x.shape().has_rank()) return constant<std::int64_t>(*x.graph, {shapes::axis(axis, x.shape().rank())});
+  const Output given = constant<std::int64_t>(*x.graph, {axis});
+  return floor_mod(given, rank_of(x));
+}
+
 // x cut or padded with zeros along `axis` to the size that `like` has there.
 Output resized(Output x, Output like, std::int64_t axis) {
   const Shape &from = x.shape(), &to = like.shape();
-  if (!to.has_rank()) fail(Code::unimplemented, "the rank of x must be known");
-  const int at = static_cast<int>(axis < 0 ? axis + to.rank() : axis);
-  if (from.has_rank() && from[at] != kUnknown && from[at] == to[at]) return x;
-  const Output size = slice(shape_of(like), {at}, {1});
-  const Output cut = strided_slice(x, Integers{0}, size, {.axes = Integers{at}});
-  const Output have = slice(shape_of(cut), {at}, {1});
+  const int fixed = to.has_rank() ? shapes::axis(axis, to.rank()) : 0;
+  if (from.has_rank() && to.has_rank() && from[fixed] != kUnknown && from[fixed] == to[fixed]) return x;
+  const Output at = axis_place(axis, like);
+  const Output size = gather(shape_of(like), at);
+  const Output cut = strided_slice(x, Integers{0}, size, {.axes = at});
+  const Output have = gather(shape_of(cut), at);
   const Output missing = size - have;
-  Graph& graph = *x.graph;
-  const Tensor zeros = Tensor::zeros(DType::i64, Shape{to.rank()});
-  const Output before = constant(graph, zeros);
-  Tensor place = Tensor::zeros(DType::i64, Shape{to.rank()});
-  place.mutable_data<std::int64_t>()[at] = 1;
-  const Output after = missing * constant(graph, place);
+  const Output here = equal(numbers_below(rank_of(like)), at);
+  const Output after = missing * cast(here, DType::i64);
+  const Output before = zeros_like(after);
   return pad_list(cut, concat({before, after}, 0));
 }
 
@@ -54,18 +59,16 @@ void dft_gradient(GradientContext& c) {
   const Output x = c.input(0), g = c.grad();
   const std::int64_t axis = c.attributes().integer("axis");
   const bool inverse = c.attributes().boolean("inverse");
-  const Shape& shape = x.shape();
-  if (!shape.has_rank()) fail(Code::unimplemented, "the rank of x must be known");
-  const int at = static_cast<int>(axis < 0 ? axis + shape.rank() : axis);
   const Output given = c.input(1);
-  const Output whole = reshape(slice(shape_of(x), {at}, {1}), Shape{});
+  const Output at = axis_place(axis, x);
+  const Output whole = reshape(gather(shape_of(x), at), Shape{});
   const Output length = select(less(given, scalar_like(given, 0)), whole, given);
   const Output back = dft(g, {.axis = axis, .length = length, .inverse = !inverse});
   const Output n = cast(length, x.dtype());
   Output dx = inverse ? back / n : back * n;
   dx = resized(dx, x, axis);
   // The imaginary part of a real x is no input.
-  const Output channels = slice(shape_of(x), {shape.rank() - 1}, {1});
+  const Output channels = strided_slice(shape_of(x), Integers{-1}, Integers{std::numeric_limits<std::int64_t>::max()});
   c.set(0, strided_slice(dx, Integers{0}, channels, {.axes = Integers{-1}}));
 }
 

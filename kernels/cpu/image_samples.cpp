@@ -338,7 +338,8 @@ GridTaps grid_taps(GridCoordinate c, std::int64_t size, const GridSettings& s) {
     for (int k = -1; k <= 2; ++k) {
       const double x = std::abs(part - k);
       const double weight = x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-      add(first + k, weight, 0);
+      const double slope = x <= 1 ? (3 * (a + 2) * x - 2 * (a + 3)) * x : (3 * a * x - 10 * a) * x + 8 * a;
+      add(first + k, weight, (part < k ? -slope : slope) * c.slope);
     }
   }
   return taps;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
@@ -72,6 +73,30 @@ TEST_F(Compositions, SequenceMasksAndBands) {
   EXPECT_EQ(run(band_part(x, -1, 1)), (Reals{1, 2, 0, 4, 5, 6, 7, 8, 9}));
   EXPECT_EQ(run(band_part(x, 0, -1)), (Reals{1, 2, 3, 0, 5, 6, 0, 0, 9}));
   EXPECT_EQ(run(band_part(x, -1, -1)), run(x));
+}
+
+// ONNX's reference implementation of Col2Im.
+TEST_F(Compositions, ColumnsAreSummedToImages) {
+  std::vector<double> numbers(32);
+  std::iota(numbers.begin(), numbers.end(), 1.0);
+  const Output columns = constant(g, Tensor::of<double>(Shape{1, 8, 4}, numbers));
+  const Output images = col2im(columns, {3, 3}, {2, 2});
+  EXPECT_EQ(images.shape(), (Shape{1, 2, 3, 3}));
+  EXPECT_EQ(run(images), (Reals{1, 7, 6, 12, 34, 22, 11, 27, 16, 17, 39, 22, 44, 98, 54, 27, 59, 32}));
+  numbers.resize(16);
+  const Output few = constant(g, Tensor::of<double>(Shape{1, 4, 4}, numbers));
+  const BlockOptions wide{.strides = {2, 2}, .dilations = {1, 2}, .pads = {0, 1, 1, 0}};
+  EXPECT_EQ(run(col2im(few, {3, 5}, {2, 2}, wide)), (Reals{0, 7, 0, 6, 0, 0, 23, 0, 14, 0, 0, 11, 0, 8, 0}));
+}
+
+TEST_F(Compositions, ImagesAreCutInColumns) {
+  const Output x = constant(g, Tensor::of<double>(Shape{1, 1, 2, 3}, {1, 2, 3, 4, 5, 6}));
+  const Output columns = im2col(x, {2, 2}, {.pads = {0, 0, 0, 1}});
+  EXPECT_EQ(columns.shape(), (Shape{1, 4, 3}));
+  EXPECT_EQ(run(columns), (Reals{1, 2, 3, 2, 3, 0, 4, 5, 6, 5, 6, 0}));
+  EXPECT_THROW(im2col(x, {3, 1}), Error);
+  EXPECT_THROW(im2col(x, {1, 1}, {.strides = {0, 1}}), Error);
+  EXPECT_THROW(col2im(columns, {2, 3}, {2}), Error);
 }
 
 TEST_F(Compositions, ClipByNormScalesWhatIsTooLong) {

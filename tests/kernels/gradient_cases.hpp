@@ -23,6 +23,14 @@ inline BuildFn of(std::function<Output(const Outputs&)> f) {
   return [f](Graph&, const Outputs& x) { return Outputs{f(x)}; };
 }
 
+// x with a number of dimensions that is not known before the graph runs.
+inline Output of_late_rank(Output x) {
+  const Output no = cast(floor(constant(*x.graph, 0.5)), DType::boolean);
+  return if_else(
+      no, {x}, [](Graph&, const Outputs& v) { return Outputs{expand_dims(v[0], 0)}; },
+      [](Graph&, const Outputs& v) { return Outputs{identity(v[0])}; })[0];
+}
+
 std::vector<GradientCase> array_gradients();
 std::vector<GradientCase> control_gradients();
 std::vector<GradientCase> debug_gradients();

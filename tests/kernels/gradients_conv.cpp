@@ -63,6 +63,19 @@ void add_convolutions(std::vector<GradientCase>& out) {
                    .build = of([=](auto& x) { return square(bias_add(x[0], x[1], format)); })});
 }
 
+void add_blocks(std::vector<GradientCase>& out) {
+  const BlockOptions wide{.strides = {2, 1}, .dilations = {1, 2}, .pads = {0, 1, 1, 0}};
+  out.push_back({.name = "Im2Col",
+                 .shapes = {{2, 2, 3, 4}},
+                 .build = of([=](auto& x) {
+                   return square(im2col(x[0], {2, 2}, wide));
+                 }),
+                 .dynamic = false});
+  out.push_back({.name = "Col2Im", .shapes = {{2, 8, 6}}, .build = of([=](auto& x) {
+                                                            return square(col2im(x[0], {3, 4}, {2, 2}, wide));
+                                                          })});
+}
+
 void add_pools(std::vector<GradientCase>& out) {
   const PoolOptions pooling{.ksize = {2, 3}, .strides = {2, 1}};
   const PoolOptions wide{.ksize = {2, 2, 2},
@@ -129,6 +142,7 @@ std::vector<GradientCase> conv_gradients() {
   std::vector<GradientCase> out;
   add_convolutions(out);
   add_pools(out);
+  add_blocks(out);
   return out;
 }
 

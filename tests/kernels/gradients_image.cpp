@@ -49,6 +49,9 @@ std::vector<GradientCase> image_gradients() {
     for (const bool corners : {false, true})
       once(std::string("GridSample_") + padding + (corners ? "_corners" : ""), {{1, 2, 3, 4}, {1, 2, 3, 2}}, -1.4, 1.4,
            [=](auto& x) { return grid_sample(x[0], x[1], {.padding = padding, .align_corners = corners}); });
+  for (const char* padding : {"zeros", "reflection"})
+    once(std::string("GridSampleCubic_") + padding, {{1, 2, 3, 4}, {1, 2, 3, 2}}, -1.4, 1.4,
+         [=](auto& x) { return grid_sample(x[0], x[1], {.mode = ResizeMode::cubic, .padding = padding}); });
   for (const auto& [name, mode] :
        {std::pair{"", ResizeMode::linear}, {"Nearest", ResizeMode::nearest}, {"Cubic", ResizeMode::cubic}})
     twice(std::string("GridSampleOfPlaces") + name, {{1, 2, 3, 4}}, [=, mode = mode](auto& x) {

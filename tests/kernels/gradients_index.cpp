@@ -162,6 +162,12 @@ void add_segments(std::vector<GradientCase>& out) {
                    }),
                    .low = 0.5});
   };
+  out.push_back({.name = "UnsortedSegmentMaxOfLateRanks",
+                 .shapes = {{3, 2}},
+                 .build = index_squared([](auto& x) {
+                   const Output ids = of_late_rank(longs(x, {3}, {1, -1, 0}));
+                   return unsorted_segment_max(of_late_rank(x[0]), ids, longs(x, {}, {2}));
+                 })});
   add("Sum", segment_sum, unsorted_segment_sum);
   add("Mean", segment_mean, unsorted_segment_mean);
   add("Max", segment_max, unsorted_segment_max);

@@ -54,24 +54,18 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
            return f(x[0] + numbers, {});
          })});
   // Ranks that only the steps know.
-  const auto late = [](Output x) {
-    const Output no = cast(floor(constant(*x.graph, 0.5)), DType::boolean);
-    return if_else(
-        no, {x}, [](Graph&, const Outputs& v) { return Outputs{expand_dims(v[0], 0)}; },
-        [](Graph&, const Outputs& v) { return Outputs{identity(v[0])}; })[0];
-  };
   for (const auto& [name, a, b] : {std::tuple{"Batch", Shape{2, 1, 2, 3}, Shape{3, 3, 2}},
                                    {"Vectors", Shape{3}, Shape{3}},
                                    {"VectorBatch", Shape{3}, Shape{2, 3, 2}},
                                    {"BatchVector", Shape{2, 2, 3}, Shape{3}}})
     out.push_back({.name = std::string("MatMulOfLateRanks") + name,
                    .shapes = {a, b},
-                   .build = of([=](auto& x) { return matmul(late(x[0]), late(x[1])); })});
+                   .build = of([=](auto& x) { return matmul(of_late_rank(x[0]), of_late_rank(x[1])); })});
   for (const bool ta : {false, true})
     out.push_back({.name = ta ? "MatMulOfLateRanksTN" : "MatMulOfLateRanksNT",
                    .shapes = {{2, 2, 3}, {2, 2, 3}},
                    .build = of([=](auto& x) {
-                     return matmul(late(x[0]), late(x[1]), {.transpose_a = ta, .transpose_b = !ta});
+                     return matmul(of_late_rank(x[0]), of_late_rank(x[1]), {.transpose_a = ta, .transpose_b = !ta});
                    })});
   const Tensor steps = Tensor::of<std::int8_t>(Shape{2, 3}, {1, -2, 7, 0, 3, 9}),
                zeros = Tensor::vector<std::int8_t>({0, 4, -2});
@@ -81,6 +75,13 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
                                                      const Output q = constant(g, steps), z = constant(g, zeros);
                                                      return square(dequantize_linear(q, x[0], z, {.axis = 1}));
                                                    })});
+  out.push_back({.name = "DequantizeOfLateRank", .shapes = {{3}}, .build = of([=](auto& x) {
+                                                                    Graph& g = *x[0].graph;
+                                                                    const Output q = of_late_rank(constant(g, steps)),
+                                                                                 z = constant(g, zeros);
+                                                                    return square(
+                                                                        dequantize_linear(q, x[0], z, {.axis = -1}));
+                                                                  })});
   out.push_back({.name = "Dequantize", .shapes = {{}}, .build = of([=](auto& x) {
                                                          const Output q = constant(*x[0].graph, steps);
                                                          const Output z = constant<std::int8_t>(*x[0].graph, 3);

@@ -16,6 +16,10 @@ std::vector<GradientCase> signal_gradients() {
       {.name = "DftOnesided", .shapes = {{1, 6, 1}}, .build = transformed({.onesided = true})},
       {.name = "DftPadded", .shapes = {{1, 3, 2}}, .build = transformed({.axis = -2}, 5)},
       {.name = "DftCut", .shapes = {{1, 6, 1}}, .build = transformed({.onesided = true}, 4)},
+      {.name = "DftOfLateRank", .shapes = {{2, 5, 1}}, .build = of([](auto& x) {
+                                                         const Output length = constant<std::int64_t>(*x[0].graph, 4);
+                                                         return square(dft(of_late_rank(x[0]), {.length = length}));
+                                                       })},
       {.name = "Stft", .shapes = {{2, 9, 1}, {4}}, .build = of([](auto& x) {
                                                      return square(stft(x[0], constant<std::int64_t>(*x[0].graph, 2),
                                                                         {.window = x[1]}));

@@ -227,8 +227,17 @@ void global_pool_node(OnnxNode& node) {
 }
 void global_lp_pool_node(OnnxNode& node) { node.set(global_lp_pool(node.in(0), power_of(node), kFirst)); }
 
+void col2im_node(OnnxNode& node) {
+  const Integers image = node.integers_in(1, "the shape of the image"), block = node.integers_in(2, "the block");
+  node.set(col2im(node.in(0), image, block,
+                  {.strides = node.integers("strides", Integers{}),
+                   .dilations = node.integers("dilations", Integers{}),
+                   .pads = node.integers("pads", Integers{})}));
+}
+
 constexpr OnnxOp kConvOps[] = {
     {"AveragePool", average_pool_node},
+    {"Col2Im", col2im_node},
     {"Conv", conv_node},
     {"ConvInteger", conv_integer_node},
     {"ConvTranspose", conv_transpose_node},
