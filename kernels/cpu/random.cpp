@@ -6,6 +6,7 @@
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/dropout.hpp>
 #include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/kernels/common/uniform_range.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 
@@ -63,21 +64,6 @@ void fill_blocks(Parallelism& parallelism, T* out, std::int64_t count, Draw draw
       }
     });
   });
-}
-
-// The greatest value of T below `high`.
-template <class T>
-Compute<T> last_below(Compute<T> high) {
-  if constexpr (kIsNarrow<T>) {
-    T last(high);  // the bits of floats, without sign, are ordered like the floats
-    while (static_cast<float>(last) >= high)
-      last.bits = static_cast<std::uint16_t>(static_cast<float>(last) == 0 ? 0x8001
-                                             : (last.bits & 0x8000) != 0   ? last.bits + 1
-                                                                           : last.bits - 1);
-    return static_cast<float>(last);
-  } else {
-    return std::nextafter(high, -std::numeric_limits<T>::infinity());
-  }
 }
 
 }  // namespace

@@ -58,13 +58,15 @@ struct CrossEntropy {
 template <class T>
 __global__ void __launch_bounds__(kBlockThreads)
     sigmoid_cross_entropy(const T* logits, const T* labels, T* out, std::int64_t count, bool vectors) {
+  using U = Compute<T>;
   constexpr int kVector = kVectorOf<T>;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads * kVector;
   for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) * kVector; i < count;
        i += step) {
-    const auto one = [](T x, T z) {
-      const T magnitude = x < T{0} ? -x : x, positive = x < T{0} ? T{0} : x;
-      return positive - x * z + log1p(exponential(-magnitude));
+    const auto one = [](T logit, T label) {
+      const U x = widen(logit), z = widen(label);
+      const U magnitude = x < U{0} ? -x : x, positive = x < U{0} ? U{0} : x;
+      return narrow<T>(positive - x * z + log1p(exponential(-magnitude)));
     };
     if (i + kVector <= count) {
       T x[kVector], z[kVector];
@@ -79,35 +81,27 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-using Real = Elements<float, double>;
-
 }  // namespace
 }  // namespace device
 
 cudaError_t launch_sparse_cross_entropy(SoftmaxRows rows, const void* logits, const SoftmaxLabels& labels,
                                         CudaFaultSite fault, void* loss, void* backprop, cudaStream_t stream) {
-  return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
-    const device::RowPointers<T> p{static_cast<const T*>(logits), nullptr, static_cast<T*>(backprop),
-                                   static_cast<T*>(loss)};
+  return device::launch_rows(rows, {.first = logits, .out = backprop, .loss = loss}, stream, [&]<class T>(T) {
     const auto smoothing = static_cast<T>(labels.smoothing);
-    return device::launch_rows(device::SparseCrossEntropy<T>{labels, rows.width, fault, T{1} - smoothing,
-                                                             smoothing / static_cast<T>(rows.width)},
-                               p, rows, stream);
+    return device::SparseCrossEntropy<T>{labels, rows.width, fault, T{1} - smoothing,
+                                         smoothing / static_cast<T>(rows.width)};
   });
 }
 
 cudaError_t launch_cross_entropy(SoftmaxRows rows, const void* logits, const void* labels, void* loss, void* backprop,
                                  cudaStream_t stream) {
-  return device::dispatch(device::Real{}, rows.dtype, [&]<class T>() {
-    const device::RowPointers<T> p{static_cast<const T*>(logits), static_cast<const T*>(labels),
-                                   static_cast<T*>(backprop), static_cast<T*>(loss)};
-    return device::launch_rows(device::CrossEntropy<T>{}, p, rows, stream);
-  });
+  return device::launch_rows(rows, {logits, labels, backprop, loss}, stream,
+                             [](auto t) { return device::CrossEntropy<decltype(t)>{}; });
 }
 
 cudaError_t launch_sigmoid_cross_entropy(DType dtype, std::int64_t count, const void* logits, const void* labels,
                                          void* out, cudaStream_t stream) {
-  return device::dispatch(device::Real{}, dtype, [&]<class T>() {
+  return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
     const auto *x = static_cast<const T*>(logits), *z = static_cast<const T*>(labels);
     auto* to = static_cast<T*>(out);
     return device::launch(device::sigmoid_cross_entropy<T>,

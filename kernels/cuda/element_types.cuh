@@ -55,9 +55,21 @@ bool aligned(const Ts*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// Loads kCount neighbours; as one vector if they fill 16 bytes and `vectors` says the address is a multiple of 16.
+// Four elements of 16 bits, as many as an f32 vector has.
+template <class T, int kCount>
+inline constexpr bool kHalfVector = sizeof(T) == 2 && kCount == 4;
+
+// Loads kCount neighbours; as one vector if they fill 16 bytes (or 8) and `vectors` says the address is a multiple of
+// that.
 template <int kCount, class T>
 __device__ inline void load(const T* from, bool vectors, T (&values)[kCount]) {
+  if constexpr (kHalfVector<T, kCount>) {
+    if (vectors) {
+      const uint2 all = *reinterpret_cast<const uint2*>(from);
+      memcpy(values, &all, 8);
+      return;
+    }
+  }
   if constexpr (kCount * sizeof(T) == 16) {
     if (vectors) {
       const uint4 all = *reinterpret_cast<const uint4*>(from);
@@ -70,6 +82,14 @@ __device__ inline void load(const T* from, bool vectors, T (&values)[kCount]) {
 }
 template <int kCount, class T>
 __device__ inline void store(T* to, bool vectors, const T (&values)[kCount]) {
+  if constexpr (kHalfVector<T, kCount>) {
+    if (vectors) {
+      uint2 all;
+      memcpy(&all, values, 8);
+      *reinterpret_cast<uint2*>(to) = all;
+      return;
+    }
+  }
   if constexpr (kCount * sizeof(T) == 16) {
     if (vectors) {
       uint4 all;

@@ -1,7 +1,9 @@
-// Random values; f32 and f64. Element i depends only on the node's stream and i.
+// Random values; f32, f64, and f16 and bf16, which are drawn as floats and rounded. Element i depends only on the
+// node's stream and i.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/dropout.hpp>
+#include <troupe/kernels/common/uniform_range.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/host_input.hpp>
 #include <troupe/kernels/cuda/random_launch.hpp>
@@ -17,8 +19,18 @@ RandomSource random_source(KernelContext& context, std::int64_t seed) {
           .slot = context.random_slot()};
 }
 
+// Calls fn.template operator()<T>() for the floating dtype.
+template <class Fn>
+double for_float(DType dtype, Fn fn) {
+  double result = 0;
+  dispatch(FloatTypes{}, dtype, [&]<class T>() { result = static_cast<double>(fn.template operator()<T>()); });
+  return result;
+}
+
+// A value of the dtype.
 double rounded(DType dtype, double value) {
-  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
+  return for_float(dtype,
+                   [&]<class T>() { return static_cast<Compute<T>>(static_cast<T>(static_cast<Compute<T>>(value))); });
 }
 
 // A kernel that fills an output, whose shape is input 0: launch(source of values, elements, memory, CUDA stream).
@@ -43,16 +55,18 @@ Kernel make_uniform(const KernelInit& init) {
   if (!(low < high))
     invalid_argument("'{}': minval {} must be below maxval {}", init.node_name, init.attributes.real("minval"),
                      init.attributes.real("maxval"));
+  const double last = for_float(dtype, [&]<class T>() { return last_below<T>(static_cast<Compute<T>>(high)); });
   return filling(init, "RandomUniform",
                  [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
-                   return launch_random_uniform(dtype, random, count, low, high, out, stream);
+                   return launch_random_uniform(dtype, random, count, low, high, last, out, stream);
                  });
 }
 
 template <bool kTruncated>
 Kernel make_normal(const KernelInit& init) {
   const DType dtype = init.output_types[0];
-  const double mean = init.attributes.real("mean"), deviation = init.attributes.real("stddev");
+  const double mean = rounded(dtype, init.attributes.real("mean")),
+               deviation = rounded(dtype, init.attributes.real("stddev"));
   return filling(init, kTruncated ? "TruncatedNormal" : "RandomNormal",
                  [=](const RandomSource& random, std::int64_t count, void* out, cudaStream_t stream) {
                    return launch_random_normal(dtype, random, kTruncated, count, mean, deviation, out, stream);
@@ -80,7 +94,7 @@ Kernel make_dropout(const KernelInit& init) {
 }  // namespace
 
 void register_cuda_random_kernels(KernelRegistry& registry) {
-  const auto real = {DType::f32, DType::f64};
+  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16};
   add_cuda(registry, "RandomUniform", real, make_uniform);
   add_cuda(registry, "RandomNormal", real, make_normal<false>);
   add_cuda(registry, "TruncatedNormal", real, make_normal<true>);

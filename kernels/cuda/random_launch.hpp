@@ -1,5 +1,5 @@
 // Random values on a GPU: interface between host and device code. Values of kernels/cpu/random.hpp: bit-identical if
-// uniform, otherwise to the accuracy of the GPU's math functions. f32 and f64; `count` is at least 1.
+// uniform, otherwise to the accuracy of the GPU's math functions. f32, f64, f16, bf16; `count` is at least 1.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,9 +20,9 @@ struct RandomSource {
   std::int64_t slot = -1;          // replaces the key's slot if not negative
 };
 
-// Values in [low, high), both already rounded to the dtype.
+// Values in [low, high), both already rounded to the dtype; `last` is the greatest value of the dtype below `high`.
 cudaError_t launch_random_uniform(DType dtype, const RandomSource& random, std::int64_t count, double low, double high,
-                                  void* out, cudaStream_t stream);
+                                  double last, void* out, cudaStream_t stream);
 // `truncated`: at most two deviations from the mean.
 cudaError_t launch_random_normal(DType dtype, const RandomSource& random, bool truncated, std::int64_t count,
                                  double mean, double deviation, void* out, cudaStream_t stream);

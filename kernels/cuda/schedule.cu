@@ -12,7 +12,7 @@ template <class T>
 __global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, const std::int64_t* t, CudaFaultSite fault,
                               T* rate) {
   if (*t < 0) report(fault, *t, 0, 0);
-  *rate = static_cast<T>(schedule_rate(schedule, *t));
+  *rate = narrow<T>(static_cast<Compute<T>>(schedule_rate(schedule, *t)));
 }
 
 }  // namespace
@@ -20,7 +20,7 @@ __global__ void learning_rate(const __grid_constant__ CudaSchedule schedule, con
 
 cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault,
                                  void* rate, cudaStream_t stream) {
-  return device::dispatch(device::Elements<float, double>{}, dtype, [&]<class T>() {
+  return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
     return device::launch(device::learning_rate<T>, 1, 1, stream, schedule, t, fault, static_cast<T*>(rate));
   });
 }

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// f32 or f64. A negative t is a fault and gives NaN.
+// f32, f64, f16 or bf16. A negative t is a fault and gives NaN.
 cudaError_t launch_learning_rate(DType dtype, const CudaSchedule& schedule, const std::int64_t* t, CudaFaultSite fault,
                                  void* rate, cudaStream_t stream);
 

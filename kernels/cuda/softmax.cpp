@@ -1,4 +1,4 @@
-// Softmax and the cross entropies; f32 and f64. Along another axis than the last, tensors are transposed first.
+// Softmax and the cross entropies; f32, f64, f16, bf16. Along another axis than the last, tensors are transposed first.
 //
 // SparseSoftmaxCrossEntropy does not check its labels on the host, which would wait for the GPU in every step: the
 // kernel detects an invalid label, and the step fails later (devices/cuda/cuda_faults.hpp).
@@ -135,7 +135,7 @@ void sigmoid_cross_entropy(KernelContext& context) {
 }  // namespace
 
 void register_cuda_softmax_kernels(KernelRegistry& registry) {
-  const auto real = {DType::f32, DType::f64};
+  const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16};
   for (const bool logarithm : {false, true}) {
     const std::string op = logarithm ? "LogSoftmax" : "Softmax";
     add_cuda(registry, op, real, [logarithm](const KernelInit& init) { return make_softmax(init, logarithm); });

@@ -20,11 +20,10 @@ struct Softmax {
 }  // namespace device
 
 cudaError_t launch_softmax(SoftmaxRows rows, bool logarithm, const void* x, void* out, cudaStream_t stream) {
-  return device::dispatch(device::Elements<float, double>{}, rows.dtype, [&]<class T>() {
-    const device::RowPointers<T> p{static_cast<const T*>(x), nullptr, static_cast<T*>(out), nullptr};
-    return logarithm ? device::launch_rows(device::Softmax<T, true>{}, p, rows, stream)
-                     : device::launch_rows(device::Softmax<T, false>{}, p, rows, stream);
-  });
+  const device::RowTensors tensors{.first = x, .out = out};
+  if (logarithm)
+    return device::launch_rows(rows, tensors, stream, [](auto t) { return device::Softmax<decltype(t), true>{}; });
+  return device::launch_rows(rows, tensors, stream, [](auto t) { return device::Softmax<decltype(t), false>{}; });
 }
 
 }  // namespace troupe

@@ -23,11 +23,10 @@ struct SoftmaxGrad {
 
 cudaError_t launch_softmax_grad(SoftmaxRows rows, bool logarithm, const void* dy, const void* y, void* dx,
                                 cudaStream_t stream) {
-  return device::dispatch(device::Elements<float, double>{}, rows.dtype, [&]<class T>() {
-    const device::RowPointers<T> p{static_cast<const T*>(dy), static_cast<const T*>(y), static_cast<T*>(dx), nullptr};
-    return logarithm ? device::launch_rows(device::SoftmaxGrad<T, true>{}, p, rows, stream)
-                     : device::launch_rows(device::SoftmaxGrad<T, false>{}, p, rows, stream);
-  });
+  const device::RowTensors tensors{.first = dy, .second = y, .out = dx};
+  if (logarithm)
+    return device::launch_rows(rows, tensors, stream, [](auto t) { return device::SoftmaxGrad<decltype(t), true>{}; });
+  return device::launch_rows(rows, tensors, stream, [](auto t) { return device::SoftmaxGrad<decltype(t), false>{}; });
 }
 
 }  // namespace troupe

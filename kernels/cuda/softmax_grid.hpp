@@ -1,4 +1,4 @@
-// Assignment of threads to rows of a softmax: depends only on dtype and width.
+// Assignment of threads to rows of a softmax: depends only on dtype and width. f16 and bf16 have the grid of f32.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// Softmax and the cross entropies on a GPU: interface between host and device code. f32 and f64.
+// Softmax and the cross entropies on a GPU: interface between host and device code. f32, f64, and f16 and bf16, whose
+// results are those of f32, rounded.
 //
-// A row is read once, into registers, if it has up to 16384 elements (f32 rows whose width is no multiple of 4: 4096;
-// f64: 1024); a longer row is read twice. Bits depend only on the row and its length.
+// A row is read once, into registers, if it has up to 16384 elements (rows whose width is no multiple of 4: 4096; f64:
+// 1024); a longer row is read twice. Bits depend only on the row and its length.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // Kernels over rows of a softmax, for a program: a type with
-//   T
+//   T                     float or double; f16 and bf16 are computed in float and rounded
 //   kSecond               reads a second tensor of the same shape
 //   kExponential          uses the exponentials of the first less its maximum; otherwise sums of term()
 //   kLoss                 also returns one value per row: the sum of loss()
@@ -13,11 +13,10 @@
 #include <troupe/kernels/cuda/launch.cuh>
 #include <troupe/kernels/cuda/softmax_grid.hpp>
 #include <troupe/kernels/cuda/softmax_launch.hpp>
+#include <troupe/kernels/cuda/stored.cuh>
 
 namespace troupe::device {
 
-inline constexpr float infinity_of(float) { return __builtin_huge_valf(); }
-inline constexpr double infinity_of(double) { return __builtin_huge_val(); }
 __device__ inline float exponential(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline float logarithm(float x) { return logf(x); }
@@ -60,19 +59,19 @@ struct Team {
   }
 };
 
-template <class T>
+template <class Memory>
 struct RowPointers {
-  const T* first;
-  const T* second;  // null unless kSecond
-  T* out;
-  T* loss;  // null unless kLoss
+  const Memory* first;
+  const Memory* second;  // null unless kSecond
+  Memory* out;
+  Memory* loss;  // null unless kLoss
 };
 
 // Keeps each row in registers, kVectors loads per thread.
-template <class P, int kVector, int kVectors>
+template <class P, class Stored, int kVector, int kVectors>
 __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
-    rows_in_registers(P program, RowPointers<typename P::T> p, std::int64_t count, std::int64_t width, int across,
-                      bool vectors) {
+    rows_in_registers(P program, Stored stored, RowPointers<typename Stored::Memory> p, std::int64_t count,
+                      std::int64_t width, int across, bool vectors) {
   using T = typename P::T;
   constexpr int kHeld = kVector * kVectors;
   constexpr int kRows = kVectors == 1 ? 4 : 1;  // short rows are read four at a time to keep enough bytes in flight
@@ -95,10 +94,11 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
       for (int i = 0; i < kVectors; ++i) {
         const std::int64_t column = (static_cast<std::int64_t>(i) * across + lane) * kVector;
         if (row < count && column < width) {
-          load<kVector>(p.first + row * width + column, vectors, *reinterpret_cast<T(*)[kVector]>(&a[r][i * kVector]));
+          stored.template load<kVector>(p.first + row * width + column, vectors,
+                                        *reinterpret_cast<T(*)[kVector]>(&a[r][i * kVector]));
           if constexpr (P::kSecond)
-            load<kVector>(p.second + row * width + column, vectors,
-                          *reinterpret_cast<T(*)[kVector]>(&b[r][i * kVector]));
+            stored.template load<kVector>(p.second + row * width + column, vectors,
+                                          *reinterpret_cast<T(*)[kVector]>(&b[r][i * kVector]));
         }
       }
     }
@@ -139,35 +139,36 @@ __global__ void __launch_bounds__(kVectors == 4 ? 1024 : 256)
             out[v] = program.emit(special, stats, column + v, a[r][k], second, e[P::kExponential ? k : 0]);
             if constexpr (P::kLoss) loss += program.loss(special, stats, column + v, a[r][k], second);
           }
-          store<kVector>(p.out + row * width + column, vectors, out);
+          stored.template store<kVector>(p.out + row * width + column, vectors, out);
         }
       }
       if constexpr (P::kLoss) {
         loss = team.sum(loss);
-        if (lane == 0 && row < count) p.loss[row] = loss;
+        if (lane == 0 && row < count) store_one(stored, p.loss + row, loss);
       }
     }
   }
 }
 
 // One block per row; reads each row twice.
-template <class P, int kVector>
+template <class P, class Stored, int kVector>
 __global__ void __launch_bounds__(1024)
-    rows_read_twice(P program, RowPointers<typename P::T> p, std::int64_t count, std::int64_t width, bool vectors) {
+    rows_read_twice(P program, Stored stored, RowPointers<typename Stored::Memory> p, std::int64_t count,
+                    std::int64_t width, bool vectors) {
   using T = typename P::T;
   __shared__ T room[32];
   const Team<T> team{static_cast<int>(blockDim.x), room};
   const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * kVector;
   for (std::int64_t row = blockIdx.x; row < count; row += gridDim.x) {
-    const T* first = p.first + row * width;
-    const T* second = P::kSecond ? p.second + row * width : nullptr;
+    const auto* first = p.first + row * width;
+    const auto* second = P::kSecond ? p.second + row * width : nullptr;
     Stats<T> stats{};
     T part = 0, largest = -infinity_of(T{});
 #pragma unroll 2
     for (std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * kVector; column < width; column += step) {
       T a[kVector], b[kVector] = {};
-      load<kVector>(first + column, vectors, a);
-      if constexpr (P::kSecond && !P::kExponential) load<kVector>(second + column, vectors, b);
+      stored.template load<kVector>(first + column, vectors, a);
+      if constexpr (P::kSecond && !P::kExponential) stored.template load<kVector>(second + column, vectors, b);
       if constexpr (P::kExponential) {
         T greater = largest;
 #pragma unroll
@@ -197,50 +198,65 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll 2
     for (std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * kVector; column < width; column += step) {
       T a[kVector], b[kVector] = {}, out[kVector];
-      load<kVector>(first + column, vectors, a);
-      if constexpr (P::kSecond) load<kVector>(second + column, vectors, b);
+      stored.template load<kVector>(first + column, vectors, a);
+      if constexpr (P::kSecond) stored.template load<kVector>(second + column, vectors, b);
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
         out[v] = program.emit(special, stats, column + v, a[v], b[v],
                               P::kExponential ? exponential(a[v] - stats.maximum) : T{0});
         if constexpr (P::kLoss) loss += program.loss(special, stats, column + v, a[v], b[v]);
       }
-      store<kVector>(p.out + row * width + column, vectors, out);
+      stored.template store<kVector>(p.out + row * width + column, vectors, out);
     }
     if constexpr (P::kLoss) {
       loss = team.sum(loss);
-      if (threadIdx.x == 0) p.loss[row] = loss;
+      if (threadIdx.x == 0) store_one(stored, p.loss + row, loss);
     }
   }
 }
 
-template <class P, int kVector>
-cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, const SoftmaxRows& rows,
-                        const SoftmaxGrid& grid, cudaStream_t stream) {
-  using T = typename P::T;
-  const bool vectors = aligned(p.first, p.second, static_cast<const T*>(p.out));
+template <int kVector, class P, class Stored>
+cudaError_t launch_rows_by(const P& program, const Stored& stored, const RowPointers<typename Stored::Memory>& p,
+                           const SoftmaxRows& rows, const SoftmaxGrid& grid, cudaStream_t stream) {
+  using Memory = typename Stored::Memory;
+  const bool vectors = aligned(p.first, p.second, static_cast<const Memory*>(p.out));
   if (grid.vectors == 0)
-    return launch(rows_read_twice<P, kVector>, blocks_for(rows.count, 1), grid.across, stream, program, p, rows.count,
-                  rows.width, vectors);
+    return launch(rows_read_twice<P, Stored, kVector>, blocks_for(rows.count, 1), grid.across, stream, program, stored,
+                  p, rows.count, rows.width, vectors);
   const int threads = grid.across == 1024 ? 1024 : 256;
   const auto start = [&](auto kernel, int rows_at_once) {
     const std::int64_t per_block =
         static_cast<std::int64_t>(threads / grid.across) * (rows.count >= 65536 ? rows_at_once : 1);
-    return launch(kernel, blocks_for(rows.count, per_block), threads, stream, program, p, rows.count, rows.width,
-                  grid.across, vectors);
+    return launch(kernel, blocks_for(rows.count, per_block), threads, stream, program, stored, p, rows.count,
+                  rows.width, grid.across, vectors);
   };
-  if (grid.vectors == 1) return start(rows_in_registers<P, kVector, 1>, 4);
-  if (grid.vectors == 4) return start(rows_in_registers<P, kVector, 4>, 1);
-  return start(rows_in_registers<P, kVector, 8>, 1);
+  if (grid.vectors == 1) return start(rows_in_registers<P, Stored, kVector, 1>, 4);
+  if (grid.vectors == 4) return start(rows_in_registers<P, Stored, kVector, 4>, 1);
+  return start(rows_in_registers<P, Stored, kVector, 8>, 1);
 }
 
-template <class P>
-cudaError_t launch_rows(const P& program, const RowPointers<typename P::T>& p, const SoftmaxRows& rows,
-                        cudaStream_t stream) {
+// Tensors of rows.dtype: the inputs, the output and the loss of a program that has them.
+struct RowTensors {
+  const void* first = nullptr;
+  const void* second = nullptr;
+  void* out = nullptr;
+  void* loss = nullptr;
+};
+
+// Runs make(T), a program for T: float or double.
+template <class Make>
+cudaError_t launch_rows(const SoftmaxRows& rows, const RowTensors& t, cudaStream_t stream, Make make) {
   const SoftmaxGrid grid = softmax_grid(rows.dtype, rows.width);
-  if constexpr (std::is_same_v<typename P::T, float>)
-    if (grid.vector == 4) return launch_rows<P, 4>(program, p, rows, grid, stream);
-  return launch_rows<P, 1>(program, p, rows, grid, stream);
+  const auto start = [&]<class T, class Stored>(T, const Stored& stored) {
+    using Memory = typename Stored::Memory;
+    const auto program = make(T{});
+    const RowPointers<Memory> p{static_cast<const Memory*>(t.first), static_cast<const Memory*>(t.second),
+                                static_cast<Memory*>(t.out), static_cast<Memory*>(t.loss)};
+    if constexpr (std::is_same_v<T, float>)
+      if (grid.vector == 4) return launch_rows_by<4>(program, stored, p, rows, grid, stream);
+    return launch_rows_by<1>(program, stored, p, rows, grid, stream);
+  };
+  return with_stored(rows.dtype, [&](auto stored) { return start(typename decltype(stored)::Type{}, stored); });
 }
 
 }  // namespace troupe::device

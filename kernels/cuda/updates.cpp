@@ -54,8 +54,8 @@ struct Inputs {
   const Tensor& value(int variable, int role) const { return context.variable(variable + role * stride).value(); }
   void check_state(int variable) const {
     const Tensor& var = value(variable, 0);
-    if (var.dtype() != DType::f32 && var.dtype() != DType::f64)
-      invalid_argument("a variable updated by gradients must be f32 or f64, not {}", name(var.dtype()));
+    if (!is_floating(var.dtype()))
+      invalid_argument("a variable updated by gradients must be floating, not {}", name(var.dtype()));
     for (int role = 1; role < roles; ++role) check_tensor("the slot", value(variable, role), var.dtype(), var.shape());
     if (lr.dtype() != var.dtype() || lr.num_elements() != 1)
       invalid_argument("the learning rate must be a single {}, but is {}{}", name(var.dtype()), name(lr.dtype()),
@@ -222,16 +222,15 @@ Kernel make_learning_rate(const KernelInit& init) {
 }  // namespace
 
 void register_cuda_update_kernels(KernelRegistry& registry) {
-  const auto real = {DType::f32, DType::f64};
+  const auto floats = {DType::f32, DType::f64, DType::f16, DType::bf16};
   for (const OptimizerRuleKind& rule : optimizer_rules()) {
     const std::string name(rule.name);
-    add_cuda(registry, "Apply" + name, real, dense(rule.read));
-    add_cuda(registry, "Apply" + name + "Many", real, dense_many(rule.read));
-    add_cuda(registry, "SparseApply" + name, real, sparse(rule.read), Replay::never);
+    add_cuda(registry, "Apply" + name, floats, dense(rule.read));
+    add_cuda(registry, "Apply" + name + "Many", floats, dense_many(rule.read));
+    add_cuda(registry, "SparseApply" + name, floats, sparse(rule.read), Replay::never);
   }
-  add_cuda(registry, "SlotsTouching", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_slots_touching,
-           Replay::never);
-  add_cuda(registry, "LearningRate", real, make_learning_rate);
+  add_cuda(registry, "SlotsTouching", floats, make_slots_touching, Replay::never);
+  add_cuda(registry, "LearningRate", floats, make_learning_rate);
 }
 
 }  // namespace troupe

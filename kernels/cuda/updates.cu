@@ -1,5 +1,5 @@
-// Compiled without fused multiply-adds, at no cost: updates are limited by memory bandwidth. Bits match the CPU except
-// for Adam's rate, which contains two powers.
+// Compiled without fused multiply-adds, at no cost: updates are limited by memory bandwidth. f16 and bf16 are computed
+// in float, each element rounded once. Bits match the CPU except for Adam's rate, which contains two powers.
 #include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/launch.cuh>
@@ -16,10 +16,10 @@ __device__ inline double root(double x) { return sqrt(x); }
 template <class T>
 struct PlainRate {
   __device__ bool counted(const std::int64_t*) const { return true; }
-  __device__ T rate(const T* lr, const std::int64_t*) const { return *lr; }
+  __device__ T rate(T lr, const std::int64_t*) const { return lr; }
 };
 
-// A rule with its constants rounded to T.
+// A rule with its constants rounded to T, float or double.
 template <class T, class Rule>
 struct Update;
 
@@ -83,9 +83,9 @@ struct Update<T, AdamRule> {
         exact1(rule.beta1),
         exact2(rule.beta2) {}
   __device__ bool counted(const std::int64_t* t) const { return *t >= 1; }
-  __device__ T rate(const T* lr, const std::int64_t* t) const {
+  __device__ T rate(T lr, const std::int64_t* t) const {
     const auto step = static_cast<double>(*t);
-    return static_cast<T>(static_cast<double>(*lr) * sqrt(1 - pow(exact2, step)) / (1 - pow(exact1, step)));
+    return static_cast<T>(static_cast<double>(lr) * sqrt(1 - pow(exact2, step)) / (1 - pow(exact1, step)));
   }
   __device__ void operator()(T rate, T& var, T& m, T& v, T g) const {
     m = beta1 * m + rest1 * g;
@@ -105,11 +105,22 @@ __device__ bool goes_on(const Rule& rule, const std::int64_t* t, const CudaFault
 
 // The rate, computed by one thread of the block.
 template <class T, class Rule>
-__device__ T rate_of_block(const Rule& rule, const T* lr, const std::int64_t* t) {
-  __shared__ T rate;
-  if (threadIdx.x == 0) rate = rule.rate(lr, t);
+__device__ Compute<T> rate_of_block(const Rule& rule, const T* lr, const std::int64_t* t) {
+  __shared__ Compute<T> rate;
+  if (threadIdx.x == 0) rate = rule.rate(widen(*lr), t);
   __syncthreads();
   return rate;
+}
+
+// Updates one element; slots that the rule does not have are not touched.
+template <class T, class Rule>
+__device__ void update_one(const Rule& rule, Compute<T> rate, T& var, T& slot1, T& slot2, Compute<T> g) {
+  using U = Compute<T>;
+  U x = widen(var), a = Rule::kSlots > 0 ? widen(slot1) : U{0}, b = Rule::kSlots > 1 ? widen(slot2) : U{0};
+  rule(rate, x, a, b, g);
+  var = narrow<T>(x);
+  if constexpr (Rule::kSlots > 0) slot1 = narrow<T>(a);
+  if constexpr (Rule::kSlots > 1) slot2 = narrow<T>(b);
 }
 
 template <class T, class Rule>
@@ -117,7 +128,7 @@ __global__ void __launch_bounds__(kSweepThreads) update_all(Rule rule, const __g
                                                             const T* lr, const std::int64_t* t, CudaFaultSite fault) {
   constexpr int kVector = kVectorOf<T>;
   if (!goes_on(rule, t, fault)) return;
-  const T rate = rate_of_block(rule, lr, t);
+  const Compute<T> rate = rate_of_block(rule, lr, t);
   const SweepEntry<kUpdatePointers>& entry = table.entries[table.entry_of(blockIdx.x)];
   T* const var = static_cast<T*>(entry.pointers[0]);
   T* const slot1 = static_cast<T*>(entry.pointers[1]);
@@ -136,16 +147,16 @@ __global__ void __launch_bounds__(kSweepThreads) update_all(Rule rule, const __g
       if constexpr (Rule::kSlots > 1) load<kVector>(slot2 + i, vectors, b);
       load<kVector>(grad + i, vectors, g);
 #pragma unroll
-      for (int v = 0; v < kVector; ++v) rule(rate, x[v], a[v], b[v], g[v]);
+      for (int v = 0; v < kVector; ++v) update_one(rule, rate, x[v], a[v], b[v], widen(g[v]));
       store<kVector>(var + i, vectors, x);
       if constexpr (Rule::kSlots > 0) store<kVector>(slot1 + i, vectors, a);
       if constexpr (Rule::kSlots > 1) store<kVector>(slot2 + i, vectors, b);
     } else {
       for (std::int64_t j = i; j < end; ++j) {
-        T none = 0;
+        T none{};
         T& a = Rule::kSlots > 0 ? slot1[j] : none;
         T& b = Rule::kSlots > 1 ? slot2[j] : none;
-        rule(rate, var[j], a, b, grad[j]);
+        update_one(rule, rate, var[j], a, b, widen(grad[j]));
       }
     }
   }
@@ -155,27 +166,29 @@ template <class T, class Rule>
 __global__ void __launch_bounds__(kSweepThreads)
     update_rows(Rule rule, SparseUpdate u, const T* lr, const std::int64_t* t, CudaFaultSite fault) {
   if (!goes_on(rule, t, fault)) return;
-  const T rate = rate_of_block(rule, lr, t);
+  const Compute<T> rate = rate_of_block(rule, lr, t);
   const auto* values = static_cast<const T*>(u.values);
   const std::int64_t all = u.groups * u.width, step = static_cast<std::int64_t>(gridDim.x) * kSweepThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kSweepThreads + threadIdx.x; i < all; i += step) {
     const std::int64_t group = i / u.width, column = i % u.width;
     const std::int64_t first = u.begins[group], last = u.begins[group + 1];
-    T g = values[u.order[first] * u.width + column];
-    for (std::int64_t k = first + 1; k < last; ++k) g += values[u.order[k] * u.width + column];
+    Compute<T> g = widen(values[u.order[first] * u.width + column]);
+    for (std::int64_t k = first + 1; k < last; ++k) g += widen(values[u.order[k] * u.width + column]);
     const std::int64_t at = u.rows[group] * u.width + column;
-    T none = 0;
+    T none{};
     T& a = Rule::kSlots > 0 ? static_cast<T*>(u.state[1])[at] : none;
     T& b = Rule::kSlots > 1 ? static_cast<T*>(u.state[2])[at] : none;
-    rule(rate, static_cast<T*>(u.state[0])[at], a, b, g);
+    update_one(rule, rate, static_cast<T*>(u.state[0])[at], a, b, g);
   }
 }
 
 // Calls fn.template operator()<T>(update).
 template <class Fn>
 cudaError_t for_rule(DType dtype, const OptimizerRule& rule, Fn fn) {
-  return dispatch(Elements<float, double>{}, dtype, [&]<class T>() {
-    const auto call = [&]<class Rule>(const Rule& typed) { return fn.template operator()<T>(Update<T, Rule>(typed)); };
+  return dispatch(FloatElements{}, dtype, [&]<class T>() {
+    const auto call = [&]<class Rule>(const Rule& typed) {
+      return fn.template operator()<T>(Update<Compute<T>, Rule>(typed));
+    };
     return std::visit(call, rule);
   });
 }

@@ -1,5 +1,5 @@
 // Optimizer update rules on a GPU: interface between host and device code. Same operations in the same order as
-// kernels/cpu/updates.cpp. f32 and f64.
+// kernels/cpu/updates.cpp. f32, f64, f16, bf16.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ using UpdateTable = SweepTable<kUpdatePointers>;
 cudaError_t launch_updates(DType dtype, const OptimizerRule& rule, const UpdateTable& table, const void* lr,
                            const std::int64_t* t, CudaFaultSite fault, cudaStream_t stream);
 
-// Row gradients: those of one row are first summed in order.
+// Row gradients: those of one row are first summed in order, in float if they are narrower.
 struct SparseUpdate {
   void* state[3];              // the variable and its slots
   const void* values;          // [n, width]

@@ -162,7 +162,6 @@ TEST_F(RandomTest, DropoutZeroesAndScales) {
 
 // f16 and bf16 are drawn as floats and rounded.
 TEST_F(RandomTest, NarrowValuesAreTheFloatsRounded) {
-  TROUPE_CPU_ONLY("the GPU has no random numbers of 16 bits");
   for (const std::string& op : kOps)
     for (DType dtype : {DType::f16, DType::bf16}) {
       const Tensor wide = draw(op, DType::f32, {5003}, -1.5, 2.5), narrow = draw(op, dtype, {5003}, -1.5, 2.5);
@@ -179,7 +178,6 @@ TEST_F(RandomTest, NarrowValuesAreTheFloatsRounded) {
 }
 
 TEST_F(RandomTest, NarrowDropoutRoundsTheScaleAndTheProduct) {
-  TROUPE_CPU_ONLY("the GPU has no random numbers of 16 bits");
   const auto check = [&]<class T>(T) {
     const Tensor x = random<T>({3001}), rate = Tensor::scalar(0.3);
     const auto out = run_kernel(registry(), *device_,

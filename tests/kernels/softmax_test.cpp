@@ -314,23 +314,37 @@ TEST(Softmax, SixteenBitsAreThoseOfF32RoundedOnce) {
     for (std::size_t i = 0; i < values.size(); ++i) out.mutable_values<float>()[i] = static_cast<float>(values[i]);
     return out;
   };
-  for (DType dtype : {DType::f16, DType::bf16}) {
-    const Tensor x = random_tensor(dtype, {40, 33}, engine, -8, 8), z = random_tensor(dtype, {40, 33}, engine, 0, 1);
-    const auto expect_rounded = [&](const Tensor& got, const Tensor& want, const char* op) {
-      const auto values = doubles(got);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const float exact = want.values<float>()[i];
-        EXPECT_EQ(values[i],
-                  dtype == DType::f16 ? static_cast<float>(Half(exact)) : static_cast<float>(BFloat16(exact)))
-            << op << name(dtype) << i;
-      }
-    };
-    for (const char* op : {"Softmax", "LogSoftmax"})
-      expect_rounded(run_every_way(registry, {op, dtype, {x}, kAlongLast})[0],
-                     run_every_way(registry, {op, DType::f32, {wide(x)}, kAlongLast})[0], op);
-    expect_rounded(run_every_way(registry, {"SigmoidCrossEntropy", dtype, {x, z}, {}})[0],
-                   run_every_way(registry, {"SigmoidCrossEntropy", DType::f32, {wide(x), wide(z)}, {}})[0], "Sigmoid");
-  }
+  const Attributes smoothed{{"axis", std::int64_t{-1}}, {"ignore_index", std::int64_t{3}}, {"label_smoothing", 0.1}};
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (std::int64_t width : {33, 16, 132, 520, 4100, 16388}) {
+      const Shape shape{std::max<std::int64_t>(2, 1000 / width), width};
+      const Tensor x = random_tensor(dtype, shape, engine, -8, 8), z = random_tensor(dtype, shape, engine, 0, 1);
+      Tensor labels(DType::i32, Shape{shape[0]});
+      for (std::int64_t i = 0; i < shape[0]; ++i) labels.mutable_data<std::int32_t>()[i] = static_cast<int>(i % 9);
+      const auto check = [&](const char* op, const std::vector<Tensor>& inputs, const Attributes& attributes,
+                             std::size_t outputs) {
+        std::vector<Tensor> as_floats;
+        for (const Tensor& t : inputs) as_floats.push_back(is_floating(t.dtype()) ? wide(t) : t);
+        const auto got = run_every_way(registry, {op, dtype, inputs, attributes, outputs});
+        const auto want = run_every_way(registry, {op, DType::f32, as_floats, attributes, outputs});
+        for (std::size_t k = 0; k < outputs; ++k) {
+          const auto values = doubles(got[k]);
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            const float exact = want[k].values<float>()[i];
+            ASSERT_EQ(values[i],
+                      dtype == DType::f16 ? static_cast<float>(Half(exact)) : static_cast<float>(BFloat16(exact)))
+                << op << name(dtype) << ", width " << width << ", output " << k << " at " << i;
+          }
+        }
+      };
+      check("Softmax", {x}, kAlongLast, 1);
+      check("LogSoftmax", {x}, kAlongLast, 1);
+      check("SoftmaxGrad", {x, z}, kAlongLast, 1);
+      check("LogSoftmaxGrad", {z, x}, kAlongLast, 1);
+      check("SoftmaxCrossEntropy", {x, z}, kAlongLast, 2);
+      check("SparseSoftmaxCrossEntropy", {x, labels}, smoothed, 2);
+      check("SigmoidCrossEntropy", {x, z}, {}, 1);
+    }
 }
 
 // Values computed in Python by the formula.

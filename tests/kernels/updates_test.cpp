@@ -105,7 +105,6 @@ TEST(Apply, FollowsThePublishedFormulaForSeveralSteps) {
 
 // The update of floats with the same values, rounded once.
 TEST(Apply, ComputesNarrowVariablesInFloat) {
-  TROUPE_CPU_ONLY("the GPU has no updates of 16 bits");
   const KernelRegistry registry = all_kernels();
   const auto device = test_device(3);
   std::mt19937_64 engine(47);
