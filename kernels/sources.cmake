@@ -70,6 +70,7 @@ set(cuda_kernels
   epilogue.cu
   finite.cu
   gather.cu
+  group_norm.cu
   integer_product.cu
   layer_norm.cu
   movement.cu

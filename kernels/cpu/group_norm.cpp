@@ -11,27 +11,11 @@ namespace {
 
 constexpr std::int64_t kMomentBlock = 4096;  // elements
 
-// x as [examples, groups, channels of a group, positions].
-struct Groups {
-  std::int64_t examples = 0;
-  std::int64_t groups = 0;
-  std::int64_t channels = 0;  // of a group
-  std::int64_t positions = 0;
+using Groups = ChannelGroups;
 
-  std::int64_t count() const { return examples * groups; }
-  std::int64_t size() const { return channels * positions; }  // elements of a group
-  std::int64_t grain() const {
-    return std::max<std::int64_t>(1, (std::int64_t{1} << 13) / std::max<std::int64_t>(1, size()));
-  }
-};
-
-Groups groups_of(const Shape& x, const Tensor& statistic) {
-  const std::int64_t groups = statistic.shape().rank() == 2 ? statistic.shape()[1] : 0;
-  if (groups < 0 || (groups == 0 ? x[1] != 0 : x[1] % groups != 0))
-    invalid_argument("GroupNorm: {} groups do not divide the channels of {}", groups, x.to_string());
-  Groups g{.examples = x[0], .groups = groups, .channels = groups == 0 ? 0 : x[1] / groups};
-  g.positions = x.sub(2, x.rank()).num_elements();
-  return g;
+// Minimum groups per part.
+std::int64_t grain_of(const Groups& g) {
+  return std::max<std::int64_t>(1, (std::int64_t{1} << 13) / std::max<std::int64_t>(1, g.size()));
 }
 
 // Mean and mean squared distance of a group.
@@ -103,25 +87,13 @@ void group_gradient(const U* dy, const U* x, const Groups& g, const U* scale, U 
 
 Shape channels_of(const Shape& x) { return Shape{x[1]}; }
 
-void check_x(std::string_view what, const Shape& x) {
-  if (x.rank() < 2) invalid_argument("{} must be [n, channels, ...], but is {}", what, x.to_string());
-}
-
 }  // namespace
-
-std::int64_t checked_groups(std::int64_t groups, const Shape& x) {
-  check_x("GroupNorm: x", x);
-  if (groups == 0) return x[1];
-  if (groups < 0 || x[1] % groups != 0)
-    invalid_argument("GroupNorm: {} groups do not divide the {} channels of x {}", groups, x[1], x.to_string());
-  return groups;
-}
 
 void group_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, const Tensor& offset, double epsilon,
                 Tensor& y, Tensor& mean, Tensor& inverse_deviation) {
-  check_x("GroupNorm: x", x.shape());
+  check_has_channels("GroupNorm: x", x.shape());
   check_tensor("GroupNorm: y", y, x.dtype(), x.shape());
-  const Groups g = groups_of(x.shape(), mean);
+  const Groups g = channel_groups(x.shape(), mean.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     using U = Compute<T>;
     check_tensor("GroupNorm: scale", scale, dtype_of<U>, channels_of(x.shape()));
@@ -137,7 +109,7 @@ void group_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, 
     }
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    parallelism.parallel_for(g.count(), g.grain(), [=](std::int64_t begin, std::int64_t end) {
+    parallelism.parallel_for(g.count(), grain_of(g), [=](std::int64_t begin, std::int64_t end) {
       const std::int64_t size = g.size();
       const ScratchArray<U> room(2 * size);
       U* result = room.data() + size;
@@ -156,10 +128,10 @@ void group_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, 
 
 void group_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x, const Tensor& scale,
                      const Tensor& mean, const Tensor& inverse_deviation, Tensor& dx, Tensor& dscale, Tensor& doffset) {
-  check_x("GroupNormGrad: x", x.shape());
+  check_has_channels("GroupNormGrad: x", x.shape());
   check_tensor("GroupNormGrad: dy", dy, x.dtype(), x.shape());
   check_tensor("GroupNormGrad: dx", dx, x.dtype(), x.shape());
-  const Groups g = groups_of(x.shape(), mean);
+  const Groups g = channel_groups(x.shape(), mean.shape());
   dispatch(FloatTypes{}, x.dtype(), [&]<class T>() {
     using U = Compute<T>;
     const Shape channels = channels_of(x.shape());
@@ -173,7 +145,7 @@ void group_norm_grad(Parallelism& parallelism, const Tensor& dy, const Tensor& x
     T* to = dx.mutable_data<T>();
     const U *by = scale.data<U>(), *means = mean.data<U>(), *inverses = inverse_deviation.data<U>();
     double* const all = sums.data();
-    parallelism.parallel_for(g.count(), g.grain(), [=](std::int64_t begin, std::int64_t end) {
+    parallelism.parallel_for(g.count(), grain_of(g), [=](std::int64_t begin, std::int64_t end) {
       const std::int64_t size = g.size();
       const ScratchArray<U> room(3 * size);
       U *d = room.data(), *v = d + size, *result = v + size;

@@ -11,13 +11,10 @@
 #pragma once
 
 #include <troupe/devices/device.hpp>
+#include <troupe/kernels/common/channel_groups.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
-
-// The number of groups that an attribute asks for: 0 means one per channel. Throws invalid_argument if it does not
-// divide the channels.
-std::int64_t checked_groups(std::int64_t groups, const Shape& x);
 
 // scale and offset are [channels], mean and inverse_deviation [n, groups]: NaN for groups without elements.
 void group_norm(Parallelism& parallelism, const Tensor& x, const Tensor& scale, const Tensor& offset, double epsilon,

@@ -1,32 +1,13 @@
-// Device part of norm_launch.hpp: layer normalisation.
+// Device part of norm_launch.hpp: layer normalisation, and that by root mean squares, which is the same without a mean
+// and an offset: null pointers.
 #include <troupe/kernels/cuda/norm_columns.cuh>
-#include <troupe/kernels/cuda/softmax_rows.cuh>
+#include <troupe/kernels/cuda/norm_rows.cuh>
 
 namespace troupe {
 namespace device {
 namespace {
 
-// Threads per row: part of a warp, or a block.
-template <int kVector>
-int row_threads(std::int64_t width) {
-  const std::int64_t loads = (width + kVector - 1) / kVector;
-  if (loads > 256) return kNormThreads;
-  int across = 1;
-  while (across < 32 && across < loads) across *= 2;
-  return across;
-}
-
-// Calls fn(column, values) for each part of a row that belongs to this thread.
-template <int kVector, class T, class Fn>
-__device__ inline void along_row(const T* row, std::int64_t width, int lane, int across, bool vectors, Fn fn) {
-  for (std::int64_t column = std::int64_t{lane} * kVector; column < width; column += std::int64_t{across} * kVector) {
-    T values[kVector];
-    load<kVector>(row + column, vectors, values);
-    fn(column, values);
-  }
-}
-
-// Reads each row three times; two of the reads should hit the cache.
+// Reads each row three times, or twice without a mean; all but the first read should hit the cache.
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
     normalise_rows(const T* x, const Compute<T>* scale, const Compute<T>* offset, double epsilon, T* y,
@@ -42,11 +23,12 @@ __global__ void __launch_bounds__(kNormThreads)
     const std::int64_t row = first + thread / across, own = row < rows ? width : 0;
     const T* from = x + (row < rows ? row : 0) * width;
     U sum = 0, rest = 0, squares = 0;
-    along_row<kVector>(from, own, lane, across, vectors, [&](std::int64_t, const T(&values)[kVector]) {
+    if (mean)
+      along_row<kVector>(from, own, lane, across, vectors, [&](std::int64_t, const T(&values)[kVector]) {
 #pragma unroll
-      for (int v = 0; v < kVector; ++v) sum += widen(values[v]);
-    });
-    const U rounded = team.sum(sum) / static_cast<U>(width);
+        for (int v = 0; v < kVector; ++v) sum += widen(values[v]);
+      });
+    const U rounded = mean ? team.sum(sum) / static_cast<U>(width) : U{0};
     along_row<kVector>(from, own, lane, across, vectors, [&](std::int64_t, const T(&values)[kVector]) {
 #pragma unroll
       for (int v = 0; v < kVector; ++v) {
@@ -55,21 +37,23 @@ __global__ void __launch_bounds__(kNormThreads)
         squares += distance * distance;
       }
     });
-    rest = team.sum(rest);
+    rest = mean ? team.sum(rest) : U{0};
     squares = team.sum(squares);
     const double off = static_cast<double>(rest) / static_cast<double>(width);
     const U middle = static_cast<U>(static_cast<double>(rounded) + off);
     const double distance = static_cast<double>(squares) - off * static_cast<double>(rest);
     const U by = static_cast<U>(1 / sqrt(distance / static_cast<double>(width) + epsilon));
     if (lane == 0 && row < rows) {
-      mean[row] = middle;
+      if (mean) mean[row] = middle;
       inverse[row] = by;
     }
     along_row<kVector>(from, own, lane, across, vectors, [&](std::int64_t column, const T(&values)[kVector]) {
       T out[kVector];
 #pragma unroll
-      for (int v = 0; v < kVector; ++v)
-        out[v] = narrow<T>((widen(values[v]) - middle) * by * scale[column + v] + offset[column + v]);
+      for (int v = 0; v < kVector; ++v) {
+        const U scaled = (widen(values[v]) - middle) * by * scale[column + v];
+        out[v] = narrow<T>(offset ? scaled + offset[column + v] : scaled);
+      }
       store<kVector>(y + row * width + column, vectors, out);
     });
   }
@@ -96,7 +80,7 @@ struct RowGradientSums {
         T flows[kVector], values[kVector];
         load<kVector>(dy + row * width + column, vectors, flows);
         load<kVector>(x + row * width + column, vectors, values);
-        const U middle = mean[row], by = inverse[row];
+        const U middle = mean ? mean[row] : U{0}, by = inverse[row];
 #pragma unroll
         for (int v = 0; v < kVector; ++v) {
           const U d = widen(flows[v]);
@@ -112,7 +96,7 @@ struct RowGradientSums {
   }
 };
 
-// dx = inverse (g - mean(g) - x^ mean(g x^)), g = dy scale.
+// dx = inverse (g - mean(g) - x^ mean(g x^)), g = dy scale; without a mean, mean(g) is left out.
 template <class T, int kVector>
 __global__ void __launch_bounds__(kNormThreads)
     normalise_rows_grad(const T* dy, const T* x, const Compute<T>* scale, const Compute<T>* mean,
@@ -126,7 +110,7 @@ __global__ void __launch_bounds__(kNormThreads)
   for (std::int64_t first = blockIdx.x * per_block; first < rows;
        first += gridDim.x * per_block) {  // the same for the whole block
     const std::int64_t row = first + thread / across, at = (row < rows ? row : 0) * width, own = row < rows ? width : 0;
-    const U middle = mean[row < rows ? row : 0], by = inverse[row < rows ? row : 0];
+    const U middle = mean ? mean[row < rows ? row : 0] : U{0}, by = inverse[row < rows ? row : 0];
     U sum = 0, products = 0;
     along_row<kVector>(dy + at, own, lane, across, vectors, [&](std::int64_t column, const T(&flows)[kVector]) {
       T values[kVector];
@@ -138,7 +122,7 @@ __global__ void __launch_bounds__(kNormThreads)
         products += g * ((widen(values[v]) - middle) * by);
       }
     });
-    const U a = team.sum(sum) / static_cast<U>(width), b = team.sum(products) / static_cast<U>(width);
+    const U a = mean ? team.sum(sum) / static_cast<U>(width) : U{0}, b = team.sum(products) / static_cast<U>(width);
     along_row<kVector>(dy + at, own, lane, across, vectors, [&](std::int64_t column, const T(&flows)[kVector]) {
       T values[kVector];
       load<kVector>(x + at + column, vectors, values);

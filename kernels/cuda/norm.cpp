@@ -1,8 +1,9 @@
-// BatchNorm, BatchNormInference, BatchNormGrad, LayerNorm and LayerNormGrad; f32, f64, f16, bf16. Our own kernels
-// define the computation, its order and precision once for both devices; cuDNN computes other statistics for f16 and
-// bf16, with a choice of engines.
+// BatchNorm, BatchNormInference, LayerNorm, RMSNorm, GroupNorm and their gradients; f32, f64, f16, bf16. Our own
+// kernels define the computation, its order and precision once for both devices; cuDNN computes other statistics for
+// f16 and bf16, with a choice of engines.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/activation.hpp>
+#include <troupe/kernels/common/channel_groups.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/cuda_kernels.hpp>
 #include <troupe/kernels/cuda/norm_launch.hpp>
@@ -130,6 +131,12 @@ Kernel make_batch_norm_grad(const KernelInit& init) {
 
 Shape rows_shape(const Tensor& x) { return x.shape().sub(0, x.shape().rank() - 1); }
 
+// Statistics of nothing.
+void fill_nan(KernelContext& context, std::initializer_list<Tensor*> statistics, const char* op) {
+  for (Tensor* t : statistics)  // all bits set is a NaN
+    if (t->num_bytes() > 0) check_cuda(cudaMemsetAsync(t->mutable_raw(), 0xff, t->num_bytes(), stream_of(context)), op);
+}
+
 Kernel make_layer_norm(const KernelInit& init) {
   return [epsilon = init.attributes.real("epsilon")](KernelContext& context) {
     const Tensor &x = context.input(0), &scale = context.input(1), &offset = context.input(2);
@@ -143,10 +150,7 @@ Kernel make_layer_norm(const KernelInit& init) {
                                    y.mutable_raw(), mean.mutable_raw(), inverse.mutable_raw(), stream_of(context)),
                  "LayerNorm");
     else
-      for (Tensor* nothing : {&mean, &inverse})  // all bits set is a NaN
-        if (nothing->num_bytes() > 0)
-          check_cuda(cudaMemsetAsync(nothing->mutable_raw(), 0xff, nothing->num_bytes(), stream_of(context)),
-                     "LayerNorm");
+      fill_nan(context, {&mean, &inverse}, "LayerNorm");
     context.set_output(0, std::move(y));
     context.set_output(1, std::move(mean));
     context.set_output(2, std::move(inverse));
@@ -175,6 +179,103 @@ void layer_norm_grad(KernelContext& context) {
   set_gradients(context, std::move(g));
 }
 
+Kernel make_rms_norm(const KernelInit& init) {
+  return [epsilon = init.attributes.real("epsilon")](KernelContext& context) {
+    const Tensor &x = context.input(0), &scale = context.input(1);
+    const NormColumns c = columns_of("RMSNorm: x", x);
+    check_channels("RMSNorm: scale", scale, x);
+    Tensor y = context.allocate(x.dtype(), x.shape()), inverse = context.allocate(own_type(x), rows_shape(x));
+    if (y.num_elements() > 0)
+      check_cuda(launch_layer_norm(c, {.x = x.raw(), .scale = scale.raw(), .epsilon = epsilon}, y.mutable_raw(),
+                                   nullptr, inverse.mutable_raw(), stream_of(context)),
+                 "RMSNorm");
+    else
+      fill_nan(context, {&inverse}, "RMSNorm");
+    context.set_output(0, std::move(y));
+    context.set_output(1, std::move(inverse));
+  };
+}
+
+void rms_norm_grad(KernelContext& context) {
+  const Tensor &dy = context.input(0), &x = context.input(1), &scale = context.input(2), &inverse = context.input(3);
+  NormColumns c = columns_of("RMSNormGrad: x", x);
+  check_tensor("RMSNormGrad: dy", dy, x.dtype(), x.shape());
+  check_channels("RMSNormGrad: scale", scale, x);
+  check_tensor("RMSNormGrad: inverse", inverse, own_type(x), rows_shape(x));
+  Tensor dx = context.allocate(x.dtype(), x.shape()), dscale = context.allocate(own_type(x), Shape{c.width});
+  if (x.num_elements() > 0) {
+    const Tensor partial = partials_of(context, c);
+    check_cuda(launch_layer_norm_grad(c, {.x = x.raw(), .scale = scale.raw()}, dy.raw(), nullptr, inverse.raw(),
+                                      dx.mutable_raw(), dscale.mutable_raw(), nullptr, stream_of(context)),
+               "RMSNormGrad");
+  } else {
+    clear(context, dscale, "RMSNormGrad");
+  }
+  context.set_output(0, std::move(dx));
+  context.set_output(1, std::move(dscale));
+}
+
+GroupNormLaunch group_launch(const ChannelGroups& g, const Tensor& x, const Tensor& scale) {
+  return {.dtype = x.dtype(),
+          .examples = g.examples,
+          .groups = g.groups,
+          .channels = g.channels,
+          .positions = g.positions,
+          .x = x.raw(),
+          .scale = scale.raw()};
+}
+
+Kernel make_group_norm(const KernelInit& init) {
+  return [given = init.attributes.integer("groups"),
+          epsilon = init.attributes.real("epsilon")](KernelContext& context) {
+    const Tensor &x = context.input(0), &scale = context.input(1), &offset = context.input(2);
+    const Shape statistics{x.shape().rank() < 1 ? 0 : x.shape()[0], checked_groups(given, x.shape())};
+    const ChannelGroups g = channel_groups(x.shape(), statistics);
+    check_tensor("GroupNorm: scale", scale, own_type(x), Shape{x.shape()[1]});
+    check_tensor("GroupNorm: offset", offset, own_type(x), Shape{x.shape()[1]});
+    Tensor y = context.allocate(x.dtype(), x.shape()), mean = context.allocate(own_type(x), statistics),
+           inverse = context.allocate(own_type(x), statistics);
+    if (y.num_elements() > 0) {
+      GroupNormLaunch l = group_launch(g, x, scale);
+      l.offset = offset.raw();
+      l.epsilon = epsilon;
+      check_cuda(launch_group_norm(l, y.mutable_raw(), mean.mutable_raw(), inverse.mutable_raw(), stream_of(context)),
+                 "GroupNorm");
+    } else {
+      fill_nan(context, {&mean, &inverse}, "GroupNorm");
+    }
+    context.set_output(0, std::move(y));
+    context.set_output(1, std::move(mean));
+    context.set_output(2, std::move(inverse));
+  };
+}
+
+void group_norm_grad(KernelContext& context) {
+  const Tensor &dy = context.input(0), &x = context.input(1), &scale = context.input(2), &mean = context.input(3),
+               &inverse = context.input(4);
+  check_has_channels("GroupNormGrad: x", x.shape());
+  check_tensor("GroupNormGrad: dy", dy, x.dtype(), x.shape());
+  const ChannelGroups g = channel_groups(x.shape(), mean.shape());
+  const Shape channels{x.shape()[1]};
+  check_tensor("GroupNormGrad: scale", scale, own_type(x), channels);
+  check_tensor("GroupNormGrad: mean", mean, own_type(x), Shape{g.examples, g.groups});
+  check_tensor("GroupNormGrad: inverse_deviation", inverse, own_type(x), mean.shape());
+  Gradients out{context.allocate(x.dtype(), x.shape()), context.allocate(own_type(x), channels),
+                context.allocate(own_type(x), channels)};
+  if (x.num_elements() > 0) {
+    Tensor partial =
+        context.allocate(DType::u8, Shape{g.examples * channels[0] * static_cast<std::int64_t>(kNormPartialBytes)});
+    check_cuda(launch_group_norm_grad(group_launch(g, x, scale), dy.raw(), mean.raw(), inverse.raw(),
+                                      out.dx.mutable_raw(), out.dscale.mutable_raw(), out.doffset.mutable_raw(),
+                                      partial.mutable_raw(), stream_of(context)),
+               "GroupNormGrad");
+  } else {
+    clear(context, out.dscale, "GroupNormGrad");
+    clear(context, out.doffset, "GroupNormGrad");
+  }
+  set_gradients(context, std::move(out));
+}
+
 }  // namespace
 
 void register_cuda_norm_kernels(KernelRegistry& registry) {
@@ -184,6 +285,10 @@ void register_cuda_norm_kernels(KernelRegistry& registry) {
   add_cuda(registry, "BatchNormGrad", floating, make_batch_norm_grad);
   add_cuda(registry, "LayerNorm", floating, make_layer_norm);
   add_cuda(registry, "LayerNormGrad", floating, layer_norm_grad);
+  add_cuda(registry, "RMSNorm", floating, make_rms_norm);
+  add_cuda(registry, "RMSNormGrad", floating, rms_norm_grad);
+  add_cuda(registry, "GroupNorm", floating, make_group_norm);
+  add_cuda(registry, "GroupNormGrad", floating, group_norm_grad);
 }
 
 }  // namespace troupe

@@ -125,12 +125,12 @@ cudaError_t with_vector(const NormColumns& columns, Fn&& fn) {
   return fn.template operator()<1>();
 }
 
-// Stores sums of dy and of dy x^.
+// Stores sums of dy, if wanted, and of dy x^.
 template <class U>
 struct StoreSums {
   U *doffset, *dscale;
   __device__ void operator()(std::int64_t column, const Pair& total) const {
-    doffset[column] = static_cast<U>(total.first);
+    if (doffset) doffset[column] = static_cast<U>(total.first);
     dscale[column] = static_cast<U>(total.second);
   }
 };

@@ -1,5 +1,5 @@
-// Normalisation on a GPU: interface between host and device code. Formulas: kernels/cpu/batch_norm.hpp and
-// layer_norm.hpp.
+// Normalisation on a GPU: interface between host and device code. Formulas: kernels/cpu/batch_norm.hpp,
+// layer_norm.hpp, rms_norm.hpp and group_norm.hpp.
 //
 // T is the dtype of the data; U, the dtype of scales, offsets and statistics, is f32, or f64 for f64. Statistics
 // accumulate in U over runs of at most 33 rows, with the first row subtracted so that a large mean costs no precision,
@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include <troupe/kernels/cuda/reduce_plan.hpp>
 
@@ -44,7 +45,7 @@ cudaError_t launch_batch_norm_grad(const NormColumns& columns, const BatchNormLa
                                    const void* mean, const void* inverse, void* dx, void* dscale, void* doffset,
                                    cudaStream_t stream);
 
-// mean and inverse are U [rows].
+// mean and inverse are U [rows]. Without mean, offset and doffset (null): normalisation by root mean squares.
 struct LayerNormLaunch {
   const void* x = nullptr;  // T
   const void* scale = nullptr;
@@ -58,5 +59,20 @@ cudaError_t launch_layer_norm(const NormColumns& columns, const LayerNormLaunch&
 cudaError_t launch_layer_norm_grad(const NormColumns& columns, const LayerNormLaunch& l, const void* dy,
                                    const void* mean, const void* inverse, void* dx, void* dscale, void* doffset,
                                    cudaStream_t stream);
+
+// x is [examples, groups, channels of a group, positions], each at least 1. Moments of a group are sums in f64.
+struct GroupNormLaunch {
+  DType dtype = DType::invalid;  // T
+  std::int64_t examples = 1, groups = 1, channels = 1, positions = 1;
+  const void* x = nullptr;       // T
+  const void* scale = nullptr;   // [groups * channels], and so are dscale and doffset
+  const void* offset = nullptr;  // the same; forward only
+  double epsilon = 0;            // forward only
+};
+// mean and inverse: [examples, groups]. One kernel.
+cudaError_t launch_group_norm(const GroupNormLaunch& l, void* y, void* mean, void* inverse, cudaStream_t stream);
+// partial: kNormPartialBytes per example and channel. Three kernels: dy and x are read twice.
+cudaError_t launch_group_norm_grad(const GroupNormLaunch& l, const void* dy, const void* mean, const void* inverse,
+                                   void* dx, void* dscale, void* doffset, void* partial, cudaStream_t stream);
 
 }  // namespace troupe

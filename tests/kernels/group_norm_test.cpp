@@ -1,6 +1,7 @@
 // Normalisation of groups, of instances and by root mean squares, on values computed with PyTorch 1.13 in float64.
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/kernel_fixture.hpp"
+#include "tests/kernels/random_tensors.hpp"
 #include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::testing {
@@ -186,6 +187,113 @@ TEST(Normalize, ByNorms) {
   expect_close_to(run.run(lp_normalize(x, 1)), {0.6, 0.8, 0, 0}, "lp 2");
   expect_close_to(run.run(lp_normalize(x, -1, 1)), {3 / 7.0, 4 / 7.0, 0, 0}, "lp 1");
   expect_close_to(run.run(mean_variance_normalize(constant<double>(g, {1, 3}))), {-1, 1}, "mvn");
+}
+
+// A tensor of a dtype, and its values.
+struct NormInput {
+  NormInput(DType dtype, const Shape& shape, std::mt19937_64& engine, double low, double high)
+      : tensor(random_tensor(dtype, shape, engine, low, high)), all(doubles(tensor)) {}
+  double operator[](std::int64_t i) const { return all[static_cast<std::size_t>(i)]; }
+  Tensor tensor;
+  std::vector<double> all;
+};
+
+DType statistic_type(DType dtype) { return dtype == DType::f64 ? dtype : DType::f32; }
+
+void expect_near(const Tensor& got, const std::vector<double>& want, DType data, const std::string& what) {
+  const double tolerance = data == DType::f64 ? 1e-11 : 1e-4;
+  const double rounding = got.dtype() == DType::f16 ? 1e-3 : got.dtype() == DType::bf16 ? 8e-3 : 0;
+  const auto values = doubles(got);
+  ASSERT_EQ(values.size(), want.size()) << what;
+  for (std::size_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(values[i], want[i], tolerance * (1 + std::abs(want[i])) + rounding * std::abs(want[i]))
+        << what << " at " << i;
+}
+
+// y, mean and inverse deviation, and the gradients, of rows of `width` elements, by their definitions in f64.
+// channel(i) is the scale's element for element i of x; `centred`: with a mean and an offset.
+struct NormReference {
+  std::vector<double> y, mean, inverse, dx, dscale, doffset;
+
+  template <class Channel>
+  NormReference(const NormInput& x, const NormInput& scale, const NormInput& offset, const NormInput& dy,
+                std::int64_t width, double epsilon, bool centred, Channel channel)
+      : y(x.all.size()), dx(x.all.size()), dscale(scale.all.size()), doffset(scale.all.size()) {
+    const auto size = static_cast<double>(width);
+    for (std::int64_t row = 0; row < std::ssize(x.all); row += width) {
+      double m = 0, variance = 0, a = 0, b = 0;
+      for (std::int64_t i = row; centred && i < row + width; ++i) m += x[i] / size;
+      for (std::int64_t i = row; i < row + width; ++i) variance += (x[i] - m) * (x[i] - m) / size;
+      const double by = 1 / std::sqrt(variance + epsilon);
+      mean.push_back(m);
+      inverse.push_back(by);
+      for (std::int64_t i = row; i < row + width; ++i) {
+        const auto c = static_cast<std::size_t>(channel(i)), at = static_cast<std::size_t>(i);
+        const double hat = (x[i] - m) * by;
+        y[at] = hat * scale.all[c] + (centred ? offset.all[c] : 0);
+        dscale[c] += dy[i] * hat;
+        doffset[c] += dy[i];
+        a += centred ? dy[i] * scale.all[c] / size : 0;
+        b += dy[i] * scale.all[c] * hat / size;
+      }
+      for (std::int64_t i = row; i < row + width; ++i)
+        dx[static_cast<std::size_t>(i)] =
+            by * (dy[i] * scale.all[static_cast<std::size_t>(channel(i))] - a - (x[i] - m) * by * b);
+    }
+  }
+};
+
+// Rows of a thread, of part of a warp and of blocks; vectors that fit, and not.
+TEST(GroupNorm, EqualsItsDefinitionForEveryDtype) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(11);
+  struct Case {
+    Shape shape;
+    std::int64_t groups;
+  };
+  for (const Case& c : {Case{{3, 6, 5}, 3}, Case{{2, 8, 64}, 2}, Case{{2, 4, 1500, 2}, 4}, Case{{5, 3}, 1},
+                        Case{{2, 40, 8, 8}, 2}, Case{{3, 12}, 6}})
+    for (DType dtype : kFloats) {
+      const std::string where = std::string(name(dtype)) + c.shape.to_string();
+      const std::int64_t channels = c.shape[1], positions = c.shape.num_elements() / c.shape[0] / channels;
+      const std::int64_t width = channels / c.groups * positions;
+      const NormInput x(dtype, c.shape, engine, -1, 3), dy(dtype, c.shape, engine, -1, 1);
+      const NormInput scale(statistic_type(dtype), {channels}, engine, -1, 2),
+          offset(statistic_type(dtype), {channels}, engine, -1, 1);
+      const NormReference want(x, scale, offset, dy, width, 1e-3, true,
+                               [&](std::int64_t i) { return i / positions % channels; });
+      const auto got = run_every_way(
+          registry,
+          {"GroupNorm", dtype, {x.tensor, scale.tensor, offset.tensor}, {{"groups", c.groups}, {"epsilon", 1e-3}}, 3});
+      expect_near(got[0], want.y, dtype, where + " y");
+      expect_near(got[1], want.mean, dtype, where + " mean");
+      expect_near(got[2], want.inverse, dtype, where + " inverse");
+      const auto grad =
+          run_every_way(registry, {"GroupNormGrad", dtype, {dy.tensor, x.tensor, scale.tensor, got[1], got[2]}, {}, 3});
+      expect_near(grad[0], want.dx, dtype, where + " dx");
+      expect_near(grad[1], want.dscale, dtype, where + " dscale");
+      expect_near(grad[2], want.doffset, dtype, where + " doffset");
+    }
+}
+
+TEST(RMSNorm, EqualsItsDefinitionForEveryDtype) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(12);
+  for (const Shape& shape : {Shape{7, 1}, Shape{3, 5, 12}, Shape{70, 33}, Shape{3, 2064}, Shape{5}})
+    for (DType dtype : kFloats) {
+      const std::string where = std::string(name(dtype)) + shape.to_string();
+      const std::int64_t width = shape[-1];
+      const NormInput x(dtype, shape, engine, -1, 3), dy(dtype, shape, engine, -1, 1);
+      const NormInput scale(statistic_type(dtype), {width}, engine, -1, 2);
+      const NormReference want(x, scale, scale, dy, width, 1e-3, false, [&](std::int64_t i) { return i % width; });
+      const auto got = run_every_way(registry, {"RMSNorm", dtype, {x.tensor, scale.tensor}, {{"epsilon", 1e-3}}, 2});
+      expect_near(got[0], want.y, dtype, where + " y");
+      expect_near(got[1], want.inverse, dtype, where + " inverse");
+      const auto grad =
+          run_every_way(registry, {"RMSNormGrad", dtype, {dy.tensor, x.tensor, scale.tensor, got[1]}, {}, 2});
+      expect_near(grad[0], want.dx, dtype, where + " dx");
+      expect_near(grad[1], want.dscale, dtype, where + " dscale");
+    }
 }
 
 }  // namespace
