@@ -5,6 +5,7 @@
 set(kernels_common
   activation.cpp
   array.cpp
+  attention_geometry.cpp
   conv_geometry.cpp
   elementwise.cpp
   layout.cpp
@@ -28,6 +29,7 @@ set(cuda_plans
 # Host side of GPU kernels.
 set(cuda_host
   array.cpp
+  attention.cpp
   bias.cpp
   cast.cpp
   comparisons.cpp
@@ -62,6 +64,8 @@ set(cuda_vendor
   cudnn.cpp)
 set(cuda_kernels
   array.cu
+  attention.cu
+  attention_grad.cu
   bias.cu
   cast.cu
   conv.cu

@@ -48,7 +48,7 @@ void attention(Parallelism& parallelism, const AttentionSizes& s, const T* q, co
   const std::int64_t query_blocks = attend::block_count(s.queries), key_blocks = attend::block_count(s.keys);
   parallelism.parallel_for(s.batch * s.heads * query_blocks, 1, [&](std::int64_t part, std::int64_t) {
     const std::int64_t head = part / query_blocks, i = part % query_blocks;
-    const std::int64_t kv_head = head / s.heads * s.kv_heads + head % s.heads / s.group();
+    const std::int64_t kv_head = s.kv_head(head);
     const ScratchArray<T> queries(s.depth * kBlock), scores(kBlock * kBlock);
     const std::int64_t first = head * s.queries + i * kBlock, rows = std::min(kBlock, s.queries - i * kBlock);
     attend::transpose_rows(q + first * s.depth, rows, s.depth, static_cast<T>(s.scale), queries.data());

@@ -7,24 +7,9 @@
 #include <vector>
 
 #include <troupe/devices/device.hpp>
+#include <troupe/kernels/common/attention_geometry.hpp>
 
 namespace troupe {
-
-struct AttentionSizes {
-  std::int64_t batch = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;  // heads / kv_heads consecutive heads share keys and values
-  std::int64_t queries = 0;
-  std::int64_t keys = 0;
-  std::int64_t depth = 0;
-  std::int64_t value_depth = 0;
-  double scale = 1;
-  double softcap = 0;   // scores become softcap tanh(score / softcap); 0: they stay
-  bool causal = false;  // query t attends to keys up to t + causal_offset
-  std::int64_t causal_offset = 0;
-
-  std::int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
-};
 
 // Broadcast to [batch, heads, queries, keys].
 template <class T>

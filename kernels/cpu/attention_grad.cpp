@@ -13,8 +13,6 @@ struct AttentionCall {
   const T *q, *k, *v;
   const AttentionMask<T>& mask;
   const T *y, *log_sums, *dy;
-
-  std::int64_t kv_head(std::int64_t head) const { return head / s.heads * s.kv_heads + head % s.heads / s.group(); }
 };
 
 // What the blocks of one head read of its queries.
@@ -60,7 +58,7 @@ struct BlockFlow {
 
   void compute(const AttentionCall<T>& call, const HeadQueries<T>& head, const Block& block, std::int64_t i) const {
     const AttentionSizes& s = call.s;
-    const std::int64_t keys = call.kv_head(head.head) * s.keys + block.key;
+    const std::int64_t keys = call.s.kv_head(head.head) * s.keys + block.key;
     block.by_key(call.k + keys * s.depth, s.depth, head.queries.data() + i * s.depth * kBlock, weights.data());
     block.cap(weights.data(), slopes.data());
     block.hide(call.mask, head.head, weights.data());
@@ -93,7 +91,7 @@ void add_key_blocks(const AttentionCall<T>& call, std::int64_t head, std::int64_
   const HeadQueries<T> queries(call, head);
   const BlockFlow<T> flow;
   for (std::int64_t j = begin; j < end; ++j) {
-    const std::int64_t keys = call.kv_head(head) * s.keys + j * kBlock;
+    const std::int64_t keys = call.s.kv_head(head) * s.keys + j * kBlock;
     for (std::int64_t i = 0; i < queries.blocks; ++i) {
       const Block block(s, i, j);
       if (block.empty()) continue;

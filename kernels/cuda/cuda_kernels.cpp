@@ -16,6 +16,7 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
 
 void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_array_kernels(registry);
+  register_cuda_attention_kernels(registry);
   register_cuda_bias_kernels(registry);
   register_cuda_cast_kernels(registry);
   register_cuda_comparison_kernels(registry);

@@ -31,6 +31,7 @@ void add_cuda(KernelRegistry& registry, const std::string& op, std::initializer_
               void (*run)(KernelContext&), Replay replay = Replay::allowed);
 
 void register_cuda_array_kernels(KernelRegistry& registry);
+void register_cuda_attention_kernels(KernelRegistry& registry);
 void register_cuda_bias_kernels(KernelRegistry& registry);
 void register_cuda_cast_kernels(KernelRegistry& registry);
 void register_cuda_comparison_kernels(KernelRegistry& registry);
