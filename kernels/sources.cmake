@@ -10,6 +10,7 @@ set(kernels_common
   elementwise.cpp
   layout.cpp
   gather_geometry.cpp
+  index_geometry.cpp
   matmul_shape.cpp
   movement.cpp
   pool_geometry.cpp
@@ -41,6 +42,7 @@ set(cuda_host
   finite.cpp
   fused_elementwise.cpp
   gather.cpp
+  indexed.cpp
   linear.cpp
   math_binary.cpp
   math_grad.cpp

@@ -77,54 +77,31 @@ void check_gathered(const GatherGeometry& g, const Tensor& indices) {
   });
 }
 
-SlicePlan::SlicePlan(std::string_view op, const Shape& x, const Shape& indices, std::int64_t batch_dims) : op_(op) {
-  if (indices.rank() < 1) invalid_argument("{}: the indices are a scalar", op);
-  const int last = indices.rank() - 1;
-  const std::int64_t depth = indices.dim(last);
-  if (batch_dims < 0 || batch_dims > last || depth > x.rank() - batch_dims ||
-      x.sub(0, static_cast<int>(batch_dims)) != indices.sub(0, static_cast<int>(batch_dims)))
-    invalid_argument("{}: indices {} with {} batch dimensions do not fit {}", op, indices.to_string(), batch_dims,
-                     x.to_string());
-  const int batch = static_cast<int>(batch_dims);
-  depth_ = static_cast<int>(depth);
-  const int from = batch + depth_;
-  result = indices.sub(0, last).concatenated(x.sub(from, x.rank()));
-  count = product(indices, 0, last);
-  inner = product(x, from, x.rank());
-  batches = product(indices, 0, batch);
-  per_batch = product(indices, batch, last);
-  batch_stride_ = product(x, batch, x.rank());
-  for (int d = 0; d < depth_; ++d) {
-    sizes_[static_cast<std::size_t>(d)] = x.dim(batch + d);
-    strides_[static_cast<std::size_t>(d)] = product(x, batch + d + 1, x.rank());
-  }
-}
-
 bool SlicePlan::fits_32_bits(std::int64_t unit) const {
-  return batches * batch_stride_ * unit <= std::numeric_limits<std::int32_t>::max();
+  return batches * batch_stride * unit <= std::numeric_limits<std::int32_t>::max();
 }
 
 template <class Offset>
 void SlicePlan::for_each_run(const Tensor& indices, std::int64_t unit, std::int64_t begin, std::int64_t end,
                              Run<Offset> fn) const {
-  std::array<std::int64_t, kMaxRank> strides{};
-  for (std::size_t d = 0; d < kMaxRank; ++d) strides[d] = strides_[d] * unit;
+  std::array<std::int64_t, kMaxRank> steps{};
+  for (std::size_t d = 0; d < kMaxRank; ++d) steps[d] = strides[d] * unit;
   dispatch(IndexTypes{}, indices.dtype(), [&]<class I>() {
-    const bool sizes_fit = std::ranges::all_of(sizes_, [](auto size) { return size == static_cast<I>(size); });
-    const int depth = batches == 1 && sizes_fit ? depth_ : 0;
+    const bool sizes_fit = std::ranges::all_of(sizes, [](auto size) { return size == static_cast<I>(size); });
+    const int together = batches == 1 && sizes_fit ? depth : 0;
     for (; begin < end; begin += kIndexBlock) {
       const std::int64_t n = std::min(kIndexBlock, end - begin);
-      const I* index = indices.data<I>() + begin * depth_;
+      const I* index = indices.data<I>() + begin * depth;
       Offset offsets[kIndexBlock];
-      if (!(depth == 2 && vector_offsets<2>(index, n, sizes_.data(), strides.data(), offsets)) &&
-          !(depth == 3 && vector_offsets<3>(index, n, sizes_.data(), strides.data(), offsets))) {
+      if (!(together == 2 && vector_offsets<2>(index, n, sizes.data(), steps.data(), offsets)) &&
+          !(together == 3 && vector_offsets<3>(index, n, sizes.data(), steps.data(), offsets))) {
         std::int64_t wide[kIndexBlock];
         for (std::int64_t i = 0; i < n; ++i)
-          wide[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride_ * unit;
-        for (int d = 0; d < depth_; ++d) {
+          wide[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride * unit;
+        for (int d = 0; d < depth; ++d) {
           const auto at = static_cast<std::size_t>(d);
-          if (!add_offsets(index + d, depth_, n, sizes_[at], strides[at], wide))
-            throw_first_bad(op_, index + d, depth_, n, sizes_[at], begin * depth_ + d);
+          if (!add_offsets(index + d, depth, n, sizes[at], steps[at], wide))
+            throw_first_bad(op_, index + d, depth, n, sizes[at], begin * depth + d);
         }
         std::copy_n(wide, n, offsets);
       }
@@ -138,11 +115,8 @@ template void SlicePlan::for_each_run(const Tensor&, std::int64_t, std::int64_t,
 
 ElementPlan::ElementPlan(std::string_view op, const Shape& x, const Shape& indices, int axis, std::size_t unit)
     : op_(op), shape_(indices), axis_(axis), unit_(static_cast<std::int64_t>(unit)) {
+  check_element_indices(op, x, indices, axis);
   const int rank = x.rank();
-  bool fits = rank >= 1 && indices.rank() == rank;
-  for (int d = 0; fits && d < rank; ++d) fits = d == axis || indices.dim(d) <= x.dim(d);
-  if (!fits)
-    invalid_argument("{}: indices {} do not fit {} along axis {}", op, indices.to_string(), x.to_string(), axis);
   along_last_ = axis == rank - 1;
   size_ = x.dim(axis);
   rows = product(indices, 0, rank - 1);

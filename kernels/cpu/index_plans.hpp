@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <troupe/kernels/common/index_geometry.hpp>
 #include <troupe/kernels/cpu/index_moves.hpp>
 #include <troupe/messages/function_ref.hpp>
 #include <troupe/messages/shape.hpp>
@@ -21,9 +22,10 @@ void for_each_gathered(const GatherGeometry& geometry, const Tensor& indices, st
 void check_gathered(const GatherGeometry& geometry, const Tensor& indices);
 
 // Slices addressed by vectors along the last dimension of `indices`.
-class SlicePlan {
+class SlicePlan : public SliceGeometry {
  public:
-  SlicePlan(std::string_view op, const Shape& x, const Shape& indices, std::int64_t batch_dims);
+  SlicePlan(std::string_view op, const Shape& x, const Shape& indices, std::int64_t batch_dims)
+      : SliceGeometry(op, x, indices, batch_dims), op_(op) {}
   // Calls fn for runs of the slices [begin, end): `count`, at most kIndexBlock, from `slice` on. Offsets are times
   // `unit`, in 32 bits where they fit, or 64.
   template <class Offset>
@@ -33,15 +35,8 @@ class SlicePlan {
                     Run<Offset> fn) const;
   bool fits_32_bits(std::int64_t unit) const;
 
-  Shape result;               // of a gather
-  std::int64_t count, inner;  // slices, and elements of each
-  std::int64_t batches, per_batch;
-
  private:
   std::string_view op_;
-  int depth_;
-  std::int64_t batch_stride_;
-  std::array<std::int64_t, kMaxRank> sizes_{}, strides_{};
 };
 
 // Elements of x at the positions of `indices`, with the index as coordinate along the axis.

@@ -1,7 +1,6 @@
 #include "troupe/kernels/cpu/scatter.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string>
 
@@ -13,13 +12,6 @@
 
 namespace troupe {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, ScatterCombine>, 6> kCombines{{{"none", ScatterCombine::none},
-                                                                                {"add", ScatterCombine::add},
-                                                                                {"sub", ScatterCombine::sub},
-                                                                                {"mul", ScatterCombine::mul},
-                                                                                {"max", ScatterCombine::max},
-                                                                                {"min", ScatterCombine::min}}};
 
 template <class T, class Op>
 void combine_slices(T* data, const std::int64_t* offsets, std::int64_t count, const T* updates, SliceColumns c, Op op) {
@@ -47,12 +39,6 @@ void replace_slices(std::byte* data, const std::int64_t* offsets, std::int64_t c
                 static_cast<std::size_t>((c.last - c.first) * unit));
 }
 
-void check_updates(std::string_view op, const Tensor& data, const Tensor& updates, const Shape& shape) {
-  if (updates.shape() != shape || updates.dtype() != data.dtype())
-    invalid_argument("{}: updates are {}{}, but must be {}{}", op, name(updates.dtype()), updates.shape().to_string(),
-                     name(data.dtype()), shape.to_string());
-}
-
 void check_scatter(const Tensor& data, const Tensor& indices, const Tensor& updates) {
   const SlicePlan plan("ScatterVariable", data.shape(), indices.shape(), 0);
   check_updates("ScatterVariable", data, updates, plan.result);
@@ -70,12 +56,6 @@ Tensor taken_or_copied(KernelContext& c) {
 }
 
 }  // namespace
-
-ScatterCombine scatter_combine(std::string_view reduction) {
-  for (const auto& [name, combine] : kCombines)
-    if (name == reduction) return combine;
-  invalid_argument("attribute 'reduction' is '{}', not none, add, sub, mul, max or min", reduction);
-}
 
 CombineFn combine_function(DType dtype, ScatterCombine combine) {
   return dispatch(RealTypes{}, dtype, [&]<class T>() -> CombineFn {

@@ -4,16 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include <troupe/devices/device.hpp>
+#include <troupe/kernels/common/index_geometry.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
-
-// Combines an element with an update.
-enum class ScatterCombine : std::uint8_t { none, add, sub, mul, max, min };
-ScatterCombine scatter_combine(std::string_view reduction);  // throws invalid_argument, naming those that exist
 
 // data[indices[..., :]] = combine(that slice, updates[...]), in place.
 void scatter_nd(Device& device, Tensor& data, const Tensor& indices, const Tensor& updates, std::int64_t batch_dims,

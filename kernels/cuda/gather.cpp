@@ -8,6 +8,7 @@
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/gather_launch.hpp>
 #include <troupe/kernels/cuda/host_input.hpp>
+#include <troupe/kernels/cuda/pieces.hpp>
 
 namespace troupe {
 namespace {
@@ -35,12 +36,7 @@ void gather(KernelContext& context, const GatherAttributes& attributes) {
   if (out.num_elements() > 0) {
     const std::int64_t count = geometry.places();
     const auto row_bytes = static_cast<std::int64_t>(out.num_bytes()) / count;
-    auto piece = static_cast<std::int64_t>(size_of(table.dtype()));
-    const auto fits = [&](std::int64_t bytes) {
-      const auto size = static_cast<std::size_t>(bytes);
-      return row_bytes % bytes == 0 && is_multiple(table.raw(), size) && is_multiple(out.raw(), size);
-    };
-    while (piece < 16 && fits(2 * piece)) piece *= 2;
+    const int piece = piece_bytes(table.dtype(), row_bytes, {table.raw(), out.raw()});
     const GatherArguments arguments{
         .table = table.raw(),
         .indices = indices.raw(),
@@ -50,7 +46,7 @@ void gather(KernelContext& context, const GatherAttributes& attributes) {
         .per_slice = geometry.slices() == 1 ? 0 : geometry.count,
         .slices_per_batch = geometry.outer,
         .from_end = geometry.from_end,
-        .piece_bytes = static_cast<int>(piece),
+        .piece_bytes = piece,
         .items = row_items(count, row_bytes / piece),
         .fault = cuda_device(context).fault_site(geometry.from_end ? no_row_from_end : no_row)};
     check_cuda(launch_gather(arguments, cuda_device(context).stream()), "Gather");
@@ -60,54 +56,6 @@ void gather(KernelContext& context, const GatherAttributes& attributes) {
 
 Kernel make_gather(const KernelInit& init) {
   return [attributes = GatherAttributes(init.attributes)](KernelContext& context) { gather(context, attributes); };
-}
-
-// Memory for `count` 32-bit numbers, held until the kernels that use it have run.
-std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<Tensor>& held) {
-  held.push_back(context.allocate(DType::i32, Shape{count}));
-  return reinterpret_cast<std::uint32_t*>(held.back().mutable_raw());
-}
-
-void add_rows(KernelContext& context, const Tensor& indices, const Tensor& values, const Shape& shape, Tensor& out) {
-  const std::int64_t count = indices.num_elements(), rows = shape.dim(0);
-  constexpr std::int64_t kMostIndices = (std::int64_t{1} << 31) - 1, kMostRows = (std::int64_t{1} << 32) - 2;
-  if (count > kMostIndices || rows > kMostRows)
-    fail(Code::unimplemented, "ScatterAddRows: {} indices of {} rows are too many for a GPU", count, rows);
-  CudaDevice& device = cuda_device(context);
-  const cudaStream_t stream = device.stream();
-  std::vector<Tensor> held;
-  SortRowsArguments sort{.indices = reinterpret_cast<const std::int64_t*>(indices.raw()),
-                         .count = count,
-                         .rows = rows,
-                         .fault = device.fault_site(no_row)};
-  for (auto* both : {&sort.keys, &sort.positions})
-    for (std::uint32_t*& half : *both) half = numbers(context, count, held);
-  check_cuda(measure_sort_rows(sort), "ScatterAddRows");
-  held.push_back(context.allocate(DType::u8, Shape{static_cast<std::int64_t>(sort.scratch_bytes)}));
-  sort.scratch = held.back().mutable_raw();
-  check_cuda(launch_sort_rows(sort, stream), "ScatterAddRows");
-  const AddRowsArguments sum{.dtype = values.dtype(),
-                             .keys = sort.keys[1],
-                             .positions = sort.positions[1],
-                             .values = values.raw(),
-                             .out = out.mutable_raw(),
-                             .count = count,
-                             .rows = rows,
-                             .items = row_items(count, values.num_elements() / count)};
-  check_cuda(launch_add_rows(sum, stream), "ScatterAddRows");
-}
-
-void scatter_add_rows(KernelContext& context) {
-  const Tensor& indices = context.input(0);
-  const Tensor& values = context.input(1);
-  const Shape& shape = context.input(2).shape();
-  if (shape.rank() < 1 || indices.shape().rank() != 1 ||
-      values.shape() != indices.shape().concatenated(shape.sub(1, shape.rank())))
-    invalid_argument("ScatterAddRows: indices {} and values {} do not fit {}", indices.shape().to_string(),
-                     values.shape().to_string(), shape.to_string());
-  Tensor out = make_zeros(context.device(), values.dtype(), shape);
-  if (values.num_elements() > 0 && out.num_elements() > 0) add_rows(context, indices, values, shape, out);
-  context.set_output(0, std::move(out));
 }
 
 // Element i of a vector on the host, as bits.
@@ -147,7 +95,6 @@ void one_hot(KernelContext& context, const Tensor& depth_given, const Tensor& va
 
 void register_cuda_gather_kernels(KernelRegistry& registry) {
   add_cuda(registry, "Gather", kDataDTypes, make_gather);
-  add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
   add_cuda(registry, "OneHot", kDataDTypes, [](const KernelInit& init) -> Kernel {
     return [depth = HostInput(init, 1), values = HostInput(init, 2),
             axis = init.attributes.integer("axis")](KernelContext& c) {

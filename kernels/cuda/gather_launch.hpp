@@ -1,4 +1,4 @@
-// Ops on rows: interface between host and device code.
+// Elements by index: interface between host and device code.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include <troupe/devices/cuda/cuda_fault.hpp>
+#include <troupe/kernels/common/index_geometry.hpp>
 #include <troupe/kernels/cuda/index_plan.hpp>
 #include <troupe/messages/dtype.hpp>
 
@@ -57,33 +58,59 @@ struct OneHotArguments {
 };
 cudaError_t launch_one_hot(const OneHotArguments& arguments, cudaStream_t stream);
 
-// Sorts positions by target row, and within a row by position.
-struct SortRowsArguments {
-  const std::int64_t* indices = nullptr;
+// How indices address slices of a tensor: slice `i` is at plan.strides[0] of i, plus strides[d] times index d of it;
+// its `depth` indices begin at plan.strides[1] of i. In slices, so for `width` elements each.
+struct SliceAddress {
+  const void* indices = nullptr;
+  DType index_type = DType::invalid;
+  IndexPlan<2> plan;
+  int depth = 1;
+  std::int64_t sizes[kMaxPlanDims] = {};
+  std::int64_t strides[kMaxPlanDims] = {};
+  bool from_end = true;
+  CudaFaultSite fault;  // for an invalid index
+};
+
+// Slice i of the result is the slice at the address of i, zeros if an index is invalid.
+struct GatherSlicesArguments {
+  SliceAddress address;
+  const void* data = nullptr;
+  void* out = nullptr;
+  int piece_bytes = 1;  // 1, 2, 4, 8 or 16
+  RowItems items;       // pieces of the result
+};
+cudaError_t launch_gather_slices(const GatherSlicesArguments& arguments, cudaStream_t stream);
+
+// Sorts positions by the slice that they address, and within a slice by position.
+struct SortSlicesArguments {
+  SliceAddress address;
   std::int64_t count = 0;            // 1 to 2^31 - 1
-  std::int64_t rows = 0;             // fewer than 2^32 - 1
+  std::int64_t slices = 0;           // of the tensor; fewer than 2^32 - 1
   std::uint32_t* keys[2] = {};       // `count` elements each; [1] is the result
   std::uint32_t* positions[2] = {};  // the same
   void* scratch = nullptr;
   std::size_t scratch_bytes = 0;
-  CudaFaultSite fault;
 };
 // With a null `scratch`: sets scratch_bytes to its required size.
-cudaError_t measure_sort_rows(SortRowsArguments& arguments);
-// Positions with an invalid index get the key `rows`.
-cudaError_t launch_sort_rows(const SortRowsArguments& arguments, cudaStream_t stream);
+cudaError_t measure_sort_slices(SortSlicesArguments& arguments);
+// Positions with an invalid index get the key `slices`.
+cudaError_t launch_sort_slices(const SortSlicesArguments& arguments, cudaStream_t stream);
 
-// Adds the values of each row in the order of their positions, rounding after each. `out` starts as zeros.
-struct AddRowsArguments {
-  DType dtype = DType::invalid;
+// Updates of slices, sorted.
+struct ScatterArguments {
   const std::uint32_t* keys = nullptr;
   const std::uint32_t* positions = nullptr;
-  const void* values = nullptr;
-  void* out = nullptr;
+  const void* updates = nullptr;
+  void* data = nullptr;
   std::int64_t count = 0;
-  std::int64_t rows = 0;
-  RowItems items;  // elements of the values
+  std::int64_t slices = 0;
+  const CudaFault* guard = nullptr;  // if not null, nothing changes after a fault
 };
-cudaError_t launch_add_rows(const AddRowsArguments& arguments, cudaStream_t stream);
+// Combines a slice with its updates in the order of their positions, rounding after each. `items`: elements.
+cudaError_t launch_combine_slices(DType dtype, ScatterCombine combine, const ScatterArguments& arguments,
+                                  const RowItems& items, cudaStream_t stream);
+// Replaces a slice by the last of its updates. `items`: pieces of 1, 2, 4, 8 or 16 bytes.
+cudaError_t launch_replace_slices(int piece_bytes, const ScatterArguments& arguments, const RowItems& items,
+                                  cudaStream_t stream);
 
 }  // namespace troupe
