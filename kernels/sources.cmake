@@ -46,6 +46,7 @@ set(cuda_host
   linear.cpp
   math_binary.cpp
   math_grad.cpp
+  math_special.cpp
   math_unary.cpp
   movement.cpp
   norm.cpp
@@ -84,6 +85,7 @@ set(cuda_kernels
   pool_max.cu
   reduce_arg_max.cu
   reduce_extreme.cu
+  reduce_prod.cu
   reduce_sum.cu
   scatter.cu
   softmax.cu
@@ -98,6 +100,7 @@ set(cuda_rounded_kernels
   fused_elementwise.cu
   math_binary.cu
   math_grad.cu
+  math_special.cu
   math_unary.cu
   parts_sum.cu
   random.cu

@@ -1,7 +1,9 @@
 #include "troupe/kernels/common/elementwise.hpp"
 
 #include <algorithm>
+#include <cmath>
 
+#include <troupe/kernels/common/special_ops.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -54,6 +56,11 @@ Shape ElementwiseShapes::result(const KernelContext& context) const {
     }
   }
   return results[steps_.size() - 1];
+}
+
+PolygammaOp polygamma_op(std::string_view node, std::int64_t n) {
+  if (n < 1 || n > 100) invalid_argument("'{}': attribute 'n' is {}, not in [1, 100]", node, n);
+  return {static_cast<int>(n) + 1, (n % 2 == 0 ? -1 : 1) * std::tgamma(static_cast<double>(n) + 1)};
 }
 
 }  // namespace troupe

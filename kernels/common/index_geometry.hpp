@@ -6,14 +6,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include <troupe/kernels/common/scatter_combine.hpp>
 #include <troupe/messages/shape.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
-
-// Combines an element with an update.
-enum class ScatterCombine : std::uint8_t { none, add, sub, mul, max, min };
-ScatterCombine scatter_combine(std::string_view reduction);  // throws invalid_argument, naming those that exist
 
 // Slices addressed by vectors along the last dimension of `indices`.
 struct SliceGeometry {

@@ -1,8 +1,7 @@
 // Rarer binary ops, and Polygamma. Each has one loop per type of arithmetic: float for f16, bf16 and f32, i32 for the
 // integers that fit, whose elements are converted by blocks.
-#include <cmath>
-
 #include <troupe/kernels/common/division_ops.hpp>
+#include <troupe/kernels/common/special_ops.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/operand_checks.hpp>
@@ -79,59 +78,16 @@ void add_division(KernelRegistry& registry, const std::string& name) {
   });
 }
 
-struct Atan2Op {
-  template <class T>
-  T operator()(T a, T b) const {
-    return std::atan2(a, b);
-  }
-};
-
-// NaN if b is, also where a is 0.
-struct XlogyOp {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a == T{0} && b == b ? T{0} : a * std::log(b);
-  }
-};
-
 template <class Op>
 void add_floating(KernelRegistry& registry, const std::string& name) {
   add_kernels(registry, name, FloatTypes{},
               []<class T>(KernelContext& context) { run_loop<T>(context, binary_loop<Wide<T>, Op>); });
 }
 
-// zeta(s, q), the sum of (q + k)^-s for k = 0, 1, ...: the first terms, and the rest by the formula of Euler and
-// Maclaurin. s >= 2. For q < 0 all terms up to q + k >= 10 are added: NaN if they are too many.
-double zeta(int s, double q) {
-  // B_2j / (2j)! for j = 1, 2, ...
-  constexpr double kBernoulli[] = {1.0 / 12,          -1.0 / 720,
-                                   1.0 / 30240,       -1.0 / 1209600,
-                                   1.0 / 47900160,    -691.0 / 1307674368000,
-                                   1.0 / 74724249600, -3617.0 / 10670622842880000};
-  if ((q <= 0 && q == std::floor(q)) || q < -1e6 || q != q) return std::numeric_limits<double>::quiet_NaN();
-  double sum = 0;
-  const double far = 10.0 + s;
-  for (; q < far; q += 1) sum += std::pow(q, -s);
-  sum += std::pow(q, 1 - s) / (s - 1) + 0.5 * std::pow(q, -s);
-  double factor = s, power = std::pow(q, -s - 1);
-  for (int j = 0; j < std::ssize(kBernoulli); ++j) {
-    sum += kBernoulli[j] * factor * power;
-    factor *= (s + 2.0 * j + 1) * (s + 2.0 * j + 2);
-    power /= q * q;
-  }
-  return sum;
-}
-
-// The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x).
 Kernel make_polygamma(const KernelInit& init) {
-  const std::int64_t n = init.attributes.integer("n");
-  if (n < 1 || n > 100) invalid_argument("'{}': attribute 'n' is {}, not in [1, 100]", init.node_name, n);
-  const double factor = (n % 2 == 0 ? -1 : 1) * std::tgamma(static_cast<double>(n) + 1);
-  return [factor, s = static_cast<int>(n) + 1](KernelContext& context) {
-    dispatch(FloatTypes{}, context.input(0).dtype(), [&]<class T>() {
-      run_unary<T>(context,
-                   [=](Compute<T> x) { return static_cast<Compute<T>>(factor * zeta(s, static_cast<double>(x))); });
-    });
+  return [op = polygamma_op(init.node_name, init.attributes.integer("n"))](KernelContext& context) {
+    dispatch(FloatTypes{}, context.input(0).dtype(),
+             [&]<class T>() { run_unary<T>(context, [=](Compute<T> x) { return op(x); }); });
   };
 }
 

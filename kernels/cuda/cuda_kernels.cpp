@@ -28,6 +28,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_linear_kernels(registry);
   register_cuda_math_binary_kernels(registry);
   register_cuda_math_grad_kernels(registry);
+  register_cuda_math_special_kernels(registry);
   register_cuda_math_unary_kernels(registry);
   register_cuda_norm_kernels(registry);
   register_cuda_pool_kernels(registry);

@@ -43,6 +43,7 @@ void register_cuda_indexed_kernels(KernelRegistry& registry);
 void register_cuda_linear_kernels(KernelRegistry& registry);
 void register_cuda_math_binary_kernels(KernelRegistry& registry);
 void register_cuda_math_grad_kernels(KernelRegistry& registry);
+void register_cuda_math_special_kernels(KernelRegistry& registry);
 void register_cuda_math_unary_kernels(KernelRegistry& registry);
 void register_cuda_norm_kernels(KernelRegistry& registry);
 void register_cuda_pool_kernels(KernelRegistry& registry);

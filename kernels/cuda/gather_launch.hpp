@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <troupe/devices/cuda/cuda_fault.hpp>
-#include <troupe/kernels/common/index_geometry.hpp>
+#include <troupe/kernels/common/scatter_combine.hpp>
 #include <troupe/kernels/cuda/index_plan.hpp>
 #include <troupe/messages/dtype.hpp>
 

@@ -17,6 +17,8 @@ const char* text(CudaReduction kind) {
       return "mean";
     case CudaReduction::half_square_sum:
       return "sum of squares";
+    case CudaReduction::prod:
+      return "product";
     case CudaReduction::max:
       return "maximum";
     case CudaReduction::min:
@@ -155,7 +157,7 @@ Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, 
     if (d.reduced && __builtin_mul_overflow(terms, d.size, &terms))
       invalid_argument("reduction over too many elements");
   const bool of_nothing = kind == CudaReduction::sum || kind == CudaReduction::half_square_sum ||
-                          kind == CudaReduction::any || kind == CudaReduction::all ||
+                          kind == CudaReduction::prod || kind == CudaReduction::any || kind == CudaReduction::all ||
                           (kind == CudaReduction::mean && !is_integer(x.dtype()));
   if (terms == 0 && !of_nothing)
     invalid_argument("no {} of zero elements: {} has a reduced dimension of 0", text(kind), x.shape().to_string());
@@ -188,6 +190,9 @@ Tensor cuda_reduce(KernelContext& context, CudaReduction kind, const Tensor& x, 
     case CudaReduction::half_square_sum:
       check_cuda(launch_reduce_squares(l, 2, stream), "L2Loss");
       break;
+    case CudaReduction::prod:
+      check_cuda(launch_reduce_prod(l, stream), "Prod");
+      break;
     case CudaReduction::max:
     case CudaReduction::any:
       check_cuda(launch_reduce_extreme(l, true, stream), "Max");
@@ -213,6 +218,7 @@ void register_cuda_reduce_kernels(KernelRegistry& registry) {
                      DType::u8,  DType::i16, DType::i32, DType::i64};
   add_cuda(registry, "Sum", real, over_axes(CudaReduction::sum));
   add_cuda(registry, "Mean", real, over_axes(CudaReduction::mean));
+  add_cuda(registry, "Prod", real, over_axes(CudaReduction::prod));
   add_cuda(registry, "Max", real, over_axes(CudaReduction::max));
   add_cuda(registry, "Min", real, over_axes(CudaReduction::min));
   add_cuda(registry, "Any", {DType::boolean}, of_bools(true));

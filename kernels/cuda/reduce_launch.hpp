@@ -17,6 +17,7 @@ enum class CudaReduction {
   sum,
   mean,
   half_square_sum,
+  prod,
   max,
   min,
   any,
@@ -39,6 +40,8 @@ inline constexpr std::size_t kPartialBytes = 16;
 
 // Floating types, and integers of 8 to 64 bits. Divides the sum by `divisor`, which is 2 for half_square_sum.
 cudaError_t launch_reduce_sum(const ReduceLaunch& launch, double divisor, cudaStream_t stream);
+// The same types; of floating ones in double, rounded once.
+cudaError_t launch_reduce_prod(const ReduceLaunch& launch, cudaStream_t stream);
 // Floating types.
 cudaError_t launch_reduce_squares(const ReduceLaunch& launch, double divisor, cudaStream_t stream);
 // NaN counts as both the greatest and the least value.

@@ -11,9 +11,6 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity(), kNotANumbe
 
 class SpecialTest : public KernelTest {
  protected:
-  void SetUp() override {
-    if (!kernel_target().on_host()) GTEST_SKIP() << "these kernels are the CPU's";
-  }
   // With operands of shapes [97,3,1] and [1,4], in T.
   template <class T>
   void expect_division(const std::string& op, double (*exact)(double, double)) {
