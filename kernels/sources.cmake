@@ -8,6 +8,7 @@ set(kernels_common
   attention_geometry.cpp
   conv_geometry.cpp
   elementwise.cpp
+  fold.cpp
   layout.cpp
   gather_geometry.cpp
   index_geometry.cpp
@@ -43,6 +44,7 @@ set(cuda_host
   fused_elementwise.cpp
   gather.cpp
   indexed.cpp
+  layout.cpp
   linear.cpp
   math_binary.cpp
   math_grad.cpp
@@ -80,6 +82,7 @@ set(cuda_kernels
   group_norm.cu
   integer_product.cu
   layer_norm.cu
+  layout.cu
   movement.cu
   pool_avg.cu
   pool_max.cu

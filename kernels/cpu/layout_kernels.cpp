@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <troupe/kernels/common/fold.hpp>
+#include <troupe/kernels/common/gather_geometry.hpp>
 #include <troupe/kernels/common/layout.hpp>
 #include <troupe/kernels/common/slices.hpp>
 #include <troupe/kernels/cpu/families.hpp>
@@ -42,12 +44,6 @@ Tensor trilu(Device& device, const Tensor& x, std::int64_t k, bool upper) {
   return out;
 }
 
-// Of each element of a dimension: the places in dy that are its copies, those of element i from starts[i] on.
-struct Copies {
-  std::vector<std::int64_t> starts;
-  std::vector<std::int64_t> places;
-};
-
 // out[o, i, :] = the sum of dy[o, place, :] over the copies of i, in order.
 template <class T>
 void sum_copies(Device& device, const T* dy, T* out, const Copies& copies, std::int64_t outer, std::int64_t dy_size,
@@ -74,79 +70,20 @@ void sum_copies(Device& device, const T* dy, T* out, const Copies& copies, std::
       });
 }
 
-// dy with dimension d of its shape made smaller: element i is the sum of its copies.
-Tensor folded(Device& device, const Tensor& dy, int d, const Copies& copies) {
-  Shape shape = dy.shape();
-  shape.set_dim(d, std::ssize(copies.starts) - 1);
-  Tensor out = device.allocator().tensor(dy.dtype(), shape);
+}  // namespace
+
+Tensor fold_copies(Device& device, const Tensor& dy, int d, const Copies& copies) {
+  Tensor out = device.allocator().tensor(dy.dtype(), folded_shape(dy.shape(), d, copies));
   if (out.num_elements() == 0) return out;
-  std::int64_t outer = 1, inner = 1;
-  for (int i = 0; i < d; ++i) outer *= shape.dim(i);
-  for (int i = d + 1; i < shape.rank(); ++i) inner *= shape.dim(i);
+  const Shape& shape = out.shape();
   dispatch(FloatTypes{}, dy.dtype(), [&]<class T>() {
-    sum_copies<T>(device, dy.data<T>(), out.mutable_data<T>(), copies, outer, dy.shape().dim(d), inner);
+    sum_copies<T>(device, dy.data<T>(), out.mutable_data<T>(), copies, product(shape, 0, d), dy.shape().dim(d),
+                  product(shape, d + 1, shape.rank()));
   });
   return out;
 }
 
-// From the element that each place copies.
-Copies copies_of(const std::vector<std::int64_t>& sources, std::int64_t size) {
-  Copies out;
-  out.starts.assign(static_cast<std::size_t>(size) + 1, 0);
-  for (const std::int64_t s : sources) ++out.starts[static_cast<std::size_t>(s) + 1];
-  for (std::size_t i = 1; i < out.starts.size(); ++i) out.starts[i] += out.starts[i - 1];
-  out.places.resize(sources.size());
-  std::vector<std::int64_t> next(out.starts.begin(), out.starts.end() - 1);
-  for (std::size_t p = 0; p < sources.size(); ++p)
-    out.places[static_cast<std::size_t>(next[static_cast<std::size_t>(sources[p])]++)] = static_cast<std::int64_t>(p);
-  return out;
-}
-
-Tensor pad_grad(Device& device, Tensor dy, const Shape& shape, Dims pads, PadMode mode) {
-  const auto padded = padded_dims(shape, pads);
-  Shape expected = shape;
-  for (int d = 0; d < shape.rank(); ++d) expected.set_dim(d, padded[static_cast<std::size_t>(d)].size());
-  if (dy.shape() != expected)
-    invalid_argument("PadGrad: dy is {}, but {} padded is {}", dy.shape().to_string(), shape.to_string(),
-                     expected.to_string());
-  if (mode == PadMode::constant) {
-    std::vector<std::int64_t> opposite(pads.begin(), pads.end());
-    for (std::int64_t& p : opposite) p = -p;
-    return pad(device, dy, opposite, mode, make_zeros(device, dy.dtype(), Shape{}));
-  }
-  for (int d = 0; d < shape.rank(); ++d) {
-    const PaddedDim& dim = padded[static_cast<std::size_t>(d)];
-    if (dim.before == 0 && dim.after == 0 && dim.kept == shape.dim(d)) continue;
-    std::vector<std::int64_t> sources;
-    for (std::int64_t p = -dim.before; p < dim.kept + dim.after; ++p)
-      sources.push_back(dim.first + padded_source(mode, p, dim.kept));
-    dy = folded(device, dy, d, copies_of(sources, shape.dim(d)));
-  }
-  return dy;
-}
-
-Tensor repeat_grad(Device& device, const Tensor& dy, const Shape& shape, Dims repeats, std::int64_t axis_given) {
-  const int axis = checked_axis(axis_given, shape.rank());
-  const std::int64_t size = shape.dim(axis);
-  if (repeats.size() != 1 && std::ssize(repeats) != size)
-    invalid_argument("RepeatGrad: {} numbers for dimension {} of {}", repeats.size(), axis, shape.to_string());
-  Copies copies;
-  copies.starts.push_back(0);
-  for (std::int64_t i = 0; i < size; ++i) {
-    const std::int64_t times = repeats[repeats.size() == 1 ? 0 : static_cast<std::size_t>(i)];
-    std::int64_t end = 0;
-    if (times < 0 || __builtin_add_overflow(copies.starts.back(), times, &end))
-      invalid_argument("RepeatGrad: {} times is not possible", times);
-    copies.starts.push_back(end);
-  }
-  Shape expected = shape;
-  expected.set_dim(axis, copies.starts.back());
-  if (dy.shape() != expected)
-    invalid_argument("RepeatGrad: dy is {}, but {} repeated is {}", dy.shape().to_string(), shape.to_string(),
-                     expected.to_string());
-  for (std::int64_t p = 0; p < copies.starts.back(); ++p) copies.places.push_back(p);
-  return folded(device, dy, axis, copies);
-}
+namespace {
 
 void register_reorders(KernelRegistry& registry) {
   add_untyped(registry, "Reverse", [](const KernelInit&) -> Kernel {

@@ -25,6 +25,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_fused_kernels(registry);
   register_cuda_gather_kernels(registry);
   register_cuda_indexed_kernels(registry);
+  register_cuda_layout_kernels(registry);
   register_cuda_linear_kernels(registry);
   register_cuda_math_binary_kernels(registry);
   register_cuda_math_grad_kernels(registry);

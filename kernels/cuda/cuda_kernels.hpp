@@ -40,6 +40,7 @@ void register_cuda_finite_kernels(KernelRegistry& registry);
 void register_cuda_fused_kernels(KernelRegistry& registry);
 void register_cuda_gather_kernels(KernelRegistry& registry);
 void register_cuda_indexed_kernels(KernelRegistry& registry);
+void register_cuda_layout_kernels(KernelRegistry& registry);
 void register_cuda_linear_kernels(KernelRegistry& registry);
 void register_cuda_math_binary_kernels(KernelRegistry& registry);
 void register_cuda_math_grad_kernels(KernelRegistry& registry);

@@ -68,7 +68,8 @@ struct SliceAddress {
   std::int64_t sizes[kMaxPlanDims] = {};
   std::int64_t strides[kMaxPlanDims] = {};
   bool from_end = true;
-  CudaFaultSite fault;  // for an invalid index
+  bool has_none = false;  // -1 is no index, and no fault
+  CudaFaultSite fault;    // for an invalid index
 };
 
 // Slice i of the result is the slice at the address of i, zeros if an index is invalid.
@@ -105,8 +106,10 @@ struct ScatterArguments {
   std::int64_t count = 0;
   std::int64_t slices = 0;
   const CudaFault* guard = nullptr;  // if not null, nothing changes after a fault
+  bool rounds_once = false;          // of narrow dtypes: sums are in float
 };
-// Combines a slice with its updates in the order of their positions, rounding after each. `items`: elements.
+// Combines a slice with its updates in the order of their positions, rounding after each unless `rounds_once`. `items`:
+// elements.
 cudaError_t launch_combine_slices(DType dtype, ScatterCombine combine, const ScatterArguments& arguments,
                                   const RowItems& items, cudaStream_t stream);
 // Replaces a slice by the last of its updates. `items`: pieces of 1, 2, 4, 8 or 16 bytes.

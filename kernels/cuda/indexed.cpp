@@ -9,16 +9,24 @@
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/gather_geometry.hpp>
 #include <troupe/kernels/common/index_geometry.hpp>
+#include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/gather_launch.hpp>
+#include <troupe/kernels/cuda/host_input.hpp>
 #include <troupe/kernels/cuda/pieces.hpp>
 #include <troupe/kernels/cuda/variables.hpp>
 
 namespace troupe {
 namespace {
 
-using FaultText = Error (*)(const CudaFault&);
-
+Error no_place_to_unpool(const CudaFault& fault) {
+  return {Code::invalid_argument,
+          fmt::format("MaxUnpool: index {} is {}, not in [0, {})", fault.element, fault.value, fault.bound)};
+}
+Error no_pooled_place(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("MaxPoolWithIndicesGrad: index {} is {}, not in [0, {})", fault.element,
+                                              fault.value, fault.bound)};
+}
 Error no_slice(const CudaFault& fault) {
   return {Code::invalid_argument,
           fmt::format("index {} (element {}) is not in [0, {})", fault.value, fault.element, fault.bound)};
@@ -85,6 +93,18 @@ SliceAddress element_address(KernelContext& context, const Shape& x, const Tenso
   return out;
 }
 
+// Of indices that name elements of a flat tensor; -1 names none.
+SliceAddress place_address(KernelContext& context, const Tensor& indices, std::int64_t size, CudaFaultText text) {
+  SliceAddress out = address_of(context, indices, false);
+  out.fault = cuda_device(context).fault_site(text);
+  out.has_none = true;
+  add_dim(out.plan, indices.num_elements(), 0, 1);
+  finish(out.plan);
+  out.sizes[0] = size;
+  out.strides[0] = 1;
+  return out;
+}
+
 SliceAddress row_address(KernelContext& context, const GatherGeometry& g, const Tensor& indices) {
   SliceAddress out = address_of(context, indices, g.from_end);
   add_dim(out.plan, g.count, 0, 1);
@@ -135,9 +155,13 @@ std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<T
   return reinterpret_cast<std::uint32_t*>(held.back().mutable_raw());
 }
 
+struct ScatterOptions {
+  bool guarded = false;  // nothing changes after a fault
+  bool rounds_once = false;
+};
 // Updates `data` in place: `count` updates, of `inner` elements each.
 void scatter(KernelContext& context, const char* op, const SliceAddress& address, ScatterCombine combine, Tensor& data,
-             const Tensor& updates, std::int64_t count, std::int64_t inner, bool guarded = false) {
+             const Tensor& updates, std::int64_t count, std::int64_t inner, ScatterOptions options = {}) {
   if (updates.num_elements() == 0) return;
   const std::int64_t slices = data.num_elements() / inner;
   constexpr std::int64_t kMostUpdates = (std::int64_t{1} << 31) - 1, kMostSlices = (std::int64_t{1} << 32) - 2;
@@ -159,7 +183,8 @@ void scatter(KernelContext& context, const char* op, const SliceAddress& address
                                    .data = data.mutable_raw(),
                                    .count = count,
                                    .slices = slices,
-                                   .guard = guarded ? device.fault() : nullptr};
+                                   .guard = options.guarded ? device.fault() : nullptr,
+                                   .rounds_once = options.rounds_once};
   if (combine == ScatterCombine::none) {
     const auto row_bytes = inner * static_cast<std::int64_t>(size_of(data.dtype()));
     const int piece = piece_bytes(data.dtype(), row_bytes, {updates.raw(), data.raw()});
@@ -224,7 +249,8 @@ Kernel make_scatter_variable(const KernelInit& init) {
     check_updates("ScatterVariable", value, updates, g.result);
     check_combines(combine, updates.dtype());
     Tensor& stored = writable(c, 0);
-    scatter(c, "ScatterVariable", slice_address(c, g, indices), combine, stored, updates, g.count, g.inner, true);
+    scatter(c, "ScatterVariable", slice_address(c, g, indices), combine, stored, updates, g.count, g.inner,
+            {.guarded = true});
     c.set_output(0, stored);
   };
 }
@@ -259,6 +285,30 @@ void scatter_add_rows(KernelContext& c) {
   c.set_output(0, std::move(out));
 }
 
+// Sums of each place in order, rounded once.
+void max_pool_indices_grad(KernelContext& c) {
+  const Tensor &x = c.input(0), &indices = c.input(1), &dy = c.input(2);
+  check_tensor("MaxPoolWithIndicesGrad: dy", dy, x.dtype(), indices.shape());
+  Tensor dx = make_zeros(c.device(), x.dtype(), x.shape());
+  if (dx.num_elements() > 0 && dy.num_elements() > 0)
+    scatter(c, "MaxPoolWithIndicesGrad", place_address(c, indices, dx.num_elements(), no_pooled_place),
+            ScatterCombine::add, dx, dy, dy.num_elements(), 1, {.rounds_once = true});
+  c.set_output(0, std::move(dx));
+}
+
+Kernel make_max_unpool(const KernelInit& init) {
+  return [sizes = HostInput(init, 2)](KernelContext& c) {
+    const Tensor &x = c.input(0), &indices = c.input(1);
+    check_tensor("MaxUnpool: indices", indices, DType::i64, x.shape());
+    const Tensor list = sizes.get(c);
+    Tensor y = make_zeros(c.device(), x.dtype(), Shape(checked_dims(list)));
+    if (y.num_elements() > 0 && x.num_elements() > 0)
+      scatter(c, "MaxUnpool", place_address(c, indices, y.num_elements(), no_place_to_unpool), ScatterCombine::none, y,
+              x, x.num_elements(), 1);
+    c.set_output(0, std::move(y));
+  };
+}
+
 }  // namespace
 
 void register_cuda_indexed_kernels(KernelRegistry& registry) {
@@ -268,6 +318,8 @@ void register_cuda_indexed_kernels(KernelRegistry& registry) {
   add_cuda(registry, "ScatterND", kDataDTypes, make_scatter_nd);
   add_cuda(registry, "ScatterElements", kDataDTypes, make_scatter_elements);
   add_cuda(registry, "ScatterVariable", kDataDTypes, make_scatter_variable);
+  add_cuda(registry, "MaxPoolWithIndicesGrad", kFloatDTypes, max_pool_indices_grad);
+  add_cuda(registry, "MaxUnpool", kFloatDTypes, make_max_unpool);
   add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
 }
 

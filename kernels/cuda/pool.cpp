@@ -1,5 +1,5 @@
-// Pooling on a GPU with our own kernels (f32, f64, f16, bf16): cuDNN pads only symmetrically and does not define which
-// of several maxima gets the gradient. Bits match the CPU.
+// Pooling on a GPU with our own kernels (f32, f64, f16, bf16; maxima also of i8 and u8): cuDNN pads only symmetrically
+// and does not define which of several maxima gets the gradient. Bits match the CPU.
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/pool_geometry.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
@@ -44,6 +44,22 @@ KernelFactory forward(const char* op, Forward launch) {
   };
 }
 
+Kernel make_max_pool_with_indices(const KernelInit& init) {
+  return [options = pool_attributes(init.attributes)](KernelContext& context) {
+    const Tensor& x = context.input(0);
+    const PoolGeometry g = pool_geometry(x.shape(), options);
+    Tensor y = context.allocate(x.dtype(), pool_shape(x.shape(), options));
+    Tensor indices = context.allocate(DType::i64, y.shape());
+    if (y.num_elements() > 0)
+      check_cuda(launch_max_pool_indices(x.dtype(), sizes_of(g, options.divisor), x.raw(), y.mutable_raw(),
+                                         reinterpret_cast<std::int64_t*>(indices.mutable_raw()),
+                                         cuda_device(context).stream()),
+                 "MaxPoolWithIndices");
+    context.set_output(0, std::move(y));
+    context.set_output(1, std::move(indices));
+  };
+}
+
 Kernel make_max_pool_grad(const KernelInit& init) {
   return [options = pool_attributes(init.attributes)](KernelContext& context) {
     const Tensor &x = context.input(0), &y = context.input(1), &dy = context.input(2);
@@ -78,7 +94,9 @@ Kernel make_avg_pool_grad(const KernelInit& init) {
 
 void register_cuda_pool_kernels(KernelRegistry& registry) {
   const auto types = {DType::f32, DType::f64, DType::f16, DType::bf16};
-  add_cuda(registry, "MaxPool", types, forward("MaxPool", launch_max_pool));
+  const auto maxima = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::u8};
+  add_cuda(registry, "MaxPool", maxima, forward("MaxPool", launch_max_pool));
+  add_cuda(registry, "MaxPoolWithIndices", maxima, make_max_pool_with_indices);
   add_cuda(registry, "AvgPool", types, forward("AvgPool", launch_avg_pool));
   add_cuda(registry, "MaxPoolGrad", types, make_max_pool_grad);
   add_cuda(registry, "AvgPoolGrad", types, make_avg_pool_grad);

@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(kPoolThreads) avg_pool_grad(Pool<Index> pool, 
 }  // namespace
 
 cudaError_t launch_avg_pool(DType dtype, const PoolSizes& s, const void* x, void* y, cudaStream_t stream) {
-  return launch_pool(dtype, s, aligned(x, y), s.images * s.depth.output * s.rows.output * s.columns.output,
+  return launch_pool(FloatElements{}, dtype, s, aligned(x, y),
+                     s.images * s.depth.output * s.rows.output * s.columns.output,
                      [&]<class T, int kCount, class Index>(const Pool<Index>& pool, dim3 grid) {
                        return launch(avg_pool<T, kCount, Index>, grid, dim3(kPoolThreads), stream, pool,
                                      static_cast<const T*>(x), static_cast<T*>(y));
@@ -55,7 +56,8 @@ cudaError_t launch_avg_pool(DType dtype, const PoolSizes& s, const void* x, void
 }
 
 cudaError_t launch_avg_pool_grad(DType dtype, const PoolSizes& s, const void* dy, void* dx, cudaStream_t stream) {
-  return launch_pool(dtype, s, aligned(dy, dx), s.images * s.depth.input * s.rows.input * s.columns.input,
+  return launch_pool(FloatElements{}, dtype, s, aligned(dy, dx),
+                     s.images * s.depth.input * s.rows.input * s.columns.input,
                      [&]<class T, int kCount, class Index>(const Pool<Index>& pool, dim3 grid) {
                        return launch(avg_pool_grad<T, kCount, Index>, grid, dim3(kPoolThreads), stream, pool,
                                      static_cast<const T*>(dy), static_cast<T*>(dx));

@@ -20,8 +20,11 @@ struct PoolSizes {
   int divisor = 0;  // of averages: Divisor in kernels/common/pool_geometry.hpp
 };
 
-// Floating types. `x` and `dx` are images, `y` and `dy` results.
+// Floating types; of maxima also i8 and u8. `x` and `dx` are images, `y` and `dy` results.
 cudaError_t launch_max_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);
+// The same, and the element of x that each maximum is, the first of several: -1 for a window without elements.
+cudaError_t launch_max_pool_indices(DType dtype, const PoolSizes& sizes, const void* x, void* y, std::int64_t* indices,
+                                    cudaStream_t stream);
 cudaError_t launch_max_pool_grad(DType dtype, const PoolSizes& sizes, const void* x, const void* y, const void* dy,
                                  void* dx, cudaStream_t stream);
 cudaError_t launch_avg_pool(DType dtype, const PoolSizes& sizes, const void* x, void* y, cudaStream_t stream);

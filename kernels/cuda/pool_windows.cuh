@@ -147,11 +147,12 @@ inline bool pool_is_small(const PoolSizes& s) {
          reach(s.rows) && reach(s.columns);
 }
 
-// Calls launch_typed.template operator()<T, kCount, Index>(pool, grid), with one item per kCount channels of `pixels`
-// pixels.
-template <class Launch>
-cudaError_t launch_pool(DType dtype, const PoolSizes& sizes, bool vectors, std::int64_t pixels, Launch launch_typed) {
-  return dispatch(FloatElements{}, dtype, [&]<class T>() {
+// Calls launch_typed.template operator()<T, kCount, Index>(pool, grid) for one of the types, with one item per kCount
+// channels of `pixels` pixels.
+template <class List, class Launch>
+cudaError_t launch_pool(List types, DType dtype, const PoolSizes& sizes, bool vectors, std::int64_t pixels,
+                        Launch launch_typed) {
+  return dispatch(types, dtype, [&]<class T>() {
     const auto sized = [&]<int kCount>() {
       const dim3 grid(blocks_for(pixels * (sizes.channels / kCount), kPoolThreads));
       if (pool_is_small(sizes))

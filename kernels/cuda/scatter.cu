@@ -50,6 +50,7 @@ __global__ __launch_bounds__(256) void combine_slices_kernel(ScatterCombine comb
   // Load several at once, then combine in order.
   constexpr int kAtOnce = 4;
   T value = element;
+  Compute<T> sum = widen(value);
   for (std::int64_t at = first;; at += kAtOnce) {
     T loaded[kAtOnce];
     int count = 0;
@@ -61,10 +62,15 @@ __global__ __launch_bounds__(256) void combine_slices_kernel(ScatterCombine comb
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k)
-      if (k < count) value = combined(combine, value, loaded[k]);
+      if (k < count) {
+        if (arguments.rounds_once)
+          sum = AddOp{}(sum, widen(loaded[k]));
+        else
+          value = combined(combine, value, loaded[k]);
+      }
     if (count < kAtOnce) break;
   }
-  element = value;
+  element = arguments.rounds_once ? narrow<T>(sum) : value;
 }
 
 // One thread per piece of the updates; only those of a slice's last position do work.
