@@ -12,6 +12,7 @@
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/op_signature.hpp>
 
 namespace troupe::python {
 namespace {
@@ -229,6 +230,8 @@ void bind_graph(nb::module_& m) {
       .def("__str__", [](const PyGraph& g) { return g.graph->dump(); });
   m.def("gradients", &gradients_of, "ys"_a, "xs"_a);
   m.def("ops", [] { return standard_ops().names(); });
+  m.def(
+      "signature", [](const std::string& op) { return signature_of(standard_ops().get(op)); }, "op"_a);
 }
 
 void bind_running(nb::module_& m) {

@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include <troupe/graph/op_signature.hpp>
+
 namespace troupe::repository {
 namespace {
 
@@ -11,21 +13,29 @@ constexpr const char* kIntroduction = R"(# Ops and dtypes
 
 <!-- Made by `cmake --build build/release --target reference`; a test compares it with the registered kernels. -->
 
-Images are NHWC, filters HWIO. Attributes and shapes are declared in the file of each family, `graph/ops/*.cpp`; the
-functions that build nodes are in [the public headers](headers.md).
+The functions that build nodes are in [the public headers](headers.md); [below](#inputs-outputs-and-attributes) is what
+each op itself takes. Images are NHWC and filters HWIO, or with their channels first where an op has `data_format`.
 
 The columns CPU and GPU list the dtypes that an op has kernels for: values of the attribute that selects the kernel. A
 node whose op has no GPU kernel runs on a CPU of the same task, unless soft placement is off
 (`SessionOptions::soft_placement`). Strings are always on the host.
 
-*floats*: f32 f64 f16 bf16; *integers*: i8 i16 i32 i64 u8 u16 u32 u64; *reals*: floats integers; *data*: reals bool;
-*all*: data string; *any*: the kernel looks at no element.
+*floats*: f32 f64 f16 bf16; *signed*: i8 i16 i32 i64; *unsigned*: u8 u16 u32 u64; *integers*: signed unsigned; *reals*:
+floats integers; *data*: reals bool; *all*: data string; *any*: the kernel looks at no element.
 
 )";
 
 constexpr const char* kHead = R"(
 | op | CPU | GPU | only on a CPU |
 |---|---|---|---|
+)";
+
+constexpr const char* kSignatures = R"(
+## Inputs, outputs and attributes
+
+`OP(inputs) -> (outputs), attributes`. Dtypes named alike (`T`) are equal; `x...` is a list. Attributes that follow from
+the inputs are left out.
+
 )";
 
 using Types = std::set<DType>;
@@ -42,7 +52,10 @@ Types types_of(const KernelRegistry& kernels, const std::string& op, const std::
 std::string text(const Types& types) {
   static const std::vector<std::pair<std::string, Types>> sets = [] {
     const Types floats{DType::f32, DType::f64, DType::f16, DType::bf16};
-    const Types integers{DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
+    const Types with_sign{DType::i8, DType::i16, DType::i32, DType::i64};
+    const Types without_sign{DType::u8, DType::u16, DType::u32, DType::u64};
+    Types integers = with_sign;
+    integers.insert(without_sign.begin(), without_sign.end());
     Types reals = floats;
     reals.insert(integers.begin(), integers.end());
     Types data = reals;
@@ -50,7 +63,8 @@ std::string text(const Types& types) {
     Types every = data;
     every.insert(DType::string);
     return std::vector<std::pair<std::string, Types>>{
-        {"all", every}, {"data", data}, {"reals", reals}, {"floats", floats}, {"integers", integers}};
+        {"all", every},         {"data", data},        {"reals", reals},          {"floats", floats},
+        {"integers", integers}, {"signed", with_sign}, {"unsigned", without_sign}};
   }();
   if (types.empty()) return "-";
   Types left = types;
@@ -71,8 +85,9 @@ std::string kernel_table(const OpRegistry& ops, const KernelRegistry& kernels) {
   const auto of_any = [&](const std::string& op, const char* device) {
     return std::ranges::binary_search(kernels.list(device), op);
   };
-  std::string rows, without;
+  std::string rows, without, signatures;
   for (const std::string& op : ops.names()) {
+    signatures += signature_of(ops.get(op)) + "\n";
     const Types cpu = types_of(kernels, op, "CPU"), gpu = types_of(kernels, op, "GPU");
     if (cpu.empty()) {
       without += fmt::format("{}`{}`", without.empty() ? "" : " ", op);
@@ -83,8 +98,9 @@ std::string kernel_table(const OpRegistry& ops, const KernelRegistry& kernels) {
     rows += fmt::format("| {} | {} | {} | {} |\n", op, of_any(op, "CPU") ? "any" : text(cpu),
                         of_any(op, "GPU") ? "any" : text(gpu), lacking.empty() ? "" : text(lacking));
   }
-  return fmt::format("{}Plans handle {} ops themselves, without kernels: {}.\n{}{}", kIntroduction,
-                     std::ranges::count(without, ' ') + (without.empty() ? 0 : 1), without, kHead, rows);
+  return fmt::format("{}Plans handle {} ops themselves, without kernels: {}.\n{}{}{}```text\n{}```\n", kIntroduction,
+                     std::ranges::count(without, ' ') + (without.empty() ? 0 : 1), without, kHead, rows, kSignatures,
+                     signatures);
 }
 
 }  // namespace troupe::repository

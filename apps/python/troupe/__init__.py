@@ -12,7 +12,7 @@
     model = troupe.import_onnx("resnet50.onnx")
     outputs = model.run({"image": image})
 
-Arrays are neither copied on their way in nor out. Ops and their attributes are those of docs/reference/ops.md.
+Arrays are neither copied on their way in nor out. ops() lists the ops, signature("MatMul") says what one takes.
 """
 
 import math
@@ -21,7 +21,7 @@ import typing
 import numpy as np
 
 from . import _troupe
-from ._troupe import Error, Output, Tensor, gradients, ops
+from ._troupe import Error, Output, Tensor, gradients, ops, signature
 
 try:
     import ml_dtypes
@@ -31,7 +31,8 @@ except ImportError:  # bf16 arrays are then of uint16
     _bfloat16 = None
 
 __all__ = [
-    "Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "gradients", "import_onnx", "ops", "tensor",
+    "Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "gradients", "import_onnx", "ops", "signature",
+    "tensor",
 ]
 
 
