@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/graph_builder.hpp"
+#include <troupe/graph/builder/control.hpp>
+#include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
@@ -57,6 +59,24 @@ TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
             "adam/push_0 = Push(w/read) T=f32 shard=0 slice=0\n"
             "adam = NoOp(^adam/push_0) _target=true\n"
             "initializer = NoOp(^w/assign, ^w/m/assign, ^w/v/assign) _target=true\n");
+}
+
+// Once, before its first iteration.
+TEST(ShardVariables, WhatALoopsBodyReadsIsPulledBeforeTheLoop) {
+  GraphBuilder b;
+  const VariableRef w = variable(b.g, {.name = "w", .shape = Shape{2}});
+  const Output x = b.placeholder("x", Shape{2});
+  const auto body = [&](const Output&, const Outputs& v) { return Outputs{v[0] * w.read()}; };
+  const Output y = for_loop(constant(b.g, std::int64_t{5}), body, {x}, {.name = "loop"})[0];
+  b.g.add({.op = "ApplySGD", .name = "train", .inputs = {w.handle, b.constant("lr", 0.5f), y}});
+  const ShardedGraph s = shard_variables(b.g, ShardMap(updated_variables(b.g), 1));
+  const Node& loop = *s.graph->find("loop");
+  std::set<std::string> before;
+  for (const Endpoint& e : loop.inputs)
+    before.insert(s.graph->node(e.node).op->name + " " + s.graph->node(e.node).name);
+  EXPECT_TRUE(before.contains("Pull w/read")) << testing::PrintToString(before);
+  for (const auto& [name, function] : s.graph->functions())
+    EXPECT_EQ(function.body->dump().find("ReadVariable"), std::string::npos) << function.body->dump();
 }
 
 struct Sparse : GraphBuilder {
