@@ -270,7 +270,8 @@ std::size_t import_as_stranger(std::string_view input) {
 std::vector<std::string> onnx_seeds() {
   std::vector<std::string> out;
   // A model of each op, with two inputs of rank 4, a vector and a scalar.
-  for (const std::string& op : onnx_ops().read.at("ai.onnx")) {
+  const OnnxOps known = onnx_ops();
+  for (const std::string& op : known.read.at("ai.onnx")) {
     pb::Model model;
     model.set_ir_version(8);
     model.add_opset_import()->set_version(17);
