@@ -206,6 +206,66 @@ void write_depth_op(OnnxExportNode& node) {
   images ? node.set_images(0, y) : node.set(y);
 }
 
+// ---- blocks
+
+// x [n, d1 ..., rest], and blocks of dimensions 1, 2, ...; all but n are known.
+struct Blocks {
+  explicit Blocks(const OnnxExportNode& node)
+      : block(node.known_integers(1, "the blocks")), pads(node.known_integers(2, "the pads or crops")) {
+    const Shape& x = node.shape(0);
+    for (int d = 1; d < node.rank(0); ++d) {
+      if (x[d] == kUnknown) fail(Code::unimplemented, "the shape of its input 0 must be known");
+      (d <= std::ssize(block) ? sizes : rest).push_back(x[d]);
+    }
+  }
+  std::size_t count() const { return block.size(); }
+  Integers block, pads, sizes{}, rest{};
+};
+
+OnnxName reshaped(const OnnxExportNode& node, const OnnxName& x, Integers dims, const Integers& rest) {
+  dims.insert(dims.end(), rest.begin(), rest.end());
+  return node.add("Reshape", {x, node.integers(dims)});
+}
+
+void write_space_to_batch(OnnxExportNode& node) {
+  const Blocks b(node);
+  const std::size_t k = b.count();
+  Integers pads(2 * static_cast<std::size_t>(node.rank(0)), 0), cut{-1}, perm, dims{-1};
+  for (std::size_t i = 0; i < k; ++i) {
+    pads[i + 1] = b.pads[i];
+    pads[i + 1 + pads.size() / 2] = b.pads[k + i];
+    const std::int64_t size = (b.sizes[i] + b.pads[i] + b.pads[k + i]) / b.block[i];
+    cut.insert(cut.end(), {size, b.block[i]});
+    dims.push_back(size);
+    perm.push_back(static_cast<std::int64_t>(2 * i + 2));
+  }
+  perm.push_back(0);
+  for (std::size_t i = 0; i < k; ++i) perm.push_back(static_cast<std::int64_t>(2 * i + 1));
+  for (std::size_t i = 0; i < b.rest.size(); ++i) perm.push_back(static_cast<std::int64_t>(2 * k + 1 + i));
+  const OnnxName padded = node.add("Pad", {node.in(0), node.integers(pads)});
+  const OnnxName moved = node.add("Transpose", {reshaped(node, padded, cut, b.rest)}, {{"perm", perm}});
+  node.set(reshaped(node, moved, dims, b.rest));
+}
+
+void write_batch_to_space(OnnxExportNode& node) {
+  const Blocks b(node);
+  const std::size_t k = b.count();
+  Integers cut = b.block, perm{static_cast<std::int64_t>(k)}, dims{-1}, begins, ends, axes;
+  cut.push_back(-1);
+  cut.insert(cut.end(), b.sizes.begin(), b.sizes.end());
+  for (std::size_t i = 0; i < k; ++i) {
+    perm.insert(perm.end(), {static_cast<std::int64_t>(k + 1 + i), static_cast<std::int64_t>(i)});
+    dims.push_back(b.sizes[i] * b.block[i]);
+    begins.push_back(b.pads[i]);
+    ends.push_back(dims.back() - b.pads[k + i]);
+    axes.push_back(static_cast<std::int64_t>(i + 1));
+  }
+  for (std::size_t i = 0; i < b.rest.size(); ++i) perm.push_back(static_cast<std::int64_t>(2 * k + 1 + i));
+  const OnnxName moved = node.add("Transpose", {reshaped(node, node.in(0), cut, b.rest)}, {{"perm", perm}});
+  const OnnxName whole = reshaped(node, moved, dims, b.rest);
+  node.set(node.add("Slice", {whole, node.integers(begins), node.integers(ends), node.integers(axes)}));
+}
+
 // ---- makers
 
 void write_one_hot(OnnxExportNode& node) {
@@ -233,6 +293,7 @@ void write_random_normal(OnnxExportNode& node) {
 }
 
 constexpr OnnxExportOp kArrayWriters[] = {
+    {"BatchToSpace", write_batch_to_space},
     {"BroadcastTo", write_broadcast_to},
     {"Concat", write_concat},
     {"DepthToSpace", write_depth_op},
@@ -251,6 +312,7 @@ constexpr OnnxExportOp kArrayWriters[] = {
     {"Roll", write_roll},
     {"Slice", write_slice},
     {"SliceGrad", write_slice_grad},
+    {"SpaceToBatch", write_space_to_batch},
     {"SpaceToDepth", write_depth_op},
     {"Split", write_split},
     {"SplitSizes", write_split_sizes},

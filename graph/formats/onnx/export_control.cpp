@@ -385,7 +385,14 @@ void write_list_concat(OnnxExportNode& node) {
 }
 void write_list_unstack(OnnxExportNode& node) { node.writer().set_stacked({node.node().id, 0}, node.in(0)); }
 
+// What it returns it was given; its gradient is not part of a model.
+void write_custom_gradient(OnnxExportNode& node) {
+  for (int i = 0; i < node.num_outputs(); ++i)
+    if (node.wants(i)) node.set(i, node.add("Identity", {node.in(i)}));
+}
+
 constexpr OnnxExportOp kControlWriters[] = {
+    {"CustomGradient", write_custom_gradient},
     {"If", write_if_op},
     {"ListConcat", write_list_concat},
     {"ListEmpty", write_list_empty},

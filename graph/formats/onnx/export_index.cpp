@@ -133,6 +133,29 @@ void write_segment_reduce(OnnxExportNode& node) {
   node.set(node.add("Div", {sums, node.add("Max", {counts, node.number_like(0, 1)})}));
 }
 
+// As many as the largest value needs, at least min_length.
+void write_bincount(OnnxExportNode& node) {
+  const OnnxName zero = node.integer(0), one = node.integer(1), vector = node.integers({-1});
+  const OnnxName values = node.add("Reshape", {as_i64(node, 0), vector});
+  const OnnxName least = node.add("Reshape", {node.add("Sub", {node.in(1), one}), node.integers({1})});
+  const OnnxName all = node.add("Concat", {values, least}, {{"axis", std::int64_t{0}}});
+  const OnnxName count = node.add("Add", {node.add_reduction("ReduceMax", all, {}), one});
+  const OnnxName zeros = node.add("Expand", {zero, count});
+  const OnnxName ones = node.add("Expand", {one, node.add("Shape", {values})});
+  node.set(node.add("ScatterElements", {zeros, values, ones}, {{"reduction", "add"}}));
+}
+
+void write_dynamic_partition(OnnxExportNode& node) {
+  const OnnxName vector = node.integers({-1}), partitions = node.add("Reshape", {as_i64(node, 1), vector});
+  const OnnxName row = node.add("Shape", {node.in(0)}, {{"start", node.rank(1)}});
+  const OnnxName shape = node.add("Concat", {vector, row}, {{"axis", std::int64_t{0}}});
+  const OnnxName rows = node.add("Reshape", {node.in(0), shape});
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    const OnnxName chosen = node.add("Equal", {partitions, node.integer(i)});
+    node.set(i, node.add("Compress", {rows, chosen}, {{"axis", std::int64_t{0}}}));
+  }
+}
+
 // y[x[i]] = i.
 void write_invert_permutation(OnnxExportNode& node) {
   const OnnxName count = node.add("Size", {node.in(0)});
@@ -152,7 +175,9 @@ void write_max_unpool(OnnxExportNode& node) {
 
 constexpr OnnxExportOp kIndexWriters[] = {
     {"ArgSort", write_sort},
+    {"Bincount", write_bincount},
     {"CumSum", write_cumsum},
+    {"DynamicPartition", write_dynamic_partition},
     {"Gather", write_gather},
     {"GatherElements", write_gather_elements},
     {"GatherND", write_gather_nd},

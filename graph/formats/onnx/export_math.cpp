@@ -222,8 +222,10 @@ bool reduces_images(const OnnxExportNode& node, const Integers& axes, bool keep)
 void write_reduce(OnnxExportNode& node) {
   const std::string op = "Reduce" + node.node().op->name;
   const bool keep = node.attributes().boolean("keep_dims");
-  if (op == "ReduceSum" && !node.known(1))
-    return node.set(node.add(op, {node.in(0), node.in(1)}, {{"keepdims", std::int64_t{keep ? 1 : 0}}}));
+  if (!node.known(1)) {
+    if (op != "ReduceSum") node.need_opset(18);  // where axes are an input
+    return node.set(node.add(op, {node.in(0), node.in(1)}, {{"keepdims", keep}}));
+  }
   Integers axes = node.known_integers(1, "its axes");
   const bool images = reduces_images(node, axes, keep);
   if (images)

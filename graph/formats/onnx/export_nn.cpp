@@ -212,13 +212,22 @@ void write_pool(OnnxExportNode& node) {
   const Windows w = windows_of(node, node.attributes().integers("ksize"));
   const bool maximum = node.node().op->name == "MaxPool";
   Attributes attributes = window_attributes(w);
-  if (!maximum && attributes.has("dilations")) node.need_opset(19);
+  if (!maximum && attributes.has("dilations")) {
+    if (std::ranges::count(w.dilations, 1) == std::ssize(w.dilations))
+      attributes.erase("dilations");
+    else
+      node.need_opset(19);
+  }
   if (node.attributes().boolean("ceil_mode")) attributes.set("ceil_mode", std::int64_t{1});
-  if (!maximum && node.attributes().string("divisor") == "one")
-    fail(Code::unimplemented, "sums of windows are not written");
-  if (!maximum && node.attributes().string("divisor") == "padded") attributes.set("count_include_pad", std::int64_t{1});
+  const std::string divisor = maximum ? "" : node.attributes().string("divisor");
+  const bool sums = divisor == "one";  // averages of whole windows, times their sizes
+  if (sums && attributes.has("ceil_mode")) fail(Code::unimplemented, "sums of windows over the end are not written");
+  if (sums || divisor == "padded") attributes.set("count_include_pad", std::int64_t{1});
   set_padding(node, w, attributes);
-  set_window(node, w, add_window(node, maximum ? "MaxPool" : "AveragePool", w, attributes));
+  const OnnxName y = add_window(node, maximum ? "MaxPool" : "AveragePool", w, attributes);
+  double size = 1;
+  for (const std::int64_t k : w.kernel) size *= static_cast<double>(k);
+  set_window(node, w, sums ? node.add("Mul", {y, node.number_like(0, size)}) : y);
 }
 
 // Its second output has places in the whole image, in the order of our axes.

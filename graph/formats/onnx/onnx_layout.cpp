@@ -1,6 +1,7 @@
 // ONNX's ops that slice, pad, repeat and reorder tensors.
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 #include <troupe/graph/known_values.hpp>
@@ -25,7 +26,38 @@ IntegersArg needed_list(OnnxNode& node, int index, std::string_view attribute) {
   return *list;
 }
 
+// Bounds of all dimensions that are certainly inside of x, as slice() takes them; none for others.
+struct InnerSlice {
+  Integers begin, size;
+};
+std::optional<InnerSlice> inner_slice(OnnxNode& node) {
+  const Shape& x = node.in(0).shape();
+  const auto known = [&](int input) -> std::optional<Integers> {
+    if (!node.has(input) || !node.known(input)) return std::nullopt;
+    return node.integers_in(input, "the bounds");
+  };
+  const auto starts = known(1), ends = known(2), axes = known(3);
+  if (!x.has_rank() || !starts || !ends || node.has(4) || node.has(3) != axes.has_value()) return std::nullopt;
+  const auto rank = static_cast<std::size_t>(x.rank());
+  InnerSlice out{Integers(rank, 0), Integers(rank, -1)};
+  std::set<std::int64_t> seen;
+  for (std::size_t i = 0; i < starts->size(); ++i) {
+    if (i >= ends->size() || (axes && i >= axes->size())) return std::nullopt;
+    const std::int64_t given = axes ? (*axes)[i] : static_cast<std::int64_t>(i), begin = (*starts)[i], end = (*ends)[i];
+    const std::int64_t axis = given < 0 ? given + x.rank() : given;
+    if (axis < 0 || axis >= x.rank() || !seen.insert(axis).second) return std::nullopt;
+    const std::int64_t size = x[static_cast<int>(axis)];
+    const bool open = end == kToEnd;
+    if (begin == 0 && open) continue;
+    if (size == kUnknown || begin < 0 || begin > size || (!open && (end < begin || end > size))) return std::nullopt;
+    out.begin[static_cast<std::size_t>(axis)] = begin;
+    out.size[static_cast<std::size_t>(axis)] = open ? -1 : end - begin;
+  }
+  return out;
+}
+
 void slice_node(OnnxNode& node) {
+  if (const auto inner = inner_slice(node)) return node.set(slice(node.in(0), inner->begin, inner->size));
   StridedSliceOptions options{.strides = list_of(node, 4, "steps"), .axes = list_of(node, 3, "axes")};
   const IntegersArg begin = needed_list(node, 1, "starts");
   node.set(strided_slice(node.in(0), begin, needed_list(node, 2, "ends"), std::move(options)));

@@ -164,6 +164,17 @@ ExampleModel transformer_block(const std::string& name, std::int64_t heads, std:
 ExampleModel transformer() { return transformer_block("transformer", 2, 2, false); }
 ExampleModel grouped_transformer() { return transformer_block("grouped_transformer", 4, 2, true); }
 
+// Positions of a vector, and a part of it only.
+ExampleModel rotary() {
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 2, 6, 8}, "x");
+  const Output cosines = constant(g, random_floats(Shape{6, 3}, 1)), sines = constant(g, random_floats(Shape{6, 3}, 2));
+  const Output turned = rotary_embedding(x, cosines, sines);
+  return finished("rotary", std::move(graph), {x}, {attention(turned, turned, x)},
+                  {random_floats(Shape{2, 2, 6, 8}, 3)});
+}
+
 // Scores of all positions, in ops of one's own.
 ExampleModel dense_attention() {
   constexpr std::int64_t kWidth = 8;
@@ -199,11 +210,17 @@ ExampleModel orders() {
   const Output sorted = sort(x), order = arg_sort(x, {.descending = true});
   const Output found = search_sorted(constant(g, Tensor::vector<float>({-0.5f, 0, 0.5f})), x);
   const Output bits = bitwise_xor(ids, constant<std::int64_t>(g, 5));
+  const Output block = constant<std::int64_t>(g, {2}), pads = constant<std::int64_t>(g, {1, 1});
+  const Output blocks = space_to_batch(expand_dims(x, -1), block, pads);
+  const Output whole = batch_to_space(blocks, block, constant<std::int64_t>(g, {0, 1}));
+  const Output ones = maximum(ids, constant<std::int64_t>(g, 0)), counts = bincount(ones);
+  const Outputs parts = dynamic_partition(x, ones, 3);
   const Output angle = atan2(slice(x, {0, 0}, {-1, 2}), slice(x, {0, 2}, {-1, 2}));
-  return changed_by_onnx(finished("orders", std::move(graph), {x, ids},
-                                  {rows, means, sorted, order, found, bits, angle, roll(x, {1}, {1}), repeat(x, 2, 1),
-                                   invert_permutation(places), mean(square(x), {0})},
-                                  {random_floats(Shape{5, 4}, 22), Tensor::vector<std::int64_t>({0, 2, -1, 2, 1})}));
+  return changed_by_onnx(
+      finished("orders", std::move(graph), {x, ids},
+               {rows, means, sorted, order, found, bits, angle, roll(x, {1}, {1}), repeat(x, 2, 1),
+                invert_permutation(places), mean(square(x), {0}), blocks, whole, counts, parts[0], parts[2]},
+               {random_floats(Shape{5, 4}, 22), Tensor::vector<std::int64_t>({0, 2, -1, 2, 1})}));
 }
 
 // A loss, and its gradients.

@@ -154,6 +154,56 @@ TEST(OnnxExport, ImagesAreTransposedOnceAtEachEnd) {
   }
 }
 
+TEST(OnnxExport, OpsThatOnnxLacksAreFunctionsOfTheModel) {
+  Graph g;
+  const Output q = placeholder(g, DType::f32, Shape{kUnknown, 2, 5, 4}, "q");
+  const Output k = placeholder(g, DType::f32, Shape{kUnknown, 2, 5, 4}, "k"), v = relu(k);
+  const Output first = attention(q, k, v), second = attention(first, k, v);
+  const Output causal = attention(second, k, v, {.causal = true});
+  OnnxExport what;
+  what.inputs = {{"", q, {}}, {"", k, {}}};
+  what.outputs = {{"", causal, {}}};
+  const pb::Model model = parsed(to_onnx(g, what));
+  ASSERT_EQ(model.functions_size(), 2);  // one for both that are not causal
+  EXPECT_EQ(model.functions(0).name(), "Attention");
+  EXPECT_EQ(model.functions(1).name(), "Attention_1");
+  EXPECT_EQ(model.functions(1).domain(), "ai.troupe");
+  EXPECT_EQ(model.opset_import(1).domain(), "ai.troupe");
+  ASSERT_EQ(model.graph().node_size(), 4);
+  EXPECT_EQ(model.graph().node(2).op_type(), "Attention");
+  EXPECT_EQ(model.graph().node(3).op_type(), "Attention_1");
+  EXPECT_EQ(model.graph().node(3).output(0), causal.name());
+}
+
+TEST(OnnxExport, OthersReadTheBodiesOfFunctions) {
+  for (const ExampleModel& example : examples()) {
+    pb::Model model = parsed(to_onnx(*example.graph, example.what));
+    if (model.functions_size() == 0) continue;
+    SCOPED_TRACE(example.name);
+    // In another domain they are functions like any.
+    for (pb::OperatorSetId& id : *model.mutable_opset_import())
+      if (id.domain() == "ai.troupe") id.set_domain("other");
+    for (pb::Function& function : *model.mutable_functions()) function.set_domain("other");
+    for (pb::Node& node : *model.mutable_graph()->mutable_node())
+      if (node.domain() == "ai.troupe") node.set_domain("other");
+    const std::vector<Tensor> found = run(read(model.SerializeAsString()), example.inputs);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      expect_close(found[i], example.outputs[i], example.what.outputs[i].output.name());
+  }
+}
+
+TEST(OnnxExport, TheOpsetIsLaterWhereAnOpNeedsIt) {
+  Graph g;
+  const Output x = placeholder(g, DType::i64, Shape{2}, "x"), axes = placeholder(g, DType::i64, Shape{1}, "axes");
+  const auto opset_of = [&](Output y) {
+    return parsed(to_onnx(g, {.inputs = {{"", x, {}}, {"", axes, {}}}, .outputs = {{"", y, {}}}})).opset_import(0);
+  };
+  EXPECT_EQ(opset_of(max(x, {0})).version(), 17);
+  EXPECT_EQ(opset_of(bitwise_not(x)).version(), 18);
+  EXPECT_EQ(opset_of(max(x, axes)).version(), 18);
+  EXPECT_EQ(opset_of(pad(x, {1}, {1}, {.mode = PadMode::wrap})).version(), 19);
+}
+
 TEST(OnnxExport, NamesAreKept) {
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{kUnknown, 2}, "x");
