@@ -1,14 +1,13 @@
 // Builds graphs from ONNX models, node by node; converters (onnx_node.hpp) know the ops.
 #include <algorithm>
-#include <cctype>
 #include <set>
 #include <unordered_map>
 
 #include "messages/proto/onnx.pb.h"
+#include <troupe/graph/formats/onnx/import_messages.hpp>
 #include <troupe/graph/formats/onnx/import_names.hpp>
 #include <troupe/graph/formats/onnx/import_scope.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
-#include <troupe/graph/formats/onnx/onnx_export.hpp>
 #include <troupe/graph/formats/onnx/onnx_node.hpp>
 #include <troupe/graph/formats/onnx/onnx_tensors.hpp>
 
@@ -17,76 +16,12 @@ namespace {
 
 namespace pb = troupe::onnx;
 
-constexpr int kMaxDepth = 32;                  // of graphs in graphs, and of functions that call functions
+constexpr int kMaxDepth = kMaxOnnxDepth;       // of graphs in graphs, and of functions that call functions
 constexpr std::int64_t kMaxNodes = 2'000'000;  // with those of called functions
 // Nodes that calls of functions, and loops whose bodies are built again, may add: a small file makes no huge graph.
 constexpr std::int64_t kFreeNodes = 100'000, kNodesPerNode = 32;
 
 using Weights = OnnxImportOptions::Weights;
-
-// "Conv 'conv1'": how errors name a node.
-std::string title(const pb::Node& node) {
-  const std::string& name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name();
-  return fmt::format("{} '{}'", node.op_type(), name);
-}
-
-// What its nodes are named after.
-std::string name_of(const pb::Node& node) {
-  return node_name(!node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name());
-}
-
-using Opsets = std::map<std::string, std::int64_t>;  // by domain; "" is ai.onnx
-
-std::string domain_of(const pb::Node& node) { return node.domain() == "ai.onnx" ? "" : node.domain(); }
-
-template <class List>
-Opsets opsets_of(const List& list) {
-  Opsets out;
-  for (const pb::OperatorSetId& id : list) out[id.domain() == "ai.onnx" ? "" : id.domain()] = id.version();
-  return out;
-}
-
-std::int64_t version_of(const pb::Node& node, const Opsets& opsets) {
-  const auto found = opsets.find(domain_of(node));
-  return found == opsets.end() ? 1 : found->second;
-}
-
-// Who reads the values of a graph. Nodes of graphs inside read them too.
-void add_inner_readers(const pb::Node& node, OnnxScope::Readers& out, int depth) {
-  if (depth > kMaxDepth) invalid_argument("graphs are nested more than {} deep", kMaxDepth);
-  const auto add = [&](const pb::Graph& graph) {
-    for (const pb::ValueInfo& output : graph.output()) out[output.name()].push_back(nullptr);
-    for (const pb::Node& inner : graph.node()) {
-      for (const std::string& input : inner.input()) out[input].push_back(nullptr);
-      add_inner_readers(inner, out, depth + 1);
-    }
-  };
-  for (const pb::Attribute& attribute : node.attribute()) {
-    if (attribute.has_g()) add(attribute.g());
-    for (const pb::Graph& graph : attribute.graphs()) add(graph);
-  }
-}
-template <class Nodes>
-OnnxScope::Readers readers_of_nodes(const Nodes& nodes) {
-  OnnxScope::Readers out;
-  for (const pb::Node& node : nodes) {
-    for (const std::string& input : node.input()) out[input].push_back(&node);
-    add_inner_readers(node, out, 0);
-  }
-  return out;
-}
-OnnxScope::Readers readers_of(const pb::Graph& graph) {
-  OnnxScope::Readers out = readers_of_nodes(graph.node());
-  for (const pb::ValueInfo& output : graph.output()) out[output.name()].push_back(nullptr);
-  return out;
-}
-
-OnnxScope::Declared declared_in(const pb::Graph& graph) {
-  OnnxScope::Declared out;
-  for (const pb::ValueInfo& info : graph.value_info()) out[info.name()] = &info;
-  for (const pb::ValueInfo& info : graph.output()) out[info.name()] = &info;
-  return out;
-}
 
 using FunctionKey = std::pair<std::string, std::string>;  // domain, name
 using LocalFunctions = std::map<FunctionKey, const pb::Function*>;
@@ -127,45 +62,6 @@ class UnknownOps {
   std::map<std::string, std::vector<std::string>> nodes_;
   std::int64_t count_ = 0;
 };
-
-// The op of ours that a function stands for which export_onnx() added; null if it is no such function.
-const OpDef* find_own_op(const pb::Node& node) {
-  if (node.domain() != kOnnxOwnDomain) return nullptr;
-  std::string_view name = node.op_type();
-  while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
-  if (name.ends_with('_')) name.remove_suffix(1);
-  const OpDef* op = standard_ops().find(name);
-  return op && op->has_kernel() && find_onnx_writer(name) ? op : nullptr;
-}
-
-AttrValue own_attribute(const pb::Attribute& given, const AttrDef& wanted) {
-  switch (wanted.type) {
-    case AttrType::integer:
-      return given.i();
-    case AttrType::boolean:
-      return given.i() != 0;
-    case AttrType::real:
-      return static_cast<double>(given.f());
-    case AttrType::string:
-      return given.s();
-    case AttrType::dtype:
-      return from_onnx_dtype(static_cast<std::int32_t>(given.i()));
-    case AttrType::integers:
-      return std::vector<std::int64_t>(given.ints().begin(), given.ints().end());
-    default:
-      fail(Code::unimplemented, "attribute '{}' cannot be in a model", wanted.name);
-  }
-}
-
-Attributes own_attributes(const OpDef& op, const pb::Node& node) {
-  Attributes out;
-  for (const pb::Attribute& given : node.attribute()) {
-    const AttrDef* wanted = op.find_attr(given.name());
-    if (!wanted) invalid_argument("{} has no attribute '{}'", op.name, given.name());
-    out.set(given.name(), own_attribute(given, *wanted));
-  }
-  return out;
-}
 
 class Importer {
  public:
@@ -318,7 +214,7 @@ class Importer {
   void add_node(const pb::Node& node, OnnxScope& scope, const Opsets& opsets, int depth);
   void call(const pb::Function& function, const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope,
             int depth);
-  OnnxNode::Values add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs);
+  bool add_own_op(const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope);
   OnnxNode::Values inputs_of(const pb::Node& node, OnnxScope& scope);
   void set_outputs(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope) const;
 
@@ -433,20 +329,6 @@ void Importer::set_outputs(const pb::Node& node, const OnnxNode::Values& outputs
   }
 }
 
-// The operands of an elementwise node with channels last, if one of them is images and all others can be; "" otherwise.
-std::optional<Outputs> operands_with_channels_last(const pb::Node& node, const OnnxNode::Values& inputs) {
-  bool images = false;
-  for (const OnnxViewPtr& view : inputs.views) images = images || (view && view->perm == kOnnxToImages);
-  if (!images || !is_elementwise_onnx_op(node.op_type())) return std::nullopt;
-  Outputs out;
-  for (std::size_t i = 0; i < inputs.outputs.size(); ++i) {
-    const bool absent = !inputs.outputs[i].valid() && !inputs.views[i];
-    out.push_back(absent ? Output() : with_channels_last(inputs.outputs[i], inputs.views[i]));
-    if (!absent && !out.back().valid()) return std::nullopt;
-  }
-  return out;
-}
-
 // The node that makes the first output has the name of the model's node; so has a branch or loop.
 void note_name(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope, int nodes_before) {
   const Graph& graph = scope.graph();
@@ -469,17 +351,12 @@ void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& op
     const auto function = functions_.find({domain_of(node), node.op_type()});
     if (function != functions_.end()) {
       const OnnxNode::Values inputs = inputs_of(node, scope);
-      if (const OpDef* own = find_own_op(node)) {
-        const int nodes_before = scope.graph().size();
-        const auto names = scope.graph().scope(name_of(node));
-        const OnnxNode::Values outputs = add_own_op(*own, node, inputs);
-        note_name(node, outputs, scope, nodes_before);
-        return set_outputs(node, outputs, scope);
-      }
+      if (add_own_op(node, inputs, scope)) return;
       return call(*function->second, node, inputs, scope, depth);
     }
     OnnxNode::Values inputs = inputs_of(node, scope);
-    const auto images = version_of(node, opsets) >= 7 ? operands_with_channels_last(node, inputs) : std::nullopt;
+    const auto images =
+        version_of(node, opsets) >= 7 ? operands_with_channels_last(node.op_type(), inputs) : std::nullopt;
     if (images) {
       inputs.outputs = *images;
       inputs.views.clear();
@@ -496,17 +373,26 @@ void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& op
   }
 }
 
-OnnxNode::Values Importer::add_own_op(const OpDef& op, const pb::Node& node, const OnnxNode::Values& inputs) {
+// False if the function is not one that export_onnx() added, or one of another version: then its body tells.
+bool Importer::add_own_op(const pb::Node& node, const OnnxNode::Values& inputs, OnnxScope& scope) {
+  const OpDef* op = find_own_op(node);
+  if (!op) return false;
   Outputs read = inputs.outputs;
   for (std::size_t i = 0; i < read.size(); ++i)
     if (const OnnxViewPtr view = inputs.view(static_cast<int>(i))) read[i] = view->get();
+  const int nodes_before = scope.graph().size();
   OnnxNode::Values out;
-  for (const Output& y : add_outputs(op.name, read, own_attributes(op, node))) {
-    if (static_cast<int>(out.outputs.size()) == node.output_size()) break;
-    out.outputs.push_back(y);
-    out.types.push_back({{}, y.dtype(), y.shape()});
+  try {
+    const auto names = scope.graph().scope(name_of(node));
+    out.outputs = add_outputs(op->name, read, own_attributes(*op, node));
+  } catch (const Error&) {
+    return false;
   }
-  return out;
+  out.outputs.resize(std::min(out.outputs.size(), static_cast<std::size_t>(node.output_size())));
+  for (const Output& y : out.outputs) out.types.push_back({{}, y.dtype(), y.shape()});
+  note_name(node, out, scope, nodes_before);
+  set_outputs(node, out, scope);
+  return true;
 }
 
 // A call of a local function: its nodes are added in place of the call.
@@ -526,9 +412,7 @@ void Importer::call(const pb::Function& function, const pb::Node& node, const On
     OnnxScope::Value value{inputs.outputs[index], inputs.types[index], inputs.view(i)};
     if (value.found()) inner.set(function.input(i), std::move(value));
   }
-  OnnxScope::Readers readers = readers_of_nodes(function.node());
-  for (const std::string& output : function.output()) readers[output].push_back(nullptr);
-  inner.set_readers(std::move(readers));
+  inner.set_readers(readers_of(function));
   const auto names = scope.graph().scope(node_name(node.name().empty() ? node.op_type() : node.name()));
   for (const pb::Node& step : function.node()) {
     pb::Node resolved = step;
