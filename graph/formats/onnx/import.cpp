@@ -66,7 +66,7 @@ class UnknownOps {
 class Importer {
  public:
   Importer(const pb::Model& model, const OnnxImportOptions& options, ReadExternal read)
-      : model_(model), options_(options), read_(std::move(read)), opsets_(opsets_of(model.opset_import())) {
+      : model_(model), options_(options), read_(std::move(read)), opsets_(opsets_of(model)) {
     for (const pb::Function& f : model.functions())
       functions_.try_emplace({f.domain() == "ai.onnx" ? "" : f.domain(), f.name()}, &f);
   }
@@ -405,7 +405,7 @@ void Importer::call(const pb::Function& function, const pb::Node& node, const On
   std::map<std::string, const pb::Attribute*> given;
   for (const pb::Attribute& a : function.attribute_proto()) given[a.name()] = &a;
   for (const pb::Attribute& a : node.attribute()) given[a.name()] = &a;
-  const Opsets opsets = opsets_of(function.opset_import());
+  const Opsets opsets = opsets_of(function);
   OnnxScope inner(scope.graph(), scope.names(), scope.prefix() + name_of(node) + "/");
   for (int i = 0; i < given_inputs; ++i) {
     const auto index = static_cast<std::size_t>(i);

@@ -13,7 +13,6 @@ namespace pb = troupe::onnx;
 
 namespace {
 
-// Who reads the values of a graph. Nodes of graphs inside read them too.
 void add_inner_readers(const pb::Node& node, OnnxScope::Readers& out, int depth) {
   if (depth > kMaxOnnxDepth) invalid_argument("graphs are nested more than {} deep", kMaxOnnxDepth);
   const auto add = [&](const pb::Graph& graph) {
@@ -35,6 +34,13 @@ OnnxScope::Readers readers_of_nodes(const Nodes& nodes) {
     for (const std::string& input : node.input()) out[input].push_back(&node);
     add_inner_readers(node, out, 0);
   }
+  return out;
+}
+
+template <class List>
+Opsets opsets_in(const List& list) {
+  Opsets out;
+  for (const pb::OperatorSetId& id : list) out[id.domain() == "ai.onnx" ? "" : id.domain()] = id.version();
   return out;
 }
 
@@ -70,11 +76,8 @@ std::string name_of(const pb::Node& node) {
 
 std::string domain_of(const pb::Node& node) { return node.domain() == "ai.onnx" ? "" : node.domain(); }
 
-Opsets opsets_of(const google::protobuf::RepeatedPtrField<pb::OperatorSetId>& list) {
-  Opsets out;
-  for (const pb::OperatorSetId& id : list) out[id.domain() == "ai.onnx" ? "" : id.domain()] = id.version();
-  return out;
-}
+Opsets opsets_of(const pb::Model& model) { return opsets_in(model.opset_import()); }
+Opsets opsets_of(const pb::Function& function) { return opsets_in(function.opset_import()); }
 
 std::int64_t version_of(const pb::Node& node, const Opsets& opsets) {
   const auto found = opsets.find(domain_of(node));

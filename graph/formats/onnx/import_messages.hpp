@@ -1,8 +1,6 @@
 // What the importer reads in the messages of a model before it builds anything.
 #pragma once
 
-#include <google/protobuf/repeated_field.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,7 +12,7 @@
 
 namespace troupe::onnx {
 class Function;
-class OperatorSetId;
+class Model;
 }  // namespace troupe::onnx
 
 namespace troupe {
@@ -28,7 +26,8 @@ std::string name_of(const onnx::Node& node);
 
 using Opsets = std::map<std::string, std::int64_t>;  // by domain; "" is ai.onnx
 std::string domain_of(const onnx::Node& node);
-Opsets opsets_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetId>& list);
+Opsets opsets_of(const onnx::Model& model);
+Opsets opsets_of(const onnx::Function& function);
 std::int64_t version_of(const onnx::Node& node, const Opsets& opsets);
 
 // Who reads the values of a graph. Nodes of graphs inside read them too.
