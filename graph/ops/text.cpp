@@ -70,7 +70,8 @@ void embedding_shape(ShapeContext& c) {
 
 // y = scale_r sum w_i t_i with r the row of i; scale_r is output 1.
 //   dt_i = scale_r w_i dy_r
-//   dw_i = scale_r (t_i . dy_r) - c_i (y_r . dy_r) with c_i = 0 (sum), scale_r (mean), scale_r^2 w_i (sqrtn)
+//   dw_i = scale_r (t_i . dy_r) - c_i (y_r . dy_r + scale_r dscale_r) with c_i = 0 (sum), scale_r (mean),
+//   scale_r^2 w_i (sqrtn)
 void embedding_gradient(GradientContext& c) {
   const Output table = c.input(0), ids = c.input(1), g = c.grad();
   const Output rows = row_ids({ids, c.input(2)});
@@ -85,7 +86,9 @@ void embedding_gradient(GradientContext& c) {
   Output dw = scale * along;
   const std::string& combiner = c.attributes().string("combiner");
   if (combiner != "sum") {
-    const Output whole = gather(sum(c.output(0) * g, {1}), rows);
+    Output flow = sum(c.output(0) * g, {1});
+    if (c.has_grad(1)) flow = flow + c.output(1) * c.grad(1);
+    const Output whole = gather(flow, rows);
     const Output factor = combiner == "mean" ? scale : square(scale) * c.input(3);
     dw = dw - factor * whole;
   }

@@ -99,6 +99,28 @@ TEST_F(Compositions, ImagesAreCutInColumns) {
   EXPECT_THROW(col2im(columns, {2, 3}, {2}), Error);
 }
 
+TEST_F(Compositions, ListsAreChangedAndRead) {
+  const Output first = reals({1, 2}), second = reals({3}), third = reals({4, 5});
+  const Output at = constant<std::int64_t>(g, 1), last = constant<std::int64_t>(g, -1);
+  Output list = list_of(g, {first, third});
+  list = list_insert(list, second, at);
+  EXPECT_EQ(evaluator.run(list_size(list)).item<std::int64_t>(), 3);
+  EXPECT_EQ(run(list_get(list, at, DType::f64)), Reals{3});
+  EXPECT_EQ(run(list_get(list, last, DType::f64)), (Reals{4, 5}));
+  EXPECT_EQ(run(list_concat(list, 0, DType::f64)), (Reals{1, 2, 3, 4, 5}));
+  EXPECT_THROW(run(list_stack(list, DType::f64)), Error);  // of different shapes
+  EXPECT_THROW(run(list_get(list, constant<std::int64_t>(g, 3), DType::f64)), Error);
+  EXPECT_THROW(run(list_get(list, at, DType::f32)), Error);
+  const Output pairs = list_erase(list, at);
+  EXPECT_EQ(run(list_stack(pairs, DType::f64)), (Reals{1, 2, 4, 5}));
+  EXPECT_EQ(run(list_stack(list_erase(pairs), DType::f64)), (Reals{1, 2}));
+  const Output rows = list_unstack(constant(g, Tensor::of<double>(Shape{2, 2}, {6, 7, 8, 9})));
+  EXPECT_EQ(run(list_get(rows, at, DType::f64)), (Reals{8, 9}));
+  const Output none = list_erase(list_of(g, {first}));
+  EXPECT_EQ(evaluator.run(list_stack(none, DType::f64, Shape{2})).shape(), (Shape{0, 2}));
+  EXPECT_THROW(run(list_stack(none, DType::f64)), Error);
+}
+
 TEST_F(Compositions, ClipByNormScalesWhatIsTooLong) {
   const Output x = constant(g, Tensor::of<double>(Shape{2, 2}, {3, 4, 0.3, 0.4}));
   expect_near(clip_by_norm(x, 1, {1}), {0.6, 0.8, 0.3, 0.4});

@@ -19,8 +19,7 @@ std::vector<GradientCase> text_gradients() {
                  embedding_lookup_sparse(x[0], ids, {.combiner = combiner, .weights = weighted ? x[1] : Output{}});
              return square(y);
            }),
-           .low = 0.5,
-           .twice = false});
+           .low = 0.5});
   return out;
 }
 

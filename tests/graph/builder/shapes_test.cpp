@@ -131,6 +131,7 @@ TEST(ShapeFunctions, LinearAndReductions) {
       {"Det", {{u, 3, u}}, {}, "[?]"},
       {"Det", {any}, {}, "[?...]"},
       {"Det", {{2, 3}}, {}, "Det 'n': the last two dimensions of 'x' differ: 2 and 3"},
+      {"LogDet", {{u, 3, u}}, {}, "[?] [?]"},
       {"Cofactors", {{3, u}}, {}, "[3,3]"},
       {"MatrixInverse", {{3}}, {}, "MatrixInverse 'n': 'x' must have rank 2 or more, but its shape is [3]"},
       {"FusedMatMul", {{u, 4, 2}, {2, 3}, {3}}, {}, "[?,4,3]"},
