@@ -166,6 +166,15 @@ void register_joins(OpRegistry& ops) {
               .gradient(unstack_gradient));
 }
 
+// y_i = start + i delta.
+void range_gradient(GradientContext& c) {
+  const Output g = c.grad();
+  if (c.needs(0)) c.set(0, sum(g));
+  if (!c.needs(2)) return;
+  const Output numbers = cast(numbers_below(element_count(g)), g.dtype());
+  c.set(2, sum(g * numbers));
+}
+
 void register_makers(OpRegistry& ops) {
   ops.add(Op("OneHot")
               .input("indices", "Tindices")
@@ -193,7 +202,7 @@ void register_makers(OpRegistry& ops) {
               .type("T", kRealTypes)
               .shape(shapes::range)
               .value(values::range)
-              .no_gradient());
+              .gradient(range_gradient));
 }
 
 }  // namespace

@@ -53,6 +53,46 @@ void list_unstack_gradient(GradientContext& c) {
   c.set(0, list_stack(c.grad(), c.input(0).dtype(), x.has_rank() ? x.without(0) : Shape::unknown_rank()));
 }
 
+// An index from the front, of so many places.
+Output from_front(Output index, Output places) {
+  const Output zero = constant<std::int64_t>(*index.graph, 0);
+  const Output below = less(index, zero);
+  return select(below, index + places, index);
+}
+
+void list_of_gradient(GradientContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.needs(i)) continue;
+    const Output at = constant<std::int64_t>(c.graph(), i);
+    c.set(i, list_get(c.grad(), at, c.input(i).dtype(), c.input(i).shape()));
+  }
+}
+void list_get_gradient(GradientContext& c) {
+  const Output zeros = zeros_like(c.input(0));
+  const Output at = from_front(c.input(1), list_size(zeros));
+  c.set(0, list_insert(list_erase(zeros, at), c.grad(), at));
+}
+// The list with the item has a place more.
+void list_insert_gradient(GradientContext& c) {
+  const Output g = c.grad();
+  const Output at = from_front(c.input(2), list_size(g));
+  if (c.needs(1)) c.set(1, list_get(g, at, c.input(1).dtype(), c.input(1).shape()));
+  if (c.needs(0)) c.set(0, list_erase(g, at));
+}
+void list_erase_gradient(GradientContext& c) { c.set(0, add_op("ListEraseGrad", {c.input(0), c.input(1), c.grad()})); }
+void list_erase_grad_gradient(GradientContext& c) {
+  if (c.needs(2)) c.set(2, list_erase(c.grad(), c.input(1)));
+}
+void list_concat_gradient(GradientContext& c) {
+  c.set(0, add_op("ListConcatGrad", {c.grad(), c.input(0)}, {{"axis", c.attributes().integer("axis")}}));
+}
+void list_concat_grad_gradient(GradientContext& c) {
+  if (c.needs(0)) c.set(0, list_concat(c.grad(), c.attributes().integer("axis"), c.input(0).dtype()));
+}
+void list_add_gradient(GradientContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.set(i, c.grad());
+}
+
 // Inputs: the results ys, the inputs xs of what made them, and what the gradient function reads beside.
 void custom_gradient_shape(ShapeContext& c) {
   if (c.attributes().integer("xs") < 0 || c.num_outputs() + c.attributes().integer("xs") > c.num_inputs())
@@ -130,7 +170,7 @@ void register_control_ops(OpRegistry& ops) {
               .output("list", DType::list)
               .type("T")
               .shape(list_scalar)
-              .no_gradient());
+              .gradient(list_of_gradient));
   ops.add(Op("ListEmpty").output("list", DType::list).shape(list_scalar).no_gradient());
   ops.add(Op("ListSize").input("list", DType::list).output("size", DType::i64).shape(list_scalar).no_gradient());
   ops.add(Op("ListGet")
@@ -139,19 +179,29 @@ void register_control_ops(OpRegistry& ops) {
               .output("item", "T")
               .type("T")
               .attr("item", Shape::unknown_rank())
-              .shape(list_item_shape));
+              .shape(list_item_shape)
+              .gradient(list_get_gradient));
   ops.add(Op("ListInsert")
               .input("list", DType::list)
               .input("item", "T")
               .input("index", DType::i64)
               .output("list", DType::list)
               .type("T")
-              .shape(list_scalar));
+              .shape(list_scalar)
+              .gradient(list_insert_gradient));
   ops.add(Op("ListErase")
               .input("list", DType::list)
               .input("index", DType::i64)
               .output("list", DType::list)
-              .shape(list_scalar));
+              .shape(list_scalar)
+              .gradient(list_erase_gradient));
+  ops.add(Op("ListEraseGrad")  // the gradients with zeros for the item that was erased
+              .input("list", DType::list)
+              .input("index", DType::i64)
+              .input("dlist", DType::list)
+              .output("out", DType::list)
+              .shape(list_scalar)
+              .gradient(list_erase_grad_gradient));
   ops.add(Op("ListStack")
               .input("list", DType::list)
               .output("y", "T")
@@ -159,14 +209,31 @@ void register_control_ops(OpRegistry& ops) {
               .attr("item", Shape::unknown_rank())
               .shape(list_stack_shape)
               .gradient(list_stack_gradient));
-  ops.add(Op("ListConcat").input("list", DType::list).output("y", "T").type("T").attr("axis", AttrType::integer));
+  ops.add(Op("ListConcat")
+              .input("list", DType::list)
+              .output("y", "T")
+              .type("T")
+              .attr("axis", AttrType::integer)
+              .gradient(list_concat_gradient));
+  ops.add(Op("ListConcatGrad")  // cut like the items of the list
+              .input("dy", "T")
+              .input("list", DType::list)
+              .output("dlist", DType::list)
+              .type("T")
+              .attr("axis", AttrType::integer)
+              .shape(list_scalar)
+              .gradient(list_concat_grad_gradient));
   ops.add(Op("ListUnstack")
               .input("x", "T")
               .output("list", DType::list)
               .type("T")
               .shape(list_scalar)
               .gradient(list_unstack_gradient));
-  ops.add(Op("ListAdd").input_list("lists", DType::list, "N").output("sum", DType::list).shape(list_scalar));
+  ops.add(Op("ListAdd")
+              .input_list("lists", DType::list, "N")
+              .output("sum", DType::list)
+              .shape(list_scalar)
+              .gradient(list_add_gradient));
 }
 
 }  // namespace troupe

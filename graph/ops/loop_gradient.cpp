@@ -67,15 +67,12 @@ class LoopGradient {
     differentiated_.assign(at(parts_.arguments()), false);
     for (int a = 1; a < parts_.arguments(); ++a)
       differentiated_[at(a)] = c_.needs(Parts::input_of(a)) && is_differentiable(argument(a).dtype());
-    for (int i = 1; i <= parts_.carried; ++i)
-      if (differentiated_[at(i)] && argument(i).dtype() == DType::list)
-        fail(Code::unimplemented, "value {} is a list, which has no gradient: use scan()", i - 1);
     for (bool more = true; more;) {
       more = false;
       const std::vector<bool> reached = reached_nodes();
       for (int i = 1; i <= parts_.carried; ++i) {
         const Endpoint result = function_.results[at(i)];
-        if (differentiated_[at(i)] || !reached[at(result.node)] || !is_floating(body_->dtype(result))) continue;
+        if (differentiated_[at(i)] || !reached[at(result.node)] || !is_differentiable(body_->dtype(result))) continue;
         differentiated_[at(i)] = more = true;
       }
     }
@@ -208,7 +205,10 @@ class LoopGradient {
       made.results.push_back({yes.node, 0});
       const auto add_result = [&](const Output& o) { made.results.push_back({o.node, o.index}); };
       for (const auto& [i, arg] : carried_seeds_) add_result(moved_output(results_.at(i)));
-      for (const auto& [a, sum] : sums) add_result(Output{body.get(), sum.node, 0} + moved_output(results_.at(a)));
+      for (const auto& [a, sum] : sums) {
+        const Output before{body.get(), sum.node, 0}, more = moved_output(results_.at(a));
+        add_result(before.dtype() == DType::list ? add_op("ListAdd", {before, more}) : before + more);
+      }
       for (const auto& [a, result] : results_)
         if (parts_.is_row(a)) add_result(moved_output(result));
     }

@@ -46,6 +46,14 @@ Tensor stacked(KernelContext& c, DType dtype, const Shape& item) {
   return concat(c.device(), items, 0);
 }
 
+// Zeros like an item, which may be a list.
+Tensor zero_item(Device& device, const Tensor& item) {
+  if (item.dtype() != DType::list) return make_zeros(device, item.dtype(), item.shape());
+  std::vector<Tensor> zeros;
+  for (const Tensor& inner : list_items(item)) zeros.push_back(zero_item(device, inner));
+  return make_list(std::move(zeros));
+}
+
 Tensor sum_of(KernelContext& c, const Tensor& a, const Tensor& b);
 
 std::vector<Tensor> sums_of(KernelContext& c, const Tensor& a, const Tensor& b) {
@@ -61,6 +69,7 @@ Tensor sum_of(KernelContext& c, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
     invalid_argument("{}{} and {}{} cannot be added", name(a.dtype()), a.shape().to_string(), name(b.dtype()),
                      b.shape().to_string());
+  if (!is_floating(a.dtype())) return a;  // no gradient
   Tensor out = c.allocate(a.dtype(), a.shape());
   dispatch(FloatTypes{}, a.dtype(), [&]<class T>() {
     const T *x = a.data<T>(), *y = b.data<T>();
@@ -113,6 +122,28 @@ void register_list_kernels(KernelRegistry& registry) {
       std::vector<Tensor>& items = mutable_list_items(list);
       items.erase(items.begin() + at);
       c.set_output(0, std::move(list));
+    };
+  });
+  add_untyped(registry, "ListEraseGrad", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& c) {
+      const auto before = list_items(c.input(0));
+      const std::int64_t at = place(c, 1, std::ssize(before));
+      Tensor zeros = zero_item(c.device(), before[static_cast<std::size_t>(at)]);
+      if (list_items(c.input(2)).size() + 1 != before.size())
+        invalid_argument("there are {} gradients for a list of {} less one", list_items(c.input(2)).size(),
+                         before.size());
+      Tensor list = taken(c, 2);
+      std::vector<Tensor>& items = mutable_list_items(list);
+      items.insert(items.begin() + at, std::move(zeros));
+      c.set_output(0, std::move(list));
+    };
+  });
+  add_untyped(registry, "ListConcatGrad", [](const KernelInit& init) -> Kernel {
+    return [axis = init.attributes.integer("axis"), dtype = init.input_types[0]](KernelContext& c) {
+      const std::vector<Tensor> items = checked_items(c.input(1), dtype);
+      std::vector<std::int64_t> sizes;
+      for (const Tensor& item : items) sizes.push_back(item.shape().dim(checked_axis(axis, item.shape().rank())));
+      c.set_output(0, make_list(split(c.device(), c.input(0), axis, sizes)));
     };
   });
   add_untyped(registry, "ListStack", [](const KernelInit& init) -> Kernel {

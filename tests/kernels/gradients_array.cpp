@@ -108,6 +108,10 @@ std::vector<GradientCase> array_gradients() {
   out.push_back({.name = "Fill", .shapes = {{}}, .build = squared([](auto& x) {
                                                    return fill(constant<std::int64_t>(*x[0].graph, {2, 3}), x[0]);
                                                  })});
+  out.push_back({.name = "Range",
+                 .shapes = {{}, {}},
+                 .build = squared([](auto& x) { return range(x[0], x[0] + x[1] * 3.5, x[1]); }),
+                 .low = 0.5});
   return out;
 }
 

@@ -70,6 +70,32 @@ std::vector<GradientCase> control_gradients() {
                                 }},
                            {x[0], x[1]});
   };
+  const auto lists = [](Graph& g, const Outputs& x) {
+    const auto at = [&](std::int64_t index) { return constant(g, index); };
+    Output list = list_of(g, {x[0], square(x[1])});
+    list = list_insert(list, x[0] * x[0], at(-2));
+    const Output erased = list_erase(list, at(1));
+    const Output stacked = list_stack(list_erase(erased, at(1)), DType::f64, Shape::unknown_rank());
+    const Output joined = list_concat(list_erase(list_unstack(x[1]), at(-1)), 0, DType::f64);
+    return Outputs{list_get(list, at(2), DType::f64), square(list_get(erased, at(-1), DType::f64)), square(stacked),
+                   square(joined)};
+  };
+  // A list that one loop writes, and another reads by index.
+  const auto written = [](Graph& g, const Outputs& x) {
+    const Output count = constant<std::int64_t>(g, 3);
+    const Outputs out = for_loop(count,
+                                 [&](Output, const Outputs& v) {
+                                   const Output next = tanh(v[0] * x[1]);
+                                   return Outputs{next, list_insert(v[1], square(next))};
+                                 },
+                                 {x[0], list_of(g, {x[0]})});
+    const Output read = for_loop(count,
+                                 [&](Output i, const Outputs& v) {
+                                   return Outputs{v[0] * list_get(out[1], i + 1, DType::f64, Shape{2}) + x[1]};
+                                 },
+                                 {x[0]})[0];
+    return Outputs{read, square(list_stack(out[1], DType::f64, Shape{2}))};
+  };
   const auto chosen = [](std::int64_t index) {
     return [index](Graph& g, const Outputs& x) {
       return switch_case(constant(g, index), {x[0]},
@@ -90,6 +116,8 @@ std::vector<GradientCase> control_gradients() {
           {.name = "Rows", .shapes = {{3, 2}}, .build = of([](auto& x) {
                                                  return square(list_stack(list_unstack(x[0]), DType::f64, Shape{2}));
                                                })},
+          {.name = "Lists", .shapes = {{2}, {3, 2}}, .build = lists},
+          {.name = "ListsInLoops", .shapes = {{2}, {2}}, .build = written},
           {.name = "LoopsInLoops", .shapes = {{3, 2}, {2, 2}}, .build = nested}};
 }
 
