@@ -74,7 +74,7 @@ TEST(ShardVariables, WhatALoopsBodyReadsIsPulledBeforeTheLoop) {
   std::set<std::string> before;
   for (const Endpoint& e : loop.inputs)
     before.insert(s.graph->node(e.node).op->name + " " + s.graph->node(e.node).name);
-  EXPECT_TRUE(before.contains("Pull w/read")) << testing::PrintToString(before);
+  EXPECT_TRUE(before.contains("Pull w/read")) << ::testing::PrintToString(before);
   for (const auto& [name, function] : s.graph->functions())
     EXPECT_EQ(function.body->dump().find("ReadVariable"), std::string::npos) << function.body->dump();
 }
