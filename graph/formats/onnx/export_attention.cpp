@@ -144,7 +144,8 @@ void compose_group_norm(OnnxExportNode& node) {
   if (node.wants(2)) node.set(2, node.add("Squeeze", {inverse, last}));
 }
 void write_group_norm(OnnxExportNode& node) {
-  const bool instances = node.attributes().integer("groups") == 0 && node.dtype(0) == node.dtype(1);
+  // Other runtimes normalise instances of f32 only.
+  const bool instances = node.attributes().integer("groups") == 0 && node.dtype(0) == DType::f32;
   if (!instances || node.wants(1) || node.wants(2)) return node.set_by_function(compose_group_norm);
   node.set(node.add("InstanceNormalization", node.all_inputs(), {{"epsilon", node.attributes().real("epsilon")}}));
 }

@@ -69,6 +69,27 @@ ExampleModel cnn() {
       Shape{2, 13, 12, 3});
 }
 
+// Images as ONNX has them.
+ExampleModel channels_first() {
+  constexpr DataFormat kFirst = DataFormat::channels_first;
+  auto graph = std::make_unique<Graph>();
+  Graph& g = *graph;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 4, 9, 8}, "x");
+  const Output filter = weight(g, Shape{6, 2, 3, 3}, 2), bias = weight(g, Shape{6}, 3);
+  ConvOptions options{.strides = {2, 1}, .groups = 2, .padding = Padding::explicit_pads, .pads = {1, 1, 0, 1}};
+  options.format = kFirst;
+  const Output h = relu(bias_add(conv(x, filter, options), bias, kFirst));
+  const Output pooled = max_pool(h, {.ksize = {2, 2}, .strides = {}, .padding = Padding::valid, .format = kFirst});
+  ConvTransposeOptions back{.strides = {2, 2}, .padding = Padding::explicit_pads, .pads = {0, 1, 1, 0}};
+  back.format = kFirst;
+  const Output grown = conv_transpose(pooled, weight(g, Shape{6, 3, 3, 3}, 4), back);
+  const Output dilated =
+      conv(grown, weight(g, Shape{5, 3, 3, 3}, 5), {.dilations = {2, 2}, .padding = Padding::valid, .format = kFirst});
+  const Output line = conv(reshape(dilated, {-1, 5, 20}), weight(g, Shape{4, 5, 3}, 6), {.format = kFirst});
+  return finished("channels_first", std::move(graph), {x}, {grown, global_avg_pool(dilated, kFirst), line},
+                  {random_floats(Shape{2, 4, 9, 8}, 7)});
+}
+
 ExampleModel resnet50_narrow() {
   return of_layers("resnet50", resnet({.blocks = {3, 4, 6, 3}, .width = 8, .classes = 10}), Shape{2, 64, 64, 3});
 }
@@ -333,8 +354,9 @@ Tensor random_floats(const Shape& shape, std::uint32_t seed) {
 
 std::vector<ExampleModel> example_models() {
   std::vector<ExampleModel> out;
-  for (const auto& make : {mlp, cnn, resnet50_narrow, lstm, recurrent, scan_of_cells, transformer, grouped_transformer,
-                           dense_attention, norms, training, branches, loops, images, arrays, orders})
+  for (const auto& make :
+       {mlp, cnn, channels_first, resnet50_narrow, lstm, recurrent, scan_of_cells, transformer, grouped_transformer,
+        dense_attention, norms, training, branches, loops, images, arrays, orders})
     out.push_back(make());
   return out;
 }

@@ -103,6 +103,24 @@ TEST(OnnxExport, ModelsReadBackAreTheSameGraph) {
   }
 }
 
+TEST(OnnxExport, WeightsReadBackAreVariablesWithTheirNames) {
+  for (const ExampleModel& example : examples()) {
+    if (!example.comes_back) continue;
+    SCOPED_TRACE(example.name);
+    const OnnxModel model = parse_onnx(to_onnx(*example.graph, example.what));
+    const Output init = initializer(*model.graph);
+    Session session(*model.graph);
+    session.run_targets({init});
+    std::map<std::string, Tensor> values;
+    for (const std::string& name : model.variables)
+      values[name] = session.run(find_variable(*model.graph, name).read());
+    EXPECT_EQ(testing::canonical_text(*model.graph, model.inputs, model.outputs, values),
+              text_of(to_onnx(*example.graph, example.what)));
+    for (const auto& [name, value] : example.what.variables)
+      EXPECT_TRUE(values.contains(name) && bitwise_equal(values[name], value)) << name;
+  }
+}
+
 // A graph of what ONNX has, as what was read is, comes back in any case.
 TEST(OnnxExport, GraphsOfModelsComeBack) {
   for (const ExampleModel& example : examples()) {
