@@ -125,6 +125,16 @@ class PySession {
   PySession(PySession&&) = delete;
   ~PySession() { close(); }
 
+  // The values of these variables of the graph.
+  std::map<std::string, Tensor> values(const std::vector<VariableInfo>& wanted) {
+    std::vector<PyOutput> reads;
+    for (const VariableInfo& v : wanted) reads.push_back({graph_, find_variable(*graph_, v.name).read()});
+    const std::vector<Tensor> found = run({}, reads, {});
+    std::map<std::string, Tensor> out;
+    for (std::size_t i = 0; i < wanted.size(); ++i) out[wanted[i].name] = found[i];
+    return out;
+  }
+
   void close() {
     const nb::gil_scoped_release released;
     session_.reset();
@@ -175,6 +185,26 @@ PyModel import_model(const std::string& path, const std::string& weights) {
   for (const OnnxValue& v : model.inputs) out.inputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
   for (const OnnxValue& v : model.outputs) out.outputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
   return out;
+}
+
+using NamedOutputs = std::vector<std::pair<std::string, PyOutput>>;
+
+// `session`: whose values the variables have; none: the initial ones.
+void export_model(const std::string& path, const PyGraph& graph, const NamedOutputs& inputs,
+                  const NamedOutputs& outputs, std::optional<PySession*> session) {
+  OnnxExport what;
+  for (const auto& [name, o] : inputs) what.inputs.push_back({name, o.output, {}});
+  for (const auto& [name, o] : outputs) what.outputs.push_back({name, o.output, {}});
+  const std::vector<VariableInfo> all = variables(*graph.graph);
+  if (session) {
+    what.variables = (*session)->values(all);
+  } else if (!all.empty()) {
+    PySession fresh(graph, 1);
+    fresh.run({}, {}, {{graph.graph, initializer(*graph.graph)}});
+    what.variables = fresh.values(all);
+  }
+  const nb::gil_scoped_release released;
+  export_onnx(path, *graph.graph, what);
 }
 
 std::vector<std::optional<PyOutput>> gradients_of(const std::vector<PyOutput>& ys, const std::vector<PyOutput>& xs) {
@@ -246,6 +276,7 @@ void bind_running(nb::module_& m) {
       .def_ro("opset", &PyModel::opset)
       .def_ro("producer", &PyModel::producer);
   m.def("import_onnx", &import_model, "path"_a, "weights"_a = "constants", nb::call_guard<nb::gil_scoped_release>());
+  m.def("export_onnx", &export_model, "path"_a, "graph"_a, "inputs"_a, "outputs"_a, "session"_a.none() = nb::none());
 }
 
 }  // namespace

@@ -52,6 +52,41 @@ def test_it_agrees_with_onnxruntime(tmp_path):
     np.testing.assert_allclose(troupe.import_onnx(path, threads=1).run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_graph_is_written(tmp_path):
+    g = troupe.Graph()
+    x = g.placeholder("f32", [None, 3], name="x")
+    w = g.constant(np.arange(6, dtype=np.float32).reshape(3, 2), name="w")
+    y = g.op("Relu", [g.op("MatMul", [x, w])], name="y")
+    path = tmp_path / "relu.onnx"
+    troupe.export_onnx(path, g, {"rows": x}, {"result": y})
+    onnx.checker.check_model(str(path), full_check=True)
+    rows = np.array([[1, -2, 0.5]], np.float32)
+    (found,) = troupe.import_onnx(path, threads=1).run({"rows": rows}).values()
+    np.testing.assert_array_equal(found, np.maximum(rows @ np.arange(6, dtype=np.float32).reshape(3, 2), 0))
+    with pytest.raises(troupe.Error, match="cannot express: TruncatedNormal"):
+        noise = g.op("TruncatedNormal", [np.array([2])])
+        troupe.export_onnx(path, g, {}, {"noise": noise})
+
+
+def test_variables_have_the_values_of_a_session(tmp_path):
+    path = tmp_path / "small.onnx"
+    values = small_model(path)
+    model = troupe.import_onnx(path, weights="variables", threads=1)
+    x = np.random.default_rng(4).normal(size=(2, 4)).astype(np.float32)
+    again = tmp_path / "again.onnx"
+    troupe.export_onnx(again, model.graph, model.inputs, model.outputs)
+    np.testing.assert_array_equal(troupe.import_onnx(again).run({"x": x})["y"], model.run({"x": x})["y"])
+    initial = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(again).graph.initializer}
+    assert {k: v.tolist() for k, v in initial.items()} == {k: v.tolist() for k, v in values.items()}
+    double = model.graph.op("AssignAddVariable", [model.graph.output("w"), values["w"]])
+    with troupe.Session(model.graph, threads=1) as session:
+        session.run(targets=[model.graph.initializer()])
+        session.run(targets=[double])
+        troupe.export_onnx(again, model.graph, model.inputs, model.outputs, session)
+    written = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(again).graph.initializer}
+    np.testing.assert_array_equal(written["w"], 2 * values["w"])
+
+
 def test_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "text.onnx"
     path.write_text("no model")

@@ -11,6 +11,7 @@
 
     model = troupe.import_onnx("resnet50.onnx")
     outputs = model.run({"image": image})
+    troupe.export_onnx("relu.onnx", g, {"x": x}, {"y": y})
 
 Arrays are neither copied on their way in nor out. ops() lists the ops, signature("MatMul") says what one takes.
 """
@@ -31,8 +32,8 @@ except ImportError:  # bf16 arrays are then of uint16
     _bfloat16 = None
 
 __all__ = [
-    "Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "gradients", "import_onnx", "ops", "signature",
-    "tensor",
+    "Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "export_onnx", "gradients", "import_onnx", "ops",
+    "signature", "tensor",
 ]
 
 
@@ -149,3 +150,11 @@ class Model:
 def import_onnx(path, weights: str = "constants", threads: int = 0) -> Model:
     """Reads an ONNX file. weights: what initializers become, "constants", "variables" or "trainable"."""
     return Model(_troupe.import_onnx(str(path), weights), threads)
+
+
+def export_onnx(path, graph: Graph, inputs: typing.Mapping, outputs: typing.Mapping, session=None):
+    """Writes what computes the outputs as an ONNX file. inputs, outputs: {name: Output}, of the model. session: whose
+    values its variables have; without one they have their initial values."""
+    _troupe.export_onnx(
+        str(path), graph._graph, list(inputs.items()), list(outputs.items()), None if session is None else session._session
+    )
