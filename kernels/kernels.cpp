@@ -25,6 +25,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_quantized_linear_kernels(registry);
   register_loss_scale_kernels(registry);
   register_math_binary_kernels(registry);
+  register_math_division_kernels(registry);
   register_math_grad_kernels(registry);
   register_math_special_kernels(registry);
   register_math_unary_kernels(registry);

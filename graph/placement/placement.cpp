@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
@@ -194,8 +193,9 @@ class Placer {
 
   void follow_consumers(const std::map<int, std::vector<int>>& members) {
     const auto consumers = data_consumers(graph_);
-    const std::vector<int> order = graph_.topological_order();
-    for (const int id : std::views::reverse(order)) {
+    std::vector<int> consumers_first = graph_.topological_order();
+    std::ranges::reverse(consumers_first);
+    for (const int id : consumers_first) {
       const Node& node = graph_.node(id);
       const auto& users = consumers[static_cast<std::size_t>(id)];
       if (!is_source(node) || users.empty() || !is_free(node, members)) continue;

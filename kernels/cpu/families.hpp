@@ -24,6 +24,7 @@ void register_matrix_kernels(KernelRegistry& registry);
 void register_quantized_linear_kernels(KernelRegistry& registry);
 void register_loss_scale_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);
+void register_math_division_kernels(KernelRegistry& registry);
 void register_math_grad_kernels(KernelRegistry& registry);
 void register_math_special_kernels(KernelRegistry& registry);
 void register_math_unary_kernels(KernelRegistry& registry);

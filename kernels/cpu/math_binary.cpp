@@ -1,39 +1,14 @@
-// Binary arithmetic.
+// Binary arithmetic without exceptions.
 #include <troupe/kernels/cpu/elementwise.hpp>
 #include <troupe/kernels/cpu/elementwise_families.hpp>
 #include <troupe/kernels/cpu/families.hpp>
-#include <troupe/kernels/cpu/operand_checks.hpp>
 
 namespace troupe {
-namespace {
-
-template <class Types, class Op>
-void add_binary(KernelRegistry& registry, const std::string& name, Types types, Op op) {
-  add_kernels(registry, name, types, [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
-}
-
-// Integer Pow is undefined for some operands.
-template <class T>
-void check_exponent(const Tensor& b) {
-  const auto values = b.values<T>();
-  if (const auto it = std::ranges::find_if(values, [](T x) { return x < 0; }); it != values.end())
-    invalid_argument("integer power: exponent {} of {} is negative ({})", it - values.begin(), b.shape().to_string(),
-                     *it);
-}
-
-}  // namespace
 
 void register_math_binary_kernels(KernelRegistry& registry) {
-  for_each_arithmetic([&](const char* name, auto op) { add_binary(registry, name, RealTypes{}, op); });
-  add_kernels(registry, "Div", RealTypes{}, []<class T>(KernelContext& context) {
-    if constexpr (std::is_integral_v<T>) check_divisor<T>(context.input(0), context.input(1));
-    run_binary<T, T>(context, DivOp{});
+  for_each_arithmetic([&](const char* name, auto op) {
+    add_kernels(registry, name, RealTypes{}, [op]<class T>(KernelContext& context) { run_binary<T, T>(context, op); });
   });
-  add_kernels(registry, "Pow", Types<float, double, Half, BFloat16, std::int32_t, std::int64_t>{},
-              []<class T>(KernelContext& context) {
-                if constexpr (std::is_integral_v<T>) check_exponent<T>(context.input(1));
-                run_binary<T, T>(context, PowOp<VectorMath>{});
-              });
 }
 
 }  // namespace troupe
