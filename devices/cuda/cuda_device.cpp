@@ -101,9 +101,9 @@ class Impl final : public CudaDevice, private Stream, private RecordingDevice, p
     if (recorder_) fail(Code::failed_precondition, "{} cannot be recorded", what);
   }
   const RandomKey* recorded_random() override { return recorder_ ? recorder_->random() : nullptr; }
-  CudaFaultSite fault_site(CudaFaultText text) override {
+  CudaFaultSite fault_site(CudaFaultText text, std::string_view detail) override {
     if (recorder_) recorder_->kernel_looks();
-    return faults_.site(text, compute_.native());
+    return faults_.site(text, compute_.native(), detail);
   }
   void keep(std::shared_ptr<const void> what) override {
     BufferRef kept = keep_alive(std::move(what));

@@ -40,7 +40,7 @@ class CudaDevice : public Device {
   virtual const RandomKey* recorded_random() = 0;
   // Argument for kernels that check their data: a fault they find fails the step (cuda_faults.hpp). On the thread of
   // compute() only.
-  virtual CudaFaultSite fault_site(CudaFaultText text) = 0;
+  virtual CudaFaultSite fault_site(CudaFaultText text, std::string_view detail = {}) = 0;
   // Argument for kernels that change state outliving the step: they must not once a fault has been found. On the thread
   // of compute() only.
   virtual const CudaFault* fault() = 0;

@@ -22,16 +22,16 @@ const CudaFault* CudaFaults::word(CudaStreamHandle stream) {
   return static_cast<const CudaFault*>(memory_of_word_->data());
 }
 
-CudaFaultSite CudaFaults::site(CudaFaultText text, CudaStreamHandle stream) {
+CudaFaultSite CudaFaults::site(CudaFaultText text, CudaStreamHandle stream, std::string_view detail) {
   const auto* fault = word(stream);
   armed_ = true;
   const AllocationLabel label = label_();
   const std::lock_guard lock(mutex_);
-  const SiteKey key{reinterpret_cast<std::uintptr_t>(text), label.op, label.node};
+  const SiteKey key{reinterpret_cast<std::uintptr_t>(text), detail, label.op, label.node};
   if (const auto known = numbers_.find(key); known != numbers_.end())
     return {const_cast<CudaFault*>(fault), known->second};
   if (sites_.size() < kMostSites) {
-    sites_.push_back({text, std::string(label.op), std::string(label.node)});
+    sites_.push_back({text, std::string(detail), std::string(label.op), std::string(label.node)});
     numbers_.emplace(key, static_cast<unsigned>(sites_.size()));
   }
   return {const_cast<CudaFault*>(fault), static_cast<unsigned>(sites_.size())};
@@ -58,7 +58,9 @@ Error CudaFaults::error(const Look& look) const {
   if (fault.site == 0) return {};
   const std::lock_guard lock(mutex_);
   const Site& site = sites_.at(fault.site - 1);
-  return site.text(fault).within(fmt::format("{} '{}' on {}", site.op, site.node, device_));
+  Error found = site.text(fault);
+  if (!site.detail.empty()) found = found.within(site.detail);
+  return found.within(fmt::format("{} '{}' on {}", site.op, site.node, device_));
 }
 
 }  // namespace troupe

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -29,8 +30,8 @@ class CudaFaults {
   CudaFaults(std::shared_ptr<CudaDriver> driver, Allocator& memory, Allocator& pinned, std::string device,
              AllocationLabelSource label);
 
-  // The site for a kernel of the running node.
-  CudaFaultSite site(CudaFaultText text, CudaStreamHandle stream);
+  // The site for a kernel of the running node. The error's text begins with `detail`, if there is any.
+  CudaFaultSite site(CudaFaultText text, CudaStreamHandle stream, std::string_view detail);
   // The word, for kernels that must not change persistent state after a fault.
   const CudaFault* word(CudaStreamHandle stream);
   // Call when kernels with sites are launched again without site().
@@ -50,9 +51,9 @@ class CudaFaults {
  private:
   struct Site {
     CudaFaultText text;
-    std::string op, node;
+    std::string detail, op, node;
   };
-  using SiteKey = std::tuple<std::uintptr_t, std::string, std::string>;
+  using SiteKey = std::tuple<std::uintptr_t, std::string, std::string, std::string>;
 
   const std::shared_ptr<CudaDriver> driver_;
   Allocator& memory_;

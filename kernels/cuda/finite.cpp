@@ -1,5 +1,6 @@
-// AllFinite, and ApplyLossScale, which does not need its result on the host.
-#include <memory>
+// AllFinite, ApplyLossScale, which does not need its result on the host, and CheckNumerics, which does not wait for it:
+// a step fails later (devices/cuda/cuda_faults.hpp).
+#include <string>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
@@ -46,10 +47,31 @@ Kernel make_loss_scale(const KernelInit& init) {
   };
 }
 
+Error not_finite(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("element {} is {}", fault.element,
+                                              fault.value == 0  ? "NaN"
+                                              : fault.value > 0 ? "infinite"
+                                                                : "-infinite")};
+}
+
+Kernel make_check_numerics(const KernelInit& init) {
+  const std::string message = init.attributes.string("message");
+  return [message = message.empty() ? std::string("a tensor") : message](KernelContext& context) {
+    const Tensor& x = context.input(0);
+    const std::string detail =
+        fmt::format("{} {}", message, context.num_inputs() > 1 ? "makes a number that is not finite" : "is not finite");
+    check_cuda(launch_check_finite(x.dtype(), x.raw(), x.num_elements(),
+                                   cuda_device(context).fault_site(not_finite, detail), cuda_device(context).stream()),
+               "CheckNumerics");
+    context.set_output(0, x);
+  };
+}
+
 }  // namespace
 
 void register_cuda_finite_kernels(KernelRegistry& registry) {
   add_cuda(registry, "AllFinite", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_all_finite);
+  add_cuda(registry, "CheckNumerics", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_check_numerics);
   add_cuda(registry, "ApplyLossScale", {DType::f64}, make_loss_scale);
 }
 

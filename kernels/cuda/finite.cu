@@ -38,6 +38,18 @@ __global__ void __launch_bounds__(kSweepThreads)
   if (!good) *finite = false;  // a benign race: all writers store the same value
 }
 
+// A thread reports its first only.
+template <class T>
+__global__ void __launch_bounds__(kBlockThreads) check_finite(const T* x, std::int64_t count, CudaFaultSite fault) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kBlockThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x; i < count; i += step) {
+    if (is_finite(x[i])) continue;
+    const Compute<T> value = widen(x[i]);
+    report(fault, value > 0 ? 1 : value < 0 ? -1 : 0, i, 0);
+    return;
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kSweepThreads)
     step_loss_scale(const T* verdict, std::int64_t count, double* state, LossScaleRule rule, const CudaFault* fault) {
@@ -71,6 +83,15 @@ cudaError_t launch_find_not_finite(DType dtype, const SweepTable<1>& tensors, bo
   return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
     return device::launch(device::find_not_finite<T>, static_cast<unsigned>(tensors.blocks), kSweepThreads, stream,
                           tensors, finite);
+  });
+}
+
+cudaError_t launch_check_finite(DType dtype, const void* x, std::int64_t count, CudaFaultSite fault,
+                                cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  return device::dispatch(device::FloatElements{}, dtype, [&]<class T>() {
+    return device::launch(device::check_finite<T>, device::blocks_for(count, device::kBlockThreads),
+                          device::kBlockThreads, stream, static_cast<const T*>(x), count, fault);
   });
 }
 

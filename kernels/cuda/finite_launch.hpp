@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 #include <troupe/devices/cuda/cuda_fault.hpp>
 #include <troupe/kernels/cuda/sweep.hpp>
 #include <troupe/messages/dtype.hpp>
@@ -11,6 +13,10 @@ namespace troupe {
 
 // Sets *finite to false if an element of the tensors is not finite. Floating types.
 cudaError_t launch_find_not_finite(DType dtype, const SweepTable<1>& tensors, bool* finite, cudaStream_t stream);
+
+// An element that is not finite is a fault: its value is 0 for NaN, or the sign of infinity.
+cudaError_t launch_check_finite(DType dtype, const void* x, std::int64_t count, CudaFaultSite fault,
+                                cudaStream_t stream);
 
 // Update rule of a loss scale.
 struct LossScaleRule {

@@ -1,5 +1,6 @@
 #include "tests/kernels/kernel_fixture.hpp"
 #include <troupe/kernels/cpu/finite.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -50,6 +51,30 @@ TEST_F(AllFinite, OfSeveralTensorsAllCount) {
   EXPECT_FALSE(finite({bad, good, good}));
   EXPECT_FALSE(finite({good, good, bad}));
   EXPECT_TRUE(finite({Tensor::zeros(DType::f32, Shape{0})}));
+}
+
+class CheckNumerics : public KernelTest {
+ protected:
+  std::string problem_of(const Tensor& x) { return error_of("CheckNumerics", {x}, {{"message", std::string("x")}}); }
+};
+
+// The lowest element, and what it is.
+TEST_F(CheckNumerics, NamesTheFirstElementThatIsNotFinite) {
+  for_each_type(FloatTypes{}, [&]<class T>() {
+    Tensor x = Tensor::zeros(dtype_of<T>, Shape{300, 333});
+    EXPECT_EQ(problem_of(x), "");
+    EXPECT_TRUE(bitwise_equal(run1("CheckNumerics", {x}, {{"message", std::string()}}), x));
+    const auto expect = [&](std::int64_t at, float bad, const std::string& what) {
+      x.mutable_data<T>()[at] = static_cast<T>(bad);
+      const std::string found = problem_of(x);
+      EXPECT_NE(found.find("x is not finite"), std::string::npos) << found;
+      EXPECT_NE(found.find(fmt::format("element {}", at)), std::string::npos) << found;
+      EXPECT_NE(found.find(" is " + what), std::string::npos) << found;
+    };
+    expect(99'899, NAN, "NaN");
+    expect(70'000, -INFINITY, "-infinite");
+    expect(3, INFINITY, "infinite");
+  });
 }
 
 }  // namespace

@@ -56,9 +56,9 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   void not_recorded(std::string_view) const override {}
   void keep(std::shared_ptr<const void>) override {}
   const RandomKey* recorded_random() override { return nullptr; }
-  CudaFaultSite fault_site(CudaFaultText text) override {
-    texts_.push_back(text);
-    return {&fault_, static_cast<unsigned>(texts_.size())};
+  CudaFaultSite fault_site(CudaFaultText text, std::string_view detail) override {
+    sites_.push_back({text, std::string(detail)});
+    return {&fault_, static_cast<unsigned>(sites_.size())};
   }
   const CudaFault* fault() override { return &fault_; }
   const std::shared_ptr<CudaDriver>& driver() const override { has_none(); }
@@ -80,6 +80,11 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   void shutdown() override {}
 
  private:
+  struct Site {
+    CudaFaultText text;
+    std::string detail;
+  };
+
   static Tensor copied(const Tensor& from, Tensor to) {
     emulated_cuda::copy(to.mutable_raw(), from.raw(), from.num_bytes());
     return to;
@@ -89,8 +94,10 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
   // What kernels have found since the last call.
   Error take_fault() {
     const CudaFault found = std::exchange(fault_, CudaFault());
-    const std::vector<CudaFaultText> texts = std::exchange(texts_, {});
-    return found.site == 0 || texts.empty() ? Error() : texts.at(found.site - 1)(found);
+    const std::vector<Site> sites = std::exchange(sites_, {});
+    if (found.site == 0 || sites.empty()) return {};
+    const Site& site = sites.at(found.site - 1);
+    return site.detail.empty() ? site.text(found) : site.text(found).within(site.detail);
   }
 
   void enqueue(LocalHandle work) override { work->run(); }
@@ -111,8 +118,8 @@ class EmulatedGpu final : public CudaDevice, private Stream, private Parallelism
       .name = "emulated", .compute_major = 9, .multiprocessors = 132, .memory_bytes = std::uint64_t{1} << 30};
   const AcceleratorOptions options_{.name = attributes_.name};
   EmulatedAllocator allocator_;
-  CudaFault fault_;                   // not in the GPU's memory, which begins anew only when nothing of it is in use
-  std::vector<CudaFaultText> texts_;  // by site - 1
+  CudaFault fault_;          // not in the GPU's memory, which begins anew only when nothing of it is in use
+  std::vector<Site> sites_;  // by site - 1
 };
 
 }  // namespace
