@@ -3,6 +3,8 @@
 #include "tests/kernels/kernel_fixture.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/kernels/common/elementwise_ops.hpp>
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -180,6 +182,42 @@ TEST(ScatterBuilders, UpdateVariables) {
     EXPECT_EQ(doubles(evaluator.run(changed)), c.elements);
     EXPECT_EQ(doubles(evaluator.run(v.read())), c.rows);
   }
+}
+
+// One update after the other, each rounded.
+template <class T, class Op>
+Tensor scattered(const Tensor& data, const Tensor& rows, const Tensor& updates, Op op) {
+  Tensor out = data.clone();
+  const std::int64_t width = data.shape()[1];
+  for (std::int64_t i = 0; i < updates.num_elements(); ++i) {
+    const std::int64_t given = rows.data<std::int64_t>()[i / width], row = given < 0 ? given + data.shape()[0] : given;
+    T& to = out.mutable_data<T>()[row * width + i % width];
+    to = static_cast<T>(op(static_cast<Compute<T>>(to), static_cast<Compute<T>>(updates.data<T>()[i])));
+  }
+  return out;
+}
+
+TEST_F(IndexTest, ScattersOfEveryDtypeAreInOrder) {
+  const Tensor rows = random<std::int64_t>({60, 1}, -7, 7);
+  for_each_type(RealTypes{}, [&]<class T>() {
+    const double low = std::is_unsigned_v<T> ? 0 : -3;
+    const Tensor data = random<T>({7, 3}, low, 3), updates = random<T>({60, 3}, low, 3);
+    const auto check = [&](const char* reduction, auto op) {
+      const Attributes slices{{"batch_dims", std::int64_t{0}}, {"reduction", std::string(reduction)}};
+      const Tensor want = scattered<T>(data, rows, updates, op);
+      EXPECT_TRUE(bitwise_equal(run1("ScatterND", {data, rows, updates}, slices), want))
+          << reduction << name(dtype_of<T>);
+      const Tensor wide = run1("BroadcastTo", {rows, longs({2}, {60, 3})});
+      EXPECT_TRUE(bitwise_equal(run1("ScatterElements", {data, wide, updates}, scatter(0, reduction)), want))
+          << reduction << name(dtype_of<T>);
+    };
+    check("none", [](auto, auto b) { return b; });
+    check("add", AddOp{});
+    check("sub", SubOp{});
+    check("mul", MulOp{});
+    check("max", MaximumOp{});
+    check("min", MinimumOp{});
+  });
 }
 
 TEST_F(IndexTest, ScatterVariableUpdatesRowsOrNothing) {
