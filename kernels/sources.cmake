@@ -39,6 +39,7 @@ set(cuda_host
   cublas_error.cpp
   cublas_lt.cpp
   cuda_kernels.cpp
+  cumulative.cpp
   elementwise.cpp
   finite.cpp
   fused_elementwise.cpp
@@ -76,6 +77,7 @@ set(cuda_kernels
   conv.cu
   conv_direct.cu
   cross_entropy.cu
+  cumulative.cu
   epilogue.cu
   finite.cu
   gather.cu

@@ -21,6 +21,7 @@ void register_cuda_kernels(KernelRegistry& registry) {
   register_cuda_cast_kernels(registry);
   register_cuda_comparison_kernels(registry);
   register_cuda_conv_kernels(registry);
+  register_cuda_cumulative_kernels(registry);
   register_cuda_finite_kernels(registry);
   register_cuda_fused_kernels(registry);
   register_cuda_gather_kernels(registry);

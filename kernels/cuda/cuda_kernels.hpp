@@ -36,6 +36,7 @@ void register_cuda_bias_kernels(KernelRegistry& registry);
 void register_cuda_cast_kernels(KernelRegistry& registry);
 void register_cuda_comparison_kernels(KernelRegistry& registry);
 void register_cuda_conv_kernels(KernelRegistry& registry);
+void register_cuda_cumulative_kernels(KernelRegistry& registry);
 void register_cuda_finite_kernels(KernelRegistry& registry);
 void register_cuda_fused_kernels(KernelRegistry& registry);
 void register_cuda_gather_kernels(KernelRegistry& registry);

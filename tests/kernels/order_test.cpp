@@ -152,7 +152,8 @@ TEST_F(OrderTest, SearchAndCounts) {
 
 TEST_F(OrderTest, CumulativeSumsAndProductsAlongEveryAxis) {
   const auto expect = [&]<class T>(T, double tolerance) {
-    for (const std::int64_t n : {1, 5, 16, 100}) {
+    for (const std::int64_t n : {1, 5, 16, 100, 2100}) {
+      if (sizeof(T) == 1 && n > 100) continue;
       const Tensor x = random<T>({3, n, 2}, -1.5, 1.5), flat = random<T>({3, n}, -1.5, 1.5);
       for (const bool exclusive : {false, true})
         for (const bool reverse : {false, true})
@@ -200,6 +201,14 @@ TEST_F(OrderTest, CumulativeLogSumExpAndExtrema) {
                 .outputs = 2,
                 .output_types = {DType::f32, DType::i64}});
   };
+  // Longer than what threads hold at once.
+  const Tensor row = random<float>({3000});
+  const auto longest = extrema("CumMin", row);
+  for (std::int64_t i = 0, place = 0; i < 3000; ++i) {
+    place = row.data<float>()[i] < row.data<float>()[place] ? i : place;
+    ASSERT_EQ(longest[0].data<float>()[i], row.data<float>()[place]) << i;
+    ASSERT_EQ(longest[1].data<std::int64_t>()[i], place) << i;
+  }
   auto got = extrema("CumMax", floats({5}, {1, 3, 3, 2, 4}));
   EXPECT_TRUE(bitwise_equal(got[0], floats({5}, {1, 3, 3, 3, 4})));
   EXPECT_TRUE(bitwise_equal(got[1], longs({5}, {0, 1, 1, 1, 4})));
