@@ -2,7 +2,10 @@
 // engine and plans as on a GPU, but for running them.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <troupe/kernels/common/conv_geometry.hpp>
 #include <troupe/kernels/cuda/conv_engines.hpp>
@@ -77,6 +80,59 @@ TEST(ConvEngines, AreThereForEveryDirectionAndTypeUnpadded) {
         ASSERT_TRUE(plan.execution) << name(dtype) << " " << static_cast<int>(direction);
         EXPECT_EQ(plan.geometry, g) << "padded by a copy";
       }
+}
+
+struct EngineCase {
+  std::string name;
+  Shape x, filter;  // channels last
+  ConvAttributes options;
+};
+
+// x and the filter with channels first, if wanted.
+ConvGeometry geometry_of(EngineCase c, bool channels_first) {
+  if (channels_first) {
+    c.options.windows.format = DataFormat::channels_first;
+    const int rank = c.x.rank();
+    Shape x = c.x, filter = c.filter;
+    x.set_dim(1, c.x[-1]);
+    filter.set_dim(0, c.filter[-1]);
+    filter.set_dim(1, c.filter[-2]);
+    for (int d = 2; d < rank; ++d) {
+      x.set_dim(d, c.x[d - 1]);
+      filter.set_dim(d, c.filter[d - 2]);
+    }
+    c.x = x, c.filter = filter;
+  }
+  return conv_geometry(c.x, c.filter, c.options);
+}
+
+std::vector<EngineCase> engine_cases() {
+  using List = std::vector<std::int64_t>;
+  const auto same = [](List strides, List dilations) {
+    return WindowOptions{.strides = std::move(strides), .dilations = std::move(dilations), .padding = Padding::same};
+  };
+  return {{"groups", {8, 28, 28, 64}, {3, 3, 16, 64}, {.windows = same({1, 1}, {}), .groups = 4}},
+          {"depthwise", {8, 28, 28, 64}, {3, 3, 1, 64}, {.windows = same({1, 1}, {}), .groups = 64}},
+          {"depthwise_stride_2", {8, 28, 28, 64}, {3, 3, 1, 128}, {.windows = same({2, 2}, {}), .groups = 64}},
+          {"dilated", {8, 28, 28, 64}, {3, 3, 64, 64}, {.windows = same({1, 1}, {2, 2})}},
+          {"line", {8, 500, 64}, {5, 64, 64}, {.windows = same({1}, {})}},
+          {"line_dilated", {8, 500, 64}, {3, 64, 64}, {.windows = same({1}, {4})}},
+          {"volume", {2, 16, 28, 28, 32}, {3, 3, 3, 32, 64}, {.windows = same({1, 1, 1}, {})}},
+          {"volume_stride_2", {2, 16, 28, 28, 32}, {3, 3, 3, 32, 64}, {.windows = same({2, 2, 2}, {})}}};
+}
+
+TEST(ConvEngines, CoverGroupsDilationsAndOneToThreeDimensions) {
+  std::string why;
+  const CudnnDescriptor* const properties = h200(why);
+  if (!properties) GTEST_SKIP() << "no properties of a GPU: " << why;
+  for (const EngineCase& c : engine_cases())
+    for (const bool first : {false, true})
+      for (ConvDirection direction : kDirections)
+        for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+          const ConvKey key{.direction = direction, .dtype = dtype, .geometry = geometry_of(c, first)};
+          EXPECT_TRUE(plan_convolution(key, {.properties = properties}).execution)
+              << c.name << (first ? ", channels first, " : ", ") << name(dtype) << ' ' << static_cast<int>(direction);
+        }
 }
 
 TEST(ConvEngines, AddBiases) {
