@@ -1,4 +1,5 @@
-// Functions of the builder API that are made of several ops: values of NumPy, and limits.
+// Functions of the builder API that are made of several ops, and ops without a test of their own: values of NumPy and
+// ONNX Runtime, and limits.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -119,6 +120,34 @@ TEST_F(Compositions, ListsAreChangedAndRead) {
   const Output none = list_erase(list_of(g, {first}));
   EXPECT_EQ(evaluator.run(list_stack(none, DType::f64, Shape{2})).shape(), (Shape{0, 2}));
   EXPECT_THROW(run(list_stack(none, DType::f64)), Error);
+}
+
+// Values of ONNX Runtime.
+TEST_F(Compositions, MelWeightsAreTriangles) {
+  const auto whole = [&](std::int64_t value) { return constant(g, value); };
+  const Output weights =
+      mel_weight_matrix(whole(3), whole(20), whole(8000), constant(g, 100.0f), constant(g, 3800.0f), DType::f64);
+  EXPECT_EQ(run(weights), (Reals{0,   0, 0, 1, 0, 0, 0, 1, 0, 0, 0.5, 0.5, 0, 0, 1, 0, 0,
+                                 0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   0,   0, 0, 0, 0}));
+}
+
+TEST_F(Compositions, NGramsAreCountedAndWeighted) {
+  const Output x = constant(g, Tensor::of<std::int64_t>(Shape{2, 4}, {1, 2, 1, 3, 3, 1, 2, 2}));
+  const auto counted = [&](const char* mode, std::int64_t least, std::int64_t most, std::int64_t skip) {
+    return run(tf_idf_vectorizer(x, {.mode = mode,
+                                     .min_gram_length = least,
+                                     .max_gram_length = most,
+                                     .max_skip_count = skip,
+                                     .ngram_counts = {0, 3},
+                                     .ngram_indexes = {0, 2, 1, 5, 3, 4},
+                                     .pool_integers = {1, 2, 3, 1, 2, 2, 1, 3, 1},
+                                     .weights = {1, 0.5, 2, 3, 0.25, 4}}));
+  };
+  EXPECT_EQ(counted("TF", 1, 2, 0), (Reals{2, 1, 1, 1, 0, 1, 1, 1, 2, 0, 1, 1}));
+  EXPECT_EQ(counted("TF", 2, 2, 1), (Reals{0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 2}));
+  EXPECT_EQ(counted("TF", 1, 1, 0), (Reals{2, 1, 1, 0, 0, 0, 1, 1, 2, 0, 0, 0}));
+  EXPECT_EQ(counted("IDF", 1, 2, 0), (Reals{1, 2, 0.5, 0.25, 0, 3, 1, 2, 0.5, 0, 4, 3}));
+  EXPECT_EQ(counted("TFIDF", 2, 2, 1), (Reals{0, 0, 0, 0.25, 0, 3, 0, 0, 0, 0, 4, 6}));
 }
 
 TEST_F(Compositions, ClipByNormScalesWhatIsTooLong) {
