@@ -119,6 +119,12 @@ void variadic(OnnxNode& node) {
 }
 void mean_node(OnnxNode& node) { node.set(folded<add>(node) / node.num_inputs()); }
 
+// ONNX has it of integers, too.
+void erf_node(OnnxNode& node) {
+  const Output x = node.in(0);
+  node.set(is_floating(x.dtype()) ? erf(x) : cast(erf(cast(x, DType::f64)), x.dtype()));
+}
+
 constexpr OnnxOp kMathOps[] = {
     {"Abs", unary<abs>},
     {"Acos", unary<acos>},
@@ -141,7 +147,7 @@ constexpr OnnxOp kMathOps[] = {
     {"Cosh", unary<cosh>},
     {"Div", binary<div>},
     {"Equal", binary<equal>},
-    {"Erf", unary<erf>},
+    {"Erf", erf_node},
     {"Exp", unary<exp>},
     {"Floor", unary<floor>},
     {"Greater", binary<greater>},

@@ -100,6 +100,14 @@ TEST(OnnxElementwise, PowersHaveTheDtypeOfTheBase) {
   expect_op({"Pow", 15, {Tensor::vector<double>({2, 4}), Tensor::vector<std::int8_t>({-1, 2})}}, DType::f64, {0.5, 16});
 }
 
+TEST(OnnxElementwise, IntegersWhereTroupeHasFloats) {
+  expect_op({"Erf", 13, {Tensor::vector<std::int32_t>({-3, 0, 1, 9})}}, DType::i32, {0, 0, 0, 1});
+  const Tensor a = Tensor::of<std::int64_t>(Shape{2, 2}, {1, 2, 3, 4}), c = Tensor::vector<std::int64_t>({5, -9});
+  expect_op({"Gemm", 13, {a, a, c}, [](NodeMaker& n) { n.set("alpha", 0.5f).set("beta", 0.25f); }}, DType::i64,
+            {4, 2, 8, 8});
+  expect_op({"Gemm", 13, {a, a, c}, [](NodeMaker& n) { n.set("alpha", 2.0f); }}, DType::i64, {19, 11, 35, 35});
+}
+
 TEST(OnnxElementwise, AnyNumberOfOperands) {
   const Tensor a = Tensor::of<float>(Shape{2, 1}, {1, 4}), b = Tensor::vector<float>({2, 3}), c = Tensor::scalar(6.0f);
   expect_op({"Sum", 13, {a, b, c}}, f32, {9, 10, 12, 13});
