@@ -184,11 +184,11 @@ class Placer {
     }
   }
 
-  bool is_constant(Endpoint value) const { return graph_.node(value.node).op->role == OpRole::constant; }
   // Without inputs, or random, of a constant shape.
   bool is_source(const Node& node) const {
+    const auto constant = [&](Endpoint input) { return graph_.node(input.node).op->role == OpRole::constant; };
     return node.inputs.empty() ||
-           (node.op->stateful && std::ranges::all_of(node.inputs, [&](Endpoint input) { return is_constant(input); }));
+           (node.op->stateful && node.op->has_kernel() && std::ranges::all_of(node.inputs, constant));
   }
 
   void follow_consumers(const std::map<int, std::vector<int>>& members) {
