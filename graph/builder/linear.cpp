@@ -51,6 +51,17 @@ Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Outp
 
 Output det(Output x, Name name) { return add_op("Det", {x}, {}, std::move(name)); }
 Output cofactors(Output x, Name name) { return add_op("Cofactors", {x}, {}, std::move(name)); }
+Output cholesky(Output x, Name name) { return add_op("Cholesky", {x}, {}, std::move(name)); }
+Output matrix_solve(Output a, Output b, SolveOptions options) {
+  return add_op("MatrixSolve", {a, b}, {{"adjoint", options.adjoint}}, std::move(options.name));
+}
+Output triangular_solve(Output a, Output b, SolveOptions options) {
+  return add_op("TriangularSolve", {a, b}, {{"lower", options.lower}, {"adjoint", options.adjoint}},
+                std::move(options.name));
+}
+Output cholesky_solve(Output l, Output b, Name name) {
+  return triangular_solve(l, triangular_solve(l, b), {.adjoint = true, .name = std::move(name)});
+}
 LogDet slogdet(Output x, Name name) {
   const Outputs out = add_outputs("LogDet", {x}, {}, std::move(name));
   return {out[0], out[1]};

@@ -57,6 +57,19 @@ Output trace(Output x, Name name = {});           // the sum of the main diagona
 Output cofactors(Output x, Name name = {});       // det(x) inverse(x)^T: the derivatives of det, of singular x too
 Output matrix_inverse(Output x, Name name = {});  // throws for singular matrices when it runs
 
+// Lower triangular L with x = L L^T, from the lower triangle of a positive definite x [...,n,n].
+Output cholesky(Output x, Name name = {});
+struct SolveOptions {
+  bool adjoint = false;  // of the transpose of a
+  bool lower = true;     // of triangular matrices: the other triangle is not read
+  Name name{};
+};
+// x [...,n,k] with a x = b, for a [...,n,n] and b [...,n,k] of the same leading dimensions. Fails for singular
+// matrices.
+Output matrix_solve(Output a, Output b, SolveOptions options = {});
+Output triangular_solve(Output a, Output b, SolveOptions options = {});
+Output cholesky_solve(Output l, Output b, Name name = {});  // l l^T x = b
+
 // Einstein summation as NumPy's and ONNX's: "bij,bjk->bik". Letters name dimensions; those that the result lacks are
 // summed. A letter twice in one operand takes the diagonal; "..." stands for dimensions that broadcast, and needs
 // operands of known rank; without "->" the result has, after those, the letters that occur once, in alphabetical order.

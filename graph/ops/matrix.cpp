@@ -1,4 +1,4 @@
-// Determinants and inverses of square matrices.
+// Determinants, factors and inverses of square matrices, and solutions of linear equations.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/gradients.hpp>
 #include <troupe/graph/ops/shapes.hpp>
@@ -64,6 +64,60 @@ void log_det_gradient(GradientContext& c) {
   c.set(0, matmul(matrix_inverse(x), scales, {.transpose_a = true}));
 }
 
+// Inputs: a [...,n,n], b [...,n,k].
+void solve_shape(ShapeContext& c) {
+  const Shape a = square_matrices(c);
+  Shape b = shapes::at_least_rank(c.input(1), 2, "b");
+  if (!a.has_rank() || !b.has_rank()) return c.set_output(0, b);
+  if (a.rank() != b.rank())
+    invalid_argument("'a' and 'b' must have the same rank, but their shapes are {} and {}", a.to_string(),
+                     b.to_string());
+  for (int i = 0; i + 1 < a.rank(); ++i)
+    b.set_dim(i, shapes::merge_dim(a[i], b[i], "dimensions of 'a' and 'b' but the last"));
+  c.set_output(0, b);
+}
+
+// a x = b, or a^T x = b: db = inverse(a)^T g, and da = -db x^T or -x db^T.
+struct SolveGradients {
+  Output da, db;
+};
+SolveGradients solve_gradients(GradientContext& c, const std::string& op, Attributes attributes) {
+  const bool adjoint = attributes.boolean("adjoint");
+  attributes.set("adjoint", !adjoint);
+  const Output x = c.output(0);
+  const Output db = add_op(op, {c.input(0), c.grad()}, attributes);
+  if (!c.needs(0)) return {.da = {}, .db = db};
+  const Output products = adjoint ? matmul(x, db, {.transpose_b = true}) : matmul(db, x, {.transpose_b = true});
+  return {.da = -products, .db = db};
+}
+void matrix_solve_gradient(GradientContext& c) {
+  const SolveGradients found = solve_gradients(c, "MatrixSolve", {{"adjoint", c.attributes().boolean("adjoint")}});
+  if (found.da.valid()) c.set(0, found.da);
+  c.set(1, found.db);
+}
+void triangular_solve_gradient(GradientContext& c) {
+  const bool lower = c.attributes().boolean("lower");
+  const SolveGradients found =
+      solve_gradients(c, "TriangularSolve", {{"adjoint", c.attributes().boolean("adjoint")}, {"lower", lower}});
+  if (found.da.valid()) c.set(0, lower ? tril(found.da) : triu(found.da));
+  c.set(1, found.db);
+}
+
+// Murray, "Differentiation of the Cholesky decomposition" (2016): with K = inverse(L) and P the lower triangle of
+// L^T g whose diagonal is halved, dx = K^T (P + P^T) K / 2. As if x were symmetric.
+void cholesky_gradient(GradientContext& c) {
+  const Output l = c.output(0);
+  const Output triangle = tril(matmul(l, c.grad(), {.transpose_a = true}));
+  const Output p = set_diag(triangle, diag_part(triangle) * 0.5);
+  const Output zeros = zeros_like(l);
+  const Output unit = set_diag(zeros, ones_like(diag_part(l)));
+  const Output k = triangular_solve(l, unit);
+  const Output left = matmul(k, p, {.transpose_a = true});
+  const Output right = matmul(k, p, {.transpose_a = true, .transpose_b = true});
+  const Output both = left + right;
+  c.set(0, matmul(both, k) * 0.5);
+}
+
 Op matrix_op(const char* name, ShapeFn shape, GradientFn gradient) {
   Op op(name);
   op.input("x", "T").output("y", "T").type("T", kFloatTypes).shape(std::move(shape)).gradient(std::move(gradient));
@@ -81,6 +135,24 @@ void register_matrix_ops(OpRegistry& ops) {
               .type("T", kFloatTypes)
               .shape(log_det_shape)
               .gradient(log_det_gradient));
+  ops.add(matrix_op("Cholesky", square_shape, cholesky_gradient));
+  ops.add(Op("MatrixSolve")
+              .input("a", "T")
+              .input("b", "T")
+              .output("x", "T")
+              .type("T", kFloatTypes)
+              .attr("adjoint", false)
+              .shape(solve_shape)
+              .gradient(matrix_solve_gradient));
+  ops.add(Op("TriangularSolve")
+              .input("a", "T")
+              .input("b", "T")
+              .output("x", "T")
+              .type("T", kFloatTypes)
+              .attr("lower", true)
+              .attr("adjoint", false)
+              .shape(solve_shape)
+              .gradient(triangular_solve_gradient));
   ops.add(matrix_op("Cofactors", square_shape, cofactors_gradient));
   ops.add(matrix_op("MatrixInverse", square_shape, inverse_gradient));
 }

@@ -173,6 +173,118 @@ void for_each_matrix(Parallelism& parallelism, const Tensor& x, Tensor& out, std
   });
 }
 
+// Solves L x = x for a lower triangular L, or L^T x = x; x has k columns.
+void solve_lower(const double* l, std::int64_t n, bool adjoint, bool unit, double* x, std::int64_t k) {
+  for (std::int64_t step = 0; step < n; ++step) {
+    const std::int64_t i = adjoint ? n - 1 - step : step;
+    double* const row = x + i * k;
+    for (std::int64_t other = 0; other < step; ++other) {
+      const std::int64_t j = adjoint ? n - 1 - other : other;
+      subtract_row(row, x + j * k, adjoint ? l[j * n + i] : l[i * n + j], k);
+    }
+    if (!unit)
+      for (std::int64_t c = 0; c < k; ++c) row[c] /= l[i * n + i];
+  }
+}
+// The same for an upper triangular matrix.
+void solve_upper(const double* u, std::int64_t n, bool adjoint, double* x, std::int64_t k) {
+  for (std::int64_t step = 0; step < n; ++step) {
+    const std::int64_t i = adjoint ? step : n - 1 - step;
+    double* const row = x + i * k;
+    for (std::int64_t other = 0; other < step; ++other) {
+      const std::int64_t j = adjoint ? other : n - 1 - other;
+      subtract_row(row, x + j * k, adjoint ? u[j * n + i] : u[i * n + j], k);
+    }
+    for (std::int64_t c = 0; c < k; ++c) row[c] /= u[i * n + i];
+  }
+}
+
+// x := inverse of the decomposed matrix, or of its transpose, times x; `work` has room for x.
+void solve_decomposed(Decomposed& d, bool adjoint, double* x, double* work, std::int64_t k) {
+  decompose(d, Pivoting::partial);
+  for (std::int64_t i = 0; i < d.n; ++i)
+    if (d.row(i)[i] == 0) invalid_argument("MatrixSolve: a matrix is singular");
+  if (adjoint) {
+    solve_upper(d.lu, d.n, true, x, k);
+    solve_lower(d.lu, d.n, true, true, x, k);
+    for (std::int64_t i = 0; i < d.n; ++i) std::copy_n(x + i * k, k, work + d.rows[i] * k);
+  } else {
+    for (std::int64_t i = 0; i < d.n; ++i) std::copy_n(x + d.rows[i] * k, k, work + i * k);
+    solve_lower(d.lu, d.n, false, true, work, k);
+    solve_upper(d.lu, d.n, false, work, k);
+  }
+  std::copy_n(work, d.n * k, x);
+}
+
+// The lower triangle of x becomes L with x = L L^T; above it are zeros.
+void find_cholesky(Decomposed& d, double*, double* out) {
+  for (std::int64_t i = 0; i < d.n; ++i) {
+    double* const row = d.row(i);
+    for (std::int64_t j = 0; j <= i; ++j) {
+      double sum = row[j];
+      for (std::int64_t c = 0; c < j; ++c) sum -= row[c] * d.row(j)[c];
+      if (j < i) {
+        row[j] = sum / d.row(j)[j];
+      } else if (sum > 0 || std::isnan(sum)) {
+        row[j] = std::sqrt(sum);
+      } else {
+        invalid_argument("Cholesky: a matrix is not positive definite");
+      }
+    }
+    std::fill(row + i + 1, row + d.n, 0.0);
+  }
+  std::copy_n(d.lu, d.n * d.n, out);
+}
+
+// Calls solve(decomposed a, b, scratch) for the matrices a [...,n,n] and b [...,n,k]: b becomes the result.
+template <class Solve>
+Tensor solve_each(KernelContext& c, const char* op, Solve solve) {
+  const Tensor &a = c.input(0), &b = c.input(1);
+  const Shape batch = det_shape(a.shape());
+  const int rank = a.shape().rank();
+  if (b.shape().rank() != rank || b.shape().sub(0, rank - 1) != a.shape().sub(0, rank - 1))
+    invalid_argument("{}: matrices {} do not fit those of {}", op, b.shape().to_string(), a.shape().to_string());
+  const std::int64_t n = a.shape()[-1], k = b.shape()[-1];
+  Tensor out = c.allocate(b.dtype(), b.shape());
+  const auto cost = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n + k);
+  const auto grain = static_cast<std::int64_t>(std::max(1.0, kMatrixPart / (cost + 16)));
+  dispatch(FloatTypes{}, a.dtype(), [&]<class T>() {
+    const auto widen = [](const T* from, std::int64_t count, double* to) {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(static_cast<Compute<T>>(from[i]));
+    };
+    T* const to = out.mutable_data<T>();
+    c.parallelism().parallel_for(batch.num_elements(), grain, [&](std::int64_t begin, std::int64_t end) {
+      const ScratchArray<double> matrix(n * n), x(n * k), work(n * k);
+      const ScratchArray<std::int64_t> permutations(2 * n);
+      for (std::int64_t i = begin; i < end; ++i) {
+        widen(a.data<T>() + i * n * n, n * n, matrix.data());
+        widen(b.data<T>() + i * n * k, n * k, x.data());
+        Decomposed d{.lu = matrix.data(), .n = n, .rows = permutations.data(), .columns = permutations.data() + n};
+        solve(d, x.data(), work.data(), k);
+        for (std::int64_t e = 0; e < n * k; ++e) to[i * n * k + e] = static_cast<T>(static_cast<Compute<T>>(x[e]));
+      }
+    });
+  });
+  return out;
+}
+
+Kernel make_matrix_solve(const KernelInit& init) {
+  return [adjoint = init.attributes.boolean("adjoint")](KernelContext& c) {
+    c.set_output(0, solve_each(c, "MatrixSolve", [&](Decomposed& d, double* x, double* work, std::int64_t k) {
+                   solve_decomposed(d, adjoint, x, work, k);
+                 }));
+  };
+}
+Kernel make_triangular_solve(const KernelInit& init) {
+  return [lower = init.attributes.boolean("lower"), adjoint = init.attributes.boolean("adjoint")](KernelContext& c) {
+    c.set_output(0, solve_each(c, "TriangularSolve", [&](const Decomposed& d, double* x, double*, std::int64_t k) {
+                   for (std::int64_t i = 0; i < d.n; ++i)
+                     if (d.row(i)[i] == 0) invalid_argument("TriangularSolve: a matrix is singular");
+                   lower ? solve_lower(d.lu, d.n, adjoint, false, x, k) : solve_upper(d.lu, d.n, adjoint, x, k);
+                 }));
+  };
+}
+
 using MatrixFunction = void (*)(Parallelism&, const Tensor&, Tensor&);
 
 template <MatrixFunction function, bool square>
@@ -211,6 +323,12 @@ void cofactors(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   for_each_matrix(parallelism, x, out, x.shape()[-1] * x.shape()[-1], find_cofactors);
 }
 
+void cholesky_factors(Parallelism& parallelism, const Tensor& x, Tensor& out) {
+  check_tensor("Cholesky: the output", out, x.dtype(), x.shape());
+  det_shape(x.shape());
+  for_each_matrix(parallelism, x, out, x.shape()[-1] * x.shape()[-1], find_cholesky);
+}
+
 void inverses(Parallelism& parallelism, const Tensor& x, Tensor& out) {
   check_tensor("MatrixInverse: the output", out, x.dtype(), x.shape());
   det_shape(x.shape());
@@ -230,6 +348,9 @@ void register_matrix_kernels(KernelRegistry& registry) {
                   };
                 }});
   registry.add({"Cofactors", "CPU", types, make_matrix_kernel<cofactors, true>});
+  registry.add({"Cholesky", "CPU", types, make_matrix_kernel<cholesky_factors, true>});
+  registry.add({"MatrixSolve", "CPU", types, make_matrix_solve});
+  registry.add({"TriangularSolve", "CPU", types, make_triangular_solve});
   registry.add({"MatrixInverse", "CPU", types, make_matrix_kernel<inverses, true>});
 }
 

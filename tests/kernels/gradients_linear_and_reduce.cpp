@@ -87,6 +87,23 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
                                                          const Output z = constant<std::int8_t>(*x[0].graph, 3);
                                                          return square(dequantize_linear(q, x[0], z));
                                                        })});
+  for (const bool adjoint : {false, true}) {
+    const std::string suffix = adjoint ? "Adjoint" : "";
+    out.push_back({.name = "MatrixSolve" + suffix,
+                   .shapes = {{2, 3, 3}, {2, 3, 2}},
+                   .build = of([=](auto& x) { return matrix_solve(x[0], x[1], {.adjoint = adjoint}); })});
+    for (const bool lower : {false, true})
+      out.push_back(
+          {.name = "TriangularSolve" + suffix + (lower ? "Lower" : "Upper"),
+           .shapes = {{3, 3}, {3, 2}},
+           .build = of([=](auto& x) { return triangular_solve(x[0], x[1], {.adjoint = adjoint, .lower = lower}); }),
+           .low = 0.5});
+  }
+  out.push_back(
+      {.name = "Cholesky", .shapes = {{2, 3, 3}}, .build = of([](auto& x) {
+                                                    const Output squares = matmul(x[0], x[0], {.transpose_b = true});
+                                                    return cholesky(set_diag(squares, diag_part(squares) + 3));
+                                                  })});
   out.push_back({.name = "LogDet", .shapes = {{2, 3, 3}}, .build = of([](auto& x) {
                                                             const LogDet found = slogdet(x[0]);
                                                             return found.log_abs * found.sign;

@@ -62,6 +62,50 @@ TEST_F(Matrices, SignsAndLogarithmsOfDeterminants) {
   EXPECT_EQ(evaluator.run(slogdet(constant(g, Tensor(DType::f32, Shape{0, 0}))).sign).item<float>(), 1);
 }
 
+void expect_values(const Tensor& found, const std::vector<double>& expected) {
+  const std::vector<double> values = doubles(found);
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-13) << i;
+}
+
+// NumPy's cholesky() and solve().
+TEST_F(Matrices, FactorsAndSolutions) {
+  Graph g;
+  GraphEvaluator evaluator;
+  const auto matrix = [&](const Shape& shape, const std::vector<double>& values) {
+    return constant(g, Tensor::of<double>(shape, values));
+  };
+  // What is above the diagonal is not read.
+  const Output positive = matrix({3, 3}, {4, 77, 77, 2, 10, 77, -2, 4, 9}), l = cholesky(positive);
+  expect_values(evaluator.run(l), {2, 0, 0, 1, 3, 0, -1, 5.0 / 3, 2.2852182001336816});
+  const Output a = matrix({3, 3}, {0, 2, 1, 1, 1, 0, 3, 0, -1}), b = matrix({3, 2}, {1, 2, 3, -1, 0, 4});
+  expect_values(evaluator.run(matrix_solve(a, b)), {-5, 8, 8, -9, -15, 20});
+  expect_values(evaluator.run(matrix_solve(a, b, {.adjoint = true})), {-2, 15, 7, -31, -2, 11});
+  const Output low = matrix({3, 3}, {2, 9, 9, 1, 4, 9, -3, 5, 0.5}),
+               high = matrix({3, 3}, {2, 1, -3, 9, 4, 5, 9, 9, 0.5});
+  expect_values(evaluator.run(triangular_solve(low, b)), {0.5, 1, 0.625, -0.5, -3.25, 19});
+  expect_values(evaluator.run(triangular_solve(low, b, {.adjoint = true})), {0.125, 18.125, 0.75, -10.25, 0, 8});
+  expect_values(evaluator.run(triangular_solve(high, b, {.lower = false})), {0.125, 18.125, 0.75, -10.25, 0, 8});
+  expect_values(evaluator.run(triangular_solve(high, b, {.adjoint = true, .lower = false})),
+                {0.5, 1, 0.625, -0.5, -3.25, 19});
+  const Output symmetric = matrix({3, 3}, {4, 2, -2, 2, 10, 4, -2, 4, 9});
+  expect_values(evaluator.run(matmul(symmetric, cholesky_solve(l, b))), {1, 2, 3, -1, 0, 4});
+  EXPECT_EQ(evaluator.run(matrix_solve(matrix({2, 0, 0}, {}), matrix({2, 0, 3}, {}))).shape(), (Shape{2, 0, 3}));
+  EXPECT_THROW(evaluator.run(cholesky(matrix({2, 2}, {1, 2, 2, 1}))), Error);
+  EXPECT_THROW(evaluator.run(matrix_solve(matrix({2, 2}, {1, 2, 2, 4}), matrix({2, 1}, {1, 1}))), Error);
+  EXPECT_THROW(evaluator.run(triangular_solve(matrix({2, 2}, {1, 2, 2, 0}), matrix({2, 1}, {1, 1}))), Error);
+  EXPECT_THROW(matrix_solve(a, matrix({2, 2}, {1, 2, 3, 4})), Error);
+}
+
+TEST_F(Matrices, SolutionsAreThoseOfAnyThreads) {
+  std::mt19937_64 engine(3);
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    const Tensor a = random_tensor(dtype, {7, 20, 20}, engine), b = random_tensor(dtype, {7, 20, 5}, engine);
+    run_every_way(registry_, {"MatrixSolve", dtype, {a, b}, {{"adjoint", false}}});
+    run_every_way(registry_, {"TriangularSolve", dtype, {a, b}, {{"adjoint", true}, {"lower", true}}});
+  }
+}
+
 TEST_F(Matrices, DeterminantsAndCofactorsAreThoseOfMinors) {
   std::mt19937_64 engine(1);
   for (std::int64_t n = 0; n <= 5; ++n)
