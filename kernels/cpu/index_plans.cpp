@@ -96,8 +96,7 @@ void SlicePlan::for_each_run(const Tensor& indices, std::int64_t unit, std::int6
       if (!(together == 2 && vector_offsets<2>(index, n, sizes.data(), steps.data(), offsets)) &&
           !(together == 3 && vector_offsets<3>(index, n, sizes.data(), steps.data(), offsets))) {
         std::int64_t wide[kIndexBlock];
-        for (std::int64_t i = 0; i < n; ++i)
-          wide[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride * unit;
+        for (std::int64_t i = 0; i < n; ++i) wide[i] = batches == 1 ? 0 : (begin + i) / per_batch * batch_stride * unit;
         for (int d = 0; d < depth; ++d) {
           const auto at = static_cast<std::size_t>(d);
           if (!add_offsets(index + d, depth, n, sizes[at], steps[at], wide))

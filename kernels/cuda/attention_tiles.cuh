@@ -11,7 +11,7 @@
 namespace troupe::device {
 
 inline constexpr int kTile = 64;
-inline constexpr int kOwn = 4;  // rows and columns of a thread
+inline constexpr int kOwn = 4;       // rows and columns of a thread
 inline constexpr int kUnrolled = 4;  // terms: enough to hide the latency of shared memory, and little code
 inline constexpr int kTileThreads = (kTile / kOwn) * (kTile / kOwn);
 // Terms of a product that are in shared memory at once.
