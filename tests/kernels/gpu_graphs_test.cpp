@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "tests/paths.hpp"
 #include <troupe/devices/plugin.hpp>
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/layers/resnet.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>
@@ -115,6 +119,73 @@ TEST(GpuGraphs, AGpuHasAKernelForEveryNodeOfTraining) {
           EXPECT_TRUE(missing.empty()) << network.name << ", " << name(precision) << ", " << troupe::name(optimizer)
                                        << ", " << call.name << ": " << ::testing::PrintToString(missing);
         }
+}
+
+// The gradients of a loss with respect to `weights` on a GPU: none of their nodes is missing.
+void expect_on_gpu(std::string_view what, Output loss, const Outputs& weights) {
+  const Outputs losses{loss};
+  for (const Gradient& gradient : gradients(losses, weights)) EXPECT_TRUE(gradient) << what;
+  std::set<std::string> missing;
+  collect_missing(*loss.graph, missing);
+  EXPECT_TRUE(missing.empty()) << what << ": " << ::testing::PrintToString(missing);
+}
+
+// A decoder with grouped heads, of words.
+void transformer(Graph& g, DType dtype) {
+  Outputs weights;
+  const auto weight = [&](DType type, Shape shape) {
+    weights.push_back(placeholder(g, type, shape));
+    return weights.back();
+  };
+  const Output words = placeholder(g, DType::i64, {2, 16}), labels = placeholder(g, DType::i64, {2, 16});
+  const Output table = weight(dtype, {50, 32});
+  const Output embedded = gather(table, words);
+  const Output scale = weight(DType::f32, {32});
+  const Output h = rms_norm(embedded, scale);
+  const auto heads = [&](std::int64_t count) {
+    const Output projection = weight(dtype, {32, count * 8});
+    return transpose(reshape(matmul(h, projection), {2, 16, count, 8}), {0, 2, 1, 3});
+  };
+  const Output cosines = placeholder(g, dtype, {16, 4}), sines = placeholder(g, dtype, {16, 4});
+  const Output queries = heads(4), keys = heads(2), values = heads(2);
+  const Output turned = rotary_embedding(queries, cosines, sines);
+  const Output turned_keys = rotary_embedding(keys, cosines, sines);
+  const Output attended = attention(turned, turned_keys, values, {.causal = true});
+  const Output joined = reshape(transpose(attended, {0, 2, 1, 3}), {2, 16, 32});
+  const Output sum = embedded + joined;
+  const Output gain = weight(DType::f32, {32}), offset = weight(DType::f32, {32});
+  const Output normal = layer_norm(sum, gain, offset);
+  const Output up = weight(dtype, {32, 64}), down = weight(dtype, {64, 32}), last = weight(dtype, {32, 50});
+  const Output wide = gelu(matmul(normal, up));
+  const Output dropped = dropout(matmul(wide, down), 0.1);
+  const Output logits = matmul(sum + dropped, last);
+  expect_on_gpu(name(dtype), mean(sparse_softmax_cross_entropy(logits, labels)), weights);
+}
+
+// An image through grouped and dilated convolutions, pools with indices and back.
+void segmentation(Graph& g, DType dtype) {
+  Outputs weights;
+  const auto weight = [&](DType type, Shape shape) {
+    weights.push_back(placeholder(g, type, shape));
+    return weights.back();
+  };
+  const Output image = placeholder(g, dtype, {2, 8, 16, 16});
+  const Output bordered = pad(image, {0, 0, 1, 1}, {0, 0, 1, 1}, {.mode = PadMode::reflect});
+  const Output grouped = weight(dtype, {8, 2, 3, 3});
+  const Output h = conv(bordered, grouped, {.groups = 4, .format = DataFormat::channels_first});
+  const Output gain = weight(DType::f32, {8}), offset = weight(DType::f32, {8});
+  const Output normal = silu(group_norm(h, gain, offset, 2));
+  const MaxPoolOutputs pooled = max_pool_with_indices(normal, {.format = DataFormat::channels_first});
+  const Output back = max_unpool(pooled.y, pooled.indices, shape_of(normal));
+  expect_on_gpu(name(dtype), mean(softplus(back)), weights);
+}
+
+TEST(GpuGraphs, AGpuHasAKernelForEveryNodeOfATransformerAndOfASegmentation) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    Graph words, images;
+    transformer(words, dtype);
+    segmentation(images, dtype);
+  }
 }
 
 // What an output holds, in bytes.
