@@ -145,6 +145,7 @@ TEST(Accelerator, TensorsGoFromAndToOtherTasksThroughPinnedMemory) {
       used = neg(sent);
     }
     Session session(tasks[1], g);
+    session.run_targets({used});  // uploads the shape, a constant
     const auto of_cpu = [&] { return tasks[1].device(0).allocator().stats().allocations; };
     const std::uint64_t cpu = of_cpu(), pinned = pinned_allocations(tasks[1]);
     session.run_targets({used});
