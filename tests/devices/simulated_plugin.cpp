@@ -99,8 +99,11 @@ class HostContext final : public KernelContext {
   }
   void set_output(int index, Tensor&& value) override { inner_.set_output(index, to_device(value, inner_.device())); }
   Tensor take_input(int index) override {
-    inputs_[static_cast<std::size_t>(index)] = Tensor();
-    return to_host_view(inner_.take_input(index));
+    Tensor& seen = inputs_[static_cast<std::size_t>(index)];
+    seen = Tensor();  // a view is a user of the memory
+    Tensor taken = inner_.take_input(index);
+    if (!taken.valid()) seen = to_host_view(inner_.input(index));
+    return to_host_view(taken);
   }
   Device& device() override { return device_; }
   RandomKey random_key() const override { return inner_.random_key(); }
