@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kStart = std::numeric_limits<std::int64_t>::min();
 
+constexpr std::int64_t kMostEntries = 2 * kMaxRank + 1;  // those of dimensions, new dimensions and an ellipsis
+
 bool bit(std::uint64_t mask, std::int64_t i) { return i < 64 && (mask >> i & 1) != 0; }
 
 // A list of integers, some of which are computed while the graph runs.
@@ -168,6 +170,8 @@ Output strided_slice(Output x, IntegersArg begin, IntegersArg end, StridedSliceO
   if (count == kUnknown && !(options.axes && options.strides))
     invalid_argument("strided_slice: the number of begins must be known");
   if (masks != 0 && options.axes) invalid_argument("strided_slice: there are axes, so there must not be masks");
+  if (count > kMostEntries)
+    invalid_argument("strided_slice: {} begins, but tensors have at most {} dimensions", count, kMaxRank);
   const auto entries = static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
   const IntegersArg strides = options.strides ? *options.strides : IntegersArg(Integers(entries, 1));
   if (masks != 0) return MaskedSlice(x, begin, end, strides, options).build(count);

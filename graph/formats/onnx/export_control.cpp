@@ -88,7 +88,7 @@ bool always_goes_on(const OnnxExportNode& node, const Function& body) {
 // x, if input 0 is max(x, 0): a loop of ONNX does not run for a number below 0 either.
 std::optional<Endpoint> limit_from_zero(const OnnxExportNode& node) {
   const Node& source = node.graph().node(node.endpoint(0).node);
-  if (source.op->name != "Maximum") return std::nullopt;
+  if (source.op->name != "Maximum" || node.writer().is_given(node.endpoint(0))) return std::nullopt;
   const auto other = known_tensor(node.graph(), source.inputs[1]);
   if (!other || other->num_elements() != 1 || other->values<std::int64_t>()[0] != 0) return std::nullopt;
   return source.inputs[0];
@@ -363,7 +363,7 @@ void write_list_erase(OnnxExportNode& node) { node.set(node.add("SequenceErase",
 // An index below 0 counts from behind the last item in ours, from before it in ONNX's.
 void write_list_insert(OnnxExportNode& node) {
   const Node& index = node.graph().node(node.endpoint(2).node);
-  if (index.op->name == "ListSize" && index.inputs[0] == node.endpoint(0))
+  if (index.op->name == "ListSize" && index.inputs[0] == node.endpoint(0) && !node.writer().is_given(node.endpoint(2)))
     return node.set(node.add("SequenceInsert", {node.in(0), node.in(1)}));
   const auto known = node.known(2);
   if (known && known->item<std::int64_t>() >= 0)

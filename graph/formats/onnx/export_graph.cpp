@@ -53,7 +53,10 @@ void set_attribute(onnx::Node& node, const std::string& name, const AttrValue& v
 
 std::string OnnxExportState::unique_name(const std::string& wanted) {
   std::string name = wanted;
-  for (int i = 1; reserved.contains(name) || !names.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+  if (!reserved.contains(name) && names.insert(name).second) return name;
+  int& i = suffixes[wanted];  // smaller ones are taken
+  do name = fmt::format("{}_{}", wanted, ++i);
+  while (reserved.contains(name) || !names.insert(name).second);
   return name;
 }
 

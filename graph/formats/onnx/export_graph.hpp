@@ -19,6 +19,7 @@ struct OnnxExportState {
   std::int64_t opset = kOnnxOpset;                             // of the model
   std::int64_t needed_opset = kOnnxOpset;                      // if it is later, the model is written again
   std::set<std::string> names{};                               // of all values
+  std::map<std::string, int> suffixes{};                       // of names, those that were made last
   std::set<std::string> nodes{};                               // names of all nodes
   std::set<std::string> reserved{};                            // for outputs of the model
   std::vector<std::pair<std::string, Tensor>> initializers{};  // of the model's graph

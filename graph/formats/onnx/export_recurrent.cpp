@@ -48,7 +48,8 @@ OnnxName optional_input(const OnnxExportNode& node, int input) {
 OnnxName lengths_of(const OnnxExportNode& node) {
   if (node.shape(4) == Shape{0}) return "";
   const Node& source = node.graph().node(node.endpoint(4).node);
-  if (source.op->name == "Cast" && node.graph().dtype(source.inputs[0]) == DType::i32)
+  if (source.op->name == "Cast" && node.graph().dtype(source.inputs[0]) == DType::i32 &&
+      !node.writer().is_given(node.endpoint(4)))
     return node.writer().plain(source.inputs[0]);
   return node.add("Cast", {node.in(4)}, {{"to", DType::i32}});
 }

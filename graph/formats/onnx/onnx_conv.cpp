@@ -61,8 +61,11 @@ void conv_node(OnnxNode& node) {
 Integers pads_for(const OnnxNode& node, const ConvTransposeOptions& options, const Integers& sizes) {
   const Shape &x = node.in(0).shape(), &filter = node.in(1).shape();
   const int spatial = static_cast<int>(sizes.size());
+  for (const Integers* list : {&options.strides, &options.dilations, &options.output_padding})
+    if (!list->empty() && list->size() != sizes.size())
+      invalid_argument("attribute 'output_shape' has {} numbers, another attribute has {}", sizes.size(), list->size());
   const auto entry = [](const Integers& list, int i, std::int64_t otherwise) {
-    return list.empty() ? otherwise : list.at(static_cast<std::size_t>(i));
+    return list.empty() ? otherwise : list[static_cast<std::size_t>(i)];
   };
   Integers before, after;
   for (int i = 0; i < spatial; ++i) {

@@ -102,6 +102,29 @@ TEST(HostileOnnx, TensorsHoldWhatTheySay) {
   EXPECT_NE(with([](pb::Tensor& t) { t.set_data_type(-1); }), "");
 }
 
+TEST(HostileOnnx, ListsHaveAsManyEntriesAsThereAreDimensions) {
+  ModelMaker slice;
+  slice.graph.input("x", DType::i64, Shape{1ll << 31}).output("y").node("Slice", {"x", "x", "x"}, {"y"});
+  EXPECT_THAT(refused(slice.bytes()), HasSubstr("2147483648 begins"));
+  ModelMaker conv;
+  conv.graph.input("x", DType::f32, Shape{1, 1, 4, 4})
+      .input("w", DType::f32, Shape{1, 1, 3, 3})
+      .output("y")
+      .node("ConvTranspose", {"x", "w"}, {"y"})
+      .set("output_shape", std::vector<std::int64_t>{8, 8})
+      .set("strides", std::vector<std::int64_t>{2});
+  EXPECT_THAT(refused(conv.bytes()), HasSubstr("has 2 numbers, another attribute has 1"));
+}
+
+TEST(HostileOnnx, ManyOutputsAreWritten) {
+  ModelMaker m;
+  std::vector<std::string> parts;
+  for (int i = 0; i < 20'000; ++i) parts.push_back("p" + std::to_string(i));
+  m.graph.input("x", DType::f32, Shape{20'000}).output("p19999").node("Split", {"x"}, parts);
+  const OnnxModel model = parse_onnx(m.bytes());
+  EXPECT_GT(to_onnx(*model.graph, {.inputs = model.inputs, .outputs = model.outputs}).size(), 20'000u);
+}
+
 TEST(HostileOnnx, NamesAreUnique) {
   ModelMaker twice;
   twice.graph.input("x", DType::f32).input("x", DType::i64).output("x");
