@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/common/segment_kind.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/index_moves.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
@@ -12,17 +13,6 @@
 
 namespace troupe {
 namespace {
-
-enum class SegmentKind : std::uint8_t { sum, mean, max, min, prod };
-
-SegmentKind segment_kind(std::string_view reduction) {
-  if (reduction == "sum") return SegmentKind::sum;
-  if (reduction == "mean") return SegmentKind::mean;
-  if (reduction == "max") return SegmentKind::max;
-  if (reduction == "min") return SegmentKind::min;
-  if (reduction == "prod") return SegmentKind::prod;
-  invalid_argument("attribute 'reduction' is '{}', not sum, mean, max, min or prod", reduction);
-}
 
 struct Segments {
   std::vector<std::int64_t> ids;     // of each row; negative: in none
@@ -49,20 +39,6 @@ Segments segments_of(const Tensor& ids, std::int64_t count, bool sorted) {
   return out;
 }
 
-// What a segment without rows has: of an extremum the limit of the dtype, or 0 where ids are sorted.
-template <class T>
-T start_of(SegmentKind kind) {
-  using L = std::numeric_limits<Compute<T>>;
-  switch (kind) {
-    case SegmentKind::max:
-      return static_cast<T>(L::lowest());
-    case SegmentKind::min:
-      return static_cast<T>(L::max());
-    default:
-      return static_cast<T>(static_cast<Compute<T>>(kind == SegmentKind::prod));
-  }
-}
-
 template <class T>
 void start_segments(SegmentKind kind, T* out, const Segments& segments, std::int64_t width) {
   std::fill_n(out, std::ssize(segments.counts) * width, start_of<T>(kind));
@@ -77,19 +53,6 @@ void finish_segments(SegmentKind kind, bool sorted, T* out, const Segments& segm
       for (std::int64_t j = 0; j < width; ++j)
         row[j] = static_cast<T>(static_cast<Compute<T>>(row[j]) / static_cast<Compute<T>>(count));
     if (sorted && count == 0 && (kind == SegmentKind::max || kind == SegmentKind::min)) std::fill_n(row, width, T());
-  }
-}
-
-ScatterCombine combine_of(SegmentKind kind) {
-  switch (kind) {
-    case SegmentKind::max:
-      return ScatterCombine::max;
-    case SegmentKind::min:
-      return ScatterCombine::min;
-    case SegmentKind::prod:
-      return ScatterCombine::mul;
-    default:
-      return ScatterCombine::add;
   }
 }
 
@@ -112,14 +75,8 @@ void reduce_segments(Parallelism& parallelism, const Tensor& x, Tensor& out, con
 
 void segment_reduce(KernelContext& c, SegmentKind kind, bool sorted) {
   const Tensor &x = c.input(0), &ids = c.input(1);
-  const int rank = ids.shape().rank();
-  if (rank > x.shape().rank() || x.shape().sub(0, rank) != ids.shape() || (sorted && rank != 1))
-    invalid_argument("SegmentReduce: ids {} do not fit x {}", ids.shape().to_string(), x.shape().to_string());
-  if (c.input(2).num_elements() != 1)
-    invalid_argument("SegmentReduce: the number of segments is {}, not a scalar", c.input(2).shape().to_string());
-  const std::int64_t count = c.input(2).item<std::int64_t>();
-  if (count < 0) invalid_argument("SegmentReduce: {} segments", count);
-  const Shape rest = x.shape().sub(rank, x.shape().rank());
+  const std::int64_t count = checked_segments(x.shape(), ids.shape(), c.input(2), sorted);
+  const Shape rest = x.shape().sub(ids.shape().rank(), x.shape().rank());
   Tensor out = c.allocate(x.dtype(), Shape{count}.concatenated(rest));  // before the counts: checks the size
   const Segments segments = segments_of(ids, count, sorted);
   const std::int64_t width = product(rest, 0, rest.rank());

@@ -68,7 +68,7 @@ struct SliceAddress {
   std::int64_t sizes[kMaxPlanDims] = {};
   std::int64_t strides[kMaxPlanDims] = {};
   bool from_end = true;
-  bool has_none = false;  // -1 is no index, and no fault
+  std::int64_t none = 0;  // if below 0: indices from there to -1 are none, and no fault
   CudaFaultSite fault;    // for an invalid index
 };
 
@@ -106,12 +106,17 @@ struct ScatterArguments {
   std::int64_t count = 0;
   std::int64_t slices = 0;
   const CudaFault* guard = nullptr;  // if not null, nothing changes after a fault
-  bool rounds_once = false;          // of narrow dtypes: sums are in float
+  bool rounds_once = false;          // of narrow dtypes: combined in float
+  bool mean = false;                 // divides by the number of updates; with rounds_once
+  bool from_limit = false;           // of extrema: what the slice held does not count
 };
 // Combines a slice with its updates in the order of their positions, rounding after each unless `rounds_once`. `items`:
 // elements.
 cudaError_t launch_combine_slices(DType dtype, ScatterCombine combine, const ScatterArguments& arguments,
                                   const RowItems& items, cudaStream_t stream);
+// An index below the one before it is a fault: its value, element, and the index before.
+cudaError_t launch_check_ascending(const void* indices, DType index_type, std::int64_t count, CudaFaultSite fault,
+                                   cudaStream_t stream);
 // Replaces a slice by the last of its updates. `items`: pieces of 1, 2, 4, 8 or 16 bytes.
 cudaError_t launch_replace_slices(int piece_bytes, const ScatterArguments& arguments, const RowItems& items,
                                   cudaStream_t stream);

@@ -51,7 +51,7 @@ __device__ inline std::int64_t addressed(const SliceAddress& address, std::int64
     const std::int64_t given = index_at(address.indices, address.index_type, element);
     const std::int64_t index = given < 0 && address.from_end ? given + size : given;
     if (index < 0 || index >= size) {
-      if (reports && !(address.has_none && given == -1)) report(address.fault, given, element, size);
+      if (reports && (given >= 0 || given < address.none)) report(address.fault, given, element, size);
       return -1;
     }
     slice += index * address.strides[d];

@@ -4,11 +4,13 @@
 //
 // Updates of one slice are made in the order of their indices, as on the CPU: positions are sorted by slice first.
 #include <array>
+#include <limits>
 
 #include <troupe/devices/cuda/cuda_error.hpp>
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/gather_geometry.hpp>
 #include <troupe/kernels/common/index_geometry.hpp>
+#include <troupe/kernels/common/segment_kind.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cuda/elementwise.hpp>
 #include <troupe/kernels/cuda/gather_launch.hpp>
@@ -97,7 +99,7 @@ SliceAddress element_address(KernelContext& context, const Shape& x, const Tenso
 SliceAddress place_address(KernelContext& context, const Tensor& indices, std::int64_t size, CudaFaultText text) {
   SliceAddress out = address_of(context, indices, false);
   out.fault = cuda_device(context).fault_site(text);
-  out.has_none = true;
+  out.none = -1;
   add_dim(out.plan, indices.num_elements(), 0, 1);
   finish(out.plan);
   out.sizes[0] = size;
@@ -158,6 +160,8 @@ std::uint32_t* numbers(KernelContext& context, std::int64_t count, std::vector<T
 struct ScatterOptions {
   bool guarded = false;  // nothing changes after a fault
   bool rounds_once = false;
+  bool mean = false;
+  bool from_limit = false;
 };
 // Updates `data` in place: `count` updates, of `inner` elements each.
 void scatter(KernelContext& context, const char* op, const SliceAddress& address, ScatterCombine combine, Tensor& data,
@@ -184,7 +188,9 @@ void scatter(KernelContext& context, const char* op, const SliceAddress& address
                                    .count = count,
                                    .slices = slices,
                                    .guard = options.guarded ? device.fault() : nullptr,
-                                   .rounds_once = options.rounds_once};
+                                   .rounds_once = options.rounds_once,
+                                   .mean = options.mean,
+                                   .from_limit = options.from_limit};
   if (combine == ScatterCombine::none) {
     const auto row_bytes = inner * static_cast<std::int64_t>(size_of(data.dtype()));
     const int piece = piece_bytes(data.dtype(), row_bytes, {updates.raw(), data.raw()});
@@ -309,6 +315,61 @@ Kernel make_max_unpool(const KernelInit& init) {
   };
 }
 
+Error no_segment(const CudaFault& fault) {
+  return {Code::invalid_argument, fmt::format("SegmentReduce: index {} (element {}) is not in [0, {})", fault.value,
+                                              fault.element, fault.bound)};
+}
+Error not_ascending(const CudaFault& fault) {
+  return {Code::invalid_argument,
+          fmt::format("SegmentReduce: id {} (element {}) follows {}: ids of segment_{{sum,...}} must ascend; use "
+                      "unsorted_segment_{{sum,...}}",
+                      fault.value, fault.element, fault.bound)};
+}
+
+// `count` segments, as they are without rows.
+Tensor empty_segments(KernelContext& c, SegmentKind kind, bool sorted, DType dtype, const Shape& shape) {
+  const bool extreme = kind == SegmentKind::max || kind == SegmentKind::min;
+  if ((extreme && sorted) || kind == SegmentKind::sum || kind == SegmentKind::mean)
+    return make_zeros(c.device(), dtype, shape);
+  const Tensor start = dispatch(RealTypes{}, dtype, [&]<class T>() { return Tensor::scalar(start_of<T>(kind)); });
+  return broadcast_to(c.device(), start, shape);
+}
+
+void segment_reduce(KernelContext& c, SegmentKind kind, bool sorted, const Tensor& segments) {
+  const Tensor &x = c.input(0), &ids = c.input(1);
+  const std::int64_t count = checked_segments(x.shape(), ids.shape(), segments, sorted), rows = ids.num_elements();
+  const Shape rest = x.shape().sub(ids.shape().rank(), x.shape().rank());
+  Tensor out = empty_segments(c, kind, sorted, x.dtype(), Shape{count}.concatenated(rest));
+  CudaDevice& device = cuda_device(c);
+  if (sorted && rows > 1)
+    check_cuda(launch_check_ascending(ids.raw(), ids.dtype(), rows, device.fault_site(not_ascending), device.stream()),
+               "SegmentReduce");
+  if (count == 0) {  // rare: waits for the GPU
+    const Tensor all = c.device().read(ids);
+    dispatch(IndexTypes{}, all.dtype(), [&]<class I>() {
+      for (const I id : all.values<I>())
+        if (sorted || id >= 0) invalid_argument("SegmentReduce: there are no segments, but an id of {}", id);
+    });
+  } else if (x.num_elements() > 0) {
+    SliceAddress address = address_of(c, ids, false);
+    address.fault = device.fault_site(no_segment);
+    if (!sorted) address.none = std::numeric_limits<std::int64_t>::min();
+    add_dim(address.plan, rows, 0, 1);
+    finish(address.plan);
+    address.sizes[0] = count;
+    address.strides[0] = 1;
+    const bool extreme = kind == SegmentKind::max || kind == SegmentKind::min;
+    scatter(c, "SegmentReduce", address, combine_of(kind), out, x, rows, product(rest, 0, rest.rank()),
+            {.rounds_once = !extreme, .mean = kind == SegmentKind::mean, .from_limit = extreme});
+  }
+  c.set_output(0, std::move(out));
+}
+
+Kernel make_segment_reduce(const KernelInit& init) {
+  return [kind = segment_kind(init.attributes.string("reduction")), sorted = init.attributes.boolean("sorted"),
+          segments = HostInput(init, 2)](KernelContext& c) { segment_reduce(c, kind, sorted, segments.get(c)); };
+}
+
 }  // namespace
 
 void register_cuda_indexed_kernels(KernelRegistry& registry) {
@@ -320,6 +381,7 @@ void register_cuda_indexed_kernels(KernelRegistry& registry) {
   add_cuda(registry, "ScatterVariable", kDataDTypes, make_scatter_variable);
   add_cuda(registry, "MaxPoolWithIndicesGrad", kFloatDTypes, max_pool_indices_grad);
   add_cuda(registry, "MaxUnpool", kFloatDTypes, make_max_unpool);
+  add_cuda(registry, "SegmentReduce", kRealDTypes, make_segment_reduce);
   add_cuda(registry, "ScatterAddRows", kRealDTypes, scatter_add_rows);
 }
 

@@ -1,6 +1,7 @@
 // Updates of slices in a fixed order: positions are sorted by slice, and one thread makes all updates of an element.
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
+#include <limits>
 
 #include <troupe/kernels/common/elementwise_ops.hpp>
 #include <troupe/kernels/cuda/gathered.cuh>
@@ -17,22 +18,21 @@ __global__ __launch_bounds__(256) void slice_keys_kernel(const __grid_constant__
   arguments.positions[0][i] = static_cast<std::uint32_t>(i);
 }
 
-template <class T>
-__device__ T combined(ScatterCombine combine, T element, T update) {
-  const Compute<T> a = widen(element), b = widen(update);
+template <class U>
+__device__ U combined(ScatterCombine combine, U a, U b) {
   switch (combine) {
     case ScatterCombine::add:
-      return narrow<T>(AddOp{}(a, b));
+      return AddOp{}(a, b);
     case ScatterCombine::sub:
-      return narrow<T>(SubOp{}(a, b));
+      return SubOp{}(a, b);
     case ScatterCombine::mul:
-      return narrow<T>(MulOp{}(a, b));
+      return MulOp{}(a, b);
     case ScatterCombine::max:
-      return narrow<T>(MaximumOp{}(a, b));
+      return MaximumOp{}(a, b);
     case ScatterCombine::min:
-      return narrow<T>(MinimumOp{}(a, b));
+      return MinimumOp{}(a, b);
     default:
-      return update;
+      return b;
   }
 }
 
@@ -49,8 +49,11 @@ __global__ __launch_bounds__(256) void combine_slices_kernel(ScatterCombine comb
   T& element = static_cast<T*>(arguments.data)[static_cast<std::int64_t>(slice) * items.per_row + column];
   // Load several at once, then combine in order.
   constexpr int kAtOnce = 4;
-  T value = element;
-  Compute<T> sum = widen(value);
+  using U = Compute<T>;
+  U value = widen(element);
+  if (arguments.from_limit)
+    value = combine == ScatterCombine::max ? std::numeric_limits<U>::lowest() : std::numeric_limits<U>::max();
+  std::int64_t updated = 0;
   for (std::int64_t at = first;; at += kAtOnce) {
     T loaded[kAtOnce];
     int count = 0;
@@ -63,14 +66,22 @@ __global__ __launch_bounds__(256) void combine_slices_kernel(ScatterCombine comb
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k)
       if (k < count) {
-        if (arguments.rounds_once)
-          sum = AddOp{}(sum, widen(loaded[k]));
-        else
-          value = combined(combine, value, loaded[k]);
+        value = combined(combine, value, widen(loaded[k]));
+        if (!arguments.rounds_once) value = widen(narrow<T>(value));
       }
+    updated += count;
     if (count < kAtOnce) break;
   }
-  element = arguments.rounds_once ? narrow<T>(sum) : value;
+  if (arguments.mean && updated > 1) value = static_cast<U>(value / static_cast<U>(updated));
+  element = narrow<T>(value);
+}
+
+__global__ __launch_bounds__(256) void check_ascending_kernel(const void* indices, DType type, std::int64_t count,
+                                                              CudaFaultSite fault) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x + 1;
+  if (i >= count) return;
+  const std::int64_t before = index_at(indices, type, i - 1), index = index_at(indices, type, i);
+  if (index < before) report(fault, index, i, before);
 }
 
 // One thread per piece of the updates; only those of a slice's last position do work.
@@ -116,6 +127,13 @@ cudaError_t launch_combine_slices(DType dtype, ScatterCombine combine, const Sca
     return device::launch(device::combine_slices_kernel<T>, grid.blocks, grid.threads, stream, combine, arguments,
                           items);
   });
+}
+
+cudaError_t launch_check_ascending(const void* indices, DType index_type, std::int64_t count, CudaFaultSite fault,
+                                   cudaStream_t stream) {
+  const LaunchGrid grid = grid_for(count, 1);
+  return device::launch(device::check_ascending_kernel, grid.blocks, grid.threads, stream, indices, index_type, count,
+                        fault);
 }
 
 cudaError_t launch_replace_slices(int piece_bytes, const ScatterArguments& arguments, const RowItems& items,

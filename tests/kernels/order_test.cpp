@@ -231,6 +231,24 @@ TEST_F(OrderTest, SegmentsReduceRows) {
   EXPECT_TRUE(bitwise_equal(reduce("sum", false, any, 2), floats({2, 1}, {3, 5})));
   EXPECT_TRUE(
       bitwise_equal(reduce("max", false, any, 3), floats({3, 1}, {3, 4, std::numeric_limits<float>::lowest()})));
+  // Of every dtype, 16 bits rounded once.
+  for_each_type(FloatTypes{}, [&]<class T>() {
+    const Tensor x = random<T>({200, 3}), ids = random<std::int64_t>({200}, -1, 5);
+    const Tensor got = run1("SegmentReduce", {x, ids, Tensor::scalar<std::int64_t>(5)},
+                            {{"reduction", std::string("mean")}, {"sorted", false}});
+    for (std::int64_t s = 0; s < 5; ++s)
+      for (std::int64_t j = 0; j < 3; ++j) {
+        Compute<T> sum = 0;
+        std::int64_t rows = 0;
+        for (std::int64_t i = 0; i < 200; ++i) {
+          if (ids.data<std::int64_t>()[i] != s) continue;
+          sum += static_cast<Compute<T>>(x.data<T>()[i * 3 + j]);
+          ++rows;
+        }
+        const T want = static_cast<T>(sum / static_cast<Compute<T>>(rows));
+        EXPECT_EQ(std::memcmp(&got.data<T>()[s * 3 + j], &want, sizeof want), 0) << name(dtype_of<T>) << s;
+      }
+  });
   EXPECT_THROW(reduce("sum", true, any, 2), Error);
   EXPECT_THROW(reduce("sum", false, any, 1), Error);
   EXPECT_THROW(reduce("median", false, any, 2), Error);
