@@ -18,7 +18,9 @@ void register_all_kernels(KernelRegistry& registry) {
   register_finite_kernels(registry);
   register_fused_kernels(registry);
   register_gather_kernels(registry);
-  register_image_sample_kernels(registry);
+  register_grid_sample_kernels(registry);
+  register_crop_kernels(registry);
+  register_region_kernels(registry);
   register_layout_kernels(registry);
   register_linear_kernels(registry);
   register_matrix_kernels(registry);
