@@ -155,6 +155,5 @@ def import_onnx(path, weights: str = "constants", threads: int = 0) -> Model:
 def export_onnx(path, graph: Graph, inputs: typing.Mapping, outputs: typing.Mapping, session=None):
     """Writes what computes the outputs as an ONNX file. inputs, outputs: {name: Output}, of the model. session: whose
     values its variables have; without one they have their initial values."""
-    _troupe.export_onnx(
-        str(path), graph._graph, list(inputs.items()), list(outputs.items()), None if session is None else session._session
-    )
+    values = None if session is None else session._session
+    _troupe.export_onnx(str(path), graph._graph, list(inputs.items()), list(outputs.items()), values)
