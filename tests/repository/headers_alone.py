@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that every header compiles alone: that it includes, directly or through others, all that it uses.
 
-    headers_alone.py SOURCES COMPILE_COMMANDS WORK [--without-cuda] [--launcher WORD]...
+    headers_alone.py SOURCES COMPILE_COMMANDS WORK [--without FOLDER]... [--launcher WORD]...
 
 Headers of which each includes the one before, or all that the one before includes, are compiled together: a header then
 finds nothing that it does not include itself, and what many include is read less often. Headers that sources begin with
@@ -34,14 +34,14 @@ def ours(name):
     return name[len("troupe/"):] if name.startswith("troupe/") else ""
 
 
-def read_headers(root, with_cuda):
+def read_headers(root, without):
     """Path -> what it includes: paths of our headers, and <names> of others'."""
     includes = {}
     for folder in FOLDERS:
         for place, _, names in os.walk(os.path.join(root, folder)):
             for name in names:
                 path = os.path.relpath(os.path.join(place, name), root)
-                if name.endswith(".hpp") and (with_cuda or "/cuda/" not in path):
+                if name.endswith(".hpp") and not any(f"/{part}/" in path for part in without):
                     with open(os.path.join(root, path), encoding="utf-8") as file:
                         includes[path] = {ours(a) or ours(b[1:-1]) or a or b for a, b in INCLUDE.findall(file.read())}
     return includes
@@ -134,11 +134,11 @@ def main():
     parser.add_argument("sources")
     parser.add_argument("compile_commands")
     parser.add_argument("work")
-    parser.add_argument("--without-cuda", action="store_true", help="the toolkit's headers are not there")
+    parser.add_argument("--without", action="append", default=[], help="folders whose libraries are not there")
     parser.add_argument("--launcher", action="append", default=[], help="what stands before the compiler, word by word")
     options = parser.parse_args()
     root = os.path.realpath(options.sources)
-    includes = read_headers(root, not options.without_cuda)
+    includes = read_headers(root, options.without)
     begun = begun_with(root, options.compile_commands)
     closures = {header: closure(header, includes) for header in includes}
     compiler, flags = compiler_and_flags(root, options.compile_commands)
