@@ -17,8 +17,9 @@ std::int64_t product(const Integers& sizes) {
   std::int64_t out = 1;
   for (const std::int64_t size : sizes) {
     if (size < 1) invalid_argument("sizes of images and blocks must be positive, not {}", size);
+    if (size > kMostIndices / out)
+      invalid_argument("images and blocks are too large: more than {} elements", kMostIndices);
     out *= size;
-    if (out > kMostIndices) invalid_argument("images and blocks are too large: more than {} elements", kMostIndices);
   }
   return out;
 }

@@ -93,7 +93,7 @@ void conv_transpose_shape(ShapeContext& c) {
   const bool given = !sizes.has_rank() || sizes.rank() > 0;  // or perhaps given
   if (sizes.has_rank() && given && sizes.rank() != conv.spatial)
     invalid_argument("'sizes' must be empty or have {} elements, not {}", conv.spatial, sizes.rank());
-  Shape y = conv.with_channels(x, out == kUnknown ? kUnknown : out * conv.groups);
+  Shape y = conv.with_channels(x, out == kUnknown ? kUnknown : shapes::checked_mul(out, conv.groups));
   const int first = conv.options.spatial_axis();
   for (int i = 0; i < conv.spatial; ++i) {
     const std::int64_t size = given && sizes.has_rank() ? sizes[i] : kUnknown;

@@ -70,7 +70,7 @@ RecurrentDims recurrent_dims(const ShapeContext& c, CellShape cell) {
     d.units = shapes::merge_dim(d.units, rows / gates, "the units of 'r' and dimension 1 of 'w' or 'r', per gate,");
   }
   const Shape state{d.directions, d.batch, d.units};
-  const auto times = [&](std::int64_t n) { return d.units == kUnknown ? kUnknown : n * d.units; };
+  const auto times = [&](std::int64_t n) { return d.units == kUnknown ? kUnknown : shapes::checked_mul(n, d.units); };
   merge_optional(c, 3, "bias", {d.directions, times(2 * gates)});
   merge_optional(c, 4, "lengths", {d.batch});
   merge_optional(c, 5, "initial_h", state);
@@ -86,7 +86,7 @@ ShapeFn cell_forward_shape(CellShape cell) {
     const RecurrentDims d = recurrent_dims(c, cell);
     c.set_output(0, {d.steps, d.directions, d.batch, d.units});
     for (int i = 1; i < cell.results(); ++i) c.set_output(i, {d.directions, d.batch, d.units});
-    const std::int64_t width = d.units == kUnknown ? kUnknown : cell.gates() * d.units;
+    const std::int64_t width = d.units == kUnknown ? kUnknown : shapes::checked_mul(cell.gates(), d.units);
     c.set_output(cell.results(), {d.directions, d.steps, d.batch, width});
     if (cell.kept() == 2) c.set_output(cell.results() + 1, {d.directions, d.steps, d.batch, d.units});
   };

@@ -14,9 +14,8 @@ Output of_rows(Softmax function, Output x, std::int64_t given) {
   if (axis < 0 || axis > shape.rank())
     invalid_argument("axis {} is out of range: there are {} dimensions", given, shape.rank());
   if (axis == shape.rank() - 1) return function(x, {});
-  std::int64_t row = 1;
-  for (int d = static_cast<int>(axis); d < shape.rank() && row != kUnknown; ++d)
-    row = shape[d] == kUnknown ? kUnknown : row * shape[d];
+  const Shape of_row = shape.sub(static_cast<int>(axis), shape.rank());
+  const std::int64_t row = of_row.fully_known() ? of_row.num_elements() : kUnknown;
   Output rows;
   if (row != kUnknown && row != 0) {
     rows = reshape(x, Shape{kUnknown, row});

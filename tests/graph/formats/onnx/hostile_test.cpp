@@ -38,6 +38,22 @@ TEST(HostileOnnx, NestedBranchesEnd) {
   EXPECT_THAT(refused(m.bytes()), ::testing::AnyOf(HasSubstr("not an ONNX model"), HasSubstr("different numbers")));
 }
 
+TEST(HostileOnnx, DimensionsWhoseProductOverflowsAreRefused) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  ModelMaker rows(11);
+  rows.graph.input("x", DType::f32, Shape{2, kHuge, kHuge}).output("y").node("Softmax", {"x"}, {"y"});
+  EXPECT_THAT(refused(rows.bytes()), HasSubstr("overflows"));
+  ModelMaker channels;
+  channels.graph.input("x", DType::f32, Shape{1, 8, 4, 4}).input("w", DType::f32, Shape{8, kHuge, 3, 3}).output("y");
+  channels.graph.node("ConvTranspose", {"x", "w"}, {"y"}).set("group", std::int64_t{4});
+  EXPECT_THAT(refused(channels.bytes()), HasSubstr("overflows"));
+  ModelMaker units;
+  units.graph.input("x", DType::f32, Shape{1, 1, 1}).input("w", DType::f32, Shape{1, kUnknown, 1});
+  units.graph.input("r", DType::f32, Shape{1, kUnknown, kHuge}).output("y");
+  units.graph.node("GRU", {"x", "w", "r"}, {"y"}).set("hidden_size", kHuge);
+  EXPECT_THAT(refused(units.bytes()), HasSubstr("overflows"));
+}
+
 // Function f<i> calls f<i+1> twice.
 ModelMaker doubling(int functions, bool cyclic) {
   ModelMaker m;
