@@ -199,8 +199,9 @@ void export_model(const std::string& path, const PyGraph& graph, const NamedOutp
   if (session) {
     what.variables = (*session)->values(all);
   } else if (!all.empty()) {
-    PySession fresh(graph, 1);
-    fresh.run({}, {}, {{graph.graph, initializer(*graph.graph)}});
+    const PyGraph copy{graph.graph->clone()};  // to which the initializer is added
+    PySession fresh(copy, 1);
+    fresh.run({}, {}, {{copy.graph, initializer(*copy.graph)}});
     what.variables = fresh.values(all);
   }
   const nb::gil_scoped_release released;

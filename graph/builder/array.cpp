@@ -129,22 +129,21 @@ Output range(Output start, Output limit, Output delta, Name name) {
   return add_op("Range", {start, limit, delta}, {}, std::move(name));
 }
 
-namespace {
-
-// 0, 1, ..., count - 1.
-Output numbers_below(Output count) {
-  const Output first = scalar_like(count, 0);
-  const Output step = scalar_like(count, 1);
-  return range(first, count, step);
+Output as_scalar(Output x, Name name) {
+  return x.shape().has_rank() && x.shape().is_scalar() ? x : reshape(x, Shape{}, std::move(name));
 }
 
-}  // namespace
+Output range(Output limit, Name name) {
+  const Output first = scalar_like(limit, 0);
+  const Output step = scalar_like(limit, 1);
+  return range(first, limit, step, std::move(name));
+}
 
 Output linspace(Output start, Output stop, IntegersArg count, Name name) {
   const Output size = count.scalar_in(start);
   const Output one = constant<std::int64_t>(*start.graph, 1);
   const Output last = size - one;
-  const Output numbers = numbers_below(size);
+  const Output numbers = range(size);
   const Output gaps = cast(maximum(last, one), start.dtype());
   const Output step = (stop - start) / gaps;
   const Output places = start + cast(numbers, start.dtype()) * step;
@@ -154,7 +153,7 @@ Output linspace(Output start, Output stop, IntegersArg count, Name name) {
   return select(at_end, stop, places, std::move(name));
 }
 Output sequence_mask(Output lengths, IntegersArg size, Name name) {
-  const Output places = numbers_below(size.scalar_in(lengths));
+  const Output places = range(size.scalar_in(lengths));
   const Output own = expand_dims(cast(lengths, DType::i64), -1);
   return less(places, own, std::move(name));
 }

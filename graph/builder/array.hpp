@@ -19,6 +19,7 @@ Output transpose(Output x, Integers perm = {}, Name name = {});    // default: r
 Output squeeze(Output x, IntegersArg axes = {}, Name name = {});   // default: all dimensions of size 1
 Output expand_dims(Output x, IntegersArg axes, Name name = {});    // axes of the output
 Output broadcast_to(Output x, IntegersArg shape, Name name = {});  // broadcasts both ways, as ONNX's Expand
+Output as_scalar(Output x, Name name = {});                        // a tensor of one element; of a scalar, itself
 // Each x as the dimension of its place in the broadcast of all ("ij" of NumPy): xs are vectors.
 Outputs meshgrid(const Outputs& xs);
 
@@ -67,6 +68,7 @@ struct OneHotOptions {
 Output one_hot(Output indices, IntegersArg depth, OneHotOptions options = {});
 Output fill(Output dims, Output value, Name name = {});
 Output range(Output start, Output limit, Output delta, Name name = {});
+Output range(Output limit, Name name = {});  // 0, 1, ... below a scalar
 // `count` (i64 scalar) floating numbers at equal distances, from `start` to `stop`, both included.
 Output linspace(Output start, Output stop, IntegersArg count, Name name = {});
 // bool [...,size]: whether a place is below the length, for lengths [...]; the size is an i64 scalar.

@@ -37,8 +37,7 @@ Output add_resize(Output x, Output scales, Output sizes, ResizeOptions o) {
 
 Output threshold(Output tensor, Output like, double otherwise) {
   if (!tensor.valid()) return constant(*like.graph, static_cast<float>(otherwise));
-  const Output value = cast(tensor, DType::f32);
-  return value.shape().has_rank() && value.shape().is_scalar() ? value : reshape(value, Shape{});
+  return as_scalar(cast(tensor, DType::f32));
 }
 
 }  // namespace

@@ -171,7 +171,7 @@ void range_gradient(GradientContext& c) {
   const Output g = c.grad();
   if (c.needs(0)) c.set(0, sum(g));
   if (!c.needs(2)) return;
-  const Output numbers = cast(numbers_below(element_count(g)), g.dtype());
+  const Output numbers = cast(range(element_count(g)), g.dtype());
   c.set(2, sum(g * numbers));
 }
 

@@ -29,7 +29,7 @@ void gradient_by_composition(GradientContext& c, const std::function<Outputs(con
 namespace {
 
 // The numbers 0, 1, ... below `count` (i64 scalar) along dimension `axis` of a matrix.
-Output counted(Output count, std::int64_t axis) { return expand_dims(numbers_below(count), 1 - axis); }
+Output counted(Output count, std::int64_t axis) { return expand_dims(range(count), 1 - axis); }
 
 Output dimension(Output x, std::int64_t axis) {
   const Output dims = shape_of(x);

@@ -48,7 +48,7 @@ Output flat_indices(Output x, Output index, Output axis) {
   const Output behind = strided_slice(dims, reshape(place + one, Shape{1}), Integers{kEnd});
   const Output stride = prod(behind);
   const Output own = cumsum(ones_like(index), axis, {.exclusive = true});
-  const Output numbers = reshape_like(numbers_below(element_count(x)), x);
+  const Output numbers = reshape_like(range(element_count(x)), x);
   const Output moved = (index - own) * stride;
   return reshape(numbers + moved, Shape{kUnknown});
 }

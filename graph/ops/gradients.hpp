@@ -17,10 +17,8 @@ void if_gradient(GradientContext& c);
 // A loop back through the iterations, over what the forward loop now keeps of each.
 void loop_gradient(GradientContext& c);
 
-// Of tensors whose number of dimensions is not known before the graph runs: that number, and 0, 1, ... below a number
-// (both i64).
+// The number of dimensions of a tensor of which it is not known before the graph runs (i64).
 Output rank_of(Output x);
-Output numbers_below(Output count);
 
 // Sums a gradient with the shape of a broadcast result to the shape of operand `x`.
 Output unbroadcast(Output gradient, Output x);

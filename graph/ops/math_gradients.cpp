@@ -8,11 +8,6 @@
 namespace troupe {
 
 Output rank_of(Output x) { return element_count(shape_of(x)); }
-Output numbers_below(Output count) {
-  const Output first = scalar_like(count, 0);
-  const Output step = scalar_like(count, 1);
-  return range(first, count, step);
-}
 
 Output unbroadcast(Output gradient, Output x) {
   if (x.shape().fully_known() && x.shape() == gradient.shape()) return gradient;

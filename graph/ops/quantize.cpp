@@ -29,7 +29,7 @@ void dequantize_gradient(GradientContext& c) {
   if (scale.shape() != Shape{} && scale.shape() != Shape{1}) {  // along the axis
     const Output rank = rank_of(x);
     const Output axis = floor_mod(constant(c.graph(), c.attributes().integer("axis")), rank);
-    const Output here = equal(numbers_below(rank), axis);
+    const Output here = equal(range(rank), axis);
     const Output one = constant<std::int64_t>(c.graph(), 1);
     const Output dims = select(here, constant<std::int64_t>(c.graph(), kUnknown), one);
     like = reshape(scale, dims);

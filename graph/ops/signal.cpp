@@ -48,7 +48,7 @@ Output resized(Output x, Output like, std::int64_t axis) {
   const Output cut = strided_slice(x, Integers{0}, size, {.axes = at});
   const Output have = gather(shape_of(cut), at);
   const Output missing = size - have;
-  const Output here = equal(numbers_below(rank_of(like)), at);
+  const Output here = equal(range(rank_of(like)), at);
   const Output after = missing * cast(here, DType::i64);
   const Output before = zeros_like(after);
   return pad_list(cut, concat({before, after}, 0));

@@ -170,13 +170,8 @@ void run_grid_sample_grad(KernelContext& c, const GridSettings& settings) {
 }  // namespace
 
 void register_grid_sample_kernels(KernelRegistry& registry) {
-  const auto add = [&](const char* op, auto settings_of, auto run) {
-    add_untyped(registry, op, [=](const KernelInit& init) -> Kernel {
-      return [run, settings = settings_of(init.attributes)](KernelContext& c) { run(c, settings); };
-    });
-  };
-  add("GridSample", grid_settings, run_grid_sample);
-  add("GridSampleGrad", grid_settings, run_grid_sample_grad);
+  add_sampler(registry, "GridSample", grid_settings, run_grid_sample);
+  add_sampler(registry, "GridSampleGrad", grid_settings, run_grid_sample_grad);
 }
 
 }  // namespace troupe

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include <troupe/devices/device.hpp>
+#include <troupe/devices/kernel.hpp>
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/messages/function_ref.hpp>
@@ -61,6 +62,15 @@ std::vector<double> place_gradient(Device& device, const Sampling& s, const Tens
 // The dtype in which samples of images of this dtype are computed: f32 or f64.
 DType sample_dtype(DType dtype);
 Tensor as_dtype(Device& device, const Tensor& x, DType dtype);
+// Adds a kernel that calls run(context, settings), with the settings that settings_of() reads from the attributes.
+template <class Settings>
+void add_sampler(KernelRegistry& registry, const char* op, Settings (*settings_of)(const Attributes&),
+                 void (*run)(KernelContext&, const std::type_identity_t<Settings>&)) {
+  registry.add({op, "CPU", {}, [=](const KernelInit& init) -> Kernel {
+                  return [run, settings = settings_of(init.attributes)](KernelContext& c) { run(c, settings); };
+                }});
+}
+
 // Throws invalid_argument unless each of the `groups` has a number of one of `count` images.
 void check_images(std::string_view op, Dims images, std::int64_t groups, std::int64_t count);
 

@@ -102,9 +102,10 @@ void run_roi_align_grad(KernelContext& c, const RoiSettings& settings) {
     c.set_output(0, sample_gradient(c.device(), s, c.input(0), x));
   });
 }
-void run_roi_align_max_grad(KernelContext& c, RoiSettings settings) {
-  settings.max = true;
-  run_roi_align_grad(c, settings);
+void run_roi_align_max_grad(KernelContext& c, const RoiSettings& settings) {
+  RoiSettings of_max = settings;
+  of_max.max = true;
+  run_roi_align_grad(c, of_max);
 }
 
 // MaxRoiPool.
@@ -216,16 +217,11 @@ void run_max_roi_pool_grad(KernelContext& c, const MaxRoiSettings& settings) {
 }  // namespace
 
 void register_region_kernels(KernelRegistry& registry) {
-  const auto add = [&](const char* op, auto settings_of, auto run) {
-    add_untyped(registry, op, [=](const KernelInit& init) -> Kernel {
-      return [run, settings = settings_of(init.attributes)](KernelContext& c) { run(c, settings); };
-    });
-  };
-  add("RoiAlign", roi_settings, run_roi_align);
-  add("RoiAlignGrad", roi_settings, run_roi_align_grad);
-  add("RoiAlignMaxGrad", roi_settings, run_roi_align_max_grad);
-  add("MaxRoiPool", max_roi_settings, run_max_roi_pool);
-  add("MaxRoiPoolGrad", max_roi_settings, run_max_roi_pool_grad);
+  add_sampler(registry, "RoiAlign", roi_settings, run_roi_align);
+  add_sampler(registry, "RoiAlignGrad", roi_settings, run_roi_align_grad);
+  add_sampler(registry, "RoiAlignMaxGrad", roi_settings, run_roi_align_max_grad);
+  add_sampler(registry, "MaxRoiPool", max_roi_settings, run_max_roi_pool);
+  add_sampler(registry, "MaxRoiPoolGrad", max_roi_settings, run_max_roi_pool_grad);
 }
 
 }  // namespace troupe

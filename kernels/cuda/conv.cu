@@ -97,27 +97,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// Calls fn.template operator()<T>() with an unsigned integer T of the given size.
-template <class Fn>
-cudaError_t of_size(std::size_t bytes, Fn fn) {
-  switch (bytes) {
-    case 2:
-      return fn.template operator()<std::uint16_t>();
-    case 4:
-      return fn.template operator()<std::uint32_t>();
-    case 8:
-      return fn.template operator()<std::uint64_t>();
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-
 }  // namespace
 
 cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* to, std::int64_t rows,
                              std::int64_t columns, cudaStream_t stream) {
   const std::int64_t tiles_of_row = (columns + kTile - 1) / kTile, tiles = (rows + kTile - 1) / kTile * tiles_of_row;
-  return of_size(element_bytes, [&]<class T>() {
+  return device::with_sizes(element_bytes, [&]<class T>() {
     return device::launch(transpose<T>, dim3(device::blocks_for(tiles, 1)), dim3(kTile, kTileRows), stream,
                           static_cast<const T*>(from), static_cast<T*>(to), rows, columns, tiles, tiles_of_row);
   });
@@ -126,7 +111,7 @@ cudaError_t launch_transpose(std::size_t element_bytes, const void* from, void* 
 cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& w, const void* from, void* to,
                                 cudaStream_t stream) {
   const std::int64_t count = w.images * w.to_height * w.to_width * w.channels;
-  return of_size(element_bytes, [&]<class T>() {
+  return device::with_sizes(element_bytes, [&]<class T>() {
     return device::launch(image_window<T>, dim3(device::blocks_for(count, kBlockThreads)), dim3(kBlockThreads), stream,
                           w, static_cast<const T*>(from), static_cast<T*>(to), count);
   });
@@ -135,7 +120,7 @@ cudaError_t launch_image_window(std::size_t element_bytes, const ImageWindow& w,
 cudaError_t launch_unfold(std::size_t element_bytes, const UnfoldSizes& s, const void* image, void* rows,
                           cudaStream_t stream) {
   const std::int64_t count = s.images * s.out_height * s.out_width * s.kernel_height * s.kernel_width * s.channels;
-  return of_size(element_bytes, [&]<class T>() {
+  return device::with_sizes(element_bytes, [&]<class T>() {
     return device::launch(unfold<T>, dim3(device::blocks_for(count, kBlockThreads)), dim3(kBlockThreads), stream, s,
                           static_cast<const T*>(image), static_cast<T*>(rows), count);
   });

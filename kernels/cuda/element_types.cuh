@@ -136,4 +136,20 @@ cudaError_t dispatch(Elements<Ts...>, DType dtype, Fn&& fn) {
   return status;
 }
 
+// Calls fn.template operator()<T>() with an unsigned T of so many bytes: 1, 2, 4 or 8.
+template <class Fn>
+cudaError_t with_sizes(std::size_t bytes, Fn fn) {
+  switch (bytes) {
+    case 1:
+      return fn.template operator()<std::uint8_t>();
+    case 2:
+      return fn.template operator()<std::uint16_t>();
+    case 4:
+      return fn.template operator()<std::uint32_t>();
+    case 8:
+      return fn.template operator()<std::uint64_t>();
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
 }  // namespace troupe::device

@@ -5,46 +5,40 @@ namespace troupe {
 namespace device {
 namespace {
 
+// The thread's items become piece(place): all are loaded before the first is stored.
+template <class T, class Piece>
+__device__ void gather_pieces(const RowItems& items, T* out, Piece piece) {
+  T pieces[kGatherUnroll];
+#pragma unroll
+  for (int u = 0; u < kGatherUnroll; ++u)
+    if (const std::int64_t item = gathered_item(u); item < items.count) pieces[u] = piece(row_place(items, item));
+#pragma unroll
+  for (int u = 0; u < kGatherUnroll; ++u)
+    if (const std::int64_t item = gathered_item(u); item < items.count) out[item] = pieces[u];
+}
+
 template <class T>
 __global__ __launch_bounds__(256) void gather_kernel(const __grid_constant__ GatherArguments arguments) {
   const auto* table = static_cast<const T*>(arguments.table);
-  auto* out = static_cast<T*>(arguments.out);
-  T pieces[kGatherUnroll];
-#pragma unroll
-  for (int u = 0; u < kGatherUnroll; ++u) {
-    const std::int64_t item = gathered_item(u);
-    if (item >= arguments.items.count) continue;
-    const RowPlace place = row_place(arguments.items, item);
+  gather_pieces(arguments.items, static_cast<T*>(arguments.out), [&](const RowPlace& place) {
     const std::int64_t per_slice = arguments.per_slice, slice = per_slice == 0 ? 0 : place.row / per_slice;
     const std::int64_t element =
         slice == 0 ? place.row : (slice / arguments.slices_per_batch - slice) * per_slice + place.row;
     const std::int64_t index = index_at(arguments.indices, arguments.index_type, element);
     const std::int64_t row = index < 0 && arguments.from_end ? index + arguments.rows : index;
     const bool there = row >= 0 && row < arguments.rows;
-    pieces[u] = there ? table[(slice * arguments.rows + row) * arguments.items.per_row + place.column] : T{};
     if (!there && place.column == 0) report(arguments.fault, index, element, arguments.rows);
-  }
-#pragma unroll
-  for (int u = 0; u < kGatherUnroll; ++u)
-    if (const std::int64_t item = gathered_item(u); item < arguments.items.count) out[item] = pieces[u];
+    return there ? table[(slice * arguments.rows + row) * arguments.items.per_row + place.column] : T{};
+  });
 }
 
 template <class T>
 __global__ __launch_bounds__(256) void gather_slices_kernel(const __grid_constant__ GatherSlicesArguments arguments) {
   const auto* data = static_cast<const T*>(arguments.data);
-  auto* out = static_cast<T*>(arguments.out);
-  T pieces[kGatherUnroll];
-#pragma unroll
-  for (int u = 0; u < kGatherUnroll; ++u) {
-    const std::int64_t item = gathered_item(u);
-    if (item >= arguments.items.count) continue;
-    const RowPlace place = row_place(arguments.items, item);
+  gather_pieces(arguments.items, static_cast<T*>(arguments.out), [&](const RowPlace& place) {
     const std::int64_t slice = addressed(arguments.address, place.row, place.column == 0);
-    pieces[u] = slice < 0 ? T{} : data[slice * arguments.items.per_row + place.column];
-  }
-#pragma unroll
-  for (int u = 0; u < kGatherUnroll; ++u)
-    if (const std::int64_t item = gathered_item(u); item < arguments.items.count) out[item] = pieces[u];
+    return slice < 0 ? T{} : data[slice * arguments.items.per_row + place.column];
+  });
 }
 
 // Launches a kernel whose threads have kGatherUnroll items each.

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <troupe/kernels/cuda/element_types.cuh>
 #include <troupe/kernels/cuda/fault.cuh>
 #include <troupe/kernels/cuda/gather_launch.hpp>
 #include <troupe/kernels/cuda/index_plan.cuh>
@@ -59,23 +60,7 @@ __device__ inline std::int64_t addressed(const SliceAddress& address, std::int64
   return slice;
 }
 
-// Calls fn.template operator()<T>() with an unsigned T of so many bytes: 1, 2, 4 or 8.
-template <class Fn>
-cudaError_t with_sizes(std::size_t bytes, Fn fn) {
-  switch (bytes) {
-    case 1:
-      return fn.template operator()<std::uint8_t>();
-    case 2:
-      return fn.template operator()<std::uint16_t>();
-    case 4:
-      return fn.template operator()<std::uint32_t>();
-    case 8:
-      return fn.template operator()<std::uint64_t>();
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-// The same, or 16 bytes.
+// As with_sizes(), or 16 bytes.
 template <class Fn>
 cudaError_t with_pieces(int bytes, Fn fn) {
   if (bytes == 16) return fn.template operator()<uint4>();

@@ -18,7 +18,8 @@ using Reals = std::vector<double>;
 class Compositions : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!kernel_target().on_host()) GTEST_SKIP() << "the ops have tests of their own";
+    if (!kernel_target().on_host())
+      GTEST_SKIP() << "a composition has no kernel: those of its ops are tested on GPUs by themselves";
   }
   Output reals(const Reals& values) { return constant(g, Tensor::of<double>(Shape{std::ssize(values)}, values)); }
   Reals run(Output x) { return doubles(evaluator.run(x)); }

@@ -43,10 +43,11 @@ TEST(PublicHeaders, IncludeNothingThatIsNotInstalled) {
     const std::string text = read(header);
     ASSERT_FALSE(text.empty()) << header << " is listed, but does not exist";
     for (const std::string& included : matches(text, R"(^#include [<"]([^>"]+)[>"])")) {
-      if (included.starts_with("troupe/"))
+      if (included.starts_with("troupe/")) {
         EXPECT_THAT(headers, Contains(included.substr(7))) << header << " includes it";
-      else if (included.find('/') != included.npos || included.find('.') != included.npos)
+      } else if (included.find('/') != included.npos || included.find('.') != included.npos) {
         EXPECT_EQ(included, "fmt/core.h") << header << " includes it";
+      }
     }
   }
 }

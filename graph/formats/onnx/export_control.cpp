@@ -111,7 +111,7 @@ OnnxName limit_of(const OnnxExportNode& node, const LoopParts& parts) {
   return limits.size() == 1 ? limits[0] : node.add("Min", limits);
 }
 
-// What the body reads of the graph around.
+// Binds the values of the graph around that the body reads.
 void bind_captures(const OnnxExportNode& node, const LoopParts& parts, OnnxGraphWriter& body) {
   const std::vector<Endpoint>& arguments = parts.body.arguments;
   for (auto i = static_cast<std::size_t>(1 + parts.carried + parts.scanned); i < arguments.size(); ++i)
@@ -385,7 +385,7 @@ void write_list_concat(OnnxExportNode& node) {
 }
 void write_list_unstack(OnnxExportNode& node) { node.writer().set_stacked({node.node().id, 0}, node.in(0)); }
 
-// What it returns it was given; its gradient is not part of a model.
+// Returns its inputs; the gradient is not part of a model.
 void write_custom_gradient(OnnxExportNode& node) {
   for (int i = 0; i < node.num_outputs(); ++i)
     if (node.wants(i)) node.set(i, node.add("Identity", {node.in(i)}));

@@ -68,7 +68,7 @@ class OnnxGraphWriter {
   bool is_wanted(Endpoint e) const { return wanted_.contains(e); }
   // An input of the model, or an argument of a body.
   bool is_given(Endpoint e) const { return bound_.contains(e) || around_.contains(e); }
-  // What reads output 0 of the node writes it too.
+  // The writer of the only node that reads output 0 writes this node too.
   void set_deferred(const Node& node) { values_[{node.id, 0}]; }
   // The nodes that are written and read a value; null stands for an output of the graph. Each once for each input.
   std::vector<const Node*> readers(Endpoint e) const;

@@ -16,7 +16,6 @@ namespace {
 
 namespace pb = troupe::onnx;
 
-constexpr int kMaxDepth = kMaxOnnxDepth;       // of graphs in graphs, and of functions that call functions
 constexpr std::int64_t kMaxNodes = 2'000'000;  // with those of called functions
 // Nodes that calls of functions, and loops whose bodies are built again, may add: a small file makes no huge graph.
 constexpr std::int64_t kFreeNodes = 100'000, kNodesPerNode = 32;
@@ -32,7 +31,7 @@ class UnknownOps {
   explicit UnknownOps(const LocalFunctions& functions) : functions_(functions) {}
 
   void add(const pb::Graph& graph, int depth = 0) {
-    if (depth > kMaxDepth) invalid_argument("graphs are nested more than {} deep", kMaxDepth);
+    if (depth > kMaxOnnxDepth) invalid_argument("graphs are nested more than {} deep", kMaxOnnxDepth);
     for (const pb::Node& node : graph.node()) add(node, depth);
   }
   void add(const pb::Node& node, int depth) {
@@ -268,7 +267,7 @@ class Importer::Converted final : public OnnxNode {
   }
 
   Values build(std::string_view attribute, troupe::Graph& body, const Values& arguments) override {
-    if (depth_ >= kMaxDepth) invalid_argument("graphs are nested more than {} deep", kMaxDepth);
+    if (depth_ >= kMaxOnnxDepth) invalid_argument("graphs are nested more than {} deep", kMaxOnnxDepth);
     const pb::Graph& graph = body_of(attribute);
     if (static_cast<std::size_t>(graph.input_size()) != arguments.outputs.size())
       invalid_argument("'{}' has {} inputs, not {}", attribute, graph.input_size(), arguments.outputs.size());
@@ -329,15 +328,18 @@ void Importer::set_outputs(const pb::Node& node, const OnnxNode::Values& outputs
   }
 }
 
-// The node that makes the first output has the name of the model's node; so has a branch or loop.
-void note_name(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope, int nodes_before) {
+// The node that makes the first output has the name of the model's node; so has a branch or loop. Only nodes that were
+// added for it do, from `first_added` on, or one of those before that it `takes_over`.
+void note_name(const pb::Node& node, const OnnxNode::Values& outputs, OnnxScope& scope, int first_added,
+               bool takes_over = false) {
   const Graph& graph = scope.graph();
   int made = -1;
-  for (int id = nodes_before; id < graph.size() && nodes_before > 0; ++id)
+  for (int id = first_added; id < graph.size(); ++id)
     if (graph.node(id).op->is_control_flow()) made = id;
   const OnnxViewPtr view = outputs.view(0);
   const Output first = view ? view->source : outputs.outputs.empty() ? Output() : outputs.outputs[0];
-  if (made < 0 && first.valid() && first.graph == &graph && first.node >= nodes_before) made = first.node;
+  if (made < 0 && first.valid() && first.graph == &graph && (takes_over || first.node >= first_added))
+    made = first.node;
   // An Identity that only names an output, which has become none.
   if (made < 0 && node.op_type() == "Identity" && first.valid() && first.graph == &graph &&
       !first.source().op->is_source() && !scope.names().contains(first.source().name))
@@ -364,9 +366,9 @@ void Importer::add_node(const pb::Node& node, OnnxScope& scope, const Opsets& op
     Converted converted(*this, node, scope, opsets, depth, std::move(inputs));
     const int nodes_before = scope.graph().size();
     const auto names = scope.graph().scope(name_of(node));
-    find_onnx_op(domain_of(node), node.op_type())(converted);
+    find_onnx_op(domain_of(node), node.op_type())->convert(converted);
     if (images) converted.set_images(0, converted.outputs().outputs.at(0));
-    note_name(node, converted.outputs(), scope, converted.takes_over() ? 0 : nodes_before);
+    note_name(node, converted.outputs(), scope, nodes_before, converted.takes_over());
     set_outputs(node, converted.outputs(), scope);
   } catch (...) {
     throw current_error().within(title(node));
@@ -398,7 +400,7 @@ bool Importer::add_own_op(const pb::Node& node, const OnnxNode::Values& inputs, 
 // A call of a local function: its nodes are added in place of the call.
 void Importer::call(const pb::Function& function, const pb::Node& node, const OnnxNode::Values& inputs,
                     OnnxScope& scope, int depth) {
-  if (depth >= kMaxDepth) invalid_argument("functions are nested more than {} deep", kMaxDepth);
+  if (depth >= kMaxOnnxDepth) invalid_argument("functions are nested more than {} deep", kMaxOnnxDepth);
   const auto given_inputs = static_cast<int>(inputs.outputs.size());
   if (given_inputs > function.input_size())
     invalid_argument("takes {} inputs, {} were given", function.input_size(), given_inputs);
@@ -413,7 +415,7 @@ void Importer::call(const pb::Function& function, const pb::Node& node, const On
     if (value.found()) inner.set(function.input(i), std::move(value));
   }
   inner.set_readers(readers_of(function));
-  const auto names = scope.graph().scope(node_name(node.name().empty() ? node.op_type() : node.name()));
+  const auto names = scope.graph().scope(name_of(node));
   for (const pb::Node& step : function.node()) {
     pb::Node resolved = step;
     for (int i = resolved.attribute_size(); i-- > 0;) {

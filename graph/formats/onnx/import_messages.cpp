@@ -37,6 +37,11 @@ OnnxScope::Readers readers_of_nodes(const Nodes& nodes) {
   return out;
 }
 
+// Or that of the first output, if the node has none.
+const std::string& given_name(const pb::Node& node) {
+  return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+}
+
 template <class List>
 Opsets opsets_in(const List& list) {
   Opsets out;
@@ -65,14 +70,9 @@ AttrValue own_attribute(const pb::Attribute& given, const AttrDef& wanted) {
 
 }  // namespace
 
-std::string title(const pb::Node& node) {
-  const std::string& name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name();
-  return fmt::format("{} '{}'", node.op_type(), name);
-}
+std::string title(const pb::Node& node) { return fmt::format("{} '{}'", node.op_type(), given_name(node)); }
 
-std::string name_of(const pb::Node& node) {
-  return node_name(!node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name());
-}
+std::string name_of(const pb::Node& node) { return node_name(given_name(node)); }
 
 std::string domain_of(const pb::Node& node) { return node.domain() == "ai.onnx" ? "" : node.domain(); }
 
@@ -125,7 +125,8 @@ Attributes own_attributes(const OpDef& op, const pb::Node& node) {
 std::optional<Outputs> operands_with_channels_last(std::string_view op, const OnnxNode::Values& inputs) {
   bool images = false;
   for (const OnnxViewPtr& view : inputs.views) images = images || (view && view->perm == kOnnxToImages);
-  if (!images || !is_elementwise_onnx_op(op)) return std::nullopt;
+  const OnnxOp* known = images ? find_onnx_op("", op) : nullptr;
+  if (!known || known->images != OnnxImages::elementwise) return std::nullopt;
   Outputs out;
   for (std::size_t i = 0; i < inputs.outputs.size(); ++i) {
     const bool absent = !inputs.outputs[i].valid() && !inputs.views[i];

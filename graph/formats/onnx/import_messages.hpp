@@ -1,4 +1,4 @@
-// What the importer reads in the messages of a model before it builds anything.
+// Names, versions and readers of the nodes of a model, which the importer needs before it builds anything.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class Model;
 
 namespace troupe {
 
-inline constexpr int kMaxOnnxDepth = 32;  // of graphs in graphs
+inline constexpr int kMaxOnnxDepth = 32;  // of graphs in graphs, and of functions that call functions
 
 // "Conv 'conv1'": how errors name a node.
 std::string title(const onnx::Node& node);
-// What its nodes are named after.
+// Its name in our graph, or the beginning of the names of its nodes.
 std::string name_of(const onnx::Node& node);
 
 using Opsets = std::map<std::string, std::int64_t>;  // by domain; "" is ai.onnx
@@ -30,7 +30,7 @@ Opsets opsets_of(const onnx::Model& model);
 Opsets opsets_of(const onnx::Function& function);
 std::int64_t version_of(const onnx::Node& node, const Opsets& opsets);
 
-// Who reads the values of a graph. Nodes of graphs inside read them too.
+// The readers of each value of a graph. Nodes of graphs inside are readers too.
 OnnxScope::Readers readers_of(const onnx::Graph& graph);
 OnnxScope::Readers readers_of(const onnx::Function& function);
 OnnxScope::Declared declared_in(const onnx::Graph& graph);

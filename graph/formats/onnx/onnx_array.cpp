@@ -42,7 +42,7 @@ void transpose_node(OnnxNode& node) {
   if (node.images(0).valid() && perm == kOnnxFromImages) return node.set(node.images(0));
   const Shape& shape = node.in(0).shape();
   const bool fits = shape.has_rank() && shape.rank() == std::ssize(perm);
-  const bool images = fits && perm == kOnnxToImages && node.some_reader(0, takes_images_onnx_op);
+  const bool images = fits && perm == kOnnxToImages && node.some_reader(0, takes_images);
   const bool operand =
       fits && exchanges_last_two(perm) && node.all_readers(0, [](std::string_view op) { return op == "MatMul"; });
   if (images || operand) return node.set_view(0, node.in(0), perm);
@@ -73,8 +73,13 @@ void shape_node(OnnxNode& node) {
 void size_node(OnnxNode& node) { node.set(element_count(node.in(0))); }
 
 constexpr OnnxOp kArrayOps[] = {
-    {"Concat", concat_node}, {"Constant", constant_node}, {"Identity", identity_node},   {"Reshape", reshape_node},
-    {"Shape", shape_node},   {"Size", size_node},         {"Transpose", transpose_node},
+    {"Concat", concat_node, OnnxImages::itself},
+    {"Constant", constant_node},
+    {"Identity", identity_node, OnnxImages::elementwise},
+    {"Reshape", reshape_node},
+    {"Shape", shape_node},
+    {"Size", size_node},
+    {"Transpose", transpose_node},
 };
 
 }  // namespace

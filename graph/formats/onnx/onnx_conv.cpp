@@ -239,16 +239,16 @@ void col2im_node(OnnxNode& node) {
 }
 
 constexpr OnnxOp kConvOps[] = {
-    {"AveragePool", average_pool_node},
+    {"AveragePool", average_pool_node, OnnxImages::itself},
     {"Col2Im", col2im_node},
-    {"Conv", conv_node},
+    {"Conv", conv_node, OnnxImages::itself},
     {"ConvInteger", conv_integer_node},
     {"ConvTranspose", conv_transpose_node},
-    {"GlobalAveragePool", global_pool_node<global_avg_pool>},
+    {"GlobalAveragePool", global_pool_node<global_avg_pool>, OnnxImages::itself},
     {"GlobalLpPool", global_lp_pool_node},
-    {"GlobalMaxPool", global_pool_node<global_max_pool>},
+    {"GlobalMaxPool", global_pool_node<global_max_pool>, OnnxImages::itself},
     {"LpPool", lp_pool_node},
-    {"MaxPool", max_pool_node},
+    {"MaxPool", max_pool_node, OnnxImages::itself},
     {"MaxUnpool", max_unpool_node},
     {"QLinearConv", qlinear_conv_node},
 };

@@ -11,13 +11,13 @@ namespace {
 
 [[noreturn]] void missing(std::string_view name) { invalid_argument("attribute '{}' is missing", name); }
 
-using Converters = std::map<std::string_view, OnnxConverter>;
+using Converters = std::map<std::string_view, const OnnxOp*>;
 
 Converters table_of(std::initializer_list<std::span<const OnnxOp>> families) {
   Converters all;
   for (const auto& family : families)
     for (const OnnxOp& op : family)
-      if (!all.emplace(op.name, op.convert).second) fail(Code::internal, "two converters of {}", op.name);
+      if (!all.emplace(op.name, &op).second) fail(Code::internal, "two converters of {}", op.name);
   return all;
 }
 
@@ -37,7 +37,7 @@ const Converters& training_converters() {
 
 }  // namespace
 
-OnnxConverter find_onnx_op(std::string_view domain, std::string_view name) {
+const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
   static const Converters none;
   const Converters& table = domain.empty()                         ? converters()
                             : domain == "ai.onnx.preview.training" ? training_converters()
@@ -46,14 +46,17 @@ OnnxConverter find_onnx_op(std::string_view domain, std::string_view name) {
   return found == table.end() ? nullptr : found->second;
 }
 
-std::map<std::string, std::vector<std::string>> known_onnx_ops() {
-  std::map<std::string, std::vector<std::string>> out;
-  for (const auto& [name, convert] : converters()) out["ai.onnx"].emplace_back(name);
-  for (const auto& [name, convert] : training_converters()) out["ai.onnx.preview.training"].emplace_back(name);
-  return out;
+bool takes_images(std::string_view name) {
+  const OnnxOp* op = find_onnx_op("", name);
+  return op && op->images != OnnxImages::no;
 }
 
-Output as_scalar(Output x) { return x.shape().has_rank() && x.shape().is_scalar() ? x : reshape(x, Shape{}); }
+std::map<std::string, std::vector<std::string>> known_onnx_ops() {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const auto& [name, op] : converters()) out["ai.onnx"].emplace_back(name);
+  for (const auto& [name, op] : training_converters()) out["ai.onnx.preview.training"].emplace_back(name);
+  return out;
+}
 
 OnnxNode::OnnxNode(troupe::Graph& graph, const onnx::Node& node, std::int64_t opset, Values inputs)
     : graph_(graph), node_(node), opset_(opset), inputs_(std::move(inputs)) {

@@ -123,18 +123,25 @@ class OnnxNode {
   bool takes_over_ = false;
 };
 
-// A tensor of one element as a scalar.
-Output as_scalar(Output x);
-
 using OnnxConverter = void (*)(OnnxNode&);
+
+// Whether images go through an op with channels last.
+enum class OnnxImages : std::uint8_t {
+  no,
+  elementwise,  // like all others: each element follows from those at its place
+  itself,       // as its converter does it
+};
 
 struct OnnxOp {
   const char* name;
   OnnxConverter convert;
+  OnnxImages images = OnnxImages::no;
 };
 
 // Of all families; null if the op is not known. The domain ai.onnx is "".
-OnnxConverter find_onnx_op(std::string_view domain, std::string_view name);
+const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name);
+// Whether images go through an op of ai.onnx.
+bool takes_images(std::string_view name);
 std::map<std::string, std::vector<std::string>> known_onnx_ops();  // by domain; "ai.onnx"
 
 // One table per file.

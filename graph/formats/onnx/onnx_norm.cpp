@@ -155,9 +155,12 @@ void mean_variance_node(OnnxNode& node) {
 }
 
 constexpr OnnxOp kNormOps[] = {
-    {"BatchNormalization", batch_norm_node},           {"GroupNormalization", group_norm_node},
-    {"InstanceNormalization", instance_norm_node},     {"LRN", lrn_node},
-    {"LayerNormalization", layer_norm_node},           {"LpNormalization", lp_normalization_node},
+    {"BatchNormalization", batch_norm_node, OnnxImages::itself},
+    {"GroupNormalization", group_norm_node},
+    {"InstanceNormalization", instance_norm_node},
+    {"LRN", lrn_node},
+    {"LayerNormalization", layer_norm_node},
+    {"LpNormalization", lp_normalization_node},
     {"MeanVarianceNormalization", mean_variance_node},
 };
 

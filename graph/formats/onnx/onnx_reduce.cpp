@@ -89,11 +89,11 @@ constexpr OnnxOp kReduceOps[] = {
     {"ReduceL2", real_reduce_node<reduce_l2>},
     {"ReduceLogSum", real_reduce_node<log_sum>},
     {"ReduceLogSumExp", real_reduce_node<log_sum_exp>},
-    {"ReduceMax", extreme_node<max, reduce_any>},
-    {"ReduceMean", reduce_node<mean>},
-    {"ReduceMin", extreme_node<min, reduce_all>},
-    {"ReduceProd", reduce_node<prod>},
-    {"ReduceSum", reduce_node<sum>},
+    {"ReduceMax", extreme_node<max, reduce_any>, OnnxImages::itself},
+    {"ReduceMean", reduce_node<mean>, OnnxImages::itself},
+    {"ReduceMin", extreme_node<min, reduce_all>, OnnxImages::itself},
+    {"ReduceProd", reduce_node<prod>, OnnxImages::itself},
+    {"ReduceSum", reduce_node<sum>, OnnxImages::itself},
     {"ReduceSumSquare", reduce_node<sum_square>},
 };
 

@@ -7,79 +7,6 @@
 #include <troupe/graph/known_values.hpp>
 
 namespace troupe {
-namespace {
-
-constexpr std::string_view kElementwiseNames[] = {
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Add",
-    "And",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "Cast",
-    "Ceil",
-    "Celu",
-    "Clip",
-    "Cos",
-    "Cosh",
-    "Div",
-    "Elu",
-    "Equal",
-    "Erf",
-    "Exp",
-    "Floor",
-    "Gelu",
-    "Greater",
-    "GreaterOrEqual",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "IsInf",
-    "IsNaN",
-    "LeakyRelu",
-    "Less",
-    "LessOrEqual",
-    "Log",
-    "Max",
-    "Mean",
-    "Min",
-    "Mish",
-    "Mod",
-    "Mul",
-    "Neg",
-    "Not",
-    "Or",
-    "PRelu",
-    "Pow",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Selu",
-    "Shrink",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Softplus",
-    "Softsign",
-    "Sqrt",
-    "Sub",
-    "Sum",
-    "Tan",
-    "Tanh",
-    "ThresholdedRelu",
-    "Where",
-    "Xor",
-};
-constexpr std::string_view kImageOpNames[] = {"AveragePool",       "BatchNormalization", "Concat",     "Conv",
-                                              "GlobalAveragePool", "GlobalMaxPool",      "MaxPool",    "ReduceMax",
-                                              "ReduceMean",        "ReduceMin",          "ReduceProd", "ReduceSum"};
-
-}  // namespace
-
 Output OnnxView::get() {
   if (!made.valid()) made = transpose(source, perm);
   return made;
@@ -110,11 +37,6 @@ bool exchanges_last_two(const Integers& perm) {
   if (back.size() < 2) return false;
   std::swap(back[back.size() - 1], back[back.size() - 2]);
   return is_identity(back);
-}
-
-bool is_elementwise_onnx_op(std::string_view op) { return std::ranges::binary_search(kElementwiseNames, op); }
-bool takes_images_onnx_op(std::string_view op) {
-  return std::ranges::binary_search(kImageOpNames, op) || is_elementwise_onnx_op(op);
 }
 
 Output with_channels_last(Output operand, const OnnxViewPtr& view) {

@@ -33,11 +33,6 @@ bool exchanges_last_two(const Integers& perm);
 // The elements of a tensor in host memory in that order of dimensions; not of strings.
 Tensor transpose_on_host(const Tensor& x, const Integers& perm);
 
-// Ops that images go through with channels last: elementwise ones, of which each element follows from those at its
-// place; and others, whose converters know.
-bool is_elementwise_onnx_op(std::string_view op);
-bool takes_images_onnx_op(std::string_view op);
-
 // An operand of an elementwise node with the dimensions of images in the order NHWC; invalid if it cannot be one.
 Output with_channels_last(Output operand, const OnnxViewPtr& view);
 

@@ -356,7 +356,7 @@ std::vector<ExampleModel> example_models() {
   std::vector<ExampleModel> out;
   for (const auto& make :
        {mlp, cnn, channels_first, resnet50_narrow, lstm, recurrent, scan_of_cells, transformer, grouped_transformer,
-        dense_attention, norms, training, branches, loops, images, arrays, orders})
+        rotary, dense_attention, norms, training, branches, loops, images, arrays, orders})
     out.push_back(make());
   return out;
 }
