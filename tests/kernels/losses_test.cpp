@@ -58,6 +58,142 @@ TEST(Losses, EqualPyTorchs) {
                 {4 * each[0], 2 * each[1]}, "weighted sparse");
 }
 
+// On values computed with Keras 3.15 in float64.
+TEST(Losses, EqualKeras) {
+  Graph g;
+  GraphEvaluator run;
+  const Output x = constant(g, matrix({0.2, -1.5, 0.7, 2.0, 0.1, -0.4}));
+  const Output y = constant(g, matrix({0.5, -0.25, 0.7, -1.0, 1.0, 0.3}));
+  const Output bits = constant(g, matrix({1, 0, 1, 0, 0, 1}));
+  const Output classes = constant<std::int32_t>(g, {2, 1});
+  const Output z = constant(g, matrix({0.5, 0.5, 0, 0.2, 0.3, 0.5}));
+  const Output p = sigmoid(x), q = softmax(x);
+  const auto expect = [&](Loss loss, Output outputs, Output targets, const LossOptions& options,
+                          const std::vector<double>& want, double tolerance = 1e-12) {
+    const auto got = doubles(run.run(losses::per_example(loss, outputs, targets, options)));
+    ASSERT_EQ(got.size(), want.size()) << name(loss);
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], want[i], tolerance * std::max(1.0, want[i])) << name(loss) << ' ' << i;
+  };
+  expect(Loss::mean_absolute_percentage_error, x, y, {}, {186.66666666666666, 207.7777777777778});
+  expect(Loss::mean_squared_logarithmic_error, x, abs(y), {}, {0.033195348119179, 0.196881996054123});
+  expect(Loss::sigmoid_cross_entropy, p, bits, {.from_logits = false}, {0.400912732083267, 1.261446641172165});
+  const std::vector<double> smooth = {0.480912732083267, 1.178113307838832};
+  expect(Loss::sigmoid_cross_entropy, p, bits, {.from_logits = false, .label_smoothing = 0.2}, smooth);
+  expect(Loss::sigmoid_cross_entropy, x, bits, {.label_smoothing = 0.2}, smooth);
+  expect(Loss::softmax_cross_entropy, p, z, {.from_logits = false, .label_smoothing = 0.1},
+         {1.46168142032077, 1.255552712814322});
+  expect(Loss::softmax_cross_entropy, x, z, {.label_smoothing = 0.1}, {1.845772982398053, 1.951675793113756});
+  expect(Loss::sparse_softmax_cross_entropy, p, classes, {.from_logits = false},
+         {0.739977729683947, 1.236113704983099});
+  expect(Loss::sparse_softmax_cross_entropy, x, classes, {.ignore_class = 1}, {0.540772982398053, 0});
+  expect(Loss::binary_focal, p, bits, {.from_logits = false, .balance_classes = false},
+         {0.05743529053145, 0.72749516048607});
+  expect(Loss::binary_focal, x, bits, {.label_smoothing = 0.1, .gamma = 1.5, .alpha = 0.3},
+         {0.035750585784267, 0.461759831577007});
+  expect(Loss::categorical_focal, x, z, {.label_smoothing = 0.1, .gamma = 1.5, .alpha = 0.3},
+         {0.439542422795407, 0.498311723446627});
+  expect(Loss::categorical_focal, p, z, {.from_logits = false}, {0.235837574972423, 0.169934521336798});
+  expect(Loss::generalized_cross_entropy, q, classes, {.from_logits = false, .q = 0.7},
+         {0.45020024117668, 1.103615197031895});
+  expect(Loss::generalized_cross_entropy, x, classes, {.q = 0.7}, {0.45020024117668, 1.103615197031895});
+  expect(Loss::dice, p, bits, {}, {0.283610873154395, 0.71407220646537});
+  // Keras' alpha is the weight of misses.
+  expect(Loss::tversky, p, bits, {.wrong_hit_weight = 0.8, .miss_weight = 0.3}, {0.238048617555136, 0.76470068210367});
+  const Output embeddings =
+      constant(g, Tensor::of<double>(Shape{5, 3}, {1, 0, 0, 0.6, 0.8, 0, 0, 1, 0, 0, 0.6, 0.8, 0.8, 0, 0.6}));
+  const Output of_embeddings = constant<std::int64_t>(g, {0, 1, 0, 1, 2});
+  expect(Loss::circle, embeddings, of_embeddings, {}, {105.6, 47.232, 105.6, 24.832031421594504, 0}, 1e-10);
+  expect(Loss::circle, embeddings, of_embeddings, {.circle_scale = 5, .margin = 0.25},
+         {7.827991467751823, 4.260103918081523, 7.827991467751823, 3.097011935943418, 0});
+}
+
+TEST(Losses, OfSequencesAreAveragedOverTheirRows) {
+  Graph g;
+  GraphEvaluator run;
+  Tensor x(DType::f64, Shape{2, 3, 4}), y(DType::f64, Shape{2, 3, 4});
+  const auto value = [](std::int64_t i) { return static_cast<double>(i * 37 % 23) / 8 - 1.2; };
+  for (std::int64_t i = 0; i < 24; ++i) {
+    x.mutable_data<double>()[i] = value(i);
+    y.mutable_data<double>()[i] = value((i + 19) % 24);
+  }
+  const Output classes = constant(g, Tensor::of<std::int32_t>(Shape{2, 3}, {0, 3, 1, 2, 2, 0}));
+  const Output outputs = constant(g, x), vectors = constant(g, y);
+  expect_values(doubles(run.run(losses::per_example(Loss::sparse_softmax_cross_entropy, outputs, classes))),
+                {(2.963924828714606 + 1.834850814524833 + 1.836273085114841) / 3,
+                 (1.597391797407365 + 0.709850814524833 + 2.222391797407365) / 3},
+                "sparse");
+  const auto cosines = doubles(run.run(losses::per_example(Loss::cosine_distance, outputs, vectors)));
+  EXPECT_NEAR(cosines[0], 0.63765646, 1e-8);
+  EXPECT_NEAR(cosines[1], 0.36707205, 1e-8);
+}
+
+TEST(Losses, WeightsScaleExamplesAndClasses) {
+  Graph g;
+  GraphEvaluator run;
+  const Output x = constant(g, matrix({0.2, -1.5, 0.7, 2.0, 0.1, -0.4}));
+  const Output y = constant(g, matrix({0.5, -0.25, 0.7, -1.0, 1.0, 0.3}));
+  const Output each = losses::per_example(Loss::mean_squared_error, x, y);
+  const Output weighted = losses::weighted_mean(each, constant<float>(g, {0.5f, 2}));
+  EXPECT_NEAR(run.run(weighted).item<double>(), 3.571041666666667, 1e-12);  // of Keras
+  const Output classes = constant<std::int32_t>(g, {2, 0, 1, 2});
+  EXPECT_EQ(doubles(run.run(losses::class_weights(classes, {1, 0.5, 3}))), (std::vector<double>{3, 1, 0.5, 3}));
+}
+
+// Gradients with respect to the outputs, against central differences.
+TEST(Losses, HaveExactGradients) {
+  const Tensor x = matrix({0.2, -1.5, 0.7, 0.31, 0.1, -0.4}), y = matrix({0.5, 0.2, 0.3, 0.3, 0.6, 0.1});
+  const Tensor p = matrix({0.2, 0.5, 0.7, 0.31, 0.1, 0.4});
+  for (int kind = 0; kind <= static_cast<int>(Loss::circle); ++kind) {
+    const auto loss = static_cast<Loss>(kind);
+    for (const bool from_logits : {true, false}) {
+      const bool of_classes = loss == Loss::sparse_softmax_cross_entropy || loss == Loss::focal ||
+                              loss == Loss::generalized_cross_entropy || loss == Loss::circle;
+      const bool positive = !from_logits || loss == Loss::poisson || loss == Loss::kl_divergence ||
+                            loss == Loss::mean_squared_logarithmic_error || loss == Loss::circle;
+      Graph g;
+      GraphEvaluator run;
+      const Output in = placeholder(g, DType::f64, Shape{2, 3});
+      const Output targets = of_classes ? constant<std::int32_t>(g, {2, 1}) : constant(g, y);
+      const Output each = losses::per_example(loss, in, targets, {.from_logits = from_logits, .circle_scale = 2});
+      const Output total = troupe::sum(each);
+      const Output gradient = dense(gradients(Outputs{total}, Outputs{in})[0], in);
+      const Tensor at = positive ? p : x;
+      const auto slope = doubles(run.run(gradient, {{{in.node, in.index}, at}}));
+      for (std::size_t i = 0; i < 6; ++i) {
+        constexpr double kStep = 1e-5;
+        double values[2];
+        for (int side = 0; side < 2; ++side) {
+          Tensor moved = at.clone();
+          moved.mutable_data<double>()[i] += side == 0 ? -kStep : kStep;
+          values[side] = run.run(total, {{{in.node, in.index}, moved}}).item<double>();
+        }
+        EXPECT_NEAR(slope[i], (values[1] - values[0]) / (2 * kStep), 1e-6 * std::max(1.0, std::abs(slope[i])))
+            << name(loss) << ' ' << i << (from_logits ? "" : " of probabilities");
+      }
+    }
+  }
+}
+
+// Probabilities of exactly 0 and 1 have a finite loss and gradient in every dtype.
+TEST(Losses, OfCertainProbabilitiesAreFinite) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    Graph g;
+    GraphEvaluator run;
+    const Output wide = constant(g, matrix({1, 0, 1, 0, 1, 0}));
+    const Output p = cast(wide, dtype);
+    const Output targets = constant(g, matrix({0, 0, 1, 0, 1, 1}));
+    for (const Loss loss : {Loss::sigmoid_cross_entropy, Loss::softmax_cross_entropy, Loss::binary_focal}) {
+      const Output each = losses::per_example(loss, p, targets, {.from_logits = false});
+      EXPECT_EQ(each.dtype(), dtype);
+      const Output slope = dense(gradients(Outputs{each}, Outputs{p})[0], p);
+      for (const Output values : {each, slope})
+        for (const double value : doubles(run.run(cast(values, DType::f64))))
+          EXPECT_TRUE(std::isfinite(value)) << name(loss) << ' ' << name(dtype);
+    }
+  }
+}
+
 class CtcTest : public KernelTest {
  protected:
   static constexpr std::int64_t kFrames = 6, kExamples = 3, kClasses = 4;

@@ -57,6 +57,23 @@ TEST(Losses, OutputsNeedExamples) {
   EXPECT_EQ(message_of([&] { losses::mean_squared_error({}, x); }), "loss: the outputs are not a tensor");
 }
 
+TEST(Losses, TargetsAndOptionsThatDoNotFitAreRefused) {
+  Batch b;
+  const Output rows = placeholder(b.graph, DType::f32, Shape{5, 3}, "rows");
+  const Output column = placeholder(b.graph, DType::i32, Shape{5, 1}, "column");
+  const Output n = placeholder(b.graph, DType::f32, Shape{5}, "n");
+  EXPECT_EQ(message_of([&] { losses::mean(Loss::hinge, rows, {}); }), "loss: the targets are not a tensor");
+  EXPECT_EQ(message_of([&] { losses::mean(Loss::focal, rows, column); }),
+            "loss: the outputs 'rows' [5,3] need a dimension of classes behind those of the targets 'column' [5,1]");
+  EXPECT_EQ(message_of([&] { losses::mean(Loss::cosine_distance, n, n); }),
+            "cosine_distance: the outputs 'n' are [5], but must be rows [n,...,c]");
+  EXPECT_EQ(
+      message_of([&] { losses::mean(Loss::generalized_cross_entropy, rows, b.of(Shape{5}, DType::i32), {.q = 0}); }),
+      "generalized_cross_entropy: q is 0, but must be in (0, 1]");
+  EXPECT_EQ(message_of([&] { losses::weighted_mean(n, rows); }),
+            "weighted_mean: cannot compare 'n' and 'rows' of shapes [5] and [5,3]");
+}
+
 TEST(Metrics, SumsAreWide) {
   Batch b;
   EXPECT_EQ(metrics::loss_sum(b.of(Shape{5}, DType::f16)).dtype(), DType::f32);
