@@ -14,6 +14,9 @@
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/gradients/jacobian.hpp>
 #include <troupe/graph/layers/losses.hpp>
+#include <troupe/graph/metrics/classes.hpp>
+#include <troupe/graph/metrics/metrics.hpp>
+#include <troupe/graph/metrics/scores.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/idx.hpp>

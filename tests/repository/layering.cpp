@@ -29,6 +29,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"optimizers"},
       {"ops"},
       {"formats/onnx", "layers", "passes"},
+      {"metrics"},
       {"training"}}},
     {"devices", {{""}, {"collective", "cpu", "storage"}, {"cuda"}}},
     {"scheduler", {{"plan", "trace", "waits"}, {"collective", "run", "training"}}},

@@ -58,6 +58,10 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/layers.hpp
   graph/layers/losses.hpp
   graph/layers/resnet.hpp
+  graph/metrics/classes.hpp
+  graph/metrics/metrics.hpp
+  graph/metrics/scores.hpp
+  graph/metrics/sums.hpp
   graph/op.hpp
   graph/optimizers/loss_scaling.hpp
   graph/optimizers/optimizer_rules.hpp
