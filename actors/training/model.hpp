@@ -40,7 +40,7 @@ class Model {
  public:
   // `input` is the shape of one example. The loss is softmax cross-entropy on integer labels.
   Model(Sequential layers, Shape input);
-  Model(std::initializer_list<std::shared_ptr<const Layer>> layers, Shape input) : Model(Sequential(layers), input) {}
+  Model(std::initializer_list<LayerPtr> layers, Shape input) : Model(Sequential(layers), input) {}
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;

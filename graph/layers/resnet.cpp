@@ -10,13 +10,13 @@ LayerPtr convolution(std::int64_t channels, std::int64_t size, std::int64_t stri
                         {.strides = {stride, stride},
                          .padding = Padding::same,
                          .use_bias = false,
-                         .kernel_initializer = initializers::he_normal()});
+                         .kernel = {.initializer = initializers::he_normal()}});
 }
 
 LayerPtr bottleneck(std::int64_t width, std::int64_t stride, bool projects) {
   Sequential body({convolution(width, 1, 1), layers::batch_norm(Activation::relu), convolution(width, 3, stride),
                    layers::batch_norm(Activation::relu), convolution(4 * width, 1, 1),
-                   layers::batch_norm(Activation::none, {.scale_initializer = initializers::zeros()})});
+                   layers::batch_norm(Activation::none, {.scale = {.initializer = initializers::zeros()}})});
   Sequential shortcut;
   if (projects) shortcut = Sequential({convolution(4 * width, 1, stride), layers::batch_norm()});
   return layers::residual(std::move(body), std::move(shortcut), Activation::relu);

@@ -55,9 +55,19 @@ set(TROUPE_PUBLIC_HEADERS
   graph/gradients/jacobian.hpp
   graph/graph.hpp
   graph/host_functions.hpp
+  graph/layers/activations.hpp
+  graph/layers/conv.hpp
+  graph/layers/core.hpp
+  graph/layers/layer.hpp
   graph/layers/layers.hpp
   graph/layers/losses.hpp
+  graph/layers/network.hpp
+  graph/layers/network_format.hpp
+  graph/layers/norm.hpp
+  graph/layers/registry.hpp
   graph/layers/resnet.hpp
+  graph/layers/shape.hpp
+  graph/layers/weights.hpp
   graph/metrics/classes.hpp
   graph/metrics/metrics.hpp
   graph/metrics/scores.hpp

@@ -272,7 +272,8 @@ TEST(Towers, WhatCannotBeBuiltIsRefused) {
             "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
   EXPECT_EQ(error(Sequential({layers::flatten()}), kImage, loss, {}),
             "apply_gradients: there are no variables to update");
-  EXPECT_NE(error(Sequential({layers::dense(3)}), kImage, loss, {}).find("put a flatten layer before it"),
+  EXPECT_NE(error(Sequential({layers::flatten(), layers::conv2d(3, 3)}), kImage, loss, {})
+                .find("layer 'conv2d': the input is [?,784], but must be [n, height, width, channels]"),
             std::string::npos);
 }
 
