@@ -27,7 +27,7 @@ clang_packages=(clang-16)
 tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 # Of the environment build/python, from PyPI: what the module is built with, and what its tests compare with. onnx and
 # onnxruntime read what is written here.
-python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime)
+python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime safetensors)
 python_peers=(tensorflow-cpu==2.21.0 jax)
 
 usage() {

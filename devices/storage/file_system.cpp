@@ -40,12 +40,18 @@ void make_directories(FileSystem& files, const std::string& path) {
 }
 
 void replace_file(FileSystem& files, const std::string& path, std::string_view bytes, std::string_view suffix) {
+  const auto write = [bytes](WritableFile& file) { file.append(std::as_bytes(std::span(bytes))); };
+  replace_file(files, path, write, suffix);
+}
+
+void replace_file(FileSystem& files, const std::string& path, FunctionRef<void(WritableFile&)> write,
+                  std::string_view suffix) {
   const std::string temporary = fmt::format("{}.tmp-{}", path, suffix);
   bool created = false;
   try {
     const std::unique_ptr<WritableFile> file = files.create(temporary);
     created = true;
-    file->append(std::as_bytes(std::span(bytes)));
+    write(*file);
     file->sync();
     file->close();
     files.rename(temporary, path);

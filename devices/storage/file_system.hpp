@@ -22,6 +22,8 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/messages/function_ref.hpp>
+
 namespace troupe {
 
 // The destructor closes the file and ignores errors.
@@ -83,6 +85,9 @@ void make_directories(FileSystem& files, const std::string& path);
 // Writes `path` durably and atomically: to "PATH.tmp-SUFFIX", synced, renamed, then the folder synced. After an error
 // in that last sync, `path` has the new bytes but a crash may lose them. Concurrent writers need different suffixes.
 void replace_file(FileSystem& files, const std::string& path, std::string_view bytes, std::string_view suffix);
+// The same for content that `write` appends piece by piece.
+void replace_file(FileSystem& files, const std::string& path, FunctionRef<void(WritableFile&)> write,
+                  std::string_view suffix);
 
 // Reads the whole file; throws resource_exhausted without reading if it has more than `limit` bytes.
 std::string read_file(FileSystem& files, const std::string& path, std::uint64_t limit);

@@ -8,6 +8,7 @@
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
+#include "tests/fuzz/tensor_files_fuzz.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -100,6 +101,16 @@ TEST(OnnxFuzz, BadModelsAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(import_as_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(onnx_seeds(), run);
+}
+
+TEST(TensorFilesFuzz, SeedsAreRead) {
+  for (const std::string& seed : tensor_file_seeds()) EXPECT_EQ(read_tensors_of_stranger(seed), seed[0] == 2 ? 1u : 3u);
+}
+
+TEST(TensorFilesFuzz, BadFilesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_tensors_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(tensor_file_seeds(), run);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ const std::vector<Library> kLibraries = {
     {"ISA-L", R"(isa-l.*\.h)", {"actors/checkpoint/"}},
     {"cpp-httplib", R"(httplib\.h)", {"actors/http/"}},
     {"libmicrohttpd", R"(microhttpd\.h|gnutls/.*)", {"actors/http/"}},
-    {"nlohmann-json", "nlohmann/.*", {"actors/", "apps/", "tools/"}},
+    {"nlohmann-json", "nlohmann/.*", {"actors/", "apps/", "kernels/readers/", "tools/"}},
     {"ncurses", R"(n?curses\.h)", {"tools/"}},
     {"Google Benchmark", "benchmark/.*", {"tools/"}},
     {"oneTBB", "(tbb|oneapi/tbb).*", {"tools/"}},

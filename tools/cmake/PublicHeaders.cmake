@@ -20,6 +20,7 @@ set(TROUPE_PUBLIC_HEADERS
   devices/device.hpp
   devices/kernel.hpp
   devices/recording.hpp
+  devices/storage/file_system.hpp
   graph/builder/activations.hpp
   graph/builder/array.hpp
   graph/builder/attention.hpp
@@ -88,6 +89,10 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/dataset.hpp
   kernels/readers/digits.hpp
   kernels/readers/idx.hpp
+  kernels/readers/npy.hpp
+  kernels/readers/npz.hpp
+  kernels/readers/safetensors.hpp
+  kernels/readers/tensor_file.hpp
   messages/attributes.hpp
   messages/buffer.hpp
   messages/device_name.hpp
