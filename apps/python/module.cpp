@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "apps/python/bindings.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -75,15 +76,6 @@ AttrValue attribute(AttrType type, nb::handle value) {
   }
   invalid_argument("an attribute of this type cannot be given");
 }
-
-// A graph that Python's values hold together: outputs keep it alive.
-struct PyGraph {
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
-};
-struct PyOutput {
-  std::shared_ptr<Graph> graph;
-  Output output;
-};
 
 std::vector<PyOutput> wrap(const PyGraph& graph, const Outputs& outputs) {
   std::vector<PyOutput> out;
@@ -302,4 +294,6 @@ NB_MODULE(_troupe, m) {
   bind_values(m);
   bind_graph(m);
   bind_running(m);
+  bind_files(m);
+  bind_measures(m);
 }

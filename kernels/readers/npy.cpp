@@ -11,10 +11,10 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::uint64_t kPreamble = 8;         // magic and version
-constexpr std::uint64_t kMaxHeader = 1 << 20;  // of text; NumPy's own limit is 10,000 bytes
-constexpr std::uint64_t kAlignment = 64;       // of the elements in the file
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr std::uint64_t kNpyPreamble = 8;         // magic and version
+constexpr std::uint64_t kMaxNpyHeader = 1 << 20;  // of text; NumPy's own limit is 10,000 bytes
+constexpr std::uint64_t kNpyAlignment = 64;       // of the elements in the file
 
 struct NpyType {
   std::string_view text;  // without the order of bytes
@@ -133,14 +133,14 @@ class LiteralReader {
   const std::string& what_;
 };
 
-void swap_bytes(Tensor& tensor) {
+void swap_npy_bytes(Tensor& tensor) {
   const std::size_t size = size_of(tensor.dtype());
   std::byte* at = tensor.mutable_raw();
   for (std::int64_t i = 0; i < tensor.num_elements(); ++i, at += size) std::reverse(at, at + size);
 }
 
 // x has the elements of a tensor of `shape` with the first dimension varying fastest.
-Tensor to_row_major(const Tensor& x, const Shape& shape) {
+Tensor npy_row_major(const Tensor& x, const Shape& shape) {
   Tensor y(x.dtype(), shape);
   const int rank = shape.rank();
   const std::size_t size = size_of(x.dtype());
@@ -172,21 +172,21 @@ NpyHeader read_npy_header(ReadBytes read, std::uint64_t size, const std::string&
   const auto bytes = std::as_writable_bytes(std::span(start));
   if (size < 10) fail(Code::data_loss, "'{}': not an .npy file: it has {} bytes", what, size);
   read(bytes.first(10));
-  if (!std::equal(kMagic.begin(), kMagic.end(), reinterpret_cast<const char*>(start.data())))
+  if (!std::equal(kNpyMagic.begin(), kNpyMagic.end(), reinterpret_cast<const char*>(start.data())))
     fail(Code::data_loss, "'{}': byte 0: not an .npy file: its magic number is missing", what);
   const int version = start[6];
   if (version < 1 || version > 3)
     fail(Code::unimplemented, "'{}': byte 6: .npy version {}.{}; Troupe reads 1 to 3", what, version, start[7]);
-  std::uint64_t length = start[8] | start[9] << 8, before = kPreamble + 2;
+  std::uint64_t length = start[8] | start[9] << 8, before = kNpyPreamble + 2;
   if (version > 1) {
     if (size < 12) fail(Code::data_loss, "'{}': not an .npy file: it has {} bytes", what, size);
     read(bytes.subspan(10, 2));
     length |= static_cast<std::uint64_t>(start[10]) << 16 | static_cast<std::uint64_t>(start[11]) << 24;
     before += 2;
   }
-  if (length > kMaxHeader || length > size - before)
+  if (length > kMaxNpyHeader || length > size - before)
     fail(Code::data_loss, "'{}': byte 8: a header of {} bytes does not fit a file of {} (at most {})", what, length,
-         size, kMaxHeader);
+         size, kMaxNpyHeader);
   std::string text(length, '\0');
   read(std::as_writable_bytes(std::span(text)));
   NpyHeader header = LiteralReader(text, what).read();
@@ -211,9 +211,9 @@ Tensor read_npy_elements(const NpyHeader& header, ReadBytes read, const std::str
   const bool transposed = header.column_major && info.shape.rank() > 1;
   Tensor tensor(info.dtype, info.shape);
   read({tensor.mutable_raw(), tensor.num_bytes()});
-  if (header.big_endian) swap_bytes(tensor);
+  if (header.big_endian) swap_npy_bytes(tensor);
   check_booleans(tensor, what, info.name);
-  return transposed ? to_row_major(tensor, info.shape) : tensor;
+  return transposed ? npy_row_major(tensor, info.shape) : tensor;
 }
 
 std::string npy_header(const TensorInfo& info, const std::string& what) {
@@ -225,10 +225,10 @@ std::string npy_header(const TensorInfo& info, const std::string& what) {
                                  size_of(info.dtype) == 1 ? '|' : '<', type->text, fmt::join(info.shape.dims(), ", "),
                                  info.shape.rank() == 1 ? "," : "");
   // Spaces and a line's end, so that the elements are aligned. kMaxRank dimensions fit version 1.
-  const std::size_t before = kPreamble + 2;
-  text.append(kAlignment - 1 - (before + text.size()) % kAlignment, ' ');
+  const std::size_t before = kNpyPreamble + 2;
+  text.append(kNpyAlignment - 1 - (before + text.size()) % kNpyAlignment, ' ');
   text += '\n';
-  std::string out(kMagic);
+  std::string out(kNpyMagic);
   out += {1, 0, static_cast<char>(text.size() & 0xff), static_cast<char>(text.size() >> 8)};
   return out + text;
 }

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // of the reference implementation
+constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // of the reference implementation
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr const char* kMetadata = "__metadata__";
 
@@ -47,26 +47,26 @@ constexpr std::array kStoredTypes = {StoredType{"F64", DType::f64, 64},
                                      StoredType{"F6_E3M2", DType::invalid, 6},
                                      StoredType{"F4", DType::invalid, 4}};
 
-struct Entry {
+struct SafetensorsEntry {
   TensorInfo info{};
   std::uint64_t begin = 0, end = 0;  // behind the header
 };
 
 // The header of a file, whose name is for errors.
-class Header {
+class SafetensorsHeader {
  public:
-  Header(const std::string& file, std::string_view text) : file_(file) { parse(text); }
+  SafetensorsHeader(const std::string& file, std::string_view text) : file_(file) { parse(text); }
 
   // By place. `size`: bytes behind the header, which the tensors must cover without gaps.
-  std::vector<Entry> entries(std::uint64_t size) const {
-    std::vector<Entry> out;
+  std::vector<SafetensorsEntry> entries(std::uint64_t size) const {
+    std::vector<SafetensorsEntry> out;
     for (const auto& [key, value] : root_.items())
       if (key != kMetadata) out.push_back(entry(key, value));
-    std::ranges::sort(out, [](const Entry& a, const Entry& b) {
+    std::ranges::sort(out, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tie(a.begin, a.end, a.info.name) < std::tie(b.begin, b.end, b.info.name);
     });
     std::uint64_t end = 0;
-    for (const Entry& e : out) {
+    for (const SafetensorsEntry& e : out) {
       if (e.begin != end)
         damaged("tensor '{}' begins at byte {} of the elements, expected {}", e.info.name, e.begin, end);
       end = e.end;
@@ -130,7 +130,7 @@ class Header {
     return out;
   }
 
-  Entry entry(const std::string& tensor, const json& value) const {
+  SafetensorsEntry entry(const std::string& tensor, const json& value) const {
     if (!value.is_object()) damaged("tensor '{}' is not an object", tensor);
     const json& text = field(tensor, value, "dtype");
     if (!text.is_string()) damaged("'dtype' of tensor '{}' is not a string", tensor);
@@ -160,16 +160,16 @@ class Header {
   json root_;
 };
 
-std::string header_text(ReadableFile& file, const std::string& path) {
+std::string read_safetensors_header(ReadableFile& file, const std::string& path) {
   const std::uint64_t size = file.size();
   if (size < kLengthBytes) fail(Code::data_loss, "'{}': not a safetensors file: it has {} bytes", path, size);
   std::array<std::uint8_t, kLengthBytes> bytes{};
   file.read(0, std::as_writable_bytes(std::span(bytes)));
   std::uint64_t length = 0;
   for (std::size_t i = kLengthBytes; i-- > 0;) length = length << 8 | bytes[i];
-  if (length > kMaxHeader || length > size - kLengthBytes)
+  if (length > kMaxSafetensorsHeader || length > size - kLengthBytes)
     fail(Code::data_loss, "'{}': not a safetensors file: a header of {} bytes does not fit a file of {} (at most {})",
-         path, length, size, kMaxHeader);
+         path, length, size, kMaxSafetensorsHeader);
   std::string text(length, '\0');
   file.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
   return text;
@@ -184,7 +184,7 @@ const StoredType& stored_type(const TensorInfo& info, const std::string& path) {
 }
 
 // Names and text are written as JSON, which throws for what is not UTF-8.
-std::string quoted(const std::string& text, const std::string& path) {
+std::string quoted_json(const std::string& text, const std::string& path) {
   try {
     return json(text).dump();
   } catch (const json::exception&) {
@@ -193,7 +193,7 @@ std::string quoted(const std::string& text, const std::string& path) {
 }
 
 // By size of elements, the greatest first, then by name.
-std::vector<std::size_t> order_in_file(const std::vector<TensorInfo>& infos) {
+std::vector<std::size_t> safetensors_order(const std::vector<TensorInfo>& infos) {
   std::vector<std::size_t> order(infos.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
@@ -203,29 +203,30 @@ std::vector<std::size_t> order_in_file(const std::vector<TensorInfo>& infos) {
   return order;
 }
 
-std::string header_of(const std::vector<TensorInfo>& infos, const std::vector<std::size_t>& order,
-                      const SafetensorsMetadata& metadata, const std::string& path) {
+std::string safetensors_header(const std::vector<TensorInfo>& infos, const std::vector<std::size_t>& order,
+                               const SafetensorsMetadata& metadata, const std::string& path) {
   std::string text = "{";
   const auto comma = [&] { return text.size() > 1 ? "," : ""; };
   if (!metadata.empty()) {
     text += fmt::format("\"{}\":{{", kMetadata);
     for (const auto& [key, value] : metadata)
-      text += fmt::format("{}{}:{}", text.back() == '{' ? "" : ",", quoted(key, path), quoted(value, path));
+      text += fmt::format("{}{}:{}", text.back() == '{' ? "" : ",", quoted_json(key, path), quoted_json(value, path));
     text += "}";
   }
   std::uint64_t begin = 0;
   for (const std::size_t i : order) {
     const TensorInfo& info = infos[i];
     const std::uint64_t end = begin + checked_bytes(info.dtype, info.shape);
-    text +=
-        fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", comma(), quoted(info.name, path),
-                    stored_type(info, path).text, fmt::join(info.shape.dims(), ","), begin, end);
+    text += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", comma(),
+                        quoted_json(info.name, path), stored_type(info, path).text, fmt::join(info.shape.dims(), ","),
+                        begin, end);
     begin = end;
   }
   text += "}";
   text.append((8 - text.size() % 8) % 8, ' ');  // the elements begin at a multiple of 8 bytes
-  if (text.size() > kMaxHeader)
-    invalid_argument("cannot write '{}': the header has {} bytes; the limit is {}", path, text.size(), kMaxHeader);
+  if (text.size() > kMaxSafetensorsHeader)
+    invalid_argument("cannot write '{}': the header has {} bytes; the limit is {}", path, text.size(),
+                     kMaxSafetensorsHeader);
   return text;
 }
 
@@ -236,10 +237,10 @@ SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadableFile> file, std::string path)
     : path_(std::move(path)), file_(std::move(file)) {
-  const std::string text = header_text(*file_, path_);
-  const Header header(path_, text);
+  const std::string text = read_safetensors_header(*file_, path_);
+  const SafetensorsHeader header(path_, text);
   const std::uint64_t elements = kLengthBytes + text.size();
-  for (Entry& entry : header.entries(file_->size() - elements)) {
+  for (SafetensorsEntry& entry : header.entries(file_->size() - elements)) {
     infos_.push_back(std::move(entry.info));
     begins_.push_back(elements + entry.begin);
   }
@@ -265,8 +266,8 @@ void write_safetensors(FileSystem& files, const std::string& path, const TensorS
     stored_type(info, path);
     if (info.name == kMetadata) invalid_argument("cannot write '{}': a tensor must not be named {}", path, kMetadata);
   }
-  const std::vector<std::size_t> order = order_in_file(source.infos);
-  const std::string text = header_of(source.infos, order, metadata, path);
+  const std::vector<std::size_t> order = safetensors_order(source.infos);
+  const std::string text = safetensors_header(source.infos, order, metadata, path);
   const auto write = [&](WritableFile& file) {
     std::array<std::uint8_t, kLengthBytes> length{};
     for (std::size_t i = 0; i < kLengthBytes; ++i) length[i] = static_cast<std::uint8_t>(text.size() >> (8 * i));

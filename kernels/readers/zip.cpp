@@ -10,11 +10,11 @@ namespace {
 
 using namespace zip;
 
-constexpr std::uint64_t kMaxDirectory = std::uint64_t{256} << 20;
-constexpr std::uint64_t kMaxComment = 0xffff;
+constexpr std::uint64_t kMaxZipDirectory = std::uint64_t{256} << 20;
+constexpr std::uint64_t kMaxZipComment = 0xffff;
 // Deflate expands a byte to at most 1032 (zlib's technical notes), which bounds the size that a small file may claim.
 constexpr std::uint64_t kZipExpansion = 1032;
-constexpr std::size_t kPiece = std::size_t{64} << 10;
+constexpr std::size_t kZipPiece = std::size_t{64} << 10;
 constexpr std::uint16_t kEncrypted = 1;
 
 template <class... Args>
@@ -22,52 +22,52 @@ template <class... Args>
   fail(Code::data_loss, "'{}': zip archive: {}", path, fmt::format(format, std::forward<Args>(args)...));
 }
 
-std::string bytes_at(ReadableFile& file, std::uint64_t offset, std::uint64_t count) {
+std::string zip_bytes(ReadableFile& file, std::uint64_t offset, std::uint64_t count) {
   std::string out(count, '\0');
   file.read(offset, std::as_writable_bytes(std::span(out)));
   return out;
 }
 
-struct Directory {
+struct ZipDirectory {
   std::uint64_t count = 0, size = 0, begin = 0;
 };
 
 // Replaces the directory's place, of which 32 bits do not tell all, by that in the record of 64 bits.
-Directory wide_directory(ReadableFile& file, const std::string& path, std::uint64_t end_record) {
+ZipDirectory wide_zip_directory(ReadableFile& file, const std::string& path, std::uint64_t end_record) {
   if (end_record < kLocatorBytes) damaged_zip(path, "the locator of its 64-bit record is missing");
-  const std::string locator = bytes_at(file, end_record - kLocatorBytes, kLocatorBytes);
+  const std::string locator = zip_bytes(file, end_record - kLocatorBytes, kLocatorBytes);
   if (number<4>(locator, 0) != kLocator) damaged_zip(path, "the locator of its 64-bit record is missing");
   const std::uint64_t at = number<8>(locator, 8), last = end_record - kLocatorBytes;
   if (last < kWideEndBytes || at > last - kWideEndBytes)
     damaged_zip(path, "the 64-bit record at byte {} is outside the file", at);
-  const std::string record = bytes_at(file, at, kWideEndBytes);
+  const std::string record = zip_bytes(file, at, kWideEndBytes);
   if (number<4>(record, 0) != kWideEnd) damaged_zip(path, "no 64-bit record at byte {}", at);
   return {.count = number<8>(record, 32), .size = number<8>(record, 40), .begin = number<8>(record, 48)};
 }
 
-Directory find_directory(ReadableFile& file, const std::string& path) {
-  const std::uint64_t size = file.size(), tail_size = std::min(size, kEndBytes + kMaxComment);
-  const std::string tail = bytes_at(file, size - tail_size, tail_size);
+ZipDirectory find_zip_directory(ReadableFile& file, const std::string& path) {
+  const std::uint64_t size = file.size(), tail_size = std::min(size, kEndBytes + kMaxZipComment);
+  const std::string tail = zip_bytes(file, size - tail_size, tail_size);
   for (std::uint64_t from_end = kEndBytes; from_end <= tail_size; ++from_end) {
     const std::size_t at = tail_size - from_end;
     if (number<4>(tail, at) != kEnd || number<2>(tail, at + 20) != from_end - kEndBytes) continue;
-    Directory out{
+    ZipDirectory out{
         .count = number<2>(tail, at + 10), .size = number<4>(tail, at + 12), .begin = number<4>(tail, at + 16)};
     const std::uint64_t end_record = size - from_end;
     if (out.count == kWide16 || out.size == kWide32 || out.begin == kWide32)
-      out = wide_directory(file, path, end_record);
+      out = wide_zip_directory(file, path, end_record);
     if (out.begin > end_record || out.size > end_record - out.begin)
       damaged_zip(path, "its directory of {} bytes at byte {} is outside the file", out.size, out.begin);
-    if (out.size > kMaxDirectory)
+    if (out.size > kMaxZipDirectory)
       fail(Code::resource_exhausted, "'{}': zip archive: its directory has {} bytes; the limit is {}", path, out.size,
-           kMaxDirectory);
+           kMaxZipDirectory);
     return out;
   }
   damaged_zip(path, "no end record in {} bytes: not a zip archive, or cut short", size);
 }
 
 // Fields that 32 bits do not hold are in the extra field of id 1, in this order.
-void widen(ZipEntry& entry, std::string_view extra, const std::string& path) {
+void widen_zip_entry(ZipEntry& entry, std::string_view extra, const std::string& path) {
   std::string_view wide;
   while (extra.size() >= 4 && wide.data() == nullptr) {
     const std::uint64_t id = number<2>(extra, 0), size = number<2>(extra, 2);
@@ -83,7 +83,7 @@ void widen(ZipEntry& entry, std::string_view extra, const std::string& path) {
   }
 }
 
-void check_entry(const ZipEntry& entry, std::uint64_t directory, const std::string& path) {
+void check_zip_entry(const ZipEntry& entry, std::uint64_t directory, const std::string& path) {
   if (entry.begin > directory || entry.packed > directory - entry.begin)
     damaged_zip(path, "'{}' ends outside the members", entry.name);
   if (entry.method == kStored && entry.packed != entry.size)
@@ -95,8 +95,8 @@ void check_entry(const ZipEntry& entry, std::uint64_t directory, const std::stri
 }  // namespace
 
 std::vector<ZipEntry> read_zip_directory(ReadableFile& file, const std::string& path) {
-  const Directory directory = find_directory(file, path);
-  const std::string bytes = bytes_at(file, directory.begin, directory.size);
+  const ZipDirectory directory = find_zip_directory(file, path);
+  const std::string bytes = zip_bytes(file, directory.begin, directory.size);
   std::string_view rest = bytes;
   std::vector<ZipEntry> out;
   while (!rest.empty()) {
@@ -112,8 +112,8 @@ std::vector<ZipEntry> read_zip_directory(ReadableFile& file, const std::string& 
                    .crc = static_cast<std::uint32_t>(number<4>(rest, 16)),
                    .flags = static_cast<std::uint16_t>(number<2>(rest, 8)),
                    .method = static_cast<std::uint16_t>(number<2>(rest, 10))};
-    widen(entry, rest.substr(kMemberBytes + name, extra), path);
-    check_entry(entry, directory.begin, path);
+    widen_zip_entry(entry, rest.substr(kMemberBytes + name, extra), path);
+    check_zip_entry(entry, directory.begin, path);
     out.push_back(std::move(entry));
     rest.remove_prefix(kMemberBytes + name + extra + comment);
   }
@@ -131,7 +131,7 @@ ZipMember::ZipMember(ReadableFile& file, const ZipEntry& entry, const std::strin
          entry.name, entry.method);
   if (entry.begin > file.size() || file.size() - entry.begin < kLocalBytes)
     damaged_zip(path, "the header of '{}' is outside the file", entry.name);
-  const std::string header = bytes_at(file, entry.begin, kLocalBytes);
+  const std::string header = zip_bytes(file, entry.begin, kLocalBytes);
   if (number<4>(header, 0) != kLocal) damaged_zip(path, "no header of '{}' at byte {}", entry.name, entry.begin);
   at_ = entry.begin + kLocalBytes + number<2>(header, 26) + number<2>(header, 28);
   if (at_ > file.size() || entry.packed > file.size() - at_)
@@ -140,7 +140,7 @@ ZipMember::ZipMember(ReadableFile& file, const ZipEntry& entry, const std::strin
   if (entry.method != kDeflated) return;
   stream_.emplace();
   if (inflateInit2(&*stream_, -MAX_WBITS) != Z_OK) fail(Code::resource_exhausted, "zlib: out of memory");
-  input_.resize(std::min<std::uint64_t>(kPiece, entry.packed));
+  input_.resize(std::min<std::uint64_t>(kZipPiece, entry.packed));
 }
 
 ZipMember::~ZipMember() {

@@ -16,13 +16,16 @@
 Arrays are neither copied on their way in nor out. ops() lists the ops, signature("MatMul") says what one takes.
 """
 
+import collections.abc
 import math
 import typing
 
 import numpy as np
 
 from . import _troupe
-from ._troupe import Error, Output, Tensor, gradients, ops, signature
+from ._troupe import (
+    Error, Output, Tensor, gradients, loss_names, metric_names, ops, signature, weighted_mean,
+)
 
 try:
     import ml_dtypes
@@ -32,8 +35,9 @@ except ImportError:  # bf16 arrays are then of uint16
     _bfloat16 = None
 
 __all__ = [
-    "Error", "Graph", "Model", "Output", "Session", "Tensor", "array", "export_onnx", "gradients", "import_onnx", "ops",
-    "signature", "tensor",
+    "Error", "Graph", "Metric", "Model", "Output", "Session", "Tensor", "TensorFile", "array", "export_onnx",
+    "gradients", "import_onnx", "load_npy", "loss", "loss_names", "metric", "metric_names", "ops", "save_npy",
+    "save_npz", "save_safetensors", "signature", "tensor", "weighted_mean",
 ]
 
 
@@ -157,3 +161,70 @@ def export_onnx(path, graph: Graph, inputs: typing.Mapping, outputs: typing.Mapp
     values its variables have; without one they have their initial values."""
     values = None if session is None else session._session
     _troupe.export_onnx(str(path), graph._graph, list(inputs.items()), list(outputs.items()), values)
+
+
+def loss(kind: str, outputs: Output, targets: Output, **options) -> Output:
+    """The loss of each example, [n]: kind is one of loss_names(), options are the fields of LossOptions."""
+    return _troupe.loss(kind, outputs, targets, options)
+
+
+class Metric:
+    """Sums over the examples of a batch, which are added up, and the result of the total."""
+
+    def __init__(self, metric):
+        self._metric = metric
+        self.name = metric.name
+
+    def sums(self, outputs: Output, targets: typing.Optional[Output] = None,
+             weights: typing.Optional[Output] = None) -> Output:
+        return self._metric.sums(outputs, targets, weights)
+
+    def result(self, sums):
+        """A float, or an array if the metric has several results."""
+        found = array(self._metric.result(tensor(sums)))
+        return float(found) if found.ndim == 0 else found
+
+
+def metric(kind: str, **options) -> Metric:
+    """kind is one of metric_names(), which are functions of graph/metrics and losses; options are their fields."""
+    return Metric(_troupe.metric(kind, options))
+
+
+class TensorFile(collections.abc.Mapping):
+    """The arrays of a .safetensors or .npz file by name, each read when it is asked for."""
+
+    def __init__(self, path):
+        is_npz = str(path).endswith(".npz")
+        self._file = _troupe.NpzFile(str(path)) if is_npz else _troupe.SafetensorsFile(str(path))
+        self._names = dict.fromkeys(self._file.names())
+        self.metadata = {} if is_npz else self._file.metadata
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        return array(self._file.read(name))
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def __len__(self):
+        return len(self._names)
+
+
+def save_safetensors(path, tensors: typing.Mapping, metadata: typing.Optional[typing.Mapping] = None):
+    """Writes {name: array}, durably and atomically. metadata: {text: text}."""
+    _troupe.write_safetensors(str(path), [(k, tensor(v)) for k, v in tensors.items()], dict(metadata or {}))
+
+
+def save_npz(path, tensors: typing.Mapping, compress: bool = False, zip64: bool = False):
+    """Writes {name: array} as NumPy does, durably and atomically. zip64: records of 64 bits even where not needed."""
+    _troupe.write_npz(str(path), [(k, tensor(v)) for k, v in tensors.items()], compress, zip64)
+
+
+def load_npy(path) -> np.ndarray:
+    return array(_troupe.read_npy(str(path)))
+
+
+def save_npy(path, value):
+    """Writes an array, durably and atomically."""
+    _troupe.write_npy(str(path), tensor(value))

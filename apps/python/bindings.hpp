@@ -1,0 +1,24 @@
+// What the sources of the Python module share: graphs and outputs as Python holds them, and who binds what.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+#include <troupe/graph/graph.hpp>
+
+namespace troupe::python {
+
+// A graph that Python's values hold together: outputs keep it alive.
+struct PyGraph {
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+};
+struct PyOutput {
+  std::shared_ptr<Graph> graph;
+  Output output;
+};
+
+void bind_files(nanobind::module_& m);     // of tensors
+void bind_measures(nanobind::module_& m);  // losses and metrics
+
+}  // namespace troupe::python
