@@ -36,6 +36,8 @@ std::span<const LayerKind> pool_kinds();
 std::span<const LayerKind> norm_kinds();
 std::span<const LayerKind> shape_kinds();
 std::span<const LayerKind> noise_kinds();
+std::span<const LayerKind> recurrent_kinds();
+std::span<const LayerKind> attention_kinds();
 
 // Throws invalid_argument ("dense: units must be at least 1, not 0") for options that do not fit the kind.
 LayerPtr standard_layer(LayerConfig config);

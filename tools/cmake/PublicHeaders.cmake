@@ -57,6 +57,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/graph.hpp
   graph/host_functions.hpp
   graph/layers/activations.hpp
+  graph/layers/attention.hpp
   graph/layers/conv.hpp
   graph/layers/core.hpp
   graph/layers/layer.hpp
@@ -65,6 +66,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/network.hpp
   graph/layers/network_format.hpp
   graph/layers/norm.hpp
+  graph/layers/recurrent.hpp
   graph/layers/registry.hpp
   graph/layers/resnet.hpp
   graph/layers/shape.hpp
