@@ -6,5 +6,6 @@
 #include <troupe/graph/layers/core.hpp>
 #include <troupe/graph/layers/network.hpp>
 #include <troupe/graph/layers/norm.hpp>
+#include <troupe/graph/layers/preprocessing.hpp>
 #include <troupe/graph/layers/recurrent.hpp>
 #include <troupe/graph/layers/shape.hpp>

@@ -8,8 +8,8 @@ namespace troupe {
 namespace {
 
 using KindList = std::span<const LayerKind> (*)();
-constexpr KindList kKindLists[] = {core_kinds,  conv_kinds,  pool_kinds,      norm_kinds,
-                                   shape_kinds, noise_kinds, recurrent_kinds, attention_kinds};
+constexpr KindList kKindLists[] = {core_kinds,  conv_kinds,      pool_kinds,      norm_kinds,          shape_kinds,
+                                   noise_kinds, recurrent_kinds, attention_kinds, preprocessing_kinds, text_kinds};
 
 const LayerKind* find_kind(std::string_view name) {
   for (const KindList kinds : kKindLists)

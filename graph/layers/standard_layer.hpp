@@ -38,6 +38,8 @@ std::span<const LayerKind> shape_kinds();
 std::span<const LayerKind> noise_kinds();
 std::span<const LayerKind> recurrent_kinds();
 std::span<const LayerKind> attention_kinds();
+std::span<const LayerKind> preprocessing_kinds();
+std::span<const LayerKind> text_kinds();
 
 // Throws invalid_argument ("dense: units must be at least 1, not 0") for options that do not fit the kind.
 LayerPtr standard_layer(LayerConfig config);

@@ -66,6 +66,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/network.hpp
   graph/layers/network_format.hpp
   graph/layers/norm.hpp
+  graph/layers/preprocessing.hpp
   graph/layers/recurrent.hpp
   graph/layers/registry.hpp
   graph/layers/resnet.hpp

@@ -102,19 +102,18 @@ TEST(RecurrentLayers, WhatDoesNotFitIsRefused) {
 
 TEST(AttentionLayers, QueriesAttendToOtherSequences) {
   const Tensor query = input_pattern(Shape{1, 3, 2}), value = input_pattern(Shape{1, 2, 3}, 1);
-  const layers::AttentionOptions options{.value_depth = 1, .features = 3};
+  const layers::AttentionOptions options{.value_depth = 3, .features = 3};
   const auto cross = apply_layer(layers::multi_head_attention(2, 2, options), {query, value});
   EXPECT_EQ(cross.variables[0], "multi_head_attention/query_kernel[2,4]");
-  EXPECT_EQ(cross.variables[4], "multi_head_attention/value_kernel[3,2]");
-  EXPECT_EQ(cross.variables[6], "multi_head_attention/output_kernel[2,3]");
-  expect_near(
-      cross.outputs[0], Shape{1, 3, 3},
-      {0.4563462, -0.4130032, 0.002955899, 0.4544849, -0.3960644, -0.0101856, 0.4562863, -0.4019352, -0.003780767});
+  EXPECT_EQ(cross.variables[4], "multi_head_attention/value_kernel[3,6]");
+  EXPECT_EQ(cross.variables[6], "multi_head_attention/output_kernel[6,3]");
+  expect_near(cross.outputs[0], Shape{1, 3, 3},
+              {1.45385, -1.413691, -0.5136294, 1.457732, -1.433841, -0.5063024, 1.45584, -1.422231, -0.5105238});
   layers::AttentionOptions masked = options;
   masked.takes_mask = true;
   const Tensor mask = Tensor::of<bool>(Shape{1, 3, 2}, {true, false, true, true, false, true});
   expect_near(first_output(layers::multi_head_attention(2, 2, masked), {query, value, mask}), Shape{1, 3, 3},
-              {0.4335938, -0.7421875, 0.1640625, 0.4544849, -0.3960644, -0.0101856, 0.4765625, -0.0546875, -0.1796875});
+              {1.40625, -1.257812, -0.5703125, 1.457732, -1.433841, -0.5063024, 1.507812, -1.601562, -0.4453125});
 }
 
 TEST(AttentionLayers, SelfAttentionMayBeCausalOrShareKeys) {
