@@ -111,7 +111,9 @@ set(cuda_rounded_kernels
   random.cu
   schedule.cu
   select.cu
-  updates.cu)
+  update_rows.cu
+  updates.cu
+  updates_narrow.cu)
 foreach(list IN ITEMS cuda_plans cuda_host cuda_vendor cuda_kernels cuda_rounded_kernels)
   list(TRANSFORM ${list} PREPEND ${CMAKE_CURRENT_LIST_DIR}/cuda/)
 endforeach()

@@ -1,5 +1,4 @@
-// Updates of variables by gradients. Formulas follow the papers (SGD with momentum: Sutskever et al. 2013; Adagrad:
-// Duchi et al. 2011; RMSProp: Hinton 2012; Adam: Kingma & Ba 2015), with the epsilons placed as in TensorFlow.
+// Updates of variables by gradients. Formulas: graph/optimizers/optimizer_rules.hpp.
 #include <troupe/graph/ops/families.hpp>
 #include <troupe/graph/ops/shapes.hpp>
 #include <troupe/graph/optimizers/optimizer_rules.hpp>
@@ -43,6 +42,7 @@ void add_hyperparameters(Op& op, const Rule& rule) {
     else
       op.attr(attr.name, attr.type);
   }
+  op.attr("weight_decay", 0.0);
 }
 
 std::string many(const Rule& rule) { return "Apply" + rule.name + "Many"; }
@@ -60,6 +60,7 @@ Op apply_op(const Rule& rule, bool sparse) {
   }
   op.type("T", kFloatTypes);
   add_hyperparameters(op, rule);
+  if (sparse) op.attr("exact", false);  // SlotUpdates (graph/optimizers/updates.hpp)
   return op.stateful()
       .update_rule(sparse ? "" : many(rule))
       .shape(apply_shape(1 + static_cast<int>(rule.slots.size()), rule.counts_updates ? 2 : 1, sparse));
@@ -91,21 +92,35 @@ Op apply_many_op(const Rule& rule) {
 }
 
 AttrDef required(std::string name) { return {std::move(name), AttrType::real, std::nullopt, {}}; }
+std::vector<AttrDef> required(std::initializer_list<const char*> names) {
+  std::vector<AttrDef> out;
+  for (const char* name : names) out.push_back(required(std::string(name)));
+  return out;
+}
+
+std::vector<Rule> update_rules() {
+  const AttrDef nesterov{"nesterov", AttrType::boolean, AttrValue(MomentumRule{}.nesterov), {}};
+  const AttrDef adagrad_epsilon{"epsilon", AttrType::real, AttrValue(AdagradRule{}.epsilon), {}};
+  return {
+      {"SGD", {}, false, {}},
+      {"Momentum", {"accum"}, false, {required("momentum"), nesterov}},
+      {"Adagrad", {"accum"}, false, {adagrad_epsilon}},
+      {"RMSProp", {"ms", "mom"}, false, required({"rho", "momentum", "epsilon"})},
+      {"Adam", {"m", "v"}, true, required({"beta1", "beta2", "epsilon"})},
+      {"Adadelta", {"accum", "accum_update"}, false, required({"rho", "epsilon"})},
+      {"Ftrl", {"accum", "linear"}, false, required({"l1", "l2", "l2_shrinkage", "beta", "learning_rate_power"})},
+      {"Lion", {"m"}, false, required({"beta1", "beta2"})},
+      {"CenteredRMSProp", {"ms", "mom", "mg"}, false, required({"rho", "momentum", "epsilon"})},
+      {"AMSGrad", {"m", "v", "vhat"}, true, required({"beta1", "beta2", "epsilon"})},
+      {"Adamax", {"m", "u"}, true, required({"beta1", "beta2", "epsilon"})},
+      {"Nadam", {"m", "v"}, true, required({"beta1", "beta2", "epsilon"})},
+  };
+}
 
 }  // namespace
 
 void register_update_ops(OpRegistry& ops) {
-  const std::vector<Rule> rules = {
-      {"SGD", {}, false, {}},
-      {"Momentum",
-       {"accum"},
-       false,
-       {required("momentum"), {"nesterov", AttrType::boolean, AttrValue(MomentumRule{}.nesterov), {}}}},
-      {"Adagrad", {"accum"}, false, {{"epsilon", AttrType::real, AttrValue(AdagradRule{}.epsilon), {}}}},
-      {"RMSProp", {"ms", "mom"}, false, {required("rho"), required("momentum"), required("epsilon")}},
-      {"Adam", {"m", "v"}, true, {required("beta1"), required("beta2"), required("epsilon")}},
-  };
-  for (const Rule& rule : rules) {
+  for (const Rule& rule : update_rules()) {
     ops.add(apply_op(rule, false));
     ops.add(apply_op(rule, true));
     ops.add(apply_many_op(rule));

@@ -7,36 +7,59 @@
 namespace troupe {
 namespace {
 
-constexpr std::array<OptimizerRuleKind, std::variant_size_v<OptimizerRule>> kRules{{
-    {"SGD", 0, false, [](const Attributes&) -> OptimizerRule { return SgdRule{}; }},
-    {"Momentum", 1, false,
-     [](const Attributes& a) -> OptimizerRule {
-       return MomentumRule{.momentum = a.real("momentum"), .nesterov = a.boolean("nesterov")};
-     }},
-    {"Adagrad", 1, false,
-     [](const Attributes& a) -> OptimizerRule { return AdagradRule{.epsilon = a.real("epsilon")}; }},
-    {"RMSProp", 2, false,
-     [](const Attributes& a) -> OptimizerRule {
-       return RmsPropRule{.rho = a.real("rho"), .momentum = a.real("momentum"), .epsilon = a.real("epsilon")};
-     }},
-    {"Adam", 2, true,
-     [](const Attributes& a) -> OptimizerRule {
-       return AdamRule{.beta1 = a.real("beta1"), .beta2 = a.real("beta2"), .epsilon = a.real("epsilon")};
-     }},
-}};
+// Calls `visit(name, value)` for each constant: rules are written and read alike.
+template <class Rule, class Fn>
+void each_constant(Rule& rule, Fn visit) {
+  if constexpr (requires { rule.rho; }) visit("rho", rule.rho);
+  if constexpr (requires { rule.momentum; }) visit("momentum", rule.momentum);
+  if constexpr (requires { rule.nesterov; }) visit("nesterov", rule.nesterov);
+  if constexpr (requires { rule.beta1; }) visit("beta1", rule.beta1);
+  if constexpr (requires { rule.beta2; }) visit("beta2", rule.beta2);
+  if constexpr (requires { rule.epsilon; }) visit("epsilon", rule.epsilon);
+  if constexpr (requires { rule.l1; }) visit("l1", rule.l1);
+  if constexpr (requires { rule.l2; }) visit("l2", rule.l2);
+  if constexpr (requires { rule.l2_shrinkage; }) visit("l2_shrinkage", rule.l2_shrinkage);
+  if constexpr (requires { rule.beta; }) visit("beta", rule.beta);
+  if constexpr (requires { rule.learning_rate_power; }) visit("learning_rate_power", rule.learning_rate_power);
+  visit("weight_decay", rule.weight_decay);
+}
 
-Attributes written(const SgdRule&) { return {}; }
-Attributes written(const MomentumRule& r) { return {{"momentum", r.momentum}, {"nesterov", r.nesterov}}; }
-Attributes written(const AdagradRule& r) { return {{"epsilon", r.epsilon}}; }
-Attributes written(const RmsPropRule& r) { return {{"rho", r.rho}, {"momentum", r.momentum}, {"epsilon", r.epsilon}}; }
-Attributes written(const AdamRule& r) { return {{"beta1", r.beta1}, {"beta2", r.beta2}, {"epsilon", r.epsilon}}; }
+// A rule that was written without weight decay has none.
+template <class Rule>
+OptimizerRule read_rule(const Attributes& attributes) {
+  Rule rule;
+  each_constant(rule, [&]<class T>(std::string_view name, T& value) {
+    if (name != "weight_decay" || attributes.has(name)) value = attributes.get<T>(name);
+  });
+  return rule;
+}
+
+constexpr std::array<OptimizerRuleKind, std::variant_size_v<OptimizerRule>> kRules{{
+    {"SGD", 0, false, read_rule<SgdRule>},
+    {"Momentum", 1, false, read_rule<MomentumRule>},
+    {"Adagrad", 1, false, read_rule<AdagradRule>},
+    {"RMSProp", 2, false, read_rule<RmsPropRule>},
+    {"Adam", 2, true, read_rule<AdamRule>},
+    {"Adadelta", 2, false, read_rule<AdadeltaRule>},
+    {"Ftrl", 2, false, read_rule<FtrlRule>},
+    {"Lion", 1, false, read_rule<LionRule>},
+    {"CenteredRMSProp", 3, false, read_rule<CenteredRmsPropRule>},
+    {"AMSGrad", 3, true, read_rule<AmsGradRule>},
+    {"Adamax", 2, true, read_rule<AdamaxRule>},
+    {"Nadam", 2, true, read_rule<NadamRule>},
+}};
 
 }  // namespace
 
 std::span<const OptimizerRuleKind> optimizer_rules() { return kRules; }
 
 Attributes attributes_of(const OptimizerRule& rule) {
-  return std::visit([](const auto& typed) { return written(typed); }, rule);
+  Attributes out;
+  const auto write = [&](const auto& typed) {
+    each_constant(typed, [&](const char* name, const auto& value) { out.set(name, value); });
+  };
+  std::visit(write, rule);
+  return out;
 }
 
 }  // namespace troupe

@@ -2,7 +2,8 @@
 
 namespace troupe {
 
-Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gradient, Name name) {
+Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gradient, Name name,
+                  SlotUpdates slot_updates) {
   const std::string rule_name(rule_kind(rule).name);
   const Output var = inputs.front();
   if (!var.valid()) invalid_argument("Apply{}: the variable is not a tensor", rule_name);
@@ -12,10 +13,12 @@ Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gra
   } else {
     inputs.insert(inputs.end(), {gradient.indices, gradient.values});
   }
+  Attributes attributes = attributes_of(rule);
+  if (gradient.is_sparse()) attributes.set("exact", slot_updates == SlotUpdates::exact);
   return var.graph->output(var.graph->add({.op = (gradient.is_dense() ? "Apply" : "SparseApply") + rule_name,
                                            .name = std::move(name),
                                            .inputs = std::move(inputs),
-                                           .attributes = attributes_of(rule),
+                                           .attributes = std::move(attributes),
                                            .device = var.source().device,
                                            .colocate_with = var.source().name}));
 }

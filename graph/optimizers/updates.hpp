@@ -4,14 +4,23 @@
 // graph/optimizers/optimizer_rules.hpp.
 #pragma once
 
+#include <cstdint>
+
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/optimizers/optimizer_rules.hpp>
 
 namespace troupe {
 
+// What a sparse gradient does to the rows that it does not have.
+enum class SlotUpdates : std::uint8_t {
+  lazy,   // nothing: their slots and values stay, weights do not decay
+  exact,  // what a dense gradient of zeros does: momentum, means and weight decay continue
+};
+
 // `inputs`: var, its slots, lr, and t if the rule counts updates.
-Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gradient, Name name = {});
+Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gradient, Name name = {},
+                  SlotUpdates slot_updates = SlotUpdates::lazy);
 
 Output apply_sgd(Output var, Output lr, const Gradient& gradient, Name name = {});
 Output apply_momentum(Output var, Output accum, Output lr, const Gradient& gradient, MomentumRule rule = {},

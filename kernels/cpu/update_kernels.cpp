@@ -1,5 +1,6 @@
 // Kernels LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its
-// slots, lr, (Adam: t,) and then the gradient, or indices and values. Many: lists of variables, slots and gradients.
+// slots, lr, (rules that count updates: t,) and then the gradient, or indices and values. Many: lists of variables,
+// slots and gradients.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -100,7 +101,9 @@ KernelFactory dense_many(RuleFactory make_rule) {
 
 KernelFactory sparse(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
-    return [rule = make_rule(init.attributes)](KernelContext& ctx) {
+    const bool exact = init.attributes.has("exact") && init.attributes.boolean("exact");
+    return [rule = make_rule(init.attributes),
+            slot_updates = exact ? SlotUpdates::exact : SlotUpdates::lazy](KernelContext& ctx) {
       const int roles = rule_kind(rule).slots + 1;
       const Variables variables(ctx, 0, roles, 1);
       int next = roles;
@@ -111,7 +114,7 @@ KernelFactory sparse(RuleFactory make_rule) {
       variables.with_values([&](auto state) { check_sparse_update(rule, state, lr, indices, values, number); });
       const auto state = variables.writable();
       apply_sparse_update(ctx.parallelism(), rule, {state.data(), static_cast<std::size_t>(roles)}, lr, indices, values,
-                          number);
+                          number, slot_updates);
     };
   };
 }

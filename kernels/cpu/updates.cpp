@@ -2,118 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <vector>
 
 #include <troupe/kernels/common/row_groups.hpp>
 #include <troupe/kernels/common/tensor_checks.hpp>
 #include <troupe/kernels/cpu/elementwise.hpp>
+#include <troupe/kernels/cpu/update_loops.hpp>
 
 namespace troupe {
 namespace {
 
 constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
-// Elements [0, n) of the variable and its slots.
-template <class T>
-using StatePointers = std::array<T*, kMaxState>;
 
-// A rule with its constants rounded to T; update() loops over elements.
-template <class T, class Rule>
-struct Update;
-
-template <class T>
-struct Update<T, SgdRule> {
-  T lr;
-  Update(const SgdRule&, double rate, std::int64_t) : lr(static_cast<T>(rate)) {}
-  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * g[i];
-  }
-};
-
-template <class T>
-struct Update<T, MomentumRule> {
-  T lr, momentum;
-  bool nesterov;
-  Update(const MomentumRule& rule, double rate, std::int64_t)
-      : lr(static_cast<T>(rate)), momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
-  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict accum = state[1];
-    for (std::int64_t i = 0; i < n; ++i) accum[i] = momentum * accum[i] + g[i];
-    if (nesterov)
-      for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * (g[i] + momentum * accum[i]);
-    else
-      for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * accum[i];
-  }
-};
-
-template <class T>
-struct Update<T, AdagradRule> {
-  T lr, epsilon;
-  Update(const AdagradRule& rule, double rate, std::int64_t)
-      : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict accum = state[1];
-    for (std::int64_t i = 0; i < n; ++i) {
-      const T sum = accum[i] + g[i] * g[i];
-      accum[i] = sum;
-      var[i] -= lr * g[i] / (std::sqrt(sum) + epsilon);
-    }
-  }
-};
-
-template <class T>
-struct Update<T, RmsPropRule> {
-  T lr, rho, rest, momentum, epsilon;
-  Update(const RmsPropRule& rule, double rate, std::int64_t)
-      : lr(static_cast<T>(rate)),
-        rho(static_cast<T>(rule.rho)),
-        rest(static_cast<T>(1 - rule.rho)),
-        momentum(static_cast<T>(rule.momentum)),
-        epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict ms = state[1];
-    T* __restrict mom = state[2];
-    for (std::int64_t i = 0; i < n; ++i) {
-      const T mean = rho * ms[i] + rest * (g[i] * g[i]);
-      const T step = momentum * mom[i] + lr * g[i] / std::sqrt(mean + epsilon);
-      ms[i] = mean;
-      mom[i] = step;
-      var[i] -= step;
-    }
-  }
-};
-
-template <class T>
-struct Update<T, AdamRule> {
-  T alpha, beta1, rest1, beta2, rest2, epsilon;
-  Update(const AdamRule& rule, double rate, std::int64_t number)
-      : alpha(static_cast<T>(rate * std::sqrt(1 - std::pow(rule.beta2, static_cast<double>(number))) /
-                             (1 - std::pow(rule.beta1, static_cast<double>(number))))),
-        beta1(static_cast<T>(rule.beta1)),
-        rest1(static_cast<T>(1 - rule.beta1)),
-        beta2(static_cast<T>(rule.beta2)),
-        rest2(static_cast<T>(1 - rule.beta2)),
-        epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(StatePointers<T> state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict m = state[1];
-    T* __restrict v = state[2];
-    for (std::int64_t i = 0; i < n; ++i) {
-      const T mi = beta1 * m[i] + rest1 * g[i], vi = beta2 * v[i] + rest2 * (g[i] * g[i]);
-      m[i] = mi;
-      v[i] = vi;
-      var[i] -= alpha * mi / (std::sqrt(vi) + epsilon);
-    }
-  }
-};
-
-// update(), for f16 and bf16 on floats, by blocks: each element is rounded once. G: T or its Compute type.
-template <class T, class Rule, class G>
-void run_update(const Update<Compute<T>, Rule>& update, StatePointers<T> state, const G* g, std::int64_t n) {
+// The loop, for f16 and bf16 on floats, by blocks: each element is rounded once. G: T or its Compute type.
+template <class T, class G>
+void run_update(UpdateLoop<Compute<T>> update, const StatePointers<T>& state, const G* g, std::int64_t n) {
   if constexpr (!kIsNarrow<T>) {
     update(state, g, n);
   } else {
@@ -149,13 +52,6 @@ StatePointers<T> pointers(std::span<Tensor* const> state) {
   return out;
 }
 
-template <class T>
-StatePointers<T> advanced(StatePointers<T> state, std::int64_t offset) {
-  for (T*& p : state)
-    if (p) p += offset;
-  return state;
-}
-
 // Maximum variables per sweep: their elements are numbered consecutively, in this order.
 constexpr std::size_t kSweep = 32;
 
@@ -166,8 +62,8 @@ struct SweepEntry {
   std::int64_t end;  // number of its last element + 1
 };
 
-template <class T, class Rule>
-void sweep(Parallelism& parallelism, const Update<Compute<T>, Rule>& update, std::span<const VariableUpdate> updates) {
+template <class T>
+void sweep(Parallelism& parallelism, UpdateLoop<Compute<T>> update, std::span<const VariableUpdate> updates) {
   std::array<SweepEntry<T>, kSweep> entries;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < updates.size(); ++i) {
@@ -186,45 +82,89 @@ void sweep(Parallelism& parallelism, const Update<Compute<T>, Rule>& update, std
   });
 }
 
-template <class T, class Rule>
-void update_dense(Parallelism& parallelism, const Rule& rule, std::span<const VariableUpdate> updates, const Tensor& lr,
-                  std::int64_t number) {
-  const Update<Compute<T>, Rule> update(rule, rate_of<T>(lr), number);
+template <class T>
+void update_dense(Parallelism& parallelism, UpdateLoop<Compute<T>> update, std::span<const VariableUpdate> updates) {
   for (std::size_t i = 0; i < updates.size(); i += kSweep)
     sweep<T>(parallelism, update, updates.subspan(i, std::min(kSweep, updates.size() - i)));
 }
 
-template <class T, class Rule>
-void update_sparse(Parallelism& parallelism, const Rule& rule, std::span<Tensor* const> state, const Tensor& lr,
-                   const Tensor& indices, const Tensor& values, std::int64_t number) {
-  const Update<Compute<T>, Rule> update(rule, rate_of<T>(lr), number);
-  const StatePointers<T> all = pointers<T>(state);
-  const auto rows = indices.values<std::int64_t>();
-  if (rows.empty()) return;
-  const std::int64_t width = values.num_elements() / values.shape()[0];
-  const RowGroups groups = group_rows(rows);
-  const T* g = values.data<T>();
-  const std::int64_t distinct = std::ssize(groups.rows);
-  const std::int64_t grain = std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width));
-  parallelism.parallel_for(distinct, grain, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<Compute<T>> sum(static_cast<std::size_t>(width));
-    for (std::int64_t group = begin; group < end; ++group) {
-      const auto first = static_cast<std::size_t>(groups.begins[static_cast<std::size_t>(group)]);
-      const auto last = static_cast<std::size_t>(groups.begins[static_cast<std::size_t>(group) + 1]);
-      const StatePointers<T> row = advanced(all, groups.rows[static_cast<std::size_t>(group)] * width);
-      if (last - first == 1) {
-        run_update<T>(update, row, g + groups.order[first] * width, width);
-        continue;
+// Row gradients grouped by row.
+template <class T>
+class SparseUpdate {
+ public:
+  SparseUpdate(UpdateLoop<Compute<T>> update, std::span<Tensor* const> state, const Tensor& indices,
+               const Tensor& values)
+      : update_(update),
+        all_(pointers<T>(state)),
+        num_rows_(state[0]->shape()[0]),
+        width_(num_rows_ == 0 ? 0 : state[0]->num_elements() / num_rows_),
+        groups_(group_rows(indices.values<std::int64_t>())),
+        values_(values.data<T>()) {}
+
+  void lazy(Parallelism& parallelism) const {
+    parallelism.parallel_for(std::ssize(groups_.rows), grain(), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<Compute<T>> sum(static_cast<std::size_t>(width_));
+      for (std::int64_t group = begin; group < end; ++group) {
+        const auto [first, last] = positions(group);
+        if (last - first == 1) {
+          run_update<T>(update_, row(row_of(group)), value(first), width_);
+          continue;
+        }
+        std::transform(value(first), value(first) + width_, sum.begin(),
+                       [](T x) { return static_cast<Compute<T>>(x); });
+        for (std::size_t i = first + 1; i < last; ++i) add_value(i, sum);
+        run_update<T>(update_, row(row_of(group)), sum.data(), width_);
       }
-      std::transform(g + groups.order[first] * width, g + (groups.order[first] + 1) * width, sum.begin(),
-                     [](T x) { return static_cast<Compute<T>>(x); });
-      for (std::size_t i = first + 1; i < last; ++i)
-        for (std::int64_t j = 0; j < width; ++j)
-          sum[static_cast<std::size_t>(j)] += static_cast<Compute<T>>(g[groups.order[i] * width + j]);
-      run_update<T>(update, row, sum.data(), width);
-    }
-  });
-}
+    });
+  }
+
+  // Sums begin with 0, as those of a dense gradient.
+  void exact(Parallelism& parallelism) const {
+    parallelism.parallel_for(num_rows_, grain(), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<Compute<T>> sum(static_cast<std::size_t>(width_));
+      std::int64_t group = std::ranges::lower_bound(groups_.rows, begin) - groups_.rows.begin();
+      for (std::int64_t next = begin; next < end; ++next) {
+        const std::int64_t touched = group < std::ssize(groups_.rows) ? std::min(end, row_of(group)) : end;
+        update_without_gradient(next, touched);
+        next = touched;
+        if (next == end) break;
+        const auto [first, last] = positions(group++);
+        std::ranges::fill(sum, Compute<T>{0});
+        for (std::size_t i = first; i < last; ++i) add_value(i, sum);
+        run_update<T>(update_, row(next), sum.data(), width_);
+      }
+    });
+  }
+
+ private:
+  std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width_)); }
+  std::int64_t row_of(std::int64_t group) const { return groups_.rows[static_cast<std::size_t>(group)]; }
+  StatePointers<T> row(std::int64_t at) const { return advanced(all_, at * width_); }
+  // Of a group's values, in groups_.order.
+  std::pair<std::size_t, std::size_t> positions(std::int64_t group) const {
+    const auto at = static_cast<std::size_t>(group);
+    return {static_cast<std::size_t>(groups_.begins[at]), static_cast<std::size_t>(groups_.begins[at + 1])};
+  }
+  const T* value(std::size_t position) const { return values_ + groups_.order[position] * width_; }
+  void add_value(std::size_t position, std::vector<Compute<T>>& sum) const {
+    const T* g = value(position);
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += static_cast<Compute<T>>(g[j]);
+  }
+  void update_without_gradient(std::int64_t first, std::int64_t last) const {
+    constexpr std::int64_t kZeros = 1024;
+    static constexpr std::array<Compute<T>, kZeros> zeros{};
+    const StatePointers<T> rows = row(first);
+    const std::int64_t count = (last - first) * width_;
+    for (std::int64_t at = 0; at < count; at += kZeros)
+      run_update<T>(update_, advanced(rows, at), zeros.data(), std::min(kZeros, count - at));
+  }
+
+  UpdateLoop<Compute<T>> update_;
+  StatePointers<T> all_;
+  std::int64_t num_rows_, width_;
+  RowGroups groups_;
+  const T* values_;
+};
 
 void check_state(const OptimizerRule& rule, std::span<const Tensor* const> state, const Tensor& lr,
                  std::int64_t number) {
@@ -291,23 +231,25 @@ void apply_update(Parallelism& parallelism, const OptimizerRule& rule, std::span
 void apply_updates(Parallelism& parallelism, const OptimizerRule& rule, std::span<const VariableUpdate> updates,
                    const Tensor& lr, std::int64_t number) {
   for (const VariableUpdate& u : updates) check_update(rule, ConstState(state_of(u)).all(), lr, *u.grad, number);
-  std::visit(
-      [&](const auto& typed) {
-        dispatch(FloatTypes{}, lr.dtype(),
-                 [&]<class T>() { update_dense<T>(parallelism, typed, updates, lr, number); });
-      },
-      rule);
+  dispatch(FloatTypes{}, lr.dtype(), [&]<class T>() {
+    with_update_loop<Compute<T>>(rule, rate_of<T>(lr), number,
+                                 [&](UpdateLoop<Compute<T>> update) { update_dense<T>(parallelism, update, updates); });
+  });
 }
 
 void apply_sparse_update(Parallelism& parallelism, const OptimizerRule& rule, std::span<Tensor* const> state,
-                         const Tensor& lr, const Tensor& indices, const Tensor& values, std::int64_t number) {
+                         const Tensor& lr, const Tensor& indices, const Tensor& values, std::int64_t number,
+                         SlotUpdates slot_updates) {
   check_sparse_update(rule, ConstState(state).all(), lr, indices, values, number);
-  std::visit(
-      [&](const auto& typed) {
-        dispatch(FloatTypes{}, values.dtype(),
-                 [&]<class T>() { update_sparse<T>(parallelism, typed, state, lr, indices, values, number); });
-      },
-      rule);
+  dispatch(FloatTypes{}, values.dtype(), [&]<class T>() {
+    with_update_loop<Compute<T>>(rule, rate_of<T>(lr), number, [&](UpdateLoop<Compute<T>> update) {
+      const SparseUpdate<T> rows(update, state, indices, values);
+      if (slot_updates == SlotUpdates::exact)
+        rows.exact(parallelism);
+      else
+        rows.lazy(parallelism);
+    });
+  });
 }
 
 }  // namespace troupe

@@ -1,5 +1,6 @@
 // LearningRate, SlotsTouching, Apply<Rule>, Apply<Rule>Many and SparseApply<Rule>. Inputs: the variable, its slots, lr,
-// (Adam: t,) and then the gradient or indices and values. Many: lists of variables, slots and gradients.
+// (rules that count updates: t,) and then the gradient or indices and values. Many: lists of variables, slots and
+// gradients.
 //
 // The learning rate and t stay on the GPU: an invalid t fails the step later (devices/cuda/cuda_faults.hpp), and once a
 // fault is detected a step makes no further updates. Sparse updates and SlotsTouching read their row numbers on the
@@ -22,14 +23,17 @@ namespace {
 
 using RuleFactory = decltype(OptimizerRuleKind::read);
 
+template <class Rule>
 Error not_counted(const CudaFault& fault) {
-  return {Code::invalid_argument, fmt::format("Adam counts updates from 1, but t is {}", fault.value)};
+  return {Code::invalid_argument,
+          fmt::format("{} counts updates from 1, but t is {}", rule_kind(Rule{}).name, fault.value)};
 }
 
 // Only rules that count updates can report a fault.
 CudaFaultSite fault_of(KernelContext& context, const OptimizerRule& rule) {
   CudaDevice& device = cuda_device(context);
-  if (rule_kind(rule).counts_updates) return device.fault_site(not_counted);
+  if (rule_kind(rule).counts_updates)
+    return std::visit([&]<class Rule>(const Rule&) { return device.fault_site(not_counted<Rule>); }, rule);
   return {.fault = const_cast<CudaFault*>(device.fault())};
 }
 
@@ -106,7 +110,7 @@ void run_dense(KernelContext& context, const OptimizerRule& rule, int count) {
   launch();
 }
 
-void run_sparse(KernelContext& context, const OptimizerRule& rule) {
+void run_sparse(KernelContext& context, const OptimizerRule& rule, bool exact) {
   const Inputs in(context, rule, 1);
   in.check_state(0);
   const Tensor &indices = context.input(in.next), &values = context.input(in.next + 1);
@@ -123,14 +127,16 @@ void run_sparse(KernelContext& context, const OptimizerRule& rule) {
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i] < 0 || rows[i] >= shape[0])
       fail(Code::out_of_range, "row {} at position {} of the indices is not in [0,{})", rows[i], i, shape[0]);
-  if (values.num_elements() == 0) return;
+  const std::int64_t elements = in.value(0, 0).num_elements();
+  if (elements == 0 || (!exact && values.num_elements() == 0)) return;
   const RowGroups groups = group_rows(rows);
   const Tensor tables = context.device().upload(groups.packed());
   const auto* packed = reinterpret_cast<const std::int64_t*>(tables.raw());
   SparseUpdate update{};
   in.take_writable(0, update.state);
   update.values = values.raw();
-  update.width = values.num_elements() / values.shape()[0];
+  update.width = elements / shape[0];
+  update.all_rows = exact ? shape[0] : 0;
   update.groups = std::ssize(groups.rows);
   update.begins = packed;
   update.order = packed + groups.begins.size();
@@ -159,7 +165,8 @@ KernelFactory dense_many(RuleFactory make_rule) {
 
 KernelFactory sparse(RuleFactory make_rule) {
   return [make_rule](const KernelInit& init) -> Kernel {
-    return [rule = make_rule(init.attributes)](KernelContext& context) { run_sparse(context, rule); };
+    const bool exact = init.attributes.has("exact") && init.attributes.boolean("exact");
+    return [rule = make_rule(init.attributes), exact](KernelContext& context) { run_sparse(context, rule, exact); };
   };
 }
 

@@ -66,7 +66,7 @@ TEST(OpTraits, RulesOfDenseGradientsHaveAFormForSeveralVariables) {
     EXPECT_EQ(many.inputs.size(), op.inputs.size()) << name;
     EXPECT_FALSE(many.update_rule) << many.name;
   }
-  EXPECT_EQ(rules, 11);  // five rules, each dense and sparse, and that of the loss scale
+  EXPECT_EQ(rules, 25);  // twelve rules, each dense and sparse, and that of the loss scale
 }
 
 TEST(OpTable, FindsOpsByName) {

@@ -12,40 +12,109 @@ using namespace troupe::testing;
 
 struct Optimizer {
   std::string name;
-  Attributes attributes;
   OptimizerRule rule;
 };
 
 std::vector<Optimizer> optimizers() {
-  return {{"SGD", {}, SgdRule{}},
-          {"Momentum", {{"momentum", 0.8}, {"nesterov", false}}, MomentumRule{0.8, false}},
-          {"Momentum", {{"momentum", 0.8}, {"nesterov", true}}, MomentumRule{0.8, true}},
-          {"Adagrad", {{"epsilon", 1e-7}}, AdagradRule{1e-7}},
-          {"RMSProp", {{"rho", 0.9}, {"momentum", 0.5}, {"epsilon", 1e-7}}, RmsPropRule{0.9, 0.5, 1e-7}},
-          {"Adam", {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}}, AdamRule{0.9, 0.999, 1e-8}}};
+  return {{"SGD", SgdRule{}},
+          {"Momentum", MomentumRule{0.8, false}},
+          {"Momentum", MomentumRule{0.8, true}},
+          {"Adagrad", AdagradRule{1e-7}},
+          {"RMSProp", RmsPropRule{0.9, 0.5, 1e-7}},
+          {"Adam", AdamRule{0.9, 0.999, 1e-8}},
+          {"Adadelta", AdadeltaRule{0.95, 1e-6}},
+          {"Ftrl", FtrlRule{.l1 = 0.1, .l2 = 0.2, .l2_shrinkage = 0.05, .beta = 0.5}},
+          {"Ftrl", FtrlRule{.l1 = 0.1, .beta = 0.5, .learning_rate_power = -0.75}},
+          {"Lion", LionRule{0.9, 0.99}},
+          {"CenteredRMSProp", CenteredRmsPropRule{0.9, 0.5, 1e-7}},
+          {"AMSGrad", AmsGradRule{0.9, 0.5, 1e-8}},
+          {"Adamax", AdamaxRule{0.9, 0.999, 1e-8}},
+          {"Nadam", NadamRule{0.9, 0.999, 1e-8}},
+          {"SGD", SgdRule{.weight_decay = 0.3}},
+          {"Adam", AdamRule{0.9, 0.999, 1e-8, 0.3}},
+          {"Lion", LionRule{0.9, 0.99, 0.3}}};
 }
 
-// The published formulas, one element at a time. slot[0] and slot[1] as in ops: accum; ms, mom; m, v.
-void reference_step(const OptimizerRule& rule, double& var, std::array<double, 2>& slot, double lr, double g, int t) {
-  if (std::holds_alternative<SgdRule>(rule)) {
-    var -= lr * g;
-  } else if (const auto* momentum = std::get_if<MomentumRule>(&rule)) {
-    slot[0] = momentum->momentum * slot[0] + g;
-    var -= lr * (momentum->nesterov ? g + momentum->momentum * slot[0] : slot[0]);
-  } else if (const auto* adagrad = std::get_if<AdagradRule>(&rule)) {
-    slot[0] += g * g;
-    var -= lr * g / (std::sqrt(slot[0]) + adagrad->epsilon);
-  } else if (const auto* rms = std::get_if<RmsPropRule>(&rule)) {
-    slot[0] = rms->rho * slot[0] + (1 - rms->rho) * g * g;
-    slot[1] = rms->momentum * slot[1] + lr * g / std::sqrt(slot[0] + rms->epsilon);
-    var -= slot[1];
-  } else {
-    const auto& adam = std::get<AdamRule>(rule);
-    slot[0] = adam.beta1 * slot[0] + (1 - adam.beta1) * g;
-    slot[1] = adam.beta2 * slot[1] + (1 - adam.beta2) * g * g;
-    const double alpha = lr * std::sqrt(1 - std::pow(adam.beta2, t)) / (1 - std::pow(adam.beta1, t));
-    var -= alpha * slot[0] / (std::sqrt(slot[1]) + adam.epsilon);
+// The published formulas, one element at a time. Slots as in ops: accum; ms, mom; m, v.
+struct ReferenceStep {
+  double& var;
+  std::array<double, 3>& slot;
+  double lr, g;
+  int t;
+
+  void operator()(const SgdRule&) const { var -= lr * g; }
+  void operator()(const MomentumRule& r) const {
+    slot[0] = r.momentum * slot[0] + g;
+    var -= lr * (r.nesterov ? g + r.momentum * slot[0] : slot[0]);
   }
+  void operator()(const AdagradRule& r) const {
+    slot[0] += g * g;
+    var -= lr * g / (std::sqrt(slot[0]) + r.epsilon);
+  }
+  void operator()(const RmsPropRule& r) const {
+    slot[0] = r.rho * slot[0] + (1 - r.rho) * g * g;
+    slot[1] = r.momentum * slot[1] + lr * g / std::sqrt(slot[0] + r.epsilon);
+    var -= slot[1];
+  }
+  void operator()(const CenteredRmsPropRule& r) const {
+    slot[0] = r.rho * slot[0] + (1 - r.rho) * g * g;
+    slot[2] = r.rho * slot[2] + (1 - r.rho) * g;
+    slot[1] = r.momentum * slot[1] + lr * g / std::sqrt(slot[0] - slot[2] * slot[2] + r.epsilon);
+    var -= slot[1];
+  }
+  template <class Adam>
+  void move(const Adam& r) const {
+    slot[0] = r.beta1 * slot[0] + (1 - r.beta1) * g;
+    slot[1] = r.beta2 * slot[1] + (1 - r.beta2) * g * g;
+  }
+  void operator()(const AdamRule& r) const {
+    move(r);
+    const double m = slot[0] / (1 - std::pow(r.beta1, t)), v = slot[1] / (1 - std::pow(r.beta2, t));
+    var -= lr * m / (std::sqrt(v) + r.epsilon / std::sqrt(1 - std::pow(r.beta2, t)));
+  }
+  void operator()(const AmsGradRule& r) const {
+    move(r);
+    slot[2] = std::max(slot[2], slot[1]);
+    const double alpha = lr * std::sqrt(1 - std::pow(r.beta2, t)) / (1 - std::pow(r.beta1, t));
+    var -= alpha * slot[0] / (std::sqrt(slot[2]) + r.epsilon);
+  }
+  void operator()(const AdamaxRule& r) const {
+    slot[0] = r.beta1 * slot[0] + (1 - r.beta1) * g;
+    slot[1] = std::max(r.beta2 * slot[1], std::abs(g));
+    var -= lr / (1 - std::pow(r.beta1, t)) * slot[0] / (slot[1] + r.epsilon);
+  }
+  void operator()(const NadamRule& r) const {
+    move(r);
+    const auto mu = [&](int i) { return r.beta1 * (1 - 0.5 * std::pow(0.96, i)); };
+    double product = 1;
+    for (int i = 1; i <= t; ++i) product *= mu(i);
+    const double m = mu(t + 1) * slot[0] / (1 - product * mu(t + 1)) + (1 - mu(t)) * g / (1 - product);
+    var -= lr * m / (std::sqrt(slot[1] / (1 - std::pow(r.beta2, t))) + r.epsilon);
+  }
+  void operator()(const AdadeltaRule& r) const {
+    slot[0] = r.rho * slot[0] + (1 - r.rho) * g * g;
+    const double step = std::sqrt(slot[1] + r.epsilon) / std::sqrt(slot[0] + r.epsilon) * g;
+    slot[1] = r.rho * slot[1] + (1 - r.rho) * step * step;
+    var -= lr * step;
+  }
+  void operator()(const FtrlRule& r) const {
+    const double p = -r.learning_rate_power, before = std::pow(slot[0], p);
+    slot[0] += g * g;
+    const double after = std::pow(slot[0], p);
+    slot[1] += g + 2 * r.l2_shrinkage * var - (after - before) / lr * var;
+    const double z = slot[1], sign = z < 0 ? -1 : 1;
+    var = std::abs(z) <= r.l1 ? 0 : (sign * r.l1 - z) / ((r.beta + after) / lr + 2 * r.l2);
+  }
+  void operator()(const LionRule& r) const {
+    const double c = r.beta1 * slot[0] + (1 - r.beta1) * g;
+    var -= lr * (c > 0 ? 1 : c < 0 ? -1 : 0);
+    slot[0] = r.beta2 * slot[0] + (1 - r.beta2) * g;
+  }
+};
+
+void reference_step(const OptimizerRule& rule, double& var, std::array<double, 3>& slot, double lr, double g, int t) {
+  std::visit([&](const auto& r) { var -= lr * r.weight_decay * var; }, rule);
+  std::visit(ReferenceStep{var, slot, lr, g, t}, rule);
 }
 
 // A variable and its slots, initialised to zero, and the kernel call on them.
@@ -58,11 +127,12 @@ struct State {
   }
   KernelCall call(const Optimizer& optimizer, bool sparse, const Tensor& lr, std::int64_t t,
                   std::vector<Tensor> gradient) {
-    KernelCall call{(sparse ? "SparseApply" : "Apply") + optimizer.name, lr.dtype(), {}, optimizer.attributes, 0};
+    KernelCall call{
+        (sparse ? "SparseApply" : "Apply") + optimizer.name, lr.dtype(), {}, attributes_of(optimizer.rule), 0};
     for (Variable& variable : variables) call.variables.push_back(&variable);
     call.inputs.resize(variables.size());
     call.inputs.push_back(lr);
-    if (optimizer.name == "Adam") call.inputs.push_back(Tensor::scalar(t));
+    if (rule_kind(optimizer.rule).counts_updates) call.inputs.push_back(Tensor::scalar(t));
     for (Tensor& g : gradient) call.inputs.push_back(std::move(g));
     return call;
   }
@@ -82,7 +152,7 @@ TEST(Apply, FollowsThePublishedFormulaForSeveralSteps) {
       for (const Shape& shape : {Shape{}, Shape{1}, Shape{13, 7}, Shape{0, 3}, Shape{40000}}) {
         State state(optimizer, random_tensor(dtype, shape, engine));
         std::vector<double> var = doubles(state.variables[0].value());
-        std::vector<std::array<double, 2>> slots(var.size());
+        std::vector<std::array<double, 3>> slots(var.size());
         const Tensor lr = rate(dtype, 0.0625);
         for (int t = 1; t <= 5; ++t) {
           const Tensor grad = random_tensor(dtype, shape, engine);
@@ -91,14 +161,15 @@ TEST(Apply, FollowsThePublishedFormulaForSeveralSteps) {
           for (std::size_t i = 0; i < var.size(); ++i)
             reference_step(optimizer.rule, var[i], slots[i], 0.0625, g[i], t);
         }
+        // FTRL's sums are of values divided by the rate.
+        const double tolerance = (dtype == DType::f32 ? 2e-6 : 1e-14) * (optimizer.name == "Ftrl" ? 16 : 1);
         const auto got = doubles(state.variables[0].value());
         for (std::size_t i = 0; i < var.size(); ++i)
-          ASSERT_NEAR(got[i], var[i], dtype == DType::f32 ? 2e-6 : 1e-14) << optimizer.name << " at " << i;
+          ASSERT_NEAR(got[i], var[i], tolerance) << optimizer.name << " at " << i;
         for (std::size_t s = 1; s < state.variables.size(); ++s) {
           const auto slot = doubles(state.variables[s].value());
           for (std::size_t i = 0; i < slot.size(); ++i)
-            ASSERT_NEAR(slot[i], slots[i][s - 1], dtype == DType::f32 ? 2e-6 : 1e-14)
-                << optimizer.name << " slot " << s;
+            ASSERT_NEAR(slot[i], slots[i][s - 1], tolerance) << optimizer.name << " slot " << s;
         }
       }
 }
@@ -227,6 +298,37 @@ TEST(SparseApply, EqualsADenseUpdateOfTheNamedRowsAndLeavesTheOthers) {
     }
 }
 
+// With rows that have no gradient, one that is listed three times, and none at all.
+TEST(SparseApply, ThatIsExactHasTheBitsOfADenseGradient) {
+  const KernelRegistry registry = all_kernels();
+  std::mt19937_64 engine(45);
+  constexpr std::int64_t kRows = 700, kWidth = 37;
+  for (const Optimizer& optimizer : optimizers())
+    for (DType dtype : {DType::f32, DType::f64})
+      for (int threads : {1, 3}) {
+        SCOPED_TRACE(fmt::format("{} {} on {} threads", optimizer.name, name(dtype), threads));
+        const auto device = test_device(threads);
+        const Tensor initial = random_tensor(dtype, {kRows, kWidth}, engine), lr = rate(dtype, 0.0625);
+        State sparse(optimizer, initial), dense(optimizer, initial);
+        const std::vector<std::vector<std::int64_t>> steps = {{5, 699, 5, 0, 5, 333}, {}, {7, 5}};
+        for (std::size_t step = 0; step < steps.size(); ++step) {
+          const auto n = std::ssize(steps[step]);
+          const Tensor indices = Tensor::of<std::int64_t>({n}, steps[step]),
+                       values = random_tensor(dtype, {n, kWidth}, engine);
+          const Tensor zeros = Tensor::zeros(dtype, {kRows, kWidth});
+          const Tensor grad =
+              run_kernel(registry, *device, {"ScatterAddRows", dtype, {indices, values, zeros}, {{"T", dtype}}, 1})[0];
+          const auto t = static_cast<std::int64_t>(step) + 1;
+          KernelCall call = sparse.call(optimizer, true, lr, t, {indices, values});
+          call.attributes.set("exact", true);
+          run_kernel(registry, *device, call);
+          run_kernel(registry, *device, dense.call(optimizer, false, lr, t, {grad}));
+        }
+        for (std::size_t i = 0; i < sparse.variables.size(); ++i)
+          EXPECT_TRUE(bitwise_equal(sparse.variables[i].value(), dense.variables[i].value())) << "tensor " << i;
+      }
+}
+
 TEST(SparseApply, OfNoRowsChangesNothing) {
   const KernelRegistry registry = all_kernels();
   const auto device = test_device();
@@ -298,13 +400,13 @@ TEST(Apply, NeedsAnInitializedVariable) {
 // The call Apply<Rule>Many on these states.
 KernelCall many_call(const Optimizer& optimizer, std::deque<State>& states, const Tensor& lr, std::int64_t t,
                      const std::vector<Tensor>& gradients) {
-  KernelCall call{"Apply" + optimizer.name + "Many", lr.dtype(), {}, optimizer.attributes, 0};
+  KernelCall call{"Apply" + optimizer.name + "Many", lr.dtype(), {}, attributes_of(optimizer.rule), 0};
   call.attributes.set("N", std::ssize(states));
   for (std::size_t role = 0; role < states.front().variables.size(); ++role)
     for (State& state : states) call.variables.push_back(&state.variables[role]);
   call.inputs.resize(call.variables.size());
   call.inputs.push_back(lr);
-  if (optimizer.name == "Adam") call.inputs.push_back(Tensor::scalar(t));
+  if (rule_kind(optimizer.rule).counts_updates) call.inputs.push_back(Tensor::scalar(t));
   call.inputs.insert(call.inputs.end(), gradients.begin(), gradients.end());
   return call;
 }
@@ -359,7 +461,7 @@ TEST(ApplyMany, RefusesWhatDoesNotFitBeforeChangingAnything) {
 
 TEST(Update, CountsSlotsAndChecksThem) {
   const auto device = test_device();
-  const std::vector<int> slots{0, 1, 1, 1, 2, 2};
+  const std::vector<int> slots{0, 1, 1, 1, 2, 2, 2, 2, 2, 1, 3, 3, 2, 2, 0, 2, 1};
   const auto all = optimizers();
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(rule_kind(all[i].rule).slots, slots[i]) << all[i].name;
   Tensor var = Tensor::zeros(DType::f32, {2}), slot = Tensor::zeros(DType::f32, {3});

@@ -10,8 +10,18 @@ namespace {
 
 // Each rule, with no constant at its default.
 const std::vector<OptimizerRule> kRules = {
-    SgdRule{}, MomentumRule{.momentum = 0.25, .nesterov = true}, AdagradRule{.epsilon = 0.25},
-    RmsPropRule{.rho = 0.25, .momentum = 0.5, .epsilon = 0.75}, AdamRule{.beta1 = 0.25, .beta2 = 0.5, .epsilon = 0.75}};
+    SgdRule{.weight_decay = 0.5},
+    MomentumRule{.momentum = 0.25, .nesterov = true, .weight_decay = 0.5},
+    AdagradRule{.epsilon = 0.25, .weight_decay = 0.5},
+    RmsPropRule{.rho = 0.25, .momentum = 0.5, .epsilon = 0.75, .weight_decay = 0.125},
+    AdamRule{.beta1 = 0.25, .beta2 = 0.5, .epsilon = 0.75, .weight_decay = 0.125},
+    AdadeltaRule{.rho = 0.25, .epsilon = 0.75, .weight_decay = 0.125},
+    FtrlRule{.l1 = 0.25, .l2 = 0.5, .l2_shrinkage = 0.75, .beta = 1, .learning_rate_power = -1, .weight_decay = 2},
+    LionRule{.beta1 = 0.25, .beta2 = 0.5, .weight_decay = 0.125},
+    CenteredRmsPropRule{.rho = 0.25, .momentum = 0.5, .epsilon = 0.75, .weight_decay = 0.125},
+    AmsGradRule{.beta1 = 0.25, .beta2 = 0.5, .epsilon = 0.75, .weight_decay = 0.125},
+    AdamaxRule{.beta1 = 0.25, .beta2 = 0.5, .epsilon = 0.75, .weight_decay = 0.125},
+    NadamRule{.beta1 = 0.25, .beta2 = 0.5, .epsilon = 0.75, .weight_decay = 0.125}};
 
 TEST(OptimizerRules, AreReadFromTheAttributesThatTheyWrite) {
   ASSERT_EQ(kRules.size(), optimizer_rules().size());
@@ -25,6 +35,15 @@ TEST(OptimizerRules, AreReadFromTheAttributesThatTheyWrite) {
         EXPECT_EQ(again.real(name), *real) << name;
       else
         EXPECT_EQ(again.boolean(name), std::get<bool>(value)) << name;
+  }
+}
+
+// Shards are told rules that a program wrote, perhaps an older one.
+TEST(OptimizerRules, ThatSayNothingOfWeightDecayHaveNone) {
+  for (const OptimizerRule& rule : kRules) {
+    Attributes written = attributes_of(rule);
+    written.erase("weight_decay");
+    EXPECT_EQ(attributes_of(rule_kind(rule).read(written)).real("weight_decay"), 0) << rule_kind(rule).name;
   }
 }
 
@@ -42,7 +61,7 @@ TEST(OptimizerRules, HaveTheSlotsAndConstantsOfTheirOps) {
       EXPECT_EQ(is_input("t"), rule_kind(rule).counts_updates) << op;
       Attributes rest = attributes_of(rule);
       for (const AttrDef& attr : def->attrs) {
-        if (attr.type == AttrType::dtype || attr.name == "N") continue;
+        if (attr.type == AttrType::dtype || attr.name == "N" || attr.name == "exact") continue;
         EXPECT_TRUE(rest.has(attr.name)) << op << " has '" << attr.name << "'";
         rest.erase(attr.name);
       }
