@@ -41,7 +41,7 @@ class RankTrainer {
                                     {.batch = plan.options.batch,
                                      .micro_batches = plan.options.micro_batches,
                                      .loss_scaling = plan.loss_scaling,
-                                     .clip_norm = plan.clip_norm,
+                                     .clipping = {.global_norm = plan.clip_norm},
                                      .sparse_mean = plan.options.sparse_mean,
                                      .all_reduce = true,
                                      .ops = &plan.task.ops()})),

@@ -26,7 +26,7 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
                                  {.batch = plan.options.batch,
                                   .micro_batches = plan.options.micro_batches,
                                   .loss_scaling = plan.loss_scaling,
-                                  .clip_norm = plan.clip_norm,
+                                  .clipping = {.global_norm = plan.clip_norm},
                                   .on_shards = true,
                                   .ops = &plan.task.ops()})) {
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));

@@ -3,8 +3,6 @@
 #include <array>
 #include <string_view>
 
-#include <troupe/messages/overloaded.hpp>
-
 namespace troupe {
 namespace {
 
@@ -14,20 +12,7 @@ std::string_view precision(const Sequential& layers) {
 }
 
 std::string describe(const Optimizer& optimizer) {
-  const Overloaded rest{
-      [](const optimizers::SGD&) { return std::string(); },
-      [](const optimizers::Momentum& o) { return fmt::format(" momentum {} nesterov {}", o.momentum, o.nesterov); },
-      [](const optimizers::Adagrad& o) {
-        return fmt::format(" initial_accumulator {} epsilon {}", o.initial_accumulator, o.epsilon);
-      },
-      [](const optimizers::RMSProp& o) {
-        return fmt::format(" rho {} momentum {} epsilon {}", o.rho, o.momentum, o.epsilon);
-      },
-      [](const optimizers::Adam& o) {
-        return fmt::format(" beta1 {} beta2 {} epsilon {}", o.beta1, o.beta2, o.epsilon);
-      },
-  };
-  return fmt::format("{} lr {}{}", name(optimizer), learning_rate(optimizer).to_string(), std::visit(rest, optimizer));
+  return fmt::format("{} lr {}{}", name(optimizer), learning_rate(optimizer).to_string(), options_text(optimizer));
 }
 
 std::string describe(const std::optional<LossScaling>& scaling) {

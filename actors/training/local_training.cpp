@@ -28,7 +28,7 @@ class LocalTrainer {
                                      .batch = plan.options.batch,
                                      .micro_batches = plan.options.micro_batches,
                                      .loss_scaling = plan.loss_scaling,
-                                     .clip_norm = plan.clip_norm,
+                                     .clipping = {.global_norm = plan.clip_norm},
                                      .sparse_mean = plan.options.sparse_mean,
                                      .ops = &plan.task.ops()})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),

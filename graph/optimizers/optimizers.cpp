@@ -1,14 +1,12 @@
 #include "troupe/graph/optimizers/optimizers.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
 
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
-#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
 namespace {
@@ -18,51 +16,11 @@ std::string free_name(Graph& graph, const std::string& base) {
   return graph.unique_name(base).substr(graph.current_scope().size());
 }
 
-void require(bool fits, const Optimizer& optimizer, const char* option, double value, const char* range) {
-  if (!fits) invalid_argument("optimizer {}: {} must be {}, not {}", name(optimizer), option, range, value);
-}
-void require_positive(const Optimizer& optimizer, const char* option, double value) {
-  require(std::isfinite(value) && value > 0, optimizer, option, value, "positive");
-}
-void require_not_negative(const Optimizer& optimizer, const char* option, double value) {
-  require(std::isfinite(value) && value >= 0, optimizer, option, value, "0 or more");
-}
-void require_decay(const Optimizer& optimizer, const char* option, double value) {
-  require(value >= 0 && value < 1, optimizer, option, value, "in [0, 1)");
-}
-
-void check(const Optimizer& optimizer) {
-  const Schedule& rate = learning_rate(optimizer);
-  if (rate.is_constant())
-    require_not_negative(optimizer, "learning_rate", rate.rate(0));
-  else if (const std::string problem = rate.problem(); !problem.empty())
-    invalid_argument("optimizer {}: learning_rate: {}", name(optimizer), problem);
-  const Overloaded cases{
-      [](const optimizers::SGD&) {},
-      [&](const optimizers::Momentum& o) { require_decay(optimizer, "momentum", o.momentum); },
-      [&](const optimizers::Adagrad& o) {
-        require_not_negative(optimizer, "initial_accumulator", o.initial_accumulator);
-        require_positive(optimizer, "epsilon", o.epsilon);
-      },
-      [&](const optimizers::RMSProp& o) {
-        require_decay(optimizer, "rho", o.rho);
-        require_decay(optimizer, "momentum", o.momentum);
-        require_positive(optimizer, "epsilon", o.epsilon);
-      },
-      [&](const optimizers::Adam& o) {
-        require_decay(optimizer, "beta1", o.beta1);
-        require_decay(optimizer, "beta2", o.beta2);
-        require_positive(optimizer, "epsilon", o.epsilon);
-      },
-  };
-  std::visit(cases, optimizer);
-}
-
 void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
   if (gradients.empty()) invalid_argument("apply_gradients: there are no variables to update");
   std::set<std::string> names;
   for (const auto& [gradient, variable, moved_by] : gradients) {
-    if (moved_by != 0 && !gradient.is_dense())
+    if (moved_by && !gradient.is_dense())
       invalid_argument("apply_gradients: the running average '{}' has a sparse gradient", variable.name);
     const Output flow = gradient.is_dense() ? gradient.dense : gradient.values;
     if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
@@ -73,62 +31,23 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
   }
 }
 
-// The state that an optimizer keeps for a variable.
-struct Slot {
-  std::string role;
-  double first = 0;  // the initial value
-};
-std::vector<Slot> slots_of(const Optimizer& optimizer) {
-  const Overloaded cases{
-      [](const optimizers::SGD&) { return std::vector<Slot>{}; },
-      [](const optimizers::Momentum&) { return std::vector<Slot>{{"accum"}}; },
-      [](const optimizers::Adagrad& o) {
-        return std::vector<Slot>{{"accum", o.initial_accumulator}};
-      },
-      [](const optimizers::RMSProp&) {
-        return std::vector<Slot>{{"ms"}, {"mom"}};
-      },
-      [](const optimizers::Adam&) {
-        return std::vector<Slot>{{"m"}, {"v"}};
-      },
-  };
-  return std::visit(cases, optimizer);
-}
-
 // Inputs of one Apply node, in the graph it is added to.
 struct Update {
+  OptimizerRule rule;
   Output var;
   Outputs slots;
   Output rate;
-  Output number;  // Adam's
+  Output number;  // for rules that count updates
   Gradient gradient;
   std::string name;
 };
 
-OptimizerRule rule_of(const Optimizer& optimizer) {
-  const Overloaded cases{
-      [](const optimizers::SGD&) -> OptimizerRule { return SgdRule{}; },
-      [](const optimizers::Momentum& o) -> OptimizerRule {
-        return MomentumRule{.momentum = o.momentum, .nesterov = o.nesterov};
-      },
-      [](const optimizers::Adagrad& o) -> OptimizerRule { return AdagradRule{.epsilon = o.epsilon}; },
-      [](const optimizers::RMSProp& o) -> OptimizerRule {
-        return RmsPropRule{.rho = o.rho, .momentum = o.momentum, .epsilon = o.epsilon};
-      },
-      [](const optimizers::Adam& o) -> OptimizerRule {
-        return AdamRule{.beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon};
-      },
-  };
-  return std::visit(cases, optimizer);
-}
-
-Output add_update(const Optimizer& optimizer, const Update& u) {
-  const OptimizerRule rule = rule_of(optimizer);
+Output add_update(const Update& u, SlotUpdates slot_updates) {
   Outputs inputs{u.var};
   inputs.insert(inputs.end(), u.slots.begin(), u.slots.end());
   inputs.push_back(u.rate);
-  if (rule_kind(rule).counts_updates) inputs.push_back(u.number);
-  return apply_rule(rule, std::move(inputs), u.gradient, u.name);
+  if (rule_kind(u.rule).counts_updates) inputs.push_back(u.number);
+  return apply_rule(u.rule, std::move(inputs), u.gradient, u.name, slot_updates);
 }
 
 // The Apply nodes of one call; with a loss scale, those of each device in a branch of an If: the host has to read its
@@ -139,14 +58,15 @@ class Updates {
       : graph_(graph),
         optimizer_(optimizer),
         rate_(learning_rate(optimizer)),
-        counts_(rule_kind(rule_of(optimizer)).counts_updates),
+        counts_(rule_kind(rule_of(optimizer, "")).counts_updates),
         name_(std::move(name)),
         scale_(scale) {}
 
   Output finish(std::span<const GradientAndVariable> gradients) {
     if (scale_) check_gradients(gradients);
-    start_counting();
-    for (const GradientAndVariable& g : gradients) {
+    const std::vector<GradientAndVariable> all = with_averages(gradients);
+    start_counting(all);
+    for (const GradientAndVariable& g : all) {
       if (scale_ && !scale_->on_shards) {
         guard_update(g);
         continue;
@@ -174,8 +94,25 @@ class Updates {
     inverse_ = div(scalar_like(scale_->scale, 1), scale_->scale, "inverse_scale");
   }
 
-  void start_counting() {
-    if (!counts_ && rate_.is_constant()) return;
+  // The gradients, and the moves of the averages of the trained weights.
+  std::vector<GradientAndVariable> with_averages(std::span<const GradientAndVariable> gradients) {
+    std::vector<GradientAndVariable> out(gradients.begin(), gradients.end());
+    const std::optional<WeightAverage>& average = weight_average(optimizer_);
+    if (!average) return out;
+    for (const GradientAndVariable& g : gradients) {
+      if (g.moved_by) continue;
+      const VariableRef averaged = average_variable(g.variable);
+      const auto device = graph_.on_device(averaged.handle.source().device);
+      out.push_back({.gradient = {.dense = sub(averaged.read(), g.variable.read())},
+                     .variable = averaged,
+                     .moved_by = part_of_weights(*average)});
+    }
+    return out;
+  }
+
+  void start_counting(std::span<const GradientAndVariable> all) {
+    const auto changes = [](const GradientAndVariable& g) { return g.moved_by && !g.moved_by->is_constant(); };
+    if (!counts_ && rate_.is_constant() && std::ranges::none_of(all, changes)) return;
     count_ =
         variable(graph_, {.name = "global_step",
                           .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
@@ -193,13 +130,14 @@ class Updates {
   }
 
   Output update(const GradientAndVariable& g) {
-    if (g.moved_by != 0) return apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
-    return add_update(optimizer_, {.var = g.variable.handle,
-                                   .slots = slot_variables(g.variable),
-                                   .rate = rate(g),
-                                   .number = counts_ ? number_ : Output(),
-                                   .gradient = g.gradient,
-                                   .name = node_name(g)});
+    if (g.moved_by) return apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
+    Update u{.rule = rule_of(optimizer_, g.variable.name), .var = g.variable.handle};
+    u.slots = slot_variables(g.variable);
+    u.rate = rate(g);
+    if (counts_) u.number = number_;
+    u.gradient = g.gradient;
+    u.name = node_name(g);
+    return add_update(u, slot_updates(optimizer_));
   }
 
   // For a shard, which sees only the gradient.
@@ -209,7 +147,7 @@ class Updates {
            "variable '{}' has a sparse gradient, which loss scaling on shards does not support; use bf16",
            g.variable.name);
     if (!factor_.valid()) factor_ = mul(inverse_, verdict_, free_name(graph_, name_ + "/factor"));
-    const Output factor = g.moved_by != 0 ? verdict_ : factor_;
+    const Output factor = g.moved_by ? verdict_ : factor_;
     GradientAndVariable scaled = g;
     scaled.gradient.dense = mul(g.gradient.dense, cast(factor, g.gradient.dense.dtype()));
     const Output applied = update(scaled);
@@ -238,9 +176,11 @@ class Updates {
     const bool dense = g.gradient.is_dense();
     const std::size_t flow = group.take(dense ? g.gradient.dense : g.gradient.values),
                       var = group.take(g.variable.handle);
-    if (g.moved_by != 0) {
-      group.changes.push_back([=, by = g.moved_by](const Outputs& in) {
-        apply_sgd(in[var], scalar_like(in[flow], by), {.dense = in[flow]}, name);
+    if (g.moved_by) {
+      const bool constant_rate = g.moved_by->is_constant();
+      const std::size_t by_place = constant_rate ? 0 : group.take(rate(g));
+      group.changes.push_back([=, by = g.moved_by->rate(0)](const Outputs& in) {
+        apply_sgd(in[var], constant_rate ? scalar_like(in[flow], by) : in[by_place], {.dense = in[flow]}, name);
       });
       return;
     }
@@ -249,14 +189,14 @@ class Updates {
                       rows = dense ? 0 : group.take(g.gradient.indices);
     std::vector<std::size_t> slots;
     for (const Output& slot : slot_variables(g.variable)) slots.push_back(group.take(slot));
-    group.changes.push_back([=, this](const Outputs& in) {
-      Update u{.var = in[var], .name = name};
+    group.changes.push_back([=, this, rule = rule_of(optimizer_, g.variable.name)](const Outputs& in) {
+      Update u{.rule = rule, .var = in[var], .name = name};
       if (counts_) u.number = in[number];
       u.rate = rate_.is_constant() ? scalar_like(in[flow], rate_.rate(0)) : in[rate_place];
       if (!dense) u.gradient.indices = in[rows];
       (dense ? u.gradient.dense : u.gradient.values) = mul(in[flow], cast(in[inverse], in[flow].dtype()));
       for (const std::size_t slot : slots) u.slots.push_back(in[slot]);
-      add_update(optimizer_, u);
+      add_update(u, slot_updates(optimizer_));
     });
   }
 
@@ -279,24 +219,23 @@ class Updates {
 
   // A shard must find a Const or LearningRate here, and each dtype needs its own.
   Output rate(const GradientAndVariable& g) {
-    Output& known = rates_[{g.variable.dtype, g.moved_by}];
+    const Schedule& schedule = g.moved_by ? *g.moved_by : rate_;
+    Output& known = rates_[{g.variable.dtype, g.moved_by ? schedule.to_string() : ""}];
     if (known.valid()) return known;
-    if (g.moved_by != 0)
-      return known = scalar_like(g.variable.read(), g.moved_by, free_name(graph_, name_ + "/average_rate"));
-    const std::string name = free_name(graph_, "learning_rate");
-    if (rate_.is_constant()) return known = scalar_like(g.variable.read(), rate_.rate(0), name);
-    Attributes attributes = rate_.attributes();
+    const std::string name = free_name(graph_, g.moved_by ? name_ + "/average_rate" : "learning_rate");
+    if (schedule.is_constant()) return known = scalar_like(g.variable.read(), schedule.rate(0), name);
+    Attributes attributes = schedule.attributes();
     attributes.set("T", g.variable.dtype);
     return known = add_op("LearningRate", {count_.read()}, std::move(attributes), name);
   }
 
   Outputs slot_variables(const VariableRef& of) {
     Outputs out;
-    for (const Slot& slot : slots_of(optimizer_)) out.push_back(slot_variable(of, slot));
+    for (const OptimizerSlot& slot : slots_of(optimizer_)) out.push_back(slot_variable(of, slot));
     return out;
   }
   // "dense/kernel/adam_m".
-  Output slot_variable(const VariableRef& of, const Slot& slot) {
+  Output slot_variable(const VariableRef& of, const OptimizerSlot& slot) {
     const std::string local = free_name(graph_, of.name + "/" + troupe::name(optimizer_) + "_" + slot.role);
     const auto device = graph_.on_device(of.handle.source().device);
     VariableOptions options{.name = local, .shape = of.shape, .dtype = of.dtype, .trainable = false};
@@ -311,18 +250,18 @@ class Updates {
   Graph& graph_;
   const Optimizer& optimizer_;
   const Schedule& rate_;
-  const bool counts_;  // Adam's updates take their number
+  const bool counts_;  // updates take their number
   std::string name_;
   const LossScale* scale_;
-  Output finite_;                                     // with a scale: whether this step may change anything
-  Output verdict_;                                    // the same as a factor: 1 or NaN
-  Output inverse_;                                    // with a scale: 1 / scale
-  Output factor_;                                     // on shards: both
-  std::map<std::pair<DType, double>, Output> rates_;  // by dtype; for running averages, also by their own rate
-  VariableRef count_;                                 // of updates; for Adam, and for a rate that changes
-  Output number_;                                     // of this update, from 1
-  Output one_;                                        // the increment of count_
-  std::map<std::string, Guarded> guarded_;            // by device
+  Output finite_;                                          // with a scale: whether this step may change anything
+  Output verdict_;                                         // the same as a factor: 1 or NaN
+  Output inverse_;                                         // with a scale: 1 / scale
+  Output factor_;                                          // on shards: both
+  std::map<std::pair<DType, std::string>, Output> rates_;  // by dtype; for running averages, also by their own rate
+  VariableRef count_;                       // of updates; for rules that take it, and for a rate that changes
+  Output number_;                           // of this update, from 1
+  Output one_;                              // the increment of count_
+  std::map<std::string, Guarded> guarded_;  // by device
   Outputs done_;
 };
 
@@ -336,19 +275,6 @@ std::vector<GradientAndVariable> all_gradients(const char* what, Output loss) {
 }
 
 }  // namespace
-
-const Schedule& learning_rate(const Optimizer& optimizer) {
-  return std::visit([](const auto& o) -> const Schedule& { return o.learning_rate; }, optimizer);
-}
-
-std::string name(const Optimizer& optimizer) {
-  const Overloaded cases{
-      [](const optimizers::SGD&) { return "sgd"; },         [](const optimizers::Momentum&) { return "momentum"; },
-      [](const optimizers::Adagrad&) { return "adagrad"; }, [](const optimizers::RMSProp&) { return "rmsprop"; },
-      [](const optimizers::Adam&) { return "adam"; },
-  };
-  return std::visit(cases, optimizer);
-}
 
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables) {
   if (!loss.valid()) invalid_argument("compute_gradients: the loss is not a tensor");
@@ -372,14 +298,14 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 
 Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
                        Name name) {
-  check(optimizer);
+  check_options(optimizer);
   check(graph, gradients);
   return Updates(graph, optimizer, free_name(graph, name), nullptr).finish(gradients);
 }
 
 Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
                               std::span<const GradientAndVariable> gradients, Name name) {
-  check(optimizer);
+  check_options(optimizer);
   check(graph, gradients);
   if (scale.state.handle.graph != &graph)
     invalid_argument("apply_scaled_gradients: the loss scale belongs to another graph");

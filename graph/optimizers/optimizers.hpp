@@ -4,68 +4,31 @@
 //   session.run(feeds, {loss}, {train});
 //
 // The state that an optimizer keeps for a variable is a variable too ("dense/kernel/adam_m"): not trainable, with the
-// same dtype, shape and device, initially zeros. Formulas: graph/optimizers/optimizer_rules.hpp.
+// same dtype (as in Keras: f16 and bf16 too, computed in f32 and rounded once), shape and device, initially zeros.
+// Optimizers and their options: graph/optimizers/optimizer_options.hpp; formulas: graph/optimizers/optimizer_rules.hpp.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/optimizers/loss_scaling.hpp>
-#include <troupe/graph/optimizers/optimizer_rules.hpp>
-#include <troupe/graph/optimizers/schedules.hpp>
+#include <troupe/graph/optimizers/optimizer_options.hpp>
 
 namespace troupe {
 
 // Attribute of an Apply node: it changes nothing if its gradient is not finite.
 inline constexpr const char* kGuarded = "_guarded";
 
-namespace optimizers {
-
-struct SGD {
-  Schedule learning_rate = 0.01;
-};
-struct Momentum {
-  Schedule learning_rate = 0.01;
-  double momentum = MomentumRule{}.momentum;
-  bool nesterov = MomentumRule{}.nesterov;
-};
-struct Adagrad {
-  Schedule learning_rate = 0.01;
-  double initial_accumulator = 0.1;
-  double epsilon = AdagradRule{}.epsilon;
-};
-struct RMSProp {
-  Schedule learning_rate = 1e-3;
-  double rho = RmsPropRule{}.rho;
-  double momentum = RmsPropRule{}.momentum;
-  double epsilon = RmsPropRule{}.epsilon;
-};
-struct Adam {
-  Schedule learning_rate = 1e-3;
-  double beta1 = AdamRule{}.beta1;
-  double beta2 = AdamRule{}.beta2;
-  double epsilon = AdamRule{}.epsilon;
-};
-
-}  // namespace optimizers
-
-using Optimizer =
-    std::variant<optimizers::SGD, optimizers::Momentum, optimizers::Adagrad, optimizers::RMSProp, optimizers::Adam>;
-
-// "sgd", "momentum", "adagrad", "rmsprop", "adam".
-std::string name(const Optimizer& optimizer);
-const Schedule& learning_rate(const Optimizer& optimizer);
-
 struct GradientAndVariable {
   Gradient gradient{};
   VariableRef variable{};
-  // Above 0: the gradient is of a running average (graph/optimizers/running_average.hpp), moved by plain gradient
-  // descent at this rate, regardless of the optimizer.
-  double moved_by = 0;
+  // Set: the gradient is of a running average (graph/optimizers/running_average.hpp), moved by plain gradient descent
+  // at this rate, regardless of the optimizer.
+  std::optional<Schedule> moved_by{};
 };
 
 // The gradient of a scalar loss with respect to the read() of each variable. Throws invalid_argument naming the
@@ -76,8 +39,9 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 // "learning_rate", for each dtype, or a LearningRate node if it changes. Adam and changing rates count updates in a
 // variable, "global_step" (i64): the rate is computed from the count before the update, Adam's Apply nodes use that
 // count plus one, and the variable is set to it afterwards. The NoOp has a name relative to the scope ("train") and the
-// Apply nodes below it ("train/dense/kernel"). Throws invalid_argument if there are no variables, if one is repeated or
-// has no gradient, and for invalid options, naming them.
+// Apply nodes below it ("train/dense/kernel"). With an average of weights, it moves these as well. Throws
+// invalid_argument if there are no variables, if one is repeated or has no gradient, and for invalid options, naming
+// them.
 Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
                        Name name = "train");
 

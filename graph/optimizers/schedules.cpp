@@ -22,6 +22,9 @@ void each_field(C& course, Fn visit) {
   if constexpr (std::is_same_v<T, Piecewise>) {
     visit("rates", course.rates);
     visit("from", course.from);
+  } else if constexpr (std::is_same_v<T, Mean>) {
+    visit("start", course.start);
+    visit("every", course.every);
   } else {
     visit("rate", course.rate);
     if constexpr (requires { course.end; }) visit("end", course.end);
@@ -33,7 +36,7 @@ void each_field(C& course, Fn visit) {
 }
 
 constexpr std::array<std::string_view, std::variant_size_v<Schedule::Course>> kNames = {
-    "constant", "step", "piecewise", "exponential", "cosine", "polynomial"};
+    "constant", "step", "piecewise", "exponential", "cosine", "polynomial", "mean"};
 
 std::string problem_with(std::string_view field, double value) {
   const bool positive = field == "factor" || field == "power";
@@ -41,7 +44,8 @@ std::string problem_with(std::string_view field, double value) {
   return fmt::format("{} must be {}, not {}", field, positive ? "positive" : "0 or more", value);
 }
 std::string problem_with(std::string_view field, std::int64_t value) {
-  return value >= 1 ? "" : fmt::format("{} must be 1 or more, not {}", field, value);
+  const std::int64_t least = field == "start" ? 0 : 1;
+  return value >= least ? "" : fmt::format("{} must be {} or more, not {}", field, least, value);
 }
 template <class T>
 std::string problem_with(std::string_view field, const std::vector<T>& values) {
@@ -79,6 +83,10 @@ double rate_of(const Cosine& c, std::int64_t t) {
 }
 double rate_of(const Polynomial& c, std::int64_t t) {
   return c.end + (c.rate - c.end) * std::pow(1 - done(t, c.steps), c.power);
+}
+double rate_of(const Mean& c, std::int64_t t) {
+  if (t < c.start || (t - c.start) % c.every != 0) return 0;
+  return 1 / static_cast<double>((t - c.start) / c.every + 1);
 }
 
 // The alternative with that name, with its defaults.

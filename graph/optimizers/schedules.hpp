@@ -53,6 +53,12 @@ struct Polynomial {
   double power = 1;
   std::int64_t steps = 0;
 };
+// 1 / n for the n-th of t = start, start + every, start + 2 every, ..., and 0 between them: a running average moved at
+// these rates is the mean of the values of those times.
+struct Mean {
+  std::int64_t start = 0;
+  std::int64_t every = 1;
+};
 
 }  // namespace schedules
 
@@ -64,7 +70,7 @@ class Schedule {
 
  public:
   using Course = std::variant<schedules::Constant, schedules::Step, schedules::Piecewise, schedules::Exponential,
-                              schedules::Cosine, schedules::Polynomial>;
+                              schedules::Cosine, schedules::Polynomial, schedules::Mean>;
 
   Schedule(double rate) : course_(schedules::Constant{rate}) {}
   template <class T>

@@ -3,7 +3,6 @@
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
-#include <troupe/graph/training/clipping.hpp>
 
 namespace troupe {
 namespace {
@@ -85,8 +84,7 @@ class Builder {
       compute(t);
     else
       compute_in_parts(t);
-    if (options_.clip_norm != 0)
-      t.gradients = clip_by_global_norm(t.gradients, options_.clip_norm, out_.loss_scale ? &*out_.loss_scale : nullptr);
+    t.gradients = clip_gradients(t.gradients, options_.clipping, out_.loss_scale ? &*out_.loss_scale : nullptr);
     return t;
   }
 

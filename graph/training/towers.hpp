@@ -27,6 +27,7 @@
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/layers/losses.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/training/clipping.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
 
 namespace troupe {
@@ -40,7 +41,7 @@ struct TowerOptions {
   int micro_batches = 1;
   // Scales the loss of every slot; the mean gradients decide whether a step counts, so for all slots alike.
   std::optional<LossScaling> loss_scaling{};
-  double clip_norm = 0;  // of each slot's gradients, before averaging (graph/training/clipping.hpp); 0: no clipping
+  Clipping clipping{};  // of each slot's gradients, before averaging
   SparseMean sparse_mean = SparseMean::all_slots;
   // Applies the mean of the gradients of all ranks of a group (graph/training/all_reduce.hpp).
   bool all_reduce = false;

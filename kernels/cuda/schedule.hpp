@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-enum class CudaCourse { constant, step, piecewise, exponential, cosine, polynomial };
+enum class CudaCourse { constant, step, piecewise, exponential, cosine, polynomial, mean };
 
 // A Schedule (graph/optimizers/schedules.hpp) as a kernel's argument.
 struct CudaSchedule {
@@ -18,7 +18,7 @@ struct CudaSchedule {
   CudaCourse course = CudaCourse::constant;
   std::int64_t warm_up = 0;
   double rate = 0, end = 0, factor = 0, power = 1;
-  std::int64_t every = 1, steps = 1;
+  std::int64_t every = 1, steps = 1, start = 0;
   int changes = 0;  // piecewise
   double rates[kMostChanges + 1] = {};
   std::int64_t from[kMostChanges] = {};
@@ -42,6 +42,9 @@ TROUPE_HOST_DEVICE inline double course_rate(const CudaSchedule& s, std::int64_t
       return t >= s.steps ? s.end : s.end + (s.rate - s.end) * (1 + cos(3.141592653589793 * done)) / 2;
     case CudaCourse::polynomial:
       return s.end + (s.rate - s.end) * pow(1 - done, s.power);
+    case CudaCourse::mean:
+      if (t < s.start || (t - s.start) % s.every != 0) return 0;
+      return 1 / static_cast<double>((t - s.start) / s.every + 1);
   }
   return s.rate;
 }

@@ -25,6 +25,9 @@ CudaSchedule typed(const schedules::Cosine& c) {
 CudaSchedule typed(const schedules::Polynomial& c) {
   return {.course = CudaCourse::polynomial, .rate = c.rate, .end = c.end, .power = c.power, .steps = c.steps};
 }
+CudaSchedule typed(const schedules::Mean& c) {
+  return {.course = CudaCourse::mean, .every = c.every, .start = c.start};
+}
 
 }  // namespace
 

@@ -149,6 +149,7 @@ TEST(CudaSchedule, GivesTheRatesOfTheSchedule) {
       schedules::Exponential{.rate = 0.2, .factor = 0.9, .every = 10},
       Schedule(schedules::Cosine{.rate = 1, .end = 0.1, .steps = 30}).after_warm_up(4),
       schedules::Polynomial{.rate = 1, .end = 0.01, .power = 2, .steps = 25},
+      schedules::Mean{.start = 5, .every = 3},
   };
   for (const Schedule& schedule : all) {
     const auto on_gpu = cuda_schedule(schedule);

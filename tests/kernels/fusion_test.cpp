@@ -127,7 +127,15 @@ TEST(Fusion, TrainingHasTheSameBitsWithEveryOptimizer) {
       {optimizers::Momentum{.learning_rate = 0.1, .nesterov = true}, "ApplyMomentumMany"},
       {optimizers::Adagrad{.learning_rate = 0.1}, "ApplyAdagradMany"},
       {optimizers::RMSProp{.learning_rate = 0.01, .momentum = 0.5}, "ApplyRMSPropMany"},
-      {optimizers::Adam{.learning_rate = 0.01}, "ApplyAdamMany"}};
+      {optimizers::Adam{.learning_rate = 0.01}, "ApplyAdamMany"},
+      {optimizers::AdamW{.learning_rate = 0.01, .amsgrad = true, .weight_decay = {.rate = 0.1, .except = {"*bias"}}},
+       "ApplyAMSGradMany"},
+      {optimizers::Adadelta{.learning_rate = 0.1, .average = averages::Exponential{}}, "ApplyAdadeltaMany"},
+      {optimizers::Ftrl{.learning_rate = 0.1, .l1 = 0.01}, "ApplyFtrlMany"},
+      {optimizers::Lion{.learning_rate = 0.001, .weight_decay = {.rate = 0.1}}, "ApplyLionMany"},
+      {optimizers::RMSProp{.learning_rate = 0.01, .centered = true}, "ApplyCenteredRMSPropMany"},
+      {optimizers::Adamax{.learning_rate = 0.01}, "ApplyAdamaxMany"},
+      {optimizers::Nadam{.learning_rate = 0.01}, "ApplyNadamMany"}};
   for (const auto& [optimizer, op] : optimizers)
     for (int slots : {1, 2}) {
       SCOPED_TRACE(fmt::format("{} {}", name(optimizer), slots));

@@ -109,7 +109,7 @@ TEST(RunningAverage, FollowsTheMeanOfAllSlotsAndOfAllMicroBatches) {
 }
 
 TEST(RunningAverage, IsNotClipped) {
-  Averaging training({.clip_norm = 1e-9});
+  Averaging training({.clipping = {.global_norm = 1e-9}});
   training.step(training.feeds());
   const Statistics batch(0, 0, kExamples);
   std::vector<double> mean;

@@ -78,11 +78,13 @@ set(TROUPE_PUBLIC_HEADERS
   graph/metrics/sums.hpp
   graph/op.hpp
   graph/optimizers/loss_scaling.hpp
+  graph/optimizers/optimizer_options.hpp
   graph/optimizers/optimizer_rules.hpp
   graph/optimizers/optimizers.hpp
   graph/optimizers/running_average.hpp
   graph/optimizers/schedules.hpp
   graph/optimizers/updates.hpp
+  graph/optimizers/weight_averages.hpp
   graph/placement/placement.hpp
   graph/resize.hpp
   graph/training/all_reduce.hpp

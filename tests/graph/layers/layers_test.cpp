@@ -340,7 +340,7 @@ TEST(MixedPrecisionLayers, GradientsReachTheWeightsInTheirDtype) {
   const auto gradients = compute_gradients(mean(square(logits)), a.variables.all());
   ASSERT_EQ(gradients.size(), 4u);
   for (const auto& [gradient, variable, moved_by] : gradients) {
-    EXPECT_EQ(moved_by, 0) << variable.name;
+    EXPECT_FALSE(moved_by) << variable.name;
     EXPECT_EQ(gradient.dense.dtype(), DType::f32) << variable.name;
     EXPECT_EQ(gradient.dense.source().op->name, "Cast") << variable.name;
     EXPECT_EQ(

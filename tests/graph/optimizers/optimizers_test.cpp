@@ -50,6 +50,14 @@ std::vector<std::string> slots(const Optimizer& optimizer) {
 
 using Strings = std::vector<std::string>;
 
+template <std::size_t... I>
+std::vector<Optimizer> optimizers_of(std::index_sequence<I...>) {
+  return {Optimizer(std::in_place_index<I>)...};
+}
+std::vector<Optimizer> each_optimizer() {
+  return optimizers_of(std::make_index_sequence<std::variant_size_v<Optimizer>>());
+}
+
 TEST(Optimizers, SgdUpdatesEveryTrainableVariable) {
   Model m;
   variable(m.graph, {.name = "fixed", .shape = Shape{2}, .trainable = false});
@@ -80,6 +88,17 @@ TEST(Optimizers, SlotsAreVariablesBesideTheVariable) {
   EXPECT_EQ(slots(optimizers::Adagrad{}), (Strings{"b/adagrad_accum", "w/adagrad_accum"}));
   EXPECT_EQ(slots(optimizers::RMSProp{}), (Strings{"b/rmsprop_mom", "b/rmsprop_ms", "w/rmsprop_mom", "w/rmsprop_ms"}));
   EXPECT_EQ(slots(optimizers::Adam{}), (Strings{"b/adam_m", "b/adam_v", "global_step", "w/adam_m", "w/adam_v"}));
+  EXPECT_EQ(slots(optimizers::Lion{}), (Strings{"b/lion_m", "w/lion_m"}));
+  EXPECT_EQ(slots(optimizers::Adadelta{}),
+            (Strings{"b/adadelta_accum", "b/adadelta_accum_update", "w/adadelta_accum", "w/adadelta_accum_update"}));
+  EXPECT_EQ(slots(optimizers::Ftrl{}), (Strings{"b/ftrl_accum", "b/ftrl_linear", "w/ftrl_accum", "w/ftrl_linear"}));
+  EXPECT_EQ(slots(optimizers::RMSProp{.centered = true}), (Strings{"b/rmsprop_mg", "b/rmsprop_mom", "b/rmsprop_ms",
+                                                                   "w/rmsprop_mg", "w/rmsprop_mom", "w/rmsprop_ms"}));
+  EXPECT_EQ(slots(optimizers::AdamW{.amsgrad = true}), (Strings{"b/adamw_m", "b/adamw_v", "b/adamw_vhat", "global_step",
+                                                                "w/adamw_m", "w/adamw_v", "w/adamw_vhat"}));
+  EXPECT_EQ(slots(optimizers::Adamax{}),
+            (Strings{"b/adamax_m", "b/adamax_u", "global_step", "w/adamax_m", "w/adamax_u"}));
+  EXPECT_EQ(slots(optimizers::Nadam{}), (Strings{"b/nadam_m", "b/nadam_v", "global_step", "w/nadam_m", "w/nadam_v"}));
   Model m;
   minimize(m.loss, optimizers::Adam{});
   EXPECT_EQ(m.graph.get("w/adam_m").device, m.graph.get("w").device);
@@ -151,11 +170,104 @@ TEST(Optimizers, SparseGradientsStaySparse) {
   Graph graph;
   const VariableRef table = variable(graph, {.name = "table", .shape = Shape{100, 4}});
   const Output rows = gather(table.read(), placeholder(graph, DType::i64, Shape{kUnknown}));
-  for (const Optimizer& o : std::vector<Optimizer>{optimizers::SGD{}, optimizers::Momentum{}, optimizers::Adagrad{},
-                                                   optimizers::RMSProp{}, optimizers::Adam{}}) {
+  for (const Optimizer& o : each_optimizer()) {
     const Output train = minimize(sum(square(rows)), o);
     EXPECT_TRUE(graph.get(train.name() + "/table").op->name.starts_with("SparseApply")) << name(o);
+    EXPECT_FALSE(graph.get(train.name() + "/table").attributes.boolean("exact")) << name(o);
   }
+  for (Optimizer o : each_optimizer()) {
+    std::visit([](auto& options) { options.slot_updates = SlotUpdates::exact; }, o);
+    const Output train = minimize(sum(square(rows)), o);
+    EXPECT_TRUE(graph.get(train.name() + "/table").attributes.boolean("exact")) << name(o);
+  }
+}
+
+TEST(Optimizers, WeightsDecayWhereTheirNamesSaySo) {
+  using Names = std::vector<std::string>;
+  const auto decays = [](const Names& only, const Names& except, std::string_view variable) {
+    return WeightDecay{.rate = 0.5, .only = only, .except = except}.rate_of(variable) == 0.5;
+  };
+  EXPECT_TRUE(decays({}, {}, "dense/kernel"));
+  EXPECT_FALSE(decays({}, {"*/bias", "*norm*"}, "dense/bias"));
+  EXPECT_FALSE(decays({}, {"*/bias", "*norm*"}, "block/layer_norm_2/scale"));
+  EXPECT_TRUE(decays({}, {"*/bias", "*norm*"}, "dense/biases"));
+  EXPECT_TRUE(decays({"*/kernel"}, {}, "a/b/kernel"));
+  EXPECT_FALSE(decays({"*/kernel"}, {}, "a/b/kernel_1"));
+  EXPECT_FALSE(decays({"*/kernel"}, {"a/*"}, "a/b/kernel"));
+  EXPECT_TRUE(decays({"dense_?/kernel"}, {}, "dense_1/kernel"));
+  EXPECT_FALSE(decays({"dense_?/kernel"}, {}, "dense_12/kernel"));
+  EXPECT_FALSE(decays({"dense_?/kernel"}, {}, "dense_/kernel"));
+  EXPECT_TRUE(decays({"*a*b*"}, {}, "xaxaxb"));
+  EXPECT_FALSE(decays({"*ab*c"}, {}, "aabbcd"));
+  EXPECT_TRUE(decays({"**"}, {}, ""));
+  Model m;
+  minimize(m.loss, optimizers::AdamW{.weight_decay = {.rate = 0.25, .except = {"b*"}}});
+  EXPECT_EQ(m.graph.get("train/w").attributes.real("weight_decay"), 0.25);
+  EXPECT_EQ(m.graph.get("train/b").attributes.real("weight_decay"), 0);
+}
+
+TEST(Optimizers, AnAverageOfWeightsIsAVariableThatAShardMoves) {
+  for (const WeightAverage& average : std::vector<WeightAverage>{averages::Exponential{.momentum = 0.75},
+                                                                 averages::Stochastic{.from = 10, .every = 5}}) {
+    SCOPED_TRACE(to_string(average));
+    Model m;
+    minimize(m.loss, optimizers::Momentum{.average = average});
+    std::vector<std::string> pairs;
+    for (const auto& [of, averaged] : weight_averages(m.graph)) pairs.push_back(of.name + " " + averaged.name);
+    EXPECT_EQ(pairs, (Strings{"b b/average", "w w/average"}));
+    EXPECT_EQ(m.graph.get("w/average").device, m.graph.get("w").device);
+    const ShardedGraph sharded = shard_variables(m.graph, ShardMap(updated_variables(m.graph), 2));
+    ASSERT_EQ(sharded.rules.size(), 4u);
+    for (const char* name : {"w/average", "b/average"}) {
+      const UpdateRule& rule = sharded.rules.at(name);
+      EXPECT_EQ(rule.op, "ApplySGD");
+      ASSERT_TRUE(rule.schedule);
+      EXPECT_EQ(rule.schedule->to_string(), part_of_weights(average).to_string());
+    }
+    EXPECT_EQ(sharded.rules.at("w").op, "ApplyMomentum");
+  }
+}
+
+// They are not gradients of the loss: neither scaled nor averaged again.
+TEST(Optimizers, AverageOfWeightsIsKeptWithAScaledLoss) {
+  for (const bool on_shards : {false, true}) {
+    Graph graph;
+    LossScale scale = loss_scale(graph, {});
+    scale.on_shards = on_shards;
+    const VariableRef w = variable(graph, {.name = "w", .shape = Shape{2}});
+    const VariableRef moved = variable(graph, {.name = "moved", .shape = Shape{2}, .trainable = false});
+    auto gradients = compute_gradients(scale.scaled(sum(square(w.read()))), std::vector{w});
+    gradients.push_back({.gradient = {.dense = moved.read()}, .variable = moved, .moved_by = 0.5});
+    apply_scaled_gradients(graph, optimizers::SGD{.average = averages::Stochastic{}}, scale, gradients);
+    EXPECT_EQ(weight_averages(graph).size(), 1u);
+    if (!on_shards) continue;
+    const ShardedGraph sharded = shard_variables(graph, ShardMap(updated_variables(graph), 1));
+    EXPECT_TRUE(sharded.rules.at("w/average").guarded);
+    EXPECT_TRUE(sharded.rules.at("w/average").schedule);
+    EXPECT_EQ(sharded.rules.at("moved").learning_rate.item<float>(), 0.5f);
+  }
+}
+
+TEST(Optimizers, SayWhatTheirOptionsAre) {
+  using namespace optimizers;
+  EXPECT_EQ(options_text(SGD{}), "");
+  EXPECT_EQ(options_text(Momentum{}), " momentum 0.9 nesterov false");
+  EXPECT_EQ(options_text(Adagrad{}), " initial_accumulator 0.1 epsilon 1e-07");
+  EXPECT_EQ(options_text(RMSProp{}), " rho 0.9 momentum 0 epsilon 1e-07");
+  EXPECT_EQ(options_text(RMSProp{.centered = true}), " rho 0.9 momentum 0 epsilon 1e-07 centered");
+  EXPECT_EQ(options_text(Adam{.amsgrad = true}), " beta1 0.9 beta2 0.999 epsilon 1e-07 amsgrad");
+  EXPECT_EQ(options_text(Ftrl{}), " initial_accumulator 0.1 l1 0 l2 0 l2_shrinkage 0 beta 0 learning_rate_power -0.5");
+  EXPECT_EQ(options_text(Lion{.weight_decay = {.rate = 0.1, .only = {"*/kernel"}, .except = {"head/*", "x"}},
+                              .slot_updates = SlotUpdates::exact,
+                              .average = averages::Exponential{}}),
+            " beta1 0.9 beta2 0.99 weight_decay 0.1 only [\"*/kernel\"] except [\"head/*\", \"x\"] slot_updates exact "
+            "average exponential momentum 0.99");
+  EXPECT_EQ(options_text(SGD{.average = averages::Stochastic{.from = 3, .every = 2}}),
+            " average stochastic from 3 every 2");
+  std::vector<std::string> names;
+  for (const Optimizer& o : each_optimizer()) names.push_back(name(o));
+  EXPECT_EQ(names, (Strings{"sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw", "adamax", "nadam", "adadelta",
+                            "ftrl", "lion"}));
 }
 
 TEST(Optimizers, TrainableVariablesThatTheLossDoesNotDependOnAreNamed) {
@@ -197,8 +309,20 @@ TEST(Optimizers, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_EQ(m.error(optimizers::RMSProp{.momentum = -1}), "optimizer rmsprop: momentum must be in [0, 1), not -1");
   EXPECT_EQ(m.error(optimizers::Adam{.beta1 = 1}), "optimizer adam: beta1 must be in [0, 1), not 1");
   EXPECT_EQ(m.error(optimizers::Adam{.beta2 = 1}), "optimizer adam: beta2 must be in [0, 1), not 1");
+  EXPECT_EQ(m.error(optimizers::Ftrl{.l1 = -1}), "optimizer ftrl: l1 must be 0 or more, not -1");
+  EXPECT_EQ(m.error(optimizers::Ftrl{.learning_rate_power = 0.5}),
+            "optimizer ftrl: learning_rate_power must be 0 or less, not 0.5");
+  EXPECT_EQ(m.error(optimizers::Lion{.beta2 = 1}), "optimizer lion: beta2 must be in [0, 1), not 1");
+  EXPECT_EQ(m.error(optimizers::AdamW{.weight_decay = {.rate = -1}}),
+            "optimizer adamw: weight_decay must be 0 or more, not -1");
+  EXPECT_EQ(m.error(optimizers::SGD{.average = averages::Exponential{.momentum = 1}}),
+            "optimizer sgd: average: momentum must be in [0, 1), not 1");
+  EXPECT_EQ(m.error(optimizers::SGD{.average = averages::Stochastic{.from = -1}}),
+            "optimizer sgd: average: from must be 0 or more, not -1");
+  EXPECT_EQ(m.error(optimizers::SGD{.average = averages::Stochastic{.every = 0}}),
+            "optimizer sgd: average: every must be 1 or more, not 0");
   for (const Optimizer& o : std::vector<Optimizer>{optimizers::Adagrad{.epsilon = 0}, optimizers::RMSProp{.epsilon = 0},
-                                                   optimizers::Adam{.epsilon = 0}})
+                                                   optimizers::Adam{.epsilon = 0}, optimizers::Adadelta{.epsilon = 0}})
     EXPECT_EQ(m.error(o), "optimizer " + name(o) + ": epsilon must be positive, not 0");
 }
 

@@ -23,6 +23,7 @@ const std::vector<Schedule>& examples() {
       Polynomial{.rate = 1, .end = 0.5, .power = 2, .steps = 10},
       Schedule(Cosine{.rate = 1, .steps = 100}).after_warm_up(7),
       Schedule(0.5).after_warm_up(2),
+      Mean{.start = 10, .every = 4},
   };
   return all;
 }
@@ -71,6 +72,19 @@ TEST(Schedule, CosineAndPolynomialEndWhereTheyShould) {
   for (const int t : {10, 11, 100000}) EXPECT_EQ(polynomial.rate(t), 0.5) << t;
 }
 
+// Moved at these rates, an average of 2, 4, 6, ... from the fourth on is that of every third of them.
+TEST(Schedule, MeanIsOneOverTheNumberOfValues) {
+  const Schedule rate = Mean{.start = 3, .every = 3};
+  double average = -1, sum = 0;
+  int count = 0;
+  for (std::int64_t t = 0; t < 100; ++t) {
+    const auto value = static_cast<double>(2 * t + 2);
+    average -= rate.rate(t) * (average - value);
+    if (t >= 3 && t % 3 == 0) sum += value, ++count;
+    EXPECT_NEAR(average, count == 0 ? -1 : sum / count, 1e-12) << t;
+  }
+}
+
 TEST(Schedule, AWarmUpClimbsToTheFirstRateAndTheScheduleBeginsAfterIt) {
   const Schedule inner = Step{.rate = 1, .factor = 0.5, .every = 2};
   const Schedule rate = inner.after_warm_up(4);
@@ -115,6 +129,8 @@ TEST(Schedule, WhatMakesNoSenseIsNamed) {
   EXPECT_EQ(Schedule(Piecewise{.rates = {1, 2, 3}, .from = {3, 3}}).problem(),
             "piecewise: changes must come at increasing times, not at 3 and then 3");
   EXPECT_EQ(Schedule(Piecewise{.rates = {1, 2}, .from = {0}}).problem(), "piecewise: from must be 1 or more, not 0");
+  EXPECT_EQ(Schedule(Mean{.start = -1}).problem(), "mean: start must be 0 or more, not -1");
+  EXPECT_EQ(Schedule(Mean{.every = 0}).problem(), "mean: every must be 1 or more, not 0");
   EXPECT_EQ(Schedule(1.0).after_warm_up(-1).problem(), "constant: the warm-up must be 0 updates or more, not -1");
 }
 

@@ -204,7 +204,7 @@ void towers(Step s) {
   options.batch = s.options.number("batch", kUnknown);
   options.micro_batches = static_cast<int>(s.options.number("micro_batches", 1));
   options.devices = s.options.list("devices");
-  options.clip_norm = static_cast<double>(s.options.number("clip", 0));
+  options.clipping.global_norm = static_cast<double>(s.options.number("clip", 0));
   const Shape input{s.options.number("input", 1)};
   TrainingGraph built =
       build_training_graph(Sequential(list), input, Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, options);
