@@ -12,22 +12,31 @@ namespace {
 
 const char* title(const std::string& kind) { return kind == "sequential" ? "Sequential" : "Network"; }
 
+// An unused name made of the kind; numbered from the second of a kind on.
+std::string new_name(const NetworkPlan& plan, const std::string& kind) {
+  std::set<std::string_view> taken;
+  int number = 0;  // of members named by this kind
+  for (const NetworkPlan::Member& m : plan.members) {
+    taken.insert(m.name);
+    if (m.name == kind || (m.layer->kind() == kind && m.name.starts_with(kind + "_"))) ++number;
+  }
+  std::string name = number == 0 ? kind : fmt::format("{}_{}", kind, number);
+  while (taken.contains(name)) name = fmt::format("{}_{}", kind, ++number);
+  return name;
+}
+
 // The member of the plan that is this layer, added if need be.
 int member_of(NetworkPlan& plan, const LayerPtr& layer) {
   for (std::size_t i = 0; i < plan.members.size(); ++i) {
-    NetworkPlan::Member& known = plan.members[i];
-    if (known.layer.get() != layer.get()) continue;
-    if (!layer.name().empty() && known.name != layer.name())
-      invalid_argument("one layer is named '{}' and '{}'", known.name, layer.name());
-    return static_cast<int>(i);
+    const NetworkPlan::Member& known = plan.members[i];
+    if (known.layer.get() == layer.get()) {
+      if (!layer.name().empty() && known.name != layer.name())
+        invalid_argument("one layer is named '{}' and '{}'", known.name, layer.name());
+      return static_cast<int>(i);
+    }
+    if (known.name == layer.name()) invalid_argument("two layers are named '{}'", known.name);
   }
-  const auto taken = [&](const std::string& name) {
-    return std::ranges::any_of(plan.members, [&](const NetworkPlan::Member& m) { return m.name == name; });
-  };
-  std::string name = layer.name().empty() ? layer->kind() : layer.name();
-  if (!layer.name().empty() && taken(name)) invalid_argument("two layers are named '{}'", name);
-  for (int number = 1; taken(name); ++number) name = fmt::format("{}_{}", layer->kind(), number);
-  plan.members.push_back({std::move(name), layer});
+  plan.members.push_back({layer.name().empty() ? new_name(plan, layer->kind()) : layer.name(), layer});
   return static_cast<int>(plan.members.size()) - 1;
 }
 

@@ -217,6 +217,7 @@ Network parse_network_text(std::string_view text, const LayerRegistry& registry)
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(100);  // as for bytes
   proto::ModelConfig message;
   if (!parser.ParseFromString(std::string(text), &message)) fail(Code::data_loss, "not a model: {}", error.text);
   return from_proto(message, registry);

@@ -1,6 +1,7 @@
 #include "troupe/graph/layers/standard_layer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <troupe/graph/layers/core.hpp>
 
@@ -8,8 +9,9 @@ namespace troupe {
 namespace {
 
 using KindList = std::span<const LayerKind> (*)();
-constexpr KindList kKindLists[] = {core_kinds,  conv_kinds,      pool_kinds,      norm_kinds,          shape_kinds,
-                                   noise_kinds, recurrent_kinds, attention_kinds, preprocessing_kinds, text_kinds};
+constexpr KindList kKindLists[] = {core_kinds,        conv_kinds,          pool_kinds,      norm_kinds,
+                                   shape_kinds,       noise_kinds,         recurrent_kinds, attention_kinds,
+                                   transformer_kinds, preprocessing_kinds, text_kinds};
 
 const LayerKind* find_kind(std::string_view name) {
   for (const KindList kinds : kKindLists)
@@ -58,6 +60,16 @@ void require_known(const char* what, const Given& given, const std::vector<std::
       invalid_argument("there is no {} '{}'; there are: {}", what, name, names_in(known));
 }
 
+void check_weight(const WeightOptions& options) {
+  const auto positive = [](double v) { return v >= 0 && std::isfinite(v); };
+  if (const Regularizer& r = options.regularizer; !positive(r.l1) || !positive(r.l2))
+    invalid_argument("factors of a regularizer must be finite and not negative, not {} and {}", r.l1, r.l2);
+  const Constraint& c = options.constraint;
+  if (!positive(c.low) || !(c.low <= c.high))
+    invalid_argument("bounds of a norm must be 0 <= low <= high, not {} and {}", c.low, c.high);
+  if (!(c.rate >= 0 && c.rate <= 1)) invalid_argument("the rate of a constraint must be in [0, 1], not {}", c.rate);
+}
+
 // Adds defaults; checks names and types.
 void complete(const LayerKind& kind, LayerConfig& config) {
   std::vector<std::string> known;
@@ -75,6 +87,13 @@ void complete(const LayerKind& kind, LayerConfig& config) {
   for (const auto& [name, layer] : config.layers)
     if (!layer) invalid_argument("layer '{}' is null", name);
   if (config.network) invalid_argument("it is not a network");
+  for (const auto& [name, weight] : config.weights) {
+    try {
+      check_weight(weight);
+    } catch (const Error& error) {
+      throw error.within(fmt::format("weight '{}'", name));
+    }
+  }
   if (config.options.has("activation")) activation_named(config.options.string("activation"));
   if (config.options.has("compute") && !config.options.string("compute").empty()) {
     const std::string& compute = config.options.string("compute");
@@ -225,6 +244,17 @@ void require_all_positive(const LayerConfig& config, const char* option) {
 void require_rate(const LayerConfig& config) {
   if (const double rate = config.options.real("rate"); !(rate >= 0 && rate < 1))
     invalid_argument("the rate must be in [0, 1), not {}", rate);
+}
+
+void require_dropout(const LayerConfig& config) {
+  if (const double rate = config.options.real("dropout"); !(rate >= 0 && rate < 1))
+    invalid_argument("dropout must be in [0, 1), not {}", rate);
+}
+
+void require_base(const LayerConfig& config, const char* option, bool optional) {
+  const double base = config.options.real(option);
+  if (!(base > 0 && std::isfinite(base)) && !(optional && base == 0))
+    invalid_argument("{} must be positive, not {}", option, base);
 }
 
 void require_epsilon(const LayerConfig& config) {

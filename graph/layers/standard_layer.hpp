@@ -38,6 +38,7 @@ std::span<const LayerKind> shape_kinds();
 std::span<const LayerKind> noise_kinds();
 std::span<const LayerKind> recurrent_kinds();
 std::span<const LayerKind> attention_kinds();
+std::span<const LayerKind> transformer_kinds();
 std::span<const LayerKind> preprocessing_kinds();
 std::span<const LayerKind> text_kinds();
 
@@ -80,7 +81,9 @@ std::int64_t known_dim(Output x, int axis, const char* what);
 void require_positive(const LayerConfig& config, const char* option);      // an integer
 void require_all_positive(const LayerConfig& config, const char* option);  // integers
 void require_rate(const LayerConfig& config);                              // option "rate", in [0, 1)
+void require_dropout(const LayerConfig& config);                           // option "dropout", likewise
 void require_epsilon(const LayerConfig& config);
+void require_base(const LayerConfig& config, const char* option, bool optional);  // positive; optional: or 0
 // Throws for text that is none of these.
 void require_one_of(const LayerConfig& config, const char* option, std::initializer_list<const char*> values);
 

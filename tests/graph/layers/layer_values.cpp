@@ -53,10 +53,7 @@ Applied apply_layer(const LayerPtr& layer, const std::vector<Tensor>& inputs, bo
     applied.variables.push_back(v.name + v.shape.to_string());
   }
   const Values values = evaluate(*prune(graph, fetches, {}), given);
-  for (const Output& y : ys) {
-    const auto value = values.find(y.name().find(':') == std::string::npos ? y.name() + ":0" : y.name());
-    applied.outputs.push_back(value != values.end() ? value->second : values.at(y.name()));
-  }
+  for (const Output& y : ys) applied.outputs.push_back(values.at(y.name()));
   return applied;
 }
 

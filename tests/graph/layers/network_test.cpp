@@ -302,6 +302,29 @@ TEST(NetworkFormat, WhatCannotBeWrittenSaysWhatToDo) {
             "one of initializers::");
 }
 
+// Damaged data is refused, or read as another model, which can be refused when it is applied; nothing else happens.
+TEST(NetworkFormat, DamagedBytesDoNoHarm) {
+  const std::string bytes = serialize(everything());
+  int read = 0, refused = 0;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 + static_cast<int>(at * 37 % 127)));
+    try {
+      parse_network(damaged).summary();
+      ++read;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(read, 0);
+  EXPECT_GT(refused, 0);
+  for (std::size_t size = 0; size < bytes.size(); size += 7)
+    EXPECT_NE(message_of([&] { parse_network(std::string_view(bytes).substr(0, size)); }), "no error");
+  std::string nested;
+  for (int depth = 0; depth < 100'000; ++depth) nested += "layer { key: \"layer\" value { ";
+  EXPECT_NE(message_of([&] { parse_network_text("network { " + nested); }), "no error");
+}
+
 TEST(NetworkFormat, HostileDataIsRefused) {
   EXPECT_EQ(message_of([] { parse_network("nonsense"); }), "not a model: 8 bytes do not parse");
   EXPECT_EQ(
