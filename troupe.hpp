@@ -13,7 +13,9 @@
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/gradients/jacobian.hpp>
+#include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/layers/losses.hpp>
+#include <troupe/graph/layers/network_format.hpp>
 #include <troupe/graph/metrics/classes.hpp>
 #include <troupe/graph/metrics/metrics.hpp>
 #include <troupe/graph/metrics/scores.hpp>

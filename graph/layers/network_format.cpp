@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/text_format.h>
 
 #include <troupe/graph/formats/serialize_proto.hpp>
@@ -195,6 +196,7 @@ std::string to_text(const Network& network) {
 }
 
 Network parse_network(std::string_view bytes, const LayerRegistry& registry) {
+  const google::protobuf::LogSilencer silence;  // bad input is reported to the caller, not to stderr
   proto::ModelConfig message;
   if (bytes.size() > 0x7fffffff || !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     fail(Code::data_loss, "not a model: {} bytes do not parse", bytes.size());
@@ -214,6 +216,7 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 }  // namespace
 
 Network parse_network_text(std::string_view text, const LayerRegistry& registry) {
+  const google::protobuf::LogSilencer silence;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);

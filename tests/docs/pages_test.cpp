@@ -1,5 +1,6 @@
 // The blocks of C++ in README.md and docs, each completed to a program: <pages/NAME.inc> is the block of that name.
 #include <fmt/core.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -34,6 +35,14 @@ TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
   const DataSplits data = draw_digits({.train = 64, .test = 32});
   model.fit(data, {.epochs = 1, .batch = 32});
   EXPECT_GE(model.evaluate(data.test).accuracy, 0);
+}
+
+TEST(Pages, NetworksOfNamedInputsAndResults) {
+  const std::vector<std::string> vocabulary = {"red", "shoe"};
+  ::testing::internal::CaptureStdout();
+#include <pages/networks.inc>
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), ::testing::HasSubstr("price_head           [?,1]"));
+  EXPECT_EQ(serialize(same), serialize(network));
 }
 
 TEST(Pages, DataOfTheirOwn) {
