@@ -15,6 +15,9 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
+// Other threads run Python while a file is read or written.
+using released = nb::call_guard<nb::gil_scoped_release>;
+
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
 std::vector<NamedTensor> named_tensors(const Named& tensors) {
@@ -38,20 +41,30 @@ void bind_files(nb::module_& m) {
                           const std::string& path) { new (self) SafetensorsFile(posix_file_system(), path); })
       .def("names", &names_in<SafetensorsFile>)
       .def_prop_ro("metadata", &SafetensorsFile::metadata)
-      .def("read", [](SafetensorsFile& file, const std::string& name) { return file.read(name); });
+      .def(
+          "read", [](SafetensorsFile& file, const std::string& name) { return file.read(name); }, released());
   nb::class_<NpzFile>(m, "NpzFile")
       .def("__init__", [](NpzFile* self, const std::string& path) { new (self) NpzFile(posix_file_system(), path); })
       .def("names", &names_in<NpzFile>)
-      .def("read", [](NpzFile& file, const std::string& name) { return file.read(name); });
-  m.def("write_safetensors", [](const std::string& path, const Named& tensors, const SafetensorsMetadata& metadata) {
-    write_safetensors(posix_file_system(), path, named_tensors(tensors), metadata);
-  });
-  m.def("write_npz", [](const std::string& path, const Named& tensors, bool compress, bool zip64) {
-    write_npz(posix_file_system(), path, named_tensors(tensors), {.compress = compress, .zip64 = zip64});
-  });
-  m.def("read_npy", [](const std::string& path) { return read_npy(posix_file_system(), path); });
-  m.def("write_npy",
-        [](const std::string& path, const Tensor& tensor) { write_npy(posix_file_system(), path, tensor); });
+      .def(
+          "read", [](NpzFile& file, const std::string& name) { return file.read(name); }, released());
+  m.def(
+      "write_safetensors",
+      [](const std::string& path, const Named& tensors, const SafetensorsMetadata& metadata) {
+        write_safetensors(posix_file_system(), path, named_tensors(tensors), metadata);
+      },
+      released());
+  m.def(
+      "write_npz",
+      [](const std::string& path, const Named& tensors, bool compress, bool zip64) {
+        write_npz(posix_file_system(), path, named_tensors(tensors), {.compress = compress, .zip64 = zip64});
+      },
+      released());
+  m.def(
+      "read_npy", [](const std::string& path) { return read_npy(posix_file_system(), path); }, released());
+  m.def(
+      "write_npy", [](const std::string& path, const Tensor& tensor) { write_npy(posix_file_system(), path, tensor); },
+      released());
 }
 
 }  // namespace troupe::python

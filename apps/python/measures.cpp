@@ -188,6 +188,7 @@ const std::map<std::string, MakeMetric>& metric_makers() {
   namespace t = metrics;
   static const std::map<std::string, MakeMetric> makers = {
       {"mean", [](G& g) { return t::mean_of_outputs(name_option(g, "mean")); }},
+      {"sum", [](G& g) { return t::sum_of_outputs(name_option(g, "sum")); }},
       {"accuracy", [](G& g) { return t::accuracy(name_option(g, "accuracy")); }},
       {"equality", [](G& g) { return t::equality(name_option(g, "equality")); }},
       {"top_k_accuracy", [](G& g) { return t::top_k_accuracy(top_k_options(g)); }},
@@ -195,6 +196,9 @@ const std::map<std::string, MakeMetric>& metric_makers() {
       {"root_mean_squared_error",
        [](G& g) { return t::root_mean_squared_error(name_option(g, "root_mean_squared_error")); }},
       {"cosine_similarity", [](G& g) { return t::cosine_similarity(name_option(g, "cosine_similarity")); }},
+      {"pearson_correlation", [](G& g) { return t::pearson_correlation(name_option(g, "pearson_correlation")); }},
+      {"concordance_correlation",
+       [](G& g) { return t::concordance_correlation(name_option(g, "concordance_correlation")); }},
       {"perplexity", [](G& g) { return t::perplexity(perplexity_options(g)); }},
       {"r2_score", [](G& g) { return t::r2_score(r2_options(g)); }},
       {"precision", [](G& g) { return t::precision(threshold_options(g)); }},

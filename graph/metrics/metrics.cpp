@@ -45,6 +45,32 @@ Output perplexity_sums(const MetricInputs& in, const PerplexityOptions& options)
   return stack({total, count}, 0);
 }
 
+// Of rows: means, deviations from them, and the means of the squares of these.
+struct RowMoments {
+  Output mean{}, deviation{}, variance{};
+};
+RowMoments row_moments(Output x) {
+  RowMoments out;
+  out.mean = troupe::mean(x, {-1}, {.keep_dims = true});
+  out.deviation = x - out.mean;
+  out.variance = troupe::mean(square(out.deviation), {-1});
+  return out;
+}
+
+// Mean products of the deviations of rows, over `scale` of the moments of both.
+Metric row_correlation(std::string name, Output (*scale)(const RowMoments&, const RowMoments&)) {
+  return mean_of(name, [name, scale](const MetricInputs& in) {
+    check_alike(name, in);
+    if (in.outputs.shape().rank() < 2)
+      invalid_argument("metric '{}': the outputs '{}' are {}, but must be rows [n,...,d]", name, in.outputs.name(),
+                       in.outputs.shape().to_string());
+    const RowMoments x = row_moments(as_f64(in.outputs));
+    const RowMoments y = row_moments(as_f64(in.targets));
+    const Output covariance = troupe::mean(x.deviation * y.deviation, {-1});
+    return covariance / scale(x, y);
+  });
+}
+
 // [5,d]: for each column the weighted sums of targets^2, targets, errors^2 and 1, and the number of examples.
 Output r2_sums(const MetricInputs& in, const std::string& metric) {
   check_alike(metric, in);
@@ -106,6 +132,17 @@ Metric mean_of_outputs(std::string name) {
   return mean_of(std::move(name), [](const MetricInputs& in) { return in.outputs; });
 }
 
+Metric sum_of_outputs(std::string name) {
+  return {.name = name,
+          .sums =
+              [name](const MetricInputs& in) {
+                check_inputs(name, in, false);
+                const Output weights = weights_like(name, in, in.outputs);
+                return troupe::sum(as_f64(in.outputs) * weights);
+              },
+          .result = [](const Tensor& sums) { return sums; }};
+}
+
 Metric loss(Loss loss, LossOptions options, std::string name) {
   if (name.empty()) name = troupe::name(loss);
   return mean_of(std::move(name), [=](const MetricInputs& in) {
@@ -164,6 +201,22 @@ Metric root_mean_squared_error(std::string name) {
 Metric cosine_similarity(std::string name) {
   return mean_of(std::move(name), [](const MetricInputs& in) {
     return 1.0 - losses::per_example(Loss::cosine_distance, as_wide(in.outputs), in.targets);
+  });
+}
+
+Metric pearson_correlation(std::string name) {
+  return row_correlation(std::move(name), [](const RowMoments& x, const RowMoments& y) {
+    const Output a = sqrt(x.variance);
+    const Output b = sqrt(y.variance);
+    return a * b;
+  });
+}
+
+Metric concordance_correlation(std::string name) {
+  return row_correlation(std::move(name), [](const RowMoments& x, const RowMoments& y) {
+    const Output apart = square(x.mean - y.mean);
+    const Output spread = x.variance + y.variance;
+    return (spread + squeeze(apart, {-1})) * 0.5;
   });
 }
 

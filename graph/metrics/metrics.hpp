@@ -49,6 +49,8 @@ namespace metrics {
 Metric mean_of(std::string name, std::function<Output(const MetricInputs&)> values,
                std::function<double(double)> of_mean = {});
 Metric mean_of_outputs(std::string name = "mean");
+// The weighted sum of all elements of the outputs.
+Metric sum_of_outputs(std::string name = "sum");
 
 // The mean of losses::per_example(), under the loss' name; computed in the dtype of the outputs, 16 bits in f32.
 Metric loss(Loss loss, LossOptions options = {}, std::string name = {});
@@ -75,6 +77,11 @@ Metric equality(std::string name = "equality");
 Metric root_mean_squared_error(std::string name = "root_mean_squared_error");
 // The mean cosine of the angle between vectors along the last dimension; 0 for a vector of zeros.
 Metric cosine_similarity(std::string name = "cosine_similarity");
+
+// Means over rows along the last dimension of Pearson's correlation of outputs and targets, and of Lin's (1989), which
+// falls with a difference in mean or scale too. NaN for rows of equal numbers (Lin's: only where both are equal).
+Metric pearson_correlation(std::string name = "pearson_correlation");
+Metric concordance_correlation(std::string name = "concordance_correlation");
 
 struct PerplexityOptions {
   bool from_logits = true;

@@ -95,6 +95,9 @@ METRICS = [
     ("mean_absolute_error", {}, M.MeanAbsoluteError, {}, LOGITS, NUMBERS),
     ("root_mean_squared_error", {}, M.RootMeanSquaredError, {}, LOGITS, NUMBERS),
     ("cosine_similarity", {}, M.CosineSimilarity, {}, LOGITS, NUMBERS),
+    ("pearson_correlation", {}, M.PearsonCorrelation, {}, LOGITS, NUMBERS),
+    ("concordance_correlation", {}, M.ConcordanceCorrelation, {}, LOGITS, NUMBERS),
+    ("sum", {}, M.Sum, {}, LOGITS, NUMBERS),
     ("kl_divergence", {}, M.KLDivergence, {}, SOFT, SOFT_TARGETS),
     ("sparse_softmax_cross_entropy", {}, M.SparseCategoricalCrossentropy, {"from_logits": True}, LOGITS, CLASSES),
     ("r2_score", {}, M.R2Score, {}, LOGITS, NUMBERS),
@@ -133,7 +136,8 @@ def test_metrics(kind, options, theirs, their_options, outputs, targets, weighte
         for part in [slice(0, 10), slice(10, 31), slice(31, N)]:
             feeds = {x: outputs[part], y: targets[part], w: WEIGHTS[part]}
             total = total + session.run(feeds, sums)
-            expected.update_state(targets[part], outputs[part], WEIGHTS[part] if weighted else None)
+            values = [outputs[part]] if kind == "sum" else [targets[part], outputs[part]]
+            expected.update_state(*values, sample_weight=WEIGHTS[part] if weighted else None)
     np.testing.assert_allclose(metric.result(total), np.asarray(expected.result()), rtol=3e-5, atol=1e-6)
 
 

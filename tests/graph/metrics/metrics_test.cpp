@@ -18,6 +18,7 @@ TEST(Metrics, AccuraciesEqualKeras) {
   d.expect(metrics::binary_accuracy({.threshold = 0.3, .from_logits = true}), d.logits, d.bits, {0.5}, {0.53125});
   d.expect(metrics::equality(), d.found_classes, d.classes, {2.0 / 3}, {0.5625});
   d.expect(metrics::mean_of_outputs(), d.logits, {}, {0.252083333333333}, {0.1390625});
+  d.expect(metrics::sum_of_outputs(), d.logits, {}, {6.05}, {4.45});
 }
 
 TEST(Metrics, ErrorsEqualKeras) {
@@ -47,6 +48,9 @@ TEST(Metrics, ErrorsEqualKeras) {
            {0.944311299525578}, {1.030238632672729});
   d.expect(loss(Loss::sparse_softmax_cross_entropy), d.logits, d.classes, {0.851186299525578}, {0.944769882672729});
   d.expect(metrics::perplexity(), d.logits, d.classes, {std::exp(0.851186299525578)}, {std::exp(0.944769882672729)});
+  d.expect(metrics::pearson_correlation(), d.logits, d.numbers, {0.486366718231725}, {0.288067087996986});
+  // Keras adds 1e-7 to the denominator.
+  d.expect(metrics::concordance_correlation(), d.logits, d.numbers, {0.463455267085037}, {0.304376568248998}, 1e-6);
   EXPECT_EQ(metrics::loss(Loss::hinge).name, "hinge");
   EXPECT_EQ(metrics::loss(Loss::hinge, {}, "mine").name, "mine");
 }
