@@ -1,8 +1,8 @@
 // Networks: layers joined to a function of named tensors.
 //
 //   const Symbol image = input("image", Shape{28, 28, 1}, DType::u8), age = input("age", Shape{1});
-//   const Symbol features = layers::dense(64, Activation::relu)(layers::flatten()(layers::rescaling(1 / 255.0)(image)));
-//   const Symbol joined = layers::concatenate()(features, age);
+//   const Symbol pixels = layers::flatten()(layers::rescaling(1 / 255.0)(image));
+//   const Symbol joined = layers::concatenate()(layers::dense(64, Activation::relu)(pixels), age);
 //   Network network({image, age}, {{"class", layers::dense(10)(joined)}, {"risk", layers::dense(1)(joined)}});
 //   VariablePool variables;
 //   LayerContext training{.graph = graph, .training = true, .variables = variables, .averages = &averages};
