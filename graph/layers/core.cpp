@@ -78,7 +78,7 @@ Output residual_shortcut(const LayerConfig& config, LayerContext& context, Outpu
 }
 
 Output apply_residual(const LayerConfig& config, LayerContext& context, Output x) {
-  const Output y = config.layers.at("body")->apply(context, x);
+  const Output y = config.layers.at("body")->apply_all(context, {x})[0];
   const Output past = cast(residual_shortcut(config, context, x), y.dtype());
   if (!y.shape().compatible_with(past.shape()))
     invalid_argument("the output of the body is {}, but that of its shortcut is {}", y.shape().to_string(),

@@ -23,10 +23,8 @@ void LayerContext::add_loss(Output loss) const {
   if (losses) losses->terms.push_back(loss);
 }
 
-Output Layer::apply(LayerContext& context, Output x) const {
-  const Outputs ys = apply_all(context, {x});
-  if (ys.size() != 1) invalid_argument("it has {} outputs, but one is needed here", ys.size());
-  return ys[0];
+Output Layer::apply(LayerContext&, Output) const {
+  invalid_argument("a layer of kind '{}' is applied by apply_all()", kind());
 }
 
 Outputs Layer::apply_all(LayerContext& context, const Outputs& xs) const {

@@ -76,8 +76,9 @@ struct LayerConfig {
 class Layer {
  public:
   virtual ~Layer() = default;
-  virtual std::string kind() const = 0;  // "dense": names are made of it
-  virtual Output apply(LayerContext& context, Output x) const;
+  virtual std::string kind() const = 0;                         // "dense": names are made of it
+  virtual Output apply(LayerContext& context, Output x) const;  // default: throws invalid_argument
+  // What networks and other layers call. Default: apply(), of one input.
   virtual Outputs apply_all(LayerContext& context, const Outputs& xs) const;
   virtual int outputs() const { return 1; }
   // Throws failed_precondition for a layer that cannot be written.

@@ -183,7 +183,8 @@ class NetworkLayer final : public Layer {
     Outputs results;
     for (const NetworkPlan::Result& r : plan_->results) {
       const Output y = values[static_cast<std::size_t>(r.value)];
-      results.push_back(is_floating(y.dtype()) ? cast(y, dtype) : y);
+      const bool as_it_is = !is_floating(y.dtype()) || y.dtype() == context.weights;  // softmax inside, in bf16
+      results.push_back(as_it_is ? y : cast(y, dtype));
     }
     return results;
   }

@@ -21,8 +21,9 @@
 // network's first floating input (master weights; f32 without one). Inputs and weights are cast on entry, so gradients
 // reach the weights, and the optimizer, in that dtype. Layers without products run in their input's dtype
 // (normalisations: their data; parameters and statistics are f32), except softmax and dropout, whose kernels support
-// only f32 and f64: they cast back to the weights' dtype. So do a network's floating results. f16 needs loss scaling
-// (graph/optimizers/loss_scaling.hpp) to keep gradients below 6e-8 from vanishing; bf16 does not.
+// only f32 and f64: they cast back to the weights' dtype. Other floating results of a network are cast to the dtype of
+// its first floating input. f16 needs loss scaling (graph/optimizers/loss_scaling.hpp) to keep gradients below 6e-8
+// from vanishing; bf16 does not.
 #pragma once
 
 #include <map>

@@ -190,6 +190,31 @@ TEST(Network, ADtypeOfProductsReachesTheLayersInside) {
   EXPECT_EQ(g.graph.get("sequential/dense/MatMul").output_types[0], DType::bf16);
 }
 
+TEST(Network, ResultsInsideKeepThePrecisionThatALayerAskedFor) {
+  const Symbol x = input("x", Shape{4});
+  const Sequential body({layers::dense(4)}), head({layers::dense(2), layers::activation(Activation::softmax)});
+  Network network({x}, {{"y", head(body(layers::dense(4)(x)))}});
+  network.set_compute(DType::bf16);
+  InGraph g;
+  EXPECT_EQ(network.apply(g.context, g.fed("a", Shape{1, 4})).source().op->name, "Softmax");
+  EXPECT_EQ(g.graph.get("sequential_1/dense/MatMul").output_types[0], DType::bf16);
+}
+
+// Neither apply() nor apply_all().
+class Nothing final : public Layer {
+ public:
+  std::string kind() const override { return "nothing"; }
+};
+
+TEST(Network, ALayerWithoutAFunctionIsAnError) {
+  InGraph g;
+  EXPECT_EQ(message_of([&] { Sequential({std::make_shared<Nothing>()}).apply(g.context, g.fed("x", Shape{1})); }),
+            "layer 'nothing': a layer of kind 'nothing' is applied by apply_all()");
+  EXPECT_EQ(message_of([] { serialize(Sequential({std::make_shared<Nothing>()})); }),
+            "layer 'nothing': a layer of kind 'nothing' cannot be written: override Layer::config(), and add the kind "
+            "to the reader's LayerRegistry");
+}
+
 TEST(Network, FrozenLayersKeepTheirNamesButAreNotTrained) {
   InGraph g;
   g.context.training = true;
