@@ -69,7 +69,7 @@ struct AdadeltaRule {
 // TensorFlow's names and scale of the constants. A rate of 0 changes nothing.
 //   next = accum + g^2;  p = -learning_rate_power
 //   linear += g + 2 l2_shrinkage var - (next^p - accum^p) / lr var;  accum = next
-//   var = |linear| <= l1 ? 0 : (sign(linear) l1 - linear) / ((next^p + beta) / lr + 2 l2)
+//   var = (clip(linear, -l1, l1) - linear) / ((next^p + beta) / lr + 2 l2), 0 for 0 / 0
 struct FtrlRule {
   double l1 = 0;
   double l2 = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include <troupe/kernels/common/nadam_momentum.hpp>
@@ -17,8 +18,8 @@ template <class T>
 struct Update<T, SgdRule> {
   T lr;
   Update(const SgdRule&, double rate, std::int64_t) : lr(static_cast<T>(rate)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
     for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * g[i];
   }
 };
@@ -29,9 +30,9 @@ struct Update<T, MomentumRule> {
   bool nesterov;
   Update(const MomentumRule& rule, double rate, std::int64_t)
       : lr(static_cast<T>(rate)), momentum(static_cast<T>(rule.momentum)), nesterov(rule.nesterov) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict accum = state[1];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict accum = state[1] + at;
     for (std::int64_t i = 0; i < n; ++i) accum[i] = momentum * accum[i] + g[i];
     if (nesterov)
       for (std::int64_t i = 0; i < n; ++i) var[i] -= lr * (g[i] + momentum * accum[i]);
@@ -45,9 +46,9 @@ struct Update<T, AdagradRule> {
   T lr, epsilon;
   Update(const AdagradRule& rule, double rate, std::int64_t)
       : lr(static_cast<T>(rate)), epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict accum = state[1];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict accum = state[1] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T sum = accum[i] + g[i] * g[i];
       accum[i] = sum;
@@ -65,10 +66,10 @@ struct Update<T, RmsPropRule> {
         rest(static_cast<T>(1 - rule.rho)),
         momentum(static_cast<T>(rule.momentum)),
         epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict ms = state[1];
-    T* __restrict mom = state[2];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict ms = state[1] + at;
+    T* __restrict mom = state[2] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T mean = rho * ms[i] + rest * (g[i] * g[i]);
       const T step = momentum * mom[i] + lr * g[i] / std::sqrt(mean + epsilon);
@@ -90,10 +91,10 @@ struct Update<T, AdamRule> {
         beta2(static_cast<T>(rule.beta2)),
         rest2(static_cast<T>(1 - rule.beta2)),
         epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict m = state[1];
-    T* __restrict v = state[2];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict m = state[1] + at;
+    T* __restrict v = state[2] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T mi = beta1 * m[i] + rest1 * g[i], vi = beta2 * v[i] + rest2 * (g[i] * g[i]);
       m[i] = mi;
@@ -111,10 +112,10 @@ struct Update<T, AdadeltaRule> {
         rho(static_cast<T>(rule.rho)),
         rest(static_cast<T>(1 - rule.rho)),
         epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict accum = state[1];
-    T* __restrict accum_update = state[2];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict accum = state[1] + at;
+    T* __restrict accum_update = state[2] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T squares = rho * accum[i] + rest * (g[i] * g[i]);
       const T step = g[i] * std::sqrt(accum_update[i] + epsilon) / std::sqrt(squares + epsilon);
@@ -135,26 +136,29 @@ struct Update<T, FtrlRule> {
         twice_shrinkage(static_cast<T>(2 * rule.l2_shrinkage)),
         beta(static_cast<T>(rule.beta)),
         power(static_cast<T>(-rule.learning_rate_power)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
     if (lr == 0) return;
     if (power == T{0.5})
-      loop(state, g, n, [](T x) { return std::sqrt(x); });
+      loop(state, at, g, n, [](T x) { return std::sqrt(x); });
     else
-      loop(state, g, n, [p = power](T x) { return std::pow(x, p); });
+      loop(state, at, g, n, [p = power](T x) { return std::pow(x, p); });
   }
+  static constexpr T kLeast = std::numeric_limits<T>::min();  // 0 / 0 is 0
   template <class Power>
-  void loop(const StatePointers<T>& state, const T* __restrict g, std::int64_t n, Power raised) const {
-    T* __restrict var = state[0];
-    T* __restrict accum = state[1];
-    T* __restrict linear = state[2];
+  void loop(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n, Power raised) const {
+    const auto [lr, l1, twice_l2, twice_shrinkage, beta, power] = *this;  // else the loop is not vectorised
+    T* __restrict var = state[0] + at;
+    T* __restrict accum = state[1] + at;
+    T* __restrict linear = state[2] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T next = accum[i] + g[i] * g[i], raised_next = raised(next);
       const T sigma = (raised_next - raised(accum[i])) / lr;
       const T z = linear[i] + ((g[i] + twice_shrinkage * var[i]) - sigma * var[i]);
       accum[i] = next;
       linear[i] = z;
-      const T far = (std::copysign(l1, z) - z) / ((raised_next + beta) / lr + twice_l2);
-      var[i] = std::fabs(z) <= l1 ? T{0} : far;
+      const T low = z < -l1 ? -l1 : z, clipped = low > l1 ? l1 : low;
+      const T quadratic = (raised_next + beta) / lr + twice_l2;
+      var[i] = (clipped - z) / (quadratic < kLeast ? kLeast : quadratic);
     }
   }
 };
@@ -168,9 +172,9 @@ struct Update<T, LionRule> {
         rest1(static_cast<T>(1 - rule.beta1)),
         beta2(static_cast<T>(rule.beta2)),
         rest2(static_cast<T>(1 - rule.beta2)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict m = state[1];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict m = state[1] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T c = beta1 * m[i] + rest1 * g[i];
       const T negative = c < 0 ? T{-1} : c;  // 0 and NaN are their own signs
@@ -189,11 +193,11 @@ struct Update<T, CenteredRmsPropRule> {
         rest(static_cast<T>(1 - rule.rho)),
         momentum(static_cast<T>(rule.momentum)),
         epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict ms = state[1];
-    T* __restrict mom = state[2];
-    T* __restrict mg = state[3];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict ms = state[1] + at;
+    T* __restrict mom = state[2] + at;
+    T* __restrict mg = state[3] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T squares = rho * ms[i] + rest * (g[i] * g[i]), mean = rho * mg[i] + rest * g[i];
       const T step = momentum * mom[i] + lr * g[i] / std::sqrt((squares - mean * mean) + epsilon);
@@ -210,11 +214,11 @@ struct Update<T, AmsGradRule> {
   Update<T, AdamRule> adam;
   Update(const AmsGradRule& rule, double rate, std::int64_t number)
       : adam({.beta1 = rule.beta1, .beta2 = rule.beta2, .epsilon = rule.epsilon}, rate, number) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict m = state[1];
-    T* __restrict v = state[2];
-    T* __restrict vhat = state[3];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict m = state[1] + at;
+    T* __restrict v = state[2] + at;
+    T* __restrict vhat = state[3] + at;
     const auto [alpha, beta1, rest1, beta2, rest2, epsilon] = adam;
     for (std::int64_t i = 0; i < n; ++i) {
       const T mi = beta1 * m[i] + rest1 * g[i], vi = beta2 * v[i] + rest2 * (g[i] * g[i]);
@@ -236,10 +240,10 @@ struct Update<T, AdamaxRule> {
         rest1(static_cast<T>(1 - rule.beta1)),
         beta2(static_cast<T>(rule.beta2)),
         epsilon(static_cast<T>(rule.epsilon)) {}
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict m = state[1];
-    T* __restrict u = state[2];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict m = state[1] + at;
+    T* __restrict u = state[2] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T mi = beta1 * m[i] + rest1 * g[i], kept = beta2 * u[i], size = std::fabs(g[i]);
       const T most = kept < size ? size : kept;
@@ -264,10 +268,10 @@ struct Update<T, NadamRule> {
     of_g = static_cast<T>(factors.of_g);
     of_v = static_cast<T>(factors.of_v);
   }
-  void operator()(const StatePointers<T>& state, const T* __restrict g, std::int64_t n) const {
-    T* __restrict var = state[0];
-    T* __restrict m = state[1];
-    T* __restrict v = state[2];
+  void operator()(const StatePointers<T>& state, std::int64_t at, const T* __restrict g, std::int64_t n) const {
+    T* __restrict var = state[0] + at;
+    T* __restrict m = state[1] + at;
+    T* __restrict v = state[2] + at;
     for (std::int64_t i = 0; i < n; ++i) {
       const T mi = beta1 * m[i] + rest1 * g[i], vi = beta2 * v[i] + rest2 * (g[i] * g[i]);
       m[i] = mi;
@@ -281,14 +285,13 @@ struct Update<T, NadamRule> {
 constexpr std::int64_t kDecayBlock = 1024;
 
 template <class T, class Rule>
-void decay_and_update(const Update<T, Rule>& update, T decay, const StatePointers<T>& state, const T* g,
-                      std::int64_t n) {
-  for (std::int64_t at = 0; at < n; at += kDecayBlock) {
-    const std::int64_t count = std::min(kDecayBlock, n - at);
-    const StatePointers<T> block = advanced(state, at);
-    T* var = block[0];
+void decay_and_update(const Update<T, Rule>& update, T decay, const StatePointers<T>& state, std::int64_t at,
+                      const T* g, std::int64_t n) {
+  for (std::int64_t done = 0; done < n; done += kDecayBlock) {
+    const std::int64_t count = std::min(kDecayBlock, n - done);
+    T* var = state[0] + at + done;
     for (std::int64_t i = 0; i < count; ++i) var[i] -= decay * var[i];
-    update(block, g + at, count);
+    update(state, at + done, g + done, count);
   }
 }
 
@@ -301,8 +304,8 @@ void with_update_loop(const OptimizerRule& rule, double rate, std::int64_t numbe
     const Update<T, Rule> update(typed, rate, number);
     if (typed.weight_decay == 0) return use(update);
     const T decay = static_cast<T>(rate * typed.weight_decay);
-    use([&](const StatePointers<T>& state, const T* g, std::int64_t n) {
-      decay_and_update(update, decay, state, g, n);
+    use([&](const StatePointers<T>& state, std::int64_t at, const T* g, std::int64_t n) {
+      decay_and_update(update, decay, state, at, g, n);
     });
   };
   std::visit(call, rule);

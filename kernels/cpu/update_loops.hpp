@@ -17,16 +17,9 @@ inline constexpr std::size_t kMaxState = 4;
 template <class T>
 using StatePointers = std::array<T*, kMaxState>;
 
+// Updates elements [at, at + n) of `state` by gradients g[0], g[1], ... Any thread.
 template <class T>
-StatePointers<T> advanced(StatePointers<T> state, std::int64_t offset) {
-  for (T*& p : state)
-    if (p) p += offset;
-  return state;
-}
-
-// Updates elements [0, n) of `state` by gradients g. Any thread.
-template <class T>
-using UpdateLoop = FunctionRef<void(const StatePointers<T>& state, const T* g, std::int64_t n)>;
+using UpdateLoop = FunctionRef<void(const StatePointers<T>& state, std::int64_t at, const T* g, std::int64_t n)>;
 
 // Calls `use` with the loop of a rule, its constants rounded to T: float or double. `number`: of the update, from 1.
 template <class T>

@@ -16,20 +16,21 @@ constexpr std::int64_t kPartElements = std::int64_t{1} << 14;
 
 // The loop, for f16 and bf16 on floats, by blocks: each element is rounded once. G: T or its Compute type.
 template <class T, class G>
-void run_update(UpdateLoop<Compute<T>> update, const StatePointers<T>& state, const G* g, std::int64_t n) {
+void run_update(UpdateLoop<Compute<T>> update, const StatePointers<T>& state, std::int64_t at, const G* g,
+                std::int64_t n) {
   if constexpr (!kIsNarrow<T>) {
-    update(state, g, n);
+    update(state, at, g, n);
   } else {
     float rooms[kMaxState][kNarrowBlock], g_room[kNarrowBlock];
     StatePointers<float> wide{};
-    for (std::int64_t at = 0; at < n; at += kNarrowBlock) {
-      const std::int64_t count = std::min(kNarrowBlock, n - at);
+    for (std::int64_t done = 0; done < n; done += kNarrowBlock) {
+      const std::int64_t count = std::min(kNarrowBlock, n - done);
       for (std::size_t i = 0; i < kMaxState && state[i]; ++i) {
-        widen(state[i] + at, rooms[i], count);
+        widen(state[i] + at + done, rooms[i], count);
         wide[i] = rooms[i];
       }
-      update(wide, widened(g + at, g_room, count), count);
-      for (std::size_t i = 0; i < kMaxState && state[i]; ++i) narrow(rooms[i], state[i] + at, count);
+      update(wide, 0, widened(g + done, g_room, count), count);
+      for (std::size_t i = 0; i < kMaxState && state[i]; ++i) narrow(rooms[i], state[i] + at + done, count);
     }
   }
 }
@@ -76,7 +77,7 @@ void sweep(Parallelism& parallelism, UpdateLoop<Compute<T>> update, std::span<co
       while (entries[i].end <= begin) ++i;
       const std::int64_t first = i == 0 ? 0 : entries[i - 1].end;  // start of the variable
       const std::int64_t stop = std::min(end, entries[i].end);
-      run_update<T>(update, advanced(entries[i].state, begin - first), entries[i].grad + (begin - first), stop - begin);
+      run_update<T>(update, entries[i].state, begin - first, entries[i].grad + (begin - first), stop - begin);
       begin = stop;
     }
   });
@@ -95,7 +96,7 @@ class SparseUpdate {
   SparseUpdate(UpdateLoop<Compute<T>> update, std::span<Tensor* const> state, const Tensor& indices,
                const Tensor& values)
       : update_(update),
-        all_(pointers<T>(state)),
+        state_(pointers<T>(state)),
         num_rows_(state[0]->shape()[0]),
         width_(num_rows_ == 0 ? 0 : state[0]->num_elements() / num_rows_),
         groups_(group_rows(indices.values<std::int64_t>())),
@@ -107,13 +108,13 @@ class SparseUpdate {
       for (std::int64_t group = begin; group < end; ++group) {
         const auto [first, last] = positions(group);
         if (last - first == 1) {
-          run_update<T>(update_, row(row_of(group)), value(first), width_);
+          run_update<T>(update_, state_, row_of(group) * width_, value(first), width_);
           continue;
         }
         std::transform(value(first), value(first) + width_, sum.begin(),
                        [](T x) { return static_cast<Compute<T>>(x); });
         for (std::size_t i = first + 1; i < last; ++i) add_value(i, sum);
-        run_update<T>(update_, row(row_of(group)), sum.data(), width_);
+        run_update<T>(update_, state_, row_of(group) * width_, sum.data(), width_);
       }
     });
   }
@@ -131,7 +132,7 @@ class SparseUpdate {
         const auto [first, last] = positions(group++);
         std::ranges::fill(sum, Compute<T>{0});
         for (std::size_t i = first; i < last; ++i) add_value(i, sum);
-        run_update<T>(update_, row(next), sum.data(), width_);
+        run_update<T>(update_, state_, next * width_, sum.data(), width_);
       }
     });
   }
@@ -139,7 +140,6 @@ class SparseUpdate {
  private:
   std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width_)); }
   std::int64_t row_of(std::int64_t group) const { return groups_.rows[static_cast<std::size_t>(group)]; }
-  StatePointers<T> row(std::int64_t at) const { return advanced(all_, at * width_); }
   // Of a group's values, in groups_.order.
   std::pair<std::size_t, std::size_t> positions(std::int64_t group) const {
     const auto at = static_cast<std::size_t>(group);
@@ -153,14 +153,13 @@ class SparseUpdate {
   void update_without_gradient(std::int64_t first, std::int64_t last) const {
     constexpr std::int64_t kZeros = 1024;
     static constexpr std::array<Compute<T>, kZeros> zeros{};
-    const StatePointers<T> rows = row(first);
-    const std::int64_t count = (last - first) * width_;
-    for (std::int64_t at = 0; at < count; at += kZeros)
-      run_update<T>(update_, advanced(rows, at), zeros.data(), std::min(kZeros, count - at));
+    const std::int64_t end = last * width_;
+    for (std::int64_t at = first * width_; at < end; at += kZeros)
+      run_update<T>(update_, state_, at, zeros.data(), std::min(kZeros, end - at));
   }
 
   UpdateLoop<Compute<T>> update_;
-  StatePointers<T> all_;
+  StatePointers<T> state_;
   std::int64_t num_rows_, width_;
   RowGroups groups_;
   const T* values_;

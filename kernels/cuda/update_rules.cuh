@@ -2,6 +2,8 @@
 // updates are limited by memory bandwidth. Bits match the CPU except where powers, or Nadam's logarithms, are computed.
 #pragma once
 
+#include <limits>
+
 #include <troupe/graph/optimizers/optimizer_rules.hpp>
 #include <troupe/kernels/common/nadam_momentum.hpp>
 #include <troupe/kernels/cuda/element_types.cuh>
@@ -126,8 +128,10 @@ struct Update<T, FtrlRule> : PlainRate<T> {
     const T sigma = (raised_next - raised(accum, power)) / rate;
     linear = linear + ((g + twice_shrinkage * var) - sigma * var);
     accum = next;
-    const T far = ((linear < 0 ? -l1 : l1) - linear) / ((raised_next + beta) / rate + twice_l2);
-    var = size_of(linear) <= l1 ? T{0} : far;
+    const T low = linear < -l1 ? -l1 : linear, clipped = low > l1 ? l1 : low;
+    const T quadratic = (raised_next + beta) / rate + twice_l2;
+    constexpr T kLeast = std::numeric_limits<T>::min();  // 0 / 0 is 0
+    var = (clipped - linear) / (quadratic < kLeast ? kLeast : quadratic);
   }
 };
 

@@ -29,6 +29,14 @@ TEST(Pages, RatesThatChangeClippingAndMicroBatches) {
   EXPECT_LT(model.evaluate(data.test).loss, 3);  // log(10) = 2.3 to begin with; the rate has hardly warmed up
 }
 
+TEST(Pages, OptimizersWithDecayAndAverages) {
+  Model model = small_model();
+  const DataSplits data = few_digits();
+#include <pages/optimizers.inc>
+  model.fit(data, {.epochs = 1, .batch = 32, .quiet = true});
+  EXPECT_LT(model.evaluate(data.test).loss, 3);
+}
+
 TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
 #include <pages/layers.inc>
   model.compile(optimizers::SGD{});

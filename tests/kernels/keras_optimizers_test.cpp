@@ -171,6 +171,13 @@ TEST(KerasOptimizers, AStochasticAverageIsTheMeanOfTheWeightsOfItsTimes) {
     }
 }
 
+// The quotient is 0 / 0.
+TEST(KerasOptimizers, FtrlWithoutAnyGradientSoFarHasWeightsOfZero) {
+  Trained model(optimizers::Ftrl{.learning_rate = 0.5, .initial_accumulator = 0}, DType::f32);
+  model.step({0, 0, 0, 0});
+  expect_near(model.value(model.w), {0, 0, 0, 0}, 0);
+}
+
 // A rate of 0, at the end of a schedule, must not divide.
 TEST(KerasOptimizers, ARateOfZeroChangesNoWeight) {
   for (KerasCase c : keras_cases()) {

@@ -157,6 +157,19 @@ TEST(ScheduledTraining, AShardsRateFollowsItsVersion) {
   EXPECT_EQ(apply(7, -1), 8 + 4 + 1 + 0.25f);
 }
 
+// Rules reach shards as data: with their slots, their count, weight decay by names; averages of weights are moved
+// there.
+TEST(OptimizedTraining, HasTheSameBitsEverywhere) {
+  const std::vector<Optimizer> all = {
+      optimizers::AdamW{.weight_decay = {.rate = 0.5, .except = {"*/bias"}}, .average = averages::Exponential{}},
+      optimizers::RMSProp{.centered = true, .average = averages::Stochastic{.from = 3, .every = 2}},
+      optimizers::Nadam{}, optimizers::Ftrl{.learning_rate = 0.1, .l1 = 0.001}};
+  for (const Optimizer& optimizer : all) {
+    SCOPED_TRACE(name(optimizer));
+    expect_equal_bits_everywhere({.optimizer = optimizer});
+  }
+}
+
 TEST(AccumulatedTraining, HasTheSameBitsEverywhere) {
   const Training parts{.options = {.epochs = 2, .batch = 16, .micro_batches = 4}};
   EXPECT_NE(in_one_process(parts, 2), in_one_process({}, 2));
