@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tests/kernels/kernel_fixture.hpp"
+#include <troupe/messages/element_types.hpp>
 
 namespace troupe::testing {
 namespace {
