@@ -37,7 +37,8 @@ Clipped clipped(const std::vector<Tensor>& flows, double clip_norm, const std::v
   const Output start = initializer(graph);
   evaluator.run(graph, {}, {{start.node, 0}});
   Clipped out{.norm = evaluator.run(global_norm(gradients)).item<double>()};
-  for (const GradientAndVariable& g : clip_gradients(gradients, {.global_norm = clip_norm}, scale == 1 ? nullptr : &loss_scaled))
+  for (const GradientAndVariable& g :
+       clip_gradients(gradients, {.global_norm = clip_norm}, scale == 1 ? nullptr : &loss_scaled))
     out.values.push_back(evaluator.run(g.gradient.is_dense() ? g.gradient.dense : g.gradient.values));
   return out;
 }
