@@ -140,8 +140,11 @@ void check_plan(const NetworkPlan& plan) {
   check_names("layer", plan.members);
   check_names("result", plan.results);
   if (plan.inputs.empty() || plan.results.empty()) invalid_argument("Network: there must be an input and a result");
-  for (const NetworkPlan::Member& m : plan.members)
+  for (const NetworkPlan::Member& m : plan.members) {
     if (!m.layer) invalid_argument("Network: layer '{}' is null", m.name);
+    if (m.name.find('/') != m.name.npos)  // variables of "a/b" would be those of b in a
+      invalid_argument("Network: '{}' cannot be a layer's name: '/' separates the names of networks", m.name);
+  }
   auto values = static_cast<int>(plan.inputs.size());
   const auto check = [&](int value) {
     if (value < 0 || value >= values) invalid_argument("Network: there is no value {} among {}", value, values);

@@ -167,6 +167,8 @@ TEST(Network, WhatDoesNotFitIsNamed) {
             "layer 'add': it takes 2 inputs or more, but is called with 1");
   EXPECT_EQ(message_of([&] { Network({two.age}, {add.named("a")(add.named("b")(two.age, two.age), two.age)}); }),
             "one layer is named 'b' and 'a'");
+  EXPECT_EQ(message_of([&] { Sequential({layers::dense(1).named("a/b")}); }),
+            "Network: 'a/b' cannot be a layer's name: '/' separates the names of networks");
   EXPECT_EQ(message_of([&] { add(Symbol(), two.age); }), "layer 'add': symbol 0 has no value");
 }
 
