@@ -170,6 +170,15 @@ TEST(OptimizedTraining, HasTheSameBitsEverywhere) {
   }
 }
 
+// A step that is skipped decays no weight, and moves no average.
+TEST(OptimizedTraining, WithAScaledLossHasTheSameBitsEverywhere) {
+  const Training scaled{
+      .optimizer = optimizers::AdamW{.weight_decay = {.rate = 0.5}, .average = averages::Stochastic{.every = 2}},
+      .model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}}};
+  EXPECT_GT(result_in_one_process(scaled, 2).skipped_steps, 0u);
+  expect_equal_bits_everywhere(scaled);
+}
+
 TEST(AccumulatedTraining, HasTheSameBitsEverywhere) {
   const Training parts{.options = {.epochs = 2, .batch = 16, .micro_batches = 4}};
   EXPECT_NE(in_one_process(parts, 2), in_one_process({}, 2));
