@@ -1,26 +1,27 @@
-// The figures of an epoch: a frame, and what users see.
+// The figures of an epoch.
 #pragma once
 
 #include <cstdint>
 
 #include <troupe/messages/fields.hpp>
+#include <troupe/messages/named_sums.hpp>
 #include <troupe/messages/receiver.hpp>
 
 namespace troupe {
 
-// Figures of a finished epoch, sent by the coordinator to every worker.
+// Figures of a finished epoch, sent by the coordinator to every worker. Times exclude evaluation, except `seconds`.
 struct EpochDone {
   static constexpr Receiver kReceiver = Receiver::worker;
   std::uint32_t epoch = 0;
-  std::uint32_t chief = 0;    // the lowest worker of the job: it reports to the user
-  double loss = 0;            // mean over the accepted slots
-  double train_accuracy = 0;  // mean over the accepted slots
-  double test_accuracy = 0;
-  double images_per_second = 0;  // excluding evaluation
-  std::uint64_t steps = 0;       // so far
-  double seconds = 0;            // so far
+  std::uint32_t chief = 0;         // the lowest worker of the job: it reports to the user
+  NamedSums training;              // over the accepted slots, in the order of steps, phases and slots
+  NamedSums evaluation;            // over the evaluated batches, in order
+  std::uint64_t examples = 0;      // trained on in this epoch
+  double examples_per_second = 0;  // in this epoch
+  std::uint64_t steps = 0;         // so far
+  double seconds = 0;              // so far
   std::uint64_t job = 0;
-  TROUPE_FIELDS(epoch, chief, loss, train_accuracy, test_accuracy, images_per_second, steps, seconds, job)
+  TROUPE_FIELDS(epoch, chief, training, evaluation, examples, examples_per_second, steps, seconds, job)
 };
 
 }  // namespace troupe

@@ -18,12 +18,13 @@
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/fields.hpp>
 #include <troupe/messages/ids.hpp>
+#include <troupe/messages/named_sums.hpp>
 #include <troupe/messages/receiver.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
@@ -109,10 +110,13 @@ struct Put {
 // than all earlier ones, and sends it to joining tasks. Frames of earlier jobs are dropped
 // (actors/cluster/peer_actor.hpp). `view` is the membership view in which the sender, a worker, joined: frames from
 // before a Fence are dropped. 0: no view.
+//
+// A step of P phases takes P turns: turn = step * P + phase. In each, the variables of one phase are updated. A shard's
+// version is the number of turns it has behind it; all else counts steps.
 
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
 // Synchronous shards answer with exactly min_version while they have it. Asynchronous ones answer once they have
-// applied the worker's latest result, of batch `after` - 1 (0: none), whose pushes may arrive later than this.
+// applied the worker's latest result, of turn `after` - 1 (0: none), whose pushes may arrive later than this.
 struct Pull {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
@@ -125,13 +129,14 @@ struct Pull {
   TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view, after)
 };
 
-// One slice's gradient of slot `slot` of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse gradient
-// has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is absent.
-// pulled_version: the version of the Put that carried this slice's value.
+// One slice's gradient of slot `slot` of a phase of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse
+// gradient has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is
+// absent. pulled_version: the version of the Put that carried this slice's value.
 struct Push {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
+  std::uint32_t phase = 0;
   std::uint32_t slot = 0;
   std::uint32_t slice = 0;
   std::uint64_t pulled_version = 0;
@@ -139,7 +144,7 @@ struct Push {
   Tensor indices;
   std::uint64_t job = 0;
   std::uint64_t view = 0;
-  TROUPE_FIELDS(worker, step, slot, slice, pulled_version, gradient, indices, job, view)
+  TROUPE_FIELDS(worker, step, phase, slot, slice, pulled_version, gradient, indices, job, view)
 };
 
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
@@ -163,10 +168,10 @@ struct Joined {
   static constexpr Receiver kReceiver = Receiver::members;
   Incarnation incarnation;  // copied from the Join
   std::uint64_t job = 0;
-  std::uint64_t version = 0;  // initial version of the parameters; above 0: restored from a checkpoint
+  std::uint64_t step = 0;  // the first of the job; above 0: its parameters are restored from a checkpoint
   Error error;
   std::uint64_t view = 0;  // the worker's membership view
-  TROUPE_FIELDS(incarnation, job, version, error, view)
+  TROUPE_FIELDS(incarnation, job, step, error, view)
 };
 
 // A worker is lost or has rejoined: its frames from views below `view` are stale. Sent to all shards, and to the worker
@@ -204,8 +209,8 @@ struct TakeToken {
 };
 
 enum class TokenKind : std::uint8_t {
-  train = 0,     // compute slot `slot` of step `step`: examples [begin, end) of epoch `epoch`'s permutation
-  evaluate = 1,  // evaluate test examples [begin, end) at version `min_version`
+  train = 0,     // compute phase `phase` of slot `slot` of step `step`: batch (epoch, batch, slot) of the training data
+  evaluate = 1,  // evaluate batch `slot` of the evaluation data at version `min_version`
   finish = 2,    // training is over: `min_version` is the final version, `slot` the chief; enter the barrier
 };
 
@@ -214,67 +219,69 @@ struct Token {
   std::uint64_t request = 0;
   TokenKind kind = TokenKind::train;
   std::uint64_t step = 0;
+  std::uint32_t phase = 0;
   std::uint32_t slot = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
+  std::uint64_t batch = 0;  // the step's number in its epoch
   std::uint64_t min_version = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(request, kind, step, slot, epoch, begin, end, min_version, job)
+  TROUPE_FIELDS(request, kind, step, phase, slot, epoch, batch, min_version, job)
 };
 
-// A worker has computed and pushed a train token, or evaluated an evaluate token.
+// A worker has computed and pushed a train token, or evaluated an evaluate token; or the data has no such batch.
 struct TokenDone {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t worker = 0;
   Token token;
-  double loss_sum = 0;  // over the examples
-  std::uint64_t correct = 0;
+  NamedSums sums;  // over the examples
   std::uint64_t examples = 0;
+  bool over = false;  // the data ended before this batch: nothing was computed, and no slot of the step has a batch
   std::uint64_t job = 0;
   std::uint64_t view = 0;
-  TROUPE_FIELDS(worker, token, loss_sum, correct, examples, job, view)
+  TROUPE_FIELDS(worker, token, sums, examples, over, job, view)
 };
 
-// A shard has all gradients of (step, slot), or (asynchronous mode) of batch `step`.
+// A shard has all gradients of (step, phase, slot), or (asynchronous mode) of that phase of batch `step`.
 struct Staged {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t shard = 0;
   std::uint64_t step = 0;
+  std::uint32_t phase = 0;
   std::uint32_t slot = 0;
   std::uint64_t version = 0;  // of the shard, after applying it
   std::uint64_t job = 0;
-  TROUPE_FIELDS(shard, step, slot, version, job)
+  TROUPE_FIELDS(shard, step, phase, slot, version, job)
 };
 
-// The coordinator's choice in a step with more slots than needed (backup workers). Sent to all shards: apply the mean
+// The coordinator's choice in a turn with more slots than needed (backup workers). Sent to all shards: apply the mean
 // of these, ascending, and drop the others; and to workers that hold another token of the step: it need not be
 // computed.
 struct Commit {
   static constexpr Receiver kReceiver = Receiver::members;
   std::uint64_t step = 0;
+  std::uint32_t phase = 0;
   std::vector<std::uint32_t> slots;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(step, slots, job)
+  TROUPE_FIELDS(step, phase, slots, job)
 };
 
-// From the coordinator to all shards: save at this version (asynchronous mode: now) while training continues. Answered
-// by Saved once durable.
+// From the coordinator to all shards: save when this many steps are applied (asynchronous mode: now) while training
+// continues. Answered by Saved once durable.
 struct Save {
   static constexpr Receiver kReceiver = Receiver::shard;
-  std::uint64_t version = 0;
+  std::uint64_t step = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(version, job)
+  TROUPE_FIELDS(step, job)
 };
 
 struct Saved {
   static constexpr Receiver kReceiver = Receiver::coordinator;
   std::uint32_t shard = 0;
-  std::uint64_t version = 0;
+  std::uint64_t step = 0;
   std::string files;  // the files written, one line each, as the manifest needs them
   Error error;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(shard, version, files, error, job)
+  TROUPE_FIELDS(shard, step, files, error, job)
 };
 
 // A worker has reached the end of its program; answered by BarrierOpen when all have.
@@ -289,8 +296,9 @@ struct Barrier {
 struct BarrierOpen {
   static constexpr Receiver kReceiver = Receiver::members;
   std::uint32_t workers = 0;
+  std::uint64_t steps = 0;  // of the whole job
   std::uint64_t job = 0;
-  TROUPE_FIELDS(workers, job)
+  TROUPE_FIELDS(workers, steps, job)
 };
 
 // From the coordinator to every task of the job: it ends, with this error.

@@ -77,17 +77,19 @@ std::uint64_t arrow_of(const Put& x) {
 std::uint64_t arrow_of(const Pull& x) {
   return between_two({2, x.reply_to.session.value, x.reply_to.step.value, x.reply_to.edge.value});
 }
-std::uint64_t arrow_of(const Push& x) { return between_two({3, x.job, x.view, x.worker, x.step, x.slot, x.slice}); }
+std::uint64_t arrow_of(const Push& x) {
+  return between_two({3, x.job, x.view, x.worker, x.step, x.phase, x.slot, x.slice});
+}
 std::uint64_t arrow_of(const StepStart& x) { return between_two({4, x.session.value, x.step.value, x.graph.value}); }
 std::uint64_t arrow_of(const StepDone& x) { return between_two({5, x.session.value, x.step.value}); }
 std::uint64_t arrow_of(const TakeToken& x) { return between_two({6, x.job, x.worker, x.request}); }
 std::uint64_t arrow_of(const Token& x) {
-  return between_two({7, x.job, x.request, static_cast<std::uint64_t>(x.kind), x.step, x.slot, x.begin});
+  return between_two({7, x.job, x.request, static_cast<std::uint64_t>(x.kind), x.epoch, x.step, x.phase, x.slot});
 }
 std::uint64_t arrow_of(const TokenDone& x) {
-  return between_two({8, x.job, x.worker, x.token.request, x.token.step, x.token.slot, x.token.begin});
+  return between_two({8, x.job, x.worker, x.token.request, x.token.epoch, x.token.step, x.token.phase, x.token.slot});
 }
-std::uint64_t arrow_of(const Staged& x) { return between_two({9, x.job, x.shard, x.step, x.slot}); }
+std::uint64_t arrow_of(const Staged& x) { return between_two({9, x.job, x.shard, x.step, x.phase, x.slot}); }
 std::uint64_t arrow_of(const CollectivePart& x) {
   return x.error ? 0 : between_two({10, x.group, x.channel, x.sequence, x.hop, x.part, x.piece});
 }

@@ -71,14 +71,12 @@ struct CheckpointJob {
   std::uint64_t seed = 0;
   std::uint64_t staleness = 0;
   std::uint32_t epochs = 0;
-  std::uint32_t epoch = 0;  // current, from 0
-  std::uint64_t steps_per_epoch = 0;
-  std::uint64_t cursor = 0;  // consecutive complete tokens from the start of the epoch
-  double loss_sum = 0;       // over those tokens
-  std::uint64_t correct = 0;
-  std::uint64_t examples = 0;
-  std::uint64_t training_ns = 0;  // so far
-  std::string extra;              // opaque, private to the coordinator
+  std::uint32_t epoch = 0;            // current, from 0
+  std::uint64_t steps_per_epoch = 0;  // 0: unknown
+  std::uint64_t cursor = 0;           // consecutive complete tokens from the start of the epoch
+  std::uint64_t examples = 0;         // of those tokens
+  std::uint64_t training_ns = 0;      // so far
+  std::string extra;                  // opaque, private to the coordinator
   bool operator==(const CheckpointJob&) const = default;
 };
 

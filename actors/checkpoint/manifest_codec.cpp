@@ -133,8 +133,6 @@ std::string encode_manifest(const CheckpointManifest& manifest) {
   out.set_epoch(job.epoch);
   out.set_steps_per_epoch(job.steps_per_epoch);
   out.set_cursor(job.cursor);
-  out.set_loss_sum(job.loss_sum);
-  out.set_correct(job.correct);
   out.set_examples(job.examples);
   out.set_training_ns(job.training_ns);
   out.set_extra(job.extra);
@@ -172,9 +170,8 @@ CheckpointManifest decode_manifest(std::string_view bytes) {
   out.id = {message.version(), message.attempt()};
   out.settings = message.settings();
   out.fingerprint = message.fingerprint();
-  out.job = {job.mode(),    job.slots(),    job.batch(),           job.seed(),   job.staleness(),
-             job.epochs(),  job.epoch(),    job.steps_per_epoch(), job.cursor(), job.loss_sum(),
-             job.correct(), job.examples(), job.training_ns(),     job.extra()};
+  out.job = {job.mode(),  job.slots(),           job.batch(),  job.seed(),     job.staleness(),   job.epochs(),
+             job.epoch(), job.steps_per_epoch(), job.cursor(), job.examples(), job.training_ns(), job.extra()};
   out.shards.reserve(static_cast<std::size_t>(message.shard_size()));
   for (const proto::CheckpointShard& shard : message.shard()) out.shards.push_back(from_proto(shard));
   return out;

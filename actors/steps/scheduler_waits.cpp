@@ -1,6 +1,7 @@
 // Introspection of the scheduler. Called on any thread, between two of its messages.
 #include <troupe/actors/steps/direct_step.hpp>
 #include <troupe/actors/steps/scheduler_actor.hpp>
+#include <troupe/scheduler/training/turns.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 
 namespace troupe {
@@ -13,7 +14,9 @@ constexpr std::size_t kMostWaits = 4096;
 
 std::string text_of(const TrainingStep& training, const StepKey& key, const TaskName& client) {
   if (!training.number) return fmt::format("step {} of session {:x}", key.step.value, key.session.value);
-  if (training.job != 0) return fmt::format("slot {} of step {}", training.slot, *training.number);
+  if (training.job != 0)
+    return fmt::format("slot {} of {}step {}", training.slot,
+                       training.phases > 1 ? fmt::format("phase {} of ", training.phase) : "", *training.number);
   return fmt::format("step {} of the training on {}", *training.number, client.to_string());
 }
 
@@ -62,7 +65,8 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
   std::string text = place.text;
   if (training.job != 0) {
     text = fmt::format("what {} computes for {}", task, place.text);
-    wait(wait_thing::slot(training.job, training.step, training.slot), step, "reply");
+    wait(wait_thing::slot(training.job, turn_of(training.step, training.phase, training.phases), training.slot), step,
+         "reply");
   } else if (!training.number) {
     text += " on " + task;
   }

@@ -94,6 +94,7 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
   });
   device_.copy_to_host(std::move(gradient), [push = Push{training_.worker,
                                                          training_.step,
+                                                         training_.phase,
                                                          training_.slot,
                                                          target.slice,
                                                          version,

@@ -15,6 +15,8 @@ class Device;
 struct TrainingStep {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
+  std::uint32_t phase = 0;
+  std::uint32_t phases = 1;  // of a step
   std::uint32_t slot = 0;
   std::uint64_t min_version = 0;
   std::uint64_t group = 0;  // CollectiveGroup::id if the graph has collectives; `step` is then their sequence number

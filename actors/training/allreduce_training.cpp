@@ -5,7 +5,6 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/actors/training/batches.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
 #include <troupe/actors/training/training_curves.hpp>
@@ -15,6 +14,8 @@
 
 namespace troupe {
 namespace {
+
+constexpr std::size_t kMostUnshared = 8192;  // values of figures that a rank collects before ranks exchange them
 
 // The workers of the cluster, by rank.
 std::vector<TaskName> members(const Task& task) {
@@ -37,26 +38,21 @@ class RankTrainer {
  public:
   RankTrainer(const TrainingPlan& plan, std::vector<TaskName> workers)
       : plan_(plan),
-        graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                    {.batch = plan.options.batch,
-                                     .micro_batches = plan.options.micro_batches,
-                                     .loss_scaling = plan.loss_scaling,
-                                     .clipping = {.global_norm = plan.clip_norm},
-                                     .sparse_mean = plan.options.sparse_mean,
-                                     .all_reduce = true,
-                                     .ops = &plan.task.ops()})),
+        graph_(build_training_graph(plan, {.all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         group_(plan.task, "training", std::move(workers),
                {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
-        batches_(plan.data.train, plan.options.seed, 2, plan.task.pinned_memory(), plan.task.actors().trace()),
+        batches_(plan.train.open(training_batches(plan, group_.ranks(), 2))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
-                 static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step(), examples_per_step()),
+                 steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1))),
         settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
         checkpoints_(plan, graph_, session_, settings_, group_.ranks(), figures_.steps_per_epoch(),
                      group_.rank() == 0) {
-    step_ = session_.callable({graph_.images[0], graph_.labels[0]}, {graph_.loss_sum, graph_.correct}, {graph_.train});
-    evaluate_ =
-        session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
+    for (const TrainingPhase& phase : graph_.phases)
+      phases_.push_back(session_.callable(graph_.batches[0], {phase.figures[0]}, {phase.train}));
+    if (!plan.evaluation) return;
+    evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
+    evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
   }
 
   TrainingResult run() {
@@ -77,17 +73,21 @@ class RankTrainer {
 
  private:
   TrainingResult train() {
-    curves_.emplace(plan_, *graph_.graph, group_.rank() == 0);  // here, where other ranks learn of a failure
+    curves_.emplace(plan_, graph_, group_.rank() == 0);  // here, where other ranks learn of a failure
     initialize();
     trained_ = true;
     while (!figures_.over()) {
       run_epoch();
       figures_.next_epoch();
-      if (group_.rank() == 0 && plan_.options.on_epoch) plan_.options.on_epoch(figures_.last());
+      if (group_.rank() == 0 && plan_.options.on_epoch) plan_.options.on_epoch(logs_);
     }
     leave();
-    TrainingResult out{group_.rank() == 0, figures_.last().test_accuracy, figures_.at().step,
-                       figures_.seconds(), figures_.images_per_second(),  params_sha256(plan_.state.parameters)};
+    TrainingResult out{.chief = group_.rank() == 0,
+                       .figures = logs_.figures,
+                       .steps = figures_.at().step,
+                       .seconds = figures_.seconds(),
+                       .examples_per_second = figures_.examples_per_second(),
+                       .params_sha256 = params_sha256(plan_.state.parameters)};
     if (graph_.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
@@ -106,8 +106,6 @@ class RankTrainer {
     if (figures_.over())
       plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
   }
-
-  std::uint64_t examples_per_step() const { return static_cast<std::uint64_t>(plan_.options.batch) * group_.ranks(); }
 
   // Gives all ranks the same values: each draws them as a single process would, or receives them from rank 0, and all
   // compare.
@@ -128,18 +126,16 @@ class RankTrainer {
                     fingerprint(*graph_.graph), step, params_sha256(checkpoints_.read_parameters())));
   }
 
-  // Sends the others rank 0's starting point and values. Rank 0 alone keeps the sums of the current epoch.
+  // Sends the others rank 0's starting point and values.
   void share_start(JobState at, std::map<std::string, Tensor>& values) {
-    const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-    const Tensor where =
-        group_.broadcast(Tensor::vector<std::int64_t>({number(at.epoch), number(at.step), at.job_ns, at.epoch_ns}), 0,
-                         "where the job begins");
-    const auto told = where.data<std::int64_t>();
-    at.epoch = static_cast<std::uint32_t>(told[0]);
-    at.step = static_cast<std::uint64_t>(told[1]);
-    at.job_ns = told[2];
-    at.epoch_ns = told[3];
-    figures_.go_on_from(std::move(at));
+    const std::string text = at.to_string();
+    const Tensor length =
+        group_.broadcast(Tensor::scalar(static_cast<std::int64_t>(text.size())), 0, "the size of the job's state");
+    Tensor state(DType::u8, Shape{length.item<std::int64_t>()});
+    if (group_.rank() == 0) std::ranges::copy(text, state.mutable_data<std::uint8_t>());
+    const Tensor told = group_.broadcast(state, 0, "where the job begins");
+    const auto bytes = told.values<std::uint8_t>();
+    figures_.go_on_from(JobState::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     if (figures_.at().step == 0) return;
     for (const VariableInfo& v : checkpoints_.variables()) {
       Tensor& value = values[v.name];
@@ -152,54 +148,87 @@ class RankTrainer {
   void run_epoch() {
     figures_.begin(steady_now_ns());
     const JobState& at = figures_.at();
-    const auto examples = static_cast<std::uint64_t>(plan_.options.batch);
-    const std::uint64_t first = figures_.first(), end = figures_.end_step();
-    Batch next = at.step < end ? batch(at.step - first) : Batch();
+    auto next = batch(at.step);
     record_.set_epoch(at.epoch + 1, figures_.all_steps());
-    while (at.step < end) {
+    while (next) {
       record_.does(TrainingRecord::Doing::computing, at.step, group_.rank());
       const std::int64_t began = steady_now_ns();
-      auto running = start(next);
-      if (at.step + 1 < end) next = batch(at.step + 1 - first);  // while the step runs
-      const auto fetched = finish(std::move(running));
-      const float loss_sum = fetched[0].item<float>();
-      curves_->step_done(at.step, loss_sum, examples);
-      record_.computed(at.step, group_.rank(), began, loss_sum / static_cast<double>(examples), examples);
-      figures_.step_done(loss_sum, static_cast<std::uint64_t>(fetched[1].item<std::int64_t>()), steady_now_ns());
+      const Batch now = std::move(*next);
+      std::vector<Tensor> figures;
+      for (std::uint32_t phase = 0; phase < phases_.size(); ++phase) {
+        auto running = start(phase, now);
+        if (phase == 0) next = batch(at.step + 1);  // while the step runs
+        figures.push_back(finish(std::move(running))[0]);
+      }
+      ++operations_;
+      step_done(figures, static_cast<std::uint64_t>(now.examples), began);
       if (checkpoints_.due(at.step)) save();
       if (plan_.options.on_progress)
         plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
     }
+    if (figures_.complete() == 0)
+      invalid_argument("the training data has no complete step in epoch {}: use a smaller batch", at.epoch);
+    share_figures();
+    if (at.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) checkpoints_.save_last(at);
     report();
   }
 
-  // All ranks have the same variables, so rank 0 writes them; the figures are summed over all ranks.
-  void save() {
-    JobState state = figures_.at();
-    state.loss_sum =
-        group_.all_reduce(Tensor::scalar(state.loss_sum), Reduction::sum, fmt::format("loss up to step {}", state.step))
-            .item<double>();
-    state.correct =
-        static_cast<std::uint64_t>(group_
-                                       .all_reduce(Tensor::scalar(static_cast<std::int64_t>(state.correct)),
-                                                   Reduction::sum, fmt::format("correct up to step {}", state.step))
-                                       .item<std::int64_t>());
-    checkpoints_.read(state.step, true);
-    checkpoints_.save(state);
+  // `figures`: of this rank's slot, by phase.
+  void step_done(const std::vector<Tensor>& figures, std::uint64_t examples, std::int64_t began) {
+    const std::uint64_t step = figures_.at().step;
+    const NamedSums first = graph_.phases.front().layout.unpack(figures.front());
+    const double loss = find_figure(figures_of({first.front()}, graph_.results), first.front().name);
+    curves_->step_done(step, loss, examples);
+    record_.computed(step, group_.rank(), began, loss, examples);
+    unshared_.push_back(static_cast<double>(examples));
+    for (const Tensor& of_phase : figures) {
+      const auto values = of_phase.values<double>();
+      unshared_.insert(unshared_.end(), values.begin(), values.end());
+    }
+    figures_.step_done(steady_now_ns());
+    if (unshared_.size() >= kMostUnshared) share_figures();
   }
 
-  // This rank's examples of step t of the epoch.
-  Batch batch(std::uint64_t t) {
-    const auto b = static_cast<std::uint64_t>(plan_.options.batch);
-    const std::uint64_t first = (t * group_.ranks() + group_.rank()) * b;
-    return batches_.get(figures_.at().epoch, first, first + b);
+  // Gives every rank the figures of all slots since the last call, added up in the order of steps, phases and slots.
+  void share_figures() {
+    if (unshared_.empty()) return;
+    const auto size = static_cast<std::int64_t>(unshared_.size());
+    const std::vector<Tensor> all =
+        group_.all_gather(Tensor::of<double>(Shape{size}, std::span<const double>(unshared_)),
+                          fmt::format("figures up to step {}", figures_.at().step));
+    for (std::int64_t at = 0; at < size;) {
+      std::uint64_t examples = 0;
+      for (const Tensor& rank : all) examples += static_cast<std::uint64_t>(rank.data<double>()[at]);
+      ++at;
+      NamedSums sums;
+      for (const TrainingPhase& phase : graph_.phases) {
+        const std::int64_t count = phase.figures[0].shape().num_elements();
+        for (const Tensor& rank : all) add(sums, phase.layout.unpack(rank.rows(at, at + count)));
+        at += count;
+      }
+      figures_.add_figures(sums, examples);
+    }
+    unshared_.clear();
+  }
+
+  // All ranks have the same variables and figures, so rank 0 writes them.
+  void save() {
+    share_figures();
+    checkpoints_.read(figures_.at().step, true);
+    checkpoints_.save(figures_.at());
+  }
+
+  // This rank's batch of a step of the current epoch.
+  std::optional<Batch> batch(std::uint64_t step) {
+    const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
+    return batches_->read(figures_.at().epoch, step - figures_.at().epoch_step, group_.rank());
   }
 
   struct Running {
     StepId step;
     std::future<StepResult> result;
   };
-  Running start(const Batch& batch) {
+  Running start(std::uint32_t phase, const Batch& batch) {
     check_stop(plan_);
     auto promise = std::make_shared<std::promise<StepResult>>();
     Running out{{}, promise->get_future()};
@@ -208,12 +237,13 @@ class RankTrainer {
                              .random_step = static_cast<std::int64_t>(figures_.at().step),
                              .random_slot = group_.rank(),
                              .training = {.worker = group_.rank(),
-                                          .step = operations_++,
+                                          .step = operations_,
+                                          .phase = phase,
                                           .group = group_.id(),
                                           .group_device = group_.device(),
                                           .number = figures_.at().step}};
-    out.step = step_.start({batch.images, batch.labels}, options,
-                           [promise](StepResult r) { promise->set_value(std::move(r)); });
+    out.step =
+        phases_[phase].start(batch.components, options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
   }
   std::vector<Tensor> finish(Running running) {
@@ -231,47 +261,51 @@ class RankTrainer {
     return std::move(result.fetches);
   }
 
-  // Combines the figures of all ranks. Each evaluates its share of the test examples.
   void report() {
     record_.does(TrainingRecord::Doing::evaluating);
-    const std::int64_t n = plan_.data.test.size(), ranks = group_.ranks(), rank = group_.rank();
-    const std::int64_t right = evaluate(n * rank / ranks, n * (rank + 1) / ranks);
-    const JobState& at = figures_.at();
-    const Tensor losses =
-        group_.all_reduce(Tensor::scalar(at.loss_sum), Reduction::sum, fmt::format("loss of epoch {}", at.epoch));
-    const Tensor counts =
-        group_.all_reduce(Tensor::vector<std::int64_t>({static_cast<std::int64_t>(at.correct), right}), Reduction::sum,
-                          fmt::format("counts of epoch {}", at.epoch));
-    const auto count = [&](std::size_t i) { return static_cast<std::uint64_t>(counts.data<std::int64_t>()[i]); };
-    const EpochDone epoch = figures_.end(losses.item<double>(), count(0),
-                                         n == 0 ? 0 : static_cast<double>(count(1)) / static_cast<double>(n));
-    record_.set_metrics({{"train_accuracy", epoch.train_accuracy}, {"test_accuracy", epoch.test_accuracy}});
-    curves_->epoch_done(epoch);
-    if (curves_->on()) curves_->parameters(at.step, checkpoints_.read_parameters());
+    logs_ = logs_of(figures_.end(evaluate()), graph_.results);
+    record_.set_metrics({logs_.figures.begin(), logs_.figures.end()});
+    curves_->epoch_done(logs_);
+    if (curves_->on()) curves_->parameters(logs_.steps, checkpoints_.read_parameters());
   }
 
-  std::int64_t evaluate(std::int64_t first, std::int64_t last) {
-    std::int64_t correct = 0;
-    for (std::int64_t begin = first; begin < last; begin += kEvaluationChunk) {
+  // Each rank evaluates every n-th batch; all add them up in order.
+  NamedSums evaluate() {
+    NamedSums sums;
+    if (!evaluation_) return sums;
+    const std::int64_t count = graph_.eval_figures.shape().num_elements();
+    for (std::uint64_t first = 0;; first += group_.ranks()) {
       check_stop(plan_);
-      gather_range(plan_.data.test, begin, std::min(last, begin + kEvaluationChunk), test_batch_);
-      correct += evaluate_({test_batch_.images, test_batch_.labels})[1].item<std::int64_t>();
+      const auto batch = evaluation_->read(0, first + group_.rank(), 0);
+      std::vector<double> own(static_cast<std::size_t>(count) + 1, 0.0);  // whether there is one, and its figures
+      if (batch) {
+        own[0] = 1;
+        std::ranges::copy(evaluate_(batch->components)[0].values<double>(), own.begin() + 1);
+      }
+      const std::vector<Tensor> all =
+          group_.all_gather(Tensor::of<double>(Shape{count + 1}, std::span<const double>(own)),
+                            fmt::format("evaluation from batch {}", first));
+      for (const Tensor& rank : all) {
+        if (rank.data<double>()[0] == 0) return sums;
+        add(sums, graph_.eval_layout.unpack(rank.rows(1, count + 1)));
+      }
     }
-    return correct;
   }
 
   const TrainingPlan& plan_;
   TrainingGraph graph_;
   Session session_;
   CollectiveGroup group_;
-  EpochBatches batches_;
-  Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
-  EpochFigures figures_;  // this rank's share
+  std::unique_ptr<BatchReader> batches_, evaluation_;
+  EpochFigures figures_;  // of all slots, but for those in unshared_
+  EpochLogs logs_;
+  std::vector<double> unshared_;  // of this rank's slots: examples and figures, step by step
   const std::string settings_;
   SessionCheckpoints checkpoints_;
   std::optional<TrainingCurves> curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
-  Callable step_, evaluate_;
+  std::vector<Callable> phases_;
+  Callable evaluate_;
   bool trained_ = false;          // parameters exist
   std::uint64_t operations_ = 0;  // steps started, which number them in the group's channels
 };

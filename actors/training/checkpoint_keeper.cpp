@@ -225,9 +225,7 @@ void set_state(CheckpointManifest& manifest, const JobState& state, std::uint64_
   manifest.id = {version, attempt};
   CheckpointJob& job = manifest.job;
   job.epoch = state.epoch;
-  job.cursor = (state.step - state.epoch * job.steps_per_epoch) * job.slots;
-  job.loss_sum = state.loss_sum;
-  job.correct = state.correct;
+  job.cursor = (state.step - state.epoch_step) * job.slots;
   job.examples = state.examples;
   job.training_ns = static_cast<std::uint64_t>(state.job_ns);
   job.extra = state.to_string();
@@ -246,7 +244,7 @@ JobEvent failed_to_save(std::uint64_t step, const std::string& directory, const 
 std::string going_on(const Checkpoint& from, std::uint32_t epochs) {
   const CheckpointManifest& manifest = from.manifest();
   const std::uint64_t step = state_in(from).step;
-  if (step < epochs * manifest.job.steps_per_epoch)
+  if (manifest.job.steps_per_epoch == 0 || step < epochs * manifest.job.steps_per_epoch)
     return fmt::format("the job resumes from step {} in '{}'", step, from.folder());
   return fmt::format("the job is complete: '{}' has its last step, {}; increase the number of epochs to continue",
                      from.folder(), step);

@@ -5,6 +5,7 @@
 
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/training/job_settings.hpp>
+#include <troupe/graph/fingerprint.hpp>
 #include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
@@ -21,14 +22,7 @@ const Joined* answer_in(const std::optional<WorkerFrame>& frame, Incarnation inc
 
 }  // namespace
 
-ClusterJob::ClusterJob(const TrainingPlan& plan)
-    : graph(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                 {.batch = plan.options.batch,
-                                  .micro_batches = plan.options.micro_batches,
-                                  .loss_scaling = plan.loss_scaling,
-                                  .clipping = {.global_norm = plan.clip_norm},
-                                  .on_shards = true,
-                                  .ops = &plan.task.ops()})) {
+ClusterJob::ClusterJob(const TrainingPlan& plan) : graph(build_training_graph(plan, {.on_shards = true})) {
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
   shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
   max_workers = static_cast<std::uint32_t>(plan.task.cluster().max_workers);
@@ -49,11 +43,13 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
       invalid_argument("{} workers with {} backup slots leave no slot: set the number of slots", workers, backups);
     slots = workers - backups;
   }
-  steps_per_epoch =
-      static_cast<std::uint64_t>(plan.data.train.size()) / ((slots + backups) * static_cast<std::uint64_t>(o.batch));
+  steps_per_epoch = troupe::steps_per_epoch(plan.train, training_batches(plan, slots + backups, 1));
+  for (std::uint32_t phase = 0; phase < phases(); ++phase)
+    for (const VariableRef& v : graph.phases[phase].updated) phase_of_[v.name] = phase;
   map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
   sharded = shard_variables(*graph.graph, map);
-  settings = job_settings(plan, slots, backups, workers, shards);
+  settings = job_settings(plan, slots, backups, workers, shards) +
+             fmt::format("\ngraph={:016x}", troupe::fingerprint(*graph.graph));
   fingerprint = map.fingerprint();
   for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
 }

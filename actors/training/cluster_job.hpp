@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,16 +29,21 @@ struct ClusterJob {
 
   std::vector<TaskName> shard_names() const;
   std::vector<std::uint32_t> owning_shards() const;  // with at least one slice
+  std::uint32_t phases() const { return static_cast<std::uint32_t>(graph.phases.size()); }
+  std::uint32_t phase_of(const std::string& variable) const { return phase_of_.at(variable); }
 
   TrainingGraph graph;
   std::uint32_t workers = 0, shards = 0, slots = 1, backups = 0;
   std::uint32_t max_workers = 0;  // ClusterSpec::max_workers
-  std::uint64_t steps_per_epoch = 0;
+  std::optional<std::uint64_t> steps_per_epoch;
   TrainingMode mode = TrainingMode::synchronous;
   ShardMap map;
   ShardedGraph sharded;
   std::string settings;
   std::uint64_t fingerprint = 0;
+
+ private:
+  std::map<std::string, std::uint32_t> phase_of_;  // by updated variable
 };
 
 // A task takes part in a job until it is over, or until other tasks prevent it from continuing. Then it tries again:
@@ -46,8 +53,9 @@ struct Attempt {
   std::uint64_t after = 0;  // joins only jobs with a higher number
   std::uint64_t job = 0;    // number of the joined job; 0: none
   std::chrono::nanoseconds join_timeout{};
-  bool progress = false;  // something was computed or stored
-  bool over = false;      // the job is over for all tasks
+  bool progress = false;    // something was computed or stored
+  bool over = false;        // the job is over for all tasks
+  std::uint64_t steps = 0;  // of the whole job, once it has ended well
 };
 
 // Waits for the answer to a Join, routes the job's frames and returns the answer. Throws the reason if the task is

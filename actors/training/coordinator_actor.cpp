@@ -52,7 +52,7 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
         links_.reply(m.from,
                      Joined{.incarnation = m.frame.incarnation,
                             .job = links_.job(),
-                            .version = coordinator_.options().saved_version,
+                            .step = coordinator_.options().saved_step,
                             .error = error,
                             .view = coordinator_.view_of(m.frame)},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
@@ -174,7 +174,7 @@ void CoordinatorActorImpl::save_when_due(TrainingOutbox& out) {
     if (event.kind == SaveEvent::Kind::left_out)
       keeper_->checkpoints.leave_out(event.step);
     else if (event.kind == SaveEvent::Kind::failed)
-      tell_event(failed_to_save(event.round.version, keeper_->checkpoints.directory(), event.round.error));
+      tell_event(failed_to_save(event.round.step, keeper_->checkpoints.directory(), event.round.error));
     else
       commit(event.round);
   }
@@ -196,12 +196,12 @@ void CoordinatorActorImpl::inspect(ActorDetails& out) const {
   job.epochs = options.epochs;
   job.epoch = std::min<std::uint64_t>(coordinator_.epoch() + 1, job.epochs);
   job.step = coordinator_.counters().steps;
-  job.steps = options.epochs * options.steps_per_epoch;
+  job.steps = options.epochs * coordinator_.steps_per_epoch();
   for (const Coordinator::Member& member : coordinator_.list_members()) {
     MemberSnapshot& shown = job.members.emplace_back();
     shown.task = worker_task(member.worker).to_string();
     shown.state = member.state;
-    for (const auto& [step, slot] : member.tokens) shown.tokens.push_back(fmt::format("step {} slot {}", step, slot));
+    for (const TokenPlace& token : member.tokens) shown.tokens.push_back(token.to_string(options.phases));
   }
   job.counts = counts_of(coordinator_.counters());
   out.waits_for = job.waits_for = coordinator_.waits_for();

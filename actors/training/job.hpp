@@ -8,9 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include <troupe/actors/training/epoch_logs.hpp>
 #include <troupe/actors/training/job_event.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
-#include <troupe/messages/epoch_done.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
 
 namespace troupe {
 
@@ -22,8 +23,10 @@ std::string_view name(JobMode mode);
 struct TrainingOptions {
   JobMode mode = JobMode::local;
   int epochs = 5;
-  int batch = 32;  // examples per slot
-  int slots = 0;   // N per step; 0: 1 if local, the number of workers less the backups if sync, ssp or allreduce
+  int batch = 32;                       // examples per slot
+  int evaluation_batch = 500;           // examples per batch of an evaluation
+  LastStep last_step = LastStep::drop;  // of examples that do not fill the last step of an epoch
+  int slots = 0;  // N per step; 0: 1 if local, the number of workers less the backups if sync, ssp or allreduce
   // Modes sync and ssp: extra slots per step. A step uses the first N that arrive, so slow workers do not hold it up.
   // Which ones depends on timing, and so do the parameters.
   int backups = 0;
@@ -36,6 +39,8 @@ struct TrainingOptions {
   // Equal parts of a slot's batch, computed one after the other. Takes the memory of one part, plus the gradients once
   // more.
   int micro_batches = 1;
+  // Computes all objectives of a program on the same values, instead of one phase after the other.
+  bool simultaneous = false;
   // Divisor of the rows of sparse gradients.
   SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t seed = 0;
@@ -78,8 +83,8 @@ struct TrainingOptions {
   // SessionOptions::on_placement of the training sessions.
   std::function<void(const std::string&)> on_placement{};
   // Called on the chief after each epoch, on the training thread.
-  std::function<void(const EpochDone&)> on_epoch{};
-  // Called now and then on each worker: steps done and total steps of the epoch.
+  std::function<void(const EpochLogs&)> on_epoch{};
+  // Called now and then on each worker: steps done and total steps of the epoch (0: unknown).
   std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
   // Set by a signal handler: training stops soon and throws Code::cancelled.
   const std::atomic<bool>* stop = nullptr;
@@ -87,14 +92,17 @@ struct TrainingOptions {
 
 struct TrainingResult {
   bool chief = false;  // only the chief has the figures below
-  double test_accuracy = 0;
+  Figures figures{};   // of the last epoch
   std::uint64_t steps = 0;
   double seconds = 0;  // training time, without evaluation
-  double images_per_second = 0;
+  double examples_per_second = 0;
   std::string params_sha256{};
   // With a scaled loss: steps skipped because a gradient was not finite, and the final scale.
   std::uint64_t skipped_steps = 0;
   double loss_scale = 0;  // 0: the loss was not scaled
+
+  // Throws not_found, naming the figures there are.
+  double operator[](std::string_view figure) const { return find_figure(figures, figure); }
 };
 
 }  // namespace troupe

@@ -4,16 +4,12 @@
 #include <string_view>
 
 namespace troupe {
-namespace {
-
-// Dtype of products in layers that set none.
-std::string_view precision(const Sequential& layers) {
-  return layers.compute() == DType::invalid ? name(DType::f32) : name(layers.compute());
-}
 
 std::string describe(const Optimizer& optimizer) {
   return fmt::format("{} lr {}{}", name(optimizer), learning_rate(optimizer).to_string(), options_text(optimizer));
 }
+
+namespace {
 
 std::string describe(const std::optional<LossScaling>& scaling) {
   if (!scaling) return "none";
@@ -42,18 +38,23 @@ std::string_view name(JobMode mode) {
 std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers,
                          std::uint32_t shards) {
   const TrainingOptions& o = plan.options;
+  const auto examples = [](const BatchSource* source) {
+    const auto count = source ? source->examples() : 0;
+    return count ? std::to_string(*count) : "unknown";
+  };
   return fmt::format(
-      "mode={}\nprecision={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}"
-      "\ntest_examples={}\nworkers={}\n"
+      "mode={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}"
+      "\ntest_examples={}\nevaluation_batch={}\nlast_step={}\nsimultaneous={}\nworkers={}\n"
       "ps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}"
-      "\noptimizer={}",
-      name(o.mode), precision(plan.layers), slots, backups, o.staleness, o.batch, o.epochs, o.seed,
-      plan.data.train.size(), plan.data.test.size(), workers, shards, o.micro_batches, name(o.sparse_mean),
-      plan.clip_norm, o.aggregate, o.staleness_aware, describe(plan.loss_scaling), describe(plan.optimizer));
+      "\nschema={}\n{}",
+      name(o.mode), slots, backups, o.staleness, o.batch, o.epochs, o.seed, examples(&plan.train),
+      examples(plan.evaluation), o.evaluation_batch, o.last_step == LastStep::keep ? "keep" : "drop", o.simultaneous,
+      workers, shards, o.micro_batches, name(o.sparse_mean), plan.clip_norm, o.aggregate, o.staleness_aware,
+      describe(plan.loss_scaling), to_string(plan.train.schema()), plan.description);
 }
 
 std::string settings_to_keep(const std::string& settings) {
-  static constexpr std::array<std::string_view, 3> kOthers = {"workers=", "ps=", "epochs="};
+  static constexpr std::array<std::string_view, 4> kOthers = {"workers=", "ps=", "epochs=", "graph="};
   std::string kept;
   for (std::string_view left = settings; !left.empty();) {
     const std::string_view line = left.substr(0, left.find('\n'));

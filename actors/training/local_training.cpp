@@ -5,7 +5,6 @@
 
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/actors/training/batches.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
 #include <troupe/actors/training/training_curves.hpp>
@@ -21,29 +20,22 @@ class LocalTrainer {
  public:
   explicit LocalTrainer(const TrainingPlan& plan)
       : plan_(plan),
-        slots_(std::max(1, plan.options.slots)),
-        graph_(build_training_graph(plan.layers, plan.input, plan.loss, plan.optimizer,
-                                    {.slots = slots_,
-                                     .devices = devices(plan.task),
-                                     .batch = plan.options.batch,
-                                     .micro_batches = plan.options.micro_batches,
-                                     .loss_scaling = plan.loss_scaling,
-                                     .clipping = {.global_norm = plan.clip_norm},
-                                     .sparse_mean = plan.options.sparse_mean,
-                                     .ops = &plan.task.ops()})),
+        slots_(static_cast<std::uint32_t>(std::max(1, plan.options.slots))),
+        graph_(build_training_graph(plan, {.slots = static_cast<int>(slots_), .devices = devices(plan.task)})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
-        batches_(plan.data.train, plan.options.seed, kStepsInFlight * static_cast<std::size_t>(slots_),
-                 plan.task.pinned_memory(), plan.task.actors().trace()),
+        batches_(plan.train.open(training_batches(plan, slots_, kStepsInFlight * slots_))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
-                 static_cast<std::uint64_t>(plan.data.train.size()) / examples_per_step(), examples_per_step()),
-        checkpoints_(plan, graph_, session_, job_settings(plan, static_cast<std::uint32_t>(slots_), 0, 0, 0),
-                     static_cast<std::uint32_t>(slots_), figures_.steps_per_epoch(), true),
-        curves_(plan, *graph_.graph, true) {
-    Outputs feeds = graph_.images;
-    feeds.insert(feeds.end(), graph_.labels.begin(), graph_.labels.end());
-    step_ = session_.callable(feeds, {graph_.loss_sum, graph_.correct}, {graph_.train});
-    evaluate_ =
-        session_.callable({graph_.eval_images, graph_.eval_labels}, {graph_.eval_loss_sum, graph_.eval_correct});
+                 steps_per_epoch(plan.train, training_batches(plan, slots_, 1))),
+        checkpoints_(plan, graph_, session_, job_settings(plan, slots_, 0, 0, 0), slots_, figures_.steps_per_epoch(),
+                     true),
+        curves_(plan, graph_, true) {
+    Outputs feeds;
+    for (const Outputs& batch : graph_.batches) feeds.insert(feeds.end(), batch.begin(), batch.end());
+    for (const TrainingPhase& phase : graph_.phases)
+      phases_.push_back(session_.callable(feeds, phase.figures, {phase.train}));
+    if (!plan.evaluation) return;
+    evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
+    evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
   }
 
   TrainingResult run() {
@@ -60,12 +52,12 @@ class LocalTrainer {
     curves_.wait();
     record_.end();
     leave();
-    TrainingResult out{true,
-                       figures_.last().test_accuracy,
-                       figures_.at().step,
-                       figures_.seconds(),
-                       figures_.images_per_second(),
-                       params_sha256(plan_.state.parameters)};
+    TrainingResult out{.chief = true,
+                       .figures = logs_.figures,
+                       .steps = figures_.at().step,
+                       .seconds = figures_.seconds(),
+                       .examples_per_second = figures_.examples_per_second(),
+                       .params_sha256 = params_sha256(plan_.state.parameters)};
     if (graph_.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();
@@ -79,7 +71,7 @@ class LocalTrainer {
     while (!figures_.over()) {
       run_epoch();
       figures_.next_epoch();
-      if (plan_.options.on_epoch) plan_.options.on_epoch(figures_.last());
+      if (plan_.options.on_epoch) plan_.options.on_epoch(logs_);
     }
   }
   // Call it while no step is running.
@@ -92,9 +84,6 @@ class LocalTrainer {
     std::vector<std::string> out = default_devices(task.devices(), task.name());
     return out.size() > 1 ? out : std::vector<std::string>();
   }
-  std::uint64_t examples_per_step() const {
-    return static_cast<std::uint64_t>(plan_.options.batch) * static_cast<std::uint64_t>(slots_);
-  }
 
   // Draws random initial values as a shard does: in step 0, slot 0.
   void initialize() {
@@ -104,90 +93,121 @@ class LocalTrainer {
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
 
+  // A step that has started: its phases run one after the other.
+  struct Started {
+    std::int64_t at_ns = 0;
+    std::uint64_t examples = 0;
+    std::vector<std::future<std::vector<Tensor>>> phases;
+  };
+
   // Runs the rest of the current epoch.
   void run_epoch() {
     figures_.begin(steady_now_ns());
     const JobState& at = figures_.at();
-    const std::uint64_t first = figures_.first(), end = figures_.end_step();
     // Batches of the next steps are gathered while earlier steps run. New steps start when half of those in flight are
     // done: waking this thread costs the device as much as a small kernel.
-    const std::size_t most_in_flight = step_.in_order() ? kStepsInFlight : 1;
-    struct Started {
-      std::int64_t at_ns;
-      std::future<std::vector<Tensor>> figures;
-    };
+    const std::size_t most_in_flight = in_order() ? kStepsInFlight : 1;
     std::deque<Started> in_flight;
     record_.set_epoch(at.epoch + 1, figures_.all_steps());
     Error stop;
-    for (std::uint64_t started = at.step; at.step < end;) {
+    bool all_started = false;
+    for (std::uint64_t next = at.step; !all_started || !in_flight.empty();) {
       if (!stop) stop = stop_of(plan_);
       if (stop && in_flight.empty()) throw stop;
-      if (!stop && in_flight.size() <= most_in_flight / 2) {
-        for (; started < end && in_flight.size() < most_in_flight; ++started) {
-          const std::int64_t now = steady_now_ns();
-          in_flight.push_back({now, start_step(started, started - first)});
-          if (checkpoints_.due(started + 1)) {
-            if (!step_.in_order()) in_flight.back().figures.wait();
-            checkpoints_.read(started + 1, !step_.in_order());
+      if (!stop && !all_started && in_flight.size() <= most_in_flight / 2) {
+        while (in_flight.size() < most_in_flight) {
+          auto started = start_step(next);
+          if (!started) {
+            all_started = true;
+            break;
           }
+          in_flight.push_back(std::move(*started));
+          ++next;
+          if (!checkpoints_.due(next)) continue;
+          if (!in_order()) in_flight.back().phases.back().wait();
+          checkpoints_.read(next, !in_order());
         }
+        if (in_flight.empty()) break;
         record_.does(TrainingRecord::Doing::computing, at.step);
-        in_flight[(in_flight.size() - 1) / 2].figures.wait();
+        in_flight[(in_flight.size() - 1) / 2].phases.back().wait();
       }
-      const auto fetched = in_flight.front().figures.get();
-      const float loss_sum = fetched[0].item<float>();
-      record_.computed(at.step, 0, in_flight.front().at_ns, loss_sum / static_cast<double>(examples_per_step()),
-                       examples_per_step());
+      end_step(in_flight.front());
       in_flight.pop_front();
-      curves_.step_done(at.step, loss_sum, examples_per_step());
-      figures_.step_done(loss_sum, static_cast<std::uint64_t>(fetched[1].item<std::int64_t>()), steady_now_ns());
       checkpoints_.save(at);
       if (plan_.options.on_progress)
         plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
     }
+    if (figures_.complete() == 0)
+      invalid_argument("the training data has no complete step in epoch {}: use a smaller batch", at.epoch);
+    if (at.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) checkpoints_.save_last(at);
+    report();
+  }
+
+  bool in_order() const {
+    return std::ranges::all_of(phases_, [](const Callable& phase) { return phase.in_order(); });
+  }
+
+  // nullopt: the epoch has no such step.
+  std::optional<Started> start_step(std::uint64_t step) {
+    Started started{.at_ns = steady_now_ns(), .examples = 0, .phases = {}};
+    std::vector<Tensor> feeds;
+    for (std::uint32_t slot = 0; slot < slots_; ++slot) {
+      const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
+      const auto batch = batches_->read(figures_.at().epoch, step - figures_.at().epoch_step, slot);
+      if (!batch) return std::nullopt;
+      feeds.insert(feeds.end(), batch->components.begin(), batch->components.end());
+      started.examples += static_cast<std::uint64_t>(batch->examples);
+    }
+    for (const Callable& phase : phases_) {
+      if (!started.phases.empty() && !in_order()) started.phases.back().wait();
+      started.phases.push_back(
+          phase.async(feeds, {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}}));
+    }
+    return started;
+  }
+
+  void end_step(Started& step) {
+    NamedSums sums;
+    for (std::size_t phase = 0; phase < phases_.size(); ++phase)
+      for (const Tensor& figures : step.phases[phase].get()) add(sums, graph_.phases[phase].layout.unpack(figures));
+    const std::uint64_t number = figures_.at().step;
+    const double loss = find_figure(figures_of({sums.front()}, graph_.results), sums.front().name);
+    record_.computed(number, 0, step.at_ns, loss, step.examples);
+    curves_.step_done(number, loss, step.examples);
+    figures_.step_done(sums, step.examples, steady_now_ns());
+  }
+
+  void report() {
     const EpochDone epoch = figures_.end(evaluate());
-    record_.set_metrics({{"train_accuracy", epoch.train_accuracy}, {"test_accuracy", epoch.test_accuracy}});
-    curves_.epoch_done(epoch);
-    if (curves_.on()) curves_.parameters(at.step, checkpoints_.read_parameters());
+    logs_ = logs_of(epoch, graph_.results);
+    record_.set_metrics({logs_.figures.begin(), logs_.figures.end()});
+    curves_.epoch_done(logs_);
+    if (curves_.on()) curves_.parameters(epoch.steps, checkpoints_.read_parameters());
   }
 
-  // Starts `step`, the `t`-th of the epoch.
-  std::future<std::vector<Tensor>> start_step(std::uint64_t step, std::uint64_t t) {
-    const auto b = static_cast<std::uint64_t>(plan_.options.batch);
-    std::vector<Tensor> feeds(2 * static_cast<std::size_t>(slots_));
-    for (std::size_t s = 0; s < static_cast<std::size_t>(slots_); ++s) {
-      const std::uint64_t first = (t * static_cast<std::uint64_t>(slots_) + s) * b;
-      const Batch& batch = batches_.get(figures_.at().epoch, first, first + b);
-      feeds[s] = batch.images;
-      feeds[static_cast<std::size_t>(slots_) + s] = batch.labels;
-    }
-    return step_.async(std::move(feeds),
-                       {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}});
-  }
-
-  double evaluate() {
+  NamedSums evaluate() {
+    NamedSums sums;
+    if (!evaluation_) return sums;
     record_.does(TrainingRecord::Doing::evaluating);
-    std::int64_t correct = 0;
-    const std::int64_t n = plan_.data.test.size();
-    for (std::int64_t begin = 0; begin < n; begin += kEvaluationChunk) {
+    for (std::uint64_t step = 0;; ++step) {
       check_stop(plan_);
-      gather_range(plan_.data.test, begin, std::min(n, begin + kEvaluationChunk), test_batch_);
-      correct += evaluate_({test_batch_.images, test_batch_.labels})[1].item<std::int64_t>();
+      const auto batch = evaluation_->read(0, step, 0);
+      if (!batch) return sums;
+      add(sums, graph_.eval_layout.unpack(evaluate_(batch->components)[0]));
     }
-    return n == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(n);
   }
 
   const TrainingPlan& plan_;
-  int slots_;
+  const std::uint32_t slots_;
   TrainingGraph graph_;
   Session session_;
-  EpochBatches batches_;
-  Batch test_batch_{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()};
+  std::unique_ptr<BatchReader> batches_, evaluation_;
   EpochFigures figures_;
+  EpochLogs logs_;
   SessionCheckpoints checkpoints_;
   TrainingCurves curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
-  Callable step_;
+  std::vector<Callable> phases_;
   Callable evaluate_;
 };
 
@@ -196,52 +216,6 @@ class LocalTrainer {
 TrainingResult train_locally(const TrainingPlan& plan) {
   check_training(plan, std::max(1, plan.options.slots));
   return LocalTrainer(plan).run();
-}
-
-void check_training(const TrainingPlan& plan, int slots) {
-  const TrainingOptions& o = plan.options;
-  if (o.epochs < 1) invalid_argument("epochs must be at least 1, not {}", o.epochs);
-  if (o.batch < 1) invalid_argument("batch must be at least 1, not {}", o.batch);
-  if (o.micro_batches < 1 || o.micro_batches > 1024)
-    invalid_argument("micro_batches must be 1 to 1024, not {}", o.micro_batches);
-  if (o.batch % o.micro_batches != 0)
-    invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
-  if (o.slots < 0) invalid_argument("slots must be 1 to 1024, or 0 for the mode's default, not {}", o.slots);
-  const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
-  if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
-    invalid_argument("modes sync and ssp have 0 to 1024 backup slots per step, other modes none: not {}", o.backups);
-  if (o.staleness < 0 || o.staleness > 1024 || (o.staleness > 0 && o.mode != JobMode::ssp))
-    invalid_argument("staleness must be 0 to 1024 in mode ssp and 0 in other modes, not {}", o.staleness);
-  if (o.aggregate < 1 || o.aggregate > 1024) invalid_argument("aggregate must be 1 to 1024, not {}", o.aggregate);
-  if (o.mode != JobMode::async && (o.aggregate > 1 || o.staleness_aware))
-    invalid_argument("aggregate and staleness_aware need mode async");
-  if (o.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
-    invalid_argument("aggregate cannot be combined with checkpoints");
-  if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
-    invalid_argument("provenance needs a mode with parameter servers");
-  if (o.tensorboard_every < 1) invalid_argument("tensorboard_every must be at least 1");
-  if (!o.replay.empty() && o.backups == 0) invalid_argument("replay needs a job with backup slots");
-  if (o.step_timeout.count() < 0) invalid_argument("step_timeout must be at least 0 (0: no limit)");
-  if (slots < 1 || slots > 1024) invalid_argument("slots must be 1 to 1024, not {}", slots);
-  if (plan.data.train.size() < static_cast<std::int64_t>(o.batch) * (slots + o.backups))
-    invalid_argument("one step needs {} x {} examples; the training set has {}", slots + o.backups, o.batch,
-                     plan.data.train.size());
-}
-
-Error stop_of(const TrainingPlan& plan) try {
-  if (const Error failed = plan.task.failure()) return failed;
-  check_stop(plan.options);
-  return {};
-} catch (const Error& stopped) {
-  return stopped;
-}
-
-void check_stop(const TrainingPlan& plan) {
-  if (const Error stop = stop_of(plan)) throw stop;
-}
-
-void check_stop(const TrainingOptions& options) {
-  if (options.stop && options.stop->load(std::memory_order_relaxed)) fail(Code::cancelled, "training was stopped");
 }
 
 }  // namespace troupe

@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/actors/training/training_report.hpp>
-#include <troupe/scheduler/training/coordinator.hpp>
+#include <troupe/graph/training/classifier.hpp>
+#include <troupe/scheduler/training/job_members.hpp>
 
 namespace troupe {
 namespace {
@@ -30,8 +32,8 @@ std::string go_on(const TrainingPlan& plan, TrainingOptions& options) {
   return "";
 }
 
-// Scales examples as fit() does.
-Tensor as_fitted(const Tensor& examples, const Shape& input) {
+// Examples for predict(): u8 as in a data set, or f32 as fit() makes them of u8.
+void check_examples(const Tensor& examples, const Shape& input) {
   const Shape wanted = Shape{kUnknown}.concatenated(input);
   if (!examples.valid() || (examples.dtype() != DType::u8 && examples.dtype() != DType::f32) ||
       !wanted.compatible_with(examples.shape()))
@@ -39,14 +41,13 @@ Tensor as_fitted(const Tensor& examples, const Shape& input) {
         "examples are {}, expected u8{} or f32{}",
         examples.valid() ? fmt::format("{}{}", name(examples.dtype()), examples.shape().to_string()) : "no tensor",
         wanted.to_string(), wanted.to_string());
-  if (examples.dtype() == DType::u8) return scaled(examples);
+  if (examples.dtype() == DType::u8) return;
   const auto values = examples.values<float>();
   const auto outside = std::ranges::find_if(values, [](float x) { return !(x >= 0 && x <= 1); });
   if (outside != values.end())
     invalid_argument(
         "examples contain {}, but the model expects values from 0 to 1: pass pixels as u8, or divide them by 255",
         *outside);
-  return examples;
 }
 
 }  // namespace
@@ -63,22 +64,38 @@ class Model::Impl {
     return *owned;
   }
 
-  // The graph and session of evaluate() and predict(): variables are fed, so that both see `parameters`.
-  void prepare() {
+  Program program() const { return classifier(layers, optimizer); }
+  std::string description() const {
+    const DType precision = layers.compute() == DType::invalid ? DType::f32 : layers.compute();
+    return fmt::format("precision={}\noptimizer={}", name(precision), describe(optimizer));
+  }
+
+  void read_state() {
     if (state.read) state.parameters = state.read();
     if (state.parameters.empty())
       fail(Code::failed_precondition, "the model has no parameters yet: call fit() or load()");
-    task();
-    if (session) return;
-    graph = build_training_graph(layers, input, Loss::sparse_softmax_cross_entropy, optimizer, {.ops = &task().ops()});
-    session = std::make_unique<Session>(task(), *graph.graph);
-    Outputs reads;
-    for (const VariableRef& v : graph.parameters) reads.push_back(v.read());
-    Outputs feeds = reads;
-    feeds.push_back(graph.eval_images);
-    predict = session->callable(feeds, {graph.predictions});
-    feeds.push_back(graph.eval_labels);
-    evaluate = session->callable(feeds, {graph.eval_loss_sum, graph.eval_correct});
+  }
+
+  // The graphs and sessions of evaluate() and predict(), for examples of u8 and of f32: variables are fed, so that both
+  // see `parameters`.
+  struct Inference {
+    TrainingGraph graph;
+    std::unique_ptr<Session> session;
+    Callable predict, evaluate;
+  };
+  Inference& inference(DType dtype) {
+    read_state();
+    Inference& made = inferences[dtype];
+    if (made.session) return made;
+    made.graph = build_training_graph(program(), classifier_schema(input, dtype), {.ops = &task().ops()});
+    made.session = std::make_unique<Session>(task(), *made.graph.graph);
+    Outputs feeds;
+    for (const VariableRef& v : made.graph.parameters) feeds.push_back(v.read());
+    feeds.push_back(made.graph.eval_batch[0]);
+    made.predict = made.session->callable(feeds, {made.graph.predictions.at("probabilities")});
+    feeds.push_back(made.graph.eval_batch[1]);
+    made.evaluate = made.session->callable(feeds, {made.graph.eval_figures});
+    return made;
   }
 
   std::int64_t classes() {
@@ -89,7 +106,7 @@ class Model::Impl {
     return summary.back().output[1];
   }
 
-  std::vector<Tensor> values() const {
+  std::vector<Tensor> values(const TrainingGraph& graph) const {
     std::vector<Tensor> out;
     for (const VariableRef& v : graph.parameters) out.push_back(state.parameters.at(v.name));
     return out;
@@ -105,10 +122,7 @@ class Model::Impl {
   std::unique_ptr<Task> owned;
   bool compiled = false;
   TrainingState state;
-  TrainingGraph graph;
-  std::unique_ptr<Session> session;
-  Callable predict;
-  Callable evaluate;
+  std::map<DType, Inference> inferences;
 };
 
 Model::Model(Sequential layers, Shape input) : impl_(std::make_unique<Impl>(std::move(layers), input)) {}
@@ -121,7 +135,7 @@ void Model::compile(Optimizer optimizer, const ModelOptions& options) {
     invalid_argument("precision must be f32, bf16 or f16, not {}", name(options.precision));
   if (!(std::isfinite(options.clip_norm) && options.clip_norm >= 0))
     invalid_argument("clip_norm must be finite and at least 0 (0: no clipping), not {}", options.clip_norm);
-  impl_->session = nullptr;
+  impl_->inferences.clear();
   impl_->compiled = true;
   impl_->state.ended.reset();
   impl_->clip_norm = options.clip_norm;
@@ -137,21 +151,19 @@ void Model::compile(Optimizer optimizer, Task& task, const ModelOptions& options
   impl_->given_alive = task.alive();
 }
 
-TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) {
+TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluation, const TrainingOptions& given) {
   if (!impl_->compiled)
     fail(Code::failed_precondition, "compile the model before fit(): model.compile(optimizers::Adam{{}})");
   if (impl_->state.read) fail(Code::failed_precondition, "fit() is already running: do not call it from its callbacks");
-  const std::int64_t classes = impl_->classes();
-  check_dataset(data.train, impl_->input, classes, "data.train");
-  if (data.test.images.valid() || data.test.labels.valid())
-    check_dataset(data.test, impl_->input, classes, "data.test");
+  impl_->classes();
   TrainingOptions options = given;
-  const TrainingPlan plan{.layers = impl_->layers,
-                          .input = impl_->input,
-                          .optimizer = impl_->optimizer,
+  const Program program = impl_->program();
+  const TrainingPlan plan{.program = program,
+                          .description = impl_->description(),
+                          .train = train,
+                          .evaluation = evaluation,
                           .loss_scaling = impl_->loss_scaling,
                           .clip_norm = impl_->clip_norm,
-                          .data = data,
                           .options = options,
                           .state = impl_->state,
                           .task = impl_->task()};
@@ -160,49 +172,68 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& given) 
   if (!differences.empty())
     tell_warning(options, "begins_anew",
                  fmt::format("the optimizer restarts, but the parameters are kept: {}", differences));
-  if (data.test.size() == 0) tell_warning(options, "no_test", "data.test is empty: the test accuracy is unknown");
+  if (!evaluation) tell_warning(options, "no_test", "there is no evaluation data: the test accuracy is unknown");
   return options.mode == JobMode::local       ? train_locally(plan)
          : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
                                               : train_in_cluster(plan);
 }
 
+TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options) {
+  if (!impl_->compiled)
+    fail(Code::failed_precondition, "compile the model before fit(): model.compile(optimizers::Adam{{}})");
+  const std::int64_t classes = impl_->classes();
+  check_dataset(data.train, impl_->input, classes, "data.train");
+  if (data.train.size() == 0) invalid_argument("data.train is empty");
+  if (data.test.images.valid() || data.test.labels.valid())
+    check_dataset(data.test, impl_->input, classes, "data.test");
+  const TensorDataset train = source_of(data.train);
+  if (data.test.size() == 0) return fit(train, nullptr, options);
+  const TensorDataset test = source_of(data.test);
+  return fit(train, &test, options);
+}
+
+Evaluation Model::evaluate(const BatchSource& test) {
+  Impl::Inference& inference = impl_->inference(test.schema().front().dtype);
+  const auto reader = test.open({.batch = TrainingOptions{}.evaluation_batch,
+                                 .shuffle = false,
+                                 .last = LastStep::keep,
+                                 .memory = impl_->task().pinned_memory()});
+  NamedSums sums;
+  for (std::uint64_t step = 0;; ++step) {
+    const auto batch = reader->read(0, step, 0);
+    if (!batch) return {figures_of(sums, inference.graph.results)};
+    std::vector<Tensor> feeds = impl_->values(inference.graph);
+    feeds.insert(feeds.end(), batch->components.begin(), batch->components.end());
+    add(sums, inference.graph.eval_layout.unpack(inference.evaluate(std::move(feeds))[0]));
+  }
+}
+
 Evaluation Model::evaluate(const Dataset& test) {
-  impl_->prepare();
+  impl_->read_state();
   check_dataset(test, impl_->input, impl_->classes(), "the data set");
   if (test.size() == 0) invalid_argument("the data set is empty: nothing to evaluate");
-  double loss = 0;
-  std::int64_t correct = 0;
-  Batch batch{.images = {}, .labels = {}, .memory = impl_->task().pinned_memory()};
-  for (std::int64_t begin = 0; begin < test.size(); begin += kEvaluationChunk) {
-    gather_range(test, begin, std::min(test.size(), begin + kEvaluationChunk), batch);
-    std::vector<Tensor> feeds = impl_->values();
-    feeds.push_back(batch.images);
-    feeds.push_back(batch.labels);
-    const auto figures = impl_->evaluate(std::move(feeds));
-    loss += figures[0].item<float>();
-    correct += figures[1].item<std::int64_t>();
-  }
-  const auto n = static_cast<double>(test.size());
-  return {loss / n, static_cast<double>(correct) / n};
+  return evaluate(source_of(test));
 }
 
 Tensor Model::predict(const Tensor& examples) {
-  impl_->prepare();
-  std::vector<Tensor> feeds = impl_->values();
-  feeds.push_back(as_fitted(examples, impl_->input));
-  return impl_->predict(std::move(feeds))[0];
+  impl_->read_state();
+  check_examples(examples, impl_->input);
+  Impl::Inference& inference = impl_->inference(examples.dtype());
+  std::vector<Tensor> feeds = impl_->values(inference.graph);
+  feeds.push_back(examples);
+  return inference.predict(std::move(feeds))[0];
 }
 
 void Model::save(const std::string& path) {
-  impl_->prepare();
+  impl_->read_state();
   save_parameters(path, impl_->state.parameters);
 }
 
 void Model::load(const std::string& path) {
   if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load the model before or after it");
   Parameters loaded = load_parameters(path);
-  const TrainingGraph expected = build_training_graph(impl_->layers, impl_->input, Loss::sparse_softmax_cross_entropy,
-                                                      impl_->optimizer, {.ops = &impl_->task().ops()});
+  const TrainingGraph expected =
+      build_training_graph(impl_->program(), classifier_schema(impl_->input), {.ops = &impl_->task().ops()});
   for (const VariableRef& v : expected.parameters) {
     const auto it = loaded.find(v.name);
     if (it == loaded.end()) fail(Code::not_found, "'{}' has no value for '{}'", path, v.name);
@@ -216,7 +247,7 @@ void Model::load(const std::string& path) {
 }
 
 std::string Model::params_sha256() {
-  impl_->prepare();
+  impl_->read_state();
   return troupe::params_sha256(impl_->state.parameters);
 }
 

@@ -5,7 +5,7 @@
 //   model.compile(optimizers::Adam{});
 //   DataSplits data = draw_digits();
 //   model.fit(data, {.epochs = 5, .batch = 32});
-//   fmt::print("Test accuracy: {:.4f}\n", model.evaluate(data.test).accuracy);
+//   fmt::print("Test accuracy: {:.4f}\n", model.evaluate(data.test)["accuracy"]);
 #pragma once
 
 #include <initializer_list>
@@ -17,6 +17,7 @@
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/kernels/readers/dataset.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
 
 namespace troupe {
 
@@ -32,13 +33,15 @@ struct ModelOptions {
 };
 
 struct Evaluation {
-  double loss = 0;  // mean over the examples
-  double accuracy = 0;
+  Figures figures{};  // "loss", "accuracy": means over the examples
+  // Throws not_found, naming the figures there are.
+  double operator[](std::string_view figure) const { return find_figure(figures, figure); }
 };
 
 class Model {
  public:
-  // `input` is the shape of one example. The loss is softmax cross-entropy on integer labels.
+  // `input` is the shape of one example. The loss is softmax cross-entropy on integer labels. Components of u8 are
+  // divided by 255 before the first layer.
   Model(Sequential layers, Shape input);
   Model(std::initializer_list<LayerPtr> layers, Shape input) : Model(Sequential(layers), input) {}
   ~Model();
@@ -51,7 +54,8 @@ class Model {
   void compile(Optimizer optimizer, const ModelOptions& options = {});
   void compile(Optimizer optimizer, Task& task, const ModelOptions& options = {});
 
-  // Trains on data.train, evaluating on data.test after each epoch. A second call with the same options and number of
+  // Trains on batches with the components "images" and "labels", evaluating on others of the same schema after each
+  // epoch. A second call with the same options and number of
   // examples continues where the first ended: two of 5 epochs give the bits of one of 10; epochs, steps and seconds
   // keep counting. With others it keeps the parameters but restarts the optimizer, as after compile(). If
   // `options.stop` ends it, the model keeps the parameters of that moment. In callbacks, evaluate(), predict() and
@@ -61,8 +65,13 @@ class Model {
   // serves its shard until the job ends; in mode allreduce all tasks are workers and end with the same parameters. All
   // tasks must call it with the same options and data. Throws the error that ends the job, on every task; a lost worker
   // is named.
+  TrainingResult fit(const BatchSource& train, const TrainingOptions& options) { return fit(train, nullptr, options); }
+  TrainingResult fit(const BatchSource& train, const BatchSource& evaluation, const TrainingOptions& options) {
+    return fit(train, &evaluation, options);
+  }
   TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
 
+  Evaluation evaluate(const BatchSource& test);
   Evaluation evaluate(const Dataset& test);
   // Class probabilities [n, classes] for examples [n, ...input]: u8 as in a data set, or f32 from 0 to 1, as fit()
   // scales u8. Throws invalid_argument for others.
@@ -78,6 +87,8 @@ class Model {
   std::string summary() const;
 
  private:
+  TrainingResult fit(const BatchSource& train, const BatchSource* evaluation, const TrainingOptions& options);
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -18,6 +18,7 @@ constexpr std::string_view kBegin = "{\"version\":";
 
 Json source_json(const SlotSource& source) {
   Json json{{"worker", source.worker}, {"step", source.step}, {"slot", source.slot}, {"gradients", source.gradients}};
+  if (source.phase != 0) json["phase"] = source.phase;
   if (source.fate != Fate::applied) json["why"] = name(source.fate);
   return json;
 }

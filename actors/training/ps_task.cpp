@@ -1,5 +1,6 @@
 // A parameter server in one job: the start of its shard, the actors that serve it, and on ps/0 the coordinator.
 #include <caf/send.hpp>
+#include <set>
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
@@ -12,7 +13,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kMaxCommits = 1 << 30;  // maximum size of a commit log, in bytes
+constexpr std::uint64_t kEveryIfUnknown = 1000;  // steps between saves if those of an epoch are unknown
+constexpr std::uint64_t kMaxCommits = 1 << 30;   // maximum size of a commit log, in bytes
 
 // Initial values of this shard's variables, drawn by the owner from (seed, name).
 class InitialValues {
@@ -51,7 +53,8 @@ class InitialValues {
 std::vector<SliceSpec> slice_specs(const ClusterJob& job, int shard) {
   std::vector<SliceSpec> out;
   for (const Slice& slice : job.map.slices())
-    if (slice.shard == shard) out.push_back({slice.id, slice.variable, slice.dtype, slice.shape});
+    if (slice.shard == shard)
+      out.push_back({slice.id, slice.variable, slice.dtype, slice.shape, job.phase_of(slice.variable)});
   return out;
 }
 
@@ -86,14 +89,22 @@ JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const At
   options.max_workers = job.max_workers;
   options.shards = job.owning_shards();
   for (std::uint32_t s = 0; s < job.shards; ++s) options.joining.push_back(s);
+  options.phases = job.phases();
+  std::vector<std::set<std::uint32_t>> of_phases(options.phases);
+  for (const Slice& slice : job.map.slices())
+    of_phases[job.phase_of(slice.variable)].insert(static_cast<std::uint32_t>(slice.shard));
+  for (const auto& shards : of_phases) options.phase_shards.emplace_back(shards.begin(), shards.end());
   options.slots = job.slots;
   options.backups = job.backups;
   options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
   options.epochs = static_cast<std::uint32_t>(plan.options.epochs);
   options.batch = static_cast<std::uint64_t>(plan.options.batch);
-  options.train_examples = static_cast<std::uint64_t>(plan.data.train.size());
-  options.test_examples = static_cast<std::uint64_t>(plan.data.test.size());
-  options.evaluation_chunk = static_cast<std::uint64_t>(kEvaluationChunk) / 2;
+  options.steps_per_epoch = job.steps_per_epoch.value_or(JobOptions::kUnknown);
+  if (plan.evaluation) {
+    options.evaluation_batch = static_cast<std::uint64_t>(plan.options.evaluation_batch);
+    options.evaluation_batches =
+        steps_per_epoch(*plan.evaluation, evaluation_batches(plan, 1)).value_or(JobOptions::kUnknown);
+  }
   options.fingerprint = job.fingerprint;
   options.settings = job.settings;
   options.join_timeout = attempt.join_timeout.count();
@@ -114,13 +125,14 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   options.workers = std::max(job.workers, job.max_workers);
   options.slots = job.slots;
   options.backups = job.backups;
+  options.phases = job.phases();
   options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
   options.sparse_mean = plan.options.sparse_mean;
   options.accumulate = static_cast<std::uint32_t>(plan.options.aggregate);
   options.scale_by_staleness = plan.options.staleness_aware;
   options.keep_previous =
       plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
-  options.keep_versions = kTokensAhead;
+  options.keep_versions = kTokensAhead + job.phases() - 1;
   options.keep_history = !plan.options.provenance.empty();
   options.guards = plan.guards.shard;
   return options;
@@ -193,7 +205,9 @@ class PsTask {
       for (bool over = false; !over;) {
         check_stop(plan_);
         const auto frame = mailbox_->take(kPollInterval);
-        over = frame && std::holds_alternative<BarrierOpen>(*frame);
+        const auto* open = frame ? std::get_if<BarrierOpen>(&*frame) : nullptr;
+        if (open) attempt_.steps = open->steps;
+        over = open != nullptr;
       }
       plan_.state.ended = {.at = keeper_->end_state,
                            .variables = {},
@@ -211,7 +225,7 @@ class PsTask {
   // Where the job resumes.
   struct Beginning {
     JobState state;
-    std::uint64_t version = 0;
+    std::uint64_t step = 0;
   };
   // Fills the store. Tasks other than the coordinator's may learn of a checkpoint only when they have joined.
   std::optional<Beginning> begin() {
@@ -225,7 +239,7 @@ class PsTask {
       }
       if (coordinates_)
         if (auto saved = keeper_->checkpoints.newest(job_.settings);
-            saved && (!from || saved->manifest().id.version > from->version)) {
+            saved && (!from || saved->manifest().id.version > from->step)) {
           restore(*saved);
           from = {state_in(*saved), saved->manifest().id.version};
         }
@@ -257,13 +271,13 @@ class PsTask {
   // Called when the job is joined, before its first frame.
   void prepare(const Joined& told) {
     keeper_->job = told.job;
-    if (told.version == 0 || (shard_before() && told.version == plan_.state.ended->at.step)) return;
+    if (told.step == 0 || (shard_before() && told.step == plan_.state.ended->at.step)) return;
     if (!keeper_->checkpoints.keeps())
       fail(Code::failed_precondition,
            "the job resumes from step {}, but this task was not in it before and has no directory of checkpoints",
-           told.version);
-    Checkpoint from = open_checkpoint(keeper_->checkpoints.files(),
-                                      checkpoint_folder(keeper_->checkpoints.directory(), told.version));
+           told.step);
+    Checkpoint from =
+        open_checkpoint(keeper_->checkpoints.files(), checkpoint_folder(keeper_->checkpoints.directory(), told.step));
     restore(from);
   }
 
@@ -313,7 +327,7 @@ class PsTask {
     config.slices = slice_specs(job_, task_.name().index);
     config.store = keeper_->store;
     config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](
-                       Error error, const ShardCounters& counters, const ShardState::Cut& cut) {
+                       Error error, const ShardCounters& counters, const ShardState::Cut& cut, std::uint64_t steps) {
       keeper->end = cut;
       keeper->tell({.kind = "ended",
                     .task = self,
@@ -323,7 +337,7 @@ class PsTask {
       if (error)
         mailbox->fail(std::move(error));
       else
-        mailbox->put(BarrierOpen{});
+        mailbox->put(BarrierOpen{.steps = steps});
     };
     config.joined = [mailbox = mailbox_](const Joined& joined) { mailbox->put(joined); };
     config.prepare = [keeper = keeper_](ShardOptions& options) {
@@ -351,13 +365,11 @@ class PsTask {
     };
     if (from) {
       config.options.resume = from->state;
-      config.options.saved_version = from->version;
+      config.options.saved_step = from->step;
     }
     if (keeper_->checkpoints.keeps()) {
-      const std::uint64_t examples = config.options.batch * config.options.slots;
-      config.options.save_every = plan_.options.checkpoint_every > 0
-                                      ? plan_.options.checkpoint_every
-                                      : std::max<std::uint64_t>(1, config.options.train_examples / examples);
+      config.options.save_every = plan_.options.checkpoint_every > 0 ? plan_.options.checkpoint_every
+                                                                     : job_.steps_per_epoch.value_or(kEveryIfUnknown);
       config.keeper = keeper_;
     }
     routes_.coordinator = spawn_actor<ActorKind::coordinator, CoordinatorActorImpl>(

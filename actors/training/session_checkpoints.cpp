@@ -6,8 +6,7 @@
 namespace troupe {
 namespace {
 
-// The graph's count of updates (graph/optimizers/optimizers.hpp). Not saved: shards count by their version.
-constexpr const char* kUpdates = "global_step";
+constexpr std::uint64_t kEveryIfUnknown = 1000;  // steps between saves if those of an epoch are unknown
 
 std::set<std::string> names_of(const std::vector<VariableRef>& variables) {
   std::set<std::string> out;
@@ -29,18 +28,22 @@ SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingG
       graph_(*graph.graph),
       variables_(troupe::variables(*graph.graph)),
       parameters_(names_of(graph.parameters)),
+      frozen_(names_of(graph.frozen)),
       loss_scale_(graph.loss_scale ? graph.loss_scale->state.name : ""),
       settings_(std::move(settings)),
       form_(manifest_of(plan, settings_, slots, steps_per_epoch)),
       model_(graph.parameters),
-      last_(static_cast<std::uint64_t>(plan.options.epochs) * steps_per_epoch) {
+      last_(static_cast<std::uint64_t>(plan.options.epochs) * steps_per_epoch),
+      phases_(graph.phases.size()) {
   Outputs reads, reads_of_model;
   for (const VariableInfo& v : variables_) reads.push_back(find_variable(*graph.graph, v.name).read());
   for (const VariableRef& v : model_) reads_of_model.push_back(v.read());
   read_ = session.callable({}, reads);
   read_model_ = session.callable({}, reads_of_model);
   if (plan.options.checkpoint.empty()) return;
-  every_ = plan.options.checkpoint_every > 0 ? plan.options.checkpoint_every : steps_per_epoch;
+  every_ = plan.options.checkpoint_every > 0 ? plan.options.checkpoint_every
+           : steps_per_epoch > 0             ? steps_per_epoch
+                                             : kEveryIfUnknown;
   if (writes) keeper_.emplace(plan);
 }
 
@@ -77,16 +80,20 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
   auto from = keeper_->newest(settings_);
   if (!from || (state_.ended && from->manifest().id.version <= state_.ended->at.step)) return std::nullopt;
   Start start{state_in(*from), {}};
-  const std::uint64_t first = start.state.epoch * form_.job.steps_per_epoch;
-  if (start.state.step != from->manifest().id.version || start.state.step < first ||
-      start.state.step - first > form_.job.steps_per_epoch)
+  const std::uint64_t known = form_.job.steps_per_epoch;
+  if (start.state.step != from->manifest().id.version || start.state.step < start.state.epoch_step ||
+      (known > 0 &&
+       (start.state.epoch_step != start.state.epoch * known || start.state.step - start.state.epoch_step > known)))
     fail(Code::failed_precondition,
          "checkpoint '{}' has version {} but is at step {} in epoch {}: it belongs to another job", from->folder(),
          from->manifest().id.version, start.state.step, start.state.epoch);
   for (const VariableInfo& v : variables_)
-    start.values[v.name] = v.name == kUpdates
-                               ? Tensor::scalar(static_cast<std::int64_t>(start.state.step) - skipped_in(*from))
-                               : read_checked(*from, v.name, v.dtype, v.shape);
+    if (is_update_count(v.name))
+      start.values[v.name] = Tensor::scalar(static_cast<std::int64_t>(start.state.step) - skipped_in(*from));
+    else if (!frozen_.contains(v.name))
+      start.values[v.name] = read_checked(*from, v.name, v.dtype, v.shape);
+    else if (const auto given = state_.parameters.find(v.name); given != state_.parameters.end())
+      start.values[v.name] = given->second;
   if (options_.on_event)
     options_.on_event({.kind = "goes_on",
                        .task = {},
@@ -114,6 +121,13 @@ void SessionCheckpoints::save(const JobState& state) {
   keeper_->save(std::move(manifest), contents_of(reading.values.get(), state.step), reading.began);
 }
 
+void SessionCheckpoints::save_last(const JobState& state) {
+  if (!keeper_ || last_ > 0 || state.step == first_) return;
+  reading_.clear();
+  reading_.push_back({state.step, CheckpointKeeper::Clock::now(), read_.async({})});
+  save(state);
+}
+
 std::string SessionCheckpoints::owner_of(const std::string& slot) const {
   std::string owner;
   for (const std::string& name : parameters_)
@@ -122,15 +136,16 @@ std::string SessionCheckpoints::owner_of(const std::string& slot) const {
 }
 
 ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values, std::uint64_t step) const {
-  ShardContents out{.shard = 0, .shards = 1, .tensors = {}, .dedupe = dedupe_of({step, {}})};
+  ShardContents out{.shard = 0, .shards = 1, .tensors = {}, .dedupe = dedupe_of({step * phases_, {}})};
   std::int64_t updates = static_cast<std::int64_t>(step), skipped = 0;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
     const VariableInfo& v = variables_[i];
     if (v.name == loss_scale_) skipped = static_cast<std::int64_t>(values[i].data<double>()[2]);
-    if (v.name == kUpdates) {
+    if (is_update_count(v.name)) {
       updates = values[i].item<std::int64_t>();
       continue;
     }
+    if (frozen_.contains(v.name)) continue;
     const bool slot = !parameters_.contains(v.name) && v.name != loss_scale_;
     out.tensors.push_back({.name = v.name,
                            .kind = slot ? TensorKind::slot : TensorKind::variable,

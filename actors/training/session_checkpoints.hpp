@@ -50,6 +50,8 @@ class SessionCheckpoints {
   void read(std::uint64_t step, bool wait);
   // Saves the job at this state, if the variables were read for it.
   void save(const JobState& state);
+  // Reads and saves the last state of a job whose number of steps was unknown. No step may be running.
+  void save_last(const JobState& state);
   // Waits until all saves are written.
   void wait() const {
     if (keeper_) keeper_->wait(options_);
@@ -71,6 +73,7 @@ class SessionCheckpoints {
   const Graph& graph_;
   std::vector<VariableInfo> variables_;
   std::set<std::string> parameters_;  // names of the model's; all others but the loss scale are the optimizer's
+  std::set<std::string> frozen_;      // of these, those that nothing updates: they are not saved
   std::string loss_scale_;            // its variable; "": the loss is not scaled
   std::string settings_;
   CheckpointManifest form_;
@@ -78,7 +81,8 @@ class SessionCheckpoints {
   std::vector<VariableRef> model_;
   Callable read_, read_model_;
   std::uint64_t every_ = 0;
-  std::uint64_t first_ = 0, last_ = 0;
+  std::uint64_t first_ = 0, last_ = 0;  // last_: 0: unknown
+  std::uint64_t phases_;
   std::deque<Reading> reading_;
 };
 

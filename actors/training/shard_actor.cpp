@@ -83,7 +83,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
       [this](const Inbound<Save>& message) {
         const Save save = message.frame;
         const Error refused =
-            config_.save ? state_->cut(save.version,
+            config_.save ? state_->cut(save.step,
                                        [this, save](const ShardState::Cut& cut) {
                                          write_history(false, true);
                                          config_.save(save, cut);
@@ -92,10 +92,13 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         if (!refused) return;
         TrainingOutbox out;
         out.push_back({Destination::coordinator(),
-                       Saved{.shard = config_.options.shard, .version = save.version, .files = {}, .error = refused}});
+                       Saved{.shard = config_.options.shard, .step = save.step, .files = {}, .error = refused}});
         deliver(out);
       },
-      [this](const Inbound<BarrierOpen>&) { end(Error()); },
+      [this](const Inbound<BarrierOpen>& message) {
+        steps_ = message.frame.steps;
+        end(Error());
+      },
       [this](const Inbound<JobFailed>& message) { end(message.frame.error); },
       [this](const PeerUp& message) {
         links_.up(message);
@@ -181,9 +184,9 @@ void ShardActorImpl::end(Error error) {
   config_.ended = nullptr;
   write_history(true, true);
   if (state_)
-    ended(std::move(error), state_->counters(), state_->cut());
+    ended(std::move(error), state_->counters(), state_->cut(), steps_);
   else
-    ended(std::move(error), {}, {});
+    ended(std::move(error), {}, {}, 0);
 }
 
 }  // namespace troupe

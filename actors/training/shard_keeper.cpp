@@ -12,6 +12,7 @@ ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::f
       provenance(plan.options.provenance),
       store(std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())),
       shard(plan.task.name().index),
+      phases(job.phases()),
       form_(manifest_of(plan, job.settings, job.slots, 0)) {
   const auto owners = job.owning_shards();
   shards = static_cast<std::uint32_t>(owners.size());
@@ -60,7 +61,8 @@ void ShardKeeper::write_commits(const CommitLog& commits) const {
 void ShardKeeper::begin_with(Checkpoint& from) {
   restore(from, *store, map, rules, shard);
   const bool asynchronous = from.manifest().job.mode == name(JobMode::async);
-  start = asynchronous && owns ? restored_cut(from, position, shards) : ShardState::Cut{from.manifest().id.version, {}};
+  start = asynchronous && owns ? restored_cut(from, position, shards)
+                               : ShardState::Cut{from.manifest().id.version * phases, {}};
 }
 
 void ShardKeeper::begin_with(const ShardValues& from) {
@@ -88,17 +90,17 @@ ShardValues ShardKeeper::values(const ShardState::Cut& cut) const {
 void ShardKeeper::save(const Save& request, const ShardState::Cut& cut, std::function<void(const Saved&)> say) const {
   if (!owns) return;
   checkpoints.write(
-      {request.version, job}, contents_of(*store, map, rules, shard, position, shards, cut),
-      [say = std::move(say), version = request.version, self = static_cast<std::uint32_t>(shard), job = job](
+      {request.step, job}, contents_of(*store, map, rules, shard, position, shards, cut),
+      [say = std::move(say), step = request.step, self = static_cast<std::uint32_t>(shard), job = job](
           const ShardManifest& written, const Error& error) {
-        say({.shard = self, .version = version, .files = error ? "" : encode(written), .error = error, .job = job});
+        say({.shard = self, .step = step, .files = error ? "" : encode(written), .error = error, .job = job});
       });
 }
 
 void ShardKeeper::commit(const SaveRound& round, std::uint64_t steps_per_epoch, std::function<void()> done) const {
   CheckpointManifest manifest = form_;
   manifest.job.steps_per_epoch = steps_per_epoch;
-  set_state(manifest, *round.state, round.version, job);
+  set_state(manifest, *round.state, round.step, job);
   for (const auto& [shard, saved] : round.shards) manifest.shards.push_back(decode_shard_manifest(saved.files));
   const CheckpointKeeper::Clock::time_point began{std::chrono::nanoseconds(round.began)};
   checkpoints.commit(std::move(manifest), began, std::move(done));

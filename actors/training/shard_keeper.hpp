@@ -45,6 +45,7 @@ class ShardKeeper {
   const std::string provenance;  // a directory; "": none
   const std::shared_ptr<ParameterStore> store;
   const int shard;
+  const std::uint64_t phases;  // of a step
   std::uint32_t shards = 0;    // those that own anything
   std::uint32_t position = 0;  // of this shard among them
   bool owns = false;

@@ -49,13 +49,13 @@ bool may_be_written_later(Code code) {
 
 }  // namespace
 
-std::optional<LossWindows::Point> LossWindows::add(std::uint64_t step, double loss_sum, std::uint64_t examples) {
+std::optional<LossWindows::Point> LossWindows::add(std::uint64_t step, double loss, std::uint64_t examples) {
   std::optional<Point> before;
   if (step >= end_) {
     before = close(end_);
     end_ = (step / every_ + 1) * every_;
   }
-  loss_sum_ += loss_sum;
+  loss_sum_ += loss * static_cast<double>(examples);
   examples_ += examples;
   return before;
 }
@@ -191,10 +191,14 @@ class TrainingCurves::Writer {
   std::atomic<bool> told_{false};
 };
 
-TrainingCurves::TrainingCurves(const TrainingPlan& plan, const Graph& graph, bool tells, const CurveLimits& limits)
-    : plan_(plan), tells_(tells), windows_(std::max<std::uint64_t>(1, plan.options.tensorboard_every)) {
+TrainingCurves::TrainingCurves(const TrainingPlan& plan, const TrainingGraph& graph, bool tells,
+                               const CurveLimits& limits)
+    : plan_(plan),
+      rate_(troupe::learning_rate(graph.optimizers.front())),
+      tells_(tells),
+      windows_(std::max<std::uint64_t>(1, plan.options.tensorboard_every)) {
   if (plan.options.tensorboard.empty()) return;
-  auto writer = std::make_shared<Writer>(plan, graph, limits);
+  auto writer = std::make_shared<Writer>(plan, *graph.graph, limits);
   if (tells) writer->open();
   writer->spawn(plan.task, writer);
   writer_ = std::move(writer);
@@ -212,21 +216,19 @@ void TrainingCurves::begin(std::uint64_t steps) {
   writer_->post(writer_, std::move(event), true);
 }
 
-void TrainingCurves::step_done(std::uint64_t step, double loss_sum, std::uint64_t examples) {
+void TrainingCurves::step_done(std::uint64_t step, double loss, std::uint64_t examples) {
   if (!on()) return;
   begin(step == 0 ? 0 : step + 1);  // curves of earlier steps are at step counts up to `step`
-  point(windows_.add(step, loss_sum, examples));
+  point(windows_.add(step, loss, examples));
 }
 
-void TrainingCurves::epoch_done(const EpochDone& figures) {
+void TrainingCurves::epoch_done(const EpochLogs& figures) {
   if (!on()) return;
   begin(figures.steps);
   point(windows_.complete(figures.steps, figures.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)));
   tensorboard::Event event = event_at(figures.steps);
-  add_scalar(event, "epoch/loss", figures.loss);
-  add_scalar(event, "epoch/train_accuracy", figures.train_accuracy);
-  if (plan_.data.test.size() > 0) add_scalar(event, "epoch/test_accuracy", figures.test_accuracy);
-  add_scalar(event, "epoch/images_per_second", figures.images_per_second);
+  for (const auto& [name, value] : figures.figures) add_scalar(event, "epoch/" + name, value);
+  add_scalar(event, "epoch/examples_per_second", figures.examples_per_second);
   writer_->post(writer_, std::move(event), true);
 }
 
@@ -245,10 +247,9 @@ void TrainingCurves::point(const std::optional<LossWindows::Point>& point) {
 // The rate of the last update after `steps` steps. None for a changing rate with a scaled loss, where skipped steps
 // made no update.
 std::optional<double> TrainingCurves::learning_rate(std::uint64_t steps) const {
-  const Schedule& schedule = troupe::learning_rate(plan_.optimizer);
-  if (plan_.loss_scaling && !schedule.is_constant()) return std::nullopt;
+  if (plan_.loss_scaling && !rate_.is_constant()) return std::nullopt;
   const auto updates = std::max<std::int64_t>(1, static_cast<std::int64_t>(steps) / plan_.options.aggregate);
-  return schedule.rate(updates - 1);
+  return rate_.rate(updates - 1);
 }
 
 void TrainingCurves::wait() const {

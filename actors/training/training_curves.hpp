@@ -2,8 +2,10 @@
 // (actors/tensorboard). A separate actor writes them while training continues; failures are reported once and do not
 // end training.
 //
-//   loss, learning_rate               every TrainingOptions::tensorboard_every steps, at the number of steps complete
-//   epoch/loss, epoch/train_accuracy, epoch/test_accuracy, epoch/images_per_second
+//   loss, learning_rate               every TrainingOptions::tensorboard_every steps, at the number of steps complete;
+//                                     of the first objective
+//   epoch/FIGURE, epoch/val_FIGURE    the scalar figures of the program, and those of the evaluation
+//   epoch/examples_per_second
 //   parameters/NAME                   histograms after each epoch
 //   the graph
 #pragma once
@@ -13,7 +15,6 @@
 #include <optional>
 
 #include <troupe/actors/training/training_plan.hpp>
-#include <troupe/graph/graph.hpp>
 
 namespace troupe {
 
@@ -28,7 +29,7 @@ class LossWindows {
 
   explicit LossWindows(std::uint64_t every) : every_(every) {}
   // Adds a computed part of a step, counted from 0. Returns the previous window if the step is beyond it.
-  std::optional<Point> add(std::uint64_t step, double loss_sum, std::uint64_t examples);
+  std::optional<Point> add(std::uint64_t step, double loss, std::uint64_t examples);
   // Returns the window if it ends within the first `steps` steps, which are complete. `all`: an incomplete window too.
   std::optional<Point> complete(std::uint64_t steps, bool all);
 
@@ -53,7 +54,7 @@ class TrainingCurves {
   // Does nothing without TrainingOptions::tensorboard. `tells`: this task reports to the user from the start, and
   // creates the file now. Throws failed_precondition, permission_denied or not_found if that is impossible; a full disk
   // only causes an event. Refers to the plan for its lifetime, and to the plan's files until all is written.
-  TrainingCurves(const TrainingPlan& plan, const Graph& graph, bool tells, const CurveLimits& limits = {});
+  TrainingCurves(const TrainingPlan& plan, const TrainingGraph& graph, bool tells, const CurveLimits& limits = {});
   ~TrainingCurves();
   TrainingCurves(const TrainingCurves&) = delete;
   TrainingCurves& operator=(const TrainingCurves&) = delete;
@@ -63,9 +64,9 @@ class TrainingCurves {
   bool on() const { return writer_ && tells_; }
 
   // Adds part of a step, counted from 0 over the whole job. The first call marks where the job resumes: curves of that
-  // step and later ones in older files become invalid.
-  void step_done(std::uint64_t step, double loss_sum, std::uint64_t examples);
-  void epoch_done(const EpochDone& figures);
+  // step and later ones in older files become invalid. `loss`: the mean over the examples.
+  void step_done(std::uint64_t step, double loss, std::uint64_t examples);
+  void epoch_done(const EpochLogs& figures);
   // Queues histograms after `steps` steps. The values must not be modified.
   void parameters(std::uint64_t steps, Parameters values);
 
@@ -79,6 +80,7 @@ class TrainingCurves {
   std::optional<double> learning_rate(std::uint64_t steps) const;
 
   const TrainingPlan& plan_;
+  const Schedule rate_;
   std::shared_ptr<Writer> writer_;
   bool tells_;
   bool begun_ = false;

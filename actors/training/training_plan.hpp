@@ -7,7 +7,7 @@
 #include <troupe/actors/training/training_state.hpp>
 #include <troupe/devices/storage/file_system.hpp>
 #include <troupe/graph/training/towers.hpp>
-#include <troupe/kernels/readers/dataset.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
@@ -19,13 +19,12 @@ struct TrainingGuards {
 };
 
 struct TrainingPlan {
-  const Sequential& layers;
-  Shape input;
-  Loss loss = Loss::sparse_softmax_cross_entropy;
-  const Optimizer& optimizer;
+  const Program& program;
+  std::string description;  // of the program and its optimizers, for the job's settings: "name=value" a line
+  const BatchSource& train;
+  const BatchSource* evaluation = nullptr;  // null: no evaluation
   std::optional<LossScaling> loss_scaling;
   double clip_norm = 0;  // 0: gradients are not clipped
-  const DataSplits& data;
   const TrainingOptions& options;
   TrainingState& state;  // read at the start, updated at the end
   Task& task;
@@ -41,14 +40,20 @@ TrainingResult train_in_cluster(const TrainingPlan& plan);
 // the same parameters.
 TrainingResult train_by_all_reduce(const TrainingPlan& plan);
 
-// Throws invalid_argument for invalid options, or a training set smaller than one step.
+// Throws invalid_argument for invalid options, or a training set smaller than one step. `slots`: of a step, without
+// backups.
 void check_training(const TrainingPlan& plan, int slots);
+
+// The training graph for a task of this plan, with these other options.
+TrainingGraph build_training_graph(const TrainingPlan& plan, TowerOptions options);
+// How the sources are cut into batches: for training with `slots` slots per step, with backups, and for evaluation.
+// `in_use`: BatchPlan::in_use.
+BatchPlan training_batches(const TrainingPlan& plan, std::uint32_t slots, std::size_t in_use);
+BatchPlan evaluation_batches(const TrainingPlan& plan, std::size_t in_use);
 // Throws cancelled if the user wants to stop; with a plan, also the task's failure.
 void check_stop(const TrainingOptions& options);
 void check_stop(const TrainingPlan& plan);
 // Returns that error instead.
 Error stop_of(const TrainingPlan& plan);
-
-inline constexpr std::int64_t kEvaluationChunk = 1000;  // examples
 
 }  // namespace troupe

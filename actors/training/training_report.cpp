@@ -13,10 +13,10 @@ void write(const std::string& line) { fmt::print(stderr, "troupe: {}\n", line); 
 
 }  // namespace
 
-std::string to_string(const EpochDone& epoch, int epochs) {
-  return fmt::format("Epoch {}/{}: loss {:.4f}, train accuracy {:.4f}, test accuracy {:.4f}, {:.0f} images/s",
-                     epoch.epoch + 1, epochs, epoch.loss, epoch.train_accuracy, epoch.test_accuracy,
-                     epoch.images_per_second);
+std::string to_string(const EpochLogs& epoch, int epochs) {
+  std::string text = fmt::format("Epoch {}/{}:", epoch.epoch + 1, epochs);
+  for (const auto& [name, value] : epoch.figures) text += fmt::format(" {} {:.4f},", name, value);
+  return text + fmt::format(" {:.0f} examples/s", epoch.examples_per_second);
 }
 
 TrainingOptions with_reports(TrainingOptions options) {
@@ -24,17 +24,18 @@ TrainingOptions with_reports(TrainingOptions options) {
     options.on_event = [](const JobEvent& event) {
       if (!event.text.empty()) write(event.text);
     };
-  std::function<void(const EpochDone&)> told = options.on_epoch;
+  std::function<void(const EpochLogs&)> told = options.on_epoch;
   if (!told && !options.quiet)
-    told = [epochs = options.epochs](const EpochDone& epoch) { write(to_string(epoch, epochs)); };
-  options.on_epoch = [told, on_event = options.on_event, warned = false](const EpochDone& epoch) mutable {
-    if (!std::isfinite(epoch.loss) && !std::exchange(warned, true) && on_event)
+    told = [epochs = options.epochs](const EpochLogs& epoch) { write(to_string(epoch, epochs)); };
+  options.on_epoch = [told, on_event = options.on_event, warned = false](const EpochLogs& epoch) mutable {
+    const bool finite = epoch.figures.empty() || std::isfinite(epoch.figures.front().second);
+    if (!finite && !std::exchange(warned, true) && on_event)
       on_event({.kind = "not_finite",
                 .task = {},
                 .step = epoch.steps,
                 .text = fmt::format("the loss of epoch {} is {}: the parameters are no longer usable; try a smaller "
                                     "learning rate, or ModelOptions::clip_norm",
-                                    epoch.epoch + 1, epoch.loss),
+                                    epoch.epoch + 1, epoch.figures.front().second),
                 .counts = {}});
     if (told) told(epoch);
   };

@@ -8,7 +8,7 @@
 namespace troupe {
 
 // "Epoch 1/5: loss 0.4321, train accuracy 0.8712, test accuracy 0.9012, 41000 images/s".
-std::string to_string(const EpochDone& epoch, int epochs);
+std::string to_string(const EpochLogs& epoch, int epochs);
 
 // Adds callbacks that print where there are none, unless `quiet`; and, on the chief, a warning about losses that are
 // not finite.

@@ -8,7 +8,6 @@
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/actors/training/batches.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/training_curves.hpp>
 #include <troupe/messages/overloaded.hpp>
@@ -26,16 +25,17 @@ class WorkerLoop {
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph,
                  {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
-        batches_(plan.data.train, plan.options.seed, kTokensAhead, plan.task.pinned_memory(),
-                 plan.task.actors().trace()),
-        curves_(plan, *job.graph.graph, index_ == 0),
+        batches_(plan.train.open(training_batches(plan, job.slots + job.backups, kTokensAhead))),
+        curves_(plan, job.graph, index_ == 0),
         mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now,
                                                  plan.task.actors().why())) {
     const TrainingGraph& g = job.graph;
-    step_ =
-        session_.callable({here(g.images[0]), here(g.labels[0])}, {here(g.loss_sum), here(g.correct)}, {here(g.train)});
-    evaluate_ =
-        session_.callable({here(g.eval_images), here(g.eval_labels)}, {here(g.eval_loss_sum), here(g.eval_correct)});
+    for (const TrainingPhase& phase : g.phases)
+      phases_.push_back(session_.callable(here(g.batches[0]), {here(phase.figures[0])}, {here(phase.train)}));
+    if (plan.evaluation) {
+      evaluate_ = session_.callable(here(g.eval_batch), {here(g.eval_figures)});
+      evaluation_ = plan.evaluation->open(evaluation_batches(plan, kTokensAhead));
+    }
     Outputs reads;
     for (const VariableRef& v : g.parameters) reads.push_back(here(v.read()));
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
@@ -56,18 +56,18 @@ class WorkerLoop {
     const ReadableState readable(plan_.state, [this] { return read_now(); });
     record_.begin(std::string(name(plan_.options.mode)), static_cast<std::uint64_t>(plan_.options.epochs));
     record_.does(TrainingRecord::Doing::joining);
-    session_.run({}, std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
+    session_.run(frozen_values(), std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
     const Join join{index_, incarnation_, job_.fingerprint, job_.settings, false, attempt_.after};
     tell(join);
     try {
       const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
       number_ = joined.job;
       view_ = joined.view;
-      if (joined.version > 0 && plan_.options.on_event)
+      if (joined.step > 0 && plan_.options.on_event)
         plan_.options.on_event({.kind = "goes_on",
                                 .task = plan_.task.name(),
-                                .step = joined.version,
-                                .text = fmt::format("the job resumes from step {}", joined.version),
+                                .step = joined.step,
+                                .text = fmt::format("the job resumes from step {}", joined.step),
                                 .counts = {}});
       TrainingResult out = work();
       attempt_.over = true;
@@ -96,6 +96,24 @@ class WorkerLoop {
     Graph& graph = *job_.sharded.graph;
     return graph.output(graph.get(output.source().name), output.index);
   }
+  Outputs here(const Outputs& outputs) const {
+    Outputs out;
+    for (const Output& output : outputs) out.push_back(here(output));
+    return out;
+  }
+  // Variables that nothing updates are not on shards: each worker has them.
+  Feeds frozen_values() const {
+    Feeds out;
+    for (const VariableInfo& v : variables(*job_.graph.graph)) {
+      const bool frozen =
+          std::ranges::any_of(job_.graph.frozen, [&](const VariableRef& f) { return f.name == v.name; });
+      const auto given = plan_.state.parameters.find(v.name);
+      if (!frozen || given == plan_.state.parameters.end() || v.initial_value.node < 0) continue;
+      out.emplace_back(here(Output{job_.graph.graph.get(), v.initial_value.node, v.initial_value.index}),
+                       given->second);
+    }
+    return out;
+  }
   void tell(Frame frame) { caf::anon_send(actor_, Outbound{of_member(of_job(std::move(frame), number_), view_)}); }
   void tell(TrainingOutbox out) {
     for (Outgoing& message : out) tell(std::move(message.message));
@@ -113,7 +131,8 @@ class WorkerLoop {
   };
 
   TrainingResult work() {
-    tokens_.emplace(WorkerTokens::Options{.worker = index_, .mode = job_.mode, .ahead = kTokensAhead, .view = view_});
+    tokens_.emplace(WorkerTokens::Options{
+        .worker = index_, .mode = job_.mode, .phases = job_.phases(), .ahead = kTokensAhead, .view = view_});
     TrainingOutbox out;
     tokens_->begin(out);
     tell(std::move(out));
@@ -134,7 +153,10 @@ class WorkerLoop {
                           [&](const Token& token) { tokens_->came(token); },
                           [&](const EpochDone& epoch) { epoch_done(epoch); },
                           [&](const Commit& commit) { drop_unused(commit); }, [&](const Fence& fence) { check(fence); },
-                          [&](const BarrierOpen&) { open = true; }},
+                          [&](const BarrierOpen& barrier) {
+                            attempt_.steps = barrier.steps;
+                            open = true;
+                          }},
                frame);
     return open;
   }
@@ -160,11 +182,12 @@ class WorkerLoop {
   }
 
   void epoch_done(const EpochDone& epoch) {
-    figures_ = epoch;
-    record_.set_metrics({{"train_accuracy", figures_.train_accuracy}, {"test_accuracy", figures_.test_accuracy}});
-    if (plan_.options.on_epoch && epoch.chief == index_) plan_.options.on_epoch(epoch);
+    epoch_ = epoch;
+    figures_ = logs_of(epoch, job_.graph.results);
+    record_.set_metrics({figures_.figures.begin(), figures_.figures.end()});
+    if (plan_.options.on_epoch && epoch.chief == index_) plan_.options.on_epoch(figures_);
     curves_.set_tells(epoch.chief == index_);
-    curves_.epoch_done(epoch);
+    curves_.epoch_done(figures_);
     if (curves_.on()) read_for_curves(epoch.steps);
   }
 
@@ -175,22 +198,29 @@ class WorkerLoop {
 
   void compute(const WorkerTokens::Work& work) {
     const Token& token = work.token;
-    if (token.kind == TokenKind::train) {
-      const Batch& batch = batches_.get(token.epoch, token.begin, token.end);
-      start(step_, {batch.images, batch.labels}, token, work.id);
-    } else {
-      Batch& batch = test_batches_[next_test_batch_++ % test_batches_.size()];
-      gather_range(plan_.data.test, static_cast<std::int64_t>(token.begin), static_cast<std::int64_t>(token.end),
-                   batch);
-      start(evaluate_, {batch.images, batch.labels}, token, work.id);
+    const bool trains = token.kind == TokenKind::train;
+    const auto batch = read_batch(token);
+    if (!batch) {
+      TrainingOutbox out;
+      tokens_->ended(work.id, TokenDone{.token = {}, .sums = {}, .over = true}, out);
+      return tell(std::move(out));
     }
+    start(trains ? phases_[token.phase] : evaluate_, batch->components, token, work.id)->report.examples =
+        static_cast<std::uint64_t>(batch->examples);
+  }
+
+  // nullopt: the data is over.
+  std::optional<Batch> read_batch(const Token& token) {
+    const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
+    if (token.kind == TokenKind::evaluate) return evaluation_->read(0, token.slot, 0);
+    return batches_->read(token.epoch, token.batch, token.slot);
   }
 
   std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token,
                                  std::uint64_t work = 0) {
     auto step = std::make_shared<Running>();
     step->work = work;
-    step->report = TokenDone{.worker = index_, .token = token, .examples = token.end - token.begin};
+    step->report = TokenDone{.worker = index_, .token = token, .sums = {}};
     running_.push_back(step);
     step->id = call.start(std::move(feeds), run_options(token), [step, mailbox = mailbox_](StepResult result) {
       step->result = std::move(result);
@@ -212,9 +242,10 @@ class WorkerLoop {
     }
     const bool unused = tokens_->unused(step->work);
     if (!unused) {
-      const auto figures = fetches_of(*step);
-      step->report.loss_sum = figures[0].item<float>();
-      step->report.correct = static_cast<std::uint64_t>(figures[1].item<std::int64_t>());
+      const Token& token = step->report.token;
+      const bool trains = token.kind == TokenKind::train;
+      const FigureLayout& layout = trains ? job_.graph.phases[token.phase].layout : job_.graph.eval_layout;
+      step->report.sums = layout.unpack(fetches_of(*step)[0]);
       attempt_.progress = true;
     }
     running_.pop_front();
@@ -226,12 +257,13 @@ class WorkerLoop {
 
   void tell_user(const Running& step) {
     const Token& token = step.report.token;
-    if (token.kind != TokenKind::train) return;
-    record_.computed(token.step, token.slot, step.began_ns,
-                     step.report.loss_sum / static_cast<double>(step.report.examples), step.report.examples);
-    curves_.step_done(token.step, step.report.loss_sum, step.report.examples);
+    if (token.kind != TokenKind::train || step.report.sums.empty()) return;
+    const NamedSum& first = step.report.sums.front();
+    const double loss = find_figure(figures_of({first}, job_.graph.results), first.name);
+    record_.computed(token.step, token.slot, step.began_ns, loss, step.report.examples);
+    if (token.phase == 0) curves_.step_done(token.step, loss, step.report.examples);
     if (plan_.options.on_progress)
-      plan_.options.on_progress(token.epoch, token.step % job_.steps_per_epoch + 1, job_.steps_per_epoch);
+      plan_.options.on_progress(token.epoch, token.batch + 1, job_.steps_per_epoch.value_or(0));
   }
 
   // Throws the error of the step or of the job.
@@ -249,6 +281,8 @@ class WorkerLoop {
             .random_slot = token.slot,
             .training = {.worker = index_,
                          .step = token.step,
+                         .phase = token.phase,
+                         .phases = job_.phases(),
                          .slot = token.slot,
                          .min_version = token.min_version,
                          .job = number_,
@@ -287,13 +321,13 @@ class WorkerLoop {
     const auto values = read_all(token);
     const std::size_t trained = job_.graph.parameters.size();
     plan_.state.parameters = trained_of(values);
-    const double images = static_cast<double>(figures_.steps) * plan_.options.batch * job_.slots;
-    TrainingResult out{true,
-                       figures_.test_accuracy,
-                       figures_.steps,
-                       figures_.seconds,
-                       figures_.seconds > 0 ? images / figures_.seconds : 0,
-                       params_sha256(plan_.state.parameters)};
+    const double examples = static_cast<double>(epoch_.examples) * (epoch_.epoch + 1);  // epochs are alike
+    TrainingResult out{.chief = true,
+                       .figures = figures_.figures,
+                       .steps = figures_.steps,
+                       .seconds = figures_.seconds,
+                       .examples_per_second = figures_.seconds > 0 ? examples / figures_.seconds : 0,
+                       .params_sha256 = params_sha256(plan_.state.parameters)};
     if (job_.graph.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
       out.loss_scale = values[trained + 1].item<float>();
@@ -307,7 +341,7 @@ class WorkerLoop {
     return {.kind = TokenKind::finish,
             .step = steps,
             .slot = index_,
-            .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps};
+            .min_version = job_.mode == TrainingMode::asynchronous ? 0 : steps * job_.phases()};
   }
 
   // Reads the shards' current parameters, at least those of the last complete epoch.
@@ -320,7 +354,7 @@ class WorkerLoop {
 
   // After a stop by the user, the chief's model keeps the current parameters.
   void keep_if_stopped(const Error& why) {
-    if (why.code() != Code::cancelled || number_ == 0 || figures_.chief != index_ || plan_.task.failure()) return;
+    if (why.code() != Code::cancelled || number_ == 0 || epoch_.chief != index_ || plan_.task.failure()) return;
     try {
       plan_.state.parameters = read_now(kReasonPatience);
     } catch (const Error&) {  // the shards are stopped too
@@ -350,11 +384,9 @@ class WorkerLoop {
   std::uint32_t index_;
   const Incarnation incarnation_{random_id()};
   Session session_;
-  EpochBatches batches_;
-  std::vector<Batch> test_batches_{kTokensAhead,
-                                   Batch{.images = {}, .labels = {}, .memory = plan_.task.pinned_memory()}};
-  std::size_t next_test_batch_ = 0;
-  Callable step_, evaluate_, read_all_;
+  std::unique_ptr<BatchReader> batches_, evaluation_;
+  std::vector<Callable> phases_;
+  Callable evaluate_, read_all_;
   TrainingCurves curves_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
@@ -363,7 +395,8 @@ class WorkerLoop {
   std::optional<WorkerTokens> tokens_;  // set once joined
   std::deque<std::shared_ptr<Running>> running_;
   TrainingRecord& record_ = plan_.task.introspection().training();
-  EpochDone figures_;
+  EpochDone epoch_;  // the last that has ended
+  EpochLogs figures_;
 };
 
 }  // namespace

@@ -20,14 +20,15 @@ int main(int argc, char** argv) {
     const DataSplits data = draw_digits({.train = 4000, .test = 500});
     Model model({layers::flatten(), layers::dense(64, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
     model.compile(optimizers::Adam{.learning_rate = 2e-3}, *task);
-    const TrainingResult result = model.fit(data, {.mode = alone ? JobMode::local : JobMode::sync,
-                                                   .epochs = 4,
-                                                   .slots = 2,  // batches per step, for any number of workers
-                                                   .on_epoch = [](const EpochDone& done) {
-                                                     fmt::print("epoch {}: loss {:.2f}\n", done.epoch + 1, done.loss);
-                                                   }});
+    const TrainingResult result =
+        model.fit(data, {.mode = alone ? JobMode::local : JobMode::sync,
+                         .epochs = 4,
+                         .slots = 2,  // batches per step, for any number of workers
+                         .on_epoch = [](const EpochLogs& done) {
+                           fmt::print("epoch {}: loss {:.2f}\n", done.epoch + 1, done["loss"]);
+                         }});
     if (result.chief)  // other workers and parameter servers print nothing
-      fmt::print("Test accuracy: {:.2f}\nParameters: {}\n", result.test_accuracy, result.params_sha256);
+      fmt::print("Test accuracy: {:.2f}\nParameters: {}\n", result["val_accuracy"], result.params_sha256);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.to_string());
     return 1;

@@ -11,10 +11,10 @@ int main() {
     Model model({layers::flatten(), layers::dense(64, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
     model.compile(optimizers::Adam{.learning_rate = 2e-3});
     fmt::print("{}\n", model.summary());
-    model.fit(data, {.epochs = 4, .on_epoch = [](const EpochDone& done) {
-                       fmt::print("epoch {}: loss {:.2f}\n", done.epoch + 1, done.loss);
+    model.fit(data, {.epochs = 4, .on_epoch = [](const EpochLogs& done) {
+                       fmt::print("epoch {}: loss {:.2f}\n", done.epoch + 1, done["loss"]);
                      }});
-    fmt::print("Test accuracy: {:.2f}\n", model.evaluate(data.test).accuracy);
+    fmt::print("Test accuracy: {:.2f}\n", model.evaluate(data.test)["accuracy"]);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.to_string());
     return 1;

@@ -20,8 +20,8 @@ void run(const char* file) {
   loaded.load(file);
   const Tensor digit = Tensor::zeros(DType::f32, {1, 28, 28, 1});
   const bool same = std::ranges::equal(trained.predict(digit).values<float>(), loaded.predict(digit).values<float>());
-  fmt::print("trained: accuracy {:.2f}\n", trained.evaluate(data.test).accuracy);
-  fmt::print("loaded:  accuracy {:.2f}\n", loaded.evaluate(data.test).accuracy);
+  fmt::print("trained: accuracy {:.2f}\n", trained.evaluate(data.test)["accuracy"]);
+  fmt::print("loaded:  accuracy {:.2f}\n", loaded.evaluate(data.test)["accuracy"]);
   fmt::print("the same parameters: {}, the same predictions: {}\n",
              trained.params_sha256() == loaded.params_sha256() ? "yes" : "no", same ? "yes" : "no");
 }

@@ -34,7 +34,7 @@ void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t st
   std::fflush(err_);
 }
 
-void Console::epoch(const EpochDone& epoch) {
+void Console::epoch(const EpochLogs& epoch) {
   print(out_, options_.json ? epoch_json(epoch) : to_string(epoch, options_.training.epochs));
 }
 

@@ -21,7 +21,7 @@ class Console {
   void begin(const DataSplits& data);
   // Progress of `epoch`, which counts from 0. Silent on all tasks but the one that reports.
   void progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now);
-  void epoch(const EpochDone& epoch);
+  void epoch(const EpochLogs& epoch);
   void result(const TrainingResult& result);
   // A note if users should know of the event; with --json a line on stdout instead.
   void event(const JobEvent& event);

@@ -55,7 +55,7 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
     training.on_placement = [&](const std::string& placement) {
       console.note(placement.substr(0, placement.find_last_not_of('\n') + 1));
     };
-  training.on_epoch = [&](const EpochDone& epoch) { console.epoch(epoch); };
+  training.on_epoch = [&](const EpochLogs& epoch) { console.epoch(epoch); };
   training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
   };

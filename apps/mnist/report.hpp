@@ -10,7 +10,7 @@ namespace troupe {
 
 // {"event":"epoch","epoch":1,"loss":...,"train_accuracy":...,"test_accuracy":...,"images_per_second":...}
 // Epochs count from 1 here. Figures that are not finite become null.
-std::string epoch_json(const EpochDone& epoch);
+std::string epoch_json(const EpochLogs& epoch);
 // {"event":"final","test_accuracy":...,"steps":...,"seconds":...,"images_per_second":...,"params_sha256":"..."}
 std::string final_json(const TrainingResult& result);
 // {"event":"lost","time":1700000000.123456,"task":"/job:worker/task:1","step":12,"seconds":0,"text":"...","counts":{}}

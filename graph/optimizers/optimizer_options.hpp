@@ -4,9 +4,9 @@
 //
 // Common to all:
 //   * weight_decay: decoupled, lr * rate * var is taken off before the update; Adam with it is AdamW.
-//   * slot_updates: what a sparse gradient does to the rows it does not have. All are lazy by default. exact has the bits
-//     of a dense gradient with zeros there, at the cost of one. Without weight decay SGD and Adagrad are the same both
-//     ways. In mode allreduce gradients are dense, so updates exact.
+//   * slot_updates: what a sparse gradient does to the rows it does not have. All are lazy by default. exact has the
+//     bits of a dense gradient with zeros there, at the cost of one. Without weight decay SGD and Adagrad are the same
+//     both ways. In mode allreduce gradients are dense, so updates exact.
 //   * average: of the weights, kept beside them (graph/optimizers/weight_averages.hpp).
 #pragma once
 

@@ -11,6 +11,8 @@
 namespace troupe {
 namespace {
 
+constexpr const char* kUpdateCount = "global_step";
+
 // An unused name, relative to the scope.
 std::string free_name(Graph& graph, const std::string& base) {
   return graph.unique_name(base).substr(graph.current_scope().size());
@@ -114,7 +116,7 @@ class Updates {
     const auto changes = [](const GradientAndVariable& g) { return g.moved_by && !g.moved_by->is_constant(); };
     if (!counts_ && rate_.is_constant() && std::ranges::none_of(all, changes)) return;
     count_ =
-        variable(graph_, {.name = "global_step",
+        variable(graph_, {.name = free_name(graph_, kUpdateCount),
                           .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
                           .trainable = false});
     one_ = scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one"));
@@ -275,6 +277,13 @@ std::vector<GradientAndVariable> all_gradients(const char* what, Output loss) {
 }
 
 }  // namespace
+
+bool is_update_count(std::string_view name) {
+  if (!name.starts_with(kUpdateCount)) return false;
+  name.remove_prefix(std::string_view(kUpdateCount).size());
+  return name.empty() || (name.size() > 1 && name[0] == '_' &&
+                          std::ranges::all_of(name.substr(1), [](char c) { return c >= '0' && c <= '9'; }));
+}
 
 std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const VariableRef> variables) {
   if (!loss.valid()) invalid_argument("compute_gradients: the loss is not a tensor");

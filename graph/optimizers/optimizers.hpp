@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <troupe/graph/builder/variable.hpp>
@@ -22,6 +23,9 @@ namespace troupe {
 
 // Attribute of an Apply node: it changes nothing if its gradient is not finite.
 inline constexpr const char* kGuarded = "_guarded";
+
+// Whether this is the name of a variable in which a graph counts the updates of one apply_gradients().
+bool is_update_count(std::string_view name);
 
 struct GradientAndVariable {
   Gradient gradient{};
@@ -37,11 +41,11 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 
 // Adds and returns a NoOp that updates every variable once, each after its read(). The learning rate is a Const,
 // "learning_rate", for each dtype, or a LearningRate node if it changes. Adam and changing rates count updates in a
-// variable, "global_step" (i64): the rate is computed from the count before the update, Adam's Apply nodes use that
-// count plus one, and the variable is set to it afterwards. The NoOp has a name relative to the scope ("train") and the
-// Apply nodes below it ("train/dense/kernel"). With an average of weights, it moves these as well. Throws
-// invalid_argument if there are no variables, if one is repeated or has no gradient, and for invalid options, naming
-// them.
+// variable, "global_step" (i64; in a second call "global_step_1"): the rate is computed from the count before the
+// update, Adam's Apply nodes use that count plus one, and the variable is set to it afterwards. The NoOp has a name
+// relative to the scope ("train") and the Apply nodes below it ("train/dense/kernel"). With an average of weights, it
+// moves these as well. Throws invalid_argument if there are no variables, if one is repeated or has no gradient, and
+// for invalid options, naming them.
 Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
                        Name name = "train");
 

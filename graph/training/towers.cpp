@@ -1,5 +1,8 @@
 #include "troupe/graph/training/towers.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
@@ -7,20 +10,19 @@
 namespace troupe {
 namespace {
 
-struct Tower {
-  Output images;
-  Output labels;
-  Output loss_sum;
-  Output correct;
-  Output examples;
+// What a tower computes in one phase.
+struct Part {
   std::vector<GradientAndVariable> gradients;
+  Output figures;  // flat, f64
 };
 
-void check(const Shape& input_shape, Loss loss, const TowerOptions& options) {
-  if (loss != Loss::sparse_softmax_cross_entropy)
-    fail(Code::unimplemented,
-         "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
-  if (!input_shape.has_rank()) invalid_argument("training graph: the rank of an example must be known");
+struct Tower {
+  Outputs batch;
+  std::vector<Part> parts;  // by phase
+};
+
+void check(const BatchSchema& schema, const TowerOptions& options) {
+  check_schema(schema);
   if (options.slots < 1) invalid_argument("training graph: there must be at least 1 slot, not {}", options.slots);
   if (options.batch != kUnknown && options.batch < 1)
     invalid_argument("training graph: a batch must have at least 1 example, not {}", options.batch);
@@ -31,12 +33,18 @@ void check(const Shape& input_shape, Loss loss, const TowerOptions& options) {
                      options.batch == kUnknown ? "?" : std::to_string(options.batch), options.micro_batches);
 }
 
+// The part of a name before its last slash.
+std::string_view folder_of(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
+}
+
 class Builder {
  public:
-  Builder(const Sequential& model, const Shape& input_shape, const TowerOptions& options)
-      : model_(model), input_shape_(input_shape), options_(options), graph_(*out_.graph) {}
+  Builder(const Program& program, const BatchSchema& schema, const TowerOptions& options)
+      : program_(program), schema_(schema), options_(options), graph_(*out_.graph) {}
 
-  TrainingGraph run(const Optimizer& optimizer) {
+  TrainingGraph run() {
     if (options_.loss_scaling) {
       const auto device = graph_.on_device(device_of(0));
       out_.loss_scale = loss_scale(graph_, *options_.loss_scaling);
@@ -46,17 +54,14 @@ class Builder {
       const int first = graph_.size();
       const auto device = graph_.on_device(device_of(slot));
       towers_.push_back(slot == 0 ? tower() : further_tower(slot));
+      out_.batches.push_back(towers_.back().batch);
       if (options_.slots > 1) mark(first, slot);
     }
     const auto device = graph_.on_device(device_of(0));
-    collect();
-    auto gradients = mean_gradients();
-    if (options_.all_reduce) gradients = all_reduce_gradients(graph_, gradients, {.sparse_mean = options_.sparse_mean});
-    out_.train = out_.loss_scale ? apply_scaled_gradients(graph_, optimizer, *out_.loss_scale, gradients)
-                                 : apply_gradients(graph_, optimizer, gradients);
+    for (std::size_t phase = 0; phase < out_.phases.size(); ++phase) update(phase);
     evaluation();
     out_.initializer = initializer(graph_);
-    out_.parameters = variables_.all();
+    list_parameters();
     return std::move(out_);
   }
 
@@ -67,47 +72,131 @@ class Builder {
   }
   static std::string scope_of(int slot) { return fmt::format("slot_{}", slot); }
 
-  Output images(std::int64_t batch) {
-    return placeholder(graph_, DType::f32, Shape{batch}.concatenated(input_shape_), "images");
+  Outputs placeholders(std::int64_t batch) {
+    Outputs out;
+    for (const BatchComponent& component : schema_)
+      out.push_back(placeholder(graph_, component.dtype, component.batch_shape(batch), component.name));
+    return out;
   }
-  Output labels(std::int64_t batch) { return placeholder(graph_, DType::i32, Shape{batch}, "labels"); }
-  // `averages`: collects running averages with the values to follow, in training.
-  Output logits_of(Output images, std::vector<RunningAverage>* averages) {
-    LayerContext context{
-        .graph = graph_, .training = averages != nullptr, .variables = variables_, .averages = averages};
-    return model_.apply(context, images);
+
+  // `averages`: null: not in training.
+  ProgramOutputs apply(const Outputs& batch, std::vector<RunningAverage>* averages) {
+    std::map<std::string, Output, std::less<>> components;
+    for (std::size_t i = 0; i < batch.size(); ++i) components.emplace(schema_[i].name, batch[i]);
+    ProgramContext context{graph_, components, variables_, averages != nullptr, averages};
+    ProgramOutputs outputs = program_(context);
+    if (outputs.objectives.empty()) invalid_argument("the program has no objective: nothing would be trained");
+    for (const Objective& objective : outputs.objectives) {
+      if (!objective.loss.valid()) invalid_argument("objective '{}' has no loss", objective.name);
+      if (!objective.loss.shape().is_scalar() || !is_floating(objective.loss.dtype()))
+        invalid_argument("the loss of objective '{}' is {}{}, but must be a floating scalar: take the mean",
+                         objective.name, name(objective.loss.dtype()), objective.loss.shape().to_string());
+    }
+    return outputs;
+  }
+
+  // The figures of the objectives in a phase (all: of no particular one) as one flat tensor.
+  Output flat_figures(const ProgramOutputs& outputs, std::optional<std::size_t> phase, const Outputs& batch,
+                      FigureLayout* layout) {
+    const auto scope = graph_.scope("figures");
+    Outputs parts;
+    std::set<std::string> names;
+    const Output examples = examples_of(batch);
+    const auto note = [&](const std::string& name, const Shape& shape, const FigureResult& result) {
+      if (name.empty() || name.find_first_of(" \n") != std::string::npos)
+        invalid_argument("a figure has the name '{}': it must not be empty or have spaces", name);
+      if (!names.insert(name).second) invalid_argument("two figures have the name '{}'", name);
+      if (!shape.fully_known()) invalid_argument("the sums of figure '{}' must have a known shape", name);
+      if (!layout) return;
+      layout->add(name, shape);
+      out_.results[name] = result;
+    };
+    for (std::size_t i = 0; i < outputs.objectives.size(); ++i) {
+      if (phase && !in_phase(i, *phase)) continue;
+      parts.push_back(flat(mul(cast(outputs.objectives[i].loss, DType::f64), examples)));
+      parts.push_back(examples);
+      note(outputs.objectives[i].name, Shape{2}, mean_of_sums);
+    }
+    for (const Figure& figure : outputs.figures) {
+      if (phase && !in_phase(figure.objective, *phase)) continue;
+      if (!figure.sums.valid()) invalid_argument("figure '{}' has no sums", figure.name);
+      note(figure.name, figure.sums.shape(), figure.result);
+      parts.push_back(flat(cast(figure.sums, DType::f64)));
+    }
+    return concat(parts, 0);
+  }
+  bool in_phase(std::size_t objective, std::size_t phase) const { return options_.simultaneous || objective == phase; }
+
+  static Output flat(Output x) { return x.shape().rank() == 1 ? x : reshape(x, Shape{x.shape().num_elements()}); }
+
+  // The number of examples of a batch: f64 [1].
+  Output examples_of(const Outputs& batch) {
+    const std::int64_t known = batch.front().shape()[0];
+    if (known != kUnknown) return constant(graph_, Tensor::vector<double>({static_cast<double>(known)}));
+    return cast(slice(shape_of(batch.front()), {0}, {1}), DType::f64);
   }
 
   Tower tower() {
-    Tower t{.images = images(options_.batch), .labels = labels(options_.batch)};
+    Tower t{.batch = placeholders(options_.batch), .parts = {}};
     if (options_.micro_batches == 1)
       compute(t);
     else
       compute_in_parts(t);
-    t.gradients = clip_gradients(t.gradients, options_.clipping, out_.loss_scale ? &*out_.loss_scale : nullptr);
+    for (Part& part : t.parts)
+      part.gradients = clip_gradients(part.gradients, options_.clipping, out_.loss_scale ? &*out_.loss_scale : nullptr);
     return t;
   }
 
-  // Computes figures and gradients from its images and labels.
+  // Computes figures and gradients from its batch.
   void compute(Tower& t) {
     std::vector<RunningAverage> averages;
-    const Output logits = logits_of(t.images, &averages);
-    Output mean_loss;
-    {
-      const auto scope = graph_.scope("loss");
-      const Output each = losses::per_example(Loss::sparse_softmax_cross_entropy, logits, t.labels);
-      mean_loss = mean(each, {}, {.name = "mean"});
-      t.loss_sum = metrics::loss_sum(each, "sum");
-      t.examples = element_count(each, "examples");
-      if (out_.loss_scale) mean_loss = out_.loss_scale->scaled(mean_loss, "scaled");
+    const ProgramOutputs outputs = apply(t.batch, &averages);
+    const bool first = out_.phases.empty();
+    if (first) begin_phases(outputs);
+    for (std::size_t phase = 0; phase < out_.phases.size(); ++phase) {
+      Part& part = t.parts.emplace_back();
+      part.figures = flat_figures(outputs, phase, t.batch, first ? &out_.phases[phase].layout : nullptr);
+      for (std::size_t i = 0; i < outputs.objectives.size(); ++i)
+        if (in_phase(i, phase)) add_gradients(outputs.objectives[i], i, part);
     }
-    {
-      const auto scope = graph_.scope("accuracy");
-      t.correct = metrics::correct_count(logits, t.labels, "correct");
-    }
-    t.gradients = compute_gradients(mean_loss, variables_.trainable());
     const auto scope = graph_.scope("running_averages");
-    for (GradientAndVariable& move : moves_of(averages)) t.gradients.push_back(std::move(move));
+    for (GradientAndVariable& move : moves_of(averages))
+      if (const auto phase = phase_of_average(move.variable.name)) t.parts[*phase].gradients.push_back(std::move(move));
+  }
+
+  // Knows which variables each objective trains when the program has made them all.
+  void begin_phases(const ProgramOutputs& outputs) {
+    std::map<std::string, std::string> trainer;
+    for (const Objective& objective : outputs.objectives) {
+      out_.optimizers.push_back(objective.optimizer);
+      std::vector<VariableRef>& trained = trained_.emplace_back();
+      for (const VariableRef& v : variables_.trainable()) {
+        if (std::ranges::none_of(objective.train, [&](const std::string& p) { return matches(p, v.name); })) continue;
+        if (const auto [other, added] = trainer.emplace(v.name, objective.name); !added)
+          invalid_argument("objectives '{}' and '{}' both train '{}': give them patterns that do not overlap",
+                           other->second, objective.name, v.name);
+        trained.push_back(v);
+      }
+      if (trained.empty())
+        invalid_argument("objective '{}' trains no variable: its patterns match none that is trainable",
+                         objective.name);
+      if (out_.phases.empty() || !options_.simultaneous) out_.phases.push_back({.name = objective.name});
+    }
+    if (options_.loss_scaling && outputs.objectives.size() > 1)
+      fail(Code::unimplemented, "loss scaling (f16) with several objectives is not supported: use bf16");
+  }
+
+  void add_gradients(const Objective& objective, std::size_t index, Part& part) {
+    const Output loss = out_.loss_scale ? out_.loss_scale->scaled(objective.loss, "scaled_loss") : objective.loss;
+    for (GradientAndVariable& g : compute_gradients(loss, trained_[index])) part.gradients.push_back(std::move(g));
+  }
+
+  // The phase that trains variables of the average's layer; none: the layer is frozen, and so is the average.
+  std::optional<std::size_t> phase_of_average(std::string_view average) const {
+    for (std::size_t i = 0; i < trained_.size(); ++i)
+      for (const VariableRef& v : trained_[i])
+        if (folder_of(v.name) == folder_of(average)) return options_.simultaneous ? 0 : i;
+    return std::nullopt;
   }
 
   void compute_in_parts(Tower& whole) {
@@ -115,7 +204,7 @@ class Builder {
     for (int k = 0; k < options_.micro_batches; ++k) {
       if (k == 0) {
         parts.push_back(computed_part(whole, k));
-        accumulate_first(whole, parts.back());
+        whole.parts = parts.back().parts;
         continue;
       }
       const auto scope = graph_.scope(fmt::format("micro_{}", k));
@@ -123,9 +212,12 @@ class Builder {
       accumulate(whole, parts.back());
     }
     const auto scope = graph_.scope("micro_mean");
-    for (const std::size_t i : backprop_order(whole.gradients)) {
-      const auto inner = graph_.scope(whole.gradients[i].variable.name);
-      whole.gradients[i].gradient = average(whole.gradients[i].gradient.dense, flows(parts, i), "micro_batches");
+    for (std::size_t phase = 0; phase < whole.parts.size(); ++phase) {
+      std::vector<GradientAndVariable>& gradients = whole.parts[phase].gradients;
+      for (const std::size_t i : backprop_order(gradients)) {
+        const auto inner = graph_.scope(gradients[i].variable.name);
+        gradients[i].gradient = average(gradients[i].gradient.dense, flows(parts, phase, i), "micro_batches");
+      }
     }
   }
 
@@ -138,48 +230,46 @@ class Builder {
   // Starts once the previous part is complete.
   Tower part_of(const Tower& whole, int k) {
     Outputs before;
-    if (k > 0) {
-      before = {whole.loss_sum, whole.correct};
-      for (const GradientAndVariable& g : whole.gradients)
+    for (const Part& part : whole.parts) {
+      before.push_back(part.figures);
+      for (const GradientAndVariable& g : part.gradients)
         before.push_back(g.gradient.is_dense() ? g.gradient.dense : g.gradient.values);
     }
     const auto after = graph_.after(before);
     const std::int64_t size = options_.batch / options_.micro_batches;
-    const auto rows = [&](Output x, Name name) {
+    Tower out;
+    for (std::size_t i = 0; i < schema_.size(); ++i) {
+      const Output& x = whole.batch[i];
       Integers begin(static_cast<std::size_t>(x.shape().rank()), 0), sizes(begin.size(), -1);
       begin[0] = k * size;
       sizes[0] = size;
-      return slice(x, begin, sizes, std::move(name));
-    };
-    return {.images = rows(whole.images, "images_part"), .labels = rows(whole.labels, "labels_part")};
+      out.batch.push_back(slice(x, begin, sizes, schema_[i].name + "_part"));
+    }
+    return out;
   }
 
-  static void accumulate_first(Tower& sum, const Tower& part) {
-    sum.loss_sum = part.loss_sum;
-    sum.correct = part.correct;
-    sum.examples = part.examples;
-    sum.gradients = part.gradients;
-  }
   // Rows of sparse gradients are joined at the end.
-  void accumulate(Tower& sum, const Tower& part) {
-    const auto scope = graph_.scope("sum");
-    sum.loss_sum = add(sum.loss_sum, part.loss_sum, "loss");
-    sum.correct = add(sum.correct, part.correct, "correct");
-    sum.examples = add(sum.examples, part.examples, "examples");
-    for (const std::size_t i : backprop_order(part.gradients)) {
-      const Gradient& more = part.gradients[i].gradient;
-      Gradient& so_far = sum.gradients[i].gradient;
-      if (more.is_dense())
-        so_far = {.dense = add(so_far.dense, more.dense, part.gradients[i].variable.name)};
-      else
-        so_far = more;  // the next part waits for it
+  static void accumulate(Tower& sum, const Tower& more) {
+    const auto scope = more.batch.front().graph->scope("sum");
+    for (std::size_t phase = 0; phase < sum.parts.size(); ++phase) {
+      Part& so_far = sum.parts[phase];
+      const Part& part = more.parts[phase];
+      so_far.figures = add(so_far.figures, part.figures, "figures");
+      for (const std::size_t i : backprop_order(part.gradients)) {
+        const Gradient& gradient = part.gradients[i].gradient;
+        Gradient& total = so_far.gradients[i].gradient;
+        if (gradient.is_dense())
+          total = {.dense = add(total.dense, gradient.dense, part.gradients[i].variable.name)};
+        else
+          total = gradient;  // the next part waits for it
+      }
     }
   }
 
-  // The gradients of variable i: all dense or all sparse, since the towers are alike.
-  static std::vector<Gradient> flows(const std::vector<Tower>& towers, std::size_t i) {
+  // The gradients of variable i in a phase: all dense or all sparse, since the towers are alike.
+  static std::vector<Gradient> flows(const std::vector<Tower>& towers, std::size_t phase, std::size_t i) {
     std::vector<Gradient> out;
-    for (const Tower& t : towers) out.push_back(t.gradients[i].gradient);
+    for (const Tower& t : towers) out.push_back(t.parts[phase].gradients[i].gradient);
     return out;
   }
 
@@ -198,36 +288,61 @@ class Builder {
     }
   }
 
-  Output total(Output Tower::*figure, const char* name) {
-    Outputs parts;
-    for (const Tower& t : towers_) parts.push_back(t.*figure);
-    return parts.size() == 1 ? parts.front() : add_n(parts, name);
-  }
-
-  void collect() {
-    for (const Tower& t : towers_) {
-      out_.images.push_back(t.images);
-      out_.labels.push_back(t.labels);
+  void update(std::size_t index) {
+    TrainingPhase& phase = out_.phases[index];
+    for (const Tower& t : towers_) phase.figures.push_back(t.parts[index].figures);
+    auto gradients = mean_gradients(index);
+    if (options_.all_reduce) gradients = all_reduce_gradients(graph_, gradients, {.sparse_mean = options_.sparse_mean});
+    std::set<std::string> updated;
+    for (const GradientAndVariable& g : gradients) updated.insert(g.variable.name);
+    const int first = graph_.size();
+    Outputs done;
+    const std::string name = index == 0 ? "train" : "train_" + phase.name;
+    if (!options_.simultaneous || out_.optimizers.size() == 1) {
+      phase.train = apply(out_.optimizers[index], gradients, name);
+    } else {
+      for (std::size_t i = 0; i < out_.optimizers.size(); ++i)
+        done.push_back(apply(out_.optimizers[i], of_objective(gradients, i), fmt::format("train_{}", i)));
+      phase.train = group(graph_, done, name);
     }
-    const auto scope = graph_.scope("all_slots");
-    out_.loss_sum = total(&Tower::loss_sum, "loss_sum");
-    out_.correct = total(&Tower::correct, "correct");
-    out_.examples = total(&Tower::examples, "examples");
+    for (int id = first; id < graph_.size(); ++id) {
+      const Node& node = graph_.node(id);
+      if (is_update_count(node.name)) phase.count = node.name;
+      if (node.op->update_rule) updated.insert(graph_.node(node.inputs[0].node).name);  // also averages of weights
+    }
+    for (const std::string& variable : updated) phase.updated.push_back(find_variable(graph_, variable));
   }
 
-  std::vector<GradientAndVariable> mean_gradients() {
-    if (towers_.size() == 1) return towers_.front().gradients;
+  Output apply(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients, const std::string& name) {
+    return out_.loss_scale ? apply_scaled_gradients(graph_, optimizer, *out_.loss_scale, gradients, name)
+                           : apply_gradients(graph_, optimizer, gradients, name);
+  }
+
+  // Simultaneous objectives: the gradients of variables that objective i trains; running averages go with the first.
+  std::vector<GradientAndVariable> of_objective(const std::vector<GradientAndVariable>& gradients, std::size_t i) {
+    std::vector<GradientAndVariable> out;
+    for (const GradientAndVariable& g : gradients) {
+      const bool trained =
+          std::ranges::any_of(trained_[i], [&](const VariableRef& v) { return v.name == g.variable.name; });
+      if (trained || (g.moved_by && i == 0)) out.push_back(g);
+    }
+    return out;
+  }
+
+  std::vector<GradientAndVariable> mean_gradients(std::size_t phase) {
+    if (towers_.size() == 1) return towers_.front().parts[phase].gradients;
     const auto scope = graph_.scope("mean_gradients");
     std::vector<GradientAndVariable> out;
-    for (std::size_t i = 0; i < towers_.front().gradients.size(); ++i) {
-      const VariableRef& variable = towers_.front().gradients[i].variable;
+    const std::vector<GradientAndVariable>& first = towers_.front().parts[phase].gradients;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const VariableRef& variable = first[i].variable;
       const auto inner = graph_.scope(variable.name);
       const auto device = graph_.on_device(variable.handle.source().device);
-      const std::vector<Gradient> each = flows(towers_, i);
+      const std::vector<Gradient> each = flows(towers_, phase, i);
       Outputs dense;
       for (const Gradient& g : each) dense.push_back(g.dense);
       const bool by_row = options_.sparse_mean == SparseMean::touching_slots;
-      out.push_back(towers_.front().gradients[i]);
+      out.push_back(first[i]);
       out.back().gradient = average(each[0].is_dense() ? add_n(dense) : Output(), each, "slots", by_row);
     }
     return out;
@@ -254,35 +369,36 @@ class Builder {
 
   void evaluation() {
     const auto scope = graph_.scope("evaluation");
-    out_.eval_images = images(kUnknown);
-    out_.eval_labels = labels(kUnknown);
-    const Output logits = logits_of(out_.eval_images, nullptr);
-    const Output each = losses::per_example(Loss::sparse_softmax_cross_entropy, logits, out_.eval_labels);
-    out_.eval_loss_sum = metrics::loss_sum(each, "loss_sum");
-    out_.eval_correct = metrics::correct_count(logits, out_.eval_labels, "correct");
-    if (is_softmax(logits))
-      invalid_argument(
-          "the loss takes logits, but the model ends in '{}': remove the softmax of the last layer "
-          "(predictions are probabilities anyway)",
-          logits.source().name);
-    out_.predictions = softmax(logits, {.name = "predictions"});
+    out_.eval_batch = placeholders(kUnknown);
+    const ProgramOutputs outputs = apply(out_.eval_batch, nullptr);
+    out_.eval_figures = flat_figures(outputs, std::nullopt, out_.eval_batch, &out_.eval_layout);
+    out_.predictions = outputs.predictions;
   }
 
-  const Sequential& model_;
-  const Shape& input_shape_;
+  void list_parameters() {
+    out_.parameters = variables_.all();
+    std::set<std::string> updated;
+    for (const TrainingPhase& phase : out_.phases)
+      for (const VariableRef& v : phase.updated) updated.insert(v.name);
+    for (const VariableRef& v : out_.parameters)
+      if (!updated.contains(v.name)) out_.frozen.push_back(v);
+  }
+
+  const Program& program_;
+  const BatchSchema& schema_;
   const TowerOptions& options_;
   TrainingGraph out_{.graph = std::make_unique<Graph>(options_.ops ? *options_.ops : standard_ops())};
   Graph& graph_;
   VariablePool variables_;
+  std::vector<std::vector<VariableRef>> trained_;  // by objective
   std::vector<Tower> towers_;
 };
 
 }  // namespace
 
-TrainingGraph build_training_graph(const Sequential& model, const Shape& input_shape, Loss loss,
-                                   const Optimizer& optimizer, const TowerOptions& options) {
-  check(input_shape, loss, options);
-  return Builder(model, input_shape, options).run(optimizer);
+TrainingGraph build_training_graph(const Program& program, const BatchSchema& schema, const TowerOptions& options) {
+  check(schema, options);
+  return Builder(program, schema, options).run();
 }
 
 }  // namespace troupe

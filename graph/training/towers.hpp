@@ -1,10 +1,13 @@
 // Training graphs: a model, its loss and its optimizer, for one or several slots at once.
 //
-//                  images s, labels s            (a micro-batch for each slot)
+//                       batch s                  (a micro-batch for each slot)
 //                         |
 //   variables --read--> tower s --> loss s --> gradients s     for s = 0 .. N-1, on device s mod D
 //       ^                                          |
 //       +------- Apply <-- (g_0 + g_1 + ...) / N <-+
+//
+// A program with several objectives makes a phase of each: the loss, gradients and updates of each phase are fetched
+// and run by themselves, one phase after the other.
 //
 // All towers share the variables. Random nodes of tower s draw the same numbers as those of a one-slot graph in slot s:
 // every node of the tower has the attribute "_slot" = s and, from slot 1 on (whose names begin with "slot_<s>/"),
@@ -24,10 +27,8 @@
 #include <string>
 #include <vector>
 
-#include <troupe/graph/layers/layers.hpp>
-#include <troupe/graph/layers/losses.hpp>
-#include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/training/clipping.hpp>
+#include <troupe/graph/training/program.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
 
 namespace troupe {
@@ -39,6 +40,8 @@ struct TowerOptions {
   std::int64_t batch = kUnknown;  // examples of one slot
   // A slot's batch is computed in this many equal parts, one after the other, with the memory of one.
   int micro_batches = 1;
+  // Computes all objectives on the same values: a step has one phase.
+  bool simultaneous = false;
   // Scales the loss of every slot; the mean gradients decide whether a step counts, so for all slots alike.
   std::optional<LossScaling> loss_scaling{};
   Clipping clipping{};  // of each slot's gradients, before averaging
@@ -49,34 +52,41 @@ struct TowerOptions {
   const OpRegistry* ops = nullptr;  // ops that layers may use; must outlive the graph; null: standard_ops()
 };
 
+// A phase of a step.
+struct TrainingPhase {
+  std::string name{};  // of its objective; of the first, if all are simultaneous
+  // By slot: the figures of the batch, as one flat f64 tensor, computed before the update.
+  Outputs figures{};
+  FigureLayout layout{};
+  Output train{};                      // target: the update
+  std::vector<VariableRef> updated{};  // trained variables, running averages, averages of weights; by name
+  std::string count{};                 // name of the variable that counts its updates; "": none
+};
+
 struct TrainingGraph {
   std::unique_ptr<Graph> graph{};
 
-  // To be fed, per slot: f32 [batch, input shape...] and i32 [batch].
-  Outputs images{};
-  Outputs labels{};
-  // For one step, over all slots; computed before the update.
-  Output loss_sum{};     // f32 scalar: the sum of the losses of the examples
-  Output correct{};      // i64 scalar
-  Output examples{};     // i64 scalar
-  Output train{};        // target: one step
-  Output initializer{};  // target: sets all variables to their initial values
+  // To be fed, by slot: the components of the batch in the schema's order.
+  std::vector<Outputs> batches{};
+  std::vector<TrainingPhase> phases{};
+  std::vector<Optimizer> optimizers{};  // by objective
+  Output initializer{};                 // target: sets all variables to their initial values
 
-  // Evaluation, of any number of examples, without dropout.
-  Output eval_images{};
-  Output eval_labels{};
-  Output eval_loss_sum{};
-  Output eval_correct{};
-  Output predictions{};  // [n, classes]: probabilities for eval_images
+  // Evaluation, of any number of examples: the program not in training. All figures as one flat f64 tensor.
+  Outputs eval_batch{};
+  Output eval_figures{};
+  FigureLayout eval_layout{};
+  std::map<std::string, Output> predictions{};
+  std::map<std::string, FigureResult> results{};  // of all figures, by name
 
-  // Of the model, in layer order: trained variables and running averages.
+  // Of the program, in order of creation: trained ones, running averages, and those that nothing updates.
   std::vector<VariableRef> parameters{};
+  std::vector<VariableRef> frozen{};  // of these, those that nothing updates
   std::optional<LossScale> loss_scale{};
 };
 
-// `input_shape` is that of one example. The only loss for these labels is sparse_softmax_cross_entropy; others throw
-// unimplemented. Throws invalid_argument for options that cannot be built.
-TrainingGraph build_training_graph(const Sequential& model, const Shape& input_shape, Loss loss,
-                                   const Optimizer& optimizer, const TowerOptions& options = {});
+// Throws invalid_argument for options that cannot be built, and for a program without objectives, with two figures of
+// one name, or with a variable that two objectives train.
+TrainingGraph build_training_graph(const Program& program, const BatchSchema& schema, const TowerOptions& options = {});
 
 }  // namespace troupe

@@ -38,15 +38,23 @@ std::vector<Tensor> all_inputs(KernelContext& context) {
   return inputs;
 }
 
+// The list of inputs is kept for the thread's next call: in steady state it takes no memory.
+Tensor concat_inputs(KernelContext& context, std::int64_t axis) {
+  thread_local std::vector<Tensor> inputs;
+  for (int i = 0; i < context.num_inputs(); ++i) inputs.push_back(context.input(i));
+  struct Clear {
+    ~Clear() { inputs.clear(); }
+  } const clear;
+  return concat(context.device(), inputs, axis);
+}
+
 void set_outputs(KernelContext& context, std::vector<Tensor> outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) context.set_output(static_cast<int>(i), std::move(outputs[i]));
 }
 
 void register_joins(KernelRegistry& registry) {
   add_untyped(registry, "Concat", [](const KernelInit& init) -> Kernel {
-    return [axis = init.attributes.integer("axis")](KernelContext& c) {
-      c.set_output(0, concat(c.device(), all_inputs(c), axis));
-    };
+    return [axis = init.attributes.integer("axis")](KernelContext& c) { c.set_output(0, concat_inputs(c, axis)); };
   });
   add_untyped(registry, "Stack", [](const KernelInit& init) -> Kernel {
     return [axis = init.attributes.integer("axis")](KernelContext& c) {

@@ -16,6 +16,13 @@ bool BatchSet::touches(std::uint64_t batch) const {
   return ends_.contains(batch + 1) || (batch > 0 && contains(batch - 1));
 }
 
+std::uint64_t BatchSet::count(std::uint64_t rest, std::uint64_t divisor) const {
+  const auto below = [&](std::uint64_t end) { return (end + divisor - 1 - rest) / divisor; };
+  std::uint64_t count = 0;
+  for (const auto& [begin, end] : ends_) count += below(end) - below(begin);
+  return count;
+}
+
 std::string BatchSet::to_string() const {
   std::string text;
   for (const auto& [begin, end] : ends_) text += fmt::format("{}{}-{}", text.empty() ? "" : " ", begin, end - 1);

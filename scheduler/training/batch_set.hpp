@@ -20,6 +20,8 @@ class BatchSet {
   // "0-5 7-7"; parse() throws data_loss for other text.
   std::string to_string() const;
   static BatchSet parse(std::string_view text);
+  // Number of members equal to `rest` modulo `divisor`, at least 1.
+  std::uint64_t count(std::uint64_t rest, std::uint64_t divisor) const;
   // Number of intervals, a measure of the memory used.
   std::size_t intervals() const { return ends_.size(); }
 

@@ -11,11 +11,25 @@ namespace {
 
 constexpr std::size_t kStates = 64;  // last versions kept for checkpoints
 constexpr std::uint32_t kMaxWorkers = 1 << 20;
-constexpr std::uint64_t kMaxExamples = std::numeric_limits<std::uint32_t>::max();  // the limit of permutation()
+constexpr std::uint32_t kMaxSlots = 1 << 20;
+constexpr std::uint32_t kMaxPhases = 64;
 
 void check_options(const JobOptions& options) {
-  if (options.workers == 0 || options.slots == 0 || options.batch == 0 || options.evaluation_chunk == 0)
-    invalid_argument("training job: workers, slots, batch and evaluation_chunk must be at least 1");
+  if (options.workers == 0 || options.slots == 0 || options.batch == 0 || options.evaluation_batch == 0 ||
+      options.steps_per_epoch == 0)
+    invalid_argument(
+        "training job: workers, slots, batch, evaluation_batch and steps_per_epoch must be at least 1; use a smaller "
+        "batch if the data has too few examples for a step");
+  if (options.phases == 0 || options.phases > kMaxPhases)
+    invalid_argument("training job: a step has 1 to {} phases, not {}", kMaxPhases, options.phases);
+  if (!options.phase_shards.empty() && options.phase_shards.size() != options.phases)
+    invalid_argument("training job: shards of {} phases, but a step has {}", options.phase_shards.size(),
+                     options.phases);
+  if (std::uint64_t{options.slots} + options.backups > kMaxSlots)
+    invalid_argument("training job: {} slots, at most {} are supported", options.slots + options.backups, kMaxSlots);
+  if (options.steps_per_epoch > JobOptions::kUnknown || options.evaluation_batches > JobOptions::kUnknown)
+    invalid_argument("training job: {} steps per epoch and {} batches of an evaluation, at most {} are supported",
+                     options.steps_per_epoch, options.evaluation_batches, JobOptions::kUnknown - 1);
   if (options.min_workers > std::max(options.workers, options.max_workers))
     invalid_argument("training job: min_workers is {}, but the job has at most {} workers", options.min_workers,
                      std::max(options.workers, options.max_workers));
@@ -33,24 +47,6 @@ void check_options(const JobOptions& options) {
                      options.slots + options.backups);
   if (options.mode != TrainingMode::bounded_staleness && options.staleness != 0)
     invalid_argument("training job: staleness = {} requires bounded staleness", options.staleness);
-  if (options.train_examples > kMaxExamples || options.test_examples > kMaxExamples)
-    invalid_argument("training job: {} and {} examples, at most {} are supported", options.train_examples,
-                     options.test_examples, kMaxExamples);
-}
-
-std::uint64_t steps_per_epoch(const JobOptions& options) {
-  std::uint64_t step = 0;
-  const std::uint64_t slots = std::uint64_t{options.slots} + options.backups;
-  if (slots > std::numeric_limits<std::uint32_t>::max() || __builtin_mul_overflow(options.batch, slots, &step))
-    invalid_argument("training job: {} slots x batch {} exceeds the supported step size", slots, options.batch);
-  const std::uint64_t available = options.train_examples / step;
-  if (available == 0)
-    invalid_argument("training job: {} examples are fewer than one step of {} slots x batch {}; use a smaller batch",
-                     options.train_examples, slots, options.batch);
-  if (options.steps_per_epoch > available)
-    invalid_argument("training job: {} steps per epoch, but {} examples allow only {}", options.steps_per_epoch,
-                     options.train_examples, available);
-  return options.steps_per_epoch == 0 ? available : options.steps_per_epoch;
 }
 
 template <class... Args>
@@ -65,14 +61,13 @@ double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e
 
 JobOptions checked(JobOptions options) {
   check_options(options);
-  options.steps_per_epoch = steps_per_epoch(options);
+  if (options.phase_shards.empty()) options.phase_shards.assign(options.phases, options.shards);
   return options;
 }
 
 SaveRounds::Options saving(const JobOptions& options) {
   return {.every = options.save_every,
-          .begun = options.saved_version,
-          .last = options.epochs * options.steps_per_epoch,
+          .begun = options.saved_step,
           .shards = options.shards,
           .asynchronous = options.mode == TrainingMode::asynchronous};
 }
@@ -87,7 +82,7 @@ Coordinator::Coordinator(JobOptions options, Nanoseconds now)
       members_(options_),
       last_request_(members_.size()),
       saves_(saving(options_)) {
-  versions_.assign(options_.shards.size(), options_.first_step);
+  versions_.resize(options_.shards.size());
   if (!options_.resume) return;
   check_resume();
   commits_ = options_.resume->commits;
@@ -96,14 +91,15 @@ Coordinator::Coordinator(JobOptions options, Nanoseconds now)
 void Coordinator::check_resume() const {
   const JobState& state = *options_.resume;
   if (state.epoch >= std::max(options_.epochs, 1u)) fail_resume("epoch {} of {}", state.epoch, options_.epochs);
-  const std::uint64_t first = first_step_of(state.epoch);
-  if (state.step < first || state.step - first > options_.steps_per_epoch)
-    fail_resume("step {}, but epoch {} has the steps {} to {}", state.step, state.epoch, first,
-                first + options_.steps_per_epoch);
-  if (state.examples != (state.step - first) * options_.slots * options_.batch || state.correct > state.examples)
-    fail_resume("{} of {} examples of {} steps", state.correct, state.examples, state.step - first);
-  if (options_.backups > 0 && !state.commits.empty() && state.commits.end() != state.step)
-    fail_resume("step {}, but commits up to {}", state.step, state.commits.end());
+  const std::uint64_t steps = state.step - state.epoch_step;
+  if (state.step < state.epoch_step || steps > options_.steps_per_epoch ||
+      (options_.steps_per_epoch != JobOptions::kUnknown && state.epoch_step != state.epoch * options_.steps_per_epoch))
+    fail_resume("step {} of epoch {}, which begins at step {} and has {}", state.step, state.epoch, state.epoch_step,
+                options_.steps_per_epoch);
+  if (state.examples > steps * options_.slots * options_.batch)
+    fail_resume("{} examples of {} steps", state.examples, steps);
+  if (options_.backups > 0 && !state.commits.empty() && state.commits.end() != state.step * options_.phases)
+    fail_resume("step {}, but commits up to turn {}", state.step, state.commits.end());
 }
 
 // ---- Time -----------------------------------------------------------------------------------------------------------
@@ -247,9 +243,9 @@ Token Coordinator::finish_token() const {
   Token token;
   token.kind = TokenKind::finish;
   token.epoch = epoch_;
-  token.step = book_.phase().first_step;
+  token.step = book_.plan().first_step;
   token.slot = chief();
-  token.min_version = book_.phase().version;
+  token.min_version = book_.plan().version;
   return token;
 }
 
@@ -303,119 +299,131 @@ Error Coordinator::staged(const Staged& message, Nanoseconds now, TrainingOutbox
       note, fmt::format("the report of shard {} for step {} slot {}", message.shard, message.step, message.slot), now);
 }
 
-// ---- Phases ---------------------------------------------------------------------------------------------------------
+// ---- Epochs ---------------------------------------------------------------------------------------------------------
 
 void Coordinator::begin_training(Nanoseconds now) {
   stage_ = Stage::training;
-  if (options_.resume) epoch_ = options_.resume->epoch;
-  phase_started_ = now;
-  Phase phase;
-  phase.epoch = epoch_;
-  phase.first_step = first_step_of(epoch_);
-  phase.steps = options_.steps_per_epoch;
-  phase.slots = tokens();
-  phase.needed = options_.slots;
-  phase.commits = options_.commits;
-  phase.chunk = options_.batch;
-  phase.examples = options_.train_examples;
-  phase.mode = options_.mode;
-  phase.staleness = options_.staleness;
-  phase.shards = options_.shards;
-  if (options_.on_loss != JobOptions::OnLoss::fail && options_.mode != TrainingMode::asynchronous)
-    phase.lookahead = options_.staleness + options_.lookahead;
-  book_.begin(std::move(phase));
-  if (const auto resume = std::exchange(options_.resume, std::nullopt)) {
-    book_.resume(resume->step, {resume->loss_sum, resume->correct, resume->examples});
-    started_ = now - resume->job_ns;
-    phase_started_ = now - resume->epoch_ns;
+  if (options_.resume) {
+    epoch_ = options_.resume->epoch;
+    epoch_step_ = options_.resume->epoch_step;
   }
-  note_state(first_step_of(epoch_) + book_.complete_steps(), book_.figures(), now);
+  epoch_started_ = now;
+  TokenPlan plan;
+  plan.epoch = epoch_;
+  plan.first_step = epoch_step_;
+  plan.steps = options_.steps_per_epoch;
+  plan.phases = options_.phases;
+  plan.slots = tokens();
+  plan.needed = options_.slots;
+  plan.commits = options_.commits;
+  plan.examples = options_.batch;
+  plan.mode = options_.mode;
+  plan.staleness = options_.staleness;
+  plan.shards = options_.phase_shards;
+  plan.phases_in_order = options_.phases_in_order;
+  if (options_.on_loss != JobOptions::OnLoss::fail && options_.mode != TrainingMode::asynchronous)
+    plan.lookahead = options_.staleness * options_.phases + options_.lookahead;
+  book_.begin(std::move(plan));
+  if (const auto resume = std::exchange(options_.resume, std::nullopt)) {
+    book_.resume(resume->step, {resume->sums, resume->examples});
+    started_ = now - resume->job_ns;
+    epoch_started_ = now - resume->epoch_ns;
+  }
+  note_state(epoch_step_ + book_.complete_steps(), book_.figures(), now);
 }
 
 // Keeps the state at the end of an epoch, not that at the start of the next, so that a resumed job sends the epoch's
 // figures again.
 void Coordinator::note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now) {
-  states_.try_emplace(
-      step,
-      JobState{
-          epoch_, step, figures.loss_sum, figures.correct, figures.examples, now - started_, now - phase_started_, {}});
+  states_.try_emplace(step, JobState{.epoch = epoch_,
+                                     .step = step,
+                                     .epoch_step = epoch_step_,
+                                     .examples = figures.examples,
+                                     .job_ns = now - started_,
+                                     .epoch_ns = now - epoch_started_,
+                                     .sums = figures.sums,
+                                     .commits = {}});
   if (states_.size() > kStates) states_.erase(states_.begin());
 }
 
 JobState Coordinator::end_state() const {
   JobState state;
   state.epoch = options_.epochs;
-  state.step = first_step_of(options_.epochs);
+  state.step = state.epoch_step = counters_.steps;
   state.job_ns = static_cast<Nanoseconds>(figures_.seconds * 1e9);
   state.commits = commits_;
   return state;
 }
 
-std::optional<JobState> Coordinator::state(std::uint64_t version) const {
-  const auto found = options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end())
-                                                                                     : states_.find(version);
+std::optional<JobState> Coordinator::state(std::uint64_t step) const {
+  const auto found =
+      options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end()) : states_.find(step);
   if (found == states_.end()) return std::nullopt;
   JobState state = found->second;
   state.commits = commits_;
-  state.commits.truncate(state.step);
+  state.commits.truncate(state.step * options_.phases);
   return state;
 }
 
 void Coordinator::advance(Nanoseconds now, TrainingOutbox& out) {
   for (TokenBook::Choice& choice : book_.take_choices()) {
-    const Commit commit{choice.step, std::move(choice.slots)};
+    const Commit commit{choice.step, choice.phase, std::move(choice.slots)};
     out.push_back({Destination::shards(), commit});
     for (const std::uint32_t worker : choice.holders) out.push_back({Destination::worker(worker), commit});
-    commits_.add(commit.step, commit.slots);
+    commits_.add(turn_of(commit.step, commit.phase, options_.phases), commit.slots);
   }
   for (const TokenBook::Boundary& boundary : book_.take_boundaries())
     note_state(boundary.next_step, boundary.figures, now);
   if (stage_ == Stage::training) {
-    const std::uint64_t steps = book_.phase().first_step - options_.first_step + book_.complete_steps();
+    const std::uint64_t steps = epoch_step_ + book_.complete_steps();
     members_.advance(steps, now);
     counters_.steps = std::max(counters_.steps, steps);
   }
   if (book_.finished()) {
-    if (stage_ == Stage::training) end_training(now);
-    if (book_.finished()) end_epoch(now, out);
+    if (stage_ == Stage::training) end_training(now, out);
+    if (book_.finished() && !failure_) end_epoch(now, out);
   }
   serve(out);
 }
 
-// Switches to evaluation, which has no tokens if there are no test examples.
-void Coordinator::end_training(Nanoseconds now) {
+// Switches to evaluation, which has no tokens without evaluation data.
+void Coordinator::end_training(Nanoseconds now, TrainingOutbox& out) {
   const TokenBook::Figures& figures = book_.figures();
-  const auto examples = static_cast<double>(figures.examples);
+  if (book_.complete_steps() == 0)
+    return fail(Error(Code::invalid_argument,
+                      fmt::format("training job: the training data has no complete step in epoch {}: use a smaller "
+                                  "batch, or fewer slots",
+                                  epoch_)),
+                out);
   figures_ = {};
   figures_.epoch = epoch_;
-  figures_.loss = figures.loss_sum / examples;
-  figures_.train_accuracy = static_cast<double>(figures.correct) / examples;
-  if (now > phase_started_) figures_.images_per_second = examples / seconds(now - phase_started_);
+  figures_.training = figures.sums;
+  figures_.examples = figures.examples;
+  if (now > epoch_started_)
+    figures_.examples_per_second = static_cast<double>(figures.examples) / seconds(now - epoch_started_);
   figures_.steps = counters_.steps;
   stage_ = Stage::evaluating;
-  Phase phase;
-  phase.kind = TokenKind::evaluate;
-  phase.epoch = epoch_;
-  phase.first_step = book_.phase().first_step + book_.phase().steps;
-  phase.version = phase.first_step;
+  TokenPlan plan;
+  plan.kind = TokenKind::evaluate;
+  plan.epoch = epoch_;
+  plan.first_step = epoch_step_ + book_.complete_steps();
+  plan.version = plan.first_step * options_.phases;
   // Batches are not versions: shards may combine several into one update.
   if (options_.mode == TrainingMode::asynchronous && !versions_.empty())
-    phase.version = *std::min_element(versions_.begin(), versions_.end());
-  phase.steps = 1;
-  phase.chunk = options_.evaluation_chunk;
-  phase.examples = options_.test_examples;
-  phase.slots = static_cast<std::uint32_t>((options_.test_examples + phase.chunk - 1) / phase.chunk);
-  book_.begin(std::move(phase));
+    plan.version = *std::min_element(versions_.begin(), versions_.end());
+  plan.steps = options_.evaluation_batches;
+  plan.examples = options_.evaluation_batch;
+  book_.begin(std::move(plan));
 }
 
 void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
-  if (options_.test_examples > 0)
-    figures_.test_accuracy = static_cast<double>(book_.figures().correct) / static_cast<double>(options_.test_examples);
+  figures_.evaluation = book_.figures().sums;
   figures_.seconds = seconds(now - started_);
   figures_.chief = chief();
   for (std::uint32_t i = 0; i < members_.size(); ++i)
     if (members_.is_member(i)) out.push_back({Destination::worker(i), figures_});
   if (!members_.any()) untold_.push_back(figures_);
+  epoch_step_ = book_.plan().first_step;
   if (epoch_ + 1 < options_.epochs) {
     ++epoch_;
     begin_training(now);
@@ -443,7 +451,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutb
 void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
   if (stage_ != Stage::finishing || !saves_.over() || !members_.any() || !members_.outside_barrier().empty()) return;
   stage_ = Stage::finished;
-  out.push_back({Destination::everyone(), BarrierOpen{members_.in_barrier()}});
+  out.push_back({Destination::everyone(), BarrierOpen{members_.in_barrier(), counters_.steps}});
 }
 
 // ---- Saving ---------------------------------------------------------------------------------------------------------
@@ -451,17 +459,23 @@ void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
 void Coordinator::save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return;
   saves_.move({.training = stage_ == Stage::training,
+               .over = counters_.steps == last_step() || (epoch_ + 1 >= options_.epochs && stage_ >= Stage::evaluating),
                .steps = counters_.steps,
-               .version_ahead = version_ahead(),
-               .state = [this](std::uint64_t version) { return state(version); }},
+               .step_ahead = step_ahead(),
+               .state = [this](std::uint64_t step) { return state(step); }},
               writer_busy, now, out);
   open_barrier_when_full(out);
 }
 
-std::uint64_t Coordinator::version_ahead() const {
-  const std::uint64_t last = first_step_of(options_.epochs);
-  return stage_ == Stage::training ? std::min(book_.next_step() + 1, last)
-                                   : std::min(book_.phase().first_step + 1, last);
+// The number of steps of the job; max if unknown.
+std::uint64_t Coordinator::last_step() const {
+  return options_.steps_per_epoch == JobOptions::kUnknown ? std::numeric_limits<std::uint64_t>::max()
+                                                          : options_.epochs * options_.steps_per_epoch;
+}
+
+std::uint64_t Coordinator::step_ahead() const {
+  const std::uint64_t next = stage_ == Stage::training ? book_.next_step() : book_.plan().first_step;
+  return std::min(next + 1, last_step());
 }
 
 Error Coordinator::saved(const Saved& message) {

@@ -11,12 +11,14 @@
 // it gets them only while no other worker holds fewer, so that the slots of a step are spread evenly. Repeated messages
 // are dropped and counted. Invalid ones are refused and counted, change nothing, and return an Error for the sender.
 //
-// With backup slots a step has more tokens than it needs: it uses the first N that are reported and whole on every
+// With backup slots a turn has more tokens than it needs: it uses the first N that are reported and whole on every
 // shard. Commit names them to the shards, and the commit log records them. Workers that still hold another token of the
-// step get the same Commit: they may report the token uncomputed. Its pulls are answered with any available version,
+// turn get the same Commit: they may report the token uncomputed. Its pulls are answered with any available version,
 // its pushes are dropped.
 //
-// JobMembers keeps the membership, SaveRounds schedules checkpoints. The coordinator keeps phases and tokens, and
+// An epoch whose number of steps is unknown ends before the first step of which a worker reports that the data is over.
+//
+// JobMembers keeps the membership, SaveRounds schedules checkpoints. The coordinator keeps stages and tokens, and
 // decides how joins, losses and saves affect them.
 //
 // Not thread-safe: one actor owns it. Times are steady-clock nanoseconds.
@@ -45,7 +47,7 @@ class Coordinator {
  public:
   enum class Stage : std::uint8_t { joining, training, evaluating, finishing, finished, failed };
 
-  // Throws invalid_argument for contradictory options, or if an epoch would have no step.
+  // Throws invalid_argument for contradictory options.
   Coordinator(JobOptions options, Nanoseconds now);
 
   // Errors of the following: invalid_argument (impossible index, token or figure), failed_precondition (the sender has
@@ -61,9 +63,8 @@ class Coordinator {
   void save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbox& out);
   std::vector<SaveEvent> take_saves() { return saves_.take_events(); }
   void written() { saves_.written(); }
-  // A version that no shard reaches before at least one more step has been handed out and trained; at most the final
-  // version.
-  std::uint64_t version_ahead() const;
+  // A step that no shard reaches before at least one more has been handed out and trained; at most the last, if known.
+  std::uint64_t step_ahead() const;
 
   // Handles a worker or shard that gives up. Before training begins it may join again; afterwards it is lost. Ignored
   // unless the sender is the current member.
@@ -88,24 +89,26 @@ class Coordinator {
   const CommitLog& commits() const { return commits_; }
   // The job's state after its last step.
   JobState end_state() const;
-  // The job's state for a checkpoint of the shards at `version` (synchronous: the next step), once all earlier steps
-  // are complete; kept for the last 64 versions. Asynchronous: the latest state, for any version. Get and keep it
-  // before telling the shards to save.
-  std::optional<JobState> state(std::uint64_t version) const;
+  // The job's state for a checkpoint after `step` steps, once these are complete; kept for the last 64. Asynchronous:
+  // the latest state, for any step. Get and keep it before telling the shards to save.
+  std::optional<JobState> state(std::uint64_t step) const;
   // Forwarded to JobMembers.
   std::uint64_t view() const { return members_.view(); }
   std::uint64_t view_of(const Join& message) const { return members_.view_of(message); }
   std::uint32_t chief() const { return members_.chief(); }
   std::vector<MembershipEvent> take_events() { return members_.take_events(); }
   std::string members() const { return members_.to_string(); }
-  std::uint64_t steps_per_epoch() const { return options_.steps_per_epoch; }
+  // 0: unknown.
+  std::uint64_t steps_per_epoch() const {
+    return options_.steps_per_epoch == JobOptions::kUnknown ? 0 : options_.steps_per_epoch;
+  }
   std::string waits_for() const;  // "joins of /job:worker/task:1"; "" if nothing
   // The same as things and waits (wait_graph.hpp), plus the waits of workers that request a token.
   Waiting waiting(std::uint64_t job, Nanoseconds now) const;
   struct Member {
     std::uint32_t worker = 0;
-    std::string_view state;  // "expected", "joined", "suspect", "in barrier", "lost"
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> tokens;  // (step, slot), not yet reported
+    std::string_view state;          // "expected", "joined", "suspect", "in barrier", "lost"
+    std::vector<TokenPlace> tokens;  // not yet reported
   };
   std::vector<Member> list_members() const;
   const JobOptions& options() const { return options_; }
@@ -122,7 +125,7 @@ class Coordinator {
 
   Error refuse(Code code, std::string text);
   bool admits(std::uint32_t worker, std::uint64_t view, Error& error, TrainingOutbox& out);
-  std::uint32_t tokens() const { return options_.slots + options_.backups; }  // per step
+  std::uint32_t tokens() const { return options_.slots + options_.backups; }  // per turn
   Error count(TokenBook::Note note, std::string_view what, Nanoseconds now);
   void lose(std::uint32_t worker, const Error& why, Nanoseconds now, TrainingOutbox& out);
   void forget_requests(std::uint32_t worker);
@@ -133,14 +136,12 @@ class Coordinator {
   bool is_turned_away(const Join& message, Error& error, TrainingOutbox& out);
   void begin_when_joined(Nanoseconds now, TrainingOutbox& out);
   void begin(Nanoseconds now, TrainingOutbox& out);
-  std::uint64_t first_step_of(std::uint32_t epoch) const {
-    return options_.first_step + epoch * options_.steps_per_epoch;
-  }
+  std::uint64_t last_step() const;
   void check_resume() const;
   void note_state(std::uint64_t step, const TokenBook::Figures& figures, Nanoseconds now);
   void begin_training(Nanoseconds now);
   void advance(Nanoseconds now, TrainingOutbox& out);
-  void end_training(Nanoseconds now);
+  void end_training(Nanoseconds now, TrainingOutbox& out);
   void end_epoch(Nanoseconds now, TrainingOutbox& out);
   void serve(TrainingOutbox& out);
   void serve_unasked(TrainingOutbox& out);
@@ -160,13 +161,14 @@ class Coordinator {
   Nanoseconds next_word_ = 0;  // time of the next log line about missing members
   Nanoseconds progress_ = 0;   // time of the last progress
   Nanoseconds started_ = 0;    // start of training
-  Nanoseconds phase_started_ = 0;
+  Nanoseconds epoch_started_ = 0;
   JobMembers members_;
   std::deque<Request> requests_;             // parked, in order of arrival
   std::vector<std::uint64_t> last_request_;  // of each worker, since it joined
   TokenBook book_;
   std::uint32_t epoch_ = 0;
-  std::vector<std::uint64_t> versions_;  // by position in options_.shards
+  std::uint64_t epoch_step_ = 0;         // its first step
+  std::vector<std::uint64_t> versions_;  // reported, by position in options_.shards
   EpochDone figures_;                    // of the current epoch
   Error failure_;
   JobCounters counters_;

@@ -1,4 +1,4 @@
-// The effects of joins and losses on the phases and tokens of a job. See coordinator.hpp.
+// The effects of joins and losses on the stages and tokens of a job. See coordinator.hpp.
 #include <algorithm>
 #include <utility>
 
@@ -95,8 +95,8 @@ void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
   members_.begin();
   if (options_.epochs == 0) {
     stage_ = Stage::finishing;
-    Phase nothing;
-    nothing.version = options_.first_step;
+    TokenPlan nothing;
+    nothing.version = options_.saved_step * options_.phases;
     book_ = TokenBook(std::move(nothing));
   } else {
     begin_training(now);

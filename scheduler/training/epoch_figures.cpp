@@ -7,34 +7,42 @@ double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
 
-void EpochFigures::step_done(double loss_sum, std::uint64_t correct, std::int64_t now) {
+void EpochFigures::add_figures(const NamedSums& sums, std::uint64_t examples) {
+  add(at_.sums, sums);
+  at_.examples += examples;
+}
+
+void EpochFigures::step_done(std::int64_t now) {
   ++at_.step;
-  at_.loss_sum += loss_sum;
-  at_.correct += correct;
-  at_.examples = complete() * examples_;
   const std::int64_t before = at_.job_ns - at_.epoch_ns;  // time of earlier epochs
   at_.epoch_ns = now - began_;
   at_.job_ns = before + at_.epoch_ns;
 }
 
-EpochDone EpochFigures::end(double loss_sum, std::uint64_t correct, double test_accuracy) {
-  const auto images = static_cast<double>(steps_ * examples_);
+EpochDone EpochFigures::end(NamedSums evaluation) {
+  const auto examples = static_cast<double>(at_.examples);
   last_ = EpochDone{.epoch = at_.epoch,
-                    .loss = loss_sum / images,
-                    .train_accuracy = static_cast<double>(correct) / images,
-                    .test_accuracy = test_accuracy,
-                    .images_per_second = at_.epoch_ns > 0 ? images / seconds_of(at_.epoch_ns) : 0,
+                    .training = at_.sums,
+                    .evaluation = std::move(evaluation),
+                    .examples = at_.examples,
+                    .examples_per_second = at_.epoch_ns > 0 ? examples / seconds_of(at_.epoch_ns) : 0,
                     .steps = at_.step,
                     .seconds = seconds_of(at_.job_ns)};
+  examples_ += at_.examples;
+  ended_ns_ += at_.epoch_ns;
   return last_;
 }
 
 void EpochFigures::next_epoch() {
-  at_ = {.epoch = at_.epoch + 1, .step = at_.step, .job_ns = at_.job_ns, .commits = {}};
+  JobState next;
+  next.epoch = at_.epoch + 1;
+  next.step = next.epoch_step = at_.step;
+  next.job_ns = at_.job_ns;
+  at_ = std::move(next);
 }
 
-double EpochFigures::images_per_second() const {
-  return last_.seconds > 0 ? static_cast<double>(at_.step * examples_) / last_.seconds : 0;
+double EpochFigures::examples_per_second() const {
+  return ended_ns_ > 0 ? static_cast<double>(examples_) / seconds_of(ended_ns_) : 0;
 }
 
 }  // namespace troupe

@@ -17,6 +17,7 @@ struct SliceSpec {
   std::string name;      // for display
   DType dtype = DType::f32;
   Shape shape;
+  std::uint32_t phase = 0;  // of a step: the one in which it is updated
 };
 
 // Dense: `values` has the slice's shape. Sparse: `values` [n, shape[1:]...] holds rows of the slice, and `indices` (i64

@@ -10,6 +10,7 @@
 #include <troupe/scheduler/training/commit_log.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
+#include <troupe/scheduler/training/token_book.hpp>
 
 namespace troupe {
 
@@ -20,24 +21,26 @@ struct JobOptions {
   std::uint32_t workers = 1;  // expected, with indices below this
   // Training begins once this many workers have joined; 0: all expected ones. The others may join at any time.
   std::uint32_t min_workers = 0;
-  std::uint32_t max_workers = 0;       // additional workers, with indices below this, may join at any time; 0: none
-  std::vector<std::uint32_t> shards;   // those that own at least one slice
-  std::vector<std::uint32_t> joining;  // shards that must have joined before training begins
-  std::uint32_t slots = 1;             // N; 1 if asynchronous
-  std::uint32_t backups = 0;           // tokens per step beyond N; not asynchronous
-  std::shared_ptr<const CommitLog> commits;  // backups: steps in this log use the same slots again
-  std::uint64_t staleness = 0;               // bounded_staleness only
+  std::uint32_t max_workers = 0;      // additional workers, with indices below this, may join at any time; 0: none
+  std::vector<std::uint32_t> shards;  // those that own at least one slice
+  std::uint32_t phases = 1;           // of a step
+  std::vector<std::vector<std::uint32_t>> phase_shards;  // by phase: those with slices in it; empty: all, in each
+  std::vector<std::uint32_t> joining;                    // shards that must have joined before training begins
+  std::uint32_t slots = 1;                               // N; 1 if asynchronous
+  std::uint32_t backups = 0;                             // tokens per turn beyond N; not asynchronous
+  std::shared_ptr<const CommitLog> commits;              // backups: turns in this log use the same slots again
+  std::uint64_t staleness = 0;                           // bounded_staleness only; in steps
   std::uint32_t epochs = 1;
-  std::uint64_t batch = 1;            // examples per slot
-  std::uint64_t steps_per_epoch = 0;  // 0: as many as the examples allow
-  std::uint64_t train_examples = 0;
-  std::uint64_t test_examples = 0;  // 0: no evaluation
-  std::uint64_t evaluation_chunk = 1000;
-  std::uint64_t first_step = 0;    // version of the shards at the start
-  std::optional<JobState> resume;  // state to resume from; shards are restored to the same checkpoint
+  std::uint64_t batch = 1;  // most examples per slot
+  // Steps of an epoch, and batches of an evaluation; kUnknown: until the data ends, which a worker reports.
+  static constexpr std::uint64_t kUnknown = TokenPlan::kUnknownSteps;
+  std::uint64_t steps_per_epoch = 1;
+  std::uint64_t evaluation_batches = 0;  // 0: no evaluation
+  std::uint64_t evaluation_batch = 1;    // most examples of one
+  std::optional<JobState> resume;        // state to resume from; shards are restored to the same checkpoint
   // Steps between checkpoints; 0: none. With checkpoints, all workers stay in the barrier until the last is written.
   std::uint64_t save_every = 0;
-  std::uint64_t saved_version = 0;  // of the checkpoint the job starts from; 0: none
+  std::uint64_t saved_step = 0;  // of the checkpoint the job starts from; 0: none
   std::uint64_t fingerprint = 0;
   std::string settings;  // see Join
   // After this the job fails or, if min_workers is 0, only workers are missing and a loss does not end the job, begins
@@ -47,8 +50,8 @@ struct JobOptions {
   Nanoseconds step_timeout = 0;
   // The effect of losing a worker. fail: ends the job. reassign: its tokens go to others. wait: its tokens are kept for
   // its next incarnation for `grace`, then go to others. With the last two a worker may join again with a new
-  // incarnation, even before the old one is known to be lost; tokens of a step are handed out only when the step
-  // staleness + `lookahead` + 1 earlier is complete, and shards must keep lookahead + 1 versions.
+  // incarnation, even before the old one is known to be lost; tokens of a turn are handed out only when the turn
+  // `lookahead` + 1 (and the staleness) earlier is complete, and shards must keep lookahead + 1 versions.
   enum class OnLoss : std::uint8_t { fail, reassign, wait } on_loss = OnLoss::fail;
   Nanoseconds grace = 10'000'000'000;
   std::uint64_t lookahead = 0;
@@ -57,9 +60,10 @@ struct JobOptions {
   // Why the job cannot begin, for example because a task joined with other settings. Sent to everyone once all have
   // joined, or at the join timeout: otherwise tasks that join later would wait for those that have left.
   Error refused;
-  // Guard that tests disable to prove that they detect its absence: a worker's messages must be from its last
-  // incarnation.
+  // Guards that tests disable to prove that they detect their absence: a worker's messages must be from its last
+  // incarnation; asynchronous: a phase is handed out when the one before is complete.
   bool fence = true;
+  bool phases_in_order = true;
 };
 
 struct JobCounters {

@@ -31,9 +31,10 @@ std::string Provenance::to_string() const {
   std::string text = fmt::format("version {}: ", version);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SlotSource& s = sources[i];
-    text += fmt::format("{}{}{} step {} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ",
-                        s.fate == Fate::applied ? "" : "dropped as ", name(s.fate), s.step, s.slot, s.worker,
-                        s.gradients, s.gradients == 1 ? "" : "s");
+    text += fmt::format("{}{}{} step {}{} slot {} of worker {} ({} gradient{})", i == 0 ? "" : "; ",
+                        s.fate == Fate::applied ? "" : "dropped as ", name(s.fate), s.step,
+                        s.phase == 0 ? "" : fmt::format(" phase {}", s.phase), s.slot, s.worker, s.gradients,
+                        s.gradients == 1 ? "" : "s");
   }
   if (left_out > 0) text += fmt::format("; and {} more dropped", left_out);
   return text;
@@ -44,7 +45,8 @@ void ProvenanceBook::note(std::uint64_t version, const SlotSource& source) {
   Provenance& record = versions_.try_emplace(version).first->second;
   record.version = version;
   const auto same = std::ranges::find_if(record.sources, [&](const SlotSource& s) {
-    return s.worker == source.worker && s.step == source.step && s.slot == source.slot && s.fate == source.fate;
+    return s.worker == source.worker && s.step == source.step && s.phase == source.phase && s.slot == source.slot &&
+           s.fate == source.fate;
   });
   const auto applied =
       std::ranges::find_if(record.sources, [](const SlotSource& s) { return s.fate != Fate::applied; });

@@ -24,6 +24,7 @@ std::string_view name(Fate fate);
 struct SlotSource {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
+  std::uint32_t phase = 0;
   std::uint32_t slot = 0;
   Fate fate = Fate::applied;
   std::uint64_t gradients = 0;  // one per slice

@@ -13,9 +13,9 @@ SaveRounds::SaveRounds(Options options)
 void SaveRounds::move(const Job& job, bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
   if (options_.every == 0) return;
   end_when_complete(job);
-  if (job.steps >= options_.last) {
-    if (under_way_) return;
-    if (told_ < options_.last) return begin(job, now, out);
+  if (job.over) {
+    if (under_way_ && round_.step <= job.steps) return;
+    if (told_ != job.steps) return begin(job, now, out);
     over_ = over_ || committing_ == 0;
     return;
   }
@@ -27,9 +27,9 @@ void SaveRounds::move(const Job& job, bool writer_busy, Nanoseconds now, Trainin
 
 void SaveRounds::begin(const Job& job, Nanoseconds now, TrainingOutbox& out) {
   under_way_ = true;
-  told_ = job.version_ahead;
+  told_ = job.over ? job.steps : job.step_ahead;
   next_ = told_ + options_.every;
-  round_ = {.version = told_, .shards = {}, .error = {}, .complete = false, .began = now, .state = {}};
+  round_ = {.step = told_, .shards = {}, .error = {}, .complete = false, .began = now, .state = {}};
   if (options_.asynchronous) round_.state = job.state(told_);
   out.push_back({Destination::shards(), Save{told_}});
 }
@@ -38,7 +38,7 @@ void SaveRounds::end_when_complete(const Job& job) {
   if (!under_way_) return;
   // Get the state as soon as workers have reported all earlier steps, not once the shards have written: the job keeps
   // only the last states.
-  if (!round_.state) round_.state = job.state(round_.version);
+  if (!round_.state) round_.state = job.state(round_.step);
   if (!round_.complete || (!round_.state && !round_.error)) return;
   under_way_ = false;
   if (!round_.error) ++committing_;
@@ -47,7 +47,7 @@ void SaveRounds::end_when_complete(const Job& job) {
 }
 
 bool SaveRounds::saved(const Saved& message) {
-  if (message.version != round_.version || round_.complete || !round_.shards.emplace(message.shard, message).second)
+  if (message.step != round_.step || round_.complete || !round_.shards.emplace(message.shard, message).second)
     return false;
   if (message.error && !round_.error) round_.error = message.error.within(shard_name(message.shard));
   round_.complete = round_.shards.size() == options_.shards.size();

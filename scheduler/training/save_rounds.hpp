@@ -6,7 +6,8 @@
 //     └───────────────────────────────────────────────┴───────────── at once, while the writer works on ──┘
 //
 // A save that comes due while a round or the writer is busy is left out. When all steps are complete, a last round
-// follows, which is never left out; the job ends when it is written.
+// follows, which is never left out; the job ends when it is written. It replaces a round at a later step, which never
+// comes if the data ended before.
 //
 // Driven by the Coordinator, whose own driver (an actor, the simulator) writes the rounds from take_events() and calls
 // written() for each. Not thread-safe.
@@ -26,12 +27,12 @@ namespace troupe {
 
 // One checkpoint round.
 struct SaveRound {
-  std::uint64_t version = 0;
+  std::uint64_t step = 0;  // the number of steps applied
   std::map<std::uint32_t, Saved> shards;
   Error error;           // the first of a shard
   bool complete = true;  // all shards have answered
   Nanoseconds began = 0;
-  std::optional<JobState> state;  // of the job at the version, once known
+  std::optional<JobState> state;  // of the job at the step, once known
 };
 
 struct SaveEvent {
@@ -49,17 +50,17 @@ class SaveRounds {
  public:
   struct Options {
     std::uint64_t every = 0;  // steps; 0: no saves
-    std::uint64_t begun = 0;  // version of the checkpoint the job starts from; 0: none
-    std::uint64_t last = 0;   // number of steps of the job
+    std::uint64_t begun = 0;  // step of the checkpoint the job starts from; 0: none
     std::vector<std::uint32_t> shards;
     bool asynchronous = false;  // saves the job's state as of when the shards are told
   };
   // The job's progress.
   struct Job {
     bool training = false;
-    std::uint64_t steps = 0;          // complete
-    std::uint64_t version_ahead = 0;  // no shard has reached it
-    std::function<std::optional<JobState>(std::uint64_t version)> state;
+    bool over = false;             // all steps are complete
+    std::uint64_t steps = 0;       // complete
+    std::uint64_t step_ahead = 0;  // no shard has reached it
+    std::function<std::optional<JobState>(std::uint64_t step)> state;
   };
   explicit SaveRounds(Options options);
 
@@ -71,7 +72,7 @@ class SaveRounds {
   void written() { --committing_; }
   std::vector<SaveEvent> take_events() { return std::exchange(events_, {}); }
 
-  // Whether the last version has been saved, or cannot be.
+  // Whether the last step has been saved, or cannot be.
   bool over() const { return over_; }
   const SaveRound& round() const { return round_; }
 
@@ -82,7 +83,7 @@ class SaveRounds {
   Options options_;
   SaveRound round_;
   bool under_way_ = false;
-  std::uint64_t told_;  // the last version the shards were told to save, or the one the job started from
+  std::uint64_t told_;  // the last step the shards were told to save, or the one the job started from
   std::uint64_t next_;  // step count at which the next save is due
   int committing_ = 0;
   bool over_;

@@ -49,8 +49,12 @@ void ShardLedger::note(std::uint64_t version, const SlotSource& source) {
   history_.note(version, source);
 }
 
-void ShardLedger::note_applied(std::uint64_t version, const GradientSet& set, std::uint64_t step, std::uint32_t slot) {
-  for (const auto& [worker, gradients] : set.senders()) note(version, {worker, step, slot, Fate::applied, gradients});
+void ShardLedger::note_applied(std::uint64_t version, const GradientSet& set, SlotSource source) {
+  for (const auto& [worker, gradients] : set.senders()) {
+    source.worker = worker;
+    source.gradients = gradients;
+    note(version, source);
+  }
 }
 
 }  // namespace troupe

@@ -36,7 +36,7 @@ class ShardLedger {
   // Fences earlier views of a worker. Returns whether to drop its incomplete batches.
   bool fence(const Fence& message);
 
-  // ---- Batches of asynchronous training.
+  // ---- Turns of asynchronous training, by number: one for each phase of a batch.
   bool has(std::uint64_t batch) const { return applied_.contains(batch); }
   // Whether the batch was in the initial values.
   bool restored(std::uint64_t batch) const { return restored_.contains(batch); }
@@ -54,9 +54,10 @@ class ShardLedger {
   // ---- Provenance.
   void note(std::uint64_t version, const SlotSource& source);
   // Records that all gradients of the set went into the version.
-  void note_applied(std::uint64_t version, const GradientSet& set, std::uint64_t step, std::uint32_t slot);
-  // Whether `step` used this slot; true if no longer known.
-  bool used(std::uint64_t step, std::uint32_t slot) const { return provenance_.applied(step + 1, slot).value_or(true); }
+  // The source names the step, the phase and the slot.
+  void note_applied(std::uint64_t version, const GradientSet& set, SlotSource source);
+  // Whether `turn` used this slot; true if no longer known.
+  bool used(std::uint64_t turn, std::uint32_t slot) const { return provenance_.applied(turn + 1, slot).value_or(true); }
   const Provenance* find(std::uint64_t version) const { return provenance_.find(version); }
   // Removes and returns the records of versions up to this one, since the last call.
   std::vector<Provenance> take_history(std::uint64_t version) { return history_.take(version); }

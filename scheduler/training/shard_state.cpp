@@ -14,6 +14,7 @@ namespace {
 constexpr std::size_t kMissingShown = 16;
 constexpr std::size_t kMaxCuts = 16;
 constexpr std::uint32_t kMaxSlots = 1 << 20;
+constexpr std::uint32_t kMaxPhases = 64;
 
 template <class... Args>
 Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
@@ -34,6 +35,20 @@ void check_options(const ShardOptions& options) {
     invalid_argument("shard {}: staleness = {} requires bounded staleness", options.shard, options.staleness);
   if (options.mode != TrainingMode::asynchronous && (options.accumulate != 1 || options.scale_by_staleness))
     invalid_argument("shard {}: accumulate and scale_by_staleness are for asynchronous training", options.shard);
+  if (options.phases == 0 || options.phases > kMaxPhases)
+    invalid_argument("shard {}: a step has 1 to {} phases, not {}", options.shard, kMaxPhases, options.phases);
+}
+
+SliceCounts counts_of(const ShardOptions& options, const std::vector<SliceSpec>& slices) {
+  check_options(options);
+  SliceCounts counts{.all = slices.size(), .by_phase = std::vector<std::size_t>(options.phases)};
+  for (const SliceSpec& slice : slices) {
+    if (slice.phase >= options.phases)
+      invalid_argument("shard {}: slice {} ({}) is of phase {}, but steps have {}", options.shard, slice.id, slice.name,
+                       slice.phase, options.phases);
+    ++counts.by_phase[slice.phase];
+  }
+  return counts;
 }
 
 }  // namespace
@@ -42,13 +57,14 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
     : options_(options),
       store_(store),
       version_(options.version),
-      slots_(slices.size(), options.slots + options.backups, options.slots),
-      batches_(slices.size()),
+      counts_(counts_of(options, slices)),
+      slots_(counts_, options.slots + options.backups, options.slots),
+      batches_(counts_),
       ledger_({.versions = options.provenance,
                .keep_history = options.keep_history,
                .applied = options.applied,
-               .fence = options.guards.fence}) {
-  check_options(options);
+               .fence = options.guards.fence}),
+      accumulated_(options.phases) {
   options_.keep_previous =
       options.keep_previous && options.keep_versions > 0 && options.mode == TrainingMode::synchronous;
   std::sort(slices.begin(), slices.end(), [](const SliceSpec& a, const SliceSpec& b) { return a.id < b.id; });
@@ -58,8 +74,38 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
     if (!is_gradient_dtype(slice.dtype))
       invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard, slice.id,
                        slice.name, name(slice.dtype));
-    slices_.push_back({std::move(slice), std::nullopt});
+    slices_.push_back({.spec = std::move(slice), .sparse = std::nullopt, .current = {}});
   }
+  for (std::uint32_t phase = 0; phase < options.phases; ++phase)
+    updates_.push_back(options.phases == 1 ? options.version
+                       : counts_.by_phase[phase] == 0
+                           ? 0
+                           : options.applied.count(own_turn(phase), own_turn(options.phases)) / options.accumulate);
+  pass_over();
+}
+
+SlotSource ShardState::source_of(std::uint64_t turn, std::uint32_t slot, Fate fate) const {
+  return {.worker = 0,
+          .step = turn / options_.phases,
+          .phase = static_cast<std::uint32_t>(turn % options_.phases),
+          .slot = slot,
+          .fate = fate,
+          .gradients = 1};
+}
+
+// The turn's number among those of phases with slices here: the ledger's sets of turns stay contiguous.
+std::uint64_t ShardState::own_turn(std::uint64_t turn) const {
+  const auto begin = counts_.by_phase.begin(), phase = begin + static_cast<std::ptrdiff_t>(turn % options_.phases);
+  const auto used = [](auto from, auto to) {
+    return static_cast<std::uint64_t>(std::count_if(from, to, [](std::size_t slices) { return slices > 0; }));
+  };
+  return turn / options_.phases * used(begin, counts_.by_phase.end()) + used(begin, phase);
+}
+
+// Publishes turns of phases without slices here, unchanged.
+void ShardState::pass_over() {
+  if (options_.mode == TrainingMode::asynchronous || slices_.empty()) return;
+  while (!failure_ && !has_part_in(version_)) publish(0);
 }
 
 // ---- Pushes ---------------------------------------------------------------------------------------------------------
@@ -98,6 +144,11 @@ Error ShardState::check(const Push& message, std::size_t& slice) const {
     return error(Code::invalid_argument, "push for slot {} of {}", message.slot, options_.slots + options_.backups);
   if (Error error = find_slice(message.slice, slice)) return error;
   const Owned& owned = slices_[slice];
+  if (message.phase != owned.spec.phase)
+    return error(Code::invalid_argument, "gradient of slice {} ({}) in phase {}, but it is trained in phase {}",
+                 message.slice, owned.spec.name, message.phase, owned.spec.phase);
+  if (message.step >= ~std::uint64_t{0} / options_.phases)
+    return error(Code::out_of_range, "push for step {}", message.step);
   const bool sparse = message.indices.valid();
   if (owned.sparse && *owned.sparse != sparse)
     return error(Code::invalid_argument, "gradient of slice {} ({}) is {}, unlike earlier ones", message.slice,
@@ -112,28 +163,31 @@ Error ShardState::check_pulled_version(const Push& message) const {
                  message.pulled_version, version_);
   if (options_.mode == TrainingMode::asynchronous) return {};
   // Anything else would make the result depend on timing.
-  if (message.pulled_version + options_.staleness < message.step || message.pulled_version > message.step)
+  if (message.pulled_version < oldest_version(message.step, message.phase, options_.phases, options_.staleness) ||
+      message.pulled_version > turn_of(message.step, message.phase))
     return error(Code::invalid_argument, "gradient of step {} computed on version {}, staleness is {}", message.step,
                  message.pulled_version, options_.staleness);
   return {};
 }
 
 Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& out) {
-  if (message.step < version_ && !options_.guards.stale) {
-    message.step = message.pulled_version = version_;
-  } else if (message.step < version_) {
-    drop(message, ledger_.used(message.step, message.slot) ? Fate::stale : Fate::uncommitted);
+  std::uint64_t turn = turn_of(message.step, message.phase);
+  if (turn < version_ && !options_.guards.stale) {
+    turn = message.pulled_version = version_;
+    message.step = turn / options_.phases;
+  } else if (turn < version_) {
+    drop(message, ledger_.used(turn, message.slot) ? Fate::stale : Fate::uncommitted);
     return {};
   }
-  if (message.step - version_ > options_.staleness)
+  if (turn - version_ > options_.staleness * options_.phases)
     return error(Code::out_of_range, "push for step {} at version {}, staleness is {}", message.step, version_,
                  options_.staleness);
   if (Error error = check_pulled_version(message)) return error;
-  if (!slots_.uses(message.step, message.slot)) {
+  if (!slots_.uses(turn, message.slot)) {
     drop(message, Fate::uncommitted);
     return {};
   }
-  GradientSet& set = slots_.at(message.step, message.slot);
+  GradientSet& set = slots_.at(turn, message.slot);
   if (set.has(slice) && options_.guards.dedupe) {
     drop(message, Fate::duplicate);
     return {};
@@ -141,7 +195,7 @@ Error ShardState::push_slot(Push& message, std::size_t slice, TrainingOutbox& ou
   stage(set, message, slice);
   const bool whole = set.whole();
   if (whole && !options_.guards.commit) choose_alone(slice);
-  if (message.step == version_) update_early(slice, out);
+  if (turn == version_) update_early(slice, out);
   if (!whole) return {};
   advance(out);
   say_staged(message, out);
@@ -169,15 +223,19 @@ void ShardState::advance(TrainingOutbox& out) {
     const SlotStage::Taken taken = slots_.take(version_);
     counters_.uncommitted += taken.unused.size();
     counters_.staged_bytes -= taken.unused_bytes;
-    for (const auto& [slot, worker] : taken.unused)
-      ledger_.note(version_ + 1, {worker, version_, slot, Fate::uncommitted, 1});
+    for (const auto& [slot, worker] : taken.unused) {
+      SlotSource source = source_of(version_, slot, Fate::uncommitted);
+      source.worker = worker;
+      ledger_.note(version_ + 1, source);
+    }
     std::vector<std::uint64_t> pulled;
     for (std::size_t i = 0; i < taken.sets.size(); ++i) {
       pulled.push_back(taken.sets[i].pulled_version());
-      ledger_.note_applied(version_ + 1, taken.sets[i], version_, taken.slots[i]);
+      ledger_.note_applied(version_ + 1, taken.sets[i], source_of(version_, taken.slots[i], Fate::applied));
     }
     note_staleness(pulled);
     publish(taken.sets.size());
+    pass_over();
     for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
   }
 }
@@ -189,13 +247,16 @@ Error ShardState::check_commit(const Commit& message) const {
       std::ranges::adjacent_find(message.slots, std::greater_equal<>()) != message.slots.end())
     return error(Code::invalid_argument, "commit of step {} with slots {}, expected {} of {} in ascending order",
                  message.step, fmt::join(message.slots, " "), options_.slots, options_.slots + options_.backups);
+  if (message.phase >= options_.phases || message.step >= ~std::uint64_t{0} / options_.phases)
+    return error(Code::out_of_range, "commit of step {} phase {}", message.step, message.phase);
+  const std::uint64_t turn = turn_of(message.step, message.phase);
   const auto used = [&](std::uint32_t slot) {
-    return message.step < version_ ? ledger_.used(message.step, slot) : slots_.uses(message.step, slot);
+    return turn < version_ ? ledger_.used(turn, slot) : slots_.uses(turn, slot);
   };
-  if (!std::ranges::all_of(message.slots, used))
+  if (has_part_in(turn) && !std::ranges::all_of(message.slots, used))
     return error(Code::failed_precondition, "commit of step {} with slots {}, but it was committed with other slots",
                  message.step, fmt::join(message.slots, " "));
-  if (message.step >= version_ && message.step - version_ > options_.staleness)
+  if (turn >= version_ && turn - version_ > options_.staleness * options_.phases + options_.phases - 1)
     return error(Code::out_of_range, "commit of step {} at version {}, staleness is {}", message.step, version_,
                  options_.staleness);
   return {};
@@ -204,7 +265,8 @@ Error ShardState::check_commit(const Commit& message) const {
 Error ShardState::commit(const Commit& message, TrainingOutbox& out) {
   if (failure_) return failure_;
   if (Error error = check_commit(message)) return refuse(std::move(error));
-  if (message.step < version_ || !slots_.choose(message.step, message.slots)) return {};  // repeated
+  const std::uint64_t turn = turn_of(message.step, message.phase);
+  if (!has_part_in(turn) || turn < version_ || !slots_.choose(turn, message.slots)) return {};  // nothing, or repeated
   for (std::size_t i = 0; i < slices_.size() && !failure_; ++i) update_early(i, out);
   advance(out);
   release(out);
@@ -228,42 +290,52 @@ void ShardState::drop(const Push& message, Fate fate) {
      : fate == Fate::stale       ? counters_.stale
      : fate == Fate::uncommitted ? counters_.uncommitted
                                  : counters_.duplicates);
+  const std::uint64_t turn = turn_of(message.step, message.phase);
+  SlotSource source = source_of(turn, message.slot, fate);
+  source.worker = message.worker;
   if (options_.mode == TrainingMode::asynchronous) {
-    const auto version = ledger_.version_of(message.step, version_ + 1);
-    if (version) ledger_.note(*version, {message.worker, message.step, message.slot, fate, 1});
-  } else if (message.step <= version_ + options_.staleness) {
-    ledger_.note(message.step + 1, {message.worker, message.step, message.slot, fate, 1});
+    if (const auto version = ledger_.version_of(own_turn(turn), version_ + 1)) ledger_.note(*version, source);
+  } else if (turn <= version_ + options_.staleness * options_.phases) {
+    ledger_.note(turn + 1, source);
   }
 }
 
 Error ShardState::push_batch(Push& message, std::size_t slice, TrainingOutbox& out) {
-  if (ledger_.has(message.step) && options_.guards.dedupe) {
+  const std::uint64_t turn = turn_of(message.step, message.phase);
+  const std::uint64_t own = own_turn(turn);
+  if (ledger_.has(own) && options_.guards.dedupe) {
     drop(message, Fate::duplicate);
     // After a restart the coordinator may hand out this batch again, not knowing that it was applied.
-    if (ledger_.restored(message.step) && slice + 1 == slices_.size()) say_staged(message, out);
+    if (ledger_.restored(own) && is_last_of_phase(slice)) say_staged(message, out);
     return {};
   }
   if (Error error = check_pulled_version(message)) return error;
-  if (message.step == ~std::uint64_t{0} || !ledger_.near(message.step, options_.workers * options_.max_open_batches))
+  if (turn == ~std::uint64_t{0} || !ledger_.near(own, options_.workers * options_.max_open_batches))
     return error(Code::out_of_range, "batch {} is too far from earlier batches", message.step);
-  if (!batches_.contains(message.worker, message.step) && batches_.open(message.worker) >= options_.max_open_batches)
+  if (!batches_.contains(message.worker, turn) && batches_.open(message.worker) >= options_.max_open_batches)
     return error(Code::resource_exhausted, "worker {} begins batch {}, but already has {} incomplete ones",
                  message.worker, message.step, options_.max_open_batches);
-  GradientSet& set = batches_.at(message.worker, message.step);
+  GradientSet& set = batches_.at(message.worker, turn);
   if (set.has(slice)) {
     drop(message, Fate::duplicate);
     return {};
   }
   stage(set, message, slice);
   if (!set.whole()) return {};
-  ledger_.add(message.step, version_ + 1);
+  ledger_.add(own, version_ + 1);
   std::size_t dropped = 0;
-  accumulated_.emplace_back(message.step, batches_.take(message.worker, message.step, dropped));
+  auto& accumulated = accumulated_[message.phase];
+  accumulated.emplace_back(turn, batches_.take(message.worker, turn, dropped));
   counters_.staged_bytes -= dropped;
-  if (accumulated_.size() == options_.accumulate) update_batches(out);
+  if (accumulated.size() == options_.accumulate) update_batches(message.phase, out);
   say_staged(message, out);
   release(out);
   return {};
+}
+
+bool ShardState::is_last_of_phase(std::size_t slice) const {
+  return std::ranges::none_of(std::span(slices_).subspan(slice + 1),
+                              [&](const Owned& owned) { return owned.spec.phase == slices_[slice].spec.phase; });
 }
 
 void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
@@ -277,13 +349,14 @@ void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
 
 void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
   if (failure_) return;
-  out.push_back({Destination::coordinator(), Staged{options_.shard, message.step, message.slot, version_}});
+  out.push_back(
+      {Destination::coordinator(), Staged{options_.shard, message.step, message.phase, message.slot, version_}});
 }
 
 // ---- Updates --------------------------------------------------------------------------------------------------------
 
-void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale,
-                              TrainingOutbox& out) {
+void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gradients, std::uint64_t number,
+                              double rate_scale, TrainingOutbox& out) {
   TraceSlice traced(TraceKind::work, "update");
   traced.event().step.number = version_ + 1;
   for (const PushedGradient& gradient : gradients) {
@@ -291,8 +364,7 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
     traced.event().bytes += gradient.num_bytes();
   }
   try {
-    store_.apply(slices_[slice].spec.id,
-                 {mean_of(std::move(gradients), options_.sparse_mean), version_ + 1, rate_scale});
+    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients), options_.sparse_mean), number, rate_scale});
   } catch (...) {
     // Some slices may be updated and others not: the values of this shard can no longer be trusted.
     fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);
@@ -303,27 +375,29 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
 // until the version is published.
 void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
   Owned& owned = slices_[slice];
-  if (!slots_.whole(version_, slice)) return;
+  if (owned.spec.phase != version_ % options_.phases || !slots_.whole(version_, slice)) return;
   owned.updated = true;
   // Keep the old value only if pulls may still need it, since the store must copy a value that is held elsewhere.
   // Otherwise all workers that pushed have already pulled it.
   if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
     owned.current = store_.value(owned.spec.id);
-  update_slice(slice, slots_.take(version_, slice), 1, out);
+  update_slice(slice, slots_.take(version_, slice), version_ / options_.phases + 1, 1, out);
 }
 
-void ShardState::update_batches(TrainingOutbox& out) {
-  auto sets = std::exchange(accumulated_, {});
+void ShardState::update_batches(std::uint32_t phase, TrainingOutbox& out) {
+  auto sets = std::exchange(accumulated_[phase], {});
   std::vector<std::uint64_t> pulled;
-  for (const auto& [batch, set] : sets) {
+  for (const auto& [turn, set] : sets) {
     pulled.push_back(set.pulled_version());
-    ledger_.note_applied(version_ + 1, set, batch, 0);
+    ledger_.note_applied(version_ + 1, set, source_of(turn, 0, Fate::applied));
   }
   const double rate_scale = note_staleness(pulled);
+  const std::uint64_t number = ++updates_[phase];
   for (std::size_t slice = 0; slice < slices_.size() && !failure_; ++slice) {
+    if (slices_[slice].spec.phase != phase) continue;
     std::vector<PushedGradient> gradients;
-    for (auto& [batch, set] : sets) gradients.push_back(set.take(slice));
-    update_slice(slice, std::move(gradients), rate_scale, out);
+    for (auto& [turn, set] : sets) gradients.push_back(set.take(slice));
+    update_slice(slice, std::move(gradients), number, rate_scale, out);
   }
   if (!failure_) publish(sets.size());
 }
@@ -335,25 +409,32 @@ void ShardState::publish(std::size_t batches) {
     if (previous_.size() > options_.keep_versions) previous_.pop_front();
   }
   for (Owned& owned : slices_) {
-    if (options_.keep_previous) previous_.back().push_back(std::move(owned.current));
+    if (options_.keep_previous)
+      previous_.back().push_back(owned.updated ? std::move(owned.current) : store_.value(owned.spec.id));
     owned.current = {};
     owned.updated = false;
   }
   ++version_;
-  ++counters_.updates;
+  if (batches > 0) ++counters_.updates;
   counters_.batches += batches;
   take_cuts();
 }
 
 // ---- Checkpoints ----------------------------------------------------------------------------------------------------
 
-Error ShardState::cut(std::uint64_t version, TakeCut take) {
+Error ShardState::cut(std::uint64_t step, TakeCut take) {
   if (failure_) return failure_;
-  const bool asynchronous = options_.mode == TrainingMode::asynchronous;
-  if (asynchronous) version = accumulated_.empty() ? version_ : version_ + 1;  // do not lose accumulated gradients
+  std::uint64_t version = turn_of(step, 0);
+  if (options_.mode == TrainingMode::asynchronous) {
+    const bool accumulates = std::ranges::any_of(accumulated_, [](const auto& sets) { return !sets.empty(); });
+    version = accumulates ? version_ + 1 : version_;  // do not lose accumulated gradients
+  }
+  // The turns passed over at the end of a step have changed nothing.
+  const std::uint64_t same = unchanged_since();
+  if (version < version_ && version >= same) version = version_;
   const bool begun = std::ranges::any_of(slices_, &Owned::updated);
   if (version < version_ || (version == version_ && begun))
-    return error(Code::failed_precondition, "shard {} is already past version {}", options_.shard, version);
+    return error(Code::failed_precondition, "shard {} is already past step {}", options_.shard, step);
   if (cuts_.size() >= kMaxCuts)
     return error(Code::resource_exhausted, "shard {}: {} cuts are already waiting", options_.shard, cuts_.size());
   cuts_.emplace(version, std::move(take));
@@ -363,6 +444,14 @@ Error ShardState::cut(std::uint64_t version, TakeCut take) {
 
 void ShardState::take_cuts() {
   while (!cuts_.empty() && cuts_.begin()->first <= version_) cuts_.extract(cuts_.begin()).mapped()(cut());
+}
+
+// The first version with the values of this one.
+std::uint64_t ShardState::unchanged_since() const {
+  std::uint64_t version = version_;
+  if (options_.mode == TrainingMode::asynchronous || slices_.empty()) return version;
+  while (version > 0 && version_ - version < options_.phases && !has_part_in(version - 1)) --version;
+  return version;
 }
 
 // Returns the factor for the learning rate: 1 / mean staleness, at most 1.
@@ -410,7 +499,9 @@ bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
   const Owned& owned = slices_[slice];
   if (message.min_version > version_) return false;
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
-  if (asynchronous && options_.guards.own_updates && message.after > 0 && !ledger_.has(message.after - 1)) return false;
+  if (asynchronous && options_.guards.own_updates && message.after > 0 && has_part_in(message.after - 1) &&
+      !ledger_.has(own_turn(message.after - 1)))
+    return false;
   return !owned.updated || owned.current.valid() || previous(message.min_version);
 }
 
@@ -459,7 +550,7 @@ ShardWait ShardState::waiting() const {
   wait.version = version_ + 1;
   if (options_.mode == TrainingMode::asynchronous) {
     wait.need = options_.accumulate;
-    wait.have = static_cast<std::uint32_t>(accumulated_.size());
+    for (const auto& sets : accumulated_) wait.have = std::max(wait.have, static_cast<std::uint32_t>(sets.size()));
   } else {
     wait.missing = slots_.missing(version_);
     wait.need = options_.slots;

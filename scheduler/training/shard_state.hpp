@@ -1,16 +1,16 @@
 // The training protocol of one parameter shard: stages pushed gradients, applies them, and answers pulls.
 //
-//   synchronous, bounded_staleness: gradients are staged by (step, slot, slice). Once all slots of step `version` have
+//   synchronous, bounded_staleness: gradients are staged by (turn, slot, slice). Once all slots of turn `version` have
 //   pushed a slice, it is updated with mean_of its N gradients in slot order, while other slices still arrive. When all
-//   slices are updated, the version becomes step + 1. So results depend neither on which worker computed a slot nor on
-//   arrival times. With backup slots a step has more than N slots, and waits for the coordinator's Commit, which names
-//   N of them.
-//   asynchronous: the gradients of a worker's batch are applied together when all have arrived, never twice. Not
-//   earlier: the rest of a batch may never arrive, and an update cannot be undone.
+//   slices of the turn's phase are updated, the version becomes turn + 1; turns whose phase has no slices here are
+//   passed over. So results depend neither on which worker computed a slot nor on arrival times. With backup slots a
+//   turn has more than N slots, and waits for the coordinator's Commit, which names N of them.
+//   asynchronous: the gradients of a phase of a worker's batch are applied together when all have arrived, never twice.
+//   Not earlier: the rest may never arrive, and an update cannot be undone.
 //
-// All slices change version together: no reader sees half an update. Values are handles of tensors that never change. A
-// message that is not accepted leaves the state unchanged: repeated or late ones are dropped and counted without an
-// error; invalid ones are refused and counted, and return an Error for the sender.
+// All slices of a phase change version together: no reader sees half an update. Values are handles of tensors that
+// never change. A message that is not accepted leaves the state unchanged: repeated or late ones are dropped and
+// counted without an error; invalid ones are refused and counted, and return an Error for the sender.
 //
 // Not thread-safe: one actor owns it.
 #pragma once
@@ -29,13 +29,14 @@
 #include <troupe/scheduler/training/outgoing.hpp>
 #include <troupe/scheduler/training/shard_ledger.hpp>
 #include <troupe/scheduler/training/staging.hpp>
+#include <troupe/scheduler/training/turns.hpp>
 #include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
 
 struct Update {
   PushedGradient gradient;
-  std::uint64_t step = 0;  // 1 for the first update: Adam's t
+  std::uint64_t step = 0;  // number of this update of the slice, from 1: Adam's t
   double rate_scale = 1;   // multiplies the learning rate
 };
 
@@ -65,23 +66,26 @@ struct ShardOptions {
   std::uint32_t shard = 0;      // its index
   std::uint32_t workers = 1;    // worker indices are below this
   std::uint32_t slots = 1;      // N; 1 if asynchronous
-  std::uint32_t backups = 0;    // slots per step beyond N; not asynchronous
-  std::uint64_t staleness = 0;  // bounded_staleness only
+  std::uint32_t backups = 0;    // slots per turn beyond N; not asynchronous
+  std::uint32_t phases = 1;     // of a step
+  std::uint64_t staleness = 0;  // bounded_staleness only, in steps
   SparseMean sparse_mean = SparseMean::all_slots;
   std::uint64_t version = 0;  // of the initial values
-  BatchSet applied;           // asynchronous: batches in the initial values
+  BatchSet applied;           // asynchronous: turns in the initial values, see own_turn()
   // Synchronous: keeps the values before the last update, for pulls of exactly that version. Needed when tokens of lost
   // workers are reassigned: the new worker may find one shard a step ahead of another, and must see the values its
   // predecessor saw. Costs the memory of the values once more, twice during an update. Without it, a pull of an already
   // updated slice waits for the next version.
   bool keep_previous = true;
-  std::uint32_t keep_versions = 1;  // number of these: JobOptions::lookahead + 1
-  // Asynchronous: number of batches averaged into one update. Batches left over at the end of training are not applied.
+  // Number of these: JobOptions::lookahead + 1, and those of turns passed over.
+  std::uint32_t keep_versions = 1;
+  // Asynchronous: number of batches averaged into one update of a phase. Batches left over at the end of training are
+  // not applied.
   std::uint32_t accumulate = 1;
   // Asynchronous: scale the learning rate by 1 / staleness (Zhang et al., "Staleness-aware Async-SGD", IJCAI
   // 2016).
   bool scale_by_staleness = false;
-  // Asynchronous: maximum number of incomplete batches per worker.
+  // Asynchronous: maximum number of incomplete turns per worker.
   std::size_t max_open_batches = 16;
   // Number of last versions with recorded provenance.
   std::size_t provenance = 1024;
@@ -96,8 +100,8 @@ struct ShardCounters {
   std::uint64_t parked = 0;       // of these, those that had to wait
   std::uint64_t pushes = 0;       // staged
   std::uint64_t duplicates = 0;   // dropped: already staged, or the batch already applied
-  std::uint64_t stale = 0;        // dropped: for a step below the version
-  std::uint64_t uncommitted = 0;  // dropped: for a slot that its step did not use
+  std::uint64_t stale = 0;        // dropped: for a turn below the version
+  std::uint64_t uncommitted = 0;  // dropped: for a slot that its turn did not use
   std::uint64_t fenced = 0;       // dropped: pushes and pulls of former members
   std::uint64_t refused = 0;      // invalid; an Error was returned
   std::uint64_t abandoned = 0;    // gradient sets dropped because their worker was lost
@@ -140,16 +144,16 @@ class ShardState {
   void fence(const Fence& message);
   // Answers with a Put, now or when the version is reached. Errors: invalid_argument, resource_exhausted, failure().
   [[nodiscard]] Error pull(const Pull& message, TrainingOutbox& out);
-  // Calls `take` when the store holds the values of exactly `version`, now or later; nothing is applied before it
-  // returns. Asynchronous: at any version, never with half a batch applied. take() reads handles: training continues
-  // while they are written. Errors: failed_precondition (all or some slices are past the version), resource_exhausted
+  // Calls `take` when the store holds the values after `step` steps, now or later; nothing is applied before it
+  // returns. Asynchronous: at any version, never with half a turn applied. take() reads handles: training continues
+  // while they are written. Errors: failed_precondition (all or some slices are past that), resource_exhausted
   // (too many cuts are waiting), and failure(). Cuts still waiting when the shard fails are never taken.
   struct Cut {
     std::uint64_t version = 0;
-    BatchSet applied;  // asynchronous: the batches in these values
+    BatchSet applied;  // asynchronous: the turns in these values
   };
   using TakeCut = std::function<void(const Cut&)>;
-  [[nodiscard]] Error cut(std::uint64_t version, TakeCut take);
+  [[nodiscard]] Error cut(std::uint64_t step, TakeCut take);
   // Drops the parked pulls of a lost worker and its incomplete batches. Whole slots stay: they remain valid.
   void worker_down(std::uint32_t worker);
   // Fails the shard: parked pulls are answered with the error, later messages return it.
@@ -186,14 +190,24 @@ class ShardState {
   Error push_batch(Push& message, std::size_t slice, TrainingOutbox& out);
   Error check_pulled_version(const Push& message) const;
   Error check_commit(const Commit& message) const;
+  std::uint64_t turn_of(std::uint64_t step, std::uint32_t phase) const {
+    return troupe::turn_of(step, phase, options_.phases);
+  }
+  SlotSource source_of(std::uint64_t turn, std::uint32_t slot, Fate fate) const;
+  bool has_part_in(std::uint64_t turn) const { return counts_.of_turn(turn) > 0; }
+  std::uint64_t own_turn(std::uint64_t turn) const;
+  bool is_last_of_phase(std::size_t slice) const;
+  std::uint64_t unchanged_since() const;
+  void pass_over();
   bool is_fenced(std::uint32_t worker, std::uint64_t view);
   void drop(const Push& message, Fate fate);
   void advance(TrainingOutbox& out);
   void choose_alone(std::size_t slice);
   void stage(GradientSet& set, Push& message, std::size_t slice);
-  void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, double rate_scale, TrainingOutbox& out);
+  void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, std::uint64_t number, double rate_scale,
+                    TrainingOutbox& out);
   void update_early(std::size_t slice, TrainingOutbox& out);
-  void update_batches(TrainingOutbox& out);
+  void update_batches(std::uint32_t phase, TrainingOutbox& out);
   void publish(std::size_t batches);
   void take_cuts();
   const std::vector<Tensor>* previous(std::uint64_t version) const;
@@ -207,13 +221,16 @@ class ShardState {
   std::vector<Owned> slices_;  // by id
   ShardStore& store_;
   std::uint64_t version_;
+  SliceCounts counts_;
   std::deque<std::vector<Tensor>> previous_;  // values of the versions before version_, if kept; oldest first
   SlotStage slots_;
   BatchStage batches_;
   ShardLedger ledger_;
-  std::vector<std::pair<std::uint64_t, GradientSet>> accumulated_;  // asynchronous: batches for the next update
-  std::vector<Pull> parked_;                                        // in order of arrival
-  std::multimap<std::uint64_t, TakeCut> cuts_;                      // waiting, by version
+  // Asynchronous, by phase: the sets of the next update, by turn, and the number of updates.
+  std::vector<std::vector<std::pair<std::uint64_t, GradientSet>>> accumulated_;
+  std::vector<std::uint64_t> updates_;
+  std::vector<Pull> parked_;                    // in order of arrival
+  std::multimap<std::uint64_t, TakeCut> cuts_;  // waiting, by version
   Error failure_;
   ShardCounters counters_;
 };

@@ -21,76 +21,76 @@ PushedGradient GradientSet::take(std::size_t slice) {
   return std::exchange(gradients_[slice], {});
 }
 
-SlotStage::Step& SlotStage::step(std::uint64_t number) {
-  const auto [found, made] = steps_.try_emplace(number);
-  Step& step = found->second;
+SlotStage::Turn& SlotStage::turn(std::uint64_t number) {
+  const auto [found, made] = turns_.try_emplace(number);
+  Turn& turn = found->second;
   if (made) {
-    step.sets.assign(slots_, GradientSet(slices_));
+    turn.sets.assign(slots_, GradientSet(slices_.all, slices_.of_turn(number)));
     if (needed_ == slots_) {
-      step.used.resize(slots_);
-      std::iota(step.used.begin(), step.used.end(), 0u);
+      turn.used.resize(slots_);
+      std::iota(turn.used.begin(), turn.used.end(), 0u);
     }
   }
-  return step;
+  return turn;
 }
 
-GradientSet& SlotStage::at(std::uint64_t number, std::uint32_t slot) { return step(number).sets[slot]; }
+GradientSet& SlotStage::at(std::uint64_t number, std::uint32_t slot) { return turn(number).sets[slot]; }
 
 bool SlotStage::choose(std::uint64_t number, std::vector<std::uint32_t> slots) {
-  Step& chosen = step(number);
+  Turn& chosen = turn(number);
   if (!chosen.used.empty()) return false;
   chosen.used = std::move(slots);
   return true;
 }
 
-bool SlotStage::chosen(std::uint64_t step) const {
-  const auto found = steps_.find(step);
-  return needed_ == slots_ || (found != steps_.end() && !found->second.used.empty());
+bool SlotStage::chosen(std::uint64_t turn) const {
+  const auto found = turns_.find(turn);
+  return needed_ == slots_ || (found != turns_.end() && !found->second.used.empty());
 }
 
-bool SlotStage::uses(std::uint64_t step, std::uint32_t slot) const {
-  const auto found = steps_.find(step);
-  return found == steps_.end() || found->second.used.empty() || std::ranges::binary_search(found->second.used, slot);
+bool SlotStage::uses(std::uint64_t turn, std::uint32_t slot) const {
+  const auto found = turns_.find(turn);
+  return found == turns_.end() || found->second.used.empty() || std::ranges::binary_search(found->second.used, slot);
 }
 
 bool SlotStage::whole(std::uint64_t number) const {
-  const auto found = steps_.find(number);
-  if (found == steps_.end() || found->second.used.empty()) return false;
-  const Step& step = found->second;
-  return std::ranges::all_of(step.used, [&](std::uint32_t slot) { return step.sets[slot].whole(); });
+  const auto found = turns_.find(number);
+  if (found == turns_.end() || found->second.used.empty()) return false;
+  const Turn& turn = found->second;
+  return std::ranges::all_of(turn.used, [&](std::uint32_t slot) { return turn.sets[slot].whole(); });
 }
 
 bool SlotStage::whole(std::uint64_t number, std::size_t slice) const {
-  const auto found = steps_.find(number);
-  if (found == steps_.end() || found->second.used.empty()) return false;
-  const Step& step = found->second;
-  return std::ranges::all_of(step.used, [&](std::uint32_t slot) { return step.sets[slot].has(slice); });
+  const auto found = turns_.find(number);
+  if (found == turns_.end() || found->second.used.empty()) return false;
+  const Turn& turn = found->second;
+  return std::ranges::all_of(turn.used, [&](std::uint32_t slot) { return turn.sets[slot].has(slice); });
 }
 
 std::vector<std::uint32_t> SlotStage::missing(std::uint64_t number) const {
   std::vector<std::uint32_t> missing;
-  const auto found = steps_.find(number);
+  const auto found = turns_.find(number);
   const auto wanted = [&](std::uint32_t slot) {
-    return found == steps_.end() || found->second.used.empty() || std::ranges::binary_search(found->second.used, slot);
+    return found == turns_.end() || found->second.used.empty() || std::ranges::binary_search(found->second.used, slot);
   };
   for (std::uint32_t slot = 0; slot < slots_; ++slot)
-    if (wanted(slot) && (found == steps_.end() || !found->second.sets[slot].whole())) missing.push_back(slot);
+    if (wanted(slot) && (found == turns_.end() || !found->second.sets[slot].whole())) missing.push_back(slot);
   return missing;
 }
 
 std::vector<PushedGradient> SlotStage::take(std::uint64_t number, std::size_t slice) {
   std::vector<PushedGradient> gradients;
-  Step& step = steps_.at(number);
-  for (const std::uint32_t slot : step.used) gradients.push_back(step.sets[slot].take(slice));
+  Turn& turn = turns_.at(number);
+  for (const std::uint32_t slot : turn.used) gradients.push_back(turn.sets[slot].take(slice));
   return gradients;
 }
 
 SlotStage::Taken SlotStage::take(std::uint64_t number) {
-  Step step = std::move(steps_.extract(number).mapped());
+  Turn turn = std::move(turns_.extract(number).mapped());
   Taken taken;
-  taken.slots = std::move(step.used);
+  taken.slots = std::move(turn.used);
   for (std::uint32_t slot = 0; slot < slots_; ++slot) {
-    GradientSet& set = step.sets[slot];
+    GradientSet& set = turn.sets[slot];
     if (std::ranges::binary_search(taken.slots, slot)) {
       taken.sets.push_back(std::move(set));
     } else {
@@ -102,8 +102,8 @@ SlotStage::Taken SlotStage::take(std::uint64_t number) {
   return taken;
 }
 
-GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t batch) {
-  return batches_.try_emplace({worker, batch}, slices_).first->second;
+GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t turn) {
+  return batches_.try_emplace({worker, turn}, slices_.all, slices_.of_turn(turn)).first->second;
 }
 
 std::size_t BatchStage::open(std::uint32_t worker) const {
@@ -111,10 +111,10 @@ std::size_t BatchStage::open(std::uint32_t worker) const {
       batches_.lower_bound({worker, 0}), batches_.upper_bound({worker, std::numeric_limits<std::uint64_t>::max()})));
 }
 
-GradientSet BatchStage::take(std::uint32_t worker, std::uint64_t batch, std::size_t& dropped) {
-  GradientSet taken = std::move(batches_.extract({worker, batch}).mapped());
+GradientSet BatchStage::take(std::uint32_t worker, std::uint64_t turn, std::size_t& dropped) {
+  GradientSet taken = std::move(batches_.extract({worker, turn}).mapped());
   std::erase_if(batches_, [&](const auto& entry) {
-    if (entry.first.second != batch) return false;
+    if (entry.first.second != turn) return false;
     dropped += entry.second.bytes();
     return true;
   });

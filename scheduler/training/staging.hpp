@@ -1,5 +1,6 @@
-// Stages gradients on a shard until their group is complete: the slots of a synchronous step, or the slices of an
-// asynchronous batch. Slices are numbered from 0 in the shard's order; gradients are already checked.
+// Stages gradients on a shard until their group is complete: the slots of a synchronous turn, or the slices of an
+// asynchronous one (scheduler/training/turns.hpp). Slices are numbered from 0 in the shard's order; gradients are
+// already checked, and of the turn's phase.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,22 @@
 
 namespace troupe {
 
-// The gradients of one micro-batch, one per slice of the shard.
+// The slices of a shard: how many there are, and how many each phase updates.
+struct SliceCounts {
+  std::size_t all = 0;
+  std::vector<std::size_t> by_phase = {};
+
+  std::size_t of_turn(std::uint64_t turn) const { return by_phase[turn % by_phase.size()]; }
+};
+
+// The gradients of one micro-batch, one per slice of the phase.
 class GradientSet {
  public:
-  explicit GradientSet(std::size_t slices) : gradients_(slices), has_(slices) {}
+  GradientSet(std::size_t slices, std::size_t needed) : gradients_(slices), has_(slices), needed_(needed) {}
 
   bool has(std::size_t slice) const { return has_[slice]; }  // also after take()
   void add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version, std::uint32_t worker);
-  bool whole() const { return have_ == gradients_.size(); }
+  bool whole() const { return have_ == needed_; }
   std::size_t have() const { return have_; }
   std::size_t bytes() const { return bytes_; }  // not yet taken
   // The oldest version that any gradient was computed on.
@@ -32,33 +41,34 @@ class GradientSet {
  private:
   std::vector<PushedGradient> gradients_;
   std::vector<bool> has_;
+  std::size_t needed_;
   std::size_t have_ = 0;
   std::size_t bytes_ = 0;
   std::uint64_t pulled_version_ = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::pair<std::uint32_t, std::uint64_t>> senders_;
 };
 
-// The slots of the steps from the shard's version on. A step uses `needed` of its slots: all, or those set by choose().
+// The slots of the turns from the shard's version on. A turn uses `needed` of its slots: all, or those set by choose().
 class SlotStage {
  public:
-  SlotStage(std::size_t slices, std::uint32_t slots, std::uint32_t needed)
-      : slices_(slices), slots_(slots), needed_(needed) {}
+  SlotStage(SliceCounts slices, std::uint32_t slots, std::uint32_t needed)
+      : slices_(std::move(slices)), slots_(slots), needed_(needed) {}
 
-  // The set of (step, slot), created if needed.
-  GradientSet& at(std::uint64_t step, std::uint32_t slot);
-  // Sets the slots that `step` uses, ascending. Returns false if they are already set.
-  bool choose(std::uint64_t step, std::vector<std::uint32_t> slots);
-  bool chosen(std::uint64_t step) const;
-  // Whether `step` may use `slot`; once its slots are chosen, whether it does.
-  bool uses(std::uint64_t step, std::uint32_t slot) const;
-  // Whether all slots that `step` uses are whole.
-  bool whole(std::uint64_t step) const;
-  // Whether all slots that `step` uses have the gradient of this slice.
-  bool whole(std::uint64_t step, std::size_t slice) const;
+  // The set of (turn, slot), created if needed.
+  GradientSet& at(std::uint64_t turn, std::uint32_t slot);
+  // Sets the slots that `turn` uses, ascending. Returns false if they are already set.
+  bool choose(std::uint64_t turn, std::vector<std::uint32_t> slots);
+  bool chosen(std::uint64_t turn) const;
+  // Whether `turn` may use `slot`; once its slots are chosen, whether it does.
+  bool uses(std::uint64_t turn, std::uint32_t slot) const;
+  // Whether all slots that `turn` uses are whole.
+  bool whole(std::uint64_t turn) const;
+  // Whether all slots that `turn` uses have the gradient of this slice.
+  bool whole(std::uint64_t turn, std::size_t slice) const;
   // Slots that are not whole; once slots are chosen, only those.
-  std::vector<std::uint32_t> missing(std::uint64_t step) const;
-  // Takes the gradients of a slice, in the order of the slots that the step uses; all must have arrived.
-  std::vector<PushedGradient> take(std::uint64_t step, std::size_t slice);
+  std::vector<std::uint32_t> missing(std::uint64_t turn) const;
+  // Takes the gradients of a slice, in the order of the slots that the turn uses; all must have arrived.
+  std::vector<PushedGradient> take(std::uint64_t turn, std::size_t slice);
 
   struct Taken {
     std::vector<std::uint32_t> slots;
@@ -66,40 +76,40 @@ class SlotStage {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> unused;  // (slot, worker) of each gradient in other slots
     std::size_t unused_bytes = 0;
   };
-  // Removes `step`, which must be whole.
-  Taken take(std::uint64_t step);
+  // Removes `turn`, which must be whole.
+  Taken take(std::uint64_t turn);
 
  private:
-  struct Step {
+  struct Turn {
     std::vector<GradientSet> sets;
     std::vector<std::uint32_t> used;  // empty: not chosen yet
   };
-  Step& step(std::uint64_t number);
+  Turn& turn(std::uint64_t number);
 
-  std::size_t slices_;
+  SliceCounts slices_;
   std::uint32_t slots_;
   std::uint32_t needed_;
-  std::map<std::uint64_t, Step> steps_;
+  std::map<std::uint64_t, Turn> turns_;
 };
 
-// The partially arrived batches of each worker.
+// The partially arrived turns of each worker.
 class BatchStage {
  public:
-  explicit BatchStage(std::size_t slices) : slices_(slices) {}
+  explicit BatchStage(SliceCounts slices) : slices_(std::move(slices)) {}
 
-  // The set of `batch` as computed by `worker`, created if needed.
-  GradientSet& at(std::uint32_t worker, std::uint64_t batch);
-  bool contains(std::uint32_t worker, std::uint64_t batch) const { return batches_.contains({worker, batch}); }
-  // Number of incomplete batches of `worker`.
+  // The set of `turn` as computed by `worker`, created if needed.
+  GradientSet& at(std::uint32_t worker, std::uint64_t turn);
+  bool contains(std::uint32_t worker, std::uint64_t turn) const { return batches_.contains({worker, turn}); }
+  // Number of incomplete turns of `worker`.
   std::size_t open(std::uint32_t worker) const;
-  // Removes a batch, and drops gradients of the same batch from other workers. Adds the bytes dropped to `dropped`.
-  GradientSet take(std::uint32_t worker, std::uint64_t batch, std::size_t& dropped);
-  // Drops all batches of `worker`; returns their bytes.
+  // Removes a turn, and drops its gradients from other workers. Adds the bytes dropped to `dropped`.
+  GradientSet take(std::uint32_t worker, std::uint64_t turn, std::size_t& dropped);
+  // Drops all turns of `worker`; returns their bytes.
   std::size_t drop(std::uint32_t worker);
   std::size_t size() const { return batches_.size(); }
 
  private:
-  std::size_t slices_;
+  SliceCounts slices_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, GradientSet> batches_;
 };
 

@@ -16,6 +16,12 @@ constexpr std::size_t kMostWorkers = 64;
 
 using State = WaitThing::State;
 
+// "slot 1 of step 7", "slot 1 of phase 0 of step 7".
+std::string words(const TokenPlace& place, std::uint32_t phases) {
+  return fmt::format("slot {} of {}step {}", place.slot, phases > 1 ? fmt::format("phase {} of ", place.phase) : "",
+                     place.step);
+}
+
 }  // namespace
 
 class JobWaits {
@@ -35,8 +41,8 @@ class JobWaits {
   std::string worker(std::uint32_t index) {
     return thing(wait_thing::worker(job, worker_name(index)), worker_name(index), worker_name(index), State::works);
   }
-  std::string slot(std::uint64_t step, std::uint32_t slot) {
-    return thing(wait_thing::slot(job, step, slot), fmt::format("slot {} of step {}", slot, step));
+  std::string slot(const TokenPlace& place, std::uint32_t phases) {
+    return thing(wait_thing::slot(job, turn_of(place.step, place.phase, phases), place.slot), words(place, phases));
   }
   std::string join(const std::string& task, std::string text) {
     return thing(wait_thing::join(job, task), std::move(text), task);
@@ -110,15 +116,16 @@ void Coordinator::say_save(JobWaits& say) const {
   const SaveRound& round = saves_.round();
   if (round.complete) return;
   const std::string save =
-      say.thing(wait_thing::save(say.job), fmt::format("the checkpoint of version {} ({} of {} shards have saved)",
-                                                       round.version, round.shards.size(), options_.shards.size()));
+      say.thing(wait_thing::save(say.job), fmt::format("the checkpoint of step {} ({} of {} shards have saved)",
+                                                       round.step, round.shards.size(), options_.shards.size()));
   for (const std::uint32_t shard : options_.shards)
     if (!round.shards.contains(shard))
-      say.wait(save,
-               say.thing(wait_thing::version(say.job, shard, round.version),
-                         fmt::format("version {} of the parameters on {}", round.version, shard_name(shard)),
-                         shard_name(shard)),
-               "staging");
+      say.wait(
+          save,
+          say.thing(wait_thing::version(say.job, shard, round.step * options_.phases),
+                    fmt::format("version {} of the parameters on {}", round.step * options_.phases, shard_name(shard)),
+                    shard_name(shard)),
+          "staging");
 }
 
 void Coordinator::say_joins(JobWaits& say) const {
@@ -170,7 +177,7 @@ void Coordinator::say_tokens(JobWaits& say, Nanoseconds now) const {
     say.wait(say.whole, nobody, "join", {}, quiet);
   }
   for (const TokenBook::Open& token : open) {
-    const std::string slot = say.slot(token.step, token.slot);
+    const std::string slot = say.slot(token.place, options_.phases);
     say.wait(say.whole, slot, "token", {}, quiet);
     if (token.kept) {
       const auto until = members_.worker(*token.kept).kept_until;
@@ -209,8 +216,8 @@ void Coordinator::say_requests(JobWaits& say, const std::vector<TokenBook::Open>
     for (const TokenBook::Open& of : open) {
       if (of.worker == request.worker) continue;
       others = true;
-      say.wait(token, wait_thing::slot(say.job, of.step, of.slot), "token",
-               "all available tokens have been handed out");
+      say.wait(token, wait_thing::slot(say.job, turn_of(of.place.step, of.place.phase, options_.phases), of.place.slot),
+               "token", "all available tokens have been handed out");
     }
     if (!others) say.thing(token, fmt::format("a token for {}, which holds others", task), {}, State::works);
   }
@@ -251,15 +258,18 @@ Waiting ShardState::waiting(std::uint64_t job, const std::string& task) const {
   const std::string id = version(next.version);
   const std::string text = fmt::format("{} of {} slots are staged", next.have, next.need);
   for (const std::uint32_t slot : next.missing) {
-    out.things.push_back(
-        {.id = wait_thing::slot(job, version_, slot), .text = fmt::format("slot {} of step {}", slot, version_)});
+    const SlotSource source = source_of(version_, slot, Fate::applied);
+    out.things.push_back({.id = wait_thing::slot(job, version_, slot),
+                          .text = words({source.step, source.phase, slot}, options_.phases),
+                          .task = {}});
     wait(id, wait_thing::slot(job, version_, slot), text, next.have, next.need);
   }
   if (next.uncommitted && next.have >= next.need) {
     const std::string choice = fmt::format("choice/{:x}/{}", job, version_);
-    out.things.push_back({.id = choice,
-                          .text = fmt::format("the coordinator's choice of the slots of step {}", version_),
-                          .task = shard_name(0)});
+    out.things.push_back(
+        {.id = choice,
+         .text = fmt::format("the coordinator's choice of the slots of step {}", version_ / options_.phases),
+         .task = shard_name(0)});
     wait(id, choice, text, next.have, next.need);
   }
   return out;

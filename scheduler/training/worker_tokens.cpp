@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include <troupe/scheduler/training/turns.hpp>
+
 namespace troupe {
 
 void WorkerTokens::begin(TrainingOutbox& out) {
@@ -17,7 +19,8 @@ void WorkerTokens::ask(TrainingOutbox& out) {
 
 bool WorkerTokens::has(const Token& token) const {
   const auto same = [&](const Token& t) {
-    return std::tie(t.kind, t.epoch, t.step, t.slot) == std::tie(token.kind, token.epoch, token.step, token.slot);
+    return std::tie(t.kind, t.epoch, t.step, t.phase, t.slot) ==
+           std::tie(token.kind, token.epoch, token.step, token.phase, token.slot);
   };
   return std::ranges::any_of(waiting_, same) ||
          std::ranges::any_of(computing_, [&](const Computing& c) { return same(c.work.token); });
@@ -33,7 +36,7 @@ void WorkerTokens::came(const Token& token) {
 
 std::vector<std::uint64_t> WorkerTokens::committed(const Commit& commit, TrainingOutbox& out) {
   const auto unused = [&](const Token& token) {
-    return token.kind == TokenKind::train && token.step == commit.step &&
+    return token.kind == TokenKind::train && token.step == commit.step && token.phase == commit.phase &&
            !std::ranges::binary_search(commit.slots, token.slot);
   };
   std::vector<std::uint64_t> cancelled;
@@ -72,7 +75,9 @@ void WorkerTokens::ended(std::uint64_t id, TokenDone figures, TrainingOutbox& ou
     Computing first = std::move(computing_.front());
     computing_.pop_front();
     const Token& token = first.work.token;
-    if (options_.mode == TrainingMode::asynchronous && token.kind == TokenKind::train) after_ = token.step + 1;
+    const bool pushed = token.kind == TokenKind::train && !first.report->over;
+    if (options_.mode == TrainingMode::asynchronous && pushed)
+      after_ = turn_of(token.step, token.phase, options_.phases) + 1;
     report(token, first.unused ? TokenDone{} : std::move(*first.report), out);
   }
 }

@@ -29,6 +29,7 @@ class WorkerTokens {
   struct Options {
     std::uint32_t worker = 0;
     TrainingMode mode = TrainingMode::synchronous;
+    std::uint32_t phases = 1;    // of a step
     std::uint32_t ahead = 1;     // tokens held or requested at a time
     std::uint64_t view = 0;      // in which it joined
     std::uint64_t requests = 0;  // made by earlier incarnations, whose answers may still arrive
@@ -46,7 +47,7 @@ class WorkerTokens {
   void begin(TrainingOutbox& out);
   // Handles a token; repeated ones are dropped.
   void came(const Token& token);
-  // Handles the choice of a step's slots: its other tokens need not be computed. Returns the ids of those being
+  // Handles the choice of a turn's slots: its other tokens need not be computed. Returns the ids of those being
   // computed, to cancel; ended() still follows for each.
   std::vector<std::uint64_t> committed(const Commit& commit, TrainingOutbox& out);
   // Returns the next token to compute, if any. Call after each of the others until it returns none.
@@ -59,7 +60,7 @@ class WorkerTokens {
   bool finishes() const { return finish_.has_value(); }
 
   bool unused(std::uint64_t id) const;
-  std::uint64_t after() const { return after_; }       // asynchronous: its last batch + 1
+  std::uint64_t after() const { return after_; }       // asynchronous: its last turn + 1
   std::uint64_t requests() const { return request_; }  // made so far
 
  private:

@@ -12,7 +12,7 @@
 //   task/<task>                                      a process
 //   worker/<job>/<task>                              a worker of a training job
 //   version/<job>/<shard>/<version>                  parameters of a shard
-//   slot/<job>/<step>/<slot>                         a micro-batch
+//   slot/<job>/<turn>/<slot>                         a micro-batch; with one phase a turn is a step
 //   token/<job>/<task>                               the next token of a worker
 //   barrier/<job>, join/<job>/<task>, save/<job>
 //   collective/<group>/<channel>/<sequence>/<task>   a task's part in a collective

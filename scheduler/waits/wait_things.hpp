@@ -43,8 +43,9 @@ inline std::string worker(std::uint64_t job, std::string_view task) { return fmt
 inline std::string version(std::uint64_t job, std::uint32_t shard, std::uint64_t version) {
   return fmt::format("version/{:x}/{}/{}", job, shard, version);
 }
-inline std::string slot(std::uint64_t job, std::uint64_t step, std::uint32_t slot) {
-  return fmt::format("slot/{:x}/{}/{}", job, step, slot);
+// `turn`: scheduler/training/turns.hpp.
+inline std::string slot(std::uint64_t job, std::uint64_t turn, std::uint32_t slot) {
+  return fmt::format("slot/{:x}/{}/{}", job, turn, slot);
 }
 inline std::string token(std::uint64_t job, std::string_view task) { return fmt::format("token/{:x}/{}", job, task); }
 inline std::string join(std::uint64_t job, std::string_view task) { return fmt::format("join/{:x}/{}", job, task); }

@@ -13,13 +13,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr EpochDone kEpoch{
-    .epoch = 1, .loss = 0.5, .train_accuracy = 0.875, .test_accuracy = 0.9375, .images_per_second = 5210.4};
+const EpochLogs kEpoch{.epoch = 1,
+                       .figures = {{"loss", 0.5}, {"accuracy", 0.875}, {"val_loss", 0.25}, {"val_accuracy", 0.9375}},
+                       .examples_per_second = 5210.4};
 const TrainingResult kResult{.chief = true,
-                             .test_accuracy = 0.978,
+                             .figures = {{"val_accuracy", 0.978}},
                              .steps = 1875,
                              .seconds = 11.5,
-                             .images_per_second = 5217.5,
+                             .examples_per_second = 5217.5,
                              .params_sha256 = "ab12"};
 
 TEST(MnistReport, JsonLinesHaveTheDocumentedKeysInOrder) {
@@ -32,13 +33,14 @@ TEST(MnistReport, JsonLinesHaveTheDocumentedKeysInOrder) {
 }
 
 TEST(MnistReport, ALossThatIsNoNumberIsStillJson) {
-  EpochDone epoch = kEpoch;
-  epoch.loss = std::numeric_limits<double>::quiet_NaN();
+  EpochLogs epoch = kEpoch;
+  epoch.figures[0].second = std::numeric_limits<double>::quiet_NaN();
   EXPECT_NE(epoch_json(epoch).find(R"("loss":null)"), std::string::npos);
 }
 
 TEST(MnistReport, TextIsForPeople) {
-  EXPECT_EQ(to_string(kEpoch, 5), "Epoch 2/5: loss 0.5000, train accuracy 0.8750, test accuracy 0.9375, 5210 images/s");
+  EXPECT_EQ(to_string(kEpoch, 5),
+            "Epoch 2/5: loss 0.5000, accuracy 0.8750, val_loss 0.2500, val_accuracy 0.9375, 5210 examples/s");
   EXPECT_EQ(final_text(kResult), "1875 steps in 11.50 s, 5218 images/s, parameters ab12\nTest accuracy: 0.9780");
 }
 

@@ -7,17 +7,17 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include "tests/kernels/run_kernel.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
-#include <troupe/graph/training/towers.hpp>
 #include <troupe/kernels/cpu/bias.hpp>
 #include <troupe/kernels/cpu/linear.hpp>
 #include <troupe/kernels/cpu/random.hpp>
 #include <troupe/kernels/cpu/softmax.hpp>
 #include <troupe/kernels/cpu/updates.hpp>
 #include <troupe/kernels/kernels.hpp>
-#include <troupe/scheduler/training/permutation.hpp>
+#include <troupe/scheduler/data/permutation.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -72,6 +72,25 @@ std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
+}
+
+struct Batch {
+  Tensor images, labels;
+};
+
+// Pixels as floats from 0 to 1.
+Batch gather(const Dataset& data, std::span<const std::int64_t> examples) {
+  Shape shape = data.images.shape();
+  shape.set_dim(0, std::ssize(examples));
+  Batch batch{Tensor(DType::f32, shape), Tensor(DType::i32, Shape{std::ssize(examples)})};
+  const std::int64_t pixels = data.images.num_elements() / data.size();
+  float* to = batch.images.mutable_data<float>();
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    for (std::int64_t j = 0; j < pixels; ++j)
+      *to++ = static_cast<float>(data.images.data<std::uint8_t>()[examples[i] * pixels + j]) / 255.0f;
+    batch.labels.mutable_data<std::int32_t>()[i] = data.labels.data<std::int32_t>()[examples[i]];
+  }
+  return batch;
 }
 
 class Loop {
@@ -129,9 +148,7 @@ class Loop {
     const std::size_t size = examples.size() / static_cast<std::size_t>(options_.micro_batches);
     Four sum;
     for (int k = 0; k < options_.micro_batches; ++k) {
-      Batch part;
-      gather(train_, examples.subspan(static_cast<std::size_t>(k) * size, size), part);
-      Four gradients = gradients_of(part);
+      Four gradients = gradients_of(gather(train_, examples.subspan(static_cast<std::size_t>(k) * size, size)));
       if (k == 0)
         sum = std::move(gradients);
       else
@@ -241,8 +258,8 @@ class Replay {
   Replay(const Sequential& layers, const Dataset& train, const OracleOptions& options)
       : train_(train),
         options_(options),
-        graph_(build_training_graph(layers, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy,
-                                    optimizers::Adam{.learning_rate = 1e-3}, {.batch = options.batch})),
+        graph_(testing::classifier_graph(layers, Shape{28, 28, 1}, optimizers::Adam{.learning_rate = 1e-3},
+                                         {.batch = options.batch})),
         session_(*graph_.graph, {.seed = options.seed}) {
     for (auto v = graph_.parameters.rbegin(); v != graph_.parameters.rend(); ++v) gradients_.push_back(gradient_of(*v));
     session_.run({}, std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
@@ -258,8 +275,7 @@ class Replay {
       for (std::size_t first = 0; first + per_step <= visited.size(); first += per_step) {
         std::vector<std::vector<Tensor>> ranks;
         for (std::size_t at = first; at < first + per_step; at += batch) {
-          Batch examples_of_slot;
-          gather(train_, std::span(visited).subspan(at, batch), examples_of_slot);
+          const Batch examples_of_slot = gather(train_, std::span(visited).subspan(at, batch));
           ranks.push_back(session_.run(
               {{graph_.images[0], examples_of_slot.images}, {graph_.labels[0], examples_of_slot.labels}}, gradients_));
         }
@@ -307,7 +323,7 @@ class Replay {
 
   const Dataset& train_;
   const OracleOptions& options_;
-  TrainingGraph graph_;
+  testing::ClassifierGraph graph_;
   Session session_;
   Outputs gradients_;  // as backprop makes them
 };

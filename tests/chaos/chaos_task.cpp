@@ -18,7 +18,9 @@
 #include "tests/chaos/haunting.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/membership_options.hpp>
+#include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/training_plan.hpp>
+#include <troupe/graph/training/classifier.hpp>
 
 namespace {
 
@@ -99,10 +101,11 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   const Optimizer optimizer = optimizers::SGD{.learning_rate = 1.0};
   const DataSplits data = numbered_examples(o.examples);
   TrainingState state;
-  TrainingPlan plan{.layers = layers,
-                    .input = kCountedShape,
-                    .optimizer = optimizer,
-                    .data = data,
+  const TensorDataset source = source_of(data.train);
+  const Program program = classifier(layers, optimizer);
+  TrainingPlan plan{.program = program,
+                    .description = "counting",
+                    .train = source,
                     .options = training,
                     .state = state,
                     .task = task,

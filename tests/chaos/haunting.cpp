@@ -44,7 +44,7 @@ void haunt(const TrainingPlan& plan) {
   auto ghosts = std::make_shared<Ghosts>();
   ghosts->worker = static_cast<std::uint32_t>(plan.task.name().index);
   ghosts->step = static_cast<std::uint64_t>(plan.options.epochs) *
-                     static_cast<std::uint64_t>(plan.data.train.size() / plan.options.batch) -
+                     (plan.train.examples().value() / static_cast<std::uint64_t>(plan.options.batch)) -
                  1;
   ghosts->slices = job.map.slices();
   ghosts->job = &plan.task.last_job();

@@ -262,7 +262,7 @@ def check(root):
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 HASH = re.compile(r"\b[0-9a-f]{16,}\b")
-TIMED = re.compile(r"^ ?(?:images|steps|s\b|ms\b)")  # units of what differs from run to run
+TIMED = re.compile(r"^ ?(?:images|examples|steps|s\b|ms\b)")  # units of what differs from run to run
 
 
 def same_line(shown, printed):

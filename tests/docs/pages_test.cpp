@@ -26,7 +26,7 @@ TEST(Pages, RatesThatChangeClippingAndMicroBatches) {
   Model model = small_model();
   const DataSplits data = few_digits();
 #include <pages/schedules.inc>
-  EXPECT_LT(model.evaluate(data.test).loss, 3);  // log(10) = 2.3 to begin with; the rate has hardly warmed up
+  EXPECT_LT(model.evaluate(data.test)["loss"], 3);  // log(10) = 2.3 to begin with; the rate has hardly warmed up
 }
 
 TEST(Pages, OptimizersWithDecayAndAverages) {
@@ -34,7 +34,7 @@ TEST(Pages, OptimizersWithDecayAndAverages) {
   const DataSplits data = few_digits();
 #include <pages/optimizers.inc>
   model.fit(data, {.epochs = 1, .batch = 32, .quiet = true});
-  EXPECT_LT(model.evaluate(data.test).loss, 3);
+  EXPECT_LT(model.evaluate(data.test)["loss"], 3);
 }
 
 TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
@@ -42,7 +42,7 @@ TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
   model.compile(optimizers::SGD{});
   const DataSplits data = draw_digits({.train = 64, .test = 32});
   model.fit(data, {.epochs = 1, .batch = 32});
-  EXPECT_GE(model.evaluate(data.test).accuracy, 0);
+  EXPECT_GE(model.evaluate(data.test)["accuracy"], 0);
 }
 
 TEST(Pages, NetworksOfNamedInputsAndResults) {
@@ -57,7 +57,7 @@ TEST(Pages, DataOfTheirOwn) {
   Model model = small_model();
   model.compile(optimizers::SGD{});
 #include <pages/own_data.inc>
-  EXPECT_EQ(model.evaluate(images).accuracy, 1);  // all are labelled 0
+  EXPECT_EQ(model.evaluate(images)["accuracy"], 1);  // all are labelled 0
 }
 
 TEST(Pages, GraphsGradientsAndSessions) {

@@ -5,9 +5,9 @@
 #include <limits>
 #include <numeric>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 #include <troupe/graph/training/clipping.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -126,10 +126,10 @@ TEST(Clipping, TheNormMustBePositive) {
 // Each slot's gradients, before they are averaged.
 TEST(Clipping, InTowersEachSlotIsClippedByItself) {
   const auto build = [](int slots, double clip_norm) {
-    return build_training_graph(Sequential({layers::dense(3)}), Shape{2}, Loss::sparse_softmax_cross_entropy,
-                                optimizers::SGD{}, {.slots = slots, .clipping = {.global_norm = clip_norm}});
+    return testing::classifier_graph(Sequential({layers::dense(3)}), Shape{2}, optimizers::SGD{},
+                                     {.slots = slots, .clipping = {.global_norm = clip_norm}});
   };
-  const auto gradient = [](const TrainingGraph& t, const std::vector<float>& pixels) {
+  const auto gradient = [](const testing::ClassifierGraph& t, const std::vector<float>& pixels) {
     GraphEvaluator evaluator;
     evaluator.run(*t.graph, {}, {{t.initializer.node, 0}});
     testing::Feeds feeds;

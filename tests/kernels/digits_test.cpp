@@ -18,12 +18,6 @@ std::uint64_t hash(const Tensor& tensor) {
   return h;
 }
 
-// Four examples of 1x2 pixels.
-Dataset tiny() {
-  return {Tensor::of<std::uint8_t>(Shape{4, 1, 2, 1}, {0, 255, 51, 102, 1, 2, 3, 4}),
-          Tensor::vector<std::int32_t>({7, 8, 9, 0})};
-}
-
 TEST(Digits, AreTheSameBytesOnEveryMachine) {
   const DataSplits digits = draw_digits();
   EXPECT_EQ(digits.train.images.shape(), (Shape{12000, 28, 28, 1}));
@@ -63,52 +57,6 @@ TEST(Digits, EveryImageShowsInkAndBackground) {
 
 TEST(Digits, RefusesNegativeSizes) {
   EXPECT_EQ(error_of([] { draw_digits({.train = -1}); }).code(), Code::invalid_argument);
-}
-
-TEST(Gather, ScalesPixelsAndKeepsTheOrderOfTheIndices) {
-  Batch batch;
-  gather(tiny(), std::array<std::int64_t, 3>{1, 0, 1}, batch);
-  EXPECT_TRUE(bitwise_equal(batch.images, Tensor::of<float>(Shape{3, 1, 2, 1}, {0.2f, 0.4f, 0.0f, 1.0f, 0.2f, 0.4f})));
-  EXPECT_TRUE(bitwise_equal(batch.labels, Tensor::vector<std::int32_t>({8, 7, 8})));
-}
-
-TEST(Gather, ARangeEqualsItsIndices) {
-  Batch by_index, by_range;
-  gather(tiny(), std::array<std::int64_t, 2>{2, 3}, by_index);
-  gather_range(tiny(), 2, 4, by_range);
-  EXPECT_TRUE(bitwise_equal(by_index.images, by_range.images));
-  EXPECT_TRUE(bitwise_equal(by_index.labels, by_range.labels));
-}
-
-TEST(Gather, WritesAgainOnlyMemoryThatNobodyElseHolds) {
-  Batch batch;
-  gather_range(tiny(), 0, 2, batch);
-  const void* memory = batch.images.raw();
-  gather_range(tiny(), 2, 4, batch);
-  EXPECT_EQ(batch.images.raw(), memory);
-  const Tensor held = batch.images;
-  gather_range(tiny(), 0, 2, batch);
-  EXPECT_NE(batch.images.raw(), memory);
-  EXPECT_EQ(held.values<float>()[0], 1.0f / 255);
-}
-
-TEST(Gather, AnEmptyBatchIsAllowed) {
-  Batch batch;
-  gather_range(tiny(), 4, 4, batch);
-  EXPECT_EQ(batch.images.shape(), (Shape{0, 1, 2, 1}));
-  gather(tiny(), {}, batch);
-  EXPECT_EQ(batch.labels.shape(), (Shape{0}));
-}
-
-TEST(Gather, NamesAnIndexOutsideTheDataset) {
-  Batch batch;
-  const Error error = error_of([&] { gather(tiny(), std::array<std::int64_t, 2>{0, 4}, batch); });
-  EXPECT_EQ(error.code(), Code::out_of_range);
-  EXPECT_EQ(error.message(), "example 4 requested, but the dataset has 4");
-  EXPECT_EQ(error_of([&] { gather(tiny(), std::array<std::int64_t, 1>{-1}, batch); }).code(), Code::out_of_range);
-  EXPECT_EQ(error_of([&] { gather_range(tiny(), -1, 2, batch); }).code(), Code::out_of_range);
-  EXPECT_EQ(error_of([&] { gather_range(tiny(), 3, 2, batch); }).code(), Code::out_of_range);
-  EXPECT_EQ(error_of([&] { gather_range(tiny(), 0, 5, batch); }).code(), Code::out_of_range);
 }
 
 }  // namespace

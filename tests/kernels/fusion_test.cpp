@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/optimize.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -70,15 +70,15 @@ std::vector<Tensor> batches(int slots, std::uint32_t seed) {
 }
 
 struct Training {
-  TrainingGraph t;
+  testing::ClassifierGraph t;
   Signature signature;
 
   Training(const Optimizer& optimizer, int slots)
-      : t(build_training_graph(
+      : t(testing::classifier_graph(
             Sequential({layers::conv2d(3, 3, Activation::relu), layers::max_pool(2), layers::flatten(),
                         layers::dropout(0.25), layers::dense(7, Activation::tanh), layers::dense(6, Activation::relu),
                         layers::dense(5, Activation::softplus), layers::dense(5)}),
-            Shape{8, 8, 1}, Loss::sparse_softmax_cross_entropy, optimizer, {.slots = slots})) {
+            Shape{8, 8, 1}, optimizer, {.slots = slots})) {
     for (const Output& o : t.images) signature.feeds.push_back(o.name());
     for (const Output& o : t.labels) signature.feeds.push_back(o.name());
     signature.fetches = {t.loss_sum.name(), t.correct.name()};

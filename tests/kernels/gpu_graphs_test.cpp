@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include "tests/paths.hpp"
 #include <troupe/devices/plugin.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -14,7 +15,6 @@
 #include <troupe/graph/passes/mixed_precision.hpp>
 #include <troupe/graph/passes/optimize.hpp>
 #include <troupe/graph/placement/placement.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -82,8 +82,7 @@ std::vector<Call> calls(const Network& network, Precision precision, const Optim
     model.set_compute(f16 ? DType::f16 : DType::bf16);
   TowerOptions towers{.batch = 128};
   if (f16) towers.loss_scaling = LossScaling{};
-  const TrainingGraph t =
-      build_training_graph(model, network.input, Loss::sparse_softmax_cross_entropy, optimizer, towers);
+  const testing::ClassifierGraph t = testing::classifier_graph(model, network.input, optimizer, towers);
   const std::vector<std::pair<std::string, Signature>> signatures{
       {"training",
        {.feeds = {t.images[0].name(), t.labels[0].name()},
@@ -91,7 +90,7 @@ std::vector<Call> calls(const Network& network, Precision precision, const Optim
         .targets = {t.train.name()}}},
       {"evaluation",
        {.feeds = {t.eval_images.name(), t.eval_labels.name()},
-        .fetches = {t.eval_loss_sum.name(), t.predictions.name()},
+        .fetches = {t.eval_loss_sum.name(), t.probabilities.name()},
         .targets = {}}},
       {"initial values", {.feeds = {}, .fetches = {}, .targets = {t.initializer.name()}}}};
   std::vector<Call> out;

@@ -126,7 +126,9 @@ TEST(KerasOptimizers, TrainVariablesOf16Bits) {
       for (const auto& g : kGradients) model.step(g);
       expect_near(model.value(model.w), c.weights, tolerance);
       for (const VariableInfo& v : variables(model.graph))
-        if (v.name != "global_step") EXPECT_EQ(v.dtype, dtype) << v.name;
+        if (v.name != "global_step") {
+          EXPECT_EQ(v.dtype, dtype) << v.name;
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 // Running averages in training graphs, evaluated.
 #include <gtest/gtest.h>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include "tests/kernels/evaluate_graph.hpp"
 #include "tests/kernels/random_tensors.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/running_average.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -43,13 +43,14 @@ struct Statistics {
 };
 
 struct Averaging {
-  TrainingGraph t;
+  testing::ClassifierGraph t;
   GraphEvaluator evaluator;
 
   explicit Averaging(const TowerOptions& options,
                      const Optimizer& optimizer = optimizers::Momentum{.learning_rate = 0.1})
-      : t(build_training_graph(Sequential({layers::batch_norm(Activation::none, {.momentum = 0.75}), layers::dense(2)}),
-                               Shape{kFeatures}, Loss::sparse_softmax_cross_entropy, optimizer, options)) {
+      : t(testing::classifier_graph(
+            Sequential({layers::batch_norm(Activation::none, {.momentum = 0.75}), layers::dense(2)}), Shape{kFeatures},
+            optimizer, options)) {
     evaluator.run(*t.graph, {}, {averaged_endpoint(t.initializer)});
   }
   Feeds feeds() const {

@@ -117,11 +117,10 @@ TEST_F(TensorFiles, BadSafetensorsAreRefused) {
             header("tensor 'a' has an unknown dtype 'F31'"));
   EXPECT_EQ(refused_safetensors(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", four),
             header("tensor 'a' has no 'dtype'"));
-  EXPECT_EQ(
-      refused_safetensors(
-          R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-          four),
-      header("the key 'a' comes twice"));
+  EXPECT_EQ(refused_safetensors(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                                R"("a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                                four),
+            header("the key 'a' comes twice"));
   EXPECT_EQ(refused_safetensors(R"({"__metadata__":{"k":1}})"), header("'k' in __metadata__ is not a string"));
   EXPECT_EQ(refused_safetensors(R"({"a":{"b":{"c":{}}}})"), header("nested too deeply"));
   EXPECT_EQ(refused_safetensors("[1]"), header("not an object"));

@@ -31,15 +31,24 @@ std::vector<Frame> samples() {
       StepAbort{SessionId{3}, StepId{4}, Error(Code::aborted, "")},
       Put{kKey, 12, bf16_tensor(), Error(Code::data_loss, "e")},
       Pull{4, kKey, 5, 6, 21, 8, 22},
-      Push{1, 2, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), Tensor::vector<std::int64_t>({-1, 8}), 21, 8},
+      Push{1, 2, 6, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), Tensor::vector<std::int64_t>({-1, 8}), 21,
+           8},
       Join{1, {2}, 3, "mode=sync\nslots=2", true, 20},
       TakeToken{9, 10, 21, 8},
       token,
-      TokenDone{1, token, -0.0, 5, 64, 21, 8},
-      Staged{1, 2, 3, 4, 21},
-      EpochDone{1, 2, kNan, std::numeric_limits<double>::infinity(), 5e-324, -1.0 / 3, 6, 7e300, 21},
+      TokenDone{1, token, {{"loss", {-0.0, 64}}, {"auc", {}}}, 64, true, 21, 8},
+      Staged{1, 2, 6, 3, 4, 21},
+      EpochDone{1,
+                2,
+                {{"loss", {-0.0, std::numeric_limits<double>::infinity()}}},
+                {{"x", {5e-324, -1.0 / 3}}},
+                640,
+                kNan,
+                6,
+                7e300,
+                21},
       Barrier{4, 21, 8},
-      BarrierOpen{5, 21},
+      BarrierOpen{5, 60, 21},
       JobFailed{Error(Code::deadline_exceeded, std::string(5000, 'm')), 21},
       CollectivePart{1, 2, 3, "all_reduce sum of f32[3] 'x'", 4, 5, 6, Tensor::vector<float>({1, 2, 3}),
                      Error(Code::aborted, "e")},
@@ -47,7 +56,7 @@ std::vector<Frame> samples() {
       Joined{{22}, 21, 7, Error(Code::failed_precondition, "another"), 8},
       Leave{1, {2}, true, 20, Error(Code::cancelled, "stopped")},
       Fence{1, 8, Error(Code::unavailable, "silence"), 21},
-      Commit{7, {0, 2, 3}, 21},
+      Commit{7, 1, {0, 2, 3}, 21},
       Save{12, 21},
       Saved{1, 12, "shard-1 7 99", Error(Code::resource_exhausted, "disk full"), 21},
       ControlBytes{std::string("\0\1", 2)},
@@ -148,7 +157,7 @@ TEST(Codec, TensorsOfEveryKindArriveBitEqual) {
       EXPECT_TRUE(std::get<Put>(back).tensor.aligned()) << tensor.to_string();
     }
   }
-  const Frame push = round_trip(Push{1, 2, 3, 4, 5, tensors[7], tensors[3]});
+  const Frame push = round_trip(Push{1, 2, 0, 3, 4, 5, tensors[7], tensors[3]});
   EXPECT_TRUE(bitwise_equal(std::get<Push>(push).gradient, tensors[7]));
   EXPECT_TRUE(bitwise_equal(std::get<Push>(push).indices, tensors[3]));
 }
@@ -286,7 +295,7 @@ TEST(Codec, HostileSizesAllocateNothing) {
   long_body[10] = 1;  // 65544 bytes
   EXPECT_EQ(allocations_of(long_body, small).first, Code::resource_exhausted);
   // Each of two tensors is within the limit, their sum is not; the second is not allocated, nor is the first.
-  const std::string two = encode_to_string(Push{1, 2, 3, 4, 5, Tensor(DType::i8, {800}), Tensor(DType::i8, {800})});
+  const std::string two = encode_to_string(Push{1, 2, 0, 3, 4, 5, Tensor(DType::i8, {800}), Tensor(DType::i8, {800})});
   EXPECT_EQ(allocations_of(two, small), std::pair(Code::resource_exhausted, 0));
 }
 
@@ -325,7 +334,7 @@ TEST(Codec, SendersRefuseWhatReceiversWould) {
   const Tensor big(DType::i8, {800});
   EXPECT_THROW(encode(Put{kKey, 1, Tensor(DType::i8, {1001}), {}}, small), Error);
   EXPECT_THROW(encode(Put{kKey, 1, Tensor(DType::string, {40}), {}}, small), Error);
-  EXPECT_THROW(encode(Push{1, 2, 3, 4, 5, big, big}, small), Error);
+  EXPECT_THROW(encode(Push{1, 2, 0, 3, 4, 5, big, big}, small), Error);
   EXPECT_THROW(encode(JobFailed{Error(Code::internal, std::string(200, 'x'))}, small), Error);
   EXPECT_NO_THROW(encode(Put{kKey, 1, big, {}}, small));
 }

@@ -121,7 +121,7 @@ struct Moment {
                               .examples = step() * kBatch};
     training.loss = loss(static_cast<double>(step()));
     training.doing = fmt::format("computes step {}, slot {}", step() + 1, index);
-    if (step() > 0) training.metrics = {{"train_accuracy", 0.9012}, {"test_accuracy", 0.9305}};
+    if (step() > 0) training.metrics = {{"accuracy", 0.9012}, {"val_accuracy", 0.9305}};
     training.doing_ns = 2'000'000;
     const double each = kSecond / rate();
     for (std::uint64_t back = std::min<std::uint64_t>(step(), 128); back > 0; --back) {

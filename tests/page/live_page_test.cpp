@@ -56,7 +56,7 @@ TEST(LivePage, ShowsAClusterThatTrainsAndOutlivesAWorker) {
   EXPECT_TRUE(grows("step"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=images] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=traffic] .value") + " > 0"));
-  EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=accuracy] .value") + " > 0"));
+  EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=figure] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true(number_in("[data-figure=left] .value") + " > 0"));
   EXPECT_TRUE(browser.becomes_true("document.querySelectorAll('#edges .dots:not(.still)').length >= 6"))
       << "no tensors flow to be seen";

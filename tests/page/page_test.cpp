@@ -98,8 +98,8 @@ TEST_F(Page, ShowsTasksActorsAndFiguresAndFollowsThem) {
   EXPECT_TRUE(shows("[data-figure=images]", "17280 /s"));
   EXPECT_TRUE(shows("[data-figure=traffic]", "140MiB /s"));
   EXPECT_TRUE(shows("[data-figure=left]", "40s"));  // 7,215 steps
-  EXPECT_TRUE(shows("[data-figure=accuracy]", "0.9305"));
-  EXPECT_TRUE(shows("[data-figure=accuracy]", "training 0.9012"));
+  EXPECT_TRUE(shows("[data-figure=figure]", "0.9305"));
+  EXPECT_TRUE(shows("[data-figure=figure]", "training 0.9012"));
   EXPECT_TRUE(shows("#devices", "3 × dense/weights f32[784,128]"));
   EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('table')].filter((table) => { const titles = "
                               "[...table.querySelectorAll('th')].map((each) => each.innerText); return new "

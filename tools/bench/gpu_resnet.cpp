@@ -6,6 +6,7 @@
 
 #include "tools/bench/harness.hpp"
 #include <troupe/graph/layers/resnet.hpp>
+#include <troupe/graph/training/classifier.hpp>
 #include <troupe/graph/training/towers.hpp>
 
 namespace troupe::bench {
@@ -19,11 +20,11 @@ GpuResNet::GpuResNet(int batch, std::int64_t side) : task_({.gpus = {.count = 1,
   Sequential model = resnet50();
   model.set_compute(DType::bf16);
   const TrainingGraph training =
-      build_training_graph(model, Shape{side, side, 3}, Loss::sparse_softmax_cross_entropy,
-                           optimizers::Momentum{.learning_rate = 0.1, .momentum = 0.9}, {.batch = batch});
+      build_training_graph(classifier(model, optimizers::Momentum{.learning_rate = 0.1, .momentum = 0.9}),
+                           classifier_schema(Shape{side, side, 3}), {.batch = batch});
   session_ = std::make_unique<Session>(task_, *training.graph);
   session_->run_targets({training.initializer});
-  step_ = session_->callable({training.images[0], training.labels[0]}, {training.loss_sum}, {training.train});
+  step_ = session_->callable(training.batches[0], {training.phases[0].figures[0]}, {training.phases[0].train});
   std::mt19937 engine(1);
   Tensor images = task_.pinned_memory()->tensor(DType::f32, Shape{batch, side, side, 3});
   Tensor labels = task_.pinned_memory()->tensor(DType::i32, Shape{batch});

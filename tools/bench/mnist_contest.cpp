@@ -23,7 +23,7 @@ class Trainer {
   }
   double steps_per_second() {
     const TrainingResult result = model_.fit(data_, {.epochs = training_.epochs, .batch = training_.batch});
-    return result.images_per_second / training_.batch;
+    return result.examples_per_second / training_.batch;
   }
 
  private:

@@ -30,7 +30,7 @@ class OneProcess {
  public:
   explicit OneProcess(const Training& training)
       : training_(training), data_(digits_for(training)), task_({.threads = 1, .gpus = {.count = 0}}) {}
-  double images_per_second() { return train(training_, JobMode::local, data_, task_).images_per_second; }
+  double images_per_second() { return train(training_, JobMode::local, data_, task_).examples_per_second; }
 
  private:
   Training training_;
@@ -96,7 +96,7 @@ void train_as_child() {
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), kPatience);
   say("ready");
-  while (std::getline(std::cin, line)) say(std::to_string(train(t, JobMode::sync, data, task).images_per_second));
+  while (std::getline(std::cin, line)) say(std::to_string(train(t, JobMode::sync, data, task).examples_per_second));
 }
 
 void add_cluster_training_cases(std::vector<Case>& cases) {

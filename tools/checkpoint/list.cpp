@@ -74,8 +74,6 @@ void print_job(const Checkpoint& checkpoint, bool json) {
                          {"epoch", job.epoch + 1},
                          {"steps_per_epoch", job.steps_per_epoch},
                          {"cursor", job.cursor},
-                         {"loss_sum", job.loss_sum},
-                         {"correct", job.correct},
                          {"examples", job.examples},
                          {"seconds", static_cast<double>(job.training_ns) / 1e9},
                          {"settings", manifest.settings}};

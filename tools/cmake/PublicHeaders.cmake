@@ -9,6 +9,8 @@ set(TROUPE_PUBLIC_HEADERS
   actors/session/group.hpp
   actors/session/session.hpp
   actors/steps/training_step.hpp
+  actors/training/dataset_source.hpp
+  actors/training/epoch_logs.hpp
   actors/training/job.hpp
   actors/training/job_event.hpp
   actors/training/model.hpp
@@ -49,6 +51,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/softmax.hpp
   graph/builder/text.hpp
   graph/builder/variable.hpp
+  graph/data/batch_schema.hpp
   graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
@@ -88,7 +91,9 @@ set(TROUPE_PUBLIC_HEADERS
   graph/placement/placement.hpp
   graph/resize.hpp
   graph/training/all_reduce.hpp
+  graph/training/classifier.hpp
   graph/training/clipping.hpp
+  graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
   kernels/readers/dataset.hpp
@@ -110,8 +115,11 @@ set(TROUPE_PUBLIC_HEADERS
   messages/ids.hpp
   messages/limits.hpp
   messages/local.hpp
+  messages/named_sums.hpp
   messages/receiver.hpp
   messages/shape.hpp
   messages/tensor.hpp
   messages/tensor_list.hpp
+  scheduler/data/batch_source.hpp
+  scheduler/data/tensor_dataset.hpp
   troupe.hpp)

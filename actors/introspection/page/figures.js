@@ -1,5 +1,17 @@
 // The tiles at the top.
 
+// The figure to show of those of the last epoch: the first that is no loss, of the evaluation and of the training.
+function mainFigure(all) {
+  const names = Object.keys(all).filter((name) => !name.startsWith("val_"));
+  const name = names.find((candidate) => !candidate.includes("loss")) ?? names[0] ?? "figure";
+  const shown = (value) => (Number.isFinite(value) ? value.toFixed(4) : undefined);
+  return {
+    title: name[0].toUpperCase() + name.slice(1).replaceAll("_", " "),
+    trained: shown(all[name]),
+    evaluated: shown(all["val_" + name]),
+  };
+}
+
 function figures() {
   const work = job();
   const told = shards();
@@ -13,8 +25,7 @@ function figures() {
   const latest = cluster.history.at(-1) ?? {};
   const workers = answering().filter((task) => task.now.training).length;
   const left = timeLeft(work);
-  const {test_accuracy: tested, train_accuracy: trained} = metrics();
-  const accuracy = (value) => (Number.isFinite(value) ? value.toFixed(4) : "–");
+  const figure = mainFigure(metrics());
   const latestOf = (value, show = number) => (value === undefined ? "–" : show(value));
   const all = [
     {
@@ -56,10 +67,10 @@ function figures() {
     },
     {id: "loss", title: "Loss", value: latestOf(latest.loss), note: "of the last steps"},
     {
-      id: "accuracy",
-      title: "Test accuracy",
-      value: accuracy(tested),
-      note: Number.isFinite(trained) ? "training " + accuracy(trained) : "after an epoch",
+      id: "figure",
+      title: figure.title,
+      value: figure.evaluated ?? figure.trained ?? "–",
+      note: figure.evaluated && figure.trained ? "training " + figure.trained : "after an epoch",
     },
     {
       id: "dropped",

@@ -54,7 +54,7 @@ CheckpointManifest Example::manifest(const CheckpointId& id, std::vector<ShardMa
   CheckpointJob job{
       .mode = "sync", .slots = 4, .batch = 32, .seed = seed_, .epochs = 5, .epoch = 1, .steps_per_epoch = 93};
   job.cursor = seed_ * 4;
-  job.loss_sum = static_cast<double>(seed_) / 7;
+  job.examples = seed_ / 7;
   job.extra = fmt::format("{}\xff", seed_);
   return {id, fmt::format("model mlp, seed {}", seed_), seed_ * 17, job, std::move(shards)};
 }

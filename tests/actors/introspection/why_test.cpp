@@ -426,11 +426,12 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
                                 {.workers = 1, .slots = 1},
                                 {{0, "w", DType::f32, Shape{1}}},
                                 store,
-                                [](Error, const ShardCounters&, const ShardState::Cut&) {}};
+                                [](Error, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {}};
   const auto record = task.actors().add(ActorKind::shard, kPs0);
   const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
   for (std::uint64_t step = 0; step < 10; ++step)
-    caf::anon_send(shard, Inbound<Push>{{"worker", 0}, Push{0, step, 0, 0, step, Tensor::vector<float>({1}), {}}, {}});
+    caf::anon_send(shard,
+                   Inbound<Push>{{"worker", 0}, Push{0, step, 0, 0, 0, step, Tensor::vector<float>({1}), {}}, {}});
   store->begun.wait();
   while (steady_now_ns() - record->current_since_ns.load() < kSecond / 4 || record->messages_in.load() < 10)
     std::this_thread::yield();

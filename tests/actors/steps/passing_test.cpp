@@ -207,7 +207,7 @@ TEST(Passing, APartOfACollectiveThatCannotTravelEndsItsGroupOnBothSides) {
 
 TEST(Passing, AGradientThatCannotTravelEndsTheLink) {
   NarrowPeer narrow;
-  for (int twice = 0; twice < 2; ++twice) caf::anon_send(narrow.peer, Outbound{Push{0, 0, 0, 0, 0, kLarge, {}}});
+  for (int twice = 0; twice < 2; ++twice) caf::anon_send(narrow.peer, Outbound{Push{0, 0, 0, 0, 0, 0, kLarge, {}}});
   EXPECT_TRUE(narrow.sent.empty());
   ASSERT_EQ(narrow.closed.size(), 1u);
   EXPECT_EQ(narrow.closed[0].message(),
@@ -219,9 +219,9 @@ TEST(Passing, ManyFramesOfAJobWaitForTheirActorButNotWithoutEnd) {
   for (std::uint64_t i = 0; i < 10'000; ++i) caf::anon_send(narrow.peer, FrameCame{TakeToken{0, i}});
   EXPECT_TRUE(narrow.closed.empty());
   const Tensor gradient(DType::u8, Shape{20 << 20});
-  for (int i = 0; i < 3; ++i) caf::anon_send(narrow.peer, FrameCame{Push{0, 0, 0, 0, 0, gradient, {}}});
+  for (int i = 0; i < 3; ++i) caf::anon_send(narrow.peer, FrameCame{Push{0, 0, 0, 0, 0, 0, gradient, {}}});
   EXPECT_TRUE(narrow.closed.empty());
-  caf::anon_send(narrow.peer, FrameCame{Push{0, 0, 0, 0, 0, gradient, {}}});
+  caf::anon_send(narrow.peer, FrameCame{Push{0, 0, 0, 0, 0, 0, gradient, {}}});
   ASSERT_EQ(narrow.closed.size(), 1u);
   EXPECT_EQ(narrow.closed[0].code(), Code::resource_exhausted);
   EXPECT_TRUE(gradient.unique());

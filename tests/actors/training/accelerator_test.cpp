@@ -46,7 +46,7 @@ TrainedModel train(Task& task, int slots = 1, double dropped = 0) {
   model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
   const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 2, .batch = 32, .slots = slots});
   EXPECT_EQ(result.params_sha256, model.params_sha256());
-  return {result.params_sha256, result.test_accuracy};
+  return {result.params_sha256, result["val_accuracy"]};
 }
 
 TEST(Accelerator, IsFoundAndNamed) {

@@ -1,4 +1,5 @@
 // Saving while training goes on, with files that are slow or not to be had.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "tests/actors/checkpoint/forwarding_file_system.hpp"
+#include "tests/actors/training/classifier_job.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"
@@ -34,9 +36,9 @@ class JobCheckpoints : public ::testing::Test {
   // 20 steps of an epoch, saved every 10.
   TrainingOptions saving() {
     TrainingOptions options{.epochs = 3, .batch = 16, .checkpoint = directory.file("saved"), .checkpoint_every = 10};
-    options.on_epoch = [this](const EpochDone& e) {
+    options.on_epoch = [this](const EpochLogs& e) {
       const std::lock_guard lock(mutex);
-      figures.push_back(fmt::format("{}: loss {}, {} and {}", e.epoch, e.loss, e.train_accuracy, e.test_accuracy));
+      figures.push_back(fmt::format("{}: {}", e.epoch, fmt::join(e.figures, ", ")));
     };
     options.on_event = [this](const JobEvent& event) {
       const std::lock_guard lock(mutex);
@@ -49,14 +51,8 @@ class JobCheckpoints : public ::testing::Test {
     const Sequential layers({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)});
     const Optimizer adam = optimizers::Adam{.learning_rate = 0.01};
     TrainingState state;
-    const TrainingPlan plan{.layers = layers,
-                            .input = Shape{28, 28, 1},
-                            .optimizer = adam,
-                            .data = data,
-                            .options = options,
-                            .state = state,
-                            .task = task,
-                            .files = files};
+    const testing::ClassifierJob job(layers, adam, data);
+    const TrainingPlan plan = job.plan(options, state, task, files);
     return (options.mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan)).params_sha256;
   }
   std::string train(const TrainingOptions& options, FileSystem& files = posix_file_system()) const {
@@ -178,7 +174,7 @@ TEST_F(JobCheckpoints, OfShardsMayTakeManySteps) {
   options.mode = JobMode::sync;
   options.slots = 1;
   options.epochs = 6;
-  options.on_epoch = [&](const EpochDone& epoch) {
+  options.on_epoch = [&](const EpochLogs& epoch) {
     if (epoch.epoch == 4) disk.go_on();
   };
   testing::JobTasks tasks(1, 1);

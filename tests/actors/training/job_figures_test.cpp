@@ -112,7 +112,7 @@ TEST(JobFigures, AgreeWithWhatTheJobHasDone) {
     Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
     model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
     TrainingOptions options{.mode = JobMode::sync, .epochs = job.epochs, .batch = job.batch};
-    options.on_epoch = [&](const EpochDone& epoch) {
+    options.on_epoch = [&](const EpochLogs& epoch) {
       if (epoch.epoch + 1 != static_cast<std::uint32_t>(job.epochs)) return;
       ClusterSnapshot cluster;
       EXPECT_TRUE(testing::eventually([&] {

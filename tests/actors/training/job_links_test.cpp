@@ -64,7 +64,7 @@ class JobLinksTest : public ::testing::Test {
 };
 
 TEST_F(JobLinksTest, AFrameForShardsGoesToAllOfThemWithTheNumberOfTheJob) {
-  links.deliver({Destination::shards(), Commit{3, {0, 1}}}, Tell{*this});
+  links.deliver({Destination::shards(), Commit{3, 0, {0, 1}}}, Tell{*this});
   EXPECT_THAT(receivers(), ElementsAre("/job:ps/task:1 Commit"));
   EXPECT_EQ(std::get<Commit>(sent.at(0).second).job, 7u);
   EXPECT_THAT(own, ElementsAre("Commit from /job:ps/task:0"));
@@ -81,7 +81,7 @@ TEST_F(JobLinksTest, AFrameForEveryoneIsOneMessage) {
 }
 
 TEST_F(JobLinksTest, AFrameForOneTaskIsNotCopied) {
-  Frame frame = Commit{3, {0, 1, 2}};
+  Frame frame = Commit{3, 0, {0, 1, 2}};
   const std::uint32_t* const slots = std::get<Commit>(frame).slots.data();
   const std::uint32_t* came = nullptr;
   PeerActorImpl::Links to;

@@ -6,11 +6,11 @@
 #include <limits>
 
 #include "tests/error_of.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/model.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
-#include <troupe/graph/training/towers.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
@@ -142,11 +142,11 @@ TEST(LossScaling, AStaticScaleStays) {
 // One bad micro-batch of several: the step counts for none.
 TEST(LossScaling, OneBadSlotSkipsTheStepOfAll) {
   Task task({.cpu_devices = 2, .threads = 1});
-  const TrainingGraph t = build_training_graph(
-      Sequential({layers::dense(3)}), Shape{2}, Loss::sparse_softmax_cross_entropy, optimizers::Adam{},
-      {.slots = 2,
-       .devices = {"/job:local/task:0/device:CPU:0", "/job:local/task:0/device:CPU:1"},
-       .loss_scaling = LossScaling{}});
+  const testing::ClassifierGraph t =
+      testing::classifier_graph(Sequential({layers::dense(3)}), Shape{2}, optimizers::Adam{},
+                                {.slots = 2,
+                                 .devices = {"/job:local/task:0/device:CPU:0", "/job:local/task:0/device:CPU:1"},
+                                 .loss_scaling = LossScaling{}});
   Session session(task, *t.graph);
   session.run_targets({t.initializer});
   const Tensor good = Tensor::of<float>({1, 2}, {1, 2}), bad = Tensor::of<float>({1, 2}, {1, kInfinity});
@@ -213,15 +213,15 @@ TEST(MixedPrecisionSession, ComputesWhatCastsByHandDo) {
 
 // The whole step: gradients come back through the casts, variables stay in f32.
 TEST(MixedPrecisionSession, Trains) {
-  const TrainingGraph t =
-      build_training_graph(Sequential({layers::dense(16, Activation::relu), layers::dense(3)}), Shape{4},
-                           Loss::sparse_softmax_cross_entropy, optimizers::Adam{.learning_rate = 0.05});
+  const testing::ClassifierGraph t =
+      testing::classifier_graph(Sequential({layers::dense(16, Activation::relu), layers::dense(3)}), Shape{4},
+                                optimizers::Adam{.learning_rate = 0.05});
   Session session(*t.graph, {.precision = DType::bf16});
   session.run_targets({t.initializer});
   const Feeds feeds = {{t.images[0], Tensor::of<float>({3, 4}, {1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1})},
                        {t.labels[0], Tensor::vector<std::int32_t>({0, 1, 2})}};
   float loss = 0;
-  for (int i = 0; i < 60; ++i) loss = session.run(feeds, {t.loss_sum}, {t.train})[0].item<float>();
+  for (int i = 0; i < 60; ++i) loss = session.run(feeds, {t.loss_sum}, {t.train})[0].item<double>();
   EXPECT_LT(loss, 0.3f);
   EXPECT_EQ(session.run(t.parameters[0].read()).dtype(), DType::f32);
 }
@@ -243,8 +243,8 @@ TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
     Model model = narrow_model();
     model.compile(optimizers::Adam{.learning_rate = 0.01}, {.precision = precision});
     const TrainingResult result = model.fit(data, {.epochs = 4, .batch = 20});
-    accuracy[precision] = result.test_accuracy;
-    EXPECT_EQ(model.evaluate(data.test).accuracy, result.test_accuracy) << name(precision);
+    accuracy[precision] = result["val_accuracy"];
+    EXPECT_EQ(model.evaluate(data.test)["accuracy"], result["val_accuracy"]) << name(precision);
     EXPECT_EQ(result.loss_scale > 0, precision == DType::f16) << name(precision);
     EXPECT_EQ(result.skipped_steps, 0u) << name(precision);
   }
@@ -264,7 +264,7 @@ TEST(MixedPrecisionModel, ConvolutionsTooWithTheSameBitsOnAnyThreads) {
                    layers::dense(10)},
                   Shape{28, 28, 1});
       model.compile(optimizers::Adam{.learning_rate = 0.01}, task, {.precision = precision});
-      const auto keep = [&](const EpochDone& e) { losses.push_back(e.loss); };
+      const auto keep = [&](const EpochLogs& e) { losses.push_back(e["loss"]); };
       hashes.push_back(model.fit(data, {.epochs = 2, .batch = 20, .on_epoch = keep}).params_sha256);
     }
     EXPECT_EQ(hashes[0], hashes[1]) << name(precision);
@@ -282,7 +282,7 @@ TEST(MixedPrecisionModel, FindsAScaleThatFits) {
   EXPECT_GT(result.skipped_steps, 0u);
   EXPECT_LT(result.skipped_steps, 20u);
   EXPECT_EQ(result.loss_scale, std::ldexp(16777216, -static_cast<int>(result.skipped_steps)));
-  EXPECT_GT(result.test_accuracy, 0.3);
+  EXPECT_GT(result["val_accuracy"], 0.3);
 }
 
 }  // namespace

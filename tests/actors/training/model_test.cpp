@@ -34,21 +34,20 @@ TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   std::vector<double> losses;
   const TrainingResult result =
       model.fit(testing::few_digits(),
-                {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+                {.epochs = 3, .batch = 32, .on_epoch = [&](const EpochLogs& e) { losses.push_back(e["loss"]); }});
   ASSERT_EQ(losses.size(), 3u);
   EXPECT_LT(losses[2], losses[0]);
   EXPECT_EQ(result.steps, 30u);
   EXPECT_EQ(result.params_sha256, model.params_sha256());
-  EXPECT_DOUBLE_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
+  EXPECT_DOUBLE_EQ(model.evaluate(testing::few_digits().test)["accuracy"], result["val_accuracy"]);
 
-  Batch batch;
-  gather_range(testing::few_digits().test, 0, 10, batch);
-  const Tensor predicted = model.predict(batch.images);
+  const Tensor images = testing::floats(testing::few_digits().test, 10);
+  const Tensor predicted = model.predict(images);
   EXPECT_EQ(predicted.shape(), (Shape{10, 10}));
   model.save(directory.file("m"));
   Model again = small_model();
   again.load(directory.file("m"));
-  EXPECT_TRUE(bitwise_equal(again.predict(batch.images), predicted));
+  EXPECT_TRUE(bitwise_equal(again.predict(images), predicted));
 
   Model other = small_model(17);
   const Error shape = error_of([&] { other.load(directory.file("m")); });
@@ -75,7 +74,8 @@ TEST(Model, EveryOptimizerMakesTheLossFall) {
     Model model = small_model();
     model.compile(optimizer);
     std::vector<double> losses;
-    model.fit(testing::few_digits(), {.epochs = 2, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+    model.fit(testing::few_digits(),
+              {.epochs = 2, .on_epoch = [&](const EpochLogs& e) { losses.push_back(e["loss"]); }});
     EXPECT_LT(losses[1], losses[0]) << name(optimizer);
   }
 }
@@ -124,9 +124,9 @@ TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
   EXPECT_THAT(model.summary(), HasSubstr("thrice"));
   std::vector<double> losses;
   const TrainingResult result = model.fit(
-      testing::few_digits(), {.epochs = 3, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+      testing::few_digits(), {.epochs = 3, .on_epoch = [&](const EpochLogs& e) { losses.push_back(e["loss"]); }});
   EXPECT_LT(losses.back(), losses.front());
-  EXPECT_EQ(model.evaluate(testing::few_digits().test).accuracy, result.test_accuracy);
+  EXPECT_EQ(model.evaluate(testing::few_digits().test)["accuracy"], result["val_accuracy"]);
 }
 
 TEST(Model, StopsWhenTold) {
@@ -137,7 +137,7 @@ TEST(Model, StopsWhenTold) {
   };
   EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(),
             Code::cancelled);
-  EXPECT_GT(model.evaluate(testing::few_digits().test).loss, 0) << "a stopped model keeps what it has";
+  EXPECT_GT(model.evaluate(testing::few_digits().test)["loss"], 0) << "a stopped model keeps what it has";
 }
 
 TEST(Model, ChecksItsDataOnceAndNamesTheField) {
@@ -182,7 +182,7 @@ TEST(Model, MayOutliveItsTaskButNotComputeThen) {
     Task task({.threads = 1});
     model.compile(optimizers::Adam{}, task);
     model.fit(testing::few_digits(), {.epochs = 1, .quiet = true});
-    EXPECT_GT(model.evaluate(testing::few_digits().test).loss, 0);
+    EXPECT_GT(model.evaluate(testing::few_digits().test)["loss"], 0);
   }
   EXPECT_THAT(error_of([&] { model.evaluate(testing::few_digits().test); }).message(),
               HasSubstr("the model's task has ended"));
@@ -192,11 +192,10 @@ TEST(Model, PredictsFromPixelsAsItWasFit) {
   const DataSplits& digits = testing::few_digits();
   Model model = compiled_model();
   model.fit(digits, {.epochs = 1});
-  Batch batch;
-  gather_range(digits.test, 0, 100, batch);
-  const Tensor predicted = model.predict(batch.images);
+  const Tensor images = testing::floats(digits.test, 100);
+  const Tensor predicted = model.predict(images);
   EXPECT_TRUE(bitwise_equal(model.predict(digits.test.images), predicted));
-  Tensor pixels = batch.images.clone();
+  Tensor pixels = images.clone();
   for (float& x : pixels.mutable_values<float>()) x *= 255;
   EXPECT_THAT(error_of([&] { model.predict(pixels); }).message(), HasSubstr("values from 0 to 1"));
   EXPECT_EQ(error_of([&] {
@@ -235,7 +234,7 @@ TEST(Model, TellsEpochsAndEventsByItself) {
   ::testing::internal::CaptureStderr();
   model.fit({testing::few_digits().train, {}}, {.epochs = 2});
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, HasSubstr("troupe: data.test is empty"));
+  EXPECT_THAT(said, HasSubstr("troupe: there is no evaluation data"));
   EXPECT_THAT(said, HasSubstr("troupe: Epoch 1/2: loss "));
   EXPECT_THAT(said, HasSubstr("troupe: Epoch 2/2: loss "));
   ::testing::internal::CaptureStderr();
@@ -249,9 +248,9 @@ TEST(Model, CallbacksSeeTheParametersOfTheMoment) {
   Model model = compiled_model();
   std::atomic<bool> stop = false;
   std::vector<double> seen, told;
-  const auto after_epoch = [&](const EpochDone& epoch) {
-    told.push_back(epoch.test_accuracy);
-    seen.push_back(model.evaluate(digits.test).accuracy);
+  const auto after_epoch = [&](const EpochLogs& epoch) {
+    told.push_back(epoch["val_accuracy"]);
+    seen.push_back(model.evaluate(digits.test)["accuracy"]);
     model.save(directory.file("m"));
     stop = epoch.epoch == 1;
     EXPECT_EQ(error_of([&] { model.load(directory.file("m")); }).code(), Code::failed_precondition);
@@ -261,7 +260,7 @@ TEST(Model, CallbacksSeeTheParametersOfTheMoment) {
             Code::cancelled);
   EXPECT_EQ(seen, told);
   EXPECT_EQ(seen.size(), 2u);
-  EXPECT_EQ(model.evaluate(digits.test).accuracy, told.back());
+  EXPECT_EQ(model.evaluate(digits.test)["accuracy"], told.back());
   Model saved = small_model();
   saved.load(directory.file("m"));
   EXPECT_EQ(saved.params_sha256(), model.params_sha256());
@@ -279,7 +278,7 @@ TEST(Model, FittingTwiceIsFittingLonger) {
     twice.fit(digits, half);
     std::vector<std::uint32_t> epochs;
     TrainingOptions rest = half;
-    rest.on_epoch = [&](const EpochDone& e) { epochs.push_back(e.epoch); };
+    rest.on_epoch = [&](const EpochLogs& e) { epochs.push_back(e.epoch); };
     const TrainingResult result = twice.fit(digits, rest);
     EXPECT_EQ(result.params_sha256, wanted.params_sha256);
     EXPECT_EQ(result.steps, wanted.steps);

@@ -4,13 +4,14 @@
 
 #include <limits>
 
+#include "tests/actors/training/few_digits.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/model.hpp>
 #include <troupe/graph/layers/resnet.hpp>
-#include <troupe/graph/training/towers.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
@@ -19,8 +20,11 @@ namespace {
 using testing::error_of;
 
 // Images of 32x32x3 whose class is the colour that they have most of, among noise.
-Batch images(std::int64_t count) {
-  Batch out{Tensor(DType::f32, Shape{count, 32, 32, 3}), Tensor(DType::i32, Shape{count})};
+struct Images {
+  Tensor images, labels;
+};
+Images images(std::int64_t count) {
+  Images out{Tensor(DType::f32, Shape{count, 32, 32, 3}), Tensor(DType::i32, Shape{count})};
   std::uint32_t random = 7;
   float* pixel = out.images.mutable_data<float>();
   for (std::int64_t i = 0; i < count; ++i) {
@@ -39,14 +43,15 @@ Sequential small() { return resnet({.blocks = {1, 1}, .width = 8, .classes = 3})
 
 // The losses of some steps.
 std::vector<float> train(Sequential model, const SessionOptions& options, const TowerOptions& towers = {.batch = 12}) {
-  const TrainingGraph t = build_training_graph(model, Shape{32, 32, 3}, Loss::sparse_softmax_cross_entropy,
-                                               optimizers::Momentum{.learning_rate = 0.02}, towers);
+  const testing::ClassifierGraph t =
+      testing::classifier_graph(model, Shape{32, 32, 3}, optimizers::Momentum{.learning_rate = 0.02}, towers);
   Session session(*t.graph, options);
   session.run_targets({t.initializer});
   const Callable step = session.callable({t.images[0], t.labels[0]}, {t.loss_sum}, {t.train});
-  const Batch batch = images(12);
+  const Images batch = images(12);
   std::vector<float> losses;
-  for (int i = 0; i < 8; ++i) losses.push_back(step({batch.images, batch.labels})[0].item<float>() / 12);
+  for (int i = 0; i < 8; ++i)
+    losses.push_back(static_cast<float>(step({batch.images, batch.labels})[0].item<double>() / 12));
   return losses;
 }
 
@@ -70,8 +75,8 @@ TEST(ResNet, LearnsWithThePassForMixedPrecision) { expect_fall(train(small(), {.
 // One step of a model on its own inputs, with the loss scaled or not; then its averages.
 struct AveragedStep {
   explicit AveragedStep(const TowerOptions& options)
-      : t(build_training_graph(Sequential({layers::batch_norm(), layers::dense(2)}), Shape{3},
-                               Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, options)),
+      : t(testing::classifier_graph(Sequential({layers::batch_norm(), layers::dense(2)}), Shape{3}, optimizers::SGD{},
+                                    options)),
         session(*t.graph, {}) {
     session.run_targets({t.initializer});
   }
@@ -83,7 +88,7 @@ struct AveragedStep {
     return {session.run(find_variable(*t.graph, "batch_norm/mean").read()),
             session.run(find_variable(*t.graph, "batch_norm/variance").read())};
   }
-  TrainingGraph t;
+  testing::ClassifierGraph t;
   Session session;
 };
 
@@ -118,18 +123,17 @@ TEST(NormalisedModel, FitsEvaluatesPredictsSavesAndLoads) {
   model.compile(optimizers::Adam{.learning_rate = 0.01});
   std::vector<double> losses;
   const TrainingResult result = model.fit(
-      digits(), {.epochs = 6, .batch = 16, .on_epoch = [&](const EpochDone& e) { losses.push_back(e.loss); }});
+      digits(), {.epochs = 6, .batch = 16, .on_epoch = [&](const EpochLogs& e) { losses.push_back(e["loss"]); }});
   EXPECT_LT(losses.back(), losses.front());
   // Also the averages: evaluation while training saw those that evaluate() sees.
-  EXPECT_EQ(model.evaluate(digits().test).accuracy, result.test_accuracy);
-  EXPECT_GT(result.test_accuracy, 0.5);
-  Batch batch;
-  gather_range(digits().test, 0, 10, batch);
-  const Tensor predicted = model.predict(batch.images);
+  EXPECT_EQ(model.evaluate(digits().test)["accuracy"], result["val_accuracy"]);
+  EXPECT_GT(result["val_accuracy"], 0.5);
+  const Tensor images = testing::floats(digits().test, 10);
+  const Tensor predicted = model.predict(images);
   model.save(directory.file("m"));
   Model again = normalised();
   again.load(directory.file("m"));
-  EXPECT_TRUE(bitwise_equal(again.predict(batch.images), predicted));
+  EXPECT_TRUE(bitwise_equal(again.predict(images), predicted));
   EXPECT_EQ(again.params_sha256(), result.params_sha256);
 }
 

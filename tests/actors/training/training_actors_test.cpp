@@ -31,19 +31,19 @@ class TrainingActors : public ::testing::Test {
     job.workers = 2;
     job.slots = 2;
     job.shards = {0};
-    job.train_examples = 4;
     job.step_timeout = 1;  // ns: over as soon as time passes
     job.batch = 2;
     JobRoutes routes;
     routes.coordinator = coordinator =
         system.caf->spawn<CoordinatorActorImpl>(system.registry.add(ActorKind::coordinator, "0"),
                                                 CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = job});
-    ShardActorImpl::Config config{
-        kCoordinatorTask,
-        {.workers = 2, .slots = 2, .keep_previous = false},
-        {{0, "w", DType::f32, Shape{1}}},
-        store,
-        [this](Error e, const ShardCounters&, const ShardState::Cut&) { ended.push_back(std::move(e)); }};
+    ShardActorImpl::Config config{kCoordinatorTask,
+                                  {.workers = 2, .slots = 2, .keep_previous = false},
+                                  {{0, "w", DType::f32, Shape{1}}},
+                                  store,
+                                  [this](Error e, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {
+                                    ended.push_back(std::move(e));
+                                  }};
     routes.shard = shard =
         system.caf->spawn<ShardActorImpl>(system.registry.add(ActorKind::shard, "0"), std::move(config));
     routes.job = 1;
@@ -76,7 +76,7 @@ class TrainingActors : public ::testing::Test {
     system.run();
   }
   void push(std::uint32_t worker, std::uint32_t slot, float value) {
-    say(shard, static_cast<int>(worker), Push{worker, 0, slot, 0, 0, Tensor::vector<float>({value}), {}});
+    say(shard, static_cast<int>(worker), Push{worker, 0, 0, slot, 0, 0, Tensor::vector<float>({value}), {}});
   }
   template <class F>
   std::vector<F> got(int worker) {
@@ -129,7 +129,7 @@ TEST_F(TrainingActors, ARefusedPushFailsItsWorkerAlone) {
 }
 
 TEST_F(TrainingActors, ACommitThatAShardCannotFollowEndsTheJob) {
-  say(shard, 0, Commit{0, {0, 1}});  // no step has more slots than it needs
+  say(shard, 0, Commit{0, 0, {0, 1}});  // no step has more slots than it needs
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended[0].message(), HasSubstr("commit of step 0"));
   ASSERT_EQ(got<JobFailed>(1).size(), 1u);
@@ -165,7 +165,7 @@ TEST_F(TrainingActors, AJobThatStandsStillFailsOnEveryTask) {
     SCOPED_TRACE(::testing::Message() << "worker " << w);
     ASSERT_EQ(got<JobFailed>(w).size(), 1u);
     EXPECT_THAT(got<JobFailed>(w)[0].error.message(),
-                HasSubstr("step 0: slot 0 (worker 0, not staged on shard 0); step 0: slot 1 (worker 1"));
+                HasSubstr("step 0 slot 0 (worker 0, not staged on shard 0); step 0 slot 1 (worker 1"));
   }
   ASSERT_EQ(ended.size(), 1u) << "of the shard";
   EXPECT_EQ(ended[0].code(), Code::deadline_exceeded);
@@ -196,7 +196,7 @@ TEST_F(TrainingActors, APushIsHeldByItsLinkUntilTheShardHasTakenIt) {
   system.run();
   auto handle = std::make_shared<LocalWork>();
   const std::weak_ptr<LocalWork> held = handle;
-  caf::anon_send(peers[0], FrameCame{Push{0, 0, 0, 0, 0, Tensor::vector<float>({1}), {}}, std::move(handle)});
+  caf::anon_send(peers[0], FrameCame{Push{0, 0, 0, 0, 0, 0, Tensor::vector<float>({1}), {}}, std::move(handle)});
   EXPECT_FALSE(held.expired());  // in the mailbox
   system.run();
   EXPECT_TRUE(held.expired());
@@ -247,8 +247,7 @@ TEST_F(TrainingActors, WhoGivesUpHearsThatItsJoinIsGone) {
 TEST_F(TrainingActors, AJobsTimeBeginsWithItsRoutes) {
   const CoordinatorActor early = system.caf->spawn<CoordinatorActorImpl>(
       system.registry.add(ActorKind::coordinator, "1"),
-      CoordinatorActorImpl::Config{.self = kCoordinatorTask,
-                                   .options = {.batch = 1, .train_examples = 1, .join_timeout = 1}});
+      CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .join_timeout = 1}});
   say(early, 0, Join{.worker = 1, .incarnation = {3}, .settings = {}});
   system.run_next_timeout();  // that of the other coordinator
   caf::anon_send(early, PeerUp{worker_task(0), peers[0]});
@@ -271,7 +270,7 @@ TEST_F(TrainingActors, WhoIsLateForAJobIsToldSo) {
   const auto told = [&] { return got<Joined>(0).size(); };
   const CoordinatorActor ended = system.caf->spawn<CoordinatorActorImpl>(
       system.registry.add(ActorKind::coordinator, "1"),
-      CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1, .train_examples = 1}});
+      CoordinatorActorImpl::Config{.self = kCoordinatorTask, .options = {.batch = 1}});
   route({shard, ended, {}, 5});
   caf::anon_send(ended, Stop{});
   system.run();
@@ -326,7 +325,7 @@ TEST(ShardActors, AFenceThatComesBeforeTheJobHolds) {
                                 .options = {.workers = 1, .slots = 1},
                                 .slices = {{0, "w", DType::f32, Shape{1}}},
                                 .store = store,
-                                .ended = [](Error, const ShardCounters&, const ShardState::Cut&) {},
+                                .ended = [](Error, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {},
                                 .prepare = [](ShardOptions&) {}};
   const ShardActor shard =
       system.caf->spawn<ShardActorImpl>(system.registry.add(ActorKind::shard, "0"), std::move(config));

@@ -81,8 +81,8 @@ TEST_F(TrainingAgain, CallbacksOfTheChiefSeeTheModel) {
     TrainingOptions options{.mode = JobMode::sync, .epochs = 3, .batch = 16};
     options.on_loss = TrainingOptions::OnLoss::fail;
     options.stop = &stop;
-    options.on_epoch = [&](const EpochDone&) {
-      seen = model.evaluate(data.test).loss;
+    options.on_epoch = [&](const EpochLogs&) {
+      seen = model.evaluate(data.test)["loss"];
       stop = true;
     };
     try {
@@ -91,7 +91,7 @@ TEST_F(TrainingAgain, CallbacksOfTheChiefSeeTheModel) {
     } catch (const Error& error) {
       if (task.name() != TaskName{"worker", 0}) return "";
       EXPECT_EQ(error.code(), Code::cancelled);
-      EXPECT_GT(model.evaluate(data.test).loss, 0);
+      EXPECT_GT(model.evaluate(data.test)["loss"], 0);
       return seen > 0 ? "seen" : "not seen";
     }
   });

@@ -8,6 +8,7 @@
 
 #include "tests/actors/checkpoint/forwarding_file_system.hpp"
 #include "tests/actors/tensorboard/event_reader.hpp"
+#include "tests/actors/training/classifier_job.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
@@ -29,23 +30,23 @@ using Point = LossWindows::Point;
 
 TEST(LossWindows, EndWhenALaterStepComes) {
   LossWindows windows(3);
-  EXPECT_EQ(windows.add(0, 4, 2), std::nullopt);
-  EXPECT_EQ(windows.add(1, 2, 2), std::nullopt);
-  EXPECT_EQ(windows.add(2, 1, 2), std::nullopt);
-  EXPECT_EQ(windows.add(2, 1, 2), std::nullopt) << "another slot of the step";
-  EXPECT_THAT(windows.add(3, 10, 2), Optional(Point{3, 1}));
-  EXPECT_THAT(windows.add(11, 6, 2), Optional(Point{6, 5})) << "steps that others computed";
+  EXPECT_EQ(windows.add(0, 2, 2), std::nullopt);
+  EXPECT_EQ(windows.add(1, 1, 2), std::nullopt);
+  EXPECT_EQ(windows.add(2, 0.5, 2), std::nullopt);
+  EXPECT_EQ(windows.add(2, 0.5, 2), std::nullopt) << "another slot of the step";
+  EXPECT_THAT(windows.add(3, 5, 2), Optional(Point{3, 1}));
+  EXPECT_THAT(windows.add(11, 3, 2), Optional(Point{6, 5})) << "steps that others computed";
   EXPECT_THAT(windows.add(12, 1, 1), Optional(Point{12, 3}));
 }
 
 TEST(LossWindows, AreCompleteAtTheEndOfAnEpoch) {
   LossWindows windows(4);
   EXPECT_EQ(windows.complete(0, true), std::nullopt) << "nothing is known";
-  windows.add(2, 1, 2);
-  windows.add(3, 5, 2);
+  windows.add(2, 0.5, 2);
+  windows.add(3, 2.5, 2);
   EXPECT_THAT(windows.complete(4, false), Optional(Point{4, 1.5}));
   EXPECT_EQ(windows.complete(4, true), std::nullopt);
-  windows.add(4, 8, 2);
+  windows.add(4, 4, 2);
   EXPECT_EQ(windows.complete(6, false), std::nullopt) << "it is not full";
   EXPECT_THAT(windows.complete(6, true), Optional(Point{6, 4}));
 }
@@ -63,7 +64,7 @@ class TrainingCurvesOf : public ::testing::Test {
     TrainingOptions options{.mode = mode, .epochs = 3, .batch = 16 / slots, .slots = slots};
     options.tensorboard = place;
     options.tensorboard_every = 8;
-    options.on_epoch = [this](const EpochDone& e) { figures.push_back(e); };
+    options.on_epoch = [this](const EpochLogs& e) { figures.push_back(e); };
     options.on_event = [this](const JobEvent& event) {
       const std::lock_guard lock(mutex);
       if (event.kind == "curves_failed") told.push_back(event.text);
@@ -78,14 +79,8 @@ class TrainingCurvesOf : public ::testing::Test {
                 const Optimizer& optimizer = optimizers::Adam{}) const {
     const Sequential layers({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)});
     TrainingState state;
-    const TrainingPlan plan{.layers = layers,
-                            .input = Shape{28, 28, 1},
-                            .optimizer = optimizer,
-                            .data = data,
-                            .options = options,
-                            .state = state,
-                            .task = task,
-                            .files = files};
+    const testing::ClassifierJob job(layers, optimizer, data);
+    const TrainingPlan plan = job.plan(options, state, task, files);
     const TrainingResult result = options.mode == JobMode::local       ? train_locally(plan)
                                   : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
                                                                        : train_in_cluster(plan);
@@ -118,7 +113,7 @@ class TrainingCurvesOf : public ::testing::Test {
   const std::string place = directory.file("new/curves");
   std::mutex mutex;
   std::vector<std::string> told;
-  std::vector<EpochDone> figures;
+  std::vector<EpochLogs> figures;
 };
 
 TEST_F(TrainingCurvesOf, AJobAreItsFiguresLossesParametersAndGraph) {
@@ -127,26 +122,22 @@ TEST_F(TrainingCurvesOf, AJobAreItsFiguresLossesParametersAndGraph) {
   const Curves read = testing::read_curves(place);
   EXPECT_THAT(read.starts, ElementsAre(0));
 
-  std::vector<Curves::Scalar> loss, train_accuracy, test_accuracy, images_per_second;
-  for (const EpochDone& e : figures) {
+  std::map<std::string, std::vector<Curves::Scalar>> told;
+  for (const EpochLogs& e : figures) {
     const auto step = static_cast<std::int64_t>(e.steps);
-    loss.push_back({step, static_cast<float>(e.loss)});
-    train_accuracy.push_back({step, static_cast<float>(e.train_accuracy)});
-    test_accuracy.push_back({step, static_cast<float>(e.test_accuracy)});
-    images_per_second.push_back({step, static_cast<float>(e.images_per_second)});
+    for (const auto& [name, value] : e.figures) told[name].push_back({step, static_cast<float>(value)});
+    told["examples_per_second"].push_back({step, static_cast<float>(e.examples_per_second)});
   }
-  EXPECT_THAT(steps_of(loss), ElementsAre(20, 40, 60));
-  EXPECT_EQ(read.scalars.at("epoch/loss"), loss);
-  EXPECT_EQ(read.scalars.at("epoch/train_accuracy"), train_accuracy);
-  EXPECT_EQ(read.scalars.at("epoch/test_accuracy"), test_accuracy);
-  EXPECT_EQ(read.scalars.at("epoch/images_per_second"), images_per_second);
+  EXPECT_THAT(steps_of(told.at("val_accuracy")), ElementsAre(20, 40, 60));
+  for (const auto& [name, scalars] : told) EXPECT_EQ(read.scalars.at("epoch/" + name), scalars) << name;
 
   EXPECT_THAT(steps_of(read.scalars.at("loss")), ElementsAre(8, 16, 24, 32, 40, 48, 56, 60));
   double sum = 0;
   std::int64_t before = 0;
   for (const auto& scalar : read.scalars.at("loss"))
     sum += scalar.value * static_cast<double>(scalar.step - std::exchange(before, scalar.step));
-  EXPECT_NEAR(sum / 20, figures[0].loss + figures[1].loss + figures[2].loss, 1e-4) << "all steps are in it, once";
+  EXPECT_NEAR(sum / 20, figures[0]["loss"] + figures[1]["loss"] + figures[2]["loss"], 1e-4)
+      << "all steps are in it, once";
   EXPECT_THAT(read.scalars.at("learning_rate").back(), (Curves::Scalar{60, 1e-3F}));
 
   ASSERT_EQ(read.histograms.size(), trained.parameters.size());
@@ -229,7 +220,7 @@ TEST_F(TrainingCurvesOf, AClusterAreThoseOfOneProcess) {
     });
     const Curves read = testing::read_curves(there);
     EXPECT_THAT(testing::event_files(there), SizeIs(1)) << "one task writes";
-    for (const char* tag : {"epoch/train_accuracy", "epoch/test_accuracy", "learning_rate"})
+    for (const char* tag : {"epoch/accuracy", "epoch/val_accuracy", "learning_rate"})
       EXPECT_EQ(read.scalars.at(tag), wanted.scalars.at(tag)) << tag;
     EXPECT_THAT(steps_of(read.scalars.at("loss")), ElementsAre(8, 16, 24, 32, 40, 48, 56, 60));
     EXPECT_EQ(read.histograms.size(), wanted.histograms.size());
@@ -265,7 +256,7 @@ TEST_F(TrainingCurvesOf, AJobWhoseChiefIsLostAreThoseOfBoth) {
     testing::JobTasks tasks(1, 2);
     const auto ended = tasks.run([&](Task& task) {
       TrainingOptions options = curves(JobMode::sync, 2);
-      options.on_epoch = [&](const EpochDone&) { stop = true; };
+      options.on_epoch = [&](const EpochLogs&) { stop = true; };
       if (task.name() == TaskName{"worker", 0}) options.stop = &stop;
       return train(task, options).result.params_sha256;
     });
@@ -384,7 +375,7 @@ class SlowCurveDisk final : public testing::ForwardingFileSystem {
 TEST_F(TrainingCurvesOf, ASlowDiskDoNotHoldTheTrainingUp) {
   SlowCurveDisk disk;
   TrainingOptions options = curves();
-  options.on_epoch = [&](const EpochDone& e) {
+  options.on_epoch = [&](const EpochLogs& e) {
     if (e.epoch == 2) disk.open.set_value();
   };
   EXPECT_EQ(train(options, disk).result.params_sha256, undisturbed);
@@ -398,23 +389,18 @@ TEST_F(TrainingCurvesOf, ASlowDiskLeaveOutWhatIsMoreThanMayWait) {
   SlowCurveDisk disk;
   Task task({.threads = 1});
   const TrainingOptions options = curves();
-  const Optimizer adam = optimizers::Adam{};
   TrainingState state;
-  const TrainingPlan plan{.layers = {},
-                          .input = {},
-                          .optimizer = adam,
-                          .data = data,
-                          .options = options,
-                          .state = state,
-                          .task = task,
-                          .files = disk};
+  const testing::ClassifierJob job(Sequential({layers::flatten(), layers::dense(10)}), optimizers::Adam{}, data);
+  const TrainingPlan plan = job.plan(options, state, task, disk);
+  const TrainingGraph graph = build_training_graph(plan, {});
   const Parameters kilobyte = {{"w", Tensor::zeros(DType::f32, {256})}};
-  TrainingCurves curves(plan, Graph(), true, {.events = 6, .bytes = 2000});
-  curves.epoch_done({.epoch = 0, .steps = 0});  // the beginning, and the figures
+  TrainingCurves curves(plan, graph, true, {.events = 6, .bytes = 2000});
+  curves.epoch_done({.epoch = 0, .figures = {{"loss", 1}}, .steps = 0});  // the beginning, and the figures
   curves.parameters(0, kilobyte);
   curves.parameters(0, kilobyte);
   EXPECT_THAT(told, ElementsAre(HasSubstr("the disk is too slow: some training curves in '")));
-  for (std::uint32_t epoch = 1; epoch < 10; ++epoch) curves.epoch_done({.epoch = epoch, .steps = epoch});
+  for (std::uint32_t epoch = 1; epoch < 10; ++epoch)
+    curves.epoch_done({.epoch = epoch, .figures = {{"loss", 1}}, .steps = epoch});
   disk.open.set_value();
   curves.wait();
   const Curves read = testing::read_curves(place);

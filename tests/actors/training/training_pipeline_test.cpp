@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/graph/rewrite.hpp>
-#include <troupe/graph/training/towers.hpp>
 #include <troupe/kernels/kernels.hpp>
 #include <troupe/scheduler/plan/plan.hpp>
 
@@ -24,8 +24,8 @@ std::unique_ptr<const Plan> plan_of(const Graph& callable) {
 
 std::unique_ptr<const Plan> worker_plan() {
   const Sequential model({layers::dense(5, Activation::relu), layers::dense(4, Activation::relu), layers::dense(3)});
-  const TrainingGraph training = build_training_graph(model, Shape{6}, Loss::sparse_softmax_cross_entropy,
-                                                      optimizers::SGD{}, {.batch = 2, .on_shards = true});
+  const testing::ClassifierGraph training =
+      testing::classifier_graph(model, Shape{6}, optimizers::SGD{}, {.batch = 2, .on_shards = true});
   const ShardedGraph sharded = shard_variables(*training.graph, ShardMap(updated_variables(*training.graph), 1));
   const auto name = [&](const Output& output) { return output_name(*training.graph, {output.node, output.index}); };
   const auto call = make_callable_graph(*sharded.graph, {.feeds = {name(training.images[0]), name(training.labels[0])},
@@ -80,9 +80,8 @@ TEST(TrainingPipeline, ALayerStartsWhenItsOwnParametersHaveCome) {
 std::size_t memory_of_a_step(std::int64_t batch, int micro_batches) {
   const Sequential model(
       {layers::conv2d(16, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)});
-  const TrainingGraph training =
-      build_training_graph(model, Shape{28, 28, 1}, Loss::sparse_softmax_cross_entropy, optimizers::SGD{},
-                           {.batch = batch, .micro_batches = micro_batches});
+  const testing::ClassifierGraph training = testing::classifier_graph(model, Shape{28, 28, 1}, optimizers::SGD{},
+                                                                      {.batch = batch, .micro_batches = micro_batches});
   const auto call = make_callable_graph(
       *training.graph, {.feeds = {"images", "labels"}, .fetches = {training.loss_sum.name()}, .targets = {"train"}});
   const MemoryPlan memory = plan_of(*call)->memory;

@@ -153,7 +153,8 @@ TEST_P(WireOver, WhatWaitsToBeTakenStaysWithinTheWindow) {
   };
   const auto counters = pair.a->counters(pair.at_a.peers.at(0));
   const Tensor gradient = pattern(kSize);
-  for (std::uint32_t i = 0; i < kCount; ++i) ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, gradient, {}}).ok()) << i;
+  for (std::uint32_t i = 0; i < kCount; ++i)
+    ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, 0, gradient, {}}).ok()) << i;
   for (std::size_t taken = 0; taken < kCount; ++taken) {
     LocalHandle next;
     while (!next) {
@@ -178,7 +179,7 @@ TEST_P(WireOver, ATensorLargerThanTheWindowComesAndTheNextWhenItIsTaken) {
     untaken.push_back(pair.b->defer_credit(pair.at_b.peers[0], std::get<Push>(frame).gradient.num_bytes()));
   };
   for (std::uint32_t i = 0; i < 3; ++i)
-    ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, pattern(5 << 20), {}}).ok()) << i;
+    ASSERT_TRUE(pair.a->send(kB, Push{0, i, 0, 0, 0, 0, pattern(5 << 20), {}}).ok()) << i;
   for (std::size_t count = 1; count <= 3; ++count) {
     SCOPED_TRACE(::testing::Message() << "frame " << count);
     ASSERT_TRUE(pair.at_b.wait_frames(count));
@@ -194,7 +195,7 @@ TEST_P(WireOver, FramesOfOneEdgeKeepTheirOrderWhateverTheirSize) {
   for (std::uint64_t step = 0; step < 200; ++step) {
     const std::size_t size = step % 3 == 0 ? 200000 : step % 3 == 1 ? 10 : 60000;
     ASSERT_TRUE(pair.a->send(kB, put_of(pattern(size), 1, step)).ok()) << "step " << step;
-    ASSERT_TRUE(pair.a->send(kB, Push{2, step, 0, 3, 0, pattern(size), {}}).ok()) << "step " << step;
+    ASSERT_TRUE(pair.a->send(kB, Push{2, step, 0, 0, 3, 0, pattern(size), {}}).ok()) << "step " << step;
   }
   ASSERT_TRUE(pair.at_b.wait_frames(400));
   std::uint64_t next_put = 0;

@@ -6,12 +6,12 @@
 #include <random>
 
 #include "tests/graph/graph_builder.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/text.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/optimize.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -102,8 +102,8 @@ TEST(GraphText, NumbersKeepTheirBits) {
 
 TEST(GraphText, TrainingGraphsComeBackBeforeAndAfterPasses) {
   const Sequential model({layers::dense(3, Activation::relu), layers::dropout(0.5), layers::dense(2)});
-  const TrainingGraph t = build_training_graph(model, Shape{4}, Loss::sparse_softmax_cross_entropy, optimizers::Adam{},
-                                               {.slots = 2, .batch = 5, .micro_batches = 1});
+  const testing::ClassifierGraph t =
+      testing::classifier_graph(model, Shape{4}, optimizers::Adam{}, {.slots = 2, .batch = 5, .micro_batches = 1});
   expect_round_trip(*t.graph);
   std::vector<std::string> feeds;
   for (const Outputs* list : {&t.images, &t.labels})

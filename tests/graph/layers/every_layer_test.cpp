@@ -125,7 +125,9 @@ TEST(EveryLayer, HasGradientsOfWeightsAndInputs) {
     for (std::size_t i = 1; i < built.ys.size(); ++i) loss = loss + sum(built.ys[i]);
     std::vector<VariableRef> trained = built.variables.trainable();
     if (!trained.empty())
-      for (const GradientAndVariable& g : compute_gradients(loss, trained)) EXPECT_TRUE(g.gradient) << g.variable.name;
+      for (const GradientAndVariable& g : compute_gradients(loss, trained)) {
+        EXPECT_TRUE(g.gradient) << g.variable.name;
+      }
     for (const Gradient& g : gradients(std::span(&loss, 1), built.xs)) EXPECT_TRUE(g);
   }
 }

@@ -19,7 +19,7 @@ using testing::weight_pattern;
 
 std::vector<double> drawn(const Initializer& initializer, const WeightSpec& spec) {
   Graph graph;
-  const Output y = identity(initializer(graph, spec), "y");
+  identity(initializer(graph, spec), "y");
   const Tensor value = evaluate(graph, {}).at("y");
   EXPECT_EQ(value.shape(), spec.shape);
   if (spec.dtype == DType::f64) return {value.values<double>().begin(), value.values<double>().end()};
@@ -112,7 +112,7 @@ TEST(Initializers, ConstantsAndIdentity) {
 
 Tensor value_of(const Tensor& weight, Output (*f)(Output, const Constraint&), const Constraint& constraint) {
   Graph graph;
-  const Output y = identity(f(constant(graph, weight), constraint), "y");
+  identity(f(constant(graph, weight), constraint), "y");
   return evaluate(graph, {}).at("y");
 }
 
@@ -139,7 +139,7 @@ TEST(Constraints, AreThoseOfKeras) {
 TEST(Regularizers, AreThoseOfKeras) {
   const auto cost = [](const Regularizer& regularizer) {
     Graph graph;
-    const Output y = identity(penalty(constant(graph, weight_pattern(Shape{3, 4}, 0)), regularizer), "y");
+    identity(penalty(constant(graph, weight_pattern(Shape{3, 4}, 0)), regularizer), "y");
     return evaluate(graph, {}).at("y").item<float>();
   };
   EXPECT_FLOAT_EQ(cost(regularizers::l1(0.5)), 2.5);

@@ -6,12 +6,12 @@
 
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/loss_scaling.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/graph/rewrite.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -119,20 +119,19 @@ TEST(LossScaling, EachDeviceAndDtypeLooksAtItsOwnGradients) {
 }
 
 TEST(LossScaling, TowersShareOneScale) {
-  const TrainingGraph t =
-      build_training_graph(Sequential({layers::dense(3)}), Shape{4}, Loss::sparse_softmax_cross_entropy,
-                           optimizers::SGD{}, {.slots = 2, .loss_scaling = LossScaling{}});
+  const testing::ClassifierGraph t = testing::classifier_graph(
+      Sequential({layers::dense(3)}), Shape{4}, optimizers::SGD{}, {.slots = 2, .loss_scaling = LossScaling{}});
   ASSERT_TRUE(t.loss_scale);
   const int read = t.loss_scale->scale.node;
-  for (const char* name : {"loss/scaled", "slot_1/loss/scaled"})
+  for (const char* name : {"scaled_loss", "slot_1/scaled_loss"})
     EXPECT_EQ(t.graph->get(name).inputs[1].node, read) << name;
   // What is looked at is what all slots come to.
   const Node& finite = t.graph->get("train/AllFinite");
   for (const Endpoint& e : finite.inputs)
     EXPECT_EQ(t.graph->node(e.node).name.substr(0, 15), "mean_gradients/") << t.graph->node(e.node).name;
   EXPECT_EQ(t.parameters.size(), 2u);
-  // The sum of the losses is that of the losses, not of scaled ones.
-  EXPECT_EQ(t.graph->get("loss/sum").inputs[0].node, t.graph->get("loss/mean").inputs[0].node);
+  // The figure is that of the loss, not of the scaled one.
+  EXPECT_EQ(t.graph->node(t.graph->get("scaled_loss").inputs[0].node).name, "loss/mean");
 }
 
 TEST(LossScaling, OptionsThatMakeNoSenseAreRefused) {

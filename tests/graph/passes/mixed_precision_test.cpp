@@ -4,13 +4,13 @@
 
 #include "tests/graph/count_ops.hpp"
 #include "tests/graph/messages.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/rewrite.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -202,8 +202,8 @@ TEST(MixedPrecision, ACastIsWhereItsTensorIs) {
 TEST(MixedPrecision, OfATrainingStepOnlyProductsAndFollowersAreNarrow) {
   const Sequential model({layers::conv2d(4, 3, Activation::relu), layers::max_pool(2), layers::flatten(),
                           layers::dense(8, Activation::leaky_relu), layers::dense(10)});
-  const TrainingGraph t = build_training_graph(model, Shape{12, 12, 1}, Loss::sparse_softmax_cross_entropy,
-                                               optimizers::Adam{}, {.slots = 2});
+  const testing::ClassifierGraph t =
+      testing::classifier_graph(model, Shape{12, 12, 1}, optimizers::Adam{}, {.slots = 2});
   Signature call;
   for (const Output& o : t.images) call.feeds.push_back(o.name());
   for (const Output& o : t.labels) call.feeds.push_back(o.name());

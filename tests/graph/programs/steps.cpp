@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/graph/programs/evaluate.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/formats/text.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/passes/callable.hpp>
@@ -21,7 +22,6 @@
 #include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/graph/passes/simplify.hpp>
 #include <troupe/graph/placement/placement.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -206,8 +206,7 @@ void towers(Step s) {
   options.devices = s.options.list("devices");
   options.clipping.global_norm = static_cast<double>(s.options.number("clip", 0));
   const Shape input{s.options.number("input", 1)};
-  TrainingGraph built =
-      build_training_graph(Sequential(list), input, Loss::sparse_softmax_cross_entropy, optimizers::SGD{}, options);
+  testing::ClassifierGraph built = testing::classifier_graph(Sequential(list), input, optimizers::SGD{}, options);
   s.note("train: " + built.train.name());
   s.state.graph = std::move(built.graph);
 }

@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/placement/partition.hpp>
 #include <troupe/graph/placement/placement.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -83,8 +83,8 @@ TEST_F(Gradients, OfUnknownShapeAreRefused) {
 
 TEST(AllReduceOfATrainingGraph, HasTheMeansAppliedAndStaysOnOneDevice) {
   const Sequential model({layers::flatten(), layers::dense(4)});
-  const TrainingGraph training = build_training_graph(model, Shape{3}, Loss::sparse_softmax_cross_entropy,
-                                                      optimizers::SGD{}, {.batch = 2, .all_reduce = true});
+  const testing::ClassifierGraph training =
+      testing::classifier_graph(model, Shape{3}, optimizers::SGD{}, {.batch = 2, .all_reduce = true});
   EXPECT_EQ(names_of(*training.graph, "Contribute").size(), 1u);
   const Node& apply = training.graph->get("train/dense/kernel");
   EXPECT_EQ(training.graph->node(apply.inputs.back().node).op->name, "Reshape");

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "tests/graph/messages.hpp"
+#include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
-#include <troupe/graph/training/towers.hpp>
 
 namespace troupe {
 namespace {
@@ -23,17 +23,18 @@ Sequential model() {
                      layers::dense(10)});
 }
 
-TrainingGraph build(TowerOptions options = {}, const Optimizer& optimizer = optimizers::SGD{.learning_rate = 0.5}) {
-  return build_training_graph(model(), kImage, Loss::sparse_softmax_cross_entropy, optimizer, options);
+testing::ClassifierGraph build(TowerOptions options = {},
+                               const Optimizer& optimizer = optimizers::SGD{.learning_rate = 0.5}) {
+  return testing::classifier_graph(model(), kImage, optimizer, options);
 }
 
 // The parts of variables ("dense/kernel", "dense/kernel/read", ...) belong to no tower.
-bool of_variable(const TrainingGraph& t, const Node& node) {
+bool of_variable(const testing::ClassifierGraph& t, const Node& node) {
   return std::ranges::any_of(
       t.parameters, [&](const VariableRef& v) { return node.name == v.name || node.name.starts_with(v.name + "/"); });
 }
 
-std::vector<const Node*> tower(const TrainingGraph& t, int slot) {
+std::vector<const Node*> tower(const testing::ClassifierGraph& t, int slot) {
   std::vector<const Node*> out;
   for (int id = 0; id < t.graph->size(); ++id) {
     const Node& node = t.graph->node(id);
@@ -59,27 +60,29 @@ std::string described(const Graph& graph, const Node& node) {
   return text;
 }
 
-Strings described(const TrainingGraph& t, int slot) {
+Strings described(const testing::ClassifierGraph& t, int slot) {
   Strings out;
   for (const Node* node : tower(t, slot)) out.push_back(described(*t.graph, *node));
   return out;
 }
 
 TEST(Towers, OneSlotIsAPlainTrainingGraph) {
-  const TrainingGraph t = build();
+  const testing::ClassifierGraph t = build();
   ASSERT_EQ(t.images.size(), 1u);
   EXPECT_EQ(t.images[0].name(), "images");
   EXPECT_EQ(t.images[0].shape(), (Shape{kUnknown, 28, 28, 1}));
   EXPECT_EQ(t.labels[0].name(), "labels");
   EXPECT_EQ(t.labels[0].dtype(), DType::i32);
-  EXPECT_EQ(t.loss_sum.dtype(), DType::f32);
-  EXPECT_EQ(t.loss_sum.shape(), Shape{});
-  EXPECT_EQ(t.correct.dtype(), DType::i64);
-  EXPECT_EQ(t.examples.dtype(), DType::i64);
+  ASSERT_EQ(t.phases.size(), 1u);
+  EXPECT_EQ(t.phases[0].name, "loss");
+  EXPECT_EQ(t.phases[0].figures.at(0).dtype(), DType::f64);
+  EXPECT_EQ(t.phases[0].figures.at(0).shape(), Shape{4});
+  EXPECT_EQ(t.phases[0].layout.figures().at(1).first, "accuracy");
+  EXPECT_TRUE(t.frozen.empty());
   EXPECT_EQ(t.train.name(), "train");
   EXPECT_EQ(t.initializer.name(), "initializer");
-  EXPECT_EQ(t.predictions.shape(), (Shape{kUnknown, 10}));
-  EXPECT_EQ(t.predictions.source().op->name, "Softmax");
+  EXPECT_EQ(t.probabilities.shape(), (Shape{kUnknown, 10}));
+  EXPECT_EQ(t.probabilities.source().op->name, "Softmax");
   Strings names;
   for (const VariableRef& v : t.parameters) names.push_back(v.name);
   EXPECT_EQ(names,
@@ -88,7 +91,7 @@ TEST(Towers, OneSlotIsAPlainTrainingGraph) {
 
 // Otherwise every worker of a cluster would draw the randomness of slot 0.
 TEST(Towers, OneSlotLeavesTheSlotToTheSession) {
-  const TrainingGraph t = build();
+  const testing::ClassifierGraph t = build();
   for (int id = 0; id < t.graph->size(); ++id) {
     EXPECT_FALSE(t.graph->node(id).attributes.has("_slot")) << t.graph->node(id).name;
     EXPECT_FALSE(t.graph->node(id).attributes.has("_original_name")) << t.graph->node(id).name;
@@ -96,7 +99,7 @@ TEST(Towers, OneSlotLeavesTheSlotToTheSession) {
 }
 
 TEST(Towers, TowersAreAlikeNodeByNode) {
-  const TrainingGraph t = build({.slots = 3});
+  const testing::ClassifierGraph t = build({.slots = 3});
   const Strings first = described(t, 0);
   EXPECT_GT(first.size(), 40u);
   EXPECT_EQ(described(t, 1), first);
@@ -105,8 +108,8 @@ TEST(Towers, TowersAreAlikeNodeByNode) {
 }
 
 TEST(Towers, ATowerIsNamedLikeAGraphOfOneSlot) {
-  const TrainingGraph one = build();
-  const TrainingGraph three = build({.slots = 3});
+  const testing::ClassifierGraph one = build();
+  const testing::ClassifierGraph three = build({.slots = 3});
   for (const Node* node : tower(three, 2)) {
     const Node* same = one.graph->find(original(*node));
     ASSERT_TRUE(same) << original(*node);
@@ -116,7 +119,7 @@ TEST(Towers, ATowerIsNamedLikeAGraphOfOneSlot) {
 }
 
 TEST(Towers, TowersShareTheVariables) {
-  const TrainingGraph t = build({.slots = 4});
+  const testing::ClassifierGraph t = build({.slots = 4});
   std::map<std::string, int> ops;
   for (int id = 0; id < t.graph->size(); ++id) ++ops[t.graph->node(id).op->name];
   EXPECT_EQ(ops["Variable"], 6);
@@ -125,7 +128,7 @@ TEST(Towers, TowersShareTheVariables) {
 }
 
 TEST(Towers, GradientsAreSummedInSlotOrderAndDividedOnce) {
-  const TrainingGraph t = build({.slots = 3});
+  const testing::ClassifierGraph t = build({.slots = 3});
   const Graph& g = *t.graph;
   const Node& apply = g.get("train/dense/kernel");
   const Node& divided = g.node(apply.inputs[2].node);
@@ -138,7 +141,7 @@ TEST(Towers, GradientsAreSummedInSlotOrderAndDividedOnce) {
   for (std::size_t slot = 0; slot < 3; ++slot)
     EXPECT_EQ(g.node(sum.inputs[slot].node).attributes.integer("_slot"), static_cast<std::int64_t>(slot));
   // One slot: neither sum nor division.
-  const TrainingGraph one = build();
+  const testing::ClassifierGraph one = build();
   EXPECT_TRUE(one.graph->node(one.graph->get("train/dense/kernel").inputs[2].node).name.starts_with("gradients/"));
 }
 
@@ -155,7 +158,7 @@ class Embedding : public Layer {
 
 // Otherwise all would be in memory at the same time.
 TEST(Towers, AMicroBatchStartsWhenTheOneBeforeHasItsGradients) {
-  const TrainingGraph t = build({.slots = 2, .batch = 12, .micro_batches = 3});
+  const testing::ClassifierGraph t = build({.slots = 2, .batch = 12, .micro_batches = 3});
   const Graph& g = *t.graph;
   const Node& part = g.get("slot_1/micro_2/images_part");
   EXPECT_EQ(part.output_shapes[0], (Shape{4, 28, 28, 1}));
@@ -171,8 +174,7 @@ TEST(Towers, AMicroBatchStartsWhenTheOneBeforeHasItsGradients) {
 
 TEST(Towers, SparseGradientsAreJoinedInSlotOrder) {
   const Sequential words({std::make_shared<Embedding>(), layers::flatten(), layers::dense(2)});
-  const TrainingGraph t =
-      build_training_graph(words, Shape{5}, Loss::sparse_softmax_cross_entropy, optimizers::Adagrad{}, {.slots = 2});
+  const testing::ClassifierGraph t = testing::classifier_graph(words, Shape{5}, optimizers::Adagrad{}, {.slots = 2});
   const Graph& g = *t.graph;
   const Node& apply = g.get("train/embedding/table");
   EXPECT_EQ(apply.op->name, "SparseApplyAdagrad");
@@ -189,12 +191,11 @@ TEST(Towers, SparseGradientsAreJoinedInSlotOrder) {
   EXPECT_EQ(described(t, 1), described(t, 0));
 }
 
-TEST(Towers, FiguresAreAddedOverTheSlots) {
-  const TrainingGraph t = build({.slots = 2, .batch = 8});
-  for (const Output figure : {t.loss_sum, t.correct, t.examples}) {
-    EXPECT_EQ(figure.source().op->name, "AddN") << figure.name();
-    EXPECT_EQ(figure.shape(), Shape{}) << figure.name();
-  }
+TEST(Towers, EachSlotHasFigures) {
+  const testing::ClassifierGraph t = build({.slots = 2, .batch = 8});
+  ASSERT_EQ(t.phases[0].figures.size(), 2u);
+  for (std::size_t slot = 0; slot < 2; ++slot)
+    EXPECT_EQ(t.phases[0].figures[slot].source().attributes.integer("_slot"), static_cast<std::int64_t>(slot));
   EXPECT_EQ(t.images[1].name(), "slot_1/images");
   EXPECT_EQ(t.images[1].shape(), (Shape{8, 28, 28, 1}));
   EXPECT_EQ(t.eval_images.name(), "evaluation/images");
@@ -202,7 +203,8 @@ TEST(Towers, FiguresAreAddedOverTheSlots) {
 }
 
 TEST(Towers, EachTowerIsOnItsDeviceAndVariablesAreOnTheFirst) {
-  const TrainingGraph t = build({.slots = 3, .devices = {"/device:CPU:0", "/device:CPU:1"}}, optimizers::Adam{});
+  const testing::ClassifierGraph t =
+      build({.slots = 3, .devices = {"/device:CPU:0", "/device:CPU:1"}}, optimizers::Adam{});
   const auto device = [&](const std::string& name) { return t.graph->get(name).device; };
   const std::string first = device("dense/MatMul");
   const std::string second = device("slot_1/dense/MatMul");
@@ -216,7 +218,7 @@ TEST(Towers, EachTowerIsOnItsDeviceAndVariablesAreOnTheFirst) {
 
 TEST(Towers, InitializationNeedsNoFeedAndNoUpdate) {
   for (int slots : {1, 2}) {
-    const TrainingGraph t = build({.slots = slots}, optimizers::RMSProp{});
+    const testing::ClassifierGraph t = build({.slots = slots}, optimizers::RMSProp{});
     const auto start = make_callable_graph(*t.graph, {.targets = {t.initializer.name()}});
     int assigned = 0;
     for (int id = 0; id < start->size(); ++id) {
@@ -229,10 +231,10 @@ TEST(Towers, InitializationNeedsNoFeedAndNoUpdate) {
 }
 
 TEST(Towers, EvaluationNeitherUpdatesNorDrops) {
-  const TrainingGraph t = build({}, optimizers::Adam{});
-  const auto evaluation =
-      make_callable_graph(*t.graph, {.feeds = {t.eval_images.name(), t.eval_labels.name()},
-                                     .fetches = {t.eval_loss_sum.name(), t.eval_correct.name(), t.predictions.name()}});
+  const testing::ClassifierGraph t = build({}, optimizers::Adam{});
+  const auto evaluation = make_callable_graph(
+      *t.graph, {.feeds = {t.eval_images.name(), t.eval_labels.name()},
+                 .fetches = {t.eval_loss_sum.name(), t.eval_correct.name(), t.probabilities.name()}});
   for (int id = 0; id < evaluation->size(); ++id) {
     const std::string& op = evaluation->node(id).op->name;
     EXPECT_FALSE(op == "Dropout" || op.starts_with("Apply") || op == "Placeholder") << evaluation->node(id).name;
@@ -240,7 +242,7 @@ TEST(Towers, EvaluationNeitherUpdatesNorDrops) {
 }
 
 TEST(Towers, TheGraphOfAClusterCanBeSharded) {
-  const TrainingGraph t = build({}, optimizers::Adam{});
+  const testing::ClassifierGraph t = build({}, optimizers::Adam{});
   const ShardedGraph sharded = shard_variables(*t.graph, ShardMap(updated_variables(*t.graph), 3));
   EXPECT_EQ(sharded.rules.size(), t.parameters.size());
   for (const auto& [variable, rule] : sharded.rules) EXPECT_TRUE(rule.counts_updates) << variable;
@@ -255,24 +257,21 @@ TEST(Towers, TheGraphOfAClusterCanBeSharded) {
 }
 
 TEST(Towers, WhatCannotBeBuiltIsRefused) {
-  const auto error = [](const Sequential& m, const Shape& shape, Loss loss, const TowerOptions& options) {
-    return message_of([&] { build_training_graph(m, shape, loss, optimizers::SGD{}, options); });
+  const auto error = [](const Sequential& m, const Shape& shape, const TowerOptions& options) {
+    return message_of([&] { testing::classifier_graph(m, shape, optimizers::SGD{}, options); });
   };
-  const Loss loss = Loss::sparse_softmax_cross_entropy;
-  EXPECT_EQ(error(model(), kImage, loss, {.slots = 0}), "training graph: there must be at least 1 slot, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 0}), "training graph: a batch must have at least 1 example, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 0}),
+  EXPECT_EQ(error(model(), kImage, {.slots = 0}), "training graph: there must be at least 1 slot, not 0");
+  EXPECT_EQ(error(model(), kImage, {.batch = 0}), "training graph: a batch must have at least 1 example, not 0");
+  EXPECT_EQ(error(model(), kImage, {.batch = 12, .micro_batches = 0}),
             "training graph: there must be at least 1 micro-batch, not 0");
-  EXPECT_EQ(error(model(), kImage, loss, {.batch = 12, .micro_batches = 5}),
+  EXPECT_EQ(error(model(), kImage, {.batch = 12, .micro_batches = 5}),
             "training graph: batch size 12 is not divisible by 5 micro-batches");
-  EXPECT_EQ(error(model(), kImage, loss, {.micro_batches = 2}),
+  EXPECT_EQ(error(model(), kImage, {.micro_batches = 2}),
             "training graph: batch size ? is not divisible by 2 micro-batches");
-  EXPECT_EQ(error(model(), Shape::unknown_rank(), loss, {}), "training graph: the rank of an example must be known");
-  EXPECT_EQ(error(model(), kImage, Loss::mean_squared_error, {}),
-            "training graph: the labels are classes, so the loss must be sparse softmax cross entropy");
-  EXPECT_EQ(error(Sequential({layers::flatten()}), kImage, loss, {}),
-            "apply_gradients: there are no variables to update");
-  EXPECT_NE(error(Sequential({layers::flatten(), layers::conv2d(3, 3)}), kImage, loss, {})
+  EXPECT_EQ(error(model(), Shape::unknown_rank(), {}), "component 'images': the rank of an example must be known");
+  EXPECT_EQ(error(Sequential({layers::flatten()}), kImage, {}),
+            "objective 'loss' trains no variable: its patterns match none that is trainable");
+  EXPECT_NE(error(Sequential({layers::flatten(), layers::conv2d(3, 3)}), kImage, {})
                 .find("layer 'conv2d': the input is [?,784], but must be [n, height, width, channels]"),
             std::string::npos);
 }

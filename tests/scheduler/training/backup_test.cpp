@@ -10,7 +10,7 @@ class BackupJob : public JobTest {
   // 2 of 3 slots of 10 examples, 2 steps.
   void start(const std::function<void(JobOptions&)>& change = [](JobOptions&) {}) {
     make([&](JobOptions& o) {
-      o.workers = 3, o.backups = 1, o.test_examples = 0;
+      o.workers = 3, o.backups = 1, o.steps_per_epoch = 2, o.evaluation_batches = 0;
       change(o);
     });
     for (std::uint32_t worker : {0u, 1u, 2u}) EXPECT_FALSE(join(worker)) << "worker " << worker;
@@ -33,7 +33,7 @@ using Texts = std::vector<std::string>;
 TEST_F(BackupJob, TheFirstSlotsThatAreWholeAndReportedAreCommitted) {
   start();
   const Token a = take(0), b = take(1), c = take(2);
-  EXPECT_EQ(std::make_tuple(c.slot, c.begin, c.end), std::make_tuple(2u, 20u, 30u));
+  EXPECT_EQ(std::make_tuple(c.slot, c.batch), std::make_tuple(2u, 0u));
   finish(2, c);
   EXPECT_FALSE(done(0, a));
   EXPECT_FALSE(stage(b));
@@ -45,7 +45,7 @@ TEST_F(BackupJob, TheFirstSlotsThatAreWholeAndReportedAreCommitted) {
   EXPECT_EQ(job->counters().steps, 1u);
   EXPECT_EQ(job->commits().to_string(), "0-0: 0 2\n");
   const Token next = take(0);  // with the data behind that of all three slots
-  EXPECT_EQ(std::make_tuple(next.step, next.slot, next.begin), std::make_tuple(1u, 0u, 30u));
+  EXPECT_EQ(std::make_tuple(next.step, next.slot, next.batch), std::make_tuple(1u, 0u, 1u));
 }
 
 TEST_F(BackupJob, WhoIsLateHoldsItsTokenUntilItReports) {
@@ -87,7 +87,7 @@ TEST_F(BackupJob, TheFiguresOfAnEpochAreThoseOfTheCommittedSlots) {
   finish(2, c);
   finish(0, a);
   ASSERT_EQ(said<EpochDone>().size(), 3u);
-  EXPECT_EQ(said<EpochDone>()[0].train_accuracy, 0.5);
+  EXPECT_EQ(mean_of(said<EpochDone>()[0].training, "correct"), 0.5);
 }
 
 TEST_F(BackupJob, TokensOfALostWorkerAreOnlyGivenAgainWhileTheyAreNeeded) {
@@ -125,7 +125,7 @@ TEST_F(BackupJob, WhoIsLateHoldsItsTokenInTheNextEpochToo) {
 }
 
 TEST_F(BackupJob, NothingIsGivenOutOfAStepThatHasEnoughBeforeTheOneBefore) {
-  start([](JobOptions& o) { o.mode = TrainingMode::bounded_staleness, o.staleness = 1, o.train_examples = 95; });
+  start([](JobOptions& o) { o.mode = TrainingMode::bounded_staleness, o.staleness = 1, o.steps_per_epoch = 3; });
   take(0), take(1), take(2);
   const Token a = take(0), b = take(1);
   finish(0, a);
@@ -165,7 +165,7 @@ class BackupShard : public ShardTest {
     make(options);
   }
   Error commit(std::uint64_t step, std::vector<std::uint32_t> slots) {
-    return state->commit({step, std::move(slots)}, out);
+    return state->commit({.step = step, .slots = std::move(slots)}, out);
   }
 };
 

@@ -155,7 +155,7 @@ TEST_F(Job, FailsNamingTheTokensThatHoldItUp) {
   job->tick(65 * kSecond, out);
   expect_failed(
       Code::deadline_exceeded,
-      "no progress for 30 s while training; missing: step 0: slot 1 (worker 1, reported, not staged on shard 4)");
+      "no progress for 30 s while training; missing: step 0 slot 1 (worker 1, reported, not staged on shard 4)");
   EXPECT_EQ(job->deadline(), std::nullopt);
 }
 
@@ -171,8 +171,8 @@ TEST_F(Job, FailsNamingWorkersThatTakeNoToken) {
 
 TEST_F(Job, AnAsynchronousJobAndItsEndHaveDeadlinesToo) {
   make([](JobOptions& o) {
-    o.mode = TrainingMode::asynchronous, o.slots = 1, o.step_timeout = 30 * kSecond, o.train_examples = 20,
-    o.test_examples = 0;
+    o.mode = TrainingMode::asynchronous, o.slots = 1, o.step_timeout = 30 * kSecond, o.steps_per_epoch = 2,
+    o.evaluation_batches = 0;
   });
   join_all();
   const Token first = take(0), second = take(1);
@@ -229,8 +229,7 @@ TEST_F(Job, HandsOutSlotsInOrderWithTheirExamples) {
     EXPECT_EQ(token.kind, TokenKind::train);
     EXPECT_EQ(token.step, i / 2);
     EXPECT_EQ(token.slot, i % 2);
-    EXPECT_EQ(token.begin, 10 * i);
-    EXPECT_EQ(token.end, 10 * i + 10);
+    EXPECT_EQ(token.batch, i / 2);
     EXPECT_EQ(token.min_version, token.step);
     EXPECT_EQ(token.request, requests[i % 2]);
   }
@@ -302,33 +301,33 @@ TEST_F(Job, GoesThroughEvaluationAndTheNextEpochToTheBarrier) {
   const Token last = take(0);
   EXPECT_TRUE(parks(1));
   EXPECT_FALSE(done(0, last));
-  EXPECT_EQ(job->waits_for(), "step 2: slot 1 (worker 0, reported, not staged on shard 4)");
+  EXPECT_EQ(job->waits_for(), "step 2 slot 1 (worker 0, reported, not staged on shard 4)");
   EXPECT_TRUE(out.empty());
   EXPECT_FALSE(stage(last));
   ASSERT_EQ(said<Token>().size(), 1u);
   const Token evaluate = said<Token>()[0];
   EXPECT_EQ(evaluate.kind, TokenKind::evaluate);
   EXPECT_EQ(evaluate.min_version, 3u);
-  EXPECT_EQ(std::make_pair(evaluate.begin, evaluate.end), std::make_pair(std::uint64_t{0}, std::uint64_t{10}));
+  EXPECT_EQ(std::make_pair(evaluate.step, evaluate.slot), std::make_pair(std::uint64_t{3}, 0u));
   now += kSecond;
   finish(1, evaluate);
   const Token second = take(0), third = take(1);
-  EXPECT_EQ(std::make_pair(third.begin, third.end), std::make_pair(std::uint64_t{20}, std::uint64_t{25}));
+  EXPECT_EQ(std::make_pair(third.step, third.slot), std::make_pair(std::uint64_t{3}, 2u));
   EXPECT_TRUE(parks(0));  // nobody trains on while others evaluate
   finish(0, second);
   finish(1, third);
   const auto epochs = said<EpochDone>();
   ASSERT_EQ(epochs.size(), 2u) << "each worker hears of it: any may become the chief";
   EXPECT_EQ(epochs[1].chief, 0u);
-  EXPECT_EQ(epochs[0].loss, 2.0);
-  EXPECT_EQ(epochs[0].train_accuracy, 0.5);
-  EXPECT_EQ(epochs[0].test_accuracy, 15.0 / 25);
-  EXPECT_EQ(epochs[0].images_per_second, 30.0);
+  EXPECT_EQ(mean_of(epochs[0].training, "loss"), 2.0);
+  EXPECT_EQ(mean_of(epochs[0].training, "correct"), 0.5);
+  EXPECT_EQ(mean_of(epochs[0].evaluation, "correct"), 15.0 / 25);
+  EXPECT_EQ(epochs[0].examples_per_second, 30.0);
   EXPECT_EQ(epochs[0].steps, 3u);
   EXPECT_EQ(epochs[0].seconds, 3.0);
   ASSERT_EQ(said<Token>().size(), 1u);
   const Token next = said<Token>()[0];
-  EXPECT_EQ(std::make_tuple(next.epoch, next.step, next.slot, next.begin), std::make_tuple(1u, 3u, 0u, 0u));
+  EXPECT_EQ(std::make_tuple(next.epoch, next.step, next.slot, next.batch), std::make_tuple(1u, 3u, 0u, 0u));
   finish(0, next);
   finish_all(0, TokenKind::train, 5);
   finish_all(1, TokenKind::evaluate, 3);
@@ -352,8 +351,9 @@ TEST_F(Job, RefusesReportsThatDoNotFit) {
   make();
   join_all();
   const Token token = take(0);
-  EXPECT_EQ(done(1, token).code(), Code::invalid_argument);      // not its token
-  EXPECT_EQ(done(0, token, 11).code(), Code::invalid_argument);  // more right answers than questions
+  EXPECT_EQ(done(1, token).code(), Code::invalid_argument);                       // not its token
+  const TokenDone more{.worker = 0, .token = token, .sums = {}, .examples = 11};  // than a batch has
+  EXPECT_EQ(job->token_done(more, now, out).code(), Code::invalid_argument);
   Token other = token;
   other.slot = 1;
   EXPECT_EQ(done(0, other).code(), Code::invalid_argument);  // not handed out
@@ -365,16 +365,19 @@ TEST_F(Job, RefusesReportsThatDoNotFit) {
   other = token;
   other.kind = TokenKind::finish;
   EXPECT_EQ(done(0, other).code(), Code::invalid_argument);
-  EXPECT_EQ(job->staged({5, 0, 0, 0}, now, out).code(), Code::invalid_argument);
-  EXPECT_EQ(job->staged({4, 0, 1, 0}, now, out).code(), Code::invalid_argument);
+  EXPECT_EQ(job->staged({.shard = 5}, now, out).code(), Code::invalid_argument);
+  EXPECT_EQ(job->staged({.shard = 4, .slot = 1}, now, out).code(), Code::invalid_argument);
   EXPECT_EQ(job->counters().refused, 8u);
   finish(0, token);
   finish(0, token);
   EXPECT_EQ(job->counters().repeated, 2u);
+  const Token next = take(0);
+  const TokenDone unlike{.worker = 0, .token = next, .sums = {{"loss", {1}}}, .examples = 10};
+  EXPECT_EQ(job->token_done(unlike, now, out).code(), Code::invalid_argument);
 }
 
 TEST_F(Job, TheFirstReportOnATokenCounts) {
-  make([](JobOptions& o) { o.test_examples = 0; });
+  make([](JobOptions& o) { o.evaluation_batches = 0; });
   join_all();
   const Token token = take(0);
   EXPECT_FALSE(done(0, token, 5));
@@ -383,7 +386,7 @@ TEST_F(Job, TheFirstReportOnATokenCounts) {
   EXPECT_FALSE(stage(token));
   finish_all(0, TokenKind::train, 5);
   ASSERT_EQ(said<EpochDone>().size(), 2u);
-  EXPECT_EQ(said<EpochDone>()[0].train_accuracy, 0.5);
+  EXPECT_EQ(mean_of(said<EpochDone>()[0].training, "correct"), 0.5);
 }
 
 TEST_F(Job, ALostWorkerFailsTheJob) {
@@ -411,7 +414,7 @@ TEST_F(Job, ReassignGivesTokensOfALostWorkerOutFirst) {
   job->worker_down(0, "killed", now, out);
   ASSERT_EQ(said<Token>().size(), 1u);
   const Token again = said<Token>()[0];
-  EXPECT_EQ(std::make_tuple(again.step, again.slot, again.begin), std::make_tuple(0u, 0u, 0u));
+  EXPECT_EQ(std::make_tuple(again.step, again.slot, again.batch), std::make_tuple(0u, 0u, 0u));
   EXPECT_EQ(job->counters().returned, 1u);
   EXPECT_EQ(job->chief(), 1u);
   EXPECT_FALSE(done(0, first));
@@ -438,7 +441,7 @@ TEST_F(Job, ReassignLetsALostWorkerJoinAgainAsANewProcess) {
 TEST_F(Job, AnotherChiefFinishesWhenTheFirstIsLostAtTheEnd) {
   make([](JobOptions& o) {
     o.on_loss = JobOptions::OnLoss::reassign;
-    o.test_examples = 0;
+    o.evaluation_batches = 0;
   });
   join_all();
   finish_all(0, TokenKind::train, 6);
@@ -464,16 +467,16 @@ TEST_F(Job, AnotherChiefFinishesWhenTheFirstIsLostAtTheEnd) {
 TEST_F(Job, IsHeldAtTheEndUntilWhatItCameToIsKept) {
   make([](JobOptions& o) {
     o.save_every = 100;
-    o.test_examples = 0;
+    o.evaluation_batches = 0;
     o.step_timeout = 10 * kSecond;
   });
   join_all();
   finish_all(0, TokenKind::train, 6);
-  EXPECT_EQ(job->version_ahead(), 3u);
+  EXPECT_EQ(job->step_ahead(), 3u);
   out.clear();
   job->save_when_due(false, now, out);
   ASSERT_EQ(said<Save>().size(), 1u);
-  EXPECT_EQ(said<Save>()[0].version, 3u);
+  EXPECT_EQ(said<Save>()[0].step, 3u);
   for (const std::uint32_t worker : {0, 1}) {
     SCOPED_TRACE(::testing::Message() << "worker " << worker);
     EXPECT_EQ(take(worker).kind, TokenKind::finish);
@@ -545,7 +548,7 @@ TEST_F(Job, AsynchronousEvaluationUsesTheVersionTheShardsHave) {
 }
 
 TEST_F(Job, WithoutTestExamplesThereIsNoEvaluation) {
-  make([](JobOptions& o) { o.test_examples = 0; });
+  make([](JobOptions& o) { o.evaluation_batches = 0; });
   join_all();
   finish_all(0, TokenKind::train, 6);
   EXPECT_EQ(said<EpochDone>().size(), 2u);
@@ -553,7 +556,7 @@ TEST_F(Job, WithoutTestExamplesThereIsNoEvaluation) {
 }
 
 TEST_F(Job, NoEpochsMeansToFinishAtOnce) {
-  make([](JobOptions& o) { o.epochs = 0, o.first_step = 12; });
+  make([](JobOptions& o) { o.epochs = 0, o.saved_step = 12; });
   join_all();
   const Token token = take(0);
   EXPECT_EQ(token.kind, TokenKind::finish);
@@ -563,12 +566,107 @@ TEST_F(Job, NoEpochsMeansToFinishAtOnce) {
 TEST_F(Job, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_THROW(make([](JobOptions& o) { o.workers = 0; }), Error);
   EXPECT_THROW(make([](JobOptions& o) { o.batch = 0; }), Error);
-  EXPECT_THROW(make([](JobOptions& o) { o.batch = 33; }), Error);
-  EXPECT_THROW(make([](JobOptions& o) { o.batch = ~std::uint64_t{0}; }), Error);
-  EXPECT_THROW(make([](JobOptions& o) { o.steps_per_epoch = 4; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.steps_per_epoch = 0; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.steps_per_epoch = ~std::uint64_t{0}; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.slots = (1 << 20) + 1; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.phases = 0; }), Error);
+  EXPECT_THROW(make([](JobOptions& o) { o.phase_shards = {{4}, {4}}; }), Error);
   EXPECT_THROW(make([](JobOptions& o) { o.staleness = 1; }), Error);
   EXPECT_THROW(make([](JobOptions& o) { o.mode = TrainingMode::asynchronous; }), Error);
-  EXPECT_THROW(make([](JobOptions& o) { o.train_examples = std::uint64_t{1} << 32; }), Error);
+}
+
+// ---- Phases, and data of unknown length ----------------------------------------------------------------------------
+
+TEST_F(Job, TokensOfAPhaseFollowThoseOfThePhaseBefore) {
+  make([](JobOptions& o) { o.phases = 2, o.phase_shards = {{4}, {}}; });
+  join_all();
+  const auto place = [](const Token& token) {
+    return std::make_tuple(token.step, token.phase, token.slot, token.min_version);
+  };
+  std::vector<Token> tokens;
+  for (int i = 0; i < 5; ++i) tokens.push_back(take(static_cast<std::uint32_t>(i % 2)));
+  EXPECT_EQ(place(tokens[1]), std::make_tuple(0u, 0u, 1u, 0u));
+  EXPECT_EQ(place(tokens[2]), std::make_tuple(0u, 1u, 0u, 1u));
+  EXPECT_EQ(place(tokens[4]), std::make_tuple(1u, 0u, 0u, 2u));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_FALSE(done(static_cast<std::uint32_t>(i % 2), tokens[static_cast<std::size_t>(i)]));
+  EXPECT_EQ(job->counters().steps, 0u);
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(stage(tokens[static_cast<std::size_t>(i)]));
+  EXPECT_EQ(job->counters().steps, 1u);  // no shard takes part in phase 1
+  EXPECT_EQ(stage(tokens[2]).code(), Code::invalid_argument);
+  EXPECT_EQ(job->waits_for(), "step 1 phase 0 slot 0 (worker 0, not staged on shard 4)");
+}
+
+TEST_F(Job, AnAsynchronousPhaseIsHandedOutWhenTheOneBeforeIsComplete) {
+  make([](JobOptions& o) { o.mode = TrainingMode::asynchronous, o.slots = 1, o.phases = 2; });
+  join_all();
+  const Token a = take(0), b = take(1);
+  EXPECT_EQ(std::make_pair(b.step, b.phase), std::make_pair(std::uint64_t{1}, 0u));
+  EXPECT_FALSE(done(0, a));
+  const Token c = take(0);
+  EXPECT_EQ(std::make_pair(c.step, c.phase), std::make_pair(std::uint64_t{2}, 0u));
+  EXPECT_FALSE(stage(a));
+  const Token next = take(1);
+  EXPECT_EQ(std::make_pair(next.step, next.phase), std::make_pair(std::uint64_t{0}, 1u));
+}
+
+class OpenEnded : public Job {
+ protected:
+  void make(const std::function<void(JobOptions&)>& change = [](JobOptions&) {}) {
+    Job::make([&](JobOptions& o) {
+      o.steps_per_epoch = JobOptions::kUnknown;
+      o.evaluation_batches = JobOptions::kUnknown;
+      change(o);
+    });
+    join_all();
+  }
+};
+
+TEST_F(OpenEnded, AnEpochHasTheStepsBeforeTheOneWithoutData) {
+  make([](JobOptions& o) { o.epochs = 2; });
+  finish_all(0, TokenKind::train, 4);
+  const Token none = take(0), other = take(1), later = take(0);
+  EXPECT_EQ(none.step, 2u);
+  EXPECT_EQ(later.step, 3u);
+  EXPECT_FALSE(over(1, other));
+  EXPECT_EQ(job->counters().steps, 2u);
+  const Token evaluate = take(1);
+  EXPECT_EQ(std::make_pair(evaluate.kind, evaluate.step), std::make_pair(TokenKind::evaluate, std::uint64_t{2}));
+  EXPECT_FALSE(over(0, later));
+  EXPECT_FALSE(over(0, none));
+  EXPECT_EQ(job->counters().late, 2u);
+  EXPECT_FALSE(done(1, evaluate));
+  EXPECT_FALSE(over(0, take(0)));
+  ASSERT_EQ(said<EpochDone>().size(), 2u);
+  EXPECT_EQ(said<EpochDone>()[0].examples, 40u);
+  EXPECT_EQ(mean_of(said<EpochDone>()[0].evaluation, "correct"), 0.5);
+  const Token next = take(1);
+  EXPECT_EQ(std::make_tuple(next.epoch, next.step, next.batch), std::make_tuple(1u, 2u, 0u));
+}
+
+TEST_F(OpenEnded, DataWithoutAStepEndsTheJob) {
+  make();
+  EXPECT_FALSE(over(0, take(0)));
+  expect_failed(Code::invalid_argument, "no complete step");
+}
+
+TEST_F(OpenEnded, DataOfKnownLengthDoesNotEndEarlier) {
+  make([](JobOptions& o) { o.steps_per_epoch = 3; });
+  const Token token = take(0);
+  EXPECT_EQ(over(0, token).code(), Code::invalid_argument);
+}
+
+TEST_F(OpenEnded, ASaveAtAStepThatNeverComesIsReplacedByTheLast) {
+  make([](JobOptions& o) { o.save_every = 1, o.evaluation_batches = 0; });
+  finish_all(0, TokenKind::train, 2);
+  job->save_when_due(false, now, out);
+  ASSERT_EQ(said<Save>().size(), 1u);
+  EXPECT_EQ(said<Save>()[0].step, 2u);
+  EXPECT_FALSE(over(0, take(0)));
+  out.clear();
+  job->save_when_due(false, now, out);
+  ASSERT_EQ(said<Save>().size(), 1u);
+  EXPECT_EQ(said<Save>()[0].step, 1u);
 }
 
 }  // namespace

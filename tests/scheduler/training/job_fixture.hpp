@@ -14,16 +14,16 @@ inline constexpr Nanoseconds kSecond = 1'000'000'000;
 
 class JobTest : public ::testing::Test {
  protected:
-  // 2 workers, 1 shard, 2 slots of 10 examples, 3 steps an epoch with 5 examples left over, 25 test examples.
+  // 2 workers, 1 shard, 2 slots of 10 examples, 3 steps an epoch, 3 batches of at most 10 examples to evaluate.
   static JobOptions defaults() {
     JobOptions options;
     options.workers = 2;
     options.shards = {4};
     options.slots = 2;
     options.batch = 10;
-    options.train_examples = 65;
-    options.test_examples = 25;
-    options.evaluation_chunk = 10;
+    options.steps_per_epoch = 3;
+    options.evaluation_batches = 3;
+    options.evaluation_batch = 10;
     options.fingerprint = 99;
     options.settings = "batch=10\nseed=7\n";
     return options;
@@ -54,11 +54,25 @@ class JobTest : public ::testing::Test {
     EXPECT_FALSE(ask(worker, ++requests[worker]));
     return out.empty();
   }
-  Error done(std::uint32_t worker, const Token& token, std::uint64_t correct = 5) {
-    return job->token_done({worker, token, 20.0, correct, token.end - token.begin}, now, out);
+  // Half of 10 examples are right; of those of the last batch to evaluate, all 5.
+  Error done(std::uint32_t worker, const Token& token, double correct = 5) {
+    const double examples = token.kind == TokenKind::evaluate && token.slot == 2 ? 5 : 10;
+    return job->token_done({.worker = worker,
+                            .token = token,
+                            .sums = {{"loss", {20, examples}}, {"correct", {correct, examples}}},
+                            .examples = static_cast<std::uint64_t>(examples)},
+                           now, out);
+  }
+  Error over(std::uint32_t worker, const Token& token) {
+    return job->token_done({.worker = worker, .token = token, .sums = {}, .over = true}, now, out);
+  }
+  // The mean of a metric in the figures of an epoch.
+  static double mean_of(const NamedSums& sums, std::string_view name) {
+    const NamedSum* sum = find(sums, name);
+    return sum ? sum->values.at(0) / sum->values.at(1) : -1;
   }
   Error stage(const Token& token, std::uint64_t version = 0) {
-    return job->staged({4, token.step, token.slot, version}, now, out);
+    return job->staged({4, token.step, token.phase, token.slot, version}, now, out);
   }
   void finish(std::uint32_t worker, const Token& token) {
     EXPECT_FALSE(done(worker, token));

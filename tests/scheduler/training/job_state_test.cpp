@@ -8,14 +8,21 @@ namespace troupe::testing {
 namespace {
 
 TEST(JobState, IsTextThatReadsBack) {
-  JobState state{2, 40, -0.1, 7, 9, 123456789, 55, {}};
+  JobState state{.epoch = 2,
+                 .step = 40,
+                 .epoch_step = 30,
+                 .examples = 9,
+                 .job_ns = 123456789,
+                 .epoch_ns = 55,
+                 .sums = {{"loss", {-0.1, 9}}, {"val/auc", {1e300, 0, 2}}},
+                 .commits = {}};
   state.commits.add(39, {0, 2});
   const std::string text = state.to_string();
   const JobState back = JobState::parse(text);
   EXPECT_EQ(back.to_string(), text);
-  EXPECT_EQ(
-      std::tie(back.epoch, back.step, back.loss_sum, back.correct, back.examples, back.job_ns, back.epoch_ns),
-      std::tie(state.epoch, state.step, state.loss_sum, state.correct, state.examples, state.job_ns, state.epoch_ns));
+  EXPECT_EQ(back.sums, state.sums);
+  EXPECT_EQ(std::tie(back.epoch, back.step, back.epoch_step, back.examples, back.job_ns, back.epoch_ns),
+            std::tie(state.epoch, state.step, state.epoch_step, state.examples, state.job_ns, state.epoch_ns));
   EXPECT_EQ(JobState::parse(JobState{}.to_string()).to_string(), JobState{}.to_string());
   for (std::size_t length = 0; length < text.size(); ++length)
     if (text.substr(0, length).find("commits\n") == std::string::npos || length + 1 == text.size()) {
@@ -66,7 +73,7 @@ TEST_F(Resumed, AJobGoesOnWhereItsStateWasTakenWithTheSameFigures) {
       EXPECT_EQ(std::make_tuple(token.step, token.slot, token.min_version),
                 std::make_tuple((from + i) / 2, static_cast<std::uint32_t>((from + i) % 2), (from + i) / 2));
       now += kSecond;
-      EXPECT_FALSE(done(0, token, 1 + (from + i) % 7)) << "token " << i;
+      EXPECT_FALSE(done(0, token, static_cast<double>(1 + (from + i) % 7))) << "token " << i;
       EXPECT_FALSE(stage(token)) << "token " << i;
     }
   };
@@ -88,20 +95,20 @@ TEST_F(Resumed, AJobGoesOnWhereItsStateWasTakenWithTheSameFigures) {
   finish_all(1, TokenKind::evaluate, 3);
   ASSERT_EQ(said<EpochDone>().size(), 2u);
   const EpochDone again = said<EpochDone>()[0];
-  EXPECT_EQ(std::tie(again.loss, again.train_accuracy, again.test_accuracy, again.steps, again.seconds,
-                     again.images_per_second),
-            std::tie(undisturbed.loss, undisturbed.train_accuracy, undisturbed.test_accuracy, undisturbed.steps,
-                     undisturbed.seconds, undisturbed.images_per_second));
+  EXPECT_EQ(
+      std::tie(again.training, again.evaluation, again.examples, again.steps, again.seconds, again.examples_per_second),
+      std::tie(undisturbed.training, undisturbed.evaluation, undisturbed.examples, undisturbed.steps,
+               undisturbed.seconds, undisturbed.examples_per_second));
 
   resume(at_end, options);  // evaluates once more, and tells
   finish_all(1, TokenKind::evaluate, 3);
   ASSERT_EQ(said<EpochDone>().size(), 2u);
-  EXPECT_EQ(said<EpochDone>()[0].loss, undisturbed.loss);
+  EXPECT_EQ(said<EpochDone>()[0].training, undisturbed.training);
   EXPECT_EQ(take(0).step, 3u);
 }
 
 TEST_F(Resumed, TheLastVersionsCanBeSaved) {
-  make([](JobOptions& o) { o.train_examples = 2000, o.test_examples = 0; });
+  make([](JobOptions& o) { o.steps_per_epoch = 100, o.evaluation_batches = 0; });
   join_all();
   for (int i = 0; i < 200; ++i) finish(0, take(0));
   EXPECT_EQ(state(36), "none");
@@ -119,7 +126,9 @@ TEST_F(Resumed, CommitsAreThoseBeforeTheState) {
 }
 
 TEST_F(Resumed, AnAsynchronousJobHandsOutAgainWhatWasNotComplete) {
-  const auto options = [](JobOptions& o) { o.mode = TrainingMode::asynchronous, o.slots = 1, o.test_examples = 0; };
+  const auto options = [](JobOptions& o) {
+    o.mode = TrainingMode::asynchronous, o.slots = 1, o.steps_per_epoch = 6, o.evaluation_batches = 0;
+  };
   make(options);
   join_all();
   std::vector<Token> tokens;
@@ -139,25 +148,34 @@ TEST_F(Resumed, AStateOfAnotherJobIsRefused) {
       EXPECT_NE(error.message().find(text), std::string::npos) << error.message();
     }
   };
-  refused({.epoch = 1, .step = 3, .commits = {}}, "epoch 1 of 1");
-  refused({.step = 4, .examples = 80, .commits = {}}, "step 4, but epoch 0 has the steps 0 to 3");
-  refused({.step = 2, .examples = 30, .commits = {}}, "0 of 30 examples of 2 steps");
+  const auto at = [](std::uint32_t epoch, std::uint64_t step, std::uint64_t epoch_step, std::uint64_t examples) {
+    JobState state;
+    state.epoch = epoch;
+    state.step = step;
+    state.epoch_step = epoch_step;
+    state.examples = examples;
+    return state;
+  };
+  refused(at(1, 3, 3, 0), "epoch 1 of 1");
+  refused(at(0, 4, 0, 80), "step 4 of epoch 0, which begins at step 0 and has 3");
+  refused(at(0, 2, 1, 20), "step 2 of epoch 0, which begins at step 1 and has 3");
+  refused(at(0, 2, 0, 50), "50 examples of 2 steps");
 }
 
 TEST_F(Resumed, AVersionToSaveIsOneThatNoShardCanHaveYet) {
   make();
   join_all();
-  EXPECT_EQ(job->version_ahead(), 1u);
+  EXPECT_EQ(job->step_ahead(), 1u);
   const Token first = take(0);
-  EXPECT_EQ(job->version_ahead(), 2u);  // the step may be complete when Save comes
+  EXPECT_EQ(job->step_ahead(), 2u);  // the step may be complete when Save comes
   take(1);
   finish(0, first);
-  EXPECT_EQ(job->version_ahead(), 2u);
+  EXPECT_EQ(job->step_ahead(), 2u);
   take(0);
-  EXPECT_EQ(job->version_ahead(), 3u);
+  EXPECT_EQ(job->step_ahead(), 3u);
   take(1);
   take(0);
-  EXPECT_EQ(job->version_ahead(), 3u);  // the last
+  EXPECT_EQ(job->step_ahead(), 3u);  // the last
 }
 
 class Cuts : public ShardTest {

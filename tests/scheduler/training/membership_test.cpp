@@ -216,7 +216,7 @@ TEST_F(Members, AnotherProcessMayJoinBeforeTheLossOfTheFirstIsKnown) {
   // What the first has sent counts for nothing, its requests neither.
   out.clear();
   EXPECT_FALSE(job->take_token({0, 9, 0, 1}, now, out));
-  EXPECT_FALSE(job->token_done({0, token, 20, 5, 10, 0, 1}, now, out));
+  EXPECT_FALSE(job->token_done({.worker = 0, .token = token, .sums = {}, .examples = 10, .view = 1}, now, out));
   EXPECT_FALSE(job->barrier({0, 0, 1}, now, out));
   EXPECT_EQ(job->counters().fenced, 3u);
   ASSERT_EQ(said<Fence>().size(), 3u);
@@ -292,8 +292,9 @@ TEST_F(Members, AJobWithoutWorkersFailsInTheEnd) {
 }
 
 TEST_F(Members, TheFiguresOfAnEpochWaitForAChief) {
-  start(
-      [](JobOptions& o) { o.empty_timeout = 30 * kSecond, o.steps_per_epoch = 1, o.test_examples = 0, o.epochs = 2; });
+  start([](JobOptions& o) {
+    o.empty_timeout = 30 * kSecond, o.steps_per_epoch = 1, o.evaluation_batches = 0, o.epochs = 2;
+  });
   const Token a = take(0), b = take(1);
   finish(0, a);
   EXPECT_FALSE(done(1, b));

@@ -11,7 +11,7 @@ using Kind = SaveEvent::Kind;
 class SaveRoundsTest : public ::testing::Test {
  protected:
   // 2 shards, saves every 4 of 10 steps.
-  static SaveRounds::Options defaults() { return {.every = 4, .begun = 0, .last = 10, .shards = {4, 5}}; }
+  static SaveRounds::Options defaults() { return {.every = 4, .begun = 0, .shards = {4, 5}}; }
   void make(SaveRounds::Options options) { saves.emplace(std::move(options)); }
   SaveRoundsTest() { make(defaults()); }
 
@@ -22,14 +22,15 @@ class SaveRoundsTest : public ::testing::Test {
     std::vector<std::uint64_t> versions;
     for (const Outgoing& message : out) {
       EXPECT_EQ(message.to.kind, Destination::Kind::shards);
-      versions.push_back(std::get<Save>(message.message).version);
+      versions.push_back(std::get<Save>(message.message).step);
     }
     return versions;
   }
   std::vector<std::uint64_t> at(std::uint64_t steps, bool busy = false) {
     job.steps = steps;
-    job.version_ahead = std::min<std::uint64_t>(steps + 2, 10);
+    job.step_ahead = std::min<std::uint64_t>(steps + 2, 10);
     job.training = steps < 10;
+    job.over = steps >= 10;
     return move(busy);
   }
   std::vector<Kind> events() {
@@ -38,18 +39,18 @@ class SaveRoundsTest : public ::testing::Test {
     return kinds;
   }
   bool saved(std::uint32_t shard, std::uint64_t version, Error error = {}) {
-    return saves->saved({.shard = shard, .version = version, .files = "f", .error = std::move(error)});
+    return saves->saved({.shard = shard, .step = version, .files = "f", .error = std::move(error)});
   }
 
   using Versions = std::vector<std::uint64_t>;
   using Kinds = std::vector<Kind>;
-  SaveRounds::Job job{.training = true,
-                      .steps = 0,
-                      .version_ahead = 1,
-                      .state = [this](std::uint64_t version) -> std::optional<JobState> {
-                        if (version > job.steps) return std::nullopt;
-                        return JobState{.epoch = 0, .step = version, .commits = {}};
-                      }};
+  SaveRounds::Job job{
+      .training = true, .steps = 0, .step_ahead = 1, .state = [this](std::uint64_t version) -> std::optional<JobState> {
+        if (version > job.steps) return std::nullopt;
+        JobState state;
+        state.step = version;
+        return state;
+      }};
   std::optional<SaveRounds> saves;
   Nanoseconds now = 0;
   SaveEvent last;

@@ -51,7 +51,13 @@ class ShardTest : public ::testing::Test {
     make(options);
   }
   Push message(std::uint64_t step, std::uint32_t slot, std::uint32_t slice, float g, std::uint32_t worker = 0) {
-    return {worker, step, slot, slice, state->version(), Tensor::vector<float>({g}), {}};
+    return {.worker = worker,
+            .step = step,
+            .slot = slot,
+            .slice = slice,
+            .pulled_version = state->version(),
+            .gradient = Tensor::vector<float>({g}),
+            .indices = {}};
   }
   Error push(Push message) { return state->push(std::move(message), out); }
   Error push(std::uint64_t step, std::uint32_t slot, std::uint32_t slice, float g, std::uint32_t worker = 0) {

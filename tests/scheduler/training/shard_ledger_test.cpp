@@ -55,9 +55,9 @@ TEST(ShardLedger, ABatchFarFromAllOthersIsNotNear) {
 
 TEST(ShardLedger, HandsItsHistoryOutOnceAndRemembersTheLastVersions) {
   ShardLedger ledger({.versions = 2, .keep_history = true});
-  GradientSet set(1);
+  GradientSet set(1, 1);
   set.add(0, {Tensor::vector<float>({1}), {}}, 0, 3);
-  for (std::uint64_t version : {1, 2, 3}) ledger.note_applied(version, set, version - 1, 0);
+  for (std::uint64_t version : {1, 2, 3}) ledger.note_applied(version, set, {.step = version - 1});
   EXPECT_EQ(ledger.find(1), nullptr);
   EXPECT_EQ(ledger.find(3)->to_string(), "version 3: applied step 2 slot 0 of worker 3 (1 gradient)");
   EXPECT_EQ(ledger.take_history(2).size(), 1u);

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "tests/scheduler/training/simulation.hpp"
-#include <troupe/scheduler/training/permutation.hpp>
+#include <troupe/scheduler/data/permutation.hpp>
 
 namespace troupe::testing {
 
@@ -13,7 +13,7 @@ void Simulation::begin_job() {
   ++job_;
   JobOptions job = options_.job;
   job.resume = newest_.job;
-  job.saved_version = newest_.version;
+  job.saved_step = newest_.step;
   job.save_every = options_.save_every;
   coordinator_ = std::make_unique<Coordinator>(std::move(job), now_);
   acknowledged_ = acknowledged_before_;
@@ -29,14 +29,16 @@ void Simulation::begin_job() {
     o.workers = static_cast<std::uint32_t>(workers_.size());
     o.slots = options_.job.slots;
     o.backups = options_.job.backups;
+    o.phases = options_.job.phases;
     o.staleness = options_.job.staleness;
     o.keep_previous = options_.keep_previous;
-    o.keep_versions = static_cast<std::uint32_t>(options_.job.lookahead) + 1;
+    o.keep_versions = static_cast<std::uint32_t>(options_.job.lookahead) + options_.job.phases;
     o.accumulate = options_.accumulate;
     o.guards = options_.guards;
     shard.store = std::make_unique<ToyStore>(options_.model, shard.slices);
     if (const auto saved = newest_.shards.find(i); saved != newest_.shards.end()) {
-      o.version = saved->second.first.version;
+      o.version = options_.job.mode == TrainingMode::asynchronous ? saved->second.first.version
+                                                                  : newest_.step * options_.job.phases;
       o.applied = saved->second.first.applied;
       for (std::size_t s = 0; s < shard.slices.size(); ++s)
         shard.store->set(shard.slices[s].id, saved->second.second[s]);
@@ -60,14 +62,14 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
     if (const auto* epoch = std::get_if<EpochDone>(&outgoing.message)) {
       const auto before = epochs_.find(epoch->epoch);
       if (before != epochs_.end() && options_.job.mode == TrainingMode::synchronous && options_.job.backups == 0 &&
-          before->second.loss != epoch->loss)
-        trouble(fmt::format("epoch {} has loss {}, and had {} when it was told first", epoch->epoch, epoch->loss,
-                            before->second.loss));
+          before->second.training != epoch->training)
+        trouble(fmt::format("epoch {} has the sums {}, and had {} when it was told first", epoch->epoch,
+                            to_string(epoch->training), to_string(before->second.training)));
       epochs_[epoch->epoch] = *epoch;
     }
     if (std::holds_alternative<BarrierOpen>(outgoing.message) && options_.save_every > 0 &&
-        newest_.version != options_.job.epochs * coordinator_->steps_per_epoch())
-      trouble(fmt::format("the job ends before its last version is saved: the newest is {}", newest_.version));
+        newest_.step != options_.job.epochs * data_.steps())
+      trouble(fmt::format("the job ends before its last step is saved: the newest is {}", newest_.step));
     using Kind = Destination::Kind;
     const Kind kind = outgoing.to.kind;
     if (kind == Kind::coordinator) send(from, 0, outgoing.message);
@@ -129,9 +131,10 @@ void Simulation::to_coordinator(Address from, const Frame& frame) {
     error = coordinator_->token_done(*done, now_, out);
   } else if (const auto* staged = std::get_if<Staged>(&frame)) {
     error = coordinator_->staged(*staged, now_, out);
-    auto& shards = staged_[staged->step];
+    const std::uint64_t turn = turn_of(staged->step, staged->phase, options_.job.phases);
+    auto& shards = staged_[turn];
     shards.insert(staged->shard);
-    if (shards.size() == options_.shards) acknowledged_.insert(staged->step);
+    if (shards.size() == options_.job.phase_shards[staged->phase].size()) acknowledged_.insert(turn);
   } else if (const auto* saved = std::get_if<Saved>(&frame)) {
     error = coordinator_->saved(*saved);
   } else if (const auto* barrier = std::get_if<Barrier>(&frame)) {
@@ -166,18 +169,19 @@ void Simulation::after_coordinator() {
 // Takes a while. If the coordinator or the job ends before, there is no checkpoint.
 void Simulation::commit(const SaveRound& round) {
   ++committing_;
-  Checkpoint whole = std::move(writing_[round.version]);
-  whole.version = round.version;
+  Checkpoint whole = std::move(writing_[round.step]);
+  whole.step = round.step;
   whole.job = round.state;
-  writing_.erase(writing_.begin(), writing_.upper_bound(round.version));
+  writing_.erase(writing_.begin(), writing_.upper_bound(round.step));
   at(now_ + up_to(20 * options_.delay), Address{0}, [this, whole = std::move(whole), job = job_] {
     if (job != job_) return;
     --committing_;
     if (whole.shards.size() != options_.shards) trouble("a checkpoint lacks shards");
-    if (whole.version > newest_.version) newest_ = whole;
+    if (whole.step > newest_.step) newest_ = whole;
     ++tally_.checkpoints;
     acknowledged_before_.clear();
-    for (std::uint64_t batch = 0; batch < newest_.job->step; ++batch) acknowledged_before_.insert(batch);
+    for (std::uint64_t turn = 0; turn < newest_.job->step * options_.job.phases; ++turn)
+      acknowledged_before_.insert(turn);
     coordinator_->written();
     after_coordinator();
   });
@@ -214,15 +218,15 @@ void Simulation::to_shard(std::uint32_t index, const Frame& frame) {
 void Simulation::save_shard(std::uint32_t index, const Save& save) {
   const Address self = shard_address(index);
   const auto answer = [this, self, index, save](const Error& error) {
-    send(self, 0, Saved{.shard = index, .version = save.version, .files = {}, .error = error});
+    send(self, 0, Saved{.shard = index, .step = save.step, .files = {}, .error = error});
   };
   const Error error =
-      shards_[index].state->cut(save.version, [this, self, index, save, answer](const ShardState::Cut& cut) {
+      shards_[index].state->cut(save.step, [this, self, index, save, answer](const ShardState::Cut& cut) {
         Values values;
         for (const SliceSpec& slice : shards_[index].slices) values.push_back(shards_[index].store->value(slice.id));
         at(now_ + up_to(5 * options_.delay), self, [this, index, cut, values, save, answer, job = job_] {
           if (job != job_ || returning_) return;
-          writing_[save.version].shards.emplace(index, std::pair{cut, values});
+          writing_[save.step].shards.emplace(index, std::pair{cut, values});
           answer(Error());
         });
       });
@@ -267,6 +271,7 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
     if (joined->error || worker.view == 0) return reset(index);
     worker.tokens.emplace(WorkerTokens::Options{.worker = index,
                                                 .mode = options_.job.mode,
+                                                .phases = options_.job.phases,
                                                 .ahead = options_.prefetch,
                                                 .view = worker.view,
                                                 .requests = worker.requests});
@@ -319,8 +324,13 @@ void Simulation::take_put(std::uint32_t index, const Put& put) {
   if (put.error) return trouble(fmt::format("worker {}: {}", index, put.error.to_string()));
   if (put.version < task.work.token.min_version && options_.misread == 0)
     trouble(fmt::format("worker {}: got version {}", index, put.version));
+  if (!has_earlier_phases(task.work.token, put.key.edge.value, put.tensor))
+    trouble(fmt::format("worker {}: phase {} of batch {} does not see the phase before", index, task.work.token.phase,
+                        task.work.token.step));
   if (task.values[put.key.edge.value].valid()) return;
-  if (!has_own_batch(task, put.tensor))
+  const bool trained = (task.work.after + options_.job.phases - 1) % options_.job.phases ==
+                       put.key.edge.value % options_.job.phases;  // in the turn named by the pull
+  if (trained && !has_own_batch(task, put.tensor))
     trouble(fmt::format("worker {}: does not see its own batch {}", index, task.work.after - 1));
   task.values[put.key.edge.value] = put.tensor;
   task.versions[put.key.edge.value] = put.version;
@@ -341,6 +351,11 @@ void Simulation::begin(std::uint32_t index, const WorkerTokens::Work& work) {
   const std::uint32_t slices = options_.model.slices;
   Worker& worker = workers_[index];
   const Token& token = work.token;
+  if (token.kind != TokenKind::finish && examples_of(options_.model, token, data_).empty()) {
+    TrainingOutbox out;
+    worker.tokens->ended(work.id, TokenDone{.token = {}, .sums = {}, .over = true}, out);
+    return dispatch(worker_address(index), out);
+  }
   worker.tasks[id] = {work, Values(slices), std::vector<std::uint64_t>(slices), slices};
   const bool misread = token.kind == TokenKind::train && token.min_version > 0 && chance() < options_.misread;
   for (std::uint32_t slice = 0; slice < slices; ++slice)
@@ -349,11 +364,19 @@ void Simulation::begin(std::uint32_t index, const WorkerTokens::Work& work) {
               token.min_version - (misread ? 1 : 0), 0, worker.view, work.after});
 }
 
+bool Simulation::has_batch(const Tensor& value, std::uint64_t batch) const {
+  std::int64_t tag = 0;
+  return counts_of(value, data_.train, tag)[permutation(options_.model.seed, 0, data_.train)[batch]] > 0;
+}
+
 bool Simulation::has_own_batch(const Task& task, const Tensor& value) const {
   if (!options_.model.digits || options_.accumulate > 1 || task.work.after == 0) return true;
-  std::int64_t tag = 0;
-  const std::uint64_t examples = options_.job.train_examples;
-  return counts_of(value, examples, tag)[permutation(options_.model.seed, 0, examples)[task.work.after - 1]] > 0;
+  return has_batch(value, (task.work.after - 1) / options_.job.phases);
+}
+
+bool Simulation::has_earlier_phases(const Token& token, std::uint64_t slice, const Tensor& value) const {
+  if (!options_.model.digits || options_.accumulate > 1 || token.kind != TokenKind::train) return true;
+  return slice % options_.job.phases >= token.phase || has_batch(value, token.step);
 }
 
 void Simulation::complete(std::uint32_t index, const Task& task) {
@@ -364,7 +387,7 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
     workers_[index].final_values = task.values;
     return send(self, 0, Barrier{index, 0, view});
   }
-  const std::vector<std::uint32_t> examples = examples_of(options_.model, token, options_.job.train_examples);
+  const std::vector<std::uint32_t> examples = examples_of(options_.model, token, data_);
   Nanoseconds time = now_;
   const std::uint64_t incarnation = workers_[index].incarnation;
   const auto say = [&](Address to, Frame frame) {  // unless it has forgotten by then
@@ -375,21 +398,21 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
   };
   if (token.kind == TokenKind::train) {
     const auto tag = static_cast<std::int64_t>(++tasks_begun_);
-    std::vector<std::uint32_t> order(options_.model.slices);
-    std::iota(order.begin(), order.end(), 0u);
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t slice = token.phase; slice < options_.model.slices; slice += options_.job.phases)
+      order.push_back(slice);
     std::shuffle(order.begin(), order.end(), random_);
     for (const std::uint32_t slice : order) {  // gradients come one after the other
       PushedGradient gradient = options_.model.gradient(task.values, slice, examples);
       if (options_.model.digits) gradient = tagged(std::move(gradient), tag);
-      say(shard_address(shard_of(slice)),
-          Push{index, token.step, token.slot, slice, task.versions[slice], gradient.values, gradient.indices, 0, view});
+      say(shard_address(shard_of(slice)), Push{index, token.step, token.phase, token.slot, slice, task.versions[slice],
+                                               gradient.values, gradient.indices, 0, view});
       time += up_to(options_.compute / 4);
     }
   }
   const TokenDone report{.worker = index,
                          .token = token,
-                         .loss_sum = options_.model.loss_sum(task.values, examples),
-                         .correct = options_.model.correct(task.values, examples),
+                         .sums = options_.model.sums(task.values, examples, token.phase),
                          .examples = examples.size()};
   at(time, self, [this, index, view, incarnation, id = task.work.id, report] {
     if (workers_[index].incarnation != incarnation || workers_[index].view != view) return;

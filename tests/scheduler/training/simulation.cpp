@@ -7,13 +7,26 @@ namespace troupe::testing {
 
 Simulation::Simulation(const SimulationOptions& options)
     : options_(options),
+      data_{.train = options.train_examples,
+            .test = options.test_examples,
+            .batch = options.job.batch,
+            .test_batch = options.job.evaluation_batch,
+            .slots = options.job.slots + options.job.backups},
       random_(options.seed),
       processes_(1 + options.shards + std::max(options.job.workers, options.job.max_workers)),
       shards_(options.shards),
       workers_(std::max(options.job.workers, options.job.max_workers)) {
   options_.job.shards.resize(options.shards);
   std::iota(options_.job.shards.begin(), options_.job.shards.end(), 0u);
-  for (const SliceSpec& slice : options.model.specs()) shards_[shard_of(slice.id)].slices.push_back(slice);
+  options_.job.phases = options.model.phases;
+  std::vector<std::set<std::uint32_t>> of_phases(options.model.phases);
+  for (const SliceSpec& slice : options.model.specs()) {
+    shards_[shard_of(slice.id)].slices.push_back(slice);
+    of_phases[slice.phase].insert(shard_of(slice.id));
+  }
+  for (const auto& shards : of_phases) options_.job.phase_shards.emplace_back(shards.begin(), shards.end());
+  options_.job.steps_per_epoch = options.open_ended ? JobOptions::kUnknown : data_.steps();
+  options_.job.evaluation_batches = options.open_ended && data_.test > 0 ? JobOptions::kUnknown : data_.test_batches();
   for (std::uint32_t i = 0; i < workers_.size(); ++i) processes_[worker_address(i)].alive = i < options.job.workers;
   begin_job();
   connect_all();

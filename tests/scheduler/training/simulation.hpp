@@ -33,7 +33,10 @@ inline constexpr Nanoseconds kMillisecond = 1'000'000;
 struct SimulationOptions {
   std::uint64_t seed = 1;
   ToyModel model;
-  JobOptions job;  // `shards` is filled in
+  JobOptions job;  // what follows from the others is filled in
+  std::uint64_t train_examples = 1;
+  std::uint64_t test_examples = 0;
+  bool open_ended = false;  // the coordinator does not know how many batches there are
   std::uint32_t shards = 1;
   std::uint32_t prefetch = 1;                    // tokens a worker asks for at a time
   double repeat = 0.1;                           // probability that a delivered message comes once more,
@@ -79,8 +82,9 @@ class Simulation {
   const Coordinator& coordinator() const { return *coordinator_; }
   const ShardState& shard(std::uint32_t i) const { return *shards_[i].state; }
   Nanoseconds now() const { return now_; }
-  std::uint64_t saved_version() const { return newest_.version; }  // of the newest checkpoint; 0: none
-  // Batches (asynchronous) that were reported and are on every shard.
+  std::uint64_t saved_step() const { return newest_.step; }  // of the newest checkpoint; 0: none
+  const ToyData& data() const { return data_; }
+  // Turns (asynchronous) that were reported and are on every shard.
   const std::set<std::uint64_t>& acknowledged() const { return acknowledged_; }
 
   struct Tally {
@@ -140,7 +144,7 @@ class Simulation {
     Values final_values;
   };
   struct Checkpoint {
-    std::uint64_t version = 0;
+    std::uint64_t step = 0;
     std::optional<JobState> job;
     std::map<std::uint32_t, std::pair<ShardState::Cut, Values>> shards;
   };
@@ -195,10 +199,13 @@ class Simulation {
   void take_put(std::uint32_t worker, const Put& put);
   void begin(std::uint32_t worker, const WorkerTokens::Work& work);
   void complete(std::uint32_t worker, const Task& task);
+  bool has_batch(const Tensor& value, std::uint64_t batch) const;
   bool has_own_batch(const Task& task, const Tensor& value) const;
+  bool has_earlier_phases(const Token& token, std::uint64_t slice, const Tensor& value) const;
   void leave(std::uint32_t worker);
 
   SimulationOptions options_;
+  ToyData data_;
   std::mt19937_64 random_;
   Nanoseconds now_ = 0;
   std::uint64_t events_made_ = 0;
@@ -214,10 +221,10 @@ class Simulation {
   std::uint64_t tasks_begun_ = 0;
   std::map<std::uint32_t, EpochDone> epochs_;
   std::set<std::uint64_t> acknowledged_;
-  std::map<std::uint64_t, std::set<std::uint32_t>> staged_;  // batches, by shard
+  std::map<std::uint64_t, std::set<std::uint32_t>> staged_;  // turns, by shard
   Nanoseconds next_tick_ = 0;
   std::set<std::uint64_t> acknowledged_before_;  // those that the newest checkpoint has for certain
-  std::map<std::uint64_t, Checkpoint> writing_;  // by version
+  std::map<std::uint64_t, Checkpoint> writing_;  // by step
   int committing_ = 0;
   Checkpoint newest_;
   Tally tally_;

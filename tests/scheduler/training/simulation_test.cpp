@@ -23,9 +23,9 @@ SimulationOptions base(std::uint64_t seed) {
   options.job.slots = 1 + static_cast<std::uint32_t>(seed / 12 % 3);
   options.job.epochs = 2;
   options.job.batch = 2;
-  options.job.train_examples = 3 * options.job.batch * options.job.slots + 1;
-  options.job.test_examples = 5;
-  options.job.evaluation_chunk = 2;
+  options.train_examples = 3 * options.job.batch * options.job.slots + 1;
+  options.test_examples = 5;
+  options.job.evaluation_batch = 2;
   options.prefetch = 1 + static_cast<std::uint32_t>(seed / 36 % 2);
   return options;
 }
@@ -47,7 +47,7 @@ SimulationOptions troubled(std::uint64_t seed) {
 // Two steps more, and checkpoints to return to.
 SimulationOptions restarted(std::uint64_t seed) {
   SimulationOptions options = troubled(seed);
-  options.job.train_examples = 6 * options.job.batch * (options.job.slots + options.job.backups) + 1;
+  options.train_examples = 6 * options.job.batch * (options.job.slots + options.job.backups) + 1;
   options.faults.shard = options.faults.coordinator = 0.01;
   options.save_every = 2 + seed % 4;
   return options;
@@ -55,20 +55,13 @@ SimulationOptions restarted(std::uint64_t seed) {
 
 void with_backups(SimulationOptions& options) {
   options.job.backups = 1 + static_cast<std::uint32_t>(options.seed / 7 % 2);
-  options.job.train_examples = 4 * options.job.batch * (options.job.slots + options.job.backups) + 1;
+  options.train_examples = 4 * options.job.batch * (options.job.slots + options.job.backups) + 1;
 }
 
 OracleResult oracle(const SimulationOptions& options, const Simulation& simulation) {
-  OracleOptions loop;
-  loop.epochs = options.job.epochs;
-  loop.steps_per_epoch = simulation.coordinator().steps_per_epoch();
-  loop.slots = options.job.slots;
-  loop.backups = options.job.backups;
-  loop.commits = &simulation.coordinator().commits();
-  loop.batch = options.job.batch;
-  loop.train_examples = options.job.train_examples;
-  loop.test_examples = options.job.test_examples;
-  return train_in_a_loop(options.model, loop);
+  return train_in_a_loop(
+      options.model, simulation.data(),
+      {.epochs = options.job.epochs, .backups = options.job.backups, .commits = &simulation.coordinator().commits()});
 }
 
 std::string difference(const Values& actual, const Values& expected) {
@@ -86,18 +79,20 @@ std::string differs_from_loop(const SimulationOptions& options, Simulation& simu
   if (simulation.final_values().empty()) return "no worker has read the final values";
   for (const Values& values : simulation.final_values())
     if (const std::string wrong = difference(values, expected.values); !wrong.empty()) return "final values: " + wrong;
-  if (const std::uint64_t last = options.job.epochs * simulation.coordinator().steps_per_epoch();
-      options.save_every > 0 && simulation.saved_version() != last)
-    return fmt::format("the last checkpoint is of version {}, not {}", simulation.saved_version(), last);
+  if (const std::uint64_t last = options.job.epochs * simulation.data().steps();
+      options.save_every > 0 && simulation.saved_step() != last)
+    return fmt::format("the last checkpoint is of step {}, not {}", simulation.saved_step(), last);
   if (options.misread > 0) return "";  // who misread has told the figures of it before it was refused
   if (simulation.epochs().size() != options.job.epochs)
     return fmt::format("{} epochs were told", simulation.epochs().size());
   for (const auto& [epoch, figures] : simulation.epochs()) {
-    if (std::abs(figures.loss - expected.losses[epoch]) > 1e-9 * std::abs(expected.losses[epoch]))
-      return fmt::format("epoch {}: loss {}, expected {}", epoch, figures.loss, expected.losses[epoch]);
-    if (figures.test_accuracy != expected.test_accuracies[epoch])
-      return fmt::format("epoch {}: accuracy {}", epoch, figures.test_accuracy);
-    if (figures.images_per_second <= 0) return "no images per second";
+    if (figures.training != expected.training[epoch])
+      return fmt::format("epoch {}: sums {}, expected {}", epoch, to_string(figures.training),
+                         to_string(expected.training[epoch]));
+    if (figures.evaluation != expected.evaluation[epoch])
+      return fmt::format("epoch {}: evaluated {}, expected {}", epoch, to_string(figures.evaluation),
+                         to_string(expected.evaluation[epoch]));
+    if (figures.examples_per_second <= 0) return "no examples per second";
   }
   return "";
 }
@@ -186,7 +181,7 @@ TEST(TrainingProtocol, ALogOfCommitsReplaysToTheSameBits) {
     several += std::ranges::count(log, '\n') > 1;
     SimulationOptions again = troubled(seed);
     again.job.backups = options.job.backups;
-    again.job.train_examples = options.job.train_examples;
+    again.train_examples = options.train_examples;
     again.job.commits = std::make_shared<const CommitLog>(CommitLog::parse(log));
     Simulation second(again);
     ASSERT_EQ(second.run(), "") << seed;
@@ -207,8 +202,8 @@ TEST_P(Throughput, IsNotTiedToTheSlowestWorker) {
     options.job.slots = 3;
     options.job.backups = backups;
     options.job.epochs = 1;
-    options.job.test_examples = 0;
-    options.job.train_examples = 400 * options.job.batch * (3 + backups);
+    options.test_examples = 0;
+    options.train_examples = 400 * options.job.batch * (3 + backups);
     options.job.lookahead = GetParam();
     if (GetParam() > 0) options.job.on_loss = OnLoss::reassign;
     options.prefetch = 2;
@@ -235,8 +230,8 @@ TEST(TrainingProtocol, BoundedStalenessAppliesEveryStepOnceAndInOrder) {
     options.job.staleness = 1 + seed % 3;
     options.job.lookahead = 0;
     if (seed % 3 == 0) options.job.backups = 1;
-    options.job.train_examples = 8 * options.job.batch * (options.job.slots + options.job.backups);
-    options.job.test_examples = 0;
+    options.train_examples = 8 * options.job.batch * (options.job.slots + options.job.backups);
+    options.test_examples = 0;
     Simulation simulation(options);
     ASSERT_EQ(simulation.run(), "") << "seed " << seed;
     ASSERT_EQ(difference(simulation.shard_values(), oracle(options, simulation).values), "") << "seed " << seed;
@@ -257,7 +252,7 @@ SimulationOptions asynchronous(std::uint64_t seed) {
   options.job.slots = 1;
   options.job.epochs = 1;
   options.job.batch = 1;
-  options.job.train_examples = 20;
+  options.train_examples = 20;
   options.job.lookahead = 0;
   return options;
 }
@@ -266,19 +261,20 @@ SimulationOptions asynchronous(std::uint64_t seed) {
 // update is made of two computations of its batch.
 std::string miscounted(const SimulationOptions& options, const Simulation& simulation) {
   const Values values = simulation.shard_values();
-  const auto order = permutation(options.model.seed, 0, options.job.train_examples);
-  std::vector<std::int64_t> tags(options.shards, 0);
+  const auto order = permutation(options.model.seed, 0, options.train_examples);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::int64_t> tags;  // by shard and phase
   for (std::uint32_t slice = 0; slice < values.size(); ++slice) {
     std::int64_t tag = 0;
-    const std::vector<int> counts = counts_of(values[slice], options.job.train_examples, tag);
+    const std::vector<int> counts = counts_of(values[slice], options.train_examples, tag);
     for (std::uint64_t batch = 0; batch < counts.size(); ++batch) {
       const int count = counts[order[batch]];
-      if (count > 1 || (count == 0 && simulation.acknowledged().contains(batch)))
-        return fmt::format("slice {} has batch {} {} times, acknowledged: {}", slice, batch, count,
-                           simulation.acknowledged().contains(batch));
+      const std::uint32_t phase = slice % options.model.phases;
+      const bool acknowledged = simulation.acknowledged().contains(turn_of(batch, phase, options.model.phases));
+      if (count > 1 || (count == 0 && acknowledged))
+        return fmt::format("slice {} has batch {} {} times, acknowledged: {}", slice, batch, count, acknowledged);
     }
     if (values[slice].num_elements() == 1) continue;
-    const std::int64_t before = std::exchange(tags[slice % options.shards], tag);
+    const std::int64_t before = std::exchange(tags[{slice % options.shards, slice % options.model.phases}], tag);
     if (before != 0 && before != tag)
       return fmt::format("slice {} has been updated by other computations than those before", slice);
   }
@@ -298,7 +294,7 @@ TEST(TrainingProtocol, AsynchronousTrainingAppliesWhatIsAcknowledgedOnceAndAllEl
     }
     ASSERT_EQ(simulation.run(), "") << "seed " << seed;
     ASSERT_EQ(miscounted(options, simulation), "") << "seed " << seed;
-    ASSERT_EQ(simulation.acknowledged().size(), options.job.train_examples) << "seed " << seed;
+    ASSERT_EQ(simulation.acknowledged().size(), options.train_examples) << "seed " << seed;
     const Simulation::Tally tally = simulation.tally();
     for (std::size_t s = 1; s < tally.shards.staleness.size(); ++s) late += tally.shards.staleness[s];
     duplicates += tally.shards.duplicates;
@@ -317,7 +313,7 @@ TEST(TrainingProtocol, AThousandWorkersInOneProcess) {
   options.job.workers = 990;
   options.job.max_workers = 1000;
   options.job.slots = 1000;
-  options.job.train_examples = 3 * options.job.batch * options.job.slots;
+  options.train_examples = 3 * options.job.batch * options.job.slots;
   options.job.on_loss = OnLoss::reassign;
   options.faults = {.crash = 1, .stop = 1, .cut = 1, .join = 1};
   Simulation simulation(options);
@@ -343,6 +339,73 @@ TEST(TrainingProtocol, ALossEndsTheJobUnderThePolicyFail) {
   ASSERT_GT(simulation.tally().crashes, 0);
   EXPECT_EQ(simulation.coordinator().failure().code(), Code::unavailable);
   EXPECT_NE(simulation.coordinator().failure().message().find("/job:worker/task:"), std::string::npos);
+}
+
+// ---- Phases, and data of unknown length ----------------------------------------------------------------------------
+
+template <SimulationOptions make(std::uint64_t)>
+SimulationOptions phased(std::uint64_t seed) {
+  SimulationOptions options = make(seed);
+  options.model.phases = 2 + static_cast<std::uint32_t>(seed % 2);
+  options.model.slices = 4 + static_cast<std::uint32_t>(seed / 2 % 3);
+  return options;
+}
+
+template <SimulationOptions make(std::uint64_t)>
+SimulationOptions open_ended(std::uint64_t seed) {
+  SimulationOptions options = make(seed);
+  options.open_ended = true;
+  return options;
+}
+
+TEST(TrainingProtocol, PhasesSeeTheUpdatesOfEarlierOnes) {
+  EXPECT_EQ(swarm(seeds(200), phased<base>).first, "");
+  EXPECT_EQ(swarm(seeds(200), phased<troubled>).first, "");
+  const Swarm all = swarm(seeds(200), phased<restarted>);
+  EXPECT_EQ(all.first, "");
+  EXPECT_GT(all.tally.returns, 50);
+}
+
+TEST(TrainingProtocol, PhasesWithBackupWorkersUseTheCommittedSlots) {
+  const Swarm all = swarm(seeds(200), [](std::uint64_t seed) {
+    SimulationOptions options = phased<restarted>(seed);
+    with_backups(options);
+    return options;
+  });
+  EXPECT_EQ(all.first, "");
+  EXPECT_GT(all.tally.shards.uncommitted, 200u);
+}
+
+TEST(TrainingProtocol, PhasesWithBoundedStalenessApplyEveryTurnOnceAndInOrder) {
+  for (std::uint64_t seed = 0; seed < seeds(150); ++seed) {
+    SimulationOptions options = seed % 2 == 0 ? phased<base>(seed) : phased<restarted>(seed);
+    options.model.coupled = false;
+    options.job.mode = TrainingMode::bounded_staleness;
+    options.job.staleness = 1 + seed % 3;
+    options.job.lookahead = 0;
+    options.test_examples = 0;
+    Simulation simulation(options);
+    ASSERT_EQ(simulation.run(), "") << "seed " << seed;
+    ASSERT_EQ(difference(simulation.shard_values(), oracle(options, simulation).values), "") << "seed " << seed;
+  }
+}
+
+TEST(TrainingProtocol, AnEpochEndsWhereTheDataDoes) {
+  EXPECT_EQ(swarm(seeds(200), open_ended<base>).first, "");
+  EXPECT_EQ(swarm(seeds(200), open_ended<troubled>).first, "");
+  EXPECT_EQ(swarm(seeds(200), open_ended<restarted>).first, "");
+  EXPECT_EQ(swarm(seeds(100), open_ended<phased<restarted>>).first, "");
+}
+
+TEST(TrainingProtocol, AsynchronousPhasesOfABatchFollowEachOtherOnce) {
+  for (std::uint64_t seed = 0; seed < seeds(300); ++seed) {
+    SimulationOptions options = phased<asynchronous>(seed);
+    options.open_ended = seed % 4 == 0;
+    Simulation simulation(options);
+    ASSERT_EQ(simulation.run(), "") << "seed " << seed;
+    ASSERT_EQ(miscounted(options, simulation), "") << "seed " << seed;
+    ASSERT_EQ(simulation.acknowledged().size(), options.train_examples * options.model.phases) << "seed " << seed;
+  }
 }
 
 // Much of what was said comes again, long after.
@@ -373,6 +436,16 @@ int caught(Make make, LeaveOut leave_out) {
 
 TEST(WithoutItsGuard, ARepeatedGradientIsNoticed) {
   EXPECT_GT(caught(base, [](SimulationOptions& o) { o.guards.dedupe = false; }), 5);
+}
+
+TEST(WithoutItsGuard, APhaseBeforeItsTurnIsNoticed) {
+  int wrong = 0;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    SimulationOptions options = phased<asynchronous>(seed);
+    options.job.phases_in_order = false;
+    wrong += !Simulation(options).run().empty();
+  }
+  EXPECT_GT(wrong, 5);
 }
 
 TEST(WithoutItsGuard, AGradientOfAnEarlierStepIsNoticed) {

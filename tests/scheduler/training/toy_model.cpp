@@ -111,7 +111,8 @@ PushedGradient plain_mean(const std::vector<PushedGradient>& slots) {
 
 std::vector<SliceSpec> ToyModel::specs() const {
   std::vector<SliceSpec> specs;
-  for (std::uint32_t i = 0; i < slices; ++i) specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i)});
+  for (std::uint32_t i = 0; i < slices; ++i)
+    specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i), i % phases});
   return specs;
 }
 
@@ -157,6 +158,13 @@ std::uint64_t ToyModel::correct(const Values& values, const std::vector<std::uin
   return count;
 }
 
+NamedSums ToyModel::sums(const Values& values, const std::vector<std::uint32_t>& examples, std::uint32_t phase) const {
+  const auto n = static_cast<double>(examples.size());
+  const NamedSum loss{phase == 0 ? "loss" : fmt::format("loss_{}", phase), {loss_sum(values, examples), n}};
+  if (phase > 0) return {loss};
+  return {loss, {"correct", {static_cast<double>(correct(values, examples))}}};
+}
+
 void ToyModel::apply(Tensor& value, const Update& update) const {
   if (dtype == DType::f32)
     apply_as<float>(*this, value, update);
@@ -184,51 +192,66 @@ PushedGradient tagged(PushedGradient gradient, std::int64_t tag) {
   return gradient;
 }
 
-std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples) {
-  std::vector<std::uint32_t> examples(token.end - token.begin);
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, const ToyData& data) {
   if (token.kind == TokenKind::evaluate) {
-    std::iota(examples.begin(), examples.end(), static_cast<std::uint32_t>(token.begin));
+    const std::uint64_t begin = std::min(data.test, token.slot * data.test_batch);
+    std::vector<std::uint32_t> examples(std::min(data.test - begin, data.test_batch));
+    std::iota(examples.begin(), examples.end(), static_cast<std::uint32_t>(begin));
     return examples;
   }
-  const std::vector<std::uint32_t> order = permutation(model.seed, token.epoch, train_examples);
-  std::copy(order.begin() + static_cast<std::ptrdiff_t>(token.begin),
-            order.begin() + static_cast<std::ptrdiff_t>(token.end), examples.begin());
-  return examples;
+  if (token.batch >= data.steps()) return {};
+  const std::vector<std::uint32_t> order = permutation(model.seed, token.epoch, data.train);
+  const auto begin = order.begin() + static_cast<std::ptrdiff_t>((token.batch * data.slots + token.slot) * data.batch);
+  return {begin, begin + static_cast<std::ptrdiff_t>(data.batch)};
 }
 
-OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options) {
+namespace {
+
+// One turn: adds its sums, and updates the slices of its phase.
+void train_turn(const ToyModel& model, const ToyData& data, const std::vector<std::uint32_t>& slots, Token token,
+                Values& values, NamedSums& sums) {
+  std::vector<std::vector<PushedGradient>> gradients(model.slices);
+  for (const std::uint32_t slot : slots) {
+    token.slot = slot;
+    const std::vector<std::uint32_t> examples = examples_of(model, token, data);
+    add(sums, model.sums(values, examples, token.phase));
+    for (std::uint32_t slice = token.phase; slice < model.slices; slice += model.phases)
+      gradients[slice].push_back(model.gradient(values, slice, examples));
+  }
+  for (std::uint32_t slice = token.phase; slice < model.slices; slice += model.phases) {
+    const PushedGradient mean =
+        model.dtype == DType::f32 ? plain_mean<float>(gradients[slice]) : plain_mean<std::int64_t>(gradients[slice]);
+    values[slice] = values[slice].clone();
+    model.apply(values[slice], {mean, token.step + 1, 1});
+  }
+}
+
+NamedSums evaluate_all(const ToyModel& model, const ToyData& data, const Values& values) {
+  NamedSums sums;
+  Token token;
+  token.kind = TokenKind::evaluate;
+  for (; token.slot < data.test_batches(); ++token.slot)
+    add(sums, model.sums(values, examples_of(model, token, data), 0));
+  return sums;
+}
+
+}  // namespace
+
+OracleResult train_in_a_loop(const ToyModel& model, const ToyData& data, const OracleOptions& options) {
   OracleResult result;
   result.values = model.initial();
-  std::uint64_t version = 0;
-  std::vector<std::uint32_t> first(options.slots);
+  std::vector<std::uint32_t> first(data.slots - options.backups);
   std::iota(first.begin(), first.end(), 0u);
-  for (std::uint32_t epoch = 0; epoch < options.epochs; ++epoch) {
-    const std::vector<std::uint32_t> order = permutation(model.seed, epoch, options.train_examples);
-    double loss = 0;
-    for (std::uint64_t t = 0; t < options.steps_per_epoch; ++t) {
-      std::vector<std::vector<PushedGradient>> gradients(model.slices);
-      const auto* chosen = options.commits ? options.commits->find(version) : nullptr;
-      for (const std::uint32_t w : chosen ? *chosen : first) {
-        const auto begin =
-            order.begin() + static_cast<std::ptrdiff_t>((t * (options.slots + options.backups) + w) * options.batch);
-        const std::vector<std::uint32_t> examples(begin, begin + static_cast<std::ptrdiff_t>(options.batch));
-        loss += model.loss_sum(result.values, examples);
-        for (std::uint32_t slice = 0; slice < model.slices; ++slice)
-          gradients[slice].push_back(model.gradient(result.values, slice, examples));
+  Token token;
+  for (; token.epoch < options.epochs; ++token.epoch) {
+    NamedSums& sums = result.training.emplace_back();
+    for (token.batch = 0; token.batch < data.steps(); ++token.batch, ++token.step)
+      for (token.phase = 0; token.phase < model.phases; ++token.phase) {
+        const auto* chosen =
+            options.commits ? options.commits->find(turn_of(token.step, token.phase, model.phases)) : nullptr;
+        train_turn(model, data, chosen ? *chosen : first, token, result.values, sums);
       }
-      ++version;
-      for (std::uint32_t slice = 0; slice < model.slices; ++slice) {
-        const PushedGradient mean = model.dtype == DType::f32 ? plain_mean<float>(gradients[slice])
-                                                              : plain_mean<std::int64_t>(gradients[slice]);
-        result.values[slice] = result.values[slice].clone();
-        model.apply(result.values[slice], {mean, version, 1});
-      }
-    }
-    result.losses.push_back(loss / static_cast<double>(options.steps_per_epoch * options.slots * options.batch));
-    std::vector<std::uint32_t> test(options.test_examples);
-    std::iota(test.begin(), test.end(), 0u);
-    result.test_accuracies.push_back(
-        test.empty() ? 0 : static_cast<double>(model.correct(result.values, test)) / static_cast<double>(test.size()));
+    result.evaluation.push_back(evaluate_all(model, data, result.values));
   }
   return result;
 }

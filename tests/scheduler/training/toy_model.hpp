@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
+#include <troupe/scheduler/data/permutation.hpp>
 #include <troupe/scheduler/training/commit_log.hpp>
-#include <troupe/scheduler/training/permutation.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe::testing {
@@ -22,6 +22,7 @@ struct ToyModel {
   // i64, not coupled, fewer than 31 examples, all values 0 at first: the first element of a gradient is the sum of
   // 4^example, so that values show how often each example went into them (counts_of); the second is free for a tag.
   bool digits = false;
+  std::uint32_t phases = 1;  // slice i is trained in phase i % phases
   std::uint64_t seed = 1;
 
   std::vector<SliceSpec> specs() const;
@@ -30,6 +31,8 @@ struct ToyModel {
   PushedGradient gradient(const Values& values, std::uint32_t slice, const std::vector<std::uint32_t>& examples) const;
   double loss_sum(const Values& values, const std::vector<std::uint32_t>& examples) const;
   std::uint64_t correct(const Values& values, const std::vector<std::uint32_t>& examples) const;
+  // What a token reports: "loss" (its sum, the number of examples) and "correct"; in later phases "loss_1", ...
+  NamedSums sums(const Values& values, const std::vector<std::uint32_t>& examples, std::uint32_t phase) const;
   void apply(Tensor& value, const Update& update) const;
 };
 
@@ -38,28 +41,35 @@ struct ToyModel {
 std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int64_t& tags);
 PushedGradient tagged(PushedGradient gradient, std::int64_t tag);
 
-// The examples of a token.
-std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, std::uint64_t train_examples);
+// How the examples are dealt out: a slot's batches are full, the rest of an epoch is left out.
+struct ToyData {
+  std::uint64_t train = 1;       // examples
+  std::uint64_t test = 0;        // 0: no evaluation
+  std::uint64_t batch = 1;       // per slot
+  std::uint64_t test_batch = 1;  // the last may be smaller
+  std::uint32_t slots = 1;       // per turn, with backups
+
+  std::uint64_t steps() const { return train / (batch * slots); }
+  std::uint64_t test_batches() const { return (test + test_batch - 1) / test_batch; }
+};
+
+// The examples of a token; none: the data is over.
+std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token, const ToyData& data);
 
 struct OracleOptions {
   std::uint32_t epochs = 1;
-  std::uint64_t steps_per_epoch = 1;
-  std::uint32_t slots = 1;
-  std::uint64_t batch = 1;
-  std::uint64_t train_examples = 1;
-  std::uint64_t test_examples = 0;
-  std::uint32_t backups = 0;
-  const CommitLog* commits = nullptr;  // which slots the steps used; null: the first
+  std::uint32_t backups = 0;           // of the data's slots
+  const CommitLog* commits = nullptr;  // which slots the turns used; null: the first
 };
 
 struct OracleResult {
   Values values;
-  std::vector<double> losses;           // of the epochs
-  std::vector<double> test_accuracies;  // of the epochs
+  std::vector<NamedSums> training;    // of the epochs
+  std::vector<NamedSums> evaluation;  // of the epochs
 };
 
 // Training as one loop: sum over the slots in order, divide, apply.
-OracleResult train_in_a_loop(const ToyModel& model, const OracleOptions& options);
+OracleResult train_in_a_loop(const ToyModel& model, const ToyData& data, const OracleOptions& options);
 
 // The slices of one shard.
 class ToyStore final : public ShardStore {

@@ -104,11 +104,11 @@ TEST_F(WorkerTokensTest, WhatItsStepDoesNotUseIsReportedWithoutBeingComputed) {
   start();
   came(3, 4, 2);
   said();
-  EXPECT_EQ(tokens->committed({4, {1}}, out), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(tokens->committed({.step = 4, .slots = {1}}, out), std::vector<std::uint64_t>{1});
   EXPECT_TRUE(tokens->unused(1));
   EXPECT_FALSE(tokens->unused(2));
   EXPECT_EQ(said(), "done 4/2 of 0;take 4;");
-  EXPECT_TRUE(tokens->committed({4, {1}}, out).empty());
+  EXPECT_TRUE(tokens->committed({.step = 4, .slots = {1}}, out).empty());
   EXPECT_EQ(start(), "nothing");
   end(1);
   end(2);

@@ -139,7 +139,7 @@ TEST_F(JobWaiting, ForTheSlotsOfTheFirstStepAndWhoHasThem) {
 }
 
 TEST_F(JobWaiting, ATokenThatIsAskedForWaitsForThoseOfOthers) {
-  make([](JobOptions& o) { o.train_examples = 20, o.test_examples = 0; });  // one step
+  make([](JobOptions& o) { o.steps_per_epoch = 1, o.evaluation_batches = 0; });  // one step
   join_all();
   const Token a = take(0);
   take(1);

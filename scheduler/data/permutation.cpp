@@ -1,4 +1,4 @@
-#include "troupe/scheduler/training/permutation.hpp"
+#include "troupe/scheduler/data/permutation.hpp"
 
 #include <limits>
 #include <numeric>

@@ -4,7 +4,7 @@
 #include <map>
 
 #include <troupe/messages/error.hpp>
-#include <troupe/scheduler/training/permutation.hpp>
+#include <troupe/scheduler/data/permutation.hpp>
 
 namespace troupe {
 namespace {

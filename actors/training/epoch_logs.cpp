@@ -1,0 +1,42 @@
+#include "troupe/actors/training/epoch_logs.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include <troupe/messages/error.hpp>
+
+namespace troupe {
+
+double find_figure(const Figures& figures, std::string_view name) {
+  const auto found = std::ranges::find(figures, name, &Figures::value_type::first);
+  if (found != figures.end()) return found->second;
+  std::string names;
+  for (const auto& [other, value] : figures) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", other);
+  fail(Code::not_found, "there is no figure '{}'; there are {}", name, names.empty() ? "none" : names);
+}
+
+double EpochLogs::operator[](std::string_view figure) const { return find_figure(figures, figure); }
+
+Figures figures_of(const NamedSums& sums, const std::map<std::string, FigureResult>& results, std::string_view prefix) {
+  Figures out;
+  for (const NamedSum& sum : sums) {
+    const auto result = results.find(sum.name);
+    if (result == results.end()) continue;
+    const Shape shape{static_cast<std::int64_t>(sum.values.size())};
+    const Tensor value = result->second(Tensor::of<double>(shape, std::span<const double>(sum.values)));
+    if (value.shape().is_scalar()) out.emplace_back(fmt::format("{}{}", prefix, sum.name), value.item<double>());
+  }
+  return out;
+}
+
+EpochLogs logs_of(const EpochDone& epoch, const std::map<std::string, FigureResult>& results) {
+  EpochLogs out{.epoch = epoch.epoch,
+                .figures = figures_of(epoch.training, results),
+                .examples_per_second = epoch.examples_per_second,
+                .steps = epoch.steps,
+                .seconds = epoch.seconds};
+  for (auto& figure : figures_of(epoch.evaluation, results, "val_")) out.figures.push_back(std::move(figure));
+  return out;
+}
+
+}  // namespace troupe

@@ -1,0 +1,38 @@
+// The figures of an epoch as users see them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <troupe/graph/training/program.hpp>
+#include <troupe/messages/epoch_done.hpp>
+
+namespace troupe {
+
+// Scalar figures by name, in the program's order: "loss", "accuracy"; those of an evaluation begin with "val_".
+using Figures = std::vector<std::pair<std::string, double>>;
+
+struct EpochLogs {
+  std::uint32_t epoch = 0;  // from 0
+  Figures figures{};
+  double examples_per_second = 0;  // excluding evaluation
+  std::uint64_t steps = 0;         // so far
+  double seconds = 0;              // so far, excluding evaluation in modes local and allreduce
+
+  // Throws not_found, naming the figures there are.
+  double operator[](std::string_view figure) const;
+};
+
+// Throws not_found.
+double find_figure(const Figures& figures, std::string_view name);
+
+// The scalars among the results of these sums.
+Figures figures_of(const NamedSums& sums, const std::map<std::string, FigureResult>& results,
+                   std::string_view prefix = {});
+EpochLogs logs_of(const EpochDone& epoch, const std::map<std::string, FigureResult>& results);
+
+}  // namespace troupe

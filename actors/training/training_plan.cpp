@@ -1,0 +1,83 @@
+#include "troupe/actors/training/training_plan.hpp"
+
+namespace troupe {
+
+void check_training(const TrainingPlan& plan, int slots) {
+  const TrainingOptions& o = plan.options;
+  if (o.epochs < 1) invalid_argument("epochs must be at least 1, not {}", o.epochs);
+  if (o.batch < 1) invalid_argument("batch must be at least 1, not {}", o.batch);
+  if (o.micro_batches < 1 || o.micro_batches > 1024)
+    invalid_argument("micro_batches must be 1 to 1024, not {}", o.micro_batches);
+  if (o.batch % o.micro_batches != 0)
+    invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
+  if (o.slots < 0) invalid_argument("slots must be 1 to 1024, or 0 for the mode's default, not {}", o.slots);
+  const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
+  if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
+    invalid_argument("modes sync and ssp have 0 to 1024 backup slots per step, other modes none: not {}", o.backups);
+  if (o.staleness < 0 || o.staleness > 1024 || (o.staleness > 0 && o.mode != JobMode::ssp))
+    invalid_argument("staleness must be 0 to 1024 in mode ssp and 0 in other modes, not {}", o.staleness);
+  if (o.aggregate < 1 || o.aggregate > 1024) invalid_argument("aggregate must be 1 to 1024, not {}", o.aggregate);
+  if (o.mode != JobMode::async && (o.aggregate > 1 || o.staleness_aware))
+    invalid_argument("aggregate and staleness_aware need mode async");
+  if (o.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
+    invalid_argument("aggregate cannot be combined with checkpoints");
+  if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
+    invalid_argument("provenance needs a mode with parameter servers");
+  if (o.tensorboard_every < 1) invalid_argument("tensorboard_every must be at least 1");
+  if (!o.replay.empty() && o.backups == 0) invalid_argument("replay needs a job with backup slots");
+  if (o.step_timeout.count() < 0) invalid_argument("step_timeout must be at least 0 (0: no limit)");
+  if (slots < 1 || slots > 1024) invalid_argument("slots must be 1 to 1024, not {}", slots);
+  if (o.evaluation_batch < 1) invalid_argument("evaluation_batch must be at least 1, not {}", o.evaluation_batch);
+  const auto all = static_cast<std::uint32_t>(slots + o.backups);
+  if (steps_per_epoch(plan.train, training_batches(plan, all, 1)) == std::uint64_t{0})
+    invalid_argument("one step needs {} x {} examples; the training set has {}", all, o.batch, *plan.train.examples());
+  if (plan.evaluation && plan.evaluation->schema() != plan.train.schema())
+    invalid_argument("the evaluation data has the components {}, but the training data {}",
+                     to_string(plan.evaluation->schema()), to_string(plan.train.schema()));
+}
+
+TrainingGraph build_training_graph(const TrainingPlan& plan, TowerOptions options) {
+  options.batch = plan.options.last_step == LastStep::drop ? plan.options.batch : kUnknown;
+  options.micro_batches = plan.options.micro_batches;
+  options.simultaneous = plan.options.simultaneous;
+  options.loss_scaling = plan.loss_scaling;
+  options.clipping = {.global_norm = plan.clip_norm};
+  options.sparse_mean = plan.options.sparse_mean;
+  options.ops = &plan.task.ops();
+  return build_training_graph(plan.program, plan.train.schema(), options);
+}
+
+BatchPlan training_batches(const TrainingPlan& plan, std::uint32_t slots, std::size_t in_use) {
+  return {.batch = plan.options.batch,
+          .slots = slots,
+          .seed = plan.options.seed,
+          .last = plan.options.last_step,
+          .in_use = in_use,
+          .memory = plan.task.pinned_memory()};
+}
+
+BatchPlan evaluation_batches(const TrainingPlan& plan, std::size_t in_use) {
+  return {.batch = plan.options.evaluation_batch,
+          .shuffle = false,
+          .last = LastStep::keep,
+          .in_use = in_use,
+          .memory = plan.task.pinned_memory()};
+}
+
+Error stop_of(const TrainingPlan& plan) try {
+  if (const Error failed = plan.task.failure()) return failed;
+  check_stop(plan.options);
+  return {};
+} catch (const Error& stopped) {
+  return stopped;
+}
+
+void check_stop(const TrainingPlan& plan) {
+  if (const Error stop = stop_of(plan)) throw stop;
+}
+
+void check_stop(const TrainingOptions& options) {
+  if (options.stop && options.stop->load(std::memory_order_relaxed)) fail(Code::cancelled, "training was stopped");
+}
+
+}  // namespace troupe

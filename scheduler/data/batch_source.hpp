@@ -1,0 +1,69 @@
+// Where the batches of a training come from.
+//
+// A source is a description that all tasks of a job have alike. Each task opens it and reads those batches that it
+// computes, in any order and possibly more than once: batch (epoch, step, slot) is the same wherever and whenever it is
+// read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/devices/allocator.hpp>
+#include <troupe/graph/data/batch_schema.hpp>
+#include <troupe/messages/tensor.hpp>
+
+namespace troupe {
+
+struct Batch {
+  std::vector<Tensor> components{};  // in the schema's order, each [examples, example...]
+  std::int64_t examples = 0;
+};
+
+// What becomes of examples that do not fill all slots of the last step of an epoch.
+enum class LastStep : std::uint8_t {
+  drop,  // they are left out
+  keep,  // the slots share them as evenly as possible, the first ones have one more; fewer than slots are left out
+};
+
+// How a source is cut into batches.
+struct BatchPlan {
+  std::int64_t batch = 32;  // examples of a slot
+  std::uint32_t slots = 1;  // of a step, with backups
+  std::uint64_t seed = 0;
+  bool shuffle = true;  // another order in each epoch, which follows from the seed; else that of the source
+  LastStep last = LastStep::drop;
+  // Batches that a reader's caller uses at a time: that many reads later their memory may be used again, once nobody
+  // else holds it.
+  std::size_t in_use = 1;
+  Allocator* memory = nullptr;  // for batches, on the host; null: anywhere
+};
+
+// One task's view of a source. Not thread-safe.
+class BatchReader {
+ public:
+  virtual ~BatchReader() = default;
+  // nullopt: the epoch is over before this step, for every slot.
+  virtual std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) = 0;
+  // The reader's state as bytes, and back: for sources that cannot find a batch by its numbers alone.
+  virtual std::string snapshot() const { return {}; }
+  virtual void restore(std::string_view) {}
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  virtual const BatchSchema& schema() const = 0;
+  // Of an epoch; nullopt: unknown.
+  virtual std::optional<std::uint64_t> examples() const = 0;
+  // The source must outlive the reader.
+  virtual std::unique_ptr<BatchReader> open(const BatchPlan& plan) const = 0;
+};
+
+// The number of steps of an epoch; nullopt: unknown.
+std::optional<std::uint64_t> steps_per_epoch(const BatchSource& source, const BatchPlan& plan);
+
+}  // namespace troupe
