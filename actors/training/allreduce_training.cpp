@@ -176,8 +176,7 @@ class RankTrainer {
   // `figures`: of this rank's slot, by phase.
   void step_done(const std::vector<Tensor>& figures, std::uint64_t examples, std::int64_t began) {
     const std::uint64_t step = figures_.at().step;
-    const NamedSums first = graph_.phases.front().layout.unpack(figures.front());
-    const double loss = find_figure(figures_of({first.front()}, graph_.results), first.front().name);
+    const double loss = mean_loss(graph_.phases.front().layout.unpack(figures.front()));
     curves_->step_done(step, loss, examples);
     record_.computed(step, group_.rank(), began, loss, examples);
     unshared_.push_back(static_cast<double>(examples));

@@ -18,6 +18,9 @@
 
 namespace troupe {
 
+// Steps between saves if neither the options nor the length of an epoch tell.
+inline constexpr std::uint64_t kSaveEvery = 1000;
+
 // Files are written by a separate actor, one after the other. A save costs training no time, only the memory of the
 // saved values, which must not be modified until they are written. Failures are reported and do not end training.
 // Thread-safe.

@@ -29,6 +29,11 @@ Figures figures_of(const NamedSums& sums, const std::map<std::string, FigureResu
   return out;
 }
 
+double mean_loss(const NamedSums& sums) {
+  const std::vector<double>& loss = sums.at(0).values;
+  return loss.at(1) == 0 ? 0 : loss[0] / loss[1];
+}
+
 EpochLogs logs_of(const EpochDone& epoch, const std::map<std::string, FigureResult>& results) {
   EpochLogs out{.epoch = epoch.epoch,
                 .figures = figures_of(epoch.training, results),

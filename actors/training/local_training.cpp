@@ -171,7 +171,7 @@ class LocalTrainer {
     for (std::size_t phase = 0; phase < phases_.size(); ++phase)
       for (const Tensor& figures : step.phases[phase].get()) add(sums, graph_.phases[phase].layout.unpack(figures));
     const std::uint64_t number = figures_.at().step;
-    const double loss = find_figure(figures_of({sums.front()}, graph_.results), sums.front().name);
+    const double loss = mean_loss(sums);
     record_.computed(number, 0, step.at_ns, loss, step.examples);
     curves_.step_done(number, loss, step.examples);
     figures_.step_done(sums, step.examples, steady_now_ns());

@@ -76,24 +76,26 @@ class Model::Impl {
       fail(Code::failed_precondition, "the model has no parameters yet: call fit() or load()");
   }
 
-  // The graphs and sessions of evaluate() and predict(), for examples of u8 and of f32: variables are fed, so that both
+  // The graphs and sessions of evaluate() and predict(), by the form of their batches: variables are fed, so that both
   // see `parameters`.
   struct Inference {
     TrainingGraph graph;
     std::unique_ptr<Session> session;
     Callable predict, evaluate;
   };
-  Inference& inference(DType dtype) {
+  Inference& inference(const BatchSchema& schema) {
     read_state();
-    Inference& made = inferences[dtype];
+    Inference& made = inferences[to_string(schema)];
     if (made.session) return made;
-    made.graph = build_training_graph(program(), classifier_schema(input, dtype), {.ops = &task().ops()});
+    made.graph = build_training_graph(program(), schema, {.ops = &task().ops()});
     made.session = std::make_unique<Session>(task(), *made.graph.graph);
     Outputs feeds;
     for (const VariableRef& v : made.graph.parameters) feeds.push_back(v.read());
-    feeds.push_back(made.graph.eval_batch[0]);
-    made.predict = made.session->callable(feeds, {made.graph.predictions.at("probabilities")});
-    feeds.push_back(made.graph.eval_batch[1]);
+    Outputs images = feeds;
+    for (std::size_t i = 0; i < schema.size(); ++i)
+      if (schema[i].name == "images") images.push_back(made.graph.eval_batch[i]);
+    made.predict = made.session->callable(images, {made.graph.predictions.at("probabilities")});
+    feeds.insert(feeds.end(), made.graph.eval_batch.begin(), made.graph.eval_batch.end());
     made.evaluate = made.session->callable(feeds, {made.graph.eval_figures});
     return made;
   }
@@ -122,7 +124,7 @@ class Model::Impl {
   std::unique_ptr<Task> owned;
   bool compiled = false;
   TrainingState state;
-  std::map<DType, Inference> inferences;
+  std::map<std::string, Inference> inferences;  // by schema
 };
 
 Model::Model(Sequential layers, Shape input) : impl_(std::make_unique<Impl>(std::move(layers), input)) {}
@@ -193,7 +195,7 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options
 }
 
 Evaluation Model::evaluate(const BatchSource& test) {
-  Impl::Inference& inference = impl_->inference(test.schema().front().dtype);
+  Impl::Inference& inference = impl_->inference(test.schema());
   const auto reader = test.open({.batch = TrainingOptions{}.evaluation_batch,
                                  .shuffle = false,
                                  .last = LastStep::keep,
@@ -218,7 +220,7 @@ Evaluation Model::evaluate(const Dataset& test) {
 Tensor Model::predict(const Tensor& examples) {
   impl_->read_state();
   check_examples(examples, impl_->input);
-  Impl::Inference& inference = impl_->inference(examples.dtype());
+  Impl::Inference& inference = impl_->inference(classifier_schema(impl_->input, examples.dtype()));
   std::vector<Tensor> feeds = impl_->values(inference.graph);
   feeds.push_back(examples);
   return inference.predict(std::move(feeds))[0];

@@ -13,8 +13,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kEveryIfUnknown = 1000;  // steps between saves if those of an epoch are unknown
-constexpr std::uint64_t kMaxCommits = 1 << 30;   // maximum size of a commit log, in bytes
+constexpr std::uint64_t kMaxCommits = 1 << 30;  // maximum size of a commit log, in bytes
 
 // Initial values of this shard's variables, drawn by the owner from (seed, name).
 class InitialValues {
@@ -369,7 +368,7 @@ class PsTask {
     }
     if (keeper_->checkpoints.keeps()) {
       config.options.save_every = plan_.options.checkpoint_every > 0 ? plan_.options.checkpoint_every
-                                                                     : job_.steps_per_epoch.value_or(kEveryIfUnknown);
+                                                                     : job_.steps_per_epoch.value_or(kSaveEvery);
       config.keeper = keeper_;
     }
     routes_.coordinator = spawn_actor<ActorKind::coordinator, CoordinatorActorImpl>(

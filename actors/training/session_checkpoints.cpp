@@ -6,8 +6,6 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kEveryIfUnknown = 1000;  // steps between saves if those of an epoch are unknown
-
 std::set<std::string> names_of(const std::vector<VariableRef>& variables) {
   std::set<std::string> out;
   for (const VariableRef& v : variables) out.insert(v.name);
@@ -43,7 +41,7 @@ SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingG
   if (plan.options.checkpoint.empty()) return;
   every_ = plan.options.checkpoint_every > 0 ? plan.options.checkpoint_every
            : steps_per_epoch > 0             ? steps_per_epoch
-                                             : kEveryIfUnknown;
+                                             : kSaveEvery;
   if (writes) keeper_.emplace(plan);
 }
 

@@ -10,6 +10,8 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("micro_batches must be 1 to 1024, not {}", o.micro_batches);
   if (o.batch % o.micro_batches != 0)
     invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
+  if (o.micro_batches > 1 && o.last_step != LastStep::drop)
+    invalid_argument("micro_batches need batches of one size: set last_step to LastStep::drop");
   if (o.slots < 0) invalid_argument("slots must be 1 to 1024, or 0 for the mode's default, not {}", o.slots);
   const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
   if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))

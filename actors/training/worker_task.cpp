@@ -258,8 +258,7 @@ class WorkerLoop {
   void tell_user(const Running& step) {
     const Token& token = step.report.token;
     if (token.kind != TokenKind::train || step.report.sums.empty()) return;
-    const NamedSum& first = step.report.sums.front();
-    const double loss = find_figure(figures_of({first}, job_.graph.results), first.name);
+    const double loss = mean_loss(step.report.sums);
     record_.computed(token.step, token.slot, step.began_ns, loss, step.report.examples);
     if (token.phase == 0) curves_.step_done(token.step, loss, step.report.examples);
     if (plan_.options.on_progress)

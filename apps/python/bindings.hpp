@@ -1,4 +1,4 @@
-// What the sources of the Python module share: graphs and outputs as Python holds them, and who binds what.
+// Shared by the sources of the Python module: graphs and outputs as Python holds them, and who binds what.
 #pragma once
 
 #include <nanobind/nanobind.h>

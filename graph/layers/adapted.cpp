@@ -1,4 +1,4 @@
-// What preprocessing layers learn from data, on the host.
+// Statistics and vocabularies that preprocessing layers learn from data, on the host.
 #include <algorithm>
 #include <cctype>
 

@@ -26,7 +26,7 @@
 
 namespace troupe {
 
-// What layers add to the loss of a model: scalars, of regularized weights (each once) and of layers of one's own.
+// Terms that layers add to the loss of a model: scalars, of regularized weights (each once) and of layers of one's own.
 struct ExtraLosses {
   std::vector<Output> terms{};
   std::set<std::string> regularized{};  // names of variables
@@ -78,7 +78,7 @@ class Layer {
   virtual ~Layer() = default;
   virtual std::string kind() const = 0;                         // "dense": names are made of it
   virtual Output apply(LayerContext& context, Output x) const;  // default: throws invalid_argument
-  // What networks and other layers call. Default: apply(), of one input.
+  // Called by networks and other layers. Default: apply(), of one input.
   virtual Outputs apply_all(LayerContext& context, const Outputs& xs) const;
   virtual int outputs() const { return 1; }
   // Throws failed_precondition for a layer that cannot be written.

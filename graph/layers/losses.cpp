@@ -362,11 +362,5 @@ Output correct_count(Output logits, Output labels, Name name) {
   return sum(cast(right, DType::i64), {}, {.name = std::move(name)});
 }
 
-Output loss_sum(Output per_example, Name name) {
-  if (!per_example.valid()) invalid_argument("loss_sum: the losses are not a tensor");
-  const DType wide = per_example.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  return sum(cast(per_example, wide), {}, {.name = std::move(name)});
-}
-
 }  // namespace metrics
 }  // namespace troupe

@@ -86,8 +86,6 @@ namespace metrics {
 // The number of examples whose largest logit (the first of several) is at their label: logits [n,c], labels [n] of an
 // integer dtype -> i64 scalar.
 Output correct_count(Output logits, Output labels, Name name = {});
-// The sum of losses [n]: f32 (f64 for f64) scalar.
-Output loss_sum(Output per_example, Name name = {});
 
 }  // namespace metrics
 }  // namespace troupe

@@ -151,7 +151,7 @@ LayerPtr layer_from_proto(const proto::LayerConfig& message, const LayerRegistry
   return registry.make(config);
 }
 
-// What fails while data is read is the data's fault.
+// Errors while data is read are data_loss.
 Network read_model(const proto::ModelConfig& message, const LayerRegistry& registry) {
   if (message.version() != kModelVersion)
     invalid_argument("the model has version {}, but this program reads version {}", message.version(), kModelVersion);

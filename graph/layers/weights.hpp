@@ -90,7 +90,7 @@ inline Regularizer l1_l2(double l1 = 0.01, double l2 = 0.01) { return {l1, l2}; 
 // The scalar that it adds, in the weight's dtype.
 Output penalty(Output weight, const Regularizer& regularizer);
 
-// What a weight is replaced by after each update. Norms are roots of sums of squares over `axes`: 0 for each unit of a
+// Replaces a weight after each update. Norms are roots of sums of squares over `axes`: 0 for each unit of a
 // dense kernel [in, units], {0, 1, 2} for each filter of a convolution.
 struct Constraint {
   enum class Kind { none, max_norm, min_max_norm, unit_norm, non_negative };

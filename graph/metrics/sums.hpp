@@ -1,4 +1,4 @@
-// What sums of metrics are made of, for those who write their own.
+// Building blocks of the sums of metrics, for metrics of one's own.
 #pragma once
 
 #include <initializer_list>

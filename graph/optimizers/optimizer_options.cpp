@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include <troupe/graph/name_pattern.hpp>
 #include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
@@ -50,26 +51,6 @@ Range range_of(std::string_view option, double value) {
 void require_range(const Optimizer& optimizer, const char* option, double value) {
   const Range range = range_of(option, value);
   if (!range.fits) invalid_argument("optimizer {}: {} must be {}, not {}", name(optimizer), option, range.text, value);
-}
-
-// `*` takes as few characters as it can; what follows the last one is tried again further on.
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 OptimizerRule adam_rule(double beta1, double beta2, double epsilon, bool amsgrad, double decay) {

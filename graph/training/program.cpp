@@ -22,25 +22,6 @@ VariableRef ProgramContext::variable(const std::string& name, const WeightSpec& 
   return variables.get(graph, name, spec, {.initializer = initializer});
 }
 
-bool matches(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0, n = 0, star = std::string_view::npos, after = 0;  // after: what the last * has taken so far
-  while (n < name.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || (pattern[p] != '*' && pattern[p] == name[n]))) {
-      ++p, ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      after = n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++after;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
 NamedSums FigureLayout::unpack(const Tensor& sums) const {
   const auto values = sums.values<double>();
   NamedSums out;

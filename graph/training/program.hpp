@@ -74,9 +74,6 @@ class ProgramContext {
 
 using Program = std::function<ProgramOutputs(ProgramContext&)>;
 
-// Whether `name` matches a pattern, in which * stands for any characters and ? for one.
-bool matches(std::string_view pattern, std::string_view name);
-
 // Where the sums of figures lie in one flat f64 tensor.
 class FigureLayout {
  public:

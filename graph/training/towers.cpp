@@ -4,6 +4,7 @@
 #include <set>
 
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/name_pattern.hpp>
 #include <troupe/graph/training/all_reduce.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
 
@@ -307,7 +308,6 @@ class Builder {
     }
     for (int id = first; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
-      if (is_update_count(node.name)) phase.count = node.name;
       if (node.op->update_rule) updated.insert(graph_.node(node.inputs[0].node).name);  // also averages of weights
     }
     for (const std::string& variable : updated) phase.updated.push_back(find_variable(graph_, variable));

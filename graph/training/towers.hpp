@@ -60,7 +60,6 @@ struct TrainingPhase {
   FigureLayout layout{};
   Output train{};                      // target: the update
   std::vector<VariableRef> updated{};  // trained variables, running averages, averages of weights; by name
-  std::string count{};                 // name of the variable that counts its updates; "": none
 };
 
 struct TrainingGraph {

@@ -1,4 +1,4 @@
-// What files of tensors have in common: .safetensors, .npz and .npy.
+// Common to files of tensors: .safetensors, .npz and .npy.
 #pragma once
 
 #include <functional>

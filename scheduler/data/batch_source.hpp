@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <troupe/devices/allocator.hpp>
@@ -26,7 +24,9 @@ struct Batch {
 // What becomes of examples that do not fill all slots of the last step of an epoch.
 enum class LastStep : std::uint8_t {
   drop,  // they are left out
-  keep,  // the slots share them as evenly as possible, the first ones have one more; fewer than slots are left out
+  // The slots share them as evenly as possible, the first ones have one more; fewer than slots are left out. The
+  // gradients of slots are averaged as ever, so an example of a smaller slot counts a little more.
+  keep,
 };
 
 // How a source is cut into batches.
@@ -48,9 +48,6 @@ class BatchReader {
   virtual ~BatchReader() = default;
   // nullopt: the epoch is over before this step, for every slot.
   virtual std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) = 0;
-  // The reader's state as bytes, and back: for sources that cannot find a batch by its numbers alone.
-  virtual std::string snapshot() const { return {}; }
-  virtual void restore(std::string_view) {}
 };
 
 class BatchSource {

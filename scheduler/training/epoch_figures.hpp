@@ -26,7 +26,6 @@ class EpochFigures {
   std::uint64_t complete() const { return at_.step - at_.epoch_step; }
   std::uint64_t steps_per_epoch() const { return steps_.value_or(0); }
   std::uint64_t all_steps() const { return epochs_ * steps_per_epoch(); }
-  bool complete_epoch() const { return steps_ && complete() >= *steps_; }
 
   // Starts the clock for the rest of the epoch.
   void begin(std::int64_t now) { began_ = now - at_.epoch_ns; }

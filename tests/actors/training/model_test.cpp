@@ -6,6 +6,7 @@
 #include "tests/actors/training/few_digits.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/model.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -186,6 +187,14 @@ TEST(Model, MayOutliveItsTaskButNotComputeThen) {
   }
   EXPECT_THAT(error_of([&] { model.evaluate(testing::few_digits().test); }).message(),
               HasSubstr("the model's task has ended"));
+}
+
+TEST(Model, FindsTheComponentsOfABatchByTheirNames) {
+  const DataSplits& digits = testing::few_digits();
+  Model model = compiled_model();
+  const TensorDataset swapped({{"labels", digits.test.labels}, {"images", digits.test.images}});
+  model.fit(source_of(digits.train), source_of(digits.test), {.epochs = 1});
+  EXPECT_EQ(model.evaluate(swapped).figures, model.evaluate(digits.test).figures);
 }
 
 TEST(Model, PredictsFromPixelsAsItWasFit) {

@@ -7,6 +7,7 @@
 #include "tests/actors/training/job_tasks.hpp"
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/name_pattern.hpp>
 #include <troupe/scheduler/data/tensor_dataset.hpp>
 
 namespace troupe {
@@ -127,6 +128,23 @@ class Programs : public ::testing::Test {
     return chief;
   }
 
+  struct Tasks {
+    JobMode mode;
+    int ps = 0, workers = 0;
+  };
+  // With two slots: the same parameters and figures, bit by bit.
+  static void expect_same_in_clusters(Job job, const Result& expected, const std::vector<Tasks>& clusters) {
+    job.options.slots = 2;
+    for (const auto& [mode, ps, workers] : clusters) {
+      SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
+      const Result got = cluster(job, mode, ps, workers);
+      EXPECT_EQ(got.hash, expected.hash);
+      ASSERT_EQ(got.epochs.size(), expected.epochs.size());
+      for (std::size_t i = 0; i < got.epochs.size(); ++i)
+        EXPECT_EQ(got.epochs[i].figures, expected.epochs[i].figures) << i;
+    }
+  }
+
   const Program regression = regress, pursuit = pursue;
   const TensorDataset train = line(65), test = line(23);
 };
@@ -139,16 +157,7 @@ TEST_F(Programs, HaveTheSameBitsAndFiguresInEveryMode) {
   EXPECT_LT(two.epochs[2]["val_mse"], two.epochs[0]["val_mse"] / 2);
   EXPECT_NEAR(two.epochs[2]["total"], two.epochs[2]["mse"] * 60, 1e-4);
   EXPECT_NEAR(two.epochs[2]["val_total"], two.epochs[2]["val_mse"] * 23, 1e-4);
-  for (const auto& [mode, ps, workers] :
-       {std::tuple(JobMode::sync, 1, 2), std::tuple(JobMode::sync, 2, 3), std::tuple(JobMode::allreduce, 0, 2)}) {
-    SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
-    Job same = job;
-    same.options.slots = 2;
-    const Result other = cluster(same, mode, ps, workers);
-    EXPECT_EQ(other.hash, two.hash);
-    ASSERT_EQ(other.epochs.size(), 3u);
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(other.epochs[i].figures, two.epochs[i].figures) << i;
-  }
+  expect_same_in_clusters(job, two, {{JobMode::sync, 1, 2}, {JobMode::sync, 2, 3}, {JobMode::allreduce, 0, 2}});
 }
 
 TEST_F(Programs, PhasesSeeTheUpdatesOfThoseBeforeInEveryMode) {
@@ -159,16 +168,7 @@ TEST_F(Programs, PhasesSeeTheUpdatesOfThoseBeforeInEveryMode) {
   Job together = job;
   together.options.simultaneous = true;
   EXPECT_NE(local(together, 2).hash, two.hash);
-  for (const auto& [mode, ps, workers] :
-       {std::tuple(JobMode::sync, 1, 2), std::tuple(JobMode::sync, 2, 1), std::tuple(JobMode::allreduce, 0, 2)}) {
-    SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
-    Job same = job;
-    same.options.slots = 2;
-    const Result other = cluster(same, mode, ps, workers);
-    EXPECT_EQ(other.hash, two.hash);
-    ASSERT_EQ(other.epochs.size(), 4u);
-    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(other.epochs[i].figures, two.epochs[i].figures) << i;
-  }
+  expect_same_in_clusters(job, two, {{JobMode::sync, 1, 2}, {JobMode::sync, 2, 1}, {JobMode::allreduce, 0, 2}});
   EXPECT_EQ(cluster(job, JobMode::async, 2, 2).steps, 52u);
 }
 

@@ -13,10 +13,8 @@ TEST(EpochFigures, AreThoseOfTheStepsOfTheEpoch) {
   EpochFigures figures(2, 3);
   figures.begin(100 * kOneSecond);
   for (int step = 0; step < 3; ++step) {
-    EXPECT_FALSE(figures.complete_epoch());
     figures.step_done(sums(5, 10), 10, (101 + step) * kOneSecond);
   }
-  EXPECT_TRUE(figures.complete_epoch());
   EXPECT_EQ(figures.at().examples, 30u);
   const EpochDone epoch = figures.end(sums(1, 2));
   EXPECT_EQ(epoch.epoch, 0u);
@@ -57,11 +55,10 @@ TEST(EpochFigures, GoOnFromACheckpointInTheMidstOfAnEpoch) {
   }
 }
 
-TEST(EpochFigures, OfUnknownLengthAreNeverCompleteByThemselves) {
+TEST(EpochFigures, OfUnknownLengthHaveNoNumberOfSteps) {
   EpochFigures figures(1, std::nullopt);
   figures.begin(0);
   for (int step = 0; step < 3; ++step) figures.step_done(sums(3, 1), 1, step);
-  EXPECT_FALSE(figures.complete_epoch());
   EXPECT_EQ(figures.steps_per_epoch(), 0u);
 }
 
