@@ -5,9 +5,7 @@
 
 namespace troupe {
 
-std::string describe(const Optimizer& optimizer) {
-  return fmt::format("{} lr {}{}", name(optimizer), learning_rate(optimizer).to_string(), options_text(optimizer));
-}
+std::string describe(const Optimizer& optimizer) { return to_string(optimizer); }
 
 namespace {
 

@@ -1,47 +1,17 @@
 #include "troupe/actors/training/parameters.hpp"
 
-#include <openssl/evp.h>
 #include <unistd.h>
 
 #include <bit>
 #include <limits>
-#include <memory>
 
+#include <troupe/actors/base/sha256.hpp>
 #include <troupe/devices/storage/file_system.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
 
 namespace troupe {
-namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are hashed in memory order");
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
-  }
-  void add(const void* data, std::size_t size) { check(EVP_DigestUpdate(context_.get(), data, size)); }
-  void add_text(std::string_view text) {
-    add(text.data(), text.size());
-    add("", 1);
-  }
-  std::string hex() {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
-    check(EVP_DigestFinal_ex(context_.get(), digest, &size));
-    std::string out;
-    for (unsigned i = 0; i < size; ++i) out += fmt::format("{:02x}", digest[i]);
-    return out;
-  }
-
- private:
-  static void check(int result) {
-    if (result != 1) fail(Code::internal, "OpenSSL cannot compute SHA-256");
-  }
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
-};
-
-}  // namespace
 
 std::string params_sha256(const Parameters& parameters) {
   Sha256 hash;
@@ -49,7 +19,7 @@ std::string params_sha256(const Parameters& parameters) {
     hash.add_text(name);
     hash.add_text(troupe::name(value.dtype()));
     hash.add_text(value.shape().to_string());
-    hash.add(value.raw(), value.num_bytes());
+    hash.add(std::span(value.raw(), value.num_bytes()));
   }
   return hash.hex();
 }

@@ -39,6 +39,33 @@ void make_directories(FileSystem& files, const std::string& path) {
   }
 }
 
+namespace {
+
+void empty_directory(FileSystem& files, const std::string& directory) {
+  for (const DirectoryEntry& entry : files.list(directory)) {
+    const std::string path = join_path(directory, entry.name);
+    if (!entry.is_directory) {
+      files.remove(path);
+    } else {
+      empty_directory(files, path);
+      files.remove_directory(path);
+    }
+  }
+}
+
+}  // namespace
+
+void remove_tree(FileSystem& files, const std::string& path) {
+  try {
+    files.remove(path);
+    return;
+  } catch (const Error& error) {
+    if (error.code() != Code::failed_precondition && error.code() != Code::permission_denied) throw;
+  }
+  empty_directory(files, path);
+  files.remove_directory(path);
+}
+
 void replace_file(FileSystem& files, const std::string& path, std::string_view bytes, std::string_view suffix) {
   const auto write = [bytes](WritableFile& file) { file.append(std::as_bytes(std::span(bytes))); };
   replace_file(files, path, write, suffix);

@@ -9,6 +9,7 @@
 //   resource_exhausted   the disk or the quota is full, no descriptor or memory is left
 //   failed_precondition  a folder where a file should be, or the reverse; a folder that is not empty
 //   data_loss            the disk cannot give back what it was given
+//   unimplemented        this file system cannot do it
 //   unavailable          anything else
 //
 // A FileSystem is thread-safe; a file may be used by one thread at a time.
@@ -61,8 +62,11 @@ class FileSystem {
   // Sorted by name, without "." and "..".
   virtual std::vector<DirectoryEntry> list(const std::string& directory) = 0;
 
-  // Atomically replaces the file `to`, if it exists: readers see the old or the new file.
+  // Atomically replaces the file `to`, if it exists: readers see the old or the new file. A folder may only get a name
+  // that is free.
   virtual void rename(const std::string& from, const std::string& to) = 0;
+  // Atomically gives each of two files or folders the name of the other. unimplemented: this file system cannot.
+  virtual void exchange(const std::string& a, const std::string& b) = 0;
   virtual void remove(const std::string& file) = 0;
 
   // already_exists if the name is taken.
@@ -81,6 +85,9 @@ std::string parent_path(std::string_view path);
 
 // Makes a folder and its parents durably; does nothing if it exists.
 void make_directories(FileSystem& files, const std::string& path);
+
+// Removes a file, or a folder and all that is in it; does not follow symbolic links.
+void remove_tree(FileSystem& files, const std::string& path);
 
 // Writes `path` durably and atomically: to "PATH.tmp-SUFFIX", synced, renamed, then the folder synced. After an error
 // in that last sync, `path` has the new bytes but a crash may lose them. Concurrent writers need different suffixes.

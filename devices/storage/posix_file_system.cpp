@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -177,6 +178,12 @@ class PosixFileSystem final : public FileSystem {
     if (errno == EISDIR)
       fail(Code::failed_precondition, "cannot write file '{}': it is a folder; pass the path of a file", to);
     file_error(fmt::format("rename '{}' to", from), to);
+  }
+  void exchange(const std::string& a, const std::string& b) override {
+    if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
+    if (errno == EINVAL || errno == ENOSYS)
+      fail(Code::unimplemented, "cannot exchange '{}' and '{}': this file system exchanges no names", a, b);
+    file_error(fmt::format("exchange '{}' and", a), b);
   }
   void remove(const std::string& file) override {
     if (::unlink(file.c_str()) != 0) file_error("remove", file);

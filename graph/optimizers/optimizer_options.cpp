@@ -1,9 +1,12 @@
 #include "troupe/graph/optimizers/optimizer_options.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include <troupe/graph/formats/text_call.hpp>
 #include <troupe/graph/name_pattern.hpp>
 #include <troupe/messages/overloaded.hpp>
 
@@ -17,7 +20,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Optimizer>> kOptimize
 
 // Calls `visit(name, value)` for each option of an optimizer's own.
 template <class Options, class Fn>
-void each_option(const Options& o, Fn visit) {
+void each_option(Options& o, Fn visit) {
   if constexpr (requires { o.initial_accumulator; }) visit("initial_accumulator", o.initial_accumulator);
   if constexpr (requires { o.rho; }) visit("rho", o.rho);
   if constexpr (requires { o.momentum; }) visit("momentum", o.momentum);
@@ -32,6 +35,46 @@ void each_option(const Options& o, Fn visit) {
   if constexpr (requires { o.epsilon; }) visit("epsilon", o.epsilon);
   if constexpr (requires { o.centered; }) visit("centered", o.centered);
   if constexpr (requires { o.amsgrad; }) visit("amsgrad", o.amsgrad);
+}
+
+// The optimizer of that name, with its defaults.
+template <std::size_t I = 0>
+Optimizer optimizer_named(std::string_view name) {
+  if constexpr (I == kOptimizerNames.size())
+    invalid_argument("there is no optimizer '{}': expected one of {}", name, fmt::join(kOptimizerNames, ", "));
+  else
+    return name == kOptimizerNames[I] ? Optimizer(std::in_place_index<I>) : optimizer_named<I + 1>(name);
+}
+
+TextValue text_of(const WeightDecay& decay) {
+  if (decay.only.empty() && decay.except.empty()) return decay.rate;
+  TextCall out{"decay", {{"rate", decay.rate}}};
+  if (!decay.only.empty()) out.add("only", decay.only);
+  if (!decay.except.empty()) out.add("except", decay.except);
+  return out;
+}
+
+const TextCall* call_in(const TextValue& text, std::string_view name) {
+  const auto* const call = std::get_if<std::shared_ptr<const TextCall>>(&text.held);
+  return call && (*call)->name == name ? call->get() : nullptr;
+}
+
+WeightDecay weight_decay_of(const TextValue& text) {
+  WeightDecay out;
+  const TextCall rate{"weight_decay", {{"rate", text}}};
+  const TextCall* const decay = call_in(text, "decay");
+  TextArguments arguments(decay ? *decay : rate);
+  arguments.take("rate", out.rate);
+  arguments.take("only", out.only);
+  arguments.take("except", out.except);
+  arguments.end();
+  return out;
+}
+
+SlotUpdates slot_updates_of(const TextValue& text) {
+  if (call_in(text, "exact")) return SlotUpdates::exact;
+  if (call_in(text, "lazy")) return SlotUpdates::lazy;
+  invalid_argument("slot_updates must be lazy or exact, not {}", to_string(text));
 }
 
 // The range of an option, and whether the value is in it.
@@ -94,24 +137,38 @@ const WeightDecay* weight_decay(const Optimizer& optimizer) {
   return std::visit(decay, optimizer);
 }
 
-std::string options_text(const Optimizer& optimizer) {
-  std::string out;
-  const auto add = [&]<class T>(const char* option, const T& value) {
-    const std::string_view text = option;
-    if (text == "centered" || text == "amsgrad") {
-      if (value) out += fmt::format(" {}", option);
-    } else {
-      out += fmt::format(" {} {}", option, value);
-    }
-  };
+TextCall to_text(const Optimizer& optimizer) {
+  TextCall out{name(optimizer), {{"learning_rate", learning_rate(optimizer).to_text()}}};
+  const auto add = [&](const char* option, const auto& value) { out.add(option, value); };
   std::visit([&](const auto& o) { each_option(o, add); }, optimizer);
-  if (const WeightDecay* decay = weight_decay(optimizer); decay && decay->rate != 0) {
-    out += fmt::format(" weight_decay {}", decay->rate);
-    if (!decay->only.empty()) out += " only " + to_string(AttrValue(decay->only));
-    if (!decay->except.empty()) out += " except " + to_string(AttrValue(decay->except));
+  const WeightDecay* const decay = weight_decay(optimizer);
+  if (decay && (decay->rate != 0 || std::holds_alternative<AdamW>(optimizer))) out.add("weight_decay", text_of(*decay));
+  if (slot_updates(optimizer) == SlotUpdates::exact) out.add("slot_updates", TextCall{"exact", {}});
+  if (const auto& average = weight_average(optimizer)) out.add("average", to_text(*average));
+  return out;
+}
+
+std::string to_string(const Optimizer& optimizer) { return to_string(to_text(optimizer)); }
+
+Optimizer parse_optimizer(std::string_view text) {
+  const TextCall call = parse_call(text);
+  Optimizer out = optimizer_named(call.name);
+  TextArguments arguments(call);
+  const auto read = [&](auto& o) {
+    if (const TextValue* rate = arguments.find("learning_rate")) o.learning_rate = Schedule::of(*rate);
+    each_option(o, [&](const char* option, auto& to) { arguments.take(option, to); });
+    if constexpr (requires { o.weight_decay; })
+      if (const TextValue* decay = arguments.find("weight_decay")) o.weight_decay = weight_decay_of(*decay);
+    if (const TextValue* updates = arguments.find("slot_updates")) o.slot_updates = slot_updates_of(*updates);
+    if (const TextValue* average = arguments.find("average")) o.average = weight_average_of(*average);
+  };
+  try {
+    std::visit(read, out);
+    arguments.end();
+  } catch (const Error& error) {
+    throw error.within("optimizer " + call.name);
   }
-  if (slot_updates(optimizer) == SlotUpdates::exact) out += " slot_updates exact";
-  if (const auto& average = weight_average(optimizer)) out += " average " + to_string(*average);
+  check_options(out);
   return out;
 }
 

@@ -23,6 +23,8 @@
 
 namespace troupe {
 
+struct TextCall;
+
 // Patterns of whole variable names: * is any run of characters, ? is any one.
 struct WeightDecay {
   double rate = 0;
@@ -146,9 +148,13 @@ const std::optional<WeightAverage>& weight_average(const Optimizer& optimizer);
 // Null for Adam, which has none.
 const WeightDecay* weight_decay(const Optimizer& optimizer);
 
-// All options but the learning rate, for people and for comparison: " momentum 0.9 nesterov false". Those common to all
-// are left out where they are the default of every optimizer.
-std::string options_text(const Optimizer& optimizer);
+// As a call (graph/formats/text_call.hpp): "momentum(learning_rate=0.01, momentum=0.9, nesterov=false)". weight_decay
+// is a rate, or decay(rate=0.1, only=[...], except=[...]); options common to all are left out where they do nothing.
+TextCall to_text(const Optimizer& optimizer);
+std::string to_string(const Optimizer& optimizer);
+// What to_string() wrote; options left out have their defaults. Throws invalid_argument, naming the optimizer and the
+// option, for anything else and for options out of range.
+Optimizer parse_optimizer(std::string_view text);
 
 // Throws invalid_argument naming the first option out of range.
 void check_options(const Optimizer& optimizer);

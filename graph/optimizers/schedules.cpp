@@ -8,6 +8,7 @@
 #include <numbers>
 #include <string_view>
 
+#include <troupe/graph/formats/text_call.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -136,17 +137,35 @@ std::string Schedule::problem() const {
   return found.empty() ? "" : fmt::format("{}: {}", kNames[course_.index()], found);
 }
 
-std::string Schedule::to_string() const {
-  if (is_constant()) return fmt::format("{}", std::get<Constant>(course_).rate);
-  std::string out(kNames[course_.index()]);
-  std::visit(
-      [&](const auto& course) {
-        each_field(course, [&](const char* field, const auto& value) {
-          out += fmt::format(" {} {}", field, troupe::to_string(AttrValue(value)));
-        });
-      },
-      course_);
-  if (warm_up_ > 0) out += fmt::format(", after {} updates of warm-up", warm_up_);
+TextValue Schedule::to_text() const {
+  if (is_constant()) return std::get<Constant>(course_).rate;
+  TextCall out{std::string(kNames[course_.index()]), {}};
+  const auto write = [&](const char* field, const auto& value) { out.add(field, value); };
+  std::visit([&](const auto& course) { each_field(course, write); }, course_);
+  if (warm_up_ > 0) out.add("warm_up", warm_up_);
+  return out;
+}
+
+std::string Schedule::to_string() const { return troupe::to_string(to_text()); }
+
+Schedule Schedule::of(const TextValue& text) {
+  Schedule out(0.0);
+  if (const auto* call = std::get_if<std::shared_ptr<const TextCall>>(&text.held)) {
+    TextArguments arguments(**call);
+    out.course_ = course_named((*call)->name);
+    std::visit(
+        [&](auto& course) { each_field(course, [&](const char* field, auto& to) { arguments.take(field, to); }); },
+        out.course_);
+    arguments.take("warm_up", out.warm_up_);
+    arguments.end();
+  } else if (const auto* real = std::get_if<double>(&text.held)) {
+    out = *real;
+  } else if (const auto* whole = std::get_if<std::int64_t>(&text.held)) {
+    out = static_cast<double>(*whole);
+  } else {
+    invalid_argument("a learning rate must be a number or a schedule, not {}", troupe::to_string(text));
+  }
+  if (const std::string problem = out.problem(); !problem.empty()) invalid_argument("learning rate: {}", problem);
   return out;
 }
 

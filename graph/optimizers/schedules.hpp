@@ -18,6 +18,8 @@
 
 namespace troupe {
 
+struct TextValue;  // graph/formats/text_call.hpp
+
 namespace schedules {
 
 struct Constant {
@@ -90,7 +92,11 @@ class Schedule {
   // The first invalid option, like "cosine: steps must be 1 or more, not 0"; "" if all are valid.
   std::string problem() const;
 
-  std::string to_string() const;  // "0.001", "cosine rate 0.001 end 0 steps 1000, after 500 updates of warm-up"
+  // "0.001", "cosine(rate=0.001, end=0, steps=1000, warm_up=500)"; of() reads it back, with its value for what is left
+  // out, and throws invalid_argument for anything else and for invalid options.
+  std::string to_string() const;
+  TextValue to_text() const;
+  static Schedule of(const TextValue& text);
   // To and from attributes of the op LearningRate. of() throws invalid_argument if they are not a schedule.
   Attributes attributes() const;
   static Schedule of(const Attributes& attributes);

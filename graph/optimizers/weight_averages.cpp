@@ -1,5 +1,6 @@
 #include "troupe/graph/optimizers/weight_averages.hpp"
 
+#include <troupe/graph/formats/text_call.hpp>
 #include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
@@ -35,12 +36,34 @@ std::string problem(const WeightAverage& average) {
   return std::visit(cases, average);
 }
 
-std::string to_string(const WeightAverage& average) {
+TextValue to_text(const WeightAverage& average) {
   const Overloaded cases{
-      [](const averages::Exponential& a) { return fmt::format("exponential momentum {}", a.momentum); },
-      [](const averages::Stochastic& a) { return fmt::format("stochastic from {} every {}", a.from, a.every); },
+      [](const averages::Exponential& a) {
+        return TextCall{"exponential", {{"momentum", a.momentum}}};
+      },
+      [](const averages::Stochastic& a) {
+        return TextCall{"stochastic", {{"from", a.from}, {"every", a.every}}};
+      },
   };
   return std::visit(cases, average);
+}
+
+WeightAverage weight_average_of(const TextValue& text) {
+  const auto* const call = std::get_if<std::shared_ptr<const TextCall>>(&text.held);
+  if (!call || ((*call)->name != "exponential" && (*call)->name != "stochastic"))
+    invalid_argument("an average must be exponential or stochastic, not {}", to_string(text));
+  TextArguments arguments(**call);
+  averages::Exponential exponential;
+  averages::Stochastic stochastic;
+  if ((*call)->name == "exponential") {
+    arguments.take("momentum", exponential.momentum);
+    arguments.end();
+    return exponential;
+  }
+  arguments.take("from", stochastic.from);
+  arguments.take("every", stochastic.every);
+  arguments.end();
+  return stochastic;
 }
 
 VariableRef average_variable(const VariableRef& of) {

@@ -44,7 +44,10 @@ using WeightAverage = std::variant<averages::Exponential, averages::Stochastic>;
 Schedule part_of_weights(const WeightAverage& average);
 // The first invalid option, like "average: momentum must be in [0, 1), not 1"; "" if all are valid.
 std::string problem(const WeightAverage& average);
-std::string to_string(const WeightAverage& average);  // "exponential momentum 0.99", "stochastic from 0 every 1"
+// "exponential(momentum=0.99)", "stochastic(from=0, every=1)"; weight_average_of() reads it back, and throws
+// invalid_argument for anything else.
+TextValue to_text(const WeightAverage& average);
+WeightAverage weight_average_of(const TextValue& text);
 
 struct AveragedVariable {
   VariableRef variable{};

@@ -98,13 +98,12 @@ TEST(MnistOptions, TheLearningRateMayChange) {
     return good({"--lr", "0.5", "--schedule", text}).learning_rate.to_string();
   };
   EXPECT_EQ(rate("constant"), "0.5");
-  EXPECT_EQ(rate("constant,warmup=3"), "constant rate 0.5, after 3 updates of warm-up");
-  EXPECT_EQ(rate("step,every=10"), "step rate 0.5 factor 0.1 every 10");
-  EXPECT_EQ(rate("piecewise,1000=2e-3,200=0.1"), "piecewise rates [0.5, 0.1, 0.002] from [200, 1000]");
-  EXPECT_EQ(rate("exponential,factor=0.9,every=5"), "exponential rate 0.5 factor 0.9 every 5");
-  EXPECT_EQ(rate("cosine,steps=100,end=1e-3,warmup=7"),
-            "cosine rate 0.5 end 0.001 steps 100, after 7 updates of warm-up");
-  EXPECT_EQ(rate("polynomial,steps=100,power=2"), "polynomial rate 0.5 end 0 power 2 steps 100");
+  EXPECT_EQ(rate("constant,warmup=3"), "constant(rate=0.5, warm_up=3)");
+  EXPECT_EQ(rate("step,every=10"), "step(rate=0.5, factor=0.1, every=10)");
+  EXPECT_EQ(rate("piecewise,1000=2e-3,200=0.1"), "piecewise(rates=[0.5, 0.1, 0.002], from=[200, 1000])");
+  EXPECT_EQ(rate("exponential,factor=0.9,every=5"), "exponential(rate=0.5, factor=0.9, every=5)");
+  EXPECT_EQ(rate("cosine,steps=100,end=1e-3,warmup=7"), "cosine(rate=0.5, end=0.001, steps=100, warm_up=7)");
+  EXPECT_EQ(rate("polynomial,steps=100,power=2"), "polynomial(rate=0.5, end=0, power=2, steps=100)");
   EXPECT_EQ(good({"--schedule", "step,every=10", "--lr", "0.5"}).learning_rate.to_string(), rate("step,every=10"));
   const auto error = [](const char* text) { return wrong({"--schedule", text}); };
   EXPECT_THAT(

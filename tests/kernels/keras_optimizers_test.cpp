@@ -108,7 +108,7 @@ std::vector<KerasCase> keras_cases() {
 TEST(KerasOptimizers, HaveTheSameWeightsAfterSomeSteps) {
   for (const KerasCase& c : keras_cases())
     for (const auto& [dtype, tolerance] : {std::pair(DType::f64, 1e-12), {DType::f32, 3e-6}}) {
-      SCOPED_TRACE(fmt::format("{} {}{}", name(dtype), name(c.optimizer), options_text(c.optimizer)));
+      SCOPED_TRACE(fmt::format("{} {}", name(dtype), to_string(c.optimizer)));
       Trained model(c.optimizer, dtype);
       for (const auto& g : kGradients) model.step(g);
       // Keras rounds Nadam's 0.96 to f32.

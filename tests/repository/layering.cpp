@@ -43,6 +43,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"cluster"},
       {"session"},
       {"training"},
+      {"model"},
       {""}}},
     {"apps", {{""}, {"examples", "mnist", "node", "python"}}},
     {"tools", {{"bench", "checkpoint", "launch", "onnx", "top"}}},

@@ -4,6 +4,8 @@
 set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp
+  actors/model/saved_model.hpp
+  actors/model/values.hpp
   actors/network/cluster_spec.hpp
   actors/network/network_options.hpp
   actors/session/group.hpp
@@ -55,6 +57,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
+  graph/formats/text_call.hpp
   graph/gradients/autodiff.hpp
   graph/gradients/jacobian.hpp
   graph/graph.hpp

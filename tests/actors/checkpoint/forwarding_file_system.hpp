@@ -13,6 +13,7 @@ class ForwardingFileSystem : public FileSystem {
   bool exists(const std::string& path) override { return files_.exists(path); }
   std::vector<DirectoryEntry> list(const std::string& directory) override { return files_.list(directory); }
   void rename(const std::string& from, const std::string& to) override { files_.rename(from, to); }
+  void exchange(const std::string& a, const std::string& b) override { files_.exchange(a, b); }
   void remove(const std::string& file) override { files_.remove(file); }
   void make_directory(const std::string& path) override { files_.make_directory(path); }
   void remove_directory(const std::string& path) override { files_.remove_directory(path); }

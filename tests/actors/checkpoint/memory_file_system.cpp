@@ -193,8 +193,19 @@ void MemoryFileSystem::rename(const std::string& from, const std::string& to) {
   operation(true, to);
   const auto node = find(from);
   if (!node) fail(Code::not_found, "'{}' does not exist", from);
+  if (const auto there = find(to); there && (there->directory || node->directory))
+    fail(Code::failed_precondition, "'{}' is a folder, or '{}' is", to, from);
   directory_of(to).names[base_name(to)] = node;
   directory_of(from).names.erase(base_name(from));
+}
+
+void MemoryFileSystem::exchange(const std::string& a, const std::string& b) {
+  operation(true, a);
+  if (!exchanges) fail(Code::unimplemented, "'{}': no names are exchanged here", a);
+  const auto first = find(a), second = find(b);
+  if (!first || !second) fail(Code::not_found, "'{}' or '{}' does not exist", a, b);
+  directory_of(a).names[base_name(a)] = second;
+  directory_of(b).names[base_name(b)] = first;
 }
 
 void MemoryFileSystem::remove(const std::string& file) {

@@ -35,6 +35,7 @@ class MemoryFileSystem final : public FileSystem {
   bool exists(const std::string& path) override;
   std::vector<DirectoryEntry> list(const std::string& directory) override;
   void rename(const std::string& from, const std::string& to) override;
+  void exchange(const std::string& a, const std::string& b) override;
   void remove(const std::string& file) override;
   void make_directory(const std::string& path) override;
   void remove_directory(const std::string& path) override;
@@ -47,6 +48,7 @@ class MemoryFileSystem final : public FileSystem {
   std::uint64_t full_at = kNever;   // this one fails for lack of space, and so do all later ones that need some
   bool sync_files = true;           // false: sync() does nothing
   bool sync_directories = true;
+  bool exchanges = true;  // false: exchange() is not there
 
   // What a test changes behind everyone's back.
   std::string& content(const std::string& path);

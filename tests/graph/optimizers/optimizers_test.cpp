@@ -1,8 +1,10 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "tests/error_of.hpp"
 #include "tests/graph/messages.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
@@ -12,6 +14,8 @@
 namespace troupe {
 namespace {
 
+using testing::error_of;
+using ::testing::HasSubstr;
 using testing::message_of;
 
 // loss = sum(w^2) + sum(b^2).
@@ -209,7 +213,7 @@ TEST(Optimizers, WeightsDecayWhereTheirNamesSaySo) {
 TEST(Optimizers, AnAverageOfWeightsIsAVariableThatAShardMoves) {
   for (const WeightAverage& average : std::vector<WeightAverage>{averages::Exponential{.momentum = 0.75},
                                                                  averages::Stochastic{.from = 10, .every = 5}}) {
-    SCOPED_TRACE(to_string(average));
+    SCOPED_TRACE(part_of_weights(average).to_string());
     Model m;
     minimize(m.loss, optimizers::Momentum{.average = average});
     std::vector<std::string> pairs;
@@ -250,24 +254,82 @@ TEST(Optimizers, AverageOfWeightsIsKeptWithAScaledLoss) {
 
 TEST(Optimizers, SayWhatTheirOptionsAre) {
   using namespace optimizers;
-  EXPECT_EQ(options_text(SGD{}), "");
-  EXPECT_EQ(options_text(Momentum{}), " momentum 0.9 nesterov false");
-  EXPECT_EQ(options_text(Adagrad{}), " initial_accumulator 0.1 epsilon 1e-07");
-  EXPECT_EQ(options_text(RMSProp{}), " rho 0.9 momentum 0 epsilon 1e-07");
-  EXPECT_EQ(options_text(RMSProp{.centered = true}), " rho 0.9 momentum 0 epsilon 1e-07 centered");
-  EXPECT_EQ(options_text(Adam{.amsgrad = true}), " beta1 0.9 beta2 0.999 epsilon 1e-07 amsgrad");
-  EXPECT_EQ(options_text(Ftrl{}), " initial_accumulator 0.1 l1 0 l2 0 l2_shrinkage 0 beta 0 learning_rate_power -0.5");
-  EXPECT_EQ(options_text(Lion{.weight_decay = {.rate = 0.1, .only = {"*/kernel"}, .except = {"head/*", "x"}},
-                              .slot_updates = SlotUpdates::exact,
-                              .average = averages::Exponential{}}),
-            " beta1 0.9 beta2 0.99 weight_decay 0.1 only [\"*/kernel\"] except [\"head/*\", \"x\"] slot_updates exact "
-            "average exponential momentum 0.99");
-  EXPECT_EQ(options_text(SGD{.average = averages::Stochastic{.from = 3, .every = 2}}),
-            " average stochastic from 3 every 2");
+  EXPECT_EQ(to_string(SGD{}), "sgd(learning_rate=0.01)");
+  EXPECT_EQ(to_string(Momentum{}), "momentum(learning_rate=0.01, momentum=0.9, nesterov=false)");
+  EXPECT_EQ(to_string(Adagrad{}), "adagrad(learning_rate=0.01, initial_accumulator=0.1, epsilon=1e-07)");
+  EXPECT_EQ(to_string(RMSProp{.centered = true}),
+            "rmsprop(learning_rate=0.001, rho=0.9, momentum=0, epsilon=1e-07, centered=true)");
+  EXPECT_EQ(to_string(AdamW{.learning_rate = schedules::Cosine{.rate = 0.1, .steps = 9}, .weight_decay = {}}),
+            "adamw(learning_rate=cosine(rate=0.1, end=0, steps=9), beta1=0.9, beta2=0.999, epsilon=1e-07, "
+            "amsgrad=false, weight_decay=0)");
+  EXPECT_EQ(to_string(Lion{.weight_decay = {.rate = 0.1, .only = {"*/kernel"}, .except = {"head/*", "x"}},
+                           .slot_updates = SlotUpdates::exact,
+                           .average = averages::Exponential{}}),
+            "lion(learning_rate=0.001, beta1=0.9, beta2=0.99, weight_decay=decay(rate=0.1, only=[\"*/kernel\"], "
+            "except=[\"head/*\", \"x\"]), slot_updates=exact, average=exponential(momentum=0.99))");
+  EXPECT_EQ(to_string(SGD{.average = averages::Stochastic{.from = 3, .every = 2}}),
+            "sgd(learning_rate=0.01, average=stochastic(from=3, every=2))");
   std::vector<std::string> names;
   for (const Optimizer& o : each_optimizer()) names.push_back(name(o));
   EXPECT_EQ(names, (Strings{"sgd", "momentum", "adagrad", "rmsprop", "adam", "adamw", "adamax", "nadam", "adadelta",
                             "ftrl", "lion"}));
+}
+
+std::string rule_text(const Optimizer& optimizer, std::string_view variable) {
+  const OptimizerRule rule = rule_of(optimizer, variable);
+  std::string out(rule_kind(rule).name);
+  const Attributes options = attributes_of(rule);
+  for (const auto& [name, value] : options.all()) out += fmt::format(" {}={}", name, to_string(value));
+  return out;
+}
+
+// Each with its defaults, and with every option at another value.
+TEST(Optimizers, TextHoldsAllOfThem) {
+  using namespace optimizers;
+  const Schedule rate =
+      Schedule(schedules::Polynomial{.rate = 0.3, .end = 1e-9, .power = 2.5, .steps = 77}).after_warm_up(5);
+  const WeightDecay decay{.rate = 0.1 + 0.2, .only = {"a\"b\\c\n"}, .except = {"*/bias", "x?"}};
+  const auto exact = SlotUpdates::exact;
+  const averages::Stochastic often{.from = 3, .every = 2};
+  std::vector<Optimizer> all = each_optimizer();
+  all.insert(
+      all.end(),
+      {SGD{rate, decay, exact, often}, Momentum{rate, 0.25, true, decay, exact, often},
+       Adagrad{rate, 0.25, 1e-300, decay, exact, often}, RMSProp{rate, 0.25, 0.125, 0.5, true, decay, exact, often},
+       Adam{rate, 0.25, 0.125, 0.5, true, exact, often}, AdamW{rate, 0.25, 0.125, 0.5, true, decay, exact, often},
+       Adamax{rate, 0.25, 0.125, 0.5, decay, exact, often}, Nadam{rate, 0.25, 0.125, 0.5, decay, exact, often},
+       Adadelta{rate, 0.25, 0.125, decay, exact, often},
+       Ftrl{rate, 0.25, 0.125, 0.5, 0.75, -0.25, 0.3, decay, exact, often},
+       Lion{rate, 0.25, 0.125, decay, exact, averages::Exponential{.momentum = 0.7}}, AdamW{.weight_decay = {}}});
+  for (const Optimizer& optimizer : all) {
+    const Optimizer again = parse_optimizer(to_string(optimizer));
+    EXPECT_EQ(to_string(again), to_string(optimizer));
+    EXPECT_EQ(again.index(), optimizer.index());
+    for (const char* variable : {"x1", "a\"b\\c\n", "dense/bias"})
+      EXPECT_EQ(rule_text(again, variable), rule_text(optimizer, variable)) << to_string(optimizer);
+    for (const std::int64_t t : {0, 3, 50, 100})
+      EXPECT_EQ(learning_rate(again).rate(t), learning_rate(optimizer).rate(t)) << to_string(optimizer);
+  }
+  EXPECT_EQ(to_string(parse_optimizer(" adam ( ) ")), to_string(Adam{}));
+  EXPECT_EQ(to_string(parse_optimizer("adam(learning_rate=1)")), to_string(Adam{.learning_rate = 1}));
+}
+
+TEST(Optimizers, TextThatIsNoOptimizerIsRefused) {
+  const auto error = [](const char* text) { return error_of([&] { parse_optimizer(text); }).to_string(); };
+  EXPECT_THAT(error("adan"),
+              HasSubstr("invalid_argument: there is no optimizer 'adan': expected one of sgd, momentum, "));
+  EXPECT_EQ(error("adam(beta=0.5)"), "invalid_argument: optimizer adam: adam has no option 'beta'");
+  EXPECT_EQ(error("adam(weight_decay=0.5)"), "invalid_argument: optimizer adam: adam has no option 'weight_decay'");
+  EXPECT_EQ(error("adam(beta1=\"x\")"), "invalid_argument: optimizer adam: adam: beta1 must be a number, not \"x\"");
+  EXPECT_EQ(error("adam(beta1=1)"), "invalid_argument: optimizer adam: beta1 must be in [0, 1), not 1");
+  EXPECT_EQ(error("sgd(learning_rate=-1)"),
+            "invalid_argument: optimizer sgd: learning rate: constant: rate must be 0 or more, not -1");
+  EXPECT_EQ(error("sgd(slot_updates=fast)"),
+            "invalid_argument: optimizer sgd: slot_updates must be lazy or exact, not fast");
+  EXPECT_EQ(error("sgd(average=mean)"),
+            "invalid_argument: optimizer sgd: an average must be exponential or stochastic, not mean");
+  EXPECT_EQ(error("sgd(weight_decay=decay(rate=1, all=true))"),
+            "invalid_argument: optimizer sgd: decay has no option 'all'");
 }
 
 TEST(Optimizers, TrainableVariablesThatTheLossDoesNotDependOnAreNamed) {

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/error_of.hpp"
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/formats/text_call.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/graph/optimizers/schedules.hpp>
 
@@ -11,6 +13,7 @@ namespace troupe {
 namespace {
 
 using namespace schedules;
+using testing::error_of;
 using testing::message_of;
 
 const std::vector<Schedule>& examples() {
@@ -107,12 +110,31 @@ TEST(Schedule, AttributesHoldAllOfIt) {
   }
 }
 
+TEST(Schedule, TextHoldsAllOfIt) {
+  for (const Schedule& schedule : examples()) {
+    const Schedule again = Schedule::of(schedule.to_text());
+    EXPECT_EQ(again.to_string(), schedule.to_string());
+    EXPECT_EQ(again.course().index(), schedule.course().index());
+    for (std::int64_t t = 0; t < 300; ++t) EXPECT_EQ(again.rate(t), schedule.rate(t)) << schedule.to_string();
+  }
+}
+
+TEST(Schedule, TextThatIsNoScheduleIsRefused) {
+  const auto error = [](const char* text) { return error_of([&] { Schedule::of(parse_call(text)); }).to_string(); };
+  EXPECT_EQ(error("sine(rate=1)"), "invalid_argument: unknown learning rate schedule 'sine'");
+  EXPECT_EQ(error("cosine(rate=1, stop=2, steps=3)"), "invalid_argument: cosine has no option 'stop'");
+  EXPECT_EQ(error("cosine(rate=1, steps=3.5)"), "invalid_argument: cosine: steps must be an integer, not 3.5");
+  EXPECT_EQ(error("cosine(rate=1)"), "invalid_argument: learning rate: cosine: steps must be 1 or more, not 0");
+  EXPECT_EQ(error_of([&] { Schedule::of("fast"); }).to_string(),
+            "invalid_argument: a learning rate must be a number or a schedule, not \"fast\"");
+}
+
 TEST(Schedule, SaysWhatItIs) {
   EXPECT_EQ(Schedule(1e-3).to_string(), "0.001");
-  EXPECT_EQ(examples()[1].to_string(), "step rate 1 factor 0.1 every 10");
-  EXPECT_EQ(examples()[2].to_string(), "piecewise rates [1, 0.5, 0.125] from [3, 10]");
-  EXPECT_EQ(examples()[6].to_string(), "cosine rate 1 end 0 steps 100, after 7 updates of warm-up");
-  EXPECT_EQ(examples()[7].to_string(), "constant rate 0.5, after 2 updates of warm-up");
+  EXPECT_EQ(examples()[1].to_string(), "step(rate=1, factor=0.1, every=10)");
+  EXPECT_EQ(examples()[2].to_string(), "piecewise(rates=[1, 0.5, 0.125], from=[3, 10])");
+  EXPECT_EQ(examples()[6].to_string(), "cosine(rate=1, end=0, steps=100, warm_up=7)");
+  EXPECT_EQ(examples()[7].to_string(), "constant(rate=0.5, warm_up=2)");
 }
 
 TEST(Schedule, WhatMakesNoSenseIsNamed) {

@@ -1,0 +1,87 @@
+#include "troupe/actors/model/values.hpp"
+
+#include <algorithm>
+
+#include <troupe/actors/model/saved_model.hpp>
+#include <troupe/graph/name_pattern.hpp>
+#include <troupe/kernels/readers/npz.hpp>
+#include <troupe/kernels/readers/safetensors.hpp>
+
+namespace troupe {
+namespace {
+
+std::vector<NamedTensor> listed(const Parameters& values) {
+  std::vector<NamedTensor> out;
+  for (const auto& [name, value] : values) out.push_back({name, value});
+  return out;
+}
+
+[[noreturn]] void unknown_ending(const std::string& path) {
+  invalid_argument("'{}' is no file of values: its name must end in .safetensors or .npz", path);
+}
+
+bool is_chosen(const ValueChoice& choice, std::string_view name) {
+  const auto fits = [&](const std::string& pattern) { return matches(pattern, name); };
+  return (choice.only.empty() || std::ranges::any_of(choice.only, fits)) && std::ranges::none_of(choice.except, fits);
+}
+
+std::string renamed(const ValueChoice& choice, const std::string& name) {
+  for (const auto& [from, to] : choice.prefixes)
+    if (name.starts_with(from)) return to + name.substr(from.size());
+  return name;
+}
+
+// A pattern that fits nothing is a mistake: the variables are called something else.
+void check_patterns(const ValueChoice& choice, const std::vector<TensorInfo>& infos, const std::string& path) {
+  for (const std::string& pattern : choice.only)
+    if (std::ranges::none_of(infos, [&](const TensorInfo& info) { return matches(pattern, info.name); }))
+      fail(Code::not_found, "'{}' has no value that '{}' matches; it has {}{}", path, pattern, infos.size(),
+           infos.empty() ? " values" : fmt::format(", like '{}'", infos[0].name));
+}
+
+template <class File>
+Parameters read_chosen(File file, const std::string& path, const ValueChoice& choice) {
+  check_patterns(choice, file.tensors(), path);
+  Parameters out;
+  for (const TensorInfo& info : file.tensors()) {
+    if (!is_chosen(choice, info.name)) continue;
+    if (const auto [at, added] = out.try_emplace(renamed(choice, info.name)); added)
+      at->second = file.read(info.name);
+    else
+      invalid_argument("'{}': '{}' and another value would both be called '{}'", path, info.name, at->first);
+  }
+  return out;
+}
+
+}  // namespace
+
+void save_values(FileSystem& files, const std::string& path, const Parameters& values) {
+  if (path.ends_with(".safetensors"))
+    write_safetensors(files, path, listed(values));
+  else if (path.ends_with(".npz"))
+    write_npz(files, path, listed(values));
+  else
+    unknown_ending(path);
+}
+
+Parameters load_values(FileSystem& files, const std::string& path, const ValueChoice& choice) {
+  if (is_saved_model(files, path)) return load_values(files, join_path(path, kModelValues), choice);
+  if (path.ends_with(".safetensors")) return read_chosen(SafetensorsFile(files, path), path, choice);
+  if (path.ends_with(".npz")) return read_chosen(NpzFile(files, path), path, choice);
+  unknown_ending(path);
+}
+
+void replace_values(Parameters& values, const Parameters& by, const std::string& source) {
+  for (const auto& [name, value] : by) {
+    const auto known = values.find(name);
+    if (known == values.end())
+      fail(Code::not_found, "'{}' has a value for '{}', but the model has no such variable", source, name);
+    const Tensor& now = known->second;
+    if (now.dtype() != value.dtype() || now.shape() != value.shape())
+      invalid_argument("'{}': '{}' is {}{}, the model expects {}{}", source, name, troupe::name(value.dtype()),
+                       value.shape().to_string(), troupe::name(now.dtype()), now.shape().to_string());
+  }
+  for (const auto& [name, value] : by) values[name] = value;
+}
+
+}  // namespace troupe
