@@ -47,7 +47,7 @@ ClusterJob::ClusterJob(const TrainingPlan& plan) : graph(build_training_graph(pl
   for (std::uint32_t phase = 0; phase < phases(); ++phase)
     for (const VariableRef& v : graph.phases[phase].updated) phase_of_[v.name] = phase;
   map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
-  sharded = shard_variables(*graph.graph, map);
+  sharded = shard_variables(*graph.graph, map, [this](const std::string& variable) { return phase_of(variable); });
   settings = job_settings(plan, slots, backups, workers, shards) +
              fmt::format("\ngraph={:016x}", troupe::fingerprint(*graph.graph));
   fingerprint = map.fingerprint();

@@ -54,19 +54,21 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
     ++entry.skipped;
     return;
   }
-  std::vector<Variable*> variables;
-  for (const auto& v : entry.variables) variables.push_back(v.get());
-  std::vector<Tensor> inputs(variables.size());
+  variables_.clear();
+  for (const auto& v : entry.variables) variables_.push_back(v.get());
+  inputs_.clear();
+  inputs_.resize(variables_.size());
   const std::int64_t number = static_cast<std::int64_t>(update.step) - entry.skipped;  // of this update, from 1
   if (entry.rule.schedule)
-    inputs.push_back(scaled(entry.rule.schedule->rate(number - 1, entry.variables[0]->dtype()), update.rate_scale));
+    inputs_.push_back(scaled(entry.rule.schedule->rate(number - 1, entry.variables[0]->dtype()), update.rate_scale));
   else if (entry.rule.learning_rate.valid())
-    inputs.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
-  if (entry.rule.counts_updates) inputs.push_back(Tensor::scalar(number));
-  if (entry.rule.sparse) inputs.push_back(update.gradient.indices);
-  inputs.push_back(update.gradient.values);
-  variables.resize(inputs.size());
-  run_kernel(entry.kernel, inputs, variables, 0, device_);
+    inputs_.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
+  if (entry.rule.counts_updates) inputs_.push_back(Tensor::scalar(number));
+  if (entry.rule.sparse) inputs_.push_back(update.gradient.indices);
+  inputs_.push_back(update.gradient.values);
+  variables_.resize(inputs_.size());
+  run_kernel(entry.kernel, inputs_, variables_, 0, device_);
+  inputs_.clear();  // holds no gradient
 }
 
 }  // namespace troupe

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
+#include <unordered_map>
 
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
@@ -41,7 +41,9 @@ class ParameterStore final : public ShardStore {
   };
   Device& device_;
   const KernelRegistry& kernels_;
-  std::map<std::uint32_t, Entry> entries_;
+  std::unordered_map<std::uint32_t, Entry> entries_;
+  std::vector<Tensor> inputs_;  // of the kernel of the current update
+  std::vector<Variable*> variables_;
   std::atomic<std::uint64_t> applied_{0};
 };
 

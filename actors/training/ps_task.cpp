@@ -324,6 +324,8 @@ class PsTask {
     config.self = task_.name();
     config.options = shard_options(plan_, job_, index_);
     config.slices = slice_specs(job_, task_.name().index);
+    std::ranges::copy_if(job_.sharded.packs, std::back_inserter(config.packs),
+                         [this](const SlicePack& pack) { return pack.shard == task_.name().index; });
     config.store = keeper_->store;
     config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](
                        Error error, const ShardCounters& counters, const ShardState::Cut& cut, std::uint64_t steps) {

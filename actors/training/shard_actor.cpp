@@ -19,7 +19,7 @@ ShardActorImpl::ShardActorImpl(caf::actor_config& config, std::shared_ptr<ActorR
 void ShardActorImpl::begin() {
   if (state_) return;
   if (config_.prepare) config_.prepare(config_.options);
-  state_.emplace(config_.options, config_.slices, *config_.store);
+  state_.emplace(config_.options, config_.slices, *config_.store, config_.packs);
   for (const Fence& fence : std::exchange(early_fences_, {})) state_->fence(fence);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include <troupe/messages/tensor.hpp>
 
@@ -125,6 +126,32 @@ std::uint64_t ShardMap::fingerprint() const {
     hash.number(s.shard);
   }
   return hash.value();
+}
+
+std::vector<SlicePack> pack_slices(
+    const ShardMap& map, const std::function<std::optional<std::uint32_t>(const std::string& variable)>& group_of) {
+  std::vector<SlicePack> packs;
+  std::map<std::tuple<int, DType, std::uint32_t>, std::size_t> open;  // position in `packs`
+  for (const Slice& slice : map.slices()) {
+    const std::int64_t bytes = bytes_of_slice(slice);
+    if (bytes == 0 || bytes > kSmallSliceBytes || map.slices_of(slice.variable).size() > 1) continue;
+    const std::optional<std::uint32_t> group = group_of(slice.variable);
+    if (!group) continue;
+    const auto [at, fresh] = open.try_emplace({slice.shard, slice.dtype, *group}, packs.size());
+    const auto full = [&](const SlicePack& pack) {
+      return pack.elements * static_cast<std::int64_t>(size_of(pack.dtype)) + bytes > kPackBytes;
+    };
+    if (fresh || full(packs[at->second])) {
+      at->second = packs.size();
+      packs.push_back({.shard = slice.shard, .dtype = slice.dtype, .slices = {}});
+    }
+    SlicePack& pack = packs[at->second];
+    pack.slices.push_back(slice.id);
+    pack.elements += slice.shape.num_elements();
+  }
+  std::erase_if(packs, [](const SlicePack& pack) { return pack.slices.size() < 2; });
+  for (std::size_t i = 0; i < packs.size(); ++i) packs[i].id = static_cast<std::uint32_t>(map.slices().size() + i);
+  return packs;
 }
 
 std::string ShardMap::dump() const {

@@ -4,10 +4,14 @@
 // Variables up to 4 MiB stay whole. Larger ones are cut along dimension 0 into at most one piece per shard, at rows
 // whose offset is a multiple of 64 bytes, in pieces as equal as that allows. Pieces are assigned, largest first (then
 // by name and row), to the shard with the fewest bytes so far (then the lowest number).
+//
+// Small slices of a shard travel in packs: one message for many (pack_slices).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,5 +78,23 @@ class ShardMap {
   std::vector<Slice> slices_;
   std::map<std::string, Range, std::less<>> first_;
 };
+
+// Slices of one shard and dtype that are pulled and pushed as one: their elements, flat, one slice after the other.
+struct SlicePack {
+  std::uint32_t id = 0;  // above all ids of slices: a Pull or Push names the one or the other
+  int shard = 0;
+  DType dtype = DType::invalid;
+  std::int64_t elements = 0;
+  std::vector<std::uint32_t> slices;  // at least two
+  bool operator==(const SlicePack&) const = default;
+};
+
+inline constexpr std::int64_t kSmallSliceBytes = 16 << 10;
+inline constexpr std::int64_t kPackBytes = 256 << 10;
+
+// Packs the slices of up to kSmallSliceBytes that are whole variables, in the order of their ids: those of a shard, a
+// dtype and a group together, up to kPackBytes. `group_of` gives a variable's group; none: it travels alone.
+std::vector<SlicePack> pack_slices(
+    const ShardMap& map, const std::function<std::optional<std::uint32_t>(const std::string& variable)>& group_of);
 
 }  // namespace troupe

@@ -30,10 +30,19 @@ std::optional<Endpoint> input_of(const Node& node, std::string_view input) {
   return at < 0 ? std::nullopt : std::optional(node.inputs[static_cast<std::size_t>(at)]);
 }
 
+struct PlaceInPack {
+  std::size_t pack = 0;  // in ShardedGraph::packs
+  std::size_t index = 0;
+};
+
 class Sharder {
  public:
-  Sharder(const Graph& graph, const ShardMap& map)
-      : graph_(graph), map_(map), rewriter_(graph), used_(static_cast<std::size_t>(graph.size()), false) {
+  Sharder(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of)
+      : graph_(graph),
+        map_(map),
+        phase_of_(phase_of),
+        rewriter_(graph),
+        used_(static_cast<std::size_t>(graph.size()), false) {
     for (const VariableInfo& v : variables(graph)) info_.emplace(v.handle.node, v);
     for (int id = 0; id < graph.size(); ++id) {
       for (const Endpoint& e : graph.node(id).inputs) used_[static_cast<std::size_t>(e.node)] = true;
@@ -45,6 +54,7 @@ class Sharder {
     find_variables();
     for (int id = 0; id < graph_.size(); ++id)
       if (graph_.node(id).op->update_rule && owner(graph_.node(id))) add_rule(graph_.node(id));
+    if (phase_of_) pack();
     for (int id : graph_.topological_order()) rewrite(graph_.node(id));
     result_.graph = rewriter_.finish();
     return std::move(result_);
@@ -127,6 +137,18 @@ class Sharder {
     }
   }
 
+  void pack() {
+    result_.packs = pack_slices(map_, [this](const std::string& variable) -> std::optional<std::uint32_t> {
+      const auto rule = result_.rules.find(variable);
+      if (rule == result_.rules.end() || rule->second.sparse) return std::nullopt;
+      return phase_of_(variable);
+    });
+    packs_.resize(result_.packs.size());
+    for (std::size_t p = 0; p < packs_.size(); ++p)
+      for (std::size_t i = 0; i < result_.packs[p].slices.size(); ++i)
+        packed_.emplace(map_.slices()[result_.packs[p].slices[i]].variable, PlaceInPack{p, i});
+  }
+
   void rewrite(const Node& node) {
     if (sharded_.contains(node.id) || slots_.contains(node.id)) return;
     if (const std::string* variable = owner(node)) {
@@ -172,6 +194,11 @@ class Sharder {
                  add({.op = "Identity", .name = node.name, .inputs = {value->second}, .controls = controls(node)}));
       return;
     }
+    if (const auto packed = packed_.find(variable); packed != packed_.end()) {
+      value->second = shaped(node, part_of(packed->second), map_.variable(variable).shape);
+      stands_for(node, value->second);
+      return;
+    }
     const auto slices = map_.slices_of(variable);
     std::vector<Output> pulls;
     for (const Slice& slice : slices) {
@@ -189,6 +216,47 @@ class Sharder {
     stands_for(node, value->second);
   }
 
+  // A slice of a pulled pack, flat.
+  Output part_of(const PlaceInPack& place) {
+    const SlicePack& pack = result_.packs[place.pack];
+    Outputs& parts = packs_[place.pack].parts;
+    if (parts.empty()) {
+      const std::string name = rewriter_.new_name(fmt::format("pack_{}", pack.id));
+      const Output pull = add({.op = "Pull",
+                               .name = name,
+                               .attributes = {{"T", pack.dtype},
+                                              {"slice", std::int64_t{pack.id}},
+                                              {"shard", std::int64_t{pack.shard}},
+                                              {"shape", Shape{pack.elements}}}});
+      std::vector<std::int64_t> sizes;
+      for (const std::uint32_t id : pack.slices) sizes.push_back(map_.slices()[id].shape.num_elements());
+      const Node& split =
+          rewriter_.to().add({.op = "SplitSizes",
+                              .name = rewriter_.new_name(name + "/parts"),
+                              .inputs = {pull, integers(name, "sizes", sizes)},
+                              .attributes = {{"axis", std::int64_t{0}}, {"N", std::int64_t{std::ssize(sizes)}}}});
+      for (int i = 0; i < static_cast<int>(sizes.size()); ++i) parts.push_back({&rewriter_.to(), split.id, i});
+    }
+    return parts[place.index];
+  }
+
+  // `flat` in this shape, as a node with the name and control edges of `node`.
+  Output shaped(const Node& node, Output flat, const Shape& shape) {
+    NodeSpec spec{.op = "Identity", .name = node.name, .inputs = {flat}, .controls = controls(node)};
+    if (shape.rank() != 1) {
+      spec.op = "Reshape";
+      spec.inputs.push_back(integers(node.name, "shape", {shape.dims().begin(), shape.dims().end()}));
+    }
+    return add(std::move(spec));
+  }
+
+  Output integers(const std::string& name, const char* what, const std::vector<std::int64_t>& values) {
+    const Tensor value = Tensor::of<std::int64_t>(Shape{std::ssize(values)}, values);
+    return add({.op = "Const",
+                .name = rewriter_.new_name(fmt::format("{}/{}", name, what)),
+                .attributes = {{"T", DType::i64}, {"value", value}}});
+  }
+
   void drop_assignment(const Node& node) {
     stands_for_order(node, {});
     rewriter_.replace({node.id, 0}, rewriter_.mapped(node.inputs[1]));
@@ -203,6 +271,7 @@ class Sharder {
   }
 
   void push(const Node& node, const std::string& variable) {
+    if (const auto packed = packed_.find(variable); packed != packed_.end()) return push_packed(node, packed->second);
     std::vector<Output> pushes;
     const auto slices = map_.slices_of(variable);
     for (const Slice& slice : slices) {
@@ -220,6 +289,38 @@ class Sharder {
     stands_for_order(node, std::move(pushes));
   }
 
+  // The last gradient of a pack sends it.
+  void push_packed(const Node& node, const PlaceInPack& place) {
+    const SlicePack& pack = result_.packs[place.pack];
+    Packed& packed = packs_[place.pack];
+    packed.gradients.resize(pack.slices.size());
+    Output& gradient = packed.gradients[place.index];
+    gradient = rewriter_.output(*input_of(node, "grad"));
+    if (gradient.shape().rank() != 1) {
+      const std::string name = rewriter_.new_name(node.name + "/flat");
+      const Output flat = integers(name, "shape", {-1});
+      gradient = add({.op = "Reshape", .name = name, .inputs = {gradient, flat}});
+    }
+    std::vector<Output> before = controls(node);
+    packed.before.insert(packed.before.end(), before.begin(), before.end());
+    if (++packed.pushed < pack.slices.size()) {
+      before.push_back(gradient);
+      return stands_for_order(node, std::move(before));
+    }
+    const std::string name = rewriter_.new_name(fmt::format("{}/push_{}", node.name, pack.id));
+    const Output joined = add({.op = "Concat",
+                               .name = rewriter_.new_name(name + "/joined"),
+                               .inputs = packed.gradients,
+                               .attributes = {{"axis", std::int64_t{0}}}});
+    stands_for_order(
+        node,
+        {add({.op = "Push",
+              .name = name,
+              .inputs = {joined},
+              .attributes = {{"T", pack.dtype}, {"slice", std::int64_t{pack.id}}, {"shard", std::int64_t{pack.shard}}},
+              .controls = packed.before})});
+  }
+
   // The rows of a dense gradient that belong to a slice.
   Output rows(const Node& node, Output gradient, const Slice& slice) {
     const auto rank = static_cast<std::size_t>(slice.shape.rank());
@@ -228,31 +329,35 @@ class Sharder {
     begin[0] = slice.row_begin;
     size[0] = slice.row_end - slice.row_begin;
     const std::string name = rewriter_.new_name(fmt::format("{}/rows_{}", node.name, slice.id));
-    const auto list = [&](const char* what, const std::vector<std::int64_t>& values) {
-      const Tensor value = Tensor::of<std::int64_t>(Shape{std::ssize(values)}, values);
-      return add({.op = "Const",
-                  .name = rewriter_.new_name(fmt::format("{}/{}", name, what)),
-                  .attributes = {{"T", DType::i64}, {"value", value}}});
-    };
-    const Output from = list("begin", begin), count = list("size", size);
+    const Output from = integers(name, "begin", begin), count = integers(name, "size", size);
     return add({.op = "Slice", .name = name, .inputs = {gradient, from, count}});
   }
 
+  struct Packed {
+    Outputs parts;           // of the Pull; empty: nothing has read it yet
+    Outputs gradients;       // flat, by place
+    Outputs before;          // what its Push waits for
+    std::size_t pushed = 0;  // gradients seen
+  };
+
   const Graph& graph_;
   const ShardMap& map_;
+  const PhaseOf& phase_of_;
   Rewriter rewriter_;
   ShardedGraph result_;
-  std::vector<bool> used_;                // by node: others consume it, or run after it
-  std::map<int, VariableInfo> info_;      // by Variable node
-  std::map<int, std::string> sharded_;    // Variable node -> name
-  std::map<int, std::string> slots_;      // Variable node of a slot -> the variable it belongs to
-  std::map<std::string, Output> values_;  // by variable: the replacement of its first read
+  std::vector<bool> used_;                     // by node: others consume it, or run after it
+  std::map<int, VariableInfo> info_;           // by Variable node
+  std::map<int, std::string> sharded_;         // Variable node -> name
+  std::map<int, std::string> slots_;           // Variable node of a slot -> the variable it belongs to
+  std::map<std::string, Output> values_;       // by variable: the replacement of its first read
+  std::vector<Packed> packs_;                  // like ShardedGraph::packs
+  std::map<std::string, PlaceInPack> packed_;  // by variable
 };
 
 }  // namespace
 
-ShardedGraph shard_variables(const Graph& graph, const ShardMap& map) {
-  ShardedGraph sharded = Sharder(graph, map).run();
+ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of) {
+  ShardedGraph sharded = Sharder(graph, map, phase_of).run();
   // Not compared with `graph`: updates leave it, so what they waited for no longer runs before their successors.
   sharded.graph = verified("shard_variables", std::move(sharded.graph));
   return sharded;

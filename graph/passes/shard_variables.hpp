@@ -40,13 +40,20 @@ struct ShardedGraph {
   std::unique_ptr<Graph> graph;
   std::map<std::string, UpdateRule> rules;            // by variable; absent if no optimizer updates it
   std::map<std::string, std::string> initial_values;  // by variable: an output of the graph before sharding, or ""
+  std::vector<SlicePack> packs;                       // by id
 };
+
+// The phase in which a variable is updated.
+using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 
 // For each variable of the map:
 //   * its first ReadVariable becomes a Pull of the same name, on no particular device; for a cut variable, a Concat of
 //     that name joins the Pulls "name/slice_<id>". Further reads become Identity nodes: one step sees one version;
 //   * its (Sparse)Apply node becomes a NoOp of the same name after the Push or PushSparse nodes "name/push_<id>", which
 //     wait for what the Apply node waited for. A dense gradient of a cut variable is cut likewise;
+//   * with `phase_of`, small variables with dense updates in one phase travel in packs (pack_slices): one Pull that is
+//     split, and one Push of their joined gradients before the last of their NoOps. All of a phase must be updated in
+//     the same step, or none;
 //   * AssignVariable nodes (of it, and of its slots) become NoOps: the owner initializes. Their outputs become the
 //     assigned values. The Variable nodes of both are removed, with unused reads of slots and colocation with them.
 // Nodes that only those needed remain until pruned.
@@ -54,7 +61,7 @@ struct ShardedGraph {
 // Throws not_found for a variable of the map that is not in the graph; invalid_argument if its dtype or shape differs,
 // if two nodes update it, if its learning rate is neither a Const nor a LearningRate, or if anything else uses it or
 // its slots; unimplemented for a sparse gradient of a cut variable.
-ShardedGraph shard_variables(const Graph& graph, const ShardMap& map);
+ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of = nullptr);
 
 // The variables that an optimizer updates (the first input of an Apply or SparseApply node), by name: the input of a
 // ShardMap.

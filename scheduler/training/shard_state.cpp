@@ -39,6 +39,18 @@ void check_options(const ShardOptions& options) {
     invalid_argument("shard {}: a step has 1 to {} phases, not {}", options.shard, kMaxPhases, options.phases);
 }
 
+Error check_pack(const SlicePack& pack, const Push& message) {
+  const Tensor& joined = message.gradient;
+  if (message.indices.valid())
+    return error(Code::invalid_argument, "gradients of pack {}: it has no sparse gradient", pack.id);
+  if (!joined.valid() || joined.dtype() != pack.dtype || !joined.space().on_host())
+    return error(Code::invalid_argument, "gradients of pack {}: not {} in host memory", pack.id, name(pack.dtype));
+  if (!(joined.shape() == Shape{pack.elements}))
+    return error(Code::invalid_argument, "gradients of pack {}: its shape is {}, expected [{}]", pack.id,
+                 joined.shape().to_string(), pack.elements);
+  return {};
+}
+
 SliceCounts counts_of(const ShardOptions& options, const std::vector<SliceSpec>& slices) {
   check_options(options);
   SliceCounts counts{.all = slices.size(), .by_phase = std::vector<std::size_t>(options.phases)};
@@ -53,7 +65,8 @@ SliceCounts counts_of(const ShardOptions& options, const std::vector<SliceSpec>&
 
 }  // namespace
 
-ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slices, ShardStore& store)
+ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slices, ShardStore& store,
+                       const std::vector<SlicePack>& packs)
     : options_(options),
       store_(store),
       version_(options.version),
@@ -74,14 +87,33 @@ ShardState::ShardState(const ShardOptions& options, std::vector<SliceSpec> slice
     if (!is_gradient_dtype(slice.dtype))
       invalid_argument("shard {}: slice {} ({}) has dtype {}, which cannot be trained", options.shard, slice.id,
                        slice.name, name(slice.dtype));
+    positions_.push_back(slices_.size());
     slices_.push_back({.spec = std::move(slice), .sparse = std::nullopt, .current = {}});
   }
+  add_packs(packs);
   for (std::uint32_t phase = 0; phase < options.phases; ++phase)
     updates_.push_back(options.phases == 1 ? options.version
                        : counts_.by_phase[phase] == 0
                            ? 0
                            : options.applied.count(own_turn(phase), own_turn(options.phases)) / options.accumulate);
   pass_over();
+}
+
+void ShardState::add_packs(const std::vector<SlicePack>& packs) {
+  for (const SlicePack& pack : packs) {
+    std::vector<std::size_t> positions;
+    std::int64_t elements = 0;
+    for (const std::uint32_t id : pack.slices) {
+      std::size_t slice = 0;
+      if (Error error = find_slice(id, slice))
+        throw error.within(fmt::format("shard {}: pack {}", options_.shard, pack.id));
+      elements += slices_[slice].spec.shape.num_elements();
+      if (slices_[slice].spec.dtype == pack.dtype) positions.push_back(slice);
+    }
+    if (positions.size() != pack.slices.size() || elements != pack.elements)
+      invalid_argument("shard {}: pack {} does not fit its slices", options_.shard, pack.id);
+    packs_.emplace(pack.id, std::pair(pack, std::move(positions)));
+  }
 }
 
 SlotSource ShardState::source_of(std::uint64_t turn, std::uint32_t slot, Fate fate) const {
@@ -112,6 +144,30 @@ void ShardState::pass_over() {
 
 Error ShardState::push(Push message, TrainingOutbox& out) {
   if (failure_) return failure_;
+  if (const auto pack = packs_.find(message.slice); pack != packs_.end())
+    return push_pack(message, {pack->second.second, &pack->second.first}, out);
+  return push_one(message, out);
+}
+
+// The gradients of a pack are of one micro-batch and version: if the first is accepted, so are the others.
+Error ShardState::push_pack(Push& message, const Named& named, TrainingOutbox& out) {
+  const SlicePack& pack = *named.pack;
+  if (Error error = check_pack(pack, message)) return refuse(std::move(error));
+  const auto offset = static_cast<std::size_t>(message.gradient.raw() -
+                                               static_cast<const std::byte*>(message.gradient.buffer()->data()));
+  const Tensor joined = std::move(message.gradient);
+  std::size_t at = 0;
+  for (const std::size_t slice : named.slices) {
+    const SliceSpec& spec = slices_[slice].spec;
+    message.slice = spec.id;
+    message.gradient = Tensor(spec.dtype, spec.shape, joined.buffer(), offset + at);
+    at += message.gradient.num_bytes();
+    if (Error error = push_one(message, out)) return error;
+  }
+  return {};
+}
+
+Error ShardState::push_one(Push& message, TrainingOutbox& out) {
   std::size_t slice = 0;
   if (Error error = check(message, slice)) return refuse(std::move(error));
   if (is_fenced(message.worker, message.view)) {
@@ -468,18 +524,25 @@ double ShardState::note_staleness(const std::vector<std::uint64_t>& pulled_versi
 
 // ---- Pulls ----------------------------------------------------------------------------------------------------------
 
+std::optional<ShardState::Named> ShardState::named(std::uint32_t id) const {
+  if (const auto pack = packs_.find(id); pack != packs_.end()) return Named{pack->second.second, &pack->second.first};
+  std::size_t slice = 0;
+  if (find_slice(id, slice)) return std::nullopt;
+  return Named{std::span(positions_).subspan(slice, 1)};
+}
+
 Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (failure_) return failure_;
-  std::size_t slice = 0;
   if (message.worker >= options_.workers)
     return refuse(error(Code::invalid_argument, "pull from worker {} of {}", message.worker, options_.workers));
-  if (Error error = find_slice(message.slice, slice)) return refuse(std::move(error));
+  const std::optional<Named> wanted = named(message.slice);
+  if (!wanted) return refuse(error(Code::invalid_argument, "slice {} is not on this shard", message.slice));
   if (is_fenced(message.worker, message.view)) {
     ++counters_.fenced;
     return {};
   }
-  if (can_answer(message, slice)) {
-    answer(message, slice, out);
+  if (can_answer(message, *wanted)) {
+    answer(message, *wanted, out);
     return {};
   }
   if (parked_.size() >= options_.max_parked)
@@ -495,24 +558,33 @@ const std::vector<Tensor>* ShardState::previous(std::uint64_t version) const {
   return &previous_[previous_.size() - (version_ - version)];
 }
 
-bool ShardState::can_answer(const Pull& message, std::size_t slice) const {
-  const Owned& owned = slices_[slice];
+bool ShardState::can_answer(const Pull& message, const Named& wanted) const {
   if (message.min_version > version_) return false;
   const bool asynchronous = options_.mode == TrainingMode::asynchronous;
   if (asynchronous && options_.guards.own_updates && message.after > 0 && has_part_in(message.after - 1) &&
       !ledger_.has(own_turn(message.after - 1)))
     return false;
-  return !owned.updated || owned.current.valid() || previous(message.min_version);
+  const auto has_value = [&](std::size_t slice) { return !slices_[slice].updated || slices_[slice].current.valid(); };
+  return previous(message.min_version) || std::ranges::all_of(wanted.slices, has_value);
 }
 
-void ShardState::answer(const Pull& message, std::size_t slice, TrainingOutbox& out) {
+void ShardState::answer(const Pull& message, const Named& wanted, TrainingOutbox& out) {
   ++counters_.pulls;
-  Put put{message.reply_to, version_, {}, {}};
-  if (const auto* values = previous(message.min_version)) {
-    put.version = message.min_version;
-    put.tensor = (*values)[slice];
+  const auto* earlier = previous(message.min_version);
+  const auto value = [&](std::size_t slice) {
+    const Owned& owned = slices_[slice];
+    return earlier ? (*earlier)[slice] : owned.updated ? owned.current : store_.value(owned.spec.id);
+  };
+  Put put{message.reply_to, earlier ? message.min_version : version_, {}, {}};
+  if (wanted.pack) {
+    put.tensor = Tensor(wanted.pack->dtype, {wanted.pack->elements});
+    std::byte* at = put.tensor.mutable_raw();
+    for (const std::size_t slice : wanted.slices) {
+      const Tensor part = value(slice);
+      at = std::copy_n(part.raw(), part.num_bytes(), at);
+    }
   } else {
-    put.tensor = slices_[slice].updated ? slices_[slice].current : store_.value(message.slice);
+    put.tensor = value(wanted.slices.front());
   }
   out.push_back({Destination::worker(message.worker), std::move(put)});
 }
@@ -520,9 +592,9 @@ void ShardState::answer(const Pull& message, std::size_t slice, TrainingOutbox& 
 void ShardState::release(TrainingOutbox& out) {
   if (failure_) return;
   for (const Pull& pull : std::exchange(parked_, {})) {
-    std::size_t slice = 0;
-    if (!find_slice(pull.slice, slice) && can_answer(pull, slice))
-      answer(pull, slice, out);
+    const std::optional<Named> wanted = named(pull.slice);
+    if (wanted && can_answer(pull, *wanted))
+      answer(pull, *wanted, out);
     else
       parked_.push_back(pull);
   }

@@ -8,6 +8,8 @@
 //   asynchronous: the gradients of a phase of a worker's batch are applied together when all have arrived, never twice.
 //   Not earlier: the rest may never arrive, and an update cannot be undone.
 //
+// A Pull or Push may name a pack of small slices: it is that of each of them, in one message.
+//
 // All slices of a phase change version together: no reader sees half an update. Values are handles of tensors that
 // never change. A message that is not accepted leaves the state unchanged: repeated or late ones are dropped and
 // counted without an error; invalid ones are refused and counted, and return an Error for the sender.
@@ -21,9 +23,12 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <troupe/graph/passes/shard_map.hpp>
 #include <troupe/scheduler/training/batch_set.hpp>
 #include <troupe/scheduler/training/gradient.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
@@ -127,9 +132,10 @@ struct ShardWait {
 
 class ShardState {
  public:
-  // `store` must outlive the object. Throws invalid_argument for contradictory options, a duplicate slice, or a dtype
-  // without gradients.
-  ShardState(const ShardOptions& options, std::vector<SliceSpec> slices, ShardStore& store);
+  // `store` must outlive the object. Throws invalid_argument for contradictory options, a duplicate slice, a dtype
+  // without gradients, or a pack of other slices, dtypes or sizes.
+  ShardState(const ShardOptions& options, std::vector<SliceSpec> slices, ShardStore& store,
+             const std::vector<SlicePack>& packs = {});
 
   // Stages a gradient, and applies completed updates. Sends Staged to the coordinator when the micro-batch is whole,
   // and Put to workers whose pulls can now be answered. Errors: invalid_argument (unknown slice, worker or slot;
@@ -183,7 +189,17 @@ class ShardState {
     Tensor current;              // if so: its value at version_, if kept
   };
 
+  // What a message names: a slice, or a pack.
+  struct Named {
+    std::span<const std::size_t> slices;  // positions in slices_
+    const SlicePack* pack = nullptr;
+  };
+
+  void add_packs(const std::vector<SlicePack>& packs);
   Error refuse(Error error);
+  std::optional<Named> named(std::uint32_t id) const;
+  Error push_pack(Push& message, const Named& pack, TrainingOutbox& out);
+  Error push_one(Push& message, TrainingOutbox& out);
   Error check(const Push& message, std::size_t& slice) const;
   Error find_slice(std::uint32_t id, std::size_t& slice) const;
   Error push_slot(Push& message, std::size_t slice, TrainingOutbox& out);
@@ -213,12 +229,14 @@ class ShardState {
   const std::vector<Tensor>* previous(std::uint64_t version) const;
   double note_staleness(const std::vector<std::uint64_t>& pulled_versions);
   void say_staged(const Push& message, TrainingOutbox& out) const;
-  bool can_answer(const Pull& message, std::size_t slice) const;
-  void answer(const Pull& message, std::size_t slice, TrainingOutbox& out);
+  bool can_answer(const Pull& message, const Named& wanted) const;
+  void answer(const Pull& message, const Named& wanted, TrainingOutbox& out);
   void release(TrainingOutbox& out);
 
   ShardOptions options_;
-  std::vector<Owned> slices_;  // by id
+  std::vector<Owned> slices_;           // by id
+  std::vector<std::size_t> positions_;  // 0, 1, ...: Named::slices of each alone
+  std::map<std::uint32_t, std::pair<SlicePack, std::vector<std::size_t>>> packs_;  // by id, with the positions
   ShardStore& store_;
   std::uint64_t version_;
   SliceCounts counts_;

@@ -8,7 +8,6 @@
 #include "tools/bench/remote_shard.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/cork.hpp>
-#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {
@@ -31,17 +30,9 @@ double per_second_to_the_end(double seconds, const std::function<void()>& work, 
 class Pushes {
  public:
   explicit Pushes(std::size_t bytes, std::uint32_t variables = 1) : shard_(elements_of(bytes), variables) {
-    const Output gradient = placeholder(graph_, DType::f32, Shape{elements_of(bytes)}, "gradient");
-    Outputs pushes;
-    for (std::int64_t v = 0; v < variables; ++v) {
-      const Node& push = graph_.add({.op = "Push",
-                                     .name = fmt::format("push{}", v),
-                                     .inputs = {gradient},
-                                     .attributes = {{"T", DType::f32}, {"slice", v}, {"shard", std::int64_t{0}}}});
-      pushes.push_back({&graph_, push.id, 0});
-    }
-    session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
-    callable_ = session_->callable({gradient}, {}, pushes);
+    session_ =
+        std::make_unique<Session>(shard_.task(), *shard_.graph().graph, SessionOptions{.shards = {shard_.shard()}});
+    callable_ = session_->callable({shard_.output("gradient")}, {}, {shard_.output("train")});
     gradient_ = Tensor::zeros(DType::f32, Shape{elements_of(bytes)});
   }
   double per_second(double seconds) {
@@ -56,7 +47,6 @@ class Pushes {
 
  private:
   RemoteShard shard_;
-  Graph graph_;
   std::unique_ptr<Session> session_;
   Callable callable_;
   Tensor gradient_;
@@ -67,15 +57,11 @@ class Pushes {
 class Pulls {
  public:
   explicit Pulls(std::size_t bytes, std::uint32_t variables = 1) : shard_(elements_of(bytes), variables) {
-    Outputs pulls;
-    for (std::int64_t v = 0; v < variables; ++v)
-      pulls.push_back(graph_.output(graph_.add(
-          {.op = "Pull",
-           .name = fmt::format("w{}", v),
-           .attributes = {
-               {"T", DType::f32}, {"slice", v}, {"shard", std::int64_t{0}}, {"shape", Shape{elements_of(bytes)}}}})));
-    session_ = std::make_unique<Session>(shard_.task(), graph_, SessionOptions{.shards = {shard_.shard()}});
-    callable_ = session_->callable({}, pulls);
+    Outputs values;
+    for (std::uint32_t v = 0; v < variables; ++v) values.push_back(shard_.output(fmt::format("w{}/read", v)));
+    session_ =
+        std::make_unique<Session>(shard_.task(), *shard_.graph().graph, SessionOptions{.shards = {shard_.shard()}});
+    callable_ = session_->callable({}, values);
   }
   double per_second(double seconds) {
     std::deque<std::future<std::vector<Tensor>>> waiting;
@@ -90,7 +76,6 @@ class Pulls {
 
  private:
   RemoteShard shard_;
-  Graph graph_;
   std::unique_ptr<Session> session_;
   Callable callable_;
 };
@@ -141,7 +126,7 @@ Case bulk_case(const std::string& what, std::size_t mebibytes, double target, st
           }};
 }
 
-// Many small variables, compared with a large one of the same total size.
+// Many small variables, compared with a large one of the same total size: packs (graph/passes/shard_map.hpp).
 template <class Steps>
 Case many_case(const std::string& what) {
   static constexpr std::size_t kBytes = 1 << 10;
@@ -154,6 +139,7 @@ Case many_case(const std::string& what) {
               "steps that {} {} variables of 1 KiB, all on one shard in another process; up to {} in flight", what,
               kVariables, kInFlight),
           .peer = "one variable of the same total size",
+          .ratio_target = 0.5,
           .prepare = [](const Settings& settings) -> Contest {
             auto many = std::make_shared<Steps>(kBytes, kVariables);
             auto one = std::make_shared<Steps>(kBytes * kVariables);

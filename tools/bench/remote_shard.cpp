@@ -11,23 +11,41 @@
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/training/parameter_store.hpp>
 #include <troupe/actors/training/shard_actor.hpp>
+#include <troupe/graph/builder/builder.hpp>
 
 namespace troupe::bench {
 namespace {
 
 constexpr std::chrono::seconds kShardPatience{30};
 constexpr float kRate = 0.5f;
+const PhaseOf kOnePhase = [](const std::string&) { return 0u; };
+
+// Variables "w0", "w1", ... that "train" updates, all by "gradient".
+std::unique_ptr<Graph> training_graph(std::int64_t elements, std::uint32_t variables) {
+  auto graph = std::make_unique<Graph>();
+  const Output gradient = placeholder(*graph, DType::f32, Shape{elements}, "gradient");
+  const Output rate = constant(*graph, kRate);
+  Outputs updates;
+  for (std::uint32_t v = 0; v < variables; ++v) {
+    const VariableRef w = variable(*graph, {.name = fmt::format("w{}", v), .shape = Shape{elements}});
+    // Not apply_gradients(): these updates do not wait for a read.
+    const Node& update =
+        graph->add({.op = "ApplySGD", .name = fmt::format("update{}", v), .inputs = {w.handle, rate, gradient}});
+    updates.push_back({graph.get(), update.id, 0});
+  }
+  group(*graph, updates, "train");
+  return graph;
+}
 
 ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variables) {
   auto store = std::make_shared<ParameterStore>(task.device(), task.kernels());
-  const Shape shape{elements};
+  const auto graph = training_graph(elements, variables);
+  const ShardMap map(updated_variables(*graph), 1);
+  const ShardedGraph sharded = shard_variables(*graph, map, kOnePhase);
   std::vector<SliceSpec> slices;
-  for (std::uint32_t v = 0; v < variables; ++v) {
-    slices.push_back({v, fmt::format("w{}", v), DType::f32, shape});
-    store->add(
-        v, slices.back().name,
-        {.op = "ApplySGD", .attributes = {{"T", DType::f32}}, .slots = {}, .learning_rate = Tensor::scalar(kRate)},
-        Tensor::zeros(DType::f32, shape), {});
+  for (const Slice& slice : map.slices()) {
+    slices.push_back({slice.id, slice.variable, slice.dtype, slice.shape});
+    store->add(slice.id, slice.variable, sharded.rules.at(slice.variable), Tensor::zeros(slice.dtype, slice.shape), {});
   }
   ShardOptions options;
   options.mode = TrainingMode::asynchronous;
@@ -35,7 +53,8 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
   return spawn_actor<ActorKind::shard, ShardActorImpl>(
       task.system(), task.actors(), task.name().to_string(),
       ShardActorImpl::Config{task.name(), options, std::move(slices), store,
-                             [](const Error&, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {}});
+                             [](const Error&, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {},
+                             sharded.packs});
 }
 
 }  // namespace
@@ -95,6 +114,8 @@ TaskOptions RemoteShard::options(TaskName name) {
 }
 
 RemoteShard::RemoteShard(std::int64_t elements, std::uint32_t variables) : child_({own_path(), "--child", kShard}) {
+  const auto whole = training_graph(elements, variables);
+  graph_ = shard_variables(*whole, ShardMap(updated_variables(*whole), 1), kOnePhase);
   child_.write_line(fmt::format("{} {} {}", shard_.index, elements, variables));
   const auto port = static_cast<std::uint16_t>(std::stoi(child_.read_line()));
   const ClusterSpec cluster{"bench",

@@ -7,6 +7,7 @@
 
 #include "tools/bench/child.hpp"
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe::bench {
@@ -33,6 +34,9 @@ class RemoteShard {
 
   Task& task() { return worker_; }  // the worker's
   TaskName shard() const { return shard_; }
+  // Reads the variables ("w0/read", ...) and updates all ("train", by "gradient").
+  const ShardedGraph& graph() const { return graph_; }
+  Output output(const std::string& node) const { return graph_.graph->output(graph_.graph->get(node)); }
   // Receives the worker's frames for the shard.
   const PeerActor& peer() const { return peer_; }
   Acknowledgements& acknowledgements() { return *acknowledgements_; }
@@ -44,6 +48,7 @@ class RemoteShard {
   class Observer;
   static TaskOptions options(TaskName name);
   const TaskName shard_{"ps", 1};
+  ShardedGraph graph_;
   Child child_;
   Task coordinator_{options({"ps", 0})};
   Task worker_{options({"worker", 0})};

@@ -80,6 +80,37 @@ TEST(ShardMap, FourMebibytesExactlyStayWhole) {
             2u);  // no more than needed
 }
 
+// Ids follow those of slices; the order is that of slices, which are sorted by name.
+TEST(SlicePacks, HoldTheSmallVariablesOfAShardAGroupAndADtype) {
+  const ShardMap map({{"a", DType::f32, Shape{4, 2}},
+                      {"b", DType::f32, Shape{}},
+                      {"c", DType::f32, Shape{4097}},  // above 16 KiB
+                      {"d", DType::f64, Shape{2}},
+                      {"e", DType::f32, Shape{4096}},
+                      {"f", DType::f32, Shape{3}},
+                      {"g", DType::f32, Shape{0}},
+                      {"h", DType::f32, Shape{1}},
+                      {"i", DType::f32, Shape{1}}},
+                     1);
+  const auto packs = pack_slices(map, [](const std::string& variable) -> std::optional<std::uint32_t> {
+    if (variable == "f") return std::nullopt;
+    return variable >= "h" ? 1 : 0;
+  });
+  const std::vector<SlicePack> expected = {
+      {.id = 9, .shard = 0, .dtype = DType::f32, .elements = 8 + 1 + 4096, .slices = {0, 1, 4}},
+      {.id = 10, .shard = 0, .dtype = DType::f32, .elements = 2, .slices = {7, 8}}};
+  EXPECT_EQ(packs, expected);
+}
+
+TEST(SlicePacks, HaveUpTo256KiB) {
+  std::vector<VariableSpec> variables;
+  for (int i = 0; i < 18; ++i) variables.push_back({fmt::format("v{:02}", i), DType::f32, Shape{4096}});
+  const auto packs = pack_slices(ShardMap(variables, 1), [](const std::string&) { return 0u; });
+  ASSERT_EQ(packs.size(), 2u);
+  EXPECT_EQ(packs[0].slices.size(), 16u);
+  EXPECT_EQ(packs[1].slices, (std::vector<std::uint32_t>{16, 17}));
+}
+
 TEST(ShardMap, RefusesWhatCannotBeSharded) {
   EXPECT_EQ(error_of([] {
               ShardMap({{"w", DType::f32, Shape{kUnknown}}}, 1);

@@ -61,6 +61,43 @@ TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
             "initializer = NoOp(^w/assign, ^w/m/assign, ^w/v/assign) _target=true\n");
 }
 
+TEST(ShardVariables, SmallVariablesOfAPhaseTravelTogether) {
+  GraphBuilder b;
+  const VariableRef v = variable(b.g, {.name = "v", .shape = Shape{2}});
+  const VariableRef w = variable(b.g, {.name = "w", .shape = Shape{2, 2}});
+  const VariableRef x = variable(b.g, {.name = "x", .shape = Shape{2}});
+  const Output lr = b.constant("lr", 0.5f);
+  Outputs done;
+  for (const VariableRef& each : {v, w, x})
+    done.push_back(b.g.output(b.g.add({.op = "ApplySGD",
+                                       .name = "train/" + each.name,
+                                       .inputs = {each.handle, lr, each.read()},
+                                       .controls = {each.read()}})));
+  group(b.g, done, "train");
+  const ShardMap map(updated_variables(b.g), 1);
+  const auto phase_of = [](const std::string& name) { return name == "x" ? 1u : 0u; };
+  const ShardedGraph s = shard_variables(b.g, map, phase_of);
+  ASSERT_EQ(s.packs.size(), 1u);
+  EXPECT_EQ(s.packs[0].slices, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_EQ(call(s, {.targets = {"train"}}),
+            "pack_3 = Pull() T=f32 shape=[6] shard=0 slice=3 -> f32[6]\n"
+            "pack_3/sizes = Const() T=i64 value=i64[2] = 2 4 -> i64[2]\n"
+            "pack_3/parts = SplitSizes(pack_3, pack_3/sizes) N=2 T=f32 axis=0 -> f32[2], f32[4]\n"
+            "v/read = Identity(pack_3/parts) T=f32 -> f32[2]\n"
+            "w/read/shape = Const() T=i64 value=i64[2] = 2 2 -> i64[2]\n"
+            "w/read = Reshape(pack_3/parts:1, w/read/shape) T=f32 copy_zeros=false -> f32[2,2]\n"
+            "x/read = Pull() T=f32 shape=[2] shard=0 slice=2 -> f32[2]\n"
+            "train/v = NoOp(^v/read)\n"
+            "train/w/flat/shape = Const() T=i64 value=i64[1] = -1 -> i64[1]\n"
+            "train/w/flat = Reshape(w/read, train/w/flat/shape) T=f32 copy_zeros=false -> f32[4]\n"
+            "train/w/push_3/joined = Concat(v/read, train/w/flat) N=2 T=f32 axis=0 -> f32[6]\n"
+            "train/w/push_3 = Push(train/w/push_3/joined, ^v/read, ^w/read) T=f32 shard=0 slice=3\n"
+            "train/w = NoOp(^train/w/push_3)\n"
+            "train/x/push_2 = Push(x/read, ^x/read) T=f32 shard=0 slice=2\n"
+            "train/x = NoOp(^train/x/push_2)\n"
+            "train = NoOp(^train/v, ^train/w, ^train/x) _target=true\n");
+}
+
 // Once, before its first iteration.
 TEST(ShardVariables, WhatALoopsBodyReadsIsPulledBeforeTheLoop) {
   GraphBuilder b;

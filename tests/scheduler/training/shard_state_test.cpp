@@ -340,6 +340,92 @@ TEST_F(Shard, RecordsStalenessAndScalesTheRateByIt) {
   EXPECT_EQ(store.updates.back().second.rate_scale, 0.5);
 }
 
+// ---- Packs
+
+class PackedShard : public testing::ShardTest {
+ protected:
+  // [1] and [1] as one of 2 elements.
+  static std::vector<SlicePack> packs() {
+    return {{.id = 30, .shard = 3, .dtype = DType::f32, .elements = 2, .slices = {10, 20}}};
+  }
+  void make_packed(ShardOptions options) {
+    options.shard = 3;
+    options.workers = 4;
+    state = std::make_unique<ShardState>(
+        options, std::vector<SliceSpec>{{20, "b", DType::f32, Shape{1}}, {10, "a", DType::f32, Shape{1}}}, store,
+        packs());
+  }
+  Push joined(std::uint64_t step, std::uint32_t slot, float a, float b) {
+    Push push = message(step, slot, 30, 0);
+    push.gradient = Tensor::vector<float>({a, b});
+    return push;
+  }
+};
+
+TEST_F(PackedShard, IsPushedAndPulledAsOne) {
+  make_packed({.slots = 2});
+  EXPECT_FALSE(pull(30, 1));
+  EXPECT_FALSE(push(joined(0, 0, 1, 10)));
+  EXPECT_FALSE(push(joined(0, 1, 3, 30)));
+  EXPECT_EQ(value(10), 2);
+  EXPECT_EQ(value(20), 20);
+  EXPECT_EQ(said<Staged>().size(), 2u);  // of each slot, when whole
+  ASSERT_EQ(said<Put>().size(), 1u);
+  EXPECT_EQ(said<Put>()[0].version, 1u);
+  EXPECT_TRUE(bitwise_equal(said<Put>()[0].tensor, Tensor::vector<float>({2, 20})));
+  EXPECT_EQ(state->counters().pushes, 4u);  // counts slices
+}
+
+TEST_F(PackedShard, MixesWithPushesAndPullsOfItsSlices) {
+  make_packed({.slots = 2});
+  EXPECT_FALSE(push(joined(0, 0, 1, 10)));
+  EXPECT_FALSE(push(0, 1, 10, 3));
+  EXPECT_FALSE(pull(30, 0));  // slice 10 is updated already: the version before is kept
+  EXPECT_TRUE(bitwise_equal(said<Put>().at(0).tensor, Tensor::vector<float>({0, 0})));
+  EXPECT_FALSE(push(0, 1, 20, 30));
+  EXPECT_FALSE(pull(10, 1));
+  EXPECT_EQ(said<Put>().at(1).tensor.item<float>(), 2);
+  EXPECT_FALSE(pull(30, 0));  // an earlier version, whole
+  EXPECT_TRUE(bitwise_equal(said<Put>().at(2).tensor, Tensor::vector<float>({0, 0})));
+}
+
+TEST_F(PackedShard, WaitsUntilAllItsSlicesHaveTheVersion) {
+  make_packed({.slots = 1, .keep_previous = false});
+  EXPECT_FALSE(push(0, 0, 10, 1));
+  EXPECT_FALSE(pull(30, 0));
+  EXPECT_TRUE(said<Put>().empty());
+  EXPECT_FALSE(push(0, 0, 20, 2));
+  ASSERT_EQ(said<Put>().size(), 1u);
+  EXPECT_TRUE(bitwise_equal(said<Put>()[0].tensor, Tensor::vector<float>({1, 2})));
+}
+
+TEST_F(PackedShard, CountsOnce) {
+  make_packed({.mode = TrainingMode::asynchronous});
+  EXPECT_FALSE(push(joined(0, 0, 1, 10)));
+  EXPECT_FALSE(push(joined(0, 0, 1, 10)));
+  EXPECT_EQ(value(10), 1);
+  EXPECT_EQ(value(20), 10);
+  EXPECT_EQ(state->counters().duplicates, 2u);
+}
+
+TEST_F(PackedShard, RefusesWhatDoesNotFit) {
+  make_packed({.slots = 1});
+  Push longer = joined(0, 0, 1, 2);
+  longer.gradient = Tensor::vector<float>({1, 2, 3});
+  expect_refused(push(longer), Code::invalid_argument, "pack 30: its shape is [3], expected [2]");
+  Push sparse = joined(0, 0, 1, 2);
+  sparse.indices = Tensor::vector<std::int64_t>({0, 1});
+  expect_refused(push(sparse), Code::invalid_argument, "pack 30: it has no sparse gradient");
+  expect_refused(pull(31, 0), Code::invalid_argument, "slice 31 is not on this shard");
+  const auto with = [&](SlicePack pack) {
+    ShardState state({}, {{10, "a", DType::f32, Shape{1}}, {20, "b", DType::f32, Shape{1}}}, store, {pack});
+  };
+  EXPECT_NO_THROW(with(packs()[0]));
+  EXPECT_THROW(with({.id = 30, .dtype = DType::f32, .elements = 3, .slices = {10, 20}}), Error);
+  EXPECT_THROW(with({.id = 30, .dtype = DType::f64, .elements = 2, .slices = {10, 20}}), Error);
+  EXPECT_THROW(with({.id = 30, .dtype = DType::f32, .elements = 2, .slices = {10, 21}}), Error);
+}
+
 TEST(ShardOptions, ThatContradictEachOtherAreRefused) {
   AddingStore store;
   const std::vector<SliceSpec> slices = {{10, "a", DType::f32, Shape{1}}};

@@ -43,7 +43,7 @@ void Simulation::begin_job() {
       for (std::size_t s = 0; s < shard.slices.size(); ++s)
         shard.store->set(shard.slices[s].id, saved->second.second[s]);
     }
-    shard.state = std::make_unique<ShardState>(o, shard.slices, *shard.store);
+    shard.state = std::make_unique<ShardState>(o, shard.slices, *shard.store, shard.packs);
   }
   for (std::uint32_t i = 0; i < workers_.size(); ++i) {
     reset(i);
@@ -317,6 +317,9 @@ void Simulation::drop_unused(std::uint32_t index, const Commit& commit) {
 }
 
 void Simulation::take_put(std::uint32_t index, const Put& put) {
+  for (const Shard& shard : shards_)
+    for (const SlicePack& pack : shard.packs)
+      if (pack.id == put.key.edge.value) return take_pack(index, pack, put);
   Worker& worker = workers_[index];
   const auto found = worker.tasks.find(put.key.step.value);
   if (found == worker.tasks.end() || found->second.computing) return;
@@ -358,10 +361,60 @@ void Simulation::begin(std::uint32_t index, const WorkerTokens::Work& work) {
   }
   worker.tasks[id] = {work, Values(slices), std::vector<std::uint64_t>(slices), slices};
   const bool misread = token.kind == TokenKind::train && token.min_version > 0 && chance() < options_.misread;
-  for (std::uint32_t slice = 0; slice < slices; ++slice)
+  for (std::uint32_t slice = 0; slice < slices; ++slice) {
+    const SlicePack* pack = pack_of(slice);
+    if (pack && pack->slices.front() != slice) continue;
+    const std::uint32_t wanted = pack ? pack->id : slice;
     send(worker_address(index), shard_address(shard_of(slice)),
-         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{slice}}, slice,
+         Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{wanted}}, wanted,
               token.min_version - (misread ? 1 : 0), 0, worker.view, work.after});
+  }
+}
+
+void Simulation::take_pack(std::uint32_t index, const SlicePack& pack, const Put& put) {
+  std::int64_t begin = 0;
+  for (const std::uint32_t slice : pack.slices) {
+    Put part = put;
+    part.key.edge = EdgeId{slice};
+    if (put.tensor.valid()) {
+      const Shape& shape = options_.model.specs()[slice].shape;
+      const std::int64_t end = begin + shape.num_elements();
+      part.tensor = put.tensor.rows(begin, end).reshaped(shape);
+      begin = end;
+    }
+    take_put(index, part);
+  }
+}
+
+// The gradient of a slice, or those of its pack.
+Push Simulation::push_of(const Task& task, std::uint32_t slice, const std::vector<std::uint32_t>& examples,
+                         std::int64_t tag) const {
+  const auto gradient_of = [&](std::uint32_t s) {
+    PushedGradient gradient = options_.model.gradient(task.values, s, examples);
+    return options_.model.digits ? tagged(std::move(gradient), tag) : gradient;
+  };
+  const Token& token = task.work.token;
+  Push push{.step = token.step,
+            .phase = token.phase,
+            .slot = token.slot,
+            .slice = slice,
+            .pulled_version = task.versions[slice],
+            .gradient = {},
+            .indices = {}};
+  if (const SlicePack* pack = pack_of(slice)) {
+    push.slice = pack->id;
+    push.gradient = Tensor(pack->dtype, Shape{pack->elements});
+    std::byte* at = push.gradient.mutable_raw();
+    for (const std::uint32_t member : pack->slices) {
+      const Tensor values = gradient_of(member).values;
+      at = std::copy_n(values.raw(), values.num_bytes(), at);
+    }
+    return push;
+  }
+  PushedGradient gradient = gradient_of(slice);
+  push.gradient = std::move(gradient.values);
+  push.indices = std::move(gradient.indices);
+  return push;
 }
 
 bool Simulation::has_batch(const Tensor& value, std::uint64_t batch) const {
@@ -400,13 +453,13 @@ void Simulation::complete(std::uint32_t index, const Task& task) {
     const auto tag = static_cast<std::int64_t>(++tasks_begun_);
     std::vector<std::uint32_t> order;
     for (std::uint32_t slice = token.phase; slice < options_.model.slices; slice += options_.job.phases)
-      order.push_back(slice);
+      if (const SlicePack* pack = pack_of(slice); !pack || pack->slices.front() == slice) order.push_back(slice);
     std::shuffle(order.begin(), order.end(), random_);
     for (const std::uint32_t slice : order) {  // gradients come one after the other
-      PushedGradient gradient = options_.model.gradient(task.values, slice, examples);
-      if (options_.model.digits) gradient = tagged(std::move(gradient), tag);
-      say(shard_address(shard_of(slice)), Push{index, token.step, token.phase, token.slot, slice, task.versions[slice],
-                                               gradient.values, gradient.indices, 0, view});
+      Push push = push_of(task, slice, examples, tag);
+      push.worker = index;
+      push.view = view;
+      say(shard_address(shard_of(slice)), std::move(push));
       time += up_to(options_.compute / 4);
     }
   }

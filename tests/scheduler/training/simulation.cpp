@@ -24,6 +24,7 @@ Simulation::Simulation(const SimulationOptions& options)
     shards_[shard_of(slice.id)].slices.push_back(slice);
     of_phases[slice.phase].insert(shard_of(slice.id));
   }
+  if (options.packs) pack();
   for (const auto& shards : of_phases) options_.job.phase_shards.emplace_back(shards.begin(), shards.end());
   options_.job.steps_per_epoch = options.open_ended ? JobOptions::kUnknown : data_.steps();
   options_.job.evaluation_batches = options.open_ended && data_.test > 0 ? JobOptions::kUnknown : data_.test_batches();
@@ -31,6 +32,28 @@ Simulation::Simulation(const SimulationOptions& options)
   begin_job();
   connect_all();
   if (options_.faults.any()) at(kMillisecond, [this] { mischief(); });
+}
+
+void Simulation::pack() {
+  std::uint32_t next = options_.model.slices;
+  for (std::uint32_t s = 0; s < options_.shards; ++s)
+    for (std::uint32_t phase = 0; phase < options_.model.phases; ++phase) {
+      SlicePack pack{.id = next, .shard = static_cast<int>(s), .dtype = options_.model.dtype, .slices = {}};
+      for (const SliceSpec& slice : shards_[s].slices) {
+        if (slice.phase != phase || ToyModel::is_sparse(slice.id)) continue;
+        pack.slices.push_back(slice.id);
+        pack.elements += slice.shape.num_elements();
+      }
+      if (pack.slices.size() < 2) continue;
+      shards_[s].packs.push_back(std::move(pack));
+      ++next;
+    }
+}
+
+const SlicePack* Simulation::pack_of(std::uint32_t slice) const {
+  for (const SlicePack& pack : shards_[shard_of(slice)].packs)
+    if (std::ranges::find(pack.slices, slice) != pack.slices.end()) return &pack;
+  return nullptr;
 }
 
 std::string Simulation::run_until(Nanoseconds time) {

@@ -38,6 +38,7 @@ struct SimulationOptions {
   std::uint64_t test_examples = 0;
   bool open_ended = false;  // the coordinator does not know how many batches there are
   std::uint32_t shards = 1;
+  bool packs = false;                            // the dense slices of a shard and phase travel together
   std::uint32_t prefetch = 1;                    // tokens a worker asks for at a time
   double repeat = 0.1;                           // probability that a delivered message comes once more,
   Nanoseconds repeat_within = 4 * kMillisecond;  // at once or so much later
@@ -122,6 +123,7 @@ class Simulation {
   };
   struct Shard {
     std::vector<SliceSpec> slices;
+    std::vector<SlicePack> packs;
     std::unique_ptr<ToyStore> store;
     std::unique_ptr<ShardState> state;
   };
@@ -154,6 +156,11 @@ class Simulation {
   bool is_worker(Address a) const { return a > options_.shards; }
   std::uint32_t worker_of(Address a) const { return a - 1 - options_.shards; }
   std::uint32_t shard_of(std::uint32_t slice) const { return slice % options_.shards; }
+  void pack();
+  const SlicePack* pack_of(std::uint32_t slice) const;  // null: it travels alone
+  void take_pack(std::uint32_t worker, const SlicePack& pack, const Put& put);
+  Push push_of(const Task& task, std::uint32_t slice, const std::vector<std::uint32_t>& examples,
+               std::int64_t tag) const;
   double chance() { return std::uniform_real_distribution<double>(0, 1)(random_); }
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
   Nanoseconds up_to(Nanoseconds most) { return static_cast<Nanoseconds>(below(static_cast<std::size_t>(most) + 1)); }

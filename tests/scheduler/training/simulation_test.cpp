@@ -27,6 +27,7 @@ SimulationOptions base(std::uint64_t seed) {
   options.test_examples = 5;
   options.job.evaluation_batch = 2;
   options.prefetch = 1 + static_cast<std::uint32_t>(seed / 36 % 2);
+  options.packs = seed % 3 == 1;
   return options;
 }
 

@@ -109,6 +109,8 @@ PushedGradient plain_mean(const std::vector<PushedGradient>& slots) {
 
 }  // namespace
 
+bool ToyModel::is_sparse(std::uint32_t slice) { return slice == kSparseSlice; }
+
 std::vector<SliceSpec> ToyModel::specs() const {
   std::vector<SliceSpec> specs;
   for (std::uint32_t i = 0; i < slices; ++i)

@@ -25,6 +25,7 @@ struct ToyModel {
   std::uint32_t phases = 1;  // slice i is trained in phase i % phases
   std::uint64_t seed = 1;
 
+  static bool is_sparse(std::uint32_t slice);
   std::vector<SliceSpec> specs() const;
   Values initial() const;
   // `examples` are numbers of training examples.
