@@ -2,11 +2,11 @@
 #pragma once
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/actors/network/cluster_spec.hpp>
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
-#include <troupe/actors/training/model.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -21,6 +21,6 @@
 #include <troupe/graph/metrics/metrics.hpp>
 #include <troupe/graph/metrics/scores.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
-#include <troupe/graph/training/classifier.hpp>
+#include <troupe/graph/training/network_program.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/idx.hpp>

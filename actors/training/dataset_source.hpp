@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// With the components "images" and "labels" (graph/training/classifier.hpp). Throws invalid_argument for an empty one.
+// With the components "images" and "labels". Throws invalid_argument for an empty one.
 inline TensorDataset source_of(const Dataset& data) {
   return TensorDataset({{"images", data.images}, {"labels", data.labels}});
 }

@@ -17,14 +17,33 @@ double find_figure(const Figures& figures, std::string_view name) {
 
 double EpochLogs::operator[](std::string_view figure) const { return find_figure(figures, figure); }
 
+namespace {
+
+// Invalid if there is no such figure.
+Tensor result_of(const NamedSum& sum, const std::map<std::string, FigureResult>& results) {
+  const auto result = results.find(sum.name);
+  if (result == results.end()) return {};
+  const Shape shape{static_cast<std::int64_t>(sum.values.size())};
+  return result->second(Tensor::of<double>(shape, std::span<const double>(sum.values)));
+}
+
+}  // namespace
+
 Figures figures_of(const NamedSums& sums, const std::map<std::string, FigureResult>& results, std::string_view prefix) {
   Figures out;
   for (const NamedSum& sum : sums) {
-    const auto result = results.find(sum.name);
-    if (result == results.end()) continue;
-    const Shape shape{static_cast<std::int64_t>(sum.values.size())};
-    const Tensor value = result->second(Tensor::of<double>(shape, std::span<const double>(sum.values)));
-    if (value.shape().is_scalar()) out.emplace_back(fmt::format("{}{}", prefix, sum.name), value.item<double>());
+    const Tensor value = result_of(sum, results);
+    if (value.valid() && value.shape().is_scalar())
+      out.emplace_back(fmt::format("{}{}", prefix, sum.name), value.item<double>());
+  }
+  return out;
+}
+
+std::map<std::string, Tensor> tensors_of(const NamedSums& sums, const std::map<std::string, FigureResult>& results) {
+  std::map<std::string, Tensor> out;
+  for (const NamedSum& sum : sums) {
+    Tensor value = result_of(sum, results);
+    if (value.valid() && !value.shape().is_scalar()) out.emplace(sum.name, std::move(value));
   }
   return out;
 }

@@ -33,6 +33,8 @@ double find_figure(const Figures& figures, std::string_view name);
 // The scalars among the results of these sums.
 Figures figures_of(const NamedSums& sums, const std::map<std::string, FigureResult>& results,
                    std::string_view prefix = {});
+// The others: vectors, matrices.
+std::map<std::string, Tensor> tensors_of(const NamedSums& sums, const std::map<std::string, FigureResult>& results);
 // The mean loss of a step: of the first objective, whose sums come first.
 double mean_loss(const NamedSums& sums);
 EpochLogs logs_of(const EpochDone& epoch, const std::map<std::string, FigureResult>& results);

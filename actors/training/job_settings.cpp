@@ -43,11 +43,11 @@ std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uin
   return fmt::format(
       "mode={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}"
       "\ntest_examples={}\nevaluation_batch={}\nlast_step={}\nsimultaneous={}\nworkers={}\n"
-      "ps={}\nmicro_batches={}\nsparse_mean={}\nclip_norm={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}"
+      "ps={}\nmicro_batches={}\nsparse_mean={}\nclipping={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}"
       "\nschema={}\n{}",
       name(o.mode), slots, backups, o.staleness, o.batch, o.epochs, o.seed, examples(&plan.train),
-      examples(plan.evaluation), o.evaluation_batch, o.last_step == LastStep::keep ? "keep" : "drop", o.simultaneous,
-      workers, shards, o.micro_batches, name(o.sparse_mean), plan.clip_norm, o.aggregate, o.staleness_aware,
+      examples(plan.evaluation), o.evaluation_batch, name(o.last_step), o.simultaneous, workers, shards,
+      o.micro_batches, name(o.sparse_mean), plan.clipping.to_string(), o.aggregate, o.staleness_aware,
       describe(plan.loss_scaling), to_string(plan.train.schema()), plan.description);
 }
 

@@ -10,8 +10,8 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("micro_batches must be 1 to 1024, not {}", o.micro_batches);
   if (o.batch % o.micro_batches != 0)
     invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
-  if (o.micro_batches > 1 && o.last_step != LastStep::drop)
-    invalid_argument("micro_batches need batches of one size: set last_step to LastStep::drop");
+  if (o.micro_batches > 1 && o.last_step == LastStep::keep)
+    invalid_argument("micro_batches need batches of one size: set last_step to LastStep::drop or pad");
   if (o.slots < 0) invalid_argument("slots must be 1 to 1024, or 0 for the mode's default, not {}", o.slots);
   const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
   if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
@@ -39,11 +39,11 @@ void check_training(const TrainingPlan& plan, int slots) {
 }
 
 TrainingGraph build_training_graph(const TrainingPlan& plan, TowerOptions options) {
-  options.batch = plan.options.last_step == LastStep::drop ? plan.options.batch : kUnknown;
+  options.batch = plan.options.last_step == LastStep::keep ? kUnknown : plan.options.batch;
   options.micro_batches = plan.options.micro_batches;
   options.simultaneous = plan.options.simultaneous;
   options.loss_scaling = plan.loss_scaling;
-  options.clipping = {.global_norm = plan.clip_norm};
+  options.clipping = plan.clipping;
   options.sparse_mean = plan.options.sparse_mean;
   options.ops = &plan.task.ops();
   return build_training_graph(plan.program, plan.train.schema(), options);

@@ -24,7 +24,7 @@ struct TrainingPlan {
   const BatchSource& train;
   const BatchSource* evaluation = nullptr;  // null: no evaluation
   std::optional<LossScaling> loss_scaling;
-  double clip_norm = 0;  // 0: gradients are not clipped
+  Clipping clipping = {};  // of each slot's gradients
   const TrainingOptions& options;
   TrainingState& state;  // read at the start, updated at the end
   Task& task;

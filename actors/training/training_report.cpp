@@ -34,7 +34,7 @@ TrainingOptions with_reports(TrainingOptions options) {
                 .task = {},
                 .step = epoch.steps,
                 .text = fmt::format("the loss of epoch {} is {}: the parameters are no longer usable; try a smaller "
-                                    "learning rate, or ModelOptions::clip_norm",
+                                    "learning rate, or ModelOptions::clipping",
                                     epoch.epoch + 1, epoch.figures.front().second),
                 .counts = {}});
     if (told) told(epoch);

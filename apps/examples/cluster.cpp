@@ -18,8 +18,13 @@ int main(int argc, char** argv) {
     }
     const bool alone = task->cluster().tasks.empty();
     const DataSplits data = draw_digits({.train = 4000, .test = 500});
-    Model model({layers::flatten(), layers::dense(64, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::Adam{.learning_rate = 2e-3}, *task);
+    Model model(
+        {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(64, Activation::relu), layers::dense(10)},
+        Shape{28, 28, 1}, DType::u8);
+    model.compile({.optimizer = optimizers::Adam{.learning_rate = 2e-3},
+                   .loss = Loss::sparse_softmax_cross_entropy,
+                   .metrics = {metrics::accuracy()}},
+                  *task);
     const TrainingResult result =
         model.fit(data, {.mode = alone ? JobMode::local : JobMode::sync,
                          .epochs = 4,

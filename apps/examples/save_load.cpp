@@ -12,13 +12,17 @@ using namespace troupe;
 
 void run(const char* file) {
   const DataSplits data = draw_digits({.train = 2000, .test = 500});
-  const Sequential layers({layers::flatten(), layers::dense(32, Activation::relu), layers::dense(10)});
-  Model trained(layers, Shape{28, 28, 1}), loaded(layers, Shape{28, 28, 1});
-  for (Model* model : {&trained, &loaded}) model->compile(optimizers::Adam{.learning_rate = 2e-3});
+  const Sequential layers(
+      {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(32, Activation::relu), layers::dense(10)});
+  Model trained(layers, Shape{28, 28, 1}, DType::u8), loaded(layers, Shape{28, 28, 1}, DType::u8);
+  for (Model* model : {&trained, &loaded})
+    model->compile({.optimizer = optimizers::Adam{.learning_rate = 2e-3},
+                    .loss = Loss::sparse_softmax_cross_entropy,
+                    .metrics = {metrics::accuracy()}});
   trained.fit(data, {.epochs = 3});
   trained.save(file);
   loaded.load(file);
-  const Tensor digit = Tensor::zeros(DType::f32, {1, 28, 28, 1});
+  const Tensor digit = Tensor::zeros(DType::u8, {1, 28, 28, 1});
   const bool same = std::ranges::equal(trained.predict(digit).values<float>(), loaded.predict(digit).values<float>());
   fmt::print("trained: accuracy {:.2f}\n", trained.evaluate(data.test)["accuracy"]);
   fmt::print("loaded:  accuracy {:.2f}\n", loaded.evaluate(data.test)["accuracy"]);

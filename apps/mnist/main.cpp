@@ -14,7 +14,7 @@
 #include "apps/signals.hpp"
 #include "apps/training_trace.hpp"
 #include <troupe/actors/introspection/trace_recording.hpp>
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/idx.hpp>
 #include <troupe/messages/error.hpp>
@@ -32,9 +32,10 @@ DataSplits load_data(const MnistOptions& options) {
 
 Sequential make_layers(MnistModel model) {
   using namespace layers;
-  if (model == MnistModel::mlp) return Sequential({flatten(), dense(128, Activation::relu), dense(10)});
-  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2),
-                     flatten(), dense(128, Activation::relu), dense(10)});
+  if (model == MnistModel::mlp)
+    return Sequential({rescaling(1 / 255.0), flatten(), dense(128, Activation::relu), dense(10)});
+  return Sequential({rescaling(1 / 255.0), conv2d(32, 3, Activation::relu), max_pool(2),
+                     conv2d(64, 3, Activation::relu), max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
 }
 
 // Called before training, so that a wrong path does not lose the result.
@@ -47,8 +48,12 @@ void prepare_save(const std::string& directory) {
 }
 
 void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console, StopSignals& signals) {
-  Model model(make_layers(options.model), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = options.learning_rate}, task, options.compiled);
+  Model model(make_layers(options.model), Shape{28, 28, 1}, DType::u8);
+  ModelOptions compiled = options.compiled;
+  compiled.optimizer = optimizers::Adam{.learning_rate = options.learning_rate};
+  compiled.loss = Loss::sparse_softmax_cross_entropy;
+  compiled.metrics = {metrics::accuracy()};
+  model.compile(compiled, task);
   TrainingOptions training = options.training;
   training.on_event = [&](const JobEvent& event) { console.event(event); };
   if (options.log_placement)

@@ -87,7 +87,7 @@ std::vector<CommandOption> training_options(MnistOptions& options, double& rate,
           text_option("--schedule", "S", schedule, "Learning rate schedule, see above"),
           whole_option("--accumulate", "K", training.micro_batches, 1, 1024,
                        "Split a slot's batch into K equal micro-batches, computed one after the other to save memory"),
-          positive_option("--clip-norm", "X", options.compiled.clip_norm,
+          positive_option("--clip-norm", "X", options.compiled.clipping.global_norm,
                           "Clip the gradients of a slot to this global norm (default: no clipping)"),
           whole_option("--backups", "N", training.backups, 0, 1024,
                        "Modes sync and ssp: extra slots per step. A step uses the first that arrive, so slow workers "

@@ -10,7 +10,7 @@
 
 #include "apps/training_trace.hpp"
 #include <troupe/actors/cluster/membership.hpp>
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/messages/command_line.hpp>
 

@@ -87,6 +87,13 @@ std::string Clipping::problem() const {
   return "";
 }
 
+std::string Clipping::to_string() const {
+  std::string out;
+  for (const auto& [limit, what] : {std::pair(value, "value"), {norm, "norm"}, {global_norm, "global norm"}})
+    if (limit != 0) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", what, limit);
+  return out.empty() ? "none" : out;
+}
+
 Output global_norm(std::span<const GradientAndVariable> gradients) {
   if (gradients.empty()) invalid_argument("global norm: there are no gradients");
   Outputs halves;

@@ -21,6 +21,7 @@ struct Clipping {
 
   // The first invalid option, like "the global norm must be 0 (no clipping) or positive, not -1"; "" if all are valid.
   std::string problem() const;
+  std::string to_string() const;  // "none", "value 1, global norm 0.5"
 };
 
 // The norm of all gradients as one vector: sqrt(sum of all squares), an f64 scalar. Each gradient's squares are summed

@@ -57,6 +57,7 @@ struct ProgramOutputs {
 class ProgramContext {
  public:
   Graph& graph;
+  const BatchSchema& schema;
   const std::map<std::string, Output, std::less<>>& batch;  // by component: [n, example...]
   VariablePool& variables;
   bool training = false;

@@ -45,6 +45,14 @@ class Builder {
   Builder(const Program& program, const BatchSchema& schema, const TowerOptions& options)
       : program_(program), schema_(schema), options_(options), graph_(*out_.graph) {}
 
+  TrainingGraph inference() {
+    const auto device = graph_.on_device(device_of(0));
+    evaluation();
+    out_.initializer = initializer(graph_);
+    out_.parameters = variables_.all();
+    return std::move(out_);
+  }
+
   TrainingGraph run() {
     if (options_.loss_scaling) {
       const auto device = graph_.on_device(device_of(0));
@@ -60,7 +68,10 @@ class Builder {
     }
     const auto device = graph_.on_device(device_of(0));
     for (std::size_t phase = 0; phase < out_.phases.size(); ++phase) update(phase);
-    evaluation();
+    {
+      const auto scope = graph_.scope("evaluation");
+      evaluation();
+    }
     out_.initializer = initializer(graph_);
     list_parameters();
     return std::move(out_);
@@ -84,9 +95,8 @@ class Builder {
   ProgramOutputs apply(const Outputs& batch, std::vector<RunningAverage>* averages) {
     std::map<std::string, Output, std::less<>> components;
     for (std::size_t i = 0; i < batch.size(); ++i) components.emplace(schema_[i].name, batch[i]);
-    ProgramContext context{graph_, components, variables_, averages != nullptr, averages};
+    ProgramContext context{graph_, schema_, components, variables_, averages != nullptr, averages};
     ProgramOutputs outputs = program_(context);
-    if (outputs.objectives.empty()) invalid_argument("the program has no objective: nothing would be trained");
     for (const Objective& objective : outputs.objectives) {
       if (!objective.loss.valid()) invalid_argument("objective '{}' has no loss", objective.name);
       if (!objective.loss.shape().is_scalar() || !is_floating(objective.loss.dtype()))
@@ -110,7 +120,7 @@ class Builder {
       if (!shape.fully_known()) invalid_argument("the sums of figure '{}' must have a known shape", name);
       if (!layout) return;
       layout->add(name, shape);
-      out_.results[name] = result;
+      out_.results[name] = [shape, result](const Tensor& sums) { return result(sums.reshaped(shape)); };
     };
     for (std::size_t i = 0; i < outputs.objectives.size(); ++i) {
       if (phase && !in_phase(i, *phase)) continue;
@@ -124,7 +134,7 @@ class Builder {
       note(figure.name, figure.sums.shape(), figure.result);
       parts.push_back(flat(cast(figure.sums, DType::f64)));
     }
-    return concat(parts, 0);
+    return parts.empty() ? constant(graph_, Tensor(DType::f64, Shape{0})) : concat(parts, 0);
   }
   bool in_phase(std::size_t objective, std::size_t phase) const { return options_.simultaneous || objective == phase; }
 
@@ -153,6 +163,7 @@ class Builder {
     std::vector<RunningAverage> averages;
     const ProgramOutputs outputs = apply(t.batch, &averages);
     const bool first = out_.phases.empty();
+    if (outputs.objectives.empty()) invalid_argument("the program has no objective: nothing would be trained");
     if (first) begin_phases(outputs);
     for (std::size_t phase = 0; phase < out_.phases.size(); ++phase) {
       Part& part = t.parts.emplace_back();
@@ -367,8 +378,8 @@ class Builder {
     return {.indices = rows, .values = div(joined, touching, "mean")};
   }
 
+  // In a scope of its own, unless there is nothing else: variables then have the names that they have in training.
   void evaluation() {
-    const auto scope = graph_.scope("evaluation");
     out_.eval_batch = placeholders(kUnknown);
     const ProgramOutputs outputs = apply(out_.eval_batch, nullptr);
     out_.eval_figures = flat_figures(outputs, std::nullopt, out_.eval_batch, &out_.eval_layout);
@@ -399,6 +410,12 @@ class Builder {
 TrainingGraph build_training_graph(const Program& program, const BatchSchema& schema, const TowerOptions& options) {
   check(schema, options);
   return Builder(program, schema, options).run();
+}
+
+TrainingGraph build_inference_graph(const Program& program, const BatchSchema& schema, const OpRegistry* ops) {
+  const TowerOptions options{.ops = ops};
+  check(schema, options);
+  return Builder(program, schema, options).inference();
 }
 
 }  // namespace troupe

@@ -87,5 +87,7 @@ struct TrainingGraph {
 // Throws invalid_argument for options that cannot be built, and for a program without objectives, with two figures of
 // one name, or with a variable that two objectives train.
 TrainingGraph build_training_graph(const Program& program, const BatchSchema& schema, const TowerOptions& options = {});
+// Only what evaluates; the program may have no objectives. `ops`: TowerOptions::ops.
+TrainingGraph build_inference_graph(const Program& program, const BatchSchema& schema, const OpRegistry* ops = nullptr);
 
 }  // namespace troupe

@@ -2,12 +2,17 @@
 
 namespace troupe {
 
+std::string_view name(LastStep last) {
+  return last == LastStep::drop ? "drop" : last == LastStep::keep ? "keep" : "pad";
+}
+
 std::optional<std::uint64_t> steps_per_epoch(const BatchSource& source, const BatchPlan& plan) {
   const auto examples = source.examples();
   if (!examples) return std::nullopt;
   const std::uint64_t step = static_cast<std::uint64_t>(plan.batch) * plan.slots;
-  const bool keeps = plan.last == LastStep::keep && *examples % step >= plan.slots;
-  return *examples / step + (keeps ? 1 : 0);
+  const std::uint64_t left = *examples % step;
+  const bool one_more = (plan.last == LastStep::keep && left >= plan.slots) || (plan.last == LastStep::pad && left > 0);
+  return *examples / step + (one_more ? 1 : 0);
 }
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <troupe/devices/allocator.hpp>
@@ -27,7 +28,10 @@ enum class LastStep : std::uint8_t {
   // The slots share them as evenly as possible, the first ones have one more; fewer than slots are left out. The
   // gradients of slots are averaged as ever, so an example of a smaller slot counts a little more.
   keep,
+  pad,  // the slots are filled with examples from the start of the epoch's order, which so count twice
 };
+
+std::string_view name(LastStep last);  // "drop", "keep", "pad"
 
 // How a source is cut into batches.
 struct BatchPlan {

@@ -1,6 +1,7 @@
 #include "troupe/scheduler/data/tensor_dataset.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -11,15 +12,18 @@
 namespace troupe {
 namespace {
 
-// Rows of a source: those of an order, or consecutive ones.
+// Rows of a source of `all`: those of an order, or consecutive ones. After the last follows the first.
 struct Rows {
   std::span<const std::uint32_t> order;  // empty: consecutive
   std::int64_t first = 0;                // in the order, or in the source
   std::int64_t count = 0;
+  std::int64_t all = 0;
 
   std::int64_t operator[](std::int64_t i) const {
-    return order.empty() ? first + i : order[static_cast<std::size_t>(first + i)];
+    const std::int64_t place = first + i < all ? first + i : (first + i) % all;
+    return order.empty() ? place : order[static_cast<std::size_t>(place)];
   }
+  bool consecutive() const { return order.empty() && first + count <= all; }
 };
 
 void copy_rows(const Tensor& from, const Rows& rows, Tensor& to) {
@@ -34,7 +38,7 @@ void copy_rows(const Tensor& from, const Rows& rows, Tensor& to) {
   const auto width = to.num_bytes() / static_cast<std::size_t>(rows.count);
   const auto* source = static_cast<const std::byte*>(from.raw());
   auto* target = static_cast<std::byte*>(to.mutable_raw());
-  if (rows.order.empty()) {
+  if (rows.consecutive()) {
     std::memcpy(target, source + static_cast<std::size_t>(rows.first) * width, to.num_bytes());
     return;
   }
@@ -58,7 +62,7 @@ class TensorReader final : public BatchReader {
     const auto [first, end] = range(static_cast<std::int64_t>(step), slot);
     Batch& batch = ring_[next_];
     next_ = (next_ + 1) % ring_.size();
-    gather({order_, first, end - first}, batch);
+    gather({order_, first, end - first, rows_}, batch);
     return batch;
   }
 
@@ -67,7 +71,8 @@ class TensorReader final : public BatchReader {
   std::pair<std::int64_t, std::int64_t> range(std::int64_t step, std::int64_t slot) const {
     const std::int64_t slots = plan_.slots, begin = step * slots * plan_.batch;
     const std::int64_t left = rows_ - begin;
-    if (left >= slots * plan_.batch) return {begin + slot * plan_.batch, begin + (slot + 1) * plan_.batch};
+    if (left >= slots * plan_.batch || plan_.last == LastStep::pad)
+      return {begin + slot * plan_.batch, begin + (slot + 1) * plan_.batch};
     const std::int64_t share = left / slots, more = left % slots;
     const std::int64_t first = begin + slot * share + std::min(slot, more);
     return {first, first + share + (slot < more ? 1 : 0)};
@@ -125,6 +130,18 @@ std::unique_ptr<BatchReader> TensorDataset::open(const BatchPlan& plan) const {
   if (plan.shuffle && rows_ > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
     invalid_argument("{} examples are too many to shuffle", rows_);
   return std::make_unique<TensorReader>(tensors_, rows_, plan, *steps_per_epoch(*this, plan));
+}
+
+std::pair<TensorDataset, TensorDataset> TensorDataset::split(double last_part) const {
+  const auto last = last_part > 0 && last_part < 1 ? std::llround(static_cast<double>(rows_) * last_part) : 0;
+  if (last < 1 || last >= rows_)
+    invalid_argument("{} of {} examples cannot be split off: both parts need examples", last_part, rows_);
+  std::vector<std::pair<std::string, Tensor>> first, second;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    first.emplace_back(schema_[i].name, tensors_[i].rows(0, rows_ - last));
+    second.emplace_back(schema_[i].name, tensors_[i].rows(rows_ - last, rows_));
+  }
+  return {TensorDataset(std::move(first)), TensorDataset(std::move(second))};
 }
 
 }  // namespace troupe

@@ -22,6 +22,10 @@ class TensorDataset final : public BatchSource {
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
+  // All but the last part of the examples, and that part, in (0, 1); they share memory. Throws invalid_argument if
+  // either has no examples.
+  std::pair<TensorDataset, TensorDataset> split(double last_part) const;
+
  private:
   BatchSchema schema_;
   std::vector<Tensor> tensors_;

@@ -41,7 +41,7 @@ TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   EXPECT_EQ(options.training.epochs, 5);
   EXPECT_EQ(options.training.batch, 32);
   EXPECT_EQ(options.learning_rate.to_string(), "0.001");
-  EXPECT_EQ(options.compiled.clip_norm, 0);
+  EXPECT_EQ(options.compiled.clipping.global_norm, 0);
   EXPECT_EQ(options.compiled.precision, DType::f32);
   EXPECT_EQ(options.training.seed, 0u);
   EXPECT_EQ(options.training.slots, 0);
@@ -131,7 +131,7 @@ TEST(MnistOptions, ABatchMayBeComputedInEqualParts) {
 }
 
 TEST(MnistOptions, GradientsAreClippedToAPositiveNorm) {
-  EXPECT_EQ(good({"--clip-norm", "0.5"}).compiled.clip_norm, 0.5);
+  EXPECT_EQ(good({"--clip-norm", "0.5"}).compiled.clipping.global_norm, 0.5);
   for (const char* text : {"0", "-1", "nan", "inf", "much"})
     EXPECT_THAT(wrong({"--clip-norm", text}), HasSubstr("--clip-norm: expected a number above 0")) << text;
 }

@@ -1,8 +1,9 @@
 // Local training against a plain loop. What clusters come to is in cluster_test.cpp.
 #include <gtest/gtest.h>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/apps/training_oracle.hpp"
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
@@ -11,14 +12,18 @@ namespace {
 using testing::OracleOptions;
 using testing::trained_by_hand;
 
-Sequential mlp() { return Sequential({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}); }
+Sequential mlp() {
+  return Sequential(
+      {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)});
+}
 
 std::string trained_by_model(const DataSplits& data, const OracleOptions& options, int devices = 1, int threads = 1,
                              const Schedule& rate = 1e-3) {
   Task task({.cpu_devices = devices, .threads = threads});
-  Model model(mlp(), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = rate}, task,
-                {.precision = options.precision, .clip_norm = options.clip_norm});
+  Model model(mlp(), Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = rate},
+                                     {.precision = options.precision, .clipping = {.global_norm = options.clip_norm}}),
+                task);
   return model
       .fit(data, {.epochs = options.epochs,
                   .batch = options.batch,

@@ -8,8 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/actors/training/classifying.hpp"
 #include <troupe/actors/base/actor_record.hpp>
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/kernels/cpu/gemm_cached.hpp>
@@ -121,8 +122,10 @@ DataSplits digits() { return draw_digits({.train = 32 * 60, .test = 100}); }
 
 TEST(SteadyState, TrainingAnMlpTakesNoMemory) {
   Task task({.threads = 1});
-  Model model({layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-  model.compile(optimizers::Adam{}, task);
+  Model model(
+      {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(128, Activation::relu), layers::dense(10)},
+      Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(optimizers::Adam{}), task);
   const Counted counted = train(model, task, digits(), 20, 60);
   EXPECT_EQ(counted.fresh_buffers, 0u);
   if (!has_gemm_cached()) GTEST_SKIP() << "without AVX-512, oneDNN computes the products, and calls malloc for each";
@@ -131,9 +134,10 @@ TEST(SteadyState, TrainingAnMlpTakesNoMemory) {
 
 TEST(SteadyState, TrainingACnnTakesNoMemoryButInsideOneDnn) {
   Task task({.threads = 1});
-  Model model({layers::conv2d(8, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(10)},
-              Shape{28, 28, 1});
-  model.compile(optimizers::Adam{}, task);
+  Model model({layers::rescaling(1 / 255.0), layers::conv2d(8, 3, Activation::relu), layers::max_pool(2),
+               layers::flatten(), layers::dense(10)},
+              Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(optimizers::Adam{}), task);
   const Counted counted = train(model, task, digits(), 20, 60);
   RecordProperty("mallocs_of_onednn_per_step", static_cast<int>(counted.mallocs / 40));
   EXPECT_EQ(counted.fresh_buffers, 0u);

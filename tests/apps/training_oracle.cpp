@@ -87,7 +87,7 @@ Batch gather(const Dataset& data, std::span<const std::int64_t> examples) {
   float* to = batch.images.mutable_data<float>();
   for (std::size_t i = 0; i < examples.size(); ++i) {
     for (std::int64_t j = 0; j < pixels; ++j)
-      *to++ = static_cast<float>(data.images.data<std::uint8_t>()[examples[i] * pixels + j]) / 255.0f;
+      *to++ = static_cast<float>(data.images.data<std::uint8_t>()[examples[i] * pixels + j]) * (1 / 255.0f);
     batch.labels.mutable_data<std::int32_t>()[i] = data.labels.data<std::int32_t>()[examples[i]];
   }
   return batch;

@@ -16,11 +16,11 @@
 #include "tests/chaos/counting_model.hpp"
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"
+#include "tests/graph/training/classifier.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/membership_options.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/training_plan.hpp>
-#include <troupe/graph/training/classifier.hpp>
 
 namespace {
 
@@ -102,7 +102,7 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   const DataSplits data = numbered_examples(o.examples);
   TrainingState state;
   const TensorDataset source = source_of(data.train);
-  const Program program = classifier(layers, optimizer);
+  const Program program = testing::classifier(layers, optimizer);
   TrainingPlan plan{.program = program,
                     .description = "counting",
                     .train = source,

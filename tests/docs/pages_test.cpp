@@ -7,6 +7,7 @@
 #include <future>
 #include <string_view>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/processes/places.hpp"
 #include "tests/temporary_directory.hpp"
 // As the pages say it: the fragments need no more.
@@ -20,7 +21,9 @@ namespace {
 
 DataSplits few_digits() { return draw_digits({.train = 512, .test = 64}); }
 
-Model small_model() { return Model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}); }
+Model small_model() {
+  return Model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
+}
 
 TEST(Pages, RatesThatChangeClippingAndMicroBatches) {
   Model model = small_model();
@@ -39,7 +42,7 @@ TEST(Pages, OptimizersWithDecayAndAverages) {
 
 TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
 #include <pages/layers.inc>
-  model.compile(optimizers::SGD{});
+  model.compile(testing::classifying(optimizers::SGD{}));
   const DataSplits data = draw_digits({.train = 64, .test = 32});
   model.fit(data, {.epochs = 1, .batch = 32});
   EXPECT_GE(model.evaluate(data.test)["accuracy"], 0);
@@ -53,9 +56,53 @@ TEST(Pages, NetworksOfNamedInputsAndResults) {
   EXPECT_EQ(serialize(same), serialize(network));
 }
 
+// Points [n,3] and sums of them [n,1].
+std::pair<Tensor, Tensor> sums(std::int64_t n) {
+  Tensor x(DType::f32, Shape{n, 3}), y = Tensor::zeros(DType::f32, Shape{n, 1});
+  for (std::int64_t i = 0; i < 3 * n; ++i) {
+    x.mutable_data<float>()[i] = static_cast<float>(i * 7919 % 200) / 100 - 1;
+    y.mutable_data<float>()[i / 3] += x.data<float>()[i];
+  }
+  return {x, y};
+}
+
+TEST(Pages, Regression) {
+  const auto [x, y] = sums(200);
+  ::testing::internal::CaptureStdout();
+#include <pages/regression.inc>
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), ::testing::StartsWith("f32[200,1] = "));
+  EXPECT_GT(model.evaluate(validation)["r2_score"], 0.9);
+}
+
+TEST(Pages, OutputsThatLearnDifferentThings) {
+#include <pages/outputs.inc>
+  Tensor ids(DType::i64, Shape{40, 8}), kind(DType::i32, Shape{40});
+  Tensor ones(DType::f32, Shape{40, 1});
+  std::ranges::fill(ones.mutable_values<float>(), 1);
+  for (std::int64_t i = 0; i < 320; ++i) ids.mutable_data<std::int64_t>()[i] = i * 37 % 100;
+  for (std::int64_t i = 0; i < 40; ++i) kind.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 3);
+  const TensorDataset data({{"words", ids},
+                            {"price", ones},
+                            {"kind", kind},
+                            {"was_sold", ones},
+                            {"importance", ones.reshaped(Shape{40})}});
+  const TrainingResult result = model.fit(data, {.epochs = 2, .batch = 8, .quiet = true});
+  EXPECT_GT(result["kind_loss"], 0);
+  EXPECT_GE(result["sold_auc"], 0);
+}
+
+TEST(Pages, ProgramsOfOnesOwn) {
+  const auto [x, y] = sums(64);
+  const TensorDataset data({{"x", x}, {"y", y}});
+  ::testing::internal::CaptureStdout();
+#include <pages/programs.inc>
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), ::testing::StartsWith("f32[64,1] = "));
+  EXPECT_LT(model.evaluate(data)["scale_loss"], 2);
+}
+
 TEST(Pages, DataOfTheirOwn) {
   Model model = small_model();
-  model.compile(optimizers::SGD{});
+  model.compile(testing::classifying(optimizers::SGD{}));
 #include <pages/own_data.inc>
   EXPECT_EQ(model.evaluate(images)["accuracy"], 1);  // all are labelled 0
 }

@@ -6,7 +6,7 @@
 
 #include "tools/bench/harness.hpp"
 #include <troupe/graph/layers/resnet.hpp>
-#include <troupe/graph/training/classifier.hpp>
+#include <troupe/graph/training/network_program.hpp>
 #include <troupe/graph/training/towers.hpp>
 
 namespace troupe::bench {
@@ -19,9 +19,12 @@ constexpr int kClasses = 1000;
 GpuResNet::GpuResNet(int batch, std::int64_t side) : task_({.gpus = {.count = 1, .tf32 = true}}) {
   Sequential model = resnet50();
   model.set_compute(DType::bf16);
-  const TrainingGraph training =
-      build_training_graph(classifier(model, optimizers::Momentum{.learning_rate = 0.1, .momentum = 0.9}),
-                           classifier_schema(Shape{side, side, 3}), {.batch = batch});
+  const Program program =
+      network_program({.network = model,
+                       .outputs = {{.loss = Loss::sparse_softmax_cross_entropy, .metrics = {metrics::accuracy()}}},
+                       .optimizer = optimizers::Momentum{.learning_rate = 0.1, .momentum = 0.9}});
+  const BatchSchema schema{{.name = "images", .shape = Shape{side, side, 3}}, {.name = "labels", .dtype = DType::i32}};
+  const TrainingGraph training = build_training_graph(program, schema, {.batch = batch});
   session_ = std::make_unique<Session>(task_, *training.graph);
   session_->run_targets({training.initializer});
   step_ = session_->callable(training.batches[0], {training.phases[0].figures[0]}, {training.phases[0].train});

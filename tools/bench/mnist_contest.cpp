@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "tools/bench/child.hpp"
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe::bench {
@@ -18,8 +18,14 @@ namespace fs = std::filesystem;
 class Trainer {
  public:
   Trainer(const Training& training, const TaskOptions& options, const DataSplits& data)
-      : training_(training), data_(data), task_(options), model_(mnist_layers(training.model), Shape{28, 28, 1}) {
-    model_.compile(optimizers::Adam{.learning_rate = 1e-3}, task_);
+      : training_(training),
+        data_(data),
+        task_(options),
+        model_(mnist_layers(training.model), Shape{28, 28, 1}, DType::u8) {
+    model_.compile({.optimizer = optimizers::Adam{.learning_rate = 1e-3},
+                    .loss = Loss::sparse_softmax_cross_entropy,
+                    .metrics = {metrics::accuracy()}},
+                   task_);
   }
   double steps_per_second() {
     const TrainingResult result = model_.fit(data_, {.epochs = training_.epochs, .batch = training_.batch});

@@ -10,9 +10,9 @@ namespace troupe::bench {
 
 inline Sequential mnist_layers(const std::string& model) {
   using namespace layers;
-  if (model == "mlp") return Sequential({flatten(), dense(128, Activation::relu), dense(10)});
-  return Sequential({conv2d(32, 3, Activation::relu), max_pool(2), conv2d(64, 3, Activation::relu), max_pool(2),
-                     flatten(), dense(128, Activation::relu), dense(10)});
+  if (model == "mlp") return Sequential({rescaling(1 / 255.0), flatten(), dense(128, Activation::relu), dense(10)});
+  return Sequential({rescaling(1 / 255.0), conv2d(32, 3, Activation::relu), max_pool(2),
+                     conv2d(64, 3, Activation::relu), max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
 }
 
 struct Training {

@@ -8,7 +8,7 @@
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
 #include <troupe/actors/cluster/task.hpp>
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe::bench {
@@ -20,8 +20,11 @@ constexpr std::chrono::seconds kPatience{30};
 DataSplits digits_for(const Training& training) { return draw_digits({.train = training.images, .test = 10}); }
 
 TrainingResult train(const Training& t, JobMode mode, const DataSplits& data, Task& task) {
-  Model model(mnist_layers(t.model), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = 1e-3}, task);
+  Model model(mnist_layers(t.model), Shape{28, 28, 1}, DType::u8);
+  model.compile({.optimizer = optimizers::Adam{.learning_rate = 1e-3},
+                 .loss = Loss::sparse_softmax_cross_entropy,
+                 .metrics = {metrics::accuracy()}},
+                task);
   return model.fit(data, {.mode = mode, .epochs = t.epochs, .batch = t.batch, .slots = t.slots});
 }
 

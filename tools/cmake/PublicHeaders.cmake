@@ -4,6 +4,7 @@
 set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp
+  actors/model/model.hpp
   actors/model/saved_model.hpp
   actors/model/values.hpp
   actors/network/cluster_spec.hpp
@@ -15,7 +16,6 @@ set(TROUPE_PUBLIC_HEADERS
   actors/training/epoch_logs.hpp
   actors/training/job.hpp
   actors/training/job_event.hpp
-  actors/training/model.hpp
   actors/training/parameters.hpp
   actors/wire/defaults.hpp
   actors/wire/tls_files.hpp
@@ -94,8 +94,8 @@ set(TROUPE_PUBLIC_HEADERS
   graph/placement/placement.hpp
   graph/resize.hpp
   graph/training/all_reduce.hpp
-  graph/training/classifier.hpp
   graph/training/clipping.hpp
+  graph/training/network_program.hpp
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp

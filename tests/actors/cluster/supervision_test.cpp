@@ -7,6 +7,7 @@
 #include <future>
 #include <set>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
@@ -69,8 +70,10 @@ class Supervision : public ::testing::Test {
   std::vector<std::string> fit(const std::function<void()>& in_step, const Change& change = {}) {
     std::atomic<bool> called = false;
     return tasks.run([&](Task& task) {
-      Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-      model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+      Model model(
+          {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+          Shape{28, 28, 1}, DType::u8);
+      model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
       TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
       if (change) change(task.name(), options);
       if (task.name() == TaskName{"worker", 0})

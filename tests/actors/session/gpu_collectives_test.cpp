@@ -5,6 +5,7 @@
 #include <latch>
 #include <mutex>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/devices/collective/collective_testing.hpp"
 #include "tests/error_of.hpp"
@@ -42,8 +43,10 @@ Outcome train(JobTasks& tasks, const std::function<void(const TaskName&, Trainin
   Outcome out;
   std::mutex mutex;
   out.hashes = tasks.run([&](Task& task) {
-    Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+    Model model(
+        {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+        Shape{28, 28, 1}, DType::u8);
+    model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
     TrainingOptions options{.mode = JobMode::allreduce, .epochs = 2, .batch = 16};
     options.on_event = [&](const JobEvent& event) {
       const std::lock_guard lock(mutex);

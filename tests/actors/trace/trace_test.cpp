@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
@@ -128,8 +129,9 @@ TEST(TraceOfTasks, AGraphOverTwoTasksHasItsKernelsInItsStepsAndArrowsForWhatCros
 }
 
 TrainingResult train(Task& task, JobMode mode) {
-  Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-  model.compile(optimizers::SGD{}, task);
+  Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+              Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(optimizers::SGD{}), task);
   TrainingOptions options{.epochs = 1, .batch = 16};
   options.mode = mode;
   return model.fit(draw_digits({.train = 320, .test = 20}), options);

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/few_digits.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/actors/training/model.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
@@ -43,7 +44,7 @@ TrainedModel train(Task& task, int slots = 1, double dropped = 0) {
   std::vector<LayerPtr> parts = {layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)};
   if (dropped > 0) parts.insert(parts.begin() + 2, layers::dropout(dropped));
   Model model(Sequential(parts), Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
   const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 2, .batch = 32, .slots = slots});
   EXPECT_EQ(result.params_sha256, model.params_sha256());
   return {result.params_sha256, result["val_accuracy"]};

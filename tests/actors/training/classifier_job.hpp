@@ -1,10 +1,10 @@
 // A training plan for a classifier of labelled images.
 #pragma once
 
+#include "tests/graph/training/classifier.hpp"
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/training_plan.hpp>
-#include <troupe/graph/training/classifier.hpp>
 
 namespace troupe::testing {
 

@@ -11,13 +11,4 @@ inline const DataSplits& few_digits() {
   return data;
 }
 
-// The first images of a data set as floats from 0 to 1.
-inline Tensor floats(const Dataset& data, std::int64_t count) {
-  const Tensor pixels = data.images.rows(0, count);
-  Tensor out(DType::f32, pixels.shape());
-  for (std::int64_t i = 0; i < out.num_elements(); ++i)
-    out.mutable_data<float>()[i] = static_cast<float>(pixels.data<std::uint8_t>()[i]) / 255.0f;
-  return out;
-}
-
 }  // namespace troupe::testing

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/introspection/introspection.hpp>
@@ -109,8 +110,10 @@ TEST(JobFigures, AgreeWithWhatTheJobHasDone) {
   testing::JobTasks tasks{2, 2};
   int checked = 0;
   tasks.run([&](Task& task) {
-    Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+    Model model(
+        {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+        Shape{28, 28, 1}, DType::u8);
+    model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
     TrainingOptions options{.mode = JobMode::sync, .epochs = job.epochs, .batch = job.batch};
     options.on_epoch = [&](const EpochLogs& epoch) {
       if (epoch.epoch + 1 != static_cast<std::uint32_t>(job.epochs)) return;

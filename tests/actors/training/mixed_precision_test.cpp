@@ -5,10 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/error_of.hpp"
 #include "tests/graph/training/classifier_graph.hpp"
+#include <troupe/actors/model/model.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/actors/training/model.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
 #include <troupe/kernels/readers/digits.hpp>
@@ -227,13 +228,16 @@ TEST(MixedPrecisionSession, Trains) {
 }
 
 Model narrow_model() {
-  return Model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+  return Model(
+      {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+      Shape{28, 28, 1}, DType::u8);
 }
 
 TEST(MixedPrecisionModel, RefusesWhatCannotBe) {
   Model model = narrow_model();
-  EXPECT_EQ(error_of([&] { model.compile(optimizers::Adam{}, {.precision = DType::f64}); }).code(),
-            Code::invalid_argument);
+  EXPECT_EQ(
+      error_of([&] { model.compile(testing::classifying(optimizers::Adam{}, {.precision = DType::f64})); }).code(),
+      Code::invalid_argument);
 }
 
 TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
@@ -241,7 +245,7 @@ TEST(MixedPrecisionModel, LearnsAsWellAsInF32) {
   std::map<DType, double> accuracy;
   for (const DType precision : {DType::f32, DType::bf16, DType::f16}) {
     Model model = narrow_model();
-    model.compile(optimizers::Adam{.learning_rate = 0.01}, {.precision = precision});
+    model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}, {.precision = precision}));
     const TrainingResult result = model.fit(data, {.epochs = 4, .batch = 20});
     accuracy[precision] = result["val_accuracy"];
     EXPECT_EQ(model.evaluate(data.test)["accuracy"], result["val_accuracy"]) << name(precision);
@@ -260,10 +264,10 @@ TEST(MixedPrecisionModel, ConvolutionsTooWithTheSameBitsOnAnyThreads) {
     std::vector<double> losses;
     for (const int threads : {1, 3}) {
       Task task({.cpu_devices = 1, .threads = threads});
-      Model model({layers::conv2d(4, 3, Activation::relu), layers::max_pool(2), layers::flatten(), layers::dropout(0.1),
-                   layers::dense(10)},
-                  Shape{28, 28, 1});
-      model.compile(optimizers::Adam{.learning_rate = 0.01}, task, {.precision = precision});
+      Model model({layers::rescaling(1 / 255.0), layers::conv2d(4, 3, Activation::relu), layers::max_pool(2),
+                   layers::flatten(), layers::dropout(0.1), layers::dense(10)},
+                  Shape{28, 28, 1}, DType::u8);
+      model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}, {.precision = precision}), task);
       const auto keep = [&](const EpochLogs& e) { losses.push_back(e["loss"]); };
       hashes.push_back(model.fit(data, {.epochs = 2, .batch = 20, .on_epoch = keep}).params_sha256);
     }
@@ -276,8 +280,8 @@ TEST(MixedPrecisionModel, ConvolutionsTooWithTheSameBitsOnAnyThreads) {
 TEST(MixedPrecisionModel, FindsAScaleThatFits) {
   const DataSplits data = draw_digits({.train = 200, .test = 20});
   Model model = narrow_model();
-  model.compile(optimizers::Adam{.learning_rate = 0.01},
-                {.precision = DType::f16, .loss_scaling = {.initial = 16777216}});
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01},
+                                     {.precision = DType::f16, .loss_scaling = {.initial = 16777216}}));
   const TrainingResult result = model.fit(data, {.epochs = 3, .batch = 10});
   EXPECT_GT(result.skipped_steps, 0u);
   EXPECT_LT(result.skipped_steps, 20u);

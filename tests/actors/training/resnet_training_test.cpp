@@ -4,13 +4,14 @@
 
 #include <limits>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/few_digits.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/graph/training/classifier_graph.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/model/model.hpp>
 #include <troupe/actors/session/session.hpp>
-#include <troupe/actors/training/model.hpp>
 #include <troupe/graph/layers/resnet.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
@@ -111,16 +112,16 @@ const DataSplits& digits() {
 }
 
 Model normalised() {
-  return Model({layers::conv2d(4, 3, Activation::none, {.use_bias = false}), layers::batch_norm(Activation::relu),
-                layers::max_pool(2), layers::flatten(), layers::dense(16), layers::layer_norm(),
-                layers::activation(Activation::relu), layers::dense(10)},
-               Shape{28, 28, 1});
+  return Model({layers::rescaling(1 / 255.0), layers::conv2d(4, 3, Activation::none, {.use_bias = false}),
+                layers::batch_norm(Activation::relu), layers::max_pool(2), layers::flatten(), layers::dense(16),
+                layers::layer_norm(), layers::activation(Activation::relu), layers::dense(10)},
+               Shape{28, 28, 1}, DType::u8);
 }
 
 TEST(NormalisedModel, FitsEvaluatesPredictsSavesAndLoads) {
   testing::TemporaryDirectory directory;
   Model model = normalised();
-  model.compile(optimizers::Adam{.learning_rate = 0.01});
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}));
   std::vector<double> losses;
   const TrainingResult result = model.fit(
       digits(), {.epochs = 6, .batch = 16, .on_epoch = [&](const EpochLogs& e) { losses.push_back(e["loss"]); }});
@@ -128,7 +129,7 @@ TEST(NormalisedModel, FitsEvaluatesPredictsSavesAndLoads) {
   // Also the averages: evaluation while training saw those that evaluate() sees.
   EXPECT_EQ(model.evaluate(digits().test)["accuracy"], result["val_accuracy"]);
   EXPECT_GT(result["val_accuracy"], 0.5);
-  const Tensor images = testing::floats(digits().test, 10);
+  const Tensor images = digits().test.images.rows(0, 10).clone();
   const Tensor predicted = model.predict(images);
   model.save(directory.file("m"));
   Model again = normalised();
@@ -141,7 +142,7 @@ TEST(NormalisedModel, FitsEvaluatesPredictsSavesAndLoads) {
 TEST(NormalisedModel, HasTheSameBitsWhereverItTrains) {
   const auto fit = [](Task& task, TrainingOptions options) {
     Model model = normalised();
-    model.compile(optimizers::Momentum{.learning_rate = 0.02}, task);
+    model.compile(testing::classifying(optimizers::Momentum{.learning_rate = 0.02}), task);
     options.epochs = 2;
     options.batch = 16;
     return model.fit(digits(), options).params_sha256;
@@ -158,7 +159,7 @@ TEST(NormalisedModel, GoesOnFromACheckpointWithItsBits) {
   testing::TemporaryDirectory directory;
   const auto fit = [&](int epochs, bool saves) {
     Model model = normalised();
-    model.compile(optimizers::Momentum{.learning_rate = 0.02});
+    model.compile(testing::classifying(optimizers::Momentum{.learning_rate = 0.02}));
     TrainingOptions options{.epochs = epochs, .batch = 16};
     if (saves) options.checkpoint = directory.file("job");
     return model.fit(digits(), options).params_sha256;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/introspection/introspection.hpp>
@@ -35,10 +36,10 @@ class StuckJob : public ::testing::Test {
     options.on_progress = [this](std::uint32_t, std::uint64_t, std::uint64_t) { ++steps; };
     training = std::async(std::launch::async, [this, options] {
       return tasks->run([&](Task& task) {
-        Model model({layers::flatten(), layers::dense(400, Activation::relu), layers::dense(300, Activation::relu),
-                     layers::dense(300, Activation::relu), layers::dense(10)},
-                    Shape{28, 28, 1});
-        model.compile(optimizers::SGD{}, task);
+        Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(400, Activation::relu),
+                     layers::dense(300, Activation::relu), layers::dense(300, Activation::relu), layers::dense(10)},
+                    Shape{28, 28, 1}, DType::u8);
+        model.compile(testing::classifying(optimizers::SGD{}), task);
         model.fit(data, options);
         return std::string();
       });

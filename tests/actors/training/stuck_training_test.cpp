@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <latch>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/patience.hpp"
-#include <troupe/actors/training/model.hpp>
+#include <troupe/actors/model/model.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
@@ -37,8 +38,8 @@ std::vector<std::string> train(const Stuck& stuck_in, std::chrono::milliseconds 
   return tasks.run([&](Task& task) {
     const bool stuck = task.name() == TaskName{"worker", kWorkers - 1};
     const Error error = error_of([&] {
-      Model model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
-      model.compile(optimizers::SGD{}, task);
+      Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
+      model.compile(testing::classifying(optimizers::SGD{}), task);
       TrainingOptions options{.mode = stuck_in.mode, .epochs = 1000, .batch = 8, .step_timeout = step_timeout};
       if (stuck) options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { others_failed.wait(); };
       model.fit(data, options);

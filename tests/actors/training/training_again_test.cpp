@@ -7,6 +7,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <future>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/kernels/readers/digits.hpp>
@@ -25,8 +26,10 @@ class TrainingAgain : public ::testing::Test {
   // What fit() came to on each task: the message of its error; else the hash of the parameters, which the chief has.
   std::vector<std::string> fit(const std::function<void(const TaskName&, TrainingOptions&)>& change = {}) {
     return tasks.run([&](Task& task) {
-      Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-      model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+      Model model(
+          {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+          Shape{28, 28, 1}, DType::u8);
+      model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
       TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
       if (change) change(task.name(), options);
       return model.fit(data, options).params_sha256;
@@ -48,8 +51,10 @@ TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
   const auto four = [](const TaskName&, TrainingOptions& options) { options.epochs = 4; };
   const auto once = fit(four);
   const auto twice = tasks.run([&](Task& task) {
-    Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+    Model model(
+        {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+        Shape{28, 28, 1}, DType::u8);
+    model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
     const TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
     model.fit(data, options);
     return model.fit(data, options).params_sha256;
@@ -58,8 +63,10 @@ TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
   for (const JobMode mode : {JobMode::async, JobMode::ssp}) {
     std::atomic<std::uint64_t> steps = 0;
     const auto other = tasks.run([&](Task& task) {
-      Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-      model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+      Model model(
+          {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+          Shape{28, 28, 1}, DType::u8);
+      model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
       const TrainingOptions options{.mode = mode, .epochs = 2, .batch = 16};
       model.fit(data, options);
       const TrainingResult result = model.fit(data, options);
@@ -74,8 +81,10 @@ TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
 // The chief's model has the parameters of the moment in callbacks, and when it is stopped.
 TEST_F(TrainingAgain, CallbacksOfTheChiefSeeTheModel) {
   const auto out = tasks.run([&](Task& task) -> std::string {
-    Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+    Model model(
+        {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
+        Shape{28, 28, 1}, DType::u8);
+    model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
     std::atomic<bool> stop = false;
     double seen = -1;
     TrainingOptions options{.mode = JobMode::sync, .epochs = 3, .batch = 16};
@@ -271,8 +280,8 @@ TEST_F(TrainingAgain, WhoComesLateToARefusedJobHearsWhyAtOnce) {
 
 TEST_F(TrainingAgain, ATaskThatTrainsAloneIsToldAndTheOthersAreNotBotheredLater) {
   const auto alone = [&](std::size_t task, std::chrono::nanoseconds patience = std::chrono::milliseconds(1)) {
-    Model model({layers::flatten(), layers::dense(10)}, Shape{28, 28, 1});
-    model.compile(optimizers::SGD{}, tasks[task]);
+    Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
+    model.compile(testing::classifying(optimizers::SGD{}), tasks[task]);
     try {
       model.fit(data, {.mode = JobMode::sync, .epochs = 1, .join_timeout = patience});
     } catch (const Error& error) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
@@ -28,9 +29,10 @@ const DataSplits& digits() {
 }
 
 TrainingResult train(Task& task, const Training& training, JobMode mode, int slots) {
-  Model model({layers::flatten(), layers::dense(16, Activation::relu), layers::dropout(0.25), layers::dense(10)},
-              Shape{28, 28, 1});
-  model.compile(training.optimizer, task, training.model);
+  Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu),
+               layers::dropout(0.25), layers::dense(10)},
+              Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(training.optimizer, training.model), task);
   TrainingOptions options = training.options;
   options.mode = mode;
   options.slots = slots;
@@ -68,25 +70,26 @@ std::vector<std::string> disagreeing(JobTasks& tasks, const TaskName& last, cons
 }
 
 TEST(ClippedTraining, HasTheSameBitsEverywhere) {
-  const Training clipped{.model = {.clip_norm = 0.5}};
+  const Training clipped{.model = {.clipping = {.global_norm = 0.5}}};
   EXPECT_NE(in_one_process(clipped, 2), in_one_process({}, 2));
   expect_equal_bits_everywhere(clipped);
 }
 
 // The first steps overflow f16 at such a scale: they are skipped by all alike.
 TEST(ClippedTraining, WithAScaledLossHasTheSameBitsEverywhere) {
-  const Training scaled{.model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}, .clip_norm = 0.5}};
+  const Training scaled{
+      .model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}, .clipping = {.global_norm = 0.5}}};
   EXPECT_GT(result_in_one_process(scaled, 2).skipped_steps, 0u);
   expect_equal_bits_everywhere(scaled);
 }
 
 TEST(ClippedTraining, TasksThatDisagreeAreTold) {
-  const Training clipped{.model = {.clip_norm = 0.5}};
+  const Training clipped{.model = {.clipping = {.global_norm = 0.5}}};
   JobTasks shards(1, 2), ring(0, 2);
   EXPECT_THAT(disagreeing(shards, {"worker", 1}, clipped, {}, JobMode::sync),
-              Each(HasSubstr("clip_norm is '0', expected '0.5'")));
+              Each(HasSubstr("clipping is 'none', expected 'global norm 0.5'")));
   EXPECT_THAT(disagreeing(ring, {"worker", 1}, clipped, {}, JobMode::allreduce),
-              Each(AllOf(HasSubstr("clip_norm=0.5"), HasSubstr("clip_norm=0 "))));
+              Each(AllOf(HasSubstr("clipping=global norm 0.5"), HasSubstr("clipping=none "))));
 }
 
 TEST(ScheduledTraining, HasTheSameBitsEverywhere) {
@@ -131,7 +134,7 @@ TEST(ScheduledTraining, WhatMakesNoSenseIsRefused) {
 TEST(ScheduledTraining, OfAnAsynchronousWorkerFollowsTheUpdatesOfEachShard) {
   const Training once{
       .optimizer = optimizers::SGD{.learning_rate = schedules::Piecewise{.rates = {0.5, 0}, .from = {1}}},
-      .model = {.clip_norm = 0.5},
+      .model = {.clipping = {.global_norm = 0.5}},
       .options = {.epochs = 1, .batch = 16, .micro_batches = 2}};
   JobTasks tasks(2, 1);
   EXPECT_EQ(in_cluster(tasks, once, JobMode::async, 0, 2), in_one_process(once, 1));
@@ -186,9 +189,10 @@ TEST(AccumulatedTraining, HasTheSameBitsEverywhere) {
 }
 
 TEST(AccumulatedTraining, WithAScaledLossAndClippingHasTheSameBitsEverywhere) {
-  const Training all{.optimizer = optimizers::Momentum{.learning_rate = schedules::Cosine{.rate = 0.1, .steps = 30}},
-                     .model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}, .clip_norm = 0.5},
-                     .options = {.epochs = 2, .batch = 16, .micro_batches = 2}};
+  const Training all{
+      .optimizer = optimizers::Momentum{.learning_rate = schedules::Cosine{.rate = 0.1, .steps = 30}},
+      .model = {.precision = DType::f16, .loss_scaling = {.initial = 16777216}, .clipping = {.global_norm = 0.5}},
+      .options = {.epochs = 2, .batch = 16, .micro_batches = 2}};
   EXPECT_GT(result_in_one_process(all, 2).skipped_steps, 0u);
   expect_equal_bits_everywhere(all);
 }
@@ -227,8 +231,10 @@ class Greys : public Layer {
 
 TrainingResult train_on_greys(Task& task, SparseMean sparse_mean, JobMode mode, int slots, int micro_batches = 1,
                               int batch = 4) {
-  Model model({std::make_shared<Greys>(), layers::dense(10)}, Shape{28, 28, 1});
-  model.compile(optimizers::Adagrad{.learning_rate = 0.1}, task, {.clip_norm = 5});
+  Model model({layers::rescaling(1 / 255.0), std::make_shared<Greys>(), layers::dense(10)}, Shape{28, 28, 1},
+              DType::u8);
+  model.compile(testing::classifying(optimizers::Adagrad{.learning_rate = 0.1}, {.clipping = {.global_norm = 5}}),
+                task);
   return model.fit(digits(), {.mode = mode,
                               .epochs = 1,
                               .batch = batch,
@@ -287,7 +293,7 @@ TEST(SparseTraining, OfOneExampleEachHasTheSameBitsByAllReduce) {
 
 TEST(ClippedTraining, ANormThatMakesNoSenseIsRefused) {
   for (const double bad : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
-    EXPECT_THROW(in_one_process({.model = {.clip_norm = bad}}, 1), Error) << bad;
+    EXPECT_THROW(in_one_process({.model = {.clipping = {.global_norm = bad}}}, 1), Error) << bad;
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The training graph of a classifier, with names for its parts.
 #pragma once
 
+#include "tests/graph/training/classifier.hpp"
 #include <troupe/graph/builder/builder.hpp>
-#include <troupe/graph/training/classifier.hpp>
 #include <troupe/graph/training/towers.hpp>
 
 namespace troupe::testing {
@@ -32,7 +32,7 @@ inline ClassifierGraph classifier_graph(const Sequential& layers, const Shape& e
   t.eval_labels = t.eval_batch[1];
   t.eval_loss_sum = figure(t.eval_figures, 0, "eval_loss_sum");
   t.eval_correct = figure(t.eval_figures, 2, "eval_correct");
-  t.probabilities = t.predictions.at("probabilities");
+  t.probabilities = softmax(t.predictions.begin()->second, {.name = "predictions"});
   return t;
 }
 

@@ -72,6 +72,29 @@ TEST(TensorDataset, KeepsTheRestOfAnEpochInEvenShares) {
   EXPECT_EQ(steps_per_epoch(numbers(7), plan), 1u);  // the seventh would leave a slot without examples
 }
 
+TEST(TensorDataset, PadsTheLastStepFromTheStart) {
+  const TensorDataset source = numbers(7);
+  const BatchPlan plan{.batch = 2, .slots = 2, .shuffle = false, .last = LastStep::pad};
+  EXPECT_EQ(steps_per_epoch(source, plan), 2u);
+  const auto reader = source.open(plan);
+  EXPECT_EQ(x_of(reader->read(0, 1, 0)), (Numbers{4, 5}));
+  EXPECT_EQ(x_of(reader->read(0, 1, 1)), (Numbers{6, 0}));
+  EXPECT_FALSE(reader->read(0, 2, 0));
+  const BatchPlan shuffled{.batch = 5, .slots = 2, .last = LastStep::pad};
+  const auto other = source.open(shuffled);  // wider than the source
+  const Numbers first = x_of(other->read(3, 0, 0)), second = x_of(other->read(3, 0, 1));
+  Numbers all(first);
+  all.insert(all.end(), second.begin(), second.end());
+  for (std::size_t i = 7; i < 10; ++i) EXPECT_EQ(all[i], all[i - 7]);
+}
+
+TEST(TensorDataset, SplitsOffItsLastExamples) {
+  const auto [first, last] = numbers(10).split(0.3);
+  EXPECT_EQ(first.examples(), 7u);
+  EXPECT_EQ(x_of(last.open({.batch = 3, .shuffle = false})->read(0, 0, 0)), (Numbers{7, 8, 9}));
+  for (const double part : {0.0, 1.0, 0.01, 0.99, -1.0}) EXPECT_THROW((void)numbers(10).split(part), Error) << part;
+}
+
 TEST(TensorDataset, UsesMemoryAgainThatNobodyHolds) {
   const TensorDataset source = numbers(8);
   const auto reader = source.open({.batch = 2, .in_use = 2});

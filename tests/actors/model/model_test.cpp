@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
+#include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/few_digits.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/model/model.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
-#include <troupe/actors/training/model.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
@@ -19,19 +20,21 @@ using testing::error_of;
 using ::testing::HasSubstr;
 
 Model small_model(std::int64_t units = 16) {
-  return Model({layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)}, Shape{28, 28, 1});
+  return Model(
+      {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(units, Activation::relu), layers::dense(10)},
+      Shape{28, 28, 1}, DType::u8);
 }
 
 Model compiled_model(const Optimizer& optimizer = optimizers::Adam{.learning_rate = 0.01}) {
   Model model = small_model();
-  model.compile(optimizer);
+  model.compile(testing::classifying(optimizer));
   return model;
 }
 
 TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   testing::TemporaryDirectory directory;
   Model model = small_model();
-  model.compile(optimizers::Adam{.learning_rate = 0.01});
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}));
   std::vector<double> losses;
   const TrainingResult result =
       model.fit(testing::few_digits(),
@@ -42,7 +45,7 @@ TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   EXPECT_EQ(result.params_sha256, model.params_sha256());
   EXPECT_DOUBLE_EQ(model.evaluate(testing::few_digits().test)["accuracy"], result["val_accuracy"]);
 
-  const Tensor images = testing::floats(testing::few_digits().test, 10);
+  const Tensor images = testing::few_digits().test.images.rows(0, 10).clone();
   const Tensor predicted = model.predict(images);
   EXPECT_EQ(predicted.shape(), (Shape{10, 10}));
   model.save(directory.file("m"));
@@ -62,7 +65,7 @@ TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
   for (int devices : {1, 2}) {
     Task task({.cpu_devices = devices, .threads = 1});
     Model model = small_model();
-    model.compile(optimizers::Momentum{}, task);
+    model.compile(testing::classifying(optimizers::Momentum{}), task);
     hashes.push_back(model.fit(testing::few_digits(), {.epochs = 1, .batch = 32, .slots = 2, .seed = 5}).params_sha256);
   }
   EXPECT_EQ(hashes[0], hashes[1]);
@@ -73,7 +76,7 @@ TEST(Model, EveryOptimizerMakesTheLossFall) {
        {Optimizer(optimizers::SGD{.learning_rate = 0.1}), Optimizer(optimizers::Momentum{}),
         Optimizer(optimizers::Adagrad{}), Optimizer(optimizers::RMSProp{}), Optimizer(optimizers::Adam{})}) {
     Model model = small_model();
-    model.compile(optimizer);
+    model.compile(testing::classifying(optimizer));
     std::vector<double> losses;
     model.fit(testing::few_digits(),
               {.epochs = 2, .on_epoch = [&](const EpochLogs& e) { losses.push_back(e["loss"]); }});
@@ -119,9 +122,10 @@ TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
                  }});
   };
   Task task(options);
-  Model model({layers::flatten(), layers::dense(16, Activation::relu), std::make_shared<Thrice>(), layers::dense(10)},
-              Shape{28, 28, 1});
-  model.compile(optimizers::Adam{.learning_rate = 0.01}, task);
+  Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu),
+               std::make_shared<Thrice>(), layers::dense(10)},
+              Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
   EXPECT_THAT(model.summary(), HasSubstr("thrice"));
   std::vector<double> losses;
   const TrainingResult result = model.fit(
@@ -181,7 +185,7 @@ TEST(Model, MayOutliveItsTaskButNotComputeThen) {
   Model model = small_model();
   {
     Task task({.threads = 1});
-    model.compile(optimizers::Adam{}, task);
+    model.compile(testing::classifying(optimizers::Adam{}), task);
     model.fit(testing::few_digits(), {.epochs = 1, .quiet = true});
     EXPECT_GT(model.evaluate(testing::few_digits().test)["loss"], 0);
   }
@@ -197,27 +201,28 @@ TEST(Model, FindsTheComponentsOfABatchByTheirNames) {
   EXPECT_EQ(model.evaluate(swapped).figures, model.evaluate(digits.test).figures);
 }
 
-TEST(Model, PredictsFromPixelsAsItWasFit) {
+TEST(Model, PredictsFromWhatItWasFitTo) {
   const DataSplits& digits = testing::few_digits();
   Model model = compiled_model();
   model.fit(digits, {.epochs = 1});
-  const Tensor images = testing::floats(digits.test, 100);
-  const Tensor predicted = model.predict(images);
-  EXPECT_TRUE(bitwise_equal(model.predict(digits.test.images), predicted));
-  Tensor pixels = images.clone();
-  for (float& x : pixels.mutable_values<float>()) x *= 255;
-  EXPECT_THAT(error_of([&] { model.predict(pixels); }).message(), HasSubstr("values from 0 to 1"));
+  const Tensor predicted = model.predict(digits.test.images);
+  EXPECT_EQ(predicted.shape(), (Shape{100, 10}));
+  const TensorDataset source({{"images", digits.test.images}});
+  const auto by_name = model.predict(source, 33);  // batches of another size, the last one smaller
+  ASSERT_EQ(by_name.size(), 1u);
+  EXPECT_TRUE(bitwise_equal(by_name.begin()->second, predicted));
   EXPECT_EQ(error_of([&] {
               model.predict(Tensor(DType::f32, {28, 28}));
             }).message(),
-            "examples are f32[28,28], expected u8[?,28,28,1] or f32[?,28,28,1]");
+            "input 'images' takes u8[28,28,1] of each example, but component 'images' is f32[28]");
 }
 
 TEST(Model, IsCompiledBeforeItIsFitAndEndsInLogits) {
   Model fresh = small_model();
   EXPECT_THAT(error_of([&] { fresh.fit(testing::few_digits(), {}); }).message(), HasSubstr("compile the model"));
-  Model model({layers::flatten(), layers::dense(10, Activation::softmax)}, Shape{28, 28, 1});
-  model.compile(optimizers::Adam{});
+  Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10, Activation::softmax)},
+              Shape{28, 28, 1}, DType::u8);
+  model.compile(testing::classifying(optimizers::Adam{}));
   const Error softmax = error_of([&] { model.fit(testing::few_digits(), {}); });
   EXPECT_EQ(softmax.code(), Code::invalid_argument);
   EXPECT_THAT(softmax.message(), HasSubstr("remove the softmax of the last layer"));
@@ -305,7 +310,7 @@ TEST(Model, FittingTwiceIsFittingLonger) {
     rest.epochs = 3;  // the second, and two more
     EXPECT_EQ(stopped.fit(digits, rest).params_sha256, wanted.params_sha256);
 
-    twice.compile(optimizer);  // the optimizer begins anew
+    twice.compile(testing::classifying(optimizer));  // the optimizer begins anew
     EXPECT_NE(twice.fit(digits, half).params_sha256, once.fit(digits, half).params_sha256);
   }
 }

@@ -1,0 +1,47 @@
+// Evaluation and prediction in one task, of given parameters.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/parameters.hpp>
+#include <troupe/graph/training/towers.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
+
+namespace troupe {
+
+class Inference {
+ public:
+  // `program`: of batches with this schema, not in training. The task must outlive it.
+  Inference(Task& task, const Program& program, const BatchSchema& schema);
+
+  // Variables of the program; their values are given to the functions below, and fed: a session has none of its own.
+  const std::vector<VariableRef>& variables() const { return graph_.parameters; }
+
+  // The sums of all figures over a source's examples.
+  NamedSums evaluate(const Parameters& values, const BatchSource& source, std::int64_t batch) const;
+  const std::map<std::string, FigureResult>& results() const { return graph_.results; }
+  // Predictions for all examples, in the source's order: [n,...] by name. Throws invalid_argument if a source without
+  // examples is read, or if rows of batches differ in shape.
+  std::map<std::string, Tensor> predict(const Parameters& values, const BatchSource& source, std::int64_t batch) const;
+
+ private:
+  using Use = std::function<void(std::vector<Tensor> feeds)>;
+  // Calls it with the variables' values and the components of each batch.
+  void for_each_batch(const Parameters& values, const BatchSource& source, std::int64_t batch, const Use& use) const;
+
+  Task& task_;
+  TrainingGraph graph_;
+  Session session_;
+  Callable evaluate_, predict_;
+};
+
+// Throws not_found and invalid_argument unless there is a value of the right dtype and shape for each variable and no
+// other; `where` names the values.
+void check_values(const std::vector<VariableRef>& variables, const Parameters& values, const std::string& where);
+
+}  // namespace troupe

@@ -1,0 +1,307 @@
+#include "troupe/actors/model/model.hpp"
+
+#include <algorithm>
+
+#include <troupe/actors/model/inference.hpp>
+#include <troupe/actors/training/dataset_source.hpp>
+#include <troupe/actors/training/job_settings.hpp>
+#include <troupe/actors/training/training_plan.hpp>
+#include <troupe/actors/training/training_report.hpp>
+#include <troupe/scheduler/training/job_members.hpp>
+
+namespace troupe {
+namespace {
+
+// Continues the previous training if the settings are the same. Otherwise returns the differences.
+std::string go_on(const TrainingPlan& plan, TrainingOptions& options) {
+  TrainingState& state = plan.state;
+  const std::string settings =
+      fmt::format("{}mode={}\n",
+                  settings_to_keep(job_settings(plan, static_cast<std::uint32_t>(options.slots),
+                                                static_cast<std::uint32_t>(options.backups), 0, 0)),
+                  name(options.mode));
+  const std::string before = std::exchange(state.settings, settings);
+  if (!state.ended) return "";
+  if (before != settings) {
+    state.ended.reset();
+    return setting_differences(before, settings);
+  }
+  if (options.epochs > 0) options.epochs += static_cast<int>(state.ended->at.epoch);
+  return "";
+}
+
+Network with_input(const Sequential& layers, const Shape& shape, DType dtype) {
+  NetworkPlan plan = layers.network().plan();
+  plan.inputs.at(0).shape = shape;
+  plan.inputs.at(0).dtype = dtype;
+  return Network(std::move(plan), "sequential");
+}
+
+// What a network computes, without targets.
+Program predictions_of(const Network& network) {
+  return [network](ProgramContext& c) {
+    LayerContext layers = c.layers();
+    const std::vector<std::string> components = input_components(network, {}, c.schema);
+    NamedOutputs inputs;
+    for (std::size_t i = 0; i < components.size(); ++i) inputs.emplace(network.plan().inputs[i].name, c[components[i]]);
+    ProgramOutputs out;
+    for (auto& [name, result] : network.apply(layers, inputs)) out.predictions.emplace(name, result);
+    return out;
+  };
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
+  return out;
+}
+
+}  // namespace
+
+class Model::Impl {
+ public:
+  explicit Impl(Network of) : network(std::move(of)) {}
+  Impl(Program of, BatchSchema batches) : own(std::move(of)), schema(std::move(batches)) { compiled = true; }
+
+  Task& task() {
+    if (given && given_alive.expired())
+      fail(Code::failed_precondition, "the model's task has ended: compile the model for another task");
+    if (given) return *given;
+    if (!owned) owned = std::make_unique<Task>();
+    return *owned;
+  }
+
+  void compile(const ModelOptions& wanted);
+
+  // The program of training and evaluation.
+  Program program() const {
+    if (own) return own;
+    return network_program(
+        {.network = *network, .outputs = options.outputs, .train = options.train, .optimizer = options.optimizer});
+  }
+
+  // What distinguishes this training from others, for the settings of its job.
+  std::string description() {
+    const std::string precision =
+        fmt::format("precision={}\n", name(options.precision == DType::invalid ? DType::f32 : options.precision));
+    if (own) {
+      std::string text = precision;
+      const TrainingGraph graph = build_training_graph(own, schema, {.ops = &task().ops()});
+      for (std::size_t i = 0; i < graph.optimizers.size(); ++i)
+        text += fmt::format("optimizer{}={}\n", i == 0 ? "" : std::to_string(i + 1), describe(graph.optimizers[i]));
+      return text;
+    }
+    std::string losses;
+    for (const OutputTraining& o : options.outputs)
+      if (o.loss) losses += fmt::format("{}{} {}", losses.empty() ? "" : ", ", o.loss.name(), o.weight);
+    return fmt::format("{}optimizer={}\nlosses={}\ntrain={}\n", precision, describe(options.optimizer), losses,
+                       joined(options.train));
+  }
+
+  // Names the only input after the component that it takes, if that has another name.
+  void bind(const BatchSchema& batches) {
+    if (schema.empty()) schema = batches;
+    if (!network) return;
+    const std::vector<std::string> names = input_components(*network, options.outputs, batches);
+    NetworkPlan plan = network->plan();
+    if (plan.inputs.size() != 1 || plan.inputs[0].name == names[0]) return;
+    plan.inputs[0].name = names[0];
+    network = Network(std::move(plan), network->layer()->kind());
+    inferences.clear();
+  }
+
+  void read_state() {
+    if (state.read) state.parameters = state.read();
+    if (state.parameters.empty())
+      fail(Code::failed_precondition, "the model has no parameters yet: call fit() or load()");
+  }
+
+  // Made when first used. `of`: program() or predictions_of().
+  const Inference& inference(const std::string& kind, const Program& of, const BatchSchema& batches) {
+    std::unique_ptr<Inference>& made = inferences[fmt::format("{}\n{}", kind, to_string(batches))];
+    if (!made) made = std::make_unique<Inference>(task(), of, batches);
+    return *made;
+  }
+  const Inference& evaluation(const BatchSchema& batches) {
+    require_compiled("evaluate()");
+    return inference("evaluate", program(), batches);
+  }
+  const Inference& prediction(const BatchSchema& batches) {
+    return own ? evaluation(batches) : inference("predict", predictions_of(*network), batches);
+  }
+
+  void require_compiled(const char* what) const {
+    if (!compiled)
+      fail(Code::failed_precondition,
+           "compile the model before {}: model.compile({{.optimizer = optimizers::Adam{{}}, .loss = "
+           "Loss::mean_squared_error}})",
+           what);
+  }
+
+  const InputSpec& only_input() const {
+    if (!network || network->plan().inputs.size() != 1)
+      invalid_argument("the model has not one input: give it a BatchSource with a component for each");
+    return network->plan().inputs[0];
+  }
+
+  // The schema of batches that predict() takes, for a model that has seen none.
+  BatchSchema input_schema() const {
+    if (own) return schema;
+    BatchSchema out;
+    for (const InputSpec& input : network->plan().inputs)
+      out.push_back({.name = input.name, .dtype = input.dtype, .shape = input.shape});
+    return out;
+  }
+
+  // Of an output [n,classes].
+  std::int64_t classes() {
+    const auto summary = network->summary(task().ops());
+    if (network->plan().results.size() != 1 || summary.empty() || summary.back().output.rank() != 2)
+      invalid_argument("a classifier must output one value per class, [?,classes], but this model outputs {}",
+                       summary.empty() ? "its input" : summary.back().output.to_string());
+    return summary.back().output[1];
+  }
+
+  std::optional<Network> network;  // none: a program of its own
+  Program own;
+  BatchSchema schema;  // of training; empty: not known yet
+  ModelOptions options;
+  std::optional<LossScaling> loss_scaling;
+  Task* given = nullptr;
+  std::weak_ptr<const void> given_alive;
+  std::unique_ptr<Task> owned;
+  bool compiled = false;
+  TrainingState state;
+  std::map<std::string, std::unique_ptr<Inference>> inferences;  // by use and schema
+};
+
+void Model::Impl::compile(const ModelOptions& wanted) {
+  if (wanted.precision != DType::f32 && wanted.precision != DType::bf16 && wanted.precision != DType::f16)
+    invalid_argument("precision must be f32, bf16 or f16, not {}", name(wanted.precision));
+  if (const std::string problem = wanted.clipping.problem(); !problem.empty())
+    invalid_argument("clipping: {}", problem);
+  const bool of_network = wanted.loss || !wanted.metrics.empty() || !wanted.outputs.empty();
+  if (own && (of_network || wanted.precision != DType::f32))
+    invalid_argument("a program has losses, metrics and precisions of its own: compile() takes none for it");
+  if (!wanted.outputs.empty() && (wanted.loss || !wanted.metrics.empty()))
+    invalid_argument("ModelOptions: loss and metrics are short for outputs: set one or the other");
+  options = wanted;
+  if (options.outputs.empty()) options.outputs = {{.loss = wanted.loss, .metrics = wanted.metrics}};
+  inferences.clear();
+  compiled = true;
+  state.ended.reset();
+  if (network) network->set_compute(options.precision == DType::f32 ? DType::invalid : options.precision);
+  loss_scaling.reset();
+  if (options.precision == DType::f16) loss_scaling = options.loss_scaling;
+}
+
+Model::Model(Network network) : impl_(std::make_unique<Impl>(std::move(network))) {}
+Model::Model(Sequential layers, const Shape& input, DType dtype) : Model(with_input(layers, input, dtype)) {}
+Model::Model(Program program, BatchSchema schema)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(schema))) {}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+void Model::compile(const ModelOptions& options) { impl_->compile(options); }
+
+void Model::compile(const ModelOptions& options, Task& task) {
+  impl_->compile(options);
+  impl_->given = &task;
+  impl_->given_alive = task.alive();
+}
+
+TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluation, const TrainingOptions& given) {
+  impl_->require_compiled("fit()");
+  if (impl_->state.read) fail(Code::failed_precondition, "fit() is already running: do not call it from its callbacks");
+  impl_->bind(train.schema());
+  TrainingOptions options = given;
+  const Program program = impl_->program();
+  const TrainingPlan plan{.program = program,
+                          .description = impl_->description(),
+                          .train = train,
+                          .evaluation = evaluation,
+                          .loss_scaling = impl_->loss_scaling,
+                          .clipping = impl_->options.clipping,
+                          .options = options,
+                          .state = impl_->state,
+                          .task = impl_->task()};
+  const std::string differences = go_on(plan, options);
+  options = with_reports(options);
+  if (!differences.empty())
+    tell_warning(options, "begins_anew",
+                 fmt::format("the optimizer restarts, but the parameters are kept: {}", differences));
+  if (!evaluation) tell_warning(options, "no_test", "there is no evaluation data: the figures of new data are unknown");
+  return options.mode == JobMode::local       ? train_locally(plan)
+         : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
+                                              : train_in_cluster(plan);
+}
+
+TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options) {
+  impl_->require_compiled("fit()");
+  const Shape input = impl_->only_input().shape;
+  const std::int64_t classes = impl_->classes();
+  check_dataset(data.train, input, classes, "data.train");
+  if (data.train.size() == 0) invalid_argument("data.train is empty");
+  if (data.test.images.valid() || data.test.labels.valid()) check_dataset(data.test, input, classes, "data.test");
+  const TensorDataset train = source_of(data.train);
+  if (data.test.size() == 0) return fit(train, nullptr, options);
+  const TensorDataset test = source_of(data.test);
+  return fit(train, &test, options);
+}
+
+Evaluation Model::evaluate(const BatchSource& test, std::int64_t batch) {
+  impl_->read_state();
+  const Inference& inference = impl_->evaluation(test.schema());
+  const NamedSums sums = inference.evaluate(impl_->state.parameters, test, batch);
+  return {figures_of(sums, inference.results()), tensors_of(sums, inference.results())};
+}
+
+Evaluation Model::evaluate(const Dataset& test) {
+  impl_->read_state();
+  check_dataset(test, impl_->only_input().shape, impl_->classes(), "the data set");
+  if (test.size() == 0) invalid_argument("the data set is empty: nothing to evaluate");
+  return evaluate(source_of(test));
+}
+
+std::map<std::string, Tensor> Model::predict(const BatchSource& source, std::int64_t batch) {
+  impl_->read_state();
+  return impl_->prediction(source.schema()).predict(impl_->state.parameters, source, batch);
+}
+
+Tensor Model::predict(const Tensor& examples) {
+  impl_->read_state();
+  const InputSpec& input = impl_->only_input();
+  auto predictions = predict(TensorDataset({{input.name, examples}}), TrainingOptions{}.evaluation_batch);
+  if (predictions.size() != 1) invalid_argument("the model has several outputs: give predict() a BatchSource");
+  return std::move(predictions.begin()->second);
+}
+
+void Model::save(const std::string& path) {
+  impl_->read_state();
+  save_parameters(path, impl_->state.parameters);
+}
+
+void Model::load(const std::string& path) {
+  if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load the model before or after it");
+  Parameters loaded = load_parameters(path);
+  check_values(impl_->prediction(impl_->input_schema()).variables(), loaded, path);
+  impl_->state = {.parameters = std::move(loaded), .read = {}, .ended = {}, .settings = {}};
+}
+
+Parameters Model::parameters() {
+  impl_->read_state();
+  return impl_->state.parameters;
+}
+
+std::string Model::params_sha256() {
+  impl_->read_state();
+  return troupe::params_sha256(impl_->state.parameters);
+}
+
+std::string Model::summary() const {
+  if (!impl_->network) fail(Code::failed_precondition, "a program has no layers to list");
+  return impl_->network->dump(impl_->given ? impl_->given->ops() : standard_ops());
+}
+
+}  // namespace troupe
