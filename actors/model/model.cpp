@@ -62,6 +62,7 @@ class Model::Impl {
  public:
   explicit Impl(Network of) : network(std::move(of)) {}
   Impl(Program of, BatchSchema batches) : own(std::move(of)), schema(std::move(batches)) { compiled = true; }
+  explicit Impl(SavedModel saved);
 
   Task& task() {
     if (given && given_alive.expired())
@@ -72,6 +73,7 @@ class Model::Impl {
   }
 
   void compile(const ModelOptions& wanted);
+  SavedModel saved(const SavedModel& more);
 
   // The program of training and evaluation.
   Program program() const {
@@ -98,14 +100,19 @@ class Model::Impl {
                        joined(options.train));
   }
 
-  // Names the only input after the component that it takes, if that has another name.
+  // Names the only input after the component that it takes; one of any dtype and shape gets those, too.
   void bind(const BatchSchema& batches) {
     if (schema.empty()) schema = batches;
     if (!network) return;
     const std::vector<std::string> names = input_components(*network, options.outputs, batches);
     NetworkPlan plan = network->plan();
-    if (plan.inputs.size() != 1 || plan.inputs[0].name == names[0]) return;
-    plan.inputs[0].name = names[0];
+    if (plan.inputs.size() != 1) return;
+    InputSpec& input = plan.inputs[0];
+    const BatchComponent& component = *std::ranges::find(batches, names[0], &BatchComponent::name);
+    if (input.name == component.name && input.dtype == component.dtype) return;
+    input.name = component.name;
+    if (input.dtype == DType::invalid) input.shape = component.shape;
+    input.dtype = component.dtype;
     network = Network(std::move(plan), network->layer()->kind());
     inferences.clear();
   }
@@ -127,6 +134,11 @@ class Model::Impl {
     return inference("evaluate", program(), batches);
   }
   const Inference& prediction(const BatchSchema& batches) {
+    if (loaded) {
+      std::unique_ptr<Inference>& made = inferences[to_string(batches)];
+      if (!made) made = std::make_unique<Inference>(task(), *loaded, signature, batches);
+      return *made;
+    }
     return own ? evaluation(batches) : inference("predict", predictions_of(*network), batches);
   }
 
@@ -146,10 +158,13 @@ class Model::Impl {
 
   // The schema of batches that predict() takes, for a model that has seen none.
   BatchSchema input_schema() const {
-    if (own) return schema;
+    if (!network) return schema;
     BatchSchema out;
-    for (const InputSpec& input : network->plan().inputs)
+    for (const InputSpec& input : network->plan().inputs) {
+      if (input.dtype == DType::invalid)
+        fail(Code::failed_precondition, "the model does not know the dtype and shape of its input yet: call fit()");
       out.push_back({.name = input.name, .dtype = input.dtype, .shape = input.shape});
+    }
     return out;
   }
 
@@ -162,15 +177,18 @@ class Model::Impl {
     return summary.back().output[1];
   }
 
-  std::optional<Network> network;  // none: a program of its own
+  std::optional<Network> network;  // none: a program of its own, or a loaded one
   Program own;
-  BatchSchema schema;  // of training; empty: not known yet
+  std::shared_ptr<const Graph> loaded;  // of a loaded program, which only predicts
+  ModelSignature signature;             // of `loaded`
+  BatchSchema schema;                   // of training; empty: not known yet
   ModelOptions options;
   std::optional<LossScaling> loss_scaling;
   Task* given = nullptr;
   std::weak_ptr<const void> given_alive;
   std::unique_ptr<Task> owned;
   bool compiled = false;
+  bool continues = false;  // a loaded state goes on when it is compiled
   TrainingState state;
   std::map<std::string, std::unique_ptr<Inference>> inferences;  // by use and schema
 };
@@ -189,12 +207,52 @@ void Model::Impl::compile(const ModelOptions& wanted) {
   if (options.outputs.empty()) options.outputs = {{.loss = wanted.loss, .metrics = wanted.metrics}};
   inferences.clear();
   compiled = true;
-  state.ended.reset();
+  if (!std::exchange(continues, false)) state.ended.reset();
   if (network) network->set_compute(options.precision == DType::f32 ? DType::invalid : options.precision);
   loss_scaling.reset();
   if (options.precision == DType::f16) loss_scaling = options.loss_scaling;
 }
 
+// The name of the only signature that a model is saved with.
+constexpr const char* kPredict = "predict";
+
+Model::Impl::Impl(SavedModel saved) : network(std::move(saved.network)) {
+  if (!network) {
+    const auto found = saved.signatures.find(kPredict);
+    if (!saved.graph || found == saved.signatures.end())
+      fail(Code::failed_precondition, "the saved model has neither layers nor a graph with the signature '{}'",
+           kPredict);
+    loaded = saved.graph;
+    signature = found->second;
+    for (const auto& [name, spec] : signature.inputs)
+      schema.push_back({.name = name, .dtype = spec.dtype, .shape = spec.shape.sub(1, spec.shape.rank())});
+  }
+  state.parameters = std::move(saved.values);
+  if (saved.position.empty() || saved.optimizer.empty()) return;
+  state.ended = {.at = JobState::parse(saved.position), .variables = std::move(saved.optimizer), .shard = nullptr};
+  for (const auto& [name, value] : state.parameters) state.ended->variables.emplace(name, value);
+  state.settings = std::move(saved.settings);
+  continues = true;
+}
+
+SavedModel Model::Impl::saved(const SavedModel& more) {
+  SavedModel out = more;
+  const BatchSchema batches = input_schema();
+  const Inference& predicts = prediction(batches);
+  out.network = network;
+  out.graph = std::shared_ptr<const Graph>(predicts.graph().clone());
+  out.signatures.emplace(kPredict, predicts.signature(batches));
+  out.values = state.parameters;
+  if (network && compiled) out.compiled["optimizer"] = to_string(options.optimizer);
+  if (!state.ended || state.read || state.ended->variables.empty()) return out;
+  for (const auto& [name, value] : state.ended->variables)
+    if (!out.values.contains(name)) out.optimizer.emplace(name, value);
+  out.position = state.ended->at.to_string();
+  out.settings = state.settings;
+  return out;
+}
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::Model(Network network) : impl_(std::make_unique<Impl>(std::move(network))) {}
 Model::Model(Sequential layers, const Shape& input, DType dtype) : Model(with_input(layers, input, dtype)) {}
 Model::Model(Program program, BatchSchema schema)
@@ -277,16 +335,21 @@ Tensor Model::predict(const Tensor& examples) {
   return std::move(predictions.begin()->second);
 }
 
-void Model::save(const std::string& path) {
+void Model::save(const std::string& directory, const SavedModel& more) {
   impl_->read_state();
-  save_parameters(path, impl_->state.parameters);
+  save_model(posix_file_system(), directory, impl_->saved(more));
 }
 
-void Model::load(const std::string& path) {
-  if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load the model before or after it");
-  Parameters loaded = load_parameters(path);
-  check_values(impl_->prediction(impl_->input_schema()).variables(), loaded, path);
-  impl_->state = {.parameters = std::move(loaded), .read = {}, .ended = {}, .settings = {}};
+Model Model::load(const std::string& directory, const LoadModelOptions& options) {
+  return Model(std::make_unique<Impl>(load_model(posix_file_system(), directory, options)));
+}
+
+void Model::load_values(const std::string& path, const ValueChoice& choice) {
+  if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load values before or after it");
+  const Parameters loaded = troupe::load_values(posix_file_system(), path, choice);
+  check_values(impl_->prediction(impl_->input_schema()).variables(), loaded, path, false);
+  for (const auto& [name, value] : loaded) impl_->state.parameters[name] = value;
+  impl_->state.ended.reset();
 }
 
 Parameters Model::parameters() {

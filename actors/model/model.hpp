@@ -18,6 +18,8 @@
 #include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/model/saved_model.hpp>
+#include <troupe/actors/model/values.hpp>
 #include <troupe/actors/training/job.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/graph/training/clipping.hpp>
@@ -94,13 +96,19 @@ class Model {
   // The output of a model with one input and one output for examples [n,...].
   Tensor predict(const Tensor& examples);
 
-  // One file with all parameters, including running averages. load() checks names, dtypes and shapes. save() is atomic
-  // and durable.
-  void save(const std::string& path);
-  void load(const std::string& path);
+  // Writes a directory with layers, graph, values, and where the training stands: actors/model/saved_model.hpp. Durable
+  // and atomic. `more`: assets and metadata of the user's. Throws failed_precondition for a layer that cannot be
+  // written, and what save_model() throws.
+  void save(const std::string& directory, const SavedModel& more = {});
+  // The model of such a directory; one that was a program predicts only. Compiled as it was, it continues the training
+  // that was saved (modes local and allreduce). Throws what load_model() throws.
+  static Model load(const std::string& directory, const LoadModelOptions& options = {});
+  // Takes values of a saved model, .safetensors or .npz file: all, or those of a choice. A model without parameters
+  // begins with them, and with initial values for the others. Restarts the optimizer. Throws what
+  // load_values() throws, and not_found or invalid_argument for values that are not the model's; then nothing changes.
+  void load_values(const std::string& path, const ValueChoice& choice = {});
 
-  // All values, by name; the same names, dtypes and shapes are expected. Throws failed_precondition if there are none
-  // yet.
+  // All values, by name. Throws failed_precondition if there are none yet.
   Parameters parameters();
   // Hash of the parameters: docs/design/training.md.
   std::string params_sha256();
@@ -111,6 +119,7 @@ class Model {
   TrainingResult fit(const BatchSource& train, const BatchSource* evaluation, const TrainingOptions& options);
 
   class Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,5 +1,5 @@
-// Trains a model, saves its parameters to a file, and loads them into another model, which makes the same predictions.
-//   example_save_load FILE
+// Trains a model, saves it as a directory, and loads it without the code that made it: it makes the same predictions.
+//   example_save_load DIRECTORY
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -10,18 +10,19 @@ namespace {
 
 using namespace troupe;
 
-void run(const char* file) {
+void run(const char* directory) {
   const DataSplits data = draw_digits({.train = 2000, .test = 500});
   const Sequential layers(
       {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(32, Activation::relu), layers::dense(10)});
-  Model trained(layers, Shape{28, 28, 1}, DType::u8), loaded(layers, Shape{28, 28, 1}, DType::u8);
-  for (Model* model : {&trained, &loaded})
-    model->compile({.optimizer = optimizers::Adam{.learning_rate = 2e-3},
-                    .loss = Loss::sparse_softmax_cross_entropy,
-                    .metrics = {metrics::accuracy()}});
+  Model trained(layers, Shape{28, 28, 1}, DType::u8);
+  const ModelOptions options{.optimizer = optimizers::Adam{.learning_rate = 2e-3},
+                             .loss = Loss::sparse_softmax_cross_entropy,
+                             .metrics = {metrics::accuracy()}};
+  trained.compile(options);
   trained.fit(data, {.epochs = 3});
-  trained.save(file);
-  loaded.load(file);
+  trained.save(directory);
+  Model loaded = Model::load(directory);
+  loaded.compile(options);  // to evaluate it, or to go on with its training
   const Tensor digit = Tensor::zeros(DType::u8, {1, 28, 28, 1});
   const bool same = std::ranges::equal(trained.predict(digit).values<float>(), loaded.predict(digit).values<float>());
   fmt::print("trained: accuracy {:.2f}\n", trained.evaluate(data.test)["accuracy"]);
@@ -34,7 +35,7 @@ void run(const char* file) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    fmt::print(stderr, "Usage: {} FILE\n", argv[0]);
+    fmt::print(stderr, "Usage: {} DIRECTORY\n", argv[0]);
     return 2;
   }
   try {

@@ -73,9 +73,8 @@ void train(const MnistOptions& options, const DataSplits& data, Task& task, Cons
                              result.skipped_steps, result.steps, result.loss_scale));
   if (options.save.empty()) return;
   prepare_save(options.save);  // the chief may have changed since the first call
-  const std::string path = (std::filesystem::path(options.save) / "model.troupe").string();
-  model.save(path);
-  console.note(fmt::format("the model is in {}", path));
+  model.save(options.save);
+  console.note(fmt::format("the model is in {}", options.save));
 }
 
 // Starts the task; in a cluster, joins the other tasks.

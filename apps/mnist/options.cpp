@@ -66,7 +66,7 @@ std::vector<CommandOption> model_options(MnistOptions& options) {
           choice_option("--precision", options.compiled.precision, by_name({DType::f32, DType::bf16, DType::f16}),
                         "Data type of products; weights, losses and updates stay in f32"),
           unsigned_option("--seed", "S", options.training.seed, "Seed of the initial weights and the data order"),
-          text_option("--save", "DIR", options.save, "Save the trained model in DIR/model.troupe")};
+          text_option("--save", "DIR", options.save, "Save the trained model as the directory DIR")};
 }
 
 // parse_mnist_options makes options.learning_rate from `rate` and `schedule` after parsing.

@@ -164,8 +164,8 @@ TEST(Mnist, SavesTheModel) {
   const std::filesystem::path place = directory.path() / "new" / "place";
   const Outcome outcome = mnist(small({"--save", place}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_GT(std::filesystem::file_size(place / "model.troupe"), 400'000u);  // 101770 numbers
-  EXPECT_THAT(outcome.err, HasSubstr("model.troupe"));
+  EXPECT_GT(std::filesystem::file_size(place / "values.safetensors"), 400'000u);  // 101770 numbers
+  EXPECT_THAT(outcome.err, HasSubstr(place.string()));
 }
 
 TEST(Mnist, ASignalEndsTheTrainingInOrder) {

@@ -49,12 +49,11 @@ TEST(Model, FitsEvaluatesPredictsSavesAndLoads) {
   const Tensor predicted = model.predict(images);
   EXPECT_EQ(predicted.shape(), (Shape{10, 10}));
   model.save(directory.file("m"));
-  Model again = small_model();
-  again.load(directory.file("m"));
+  Model again = Model::load(directory.file("m"));
   EXPECT_TRUE(bitwise_equal(again.predict(images), predicted));
 
   Model other = small_model(17);
-  const Error shape = error_of([&] { other.load(directory.file("m")); });
+  const Error shape = error_of([&] { other.load_values(directory.file("m")); });
   EXPECT_EQ(shape.code(), Code::invalid_argument);
   EXPECT_THAT(shape.message(), HasSubstr("dense/kernel"));
   EXPECT_EQ(error_of([&] { other.evaluate(testing::few_digits().test); }).code(), Code::failed_precondition);
@@ -267,7 +266,7 @@ TEST(Model, CallbacksSeeTheParametersOfTheMoment) {
     seen.push_back(model.evaluate(digits.test)["accuracy"]);
     model.save(directory.file("m"));
     stop = epoch.epoch == 1;
-    EXPECT_EQ(error_of([&] { model.load(directory.file("m")); }).code(), Code::failed_precondition);
+    EXPECT_EQ(error_of([&] { model.load_values(directory.file("m")); }).code(), Code::failed_precondition);
     EXPECT_EQ(error_of([&] { model.fit(digits, {}); }).code(), Code::failed_precondition);
   };
   EXPECT_EQ(error_of([&] { model.fit(digits, {.epochs = 9, .on_epoch = after_epoch, .stop = &stop}); }).code(),
@@ -275,8 +274,7 @@ TEST(Model, CallbacksSeeTheParametersOfTheMoment) {
   EXPECT_EQ(seen, told);
   EXPECT_EQ(seen.size(), 2u);
   EXPECT_EQ(model.evaluate(digits.test)["accuracy"], told.back());
-  Model saved = small_model();
-  saved.load(directory.file("m"));
+  Model saved = Model::load(directory.file("m"));
   EXPECT_EQ(saved.params_sha256(), model.params_sha256());
 }
 
@@ -313,6 +311,43 @@ TEST(Model, FittingTwiceIsFittingLonger) {
     twice.compile(testing::classifying(optimizer));  // the optimizer begins anew
     EXPECT_NE(twice.fit(digits, half).params_sha256, once.fit(digits, half).params_sha256);
   }
+}
+
+TEST(Model, GoesOnAfterItWasSavedAndLoaded) {
+  testing::TemporaryDirectory directory;
+  const TrainingOptions options{.epochs = 1, .batch = 16, .quiet = true};
+  Model model = compiled_model();
+  model.fit(testing::few_digits(), options);
+  model.save(directory.file("m"), {.assets = {{"names.txt", "zero one"}}, .metadata = {{"author", "me"}}});
+  model.fit(testing::few_digits(), options);
+  Model loaded = Model::load(directory.file("m"));
+  EXPECT_EQ(error_of([&] { loaded.fit(testing::few_digits(), options); }).code(), Code::failed_precondition);
+  loaded.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}));
+  EXPECT_EQ(loaded.fit(testing::few_digits(), options).params_sha256, model.params_sha256());
+  EXPECT_EQ(load_model(posix_file_system(), directory.file("m")).assets.at("names.txt"), "zero one");
+  // Another optimizer begins anew.
+  Model other = Model::load(directory.file("m"));
+  other.compile(testing::classifying(optimizers::SGD{}));
+  EXPECT_THAT(kinds_told(other, testing::few_digits(), options), ::testing::ElementsAre("begins_anew"));
+}
+
+TEST(Model, TakesPartsOfAnother) {
+  testing::TemporaryDirectory directory;
+  Model trained = compiled_model();
+  trained.fit(testing::few_digits(), {.epochs = 1, .quiet = true});
+  const std::string file = directory.file("values.safetensors");
+  save_values(posix_file_system(), file, trained.parameters());
+  Model other = compiled_model(optimizers::SGD{.learning_rate = 0});
+  other.load_values(file, {.only = {"dense/*"}});
+  EXPECT_EQ(error_of([&] { other.predict(testing::few_digits().test.images); }).code(), Code::not_found);
+  other.fit(testing::few_digits(), {.epochs = 1, .seed = 5, .quiet = true});
+  const Parameters values = other.parameters(), taken = trained.parameters();
+  for (const auto& [name, value] : values)
+    EXPECT_EQ(bitwise_equal(value, taken.at(name)), name.starts_with("dense/")) << name;
+  EXPECT_THAT(error_of([&] {
+                other.load_values(file, {.prefixes = {{"dense/", "dance/"}}});
+              }).message(),
+              HasSubstr("the model has no variable 'dance/"));
 }
 
 TEST(Model, OtherOptionsBeginTheOptimizerAnewAndSaySo) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 #include <troupe/actors/model/model.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/scheduler/data/tensor_dataset.hpp>
@@ -37,6 +38,19 @@ TEST(ProgramModel, FitsEvaluatesAndPredicts) {
   EXPECT_THAT(error_of([&] { model.predict(Tensor::vector<float>({1})); }).message(), HasSubstr("BatchSource"));
   EXPECT_THAT(error_of([&] { (void)model.summary(); }).message(), HasSubstr("no layers"));
   EXPECT_EQ(error_of([&] { model.compile({.loss = Loss::mean_squared_error}); }).code(), Code::invalid_argument);
+}
+
+TEST(ProgramModel, IsLoadedToPredict) {
+  testing::TemporaryDirectory directory;
+  Model model(line);
+  model.fit(points(), {.epochs = 3, .batch = 4, .quiet = true});
+  model.save(directory.file("line"));
+  Model loaded = Model::load(directory.file("line"));
+  EXPECT_EQ(loaded.params_sha256(), model.params_sha256());
+  const TensorDataset only_x({{"x", points().tensors()[0]}});  // targets were no input of its predictions
+  EXPECT_TRUE(bitwise_equal(loaded.predict(only_x).at("twice"), model.predict(points()).at("twice")));
+  EXPECT_TRUE(bitwise_equal(model.predict(points()).at("y"), loaded.predict(points()).at("y")));
+  EXPECT_EQ(error_of([&] { loaded.fit(points(), {}); }).code(), Code::failed_precondition);
 }
 
 TEST(ProgramModel, FittingTwiceIsFittingLonger) {

@@ -132,8 +132,7 @@ TEST(NormalisedModel, FitsEvaluatesPredictsSavesAndLoads) {
   const Tensor images = digits().test.images.rows(0, 10).clone();
   const Tensor predicted = model.predict(images);
   model.save(directory.file("m"));
-  Model again = normalised();
-  again.load(directory.file("m"));
+  Model again = Model::load(directory.file("m"));
   EXPECT_TRUE(bitwise_equal(again.predict(images), predicted));
   EXPECT_EQ(again.params_sha256(), result.params_sha256);
 }
