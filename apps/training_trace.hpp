@@ -1,4 +1,5 @@
-// troupe-mnist --trace: records the activity of this task and, in a cluster, of all others during training.
+// The option --trace of programs that train: records the activity of this task and, in a cluster, of all others during
+// training.
 #pragma once
 
 #include <cstdint>

@@ -1,34 +1,15 @@
 // troupe-mnist: trains a classifier of digits in one process or as one task of a cluster.
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
-#include "apps/ending.hpp"
-#include "apps/environment.hpp"
-#include "apps/introspection.hpp"
-#include "apps/mnist/console.hpp"
 #include "apps/mnist/options.hpp"
-#include "apps/signals.hpp"
-#include "apps/training_trace.hpp"
-#include <troupe/actors/introspection/trace_recording.hpp>
-#include <troupe/actors/model/model.hpp>
+#include "apps/mnist/report.hpp"
+#include "apps/training_app.hpp"
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/idx.hpp>
-#include <troupe/messages/error.hpp>
 
 namespace {
 
 using namespace troupe;
-
-constexpr const char* kProgram = "troupe-mnist";
-
-DataSplits load_data(const MnistOptions& options) {
-  if (!options.data.empty()) return load_mnist(options.data);
-  return draw_digits(options.digits);
-}
 
 Sequential make_layers(MnistModel model) {
   using namespace layers;
@@ -38,119 +19,51 @@ Sequential make_layers(MnistModel model) {
                      conv2d(64, 3, Activation::relu), max_pool(2), flatten(), dense(128, Activation::relu), dense(10)});
 }
 
-// Called before training, so that a wrong path does not lose the result.
-void prepare_save(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) fail(Code::failed_precondition, "--save: cannot create '{}': {}", directory, error.message());
-  if (access(directory.c_str(), W_OK | X_OK) != 0)
-    fail(Code::permission_denied, "--save: cannot write to '{}': {}", directory, std::strerror(errno));
-}
+class Mnist final : public TrainingApp {
+ public:
+  std::string program() const override { return "troupe-mnist"; }
 
-void train(const MnistOptions& options, const DataSplits& data, Task& task, Console& console, StopSignals& signals) {
-  Model model(make_layers(options.model), Shape{28, 28, 1}, DType::u8);
-  ModelOptions compiled = options.compiled;
-  compiled.optimizer = optimizers::Adam{.learning_rate = options.learning_rate};
-  compiled.loss = Loss::sparse_softmax_cross_entropy;
-  compiled.metrics = {metrics::accuracy()};
-  model.compile(compiled, task);
-  TrainingOptions training = options.training;
-  training.on_event = [&](const JobEvent& event) { console.event(event); };
-  if (options.log_placement)
-    training.on_placement = [&](const std::string& placement) {
-      console.note(placement.substr(0, placement.find_last_not_of('\n') + 1));
-    };
-  training.on_epoch = [&](const EpochLogs& epoch) { console.epoch(epoch); };
-  training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
-    console.progress(epoch, step, steps, std::chrono::steady_clock::now());
-  };
-  training.stop = &signals.stop();
-  const TrainingResult result = model.fit(data, training);
-  if (!result.chief) return;
-  console.result(result);
-  if (result.skipped_steps > 0)
-    console.note(fmt::format("{} of {} steps were skipped because f16 overflowed; the loss scale is now {}",
-                             result.skipped_steps, result.steps, result.loss_scale));
-  if (options.save.empty()) return;
-  prepare_save(options.save);  // the chief may have changed since the first call
-  model.save(options.save);
-  console.note(fmt::format("the model is in {}", options.save));
-}
-
-// Starts the task; in a cluster, joins the other tasks.
-std::unique_ptr<Task> start_task(const MnistOptions& options, LaunchHandshake* handshake) {
-  TaskOptions wanted = options.task;
-  if (!options.in_cluster) {
-    options.membership.set(wanted);
-    return std::make_unique<Task>(wanted);
+  std::optional<EarlyExit> parse(const std::vector<std::string>& arguments, bool launched) override {
+    auto parsed = parse_mnist_options(arguments, launched);
+    if (auto* exit = std::get_if<EarlyExit>(&parsed)) return std::move(*exit);
+    options_ = std::move(std::get<MnistOptions>(parsed));
+    return std::nullopt;
   }
-  const std::chrono::seconds meeting = options.membership.join_timeout;
-  Member member = start_member(options.membership, handshake, wanted, std::chrono::steady_clock::now() + meeting);
-  if (const auto warning = token_warning(member.cluster, options.membership.network))
-    fmt::print(stderr, "{}: {}\n", kProgram, *warning);
-  if (auto problem = cluster_problem(member.cluster, options.training.mode)) invalid_argument("{}", *problem);
-  // Workers beyond --min-workers may join at any time.
-  const int min_workers = options.training.min_workers;
-  member.join_for_training(meeting, min_workers == 0 || min_workers >= member.cluster.count("worker"));
-  return std::move(member.task);
-}
+  const TrainingAppOptions& options() const override { return options_; }
 
-// Whether the error does not explain itself, so that the flight record may help.
-bool is_puzzling(const Error& error) {
-  return error.code() != Code::cancelled && error.code() != Code::invalid_argument && error.code() != Code::not_found &&
-         error.code() != Code::permission_denied && error.code() != Code::failed_precondition &&
-         error.code() != Code::already_exists && error.code() != Code::unauthenticated;
-}
+  std::string load() override {
+    data_ = options_.data.empty() ? draw_digits(options_.digits) : load_mnist(options_.data);
+    return fmt::format("{} on {} {}, testing on {}", name(options_.model), data_.train.size(),
+                       options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data),
+                       data_.test.size());
+  }
 
-int run(const MnistOptions& options, LaunchHandshake* handshake, Console& console, StopSignals& signals,
-        ReportSignal& reports) {
-  if (options.speaks() && !options.save.empty()) prepare_save(options.save);
-  const bool traces = options.speaks() && !options.trace.path.empty();
-  if (traces) check_trace_path(options.trace.path);
-  const DataSplits data = load_data(options);
-  const std::unique_ptr<Task> task = start_task(options, handshake);
-  if (options.log_placement) console.note(fmt::format("GPUs: {}", task->accelerators()));
-  signals.end_in_order();
-  reports.on_report([&] { write_flight_record(kProgram, *task, Error()); });
-  if (options.membership.introspect_port >= 0 &&
-      (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake))
-    tell_introspection(kProgram, *task);
-  int code = 0;
-  std::optional<TrainingTrace> trace;
-  if (traces) {
-    TrainingTrace::Options wanted = options.trace;
-    if (options.in_cluster) wanted.cluster = task->cluster().name;
-    wanted.say = [&](const std::string& text) { console.note(text); };
-    trace.emplace(*task, std::move(wanted));
+  Model make_model(Task& task) override {
+    Model model(make_layers(options_.model), Shape{28, 28, 1}, DType::u8);
+    ModelOptions compiled = options_.compiled;
+    compiled.optimizer = optimizers::Adam{.learning_rate = options_.learning_rate};
+    compiled.loss = Loss::sparse_softmax_cross_entropy;
+    compiled.metrics = {metrics::accuracy()};
+    model.compile(compiled, task);
+    return model;
   }
-  try {
-    console.begin(data);
-    train(options, data, *task, console, signals);
-  } catch (const std::exception& error) {
-    console.note(error.what());
-    code = signals.exit_code() != 0 ? signals.exit_code() : 1;
-    if (const Error why = current_error(); is_puzzling(why)) write_flight_record(kProgram, *task, why);
+
+  TrainingResult fit(Model& model, const TrainingOptions& options) override { return model.fit(data_, options); }
+
+  std::string epoch_json(const EpochLogs& epoch) const override { return troupe::epoch_json(epoch); }
+
+  void report(Model&, const TrainingResult& result, Console& console) override {
+    console.line(options_.json ? final_json(result) : final_text(result));
   }
-  if (trace && !trace->end() && code == 0) code = 1;
-  reports.on_report(nullptr);
-  return end_output(kProgram, end_task(kProgram, *task, code));
-}
+
+ private:
+  MnistOptions options_;
+  DataSplits data_;
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    ReportSignal reports;
-    StopSignals signals;
-    apply_environment();
-    auto handshake = LaunchHandshake::from_environment();
-    const auto parsed = parse_mnist_options({argv + 1, argv + argc}, handshake.has_value());
-    if (const auto* exit = std::get_if<EarlyExit>(&parsed)) return end_output(kProgram, finish(*exit));
-    const auto& options = std::get<MnistOptions>(parsed);
-    Console console(options, stdout, stderr, isatty(STDERR_FILENO) != 0);
-    return run(options, handshake ? &*handshake : nullptr, console, signals, reports);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", kProgram, error.what());
-    return 1;
-  }
+  Mnist app;
+  return run_training_app(app, argc, argv);
 }

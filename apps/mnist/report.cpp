@@ -39,17 +39,6 @@ std::string final_json(const TrainingResult& result) {
       .dump();
 }
 
-std::string event_json(const JobEvent& event, std::chrono::system_clock::time_point time) {
-  const auto since = std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch());
-  Json json{{"event", event.kind}, {"time", static_cast<double>(since.count()) / 1e6}};
-  if (!event.task.job.empty()) json["task"] = event.task.to_string();
-  json["step"] = event.step;
-  json["seconds"] = event.seconds;
-  if (!event.text.empty()) json["text"] = event.text;
-  if (!event.counts.empty()) json["counts"] = event.counts;
-  return json.dump();
-}
-
 std::string final_text(const TrainingResult& result) {
   return fmt::format("{} steps in {:.2f} s, {:.0f} images/s, parameters {}\nTest accuracy: {:.4f}", result.steps,
                      result.seconds, result.examples_per_second, result.params_sha256, test_accuracy(result.figures));

@@ -1,7 +1,7 @@
-// Reports of troupe-mnist about a training job: lines for people, or with --json for programs. All without the newline.
+// Reports of troupe-mnist about epochs and results: lines for people, or with --json for programs. All without the
+// newline.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include <troupe/actors/training/job.hpp>
@@ -13,10 +13,6 @@ namespace troupe {
 std::string epoch_json(const EpochLogs& epoch);
 // {"event":"final","test_accuracy":...,"steps":...,"seconds":...,"images_per_second":...,"params_sha256":"..."}
 std::string final_json(const TrainingResult& result);
-// {"event":"lost","time":1700000000.123456,"task":"/job:worker/task:1","step":12,"seconds":0,"text":"...","counts":{}}
-// The time is in seconds since 1970; fields that the event does not have are left out.
-std::string event_json(const JobEvent& event, std::chrono::system_clock::time_point time);
-
 // Two lines; the second is "Test accuracy: 0.9780".
 std::string final_text(const TrainingResult& result);
 

@@ -67,7 +67,8 @@ LayerPtr max_pool3d(Integers size, PoolOptions options = {});
 LayerPtr average_pool1d(std::int64_t size, PoolOptions options = {});
 LayerPtr average_pool2d(Integers size, PoolOptions options = {});
 LayerPtr average_pool3d(Integers size, PoolOptions options = {});
-// [n, spatial..., c] -> [n, c]: over all positions.
+// [n, spatial..., c] -> [n, c]: over all positions; the average takes a mask, too, bool [n, spatial...]: over those
+// where it is true, 0 if there are none.
 LayerPtr global_average_pool();
 LayerPtr global_max_pool();
 

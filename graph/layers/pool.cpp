@@ -38,7 +38,20 @@ Integers spatial_axes(Output x) {
   return axes;
 }
 
-Output apply_global_average(const LayerConfig&, LayerContext&, Output x) { return mean(x, spatial_axes(x)); }
+// Of x, and perhaps a mask of its positions.
+Outputs apply_global_average(const LayerConfig&, LayerContext&, const Outputs& xs) {
+  const Output x = xs[0];
+  const Integers axes = spatial_axes(x);
+  if (xs.size() == 1) return {mean(x, axes)};
+  const Output mask = xs[1];
+  if (mask.dtype() != DType::boolean || !mask.shape().compatible_with(x.shape().sub(0, x.shape().rank() - 1)))
+    invalid_argument("the mask is {}{}, but must be bool, one of each position of {}", name(mask.dtype()),
+                     mask.shape().to_string(), x.shape().to_string());
+  const Output weights = cast(expand_dims(mask, {-1}), x.dtype());
+  const Output total = sum(x * weights, axes);
+  const Output count = sum(weights, axes);
+  return {total / maximum(count, scalar_like(count, 1))};
+}
 Output apply_global_max(const LayerConfig&, LayerContext&, Output x) { return max(x, spatial_axes(x)); }
 
 // As many numbers as the image has spatial axes.
@@ -100,7 +113,7 @@ LayerPtr pool_of(std::string kind, Integers size, const layers::PoolOptions& opt
 std::span<const LayerKind> pool_kinds() {
   static const std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all = {
-        {.name = "global_average_pool", .apply = of_one<apply_global_average>},
+        {.name = "global_average_pool", .apply = apply_global_average, .max_inputs = 2},
         {.name = "global_max_pool", .apply = of_one<apply_global_max>},
         {.name = "up_sampling",
          .options = {{"factors", Integers{}}, {"interpolation", "nearest"}},

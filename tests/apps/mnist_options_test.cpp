@@ -272,10 +272,11 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
   const auto cluster = [](const char* jobs) {
     return ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test");
   };
-  EXPECT_EQ(cluster_problem(cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), JobMode::sync), std::nullopt);
-  EXPECT_THAT(cluster_problem(cluster(R"("worker":["127.0.0.1:2"])"), JobMode::sync).value(),
+  EXPECT_EQ(cluster_problem("troupe-mnist", cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), JobMode::sync),
+            std::nullopt);
+  EXPECT_THAT(cluster_problem("troupe-mnist", cluster(R"("worker":["127.0.0.1:2"])"), JobMode::sync).value(),
               AllOf(HasSubstr("'demo' has no ps: use"), HasSubstr("troupe-launch --ps 1")));
-  EXPECT_THAT(cluster_problem(cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(),
+  EXPECT_THAT(cluster_problem("troupe-mnist", cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(),
               HasSubstr("has no worker: use"));
 }
 
@@ -286,7 +287,8 @@ TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
   EXPECT_THAT(wrong({"--mode", "allreduce", "--job", "worker", "--task", "0", "--replicas", "2"}, true),
               HasSubstr("--replicas is not for --mode allreduce"));
   const auto problem = [](const char* jobs) {
-    return cluster_problem(ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"),
+    return cluster_problem("troupe-mnist",
+                           ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"),
                            JobMode::allreduce);
   };
   EXPECT_EQ(problem(R"("worker":["127.0.0.1:2"])"), std::nullopt);

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <limits>
 
-#include "apps/mnist/console.hpp"
+#include "apps/console.hpp"
+#include "apps/mnist/options.hpp"
 #include "apps/mnist/report.hpp"
+#include "apps/training_report.hpp"
 #include <troupe/actors/training/training_report.hpp>
 
 namespace troupe {
@@ -44,6 +46,8 @@ TEST(MnistReport, TextIsForPeople) {
   EXPECT_EQ(final_text(kResult), "1875 steps in 11.50 s, 5218 images/s, parameters ab12\nTest accuracy: 0.9780");
 }
 
+constexpr const char* kWhat = "mlp on 3 built-in digits, testing on 2";
+
 // What a Console prints, in memory.
 class MnistConsole : public ::testing::Test {
  protected:
@@ -63,18 +67,17 @@ class MnistConsole : public ::testing::Test {
   std::FILE* out_;
   std::FILE* err_;
   MnistOptions options_;
-  DataSplits data_{{{}, Tensor(DType::i32, Shape{3})}, {{}, Tensor(DType::i32, Shape{2})}};
 };
 
 TEST_F(MnistConsole, JsonHasNothingElseOnStdout) {
   options_.json = true;
-  Console console(options_, out_, err_, false);
-  console.begin(data_);
+  Console console("troupe-mnist", options_, out_, err_, false);
+  console.begin(kWhat);
   console.progress(0, 1, 10, Progress::Time(0s));
   console.progress(0, 5, 10, Progress::Time(2s));
-  console.epoch(kEpoch);
+  console.line(epoch_json(kEpoch));
   console.note("a warning");
-  console.result(kResult);
+  console.line(final_json(kResult));
   EXPECT_EQ(out(), epoch_json(kEpoch) + "\n" + final_json(kResult) + "\n");
   EXPECT_EQ(err(), "Epoch 1/5: step 5 of 10\ntroupe-mnist: a warning\n");
 }
@@ -82,36 +85,36 @@ TEST_F(MnistConsole, JsonHasNothingElseOnStdout) {
 // Under troupe-launch what other tasks than the chief print on stdout comes to stderr, too.
 TEST_F(MnistConsole, AnEventIsToldOnce) {
   const JobEvent event{.kind = "lost", .text = "/job:worker/task:1 was lost"};
-  Console(options_, out_, err_, false).event(event);
+  Console("troupe-mnist", options_, out_, err_, false).event(event);
   EXPECT_EQ(out(), "");
   EXPECT_EQ(err(), "troupe-mnist: /job:worker/task:1 was lost\n");
   options_.json = true;
-  Console(options_, out_, err_, false).event(event);
+  Console("troupe-mnist", options_, out_, err_, false).event(event);
   EXPECT_THAT(out(), ::testing::HasSubstr(R"("text":"/job:worker/task:1 was lost")"));
   EXPECT_EQ(err(), "troupe-mnist: /job:worker/task:1 was lost\n");
 }
 
 TEST_F(MnistConsole, TextBeginsWithWhatIsTrained) {
-  Console console(options_, out_, err_, false);
-  console.begin(data_);
+  Console console("troupe-mnist", options_, out_, err_, false);
+  console.begin(kWhat);
   EXPECT_EQ(out(), "Training mlp on 3 built-in digits, testing on 2: mode local, 5 epochs, batches of 32\n");
 }
 
 TEST_F(MnistConsole, OtherTasksThanTheChiefShowNoProgress) {
   options_.in_cluster = true;
   options_.membership = {.job = "worker", .index = 1};
-  Console console(options_, out_, err_, true);
-  console.begin(data_);
+  Console console("troupe-mnist", options_, out_, err_, true);
+  console.begin(kWhat);
   console.progress(0, 1, 10, Progress::Time(0s));
   EXPECT_EQ(out() + err(), "");
 }
 
 TEST_F(MnistConsole, TheBarGoesBeforeALineComes) {
-  Console console(options_, out_, err_, true);
+  Console console("troupe-mnist", options_, out_, err_, true);
   console.progress(0, 1, 10, Progress::Time(0s));
   const std::string bar = err();
-  console.epoch(kEpoch);
-  console.result(kResult);
+  console.line(epoch_json(kEpoch));
+  console.line(final_json(kResult));
   EXPECT_EQ(err(), bar + "\r\x1b[K");
 }
 

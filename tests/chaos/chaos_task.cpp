@@ -13,6 +13,7 @@
 #include "apps/ending.hpp"
 #include "apps/mnist/report.hpp"
 #include "apps/signals.hpp"
+#include "apps/training_report.hpp"
 #include "tests/chaos/counting_model.hpp"
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"

@@ -38,6 +38,7 @@ SKIPPED = {
     "python_install": "installs packages and builds the wheel",
     "top": "needs a cluster that runs: tests/tools/top_cluster_test.cpp",
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",
+    "tags_data": "a line of a file",
     "trace": "needs a cluster that runs: tests/apps/trace_test.cpp",
 }
 
@@ -57,6 +58,9 @@ class Command:
 
 
 FEW = "--epochs 1 --digits 320,64"
+PACKAGES = """mkdir packages
+for i in $(seq 80); do printf 'game%s\\ta game\\tis::game\\nfont%s\\ta font\\tis::font\\n' $i $i; done > packages/train.tsv
+cp packages/train.tsv packages/test.tsv"""
 COMMANDS = {
     "demo_output": Command("launch", prints="demo_output", text="troupe-launch --ps 2 --workers 2 -- troupe-mnist "
                            "--mode sync --epochs 5 2>&1 | sed 's/^.*worker[^ ]* //'"),
@@ -81,6 +85,8 @@ COMMANDS = {
 END
 chmod 600 cluster.json"""),
     "onnx": Command("hand", creates=["basic.txt", "again.onnx"], says=""),
+    "tags": Command("launch", [("--epochs 10", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
+    "tags_cluster": Command("launch", [("--epochs 10", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
     "provenance": Command("hand", before="""command -v jq >/dev/null || jq() { cat >/dev/null; }
 troupe-launch --ps 1 --workers 2 -- troupe-mnist --epochs 1 --digits 640,64 --provenance DIR""",
                           says='{"version":8,"applied":[{"worker":'),

@@ -20,6 +20,7 @@ import sys
 COMMANDS = {
     "troupe-launch": "Starts a cluster of processes on one machine.",
     "troupe-mnist": "Trains on MNIST or on built-in digits, in every mode.",
+    "troupe-tags": "Tags packages by name and description, in every mode.",
     "troupe-node": "A task that offers its devices to clients.",
     "troupe-top": "Shows a running cluster, records traces, tells why it waits.",
     "troupe-checkpoint": "Lists, verifies and compares checkpoints.",
@@ -164,8 +165,10 @@ def pages(root, programs):
 def told_events(root):
     """The events that the code tells of: of jobs, in JSON of the programs, of members."""
     told = set()
-    for folder in ("actors/training", "apps/mnist", "tools/checkpoint"):
+    for folder in ("actors/training", "apps", "apps/mnist", "tools/checkpoint"):
         for file in os.listdir(os.path.join(root, folder)):
+            if not file.endswith((".cpp", ".hpp")):
+                continue
             with open(os.path.join(root, folder, file), encoding="utf-8") as source:
                 told |= set(re.findall(r'(?:\.kind = |tell_warning\(\w+, |{"event", )"(\w+)"', source.read()))
     folder = os.path.join(root, "scheduler/training")

@@ -45,7 +45,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"training"},
       {"model"},
       {""}}},
-    {"apps", {{""}, {"examples", "mnist", "node", "python"}}},
+    {"apps", {{""}, {"examples", "mnist", "node", "python", "tags"}}},
     {"tools", {{"bench", "checkpoint", "launch", "onnx", "top"}}},
 };
 

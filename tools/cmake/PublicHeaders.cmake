@@ -106,6 +106,7 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/npz.hpp
   kernels/readers/safetensors.hpp
   kernels/readers/tensor_file.hpp
+  kernels/readers/text_table.hpp
   messages/attributes.hpp
   messages/buffer.hpp
   messages/device_name.hpp

@@ -106,6 +106,13 @@ TEST(LayerValues, TransposedConvolutionsAreAsLargeAsThoseOfKeras) {
        -0.84375, 0.6875, 0.40625});
 }
 
+TEST(LayerValues, TheAverageOfAMaskIsThatOfItsPositions) {
+  Tensor x(DType::f32, Shape{2, 3, 2}), mask(DType::boolean, Shape{2, 3});
+  for (int i = 0; i < 12; ++i) x.mutable_data<float>()[i] = static_cast<float>(i + 1);
+  for (int i = 0; i < 6; ++i) mask.mutable_data<bool>()[i] = i == 0 || i == 2;
+  expect_near(value(layers::global_average_pool(), {x, mask}), Shape{2, 2}, {3, 4, 0, 0});
+}
+
 TEST(LayerValues, PoolsAndOtherSizesOfImages) {
   expect_near(value(layers::max_pool1d(2, {.strides = {1}}), {input_pattern(Shape{1, 4, 2})}), Shape{1, 3, 2},
               {0, 1, 0.75, -0.25, 0.75, 0.5});

@@ -1,4 +1,4 @@
-// Parses troupe-mnist's --schedule.
+// Parses the option --schedule of programs that train.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "apps/mnist/schedule_option.hpp"
+#include "apps/schedule_option.hpp"
 
 #include <charconv>
 #include <map>

@@ -1,9 +1,8 @@
-#include "apps/mnist/console.hpp"
+#include "apps/console.hpp"
 
 #include <fmt/core.h>
 
-#include "apps/mnist/report.hpp"
-#include <troupe/actors/training/training_report.hpp>
+#include "apps/training_report.hpp"
 
 namespace troupe {
 
@@ -14,14 +13,12 @@ void Console::print(std::FILE* stream, const std::string& line) {
   std::fflush(stream);  // a reader may be waiting for it; end_output() reports failures
 }
 
-void Console::begin(const DataSplits& data) {
+void Console::begin(const std::string& what) {
   if (!options_.speaks() || options_.json) return;
-  const std::string source = options_.data.empty() ? "built-in digits" : fmt::format("images of {}", options_.data);
   const std::string precision =
       options_.compiled.precision == DType::f32 ? "" : fmt::format(", in {}", name(options_.compiled.precision));
-  print(out_, fmt::format("Training {} on {} {}, testing on {}: mode {}, {} epochs, batches of {}{}",
-                          name(options_.model), data.train.size(), source, data.test.size(),
-                          name(options_.training.mode), options_.training.epochs, options_.training.batch, precision));
+  print(out_, fmt::format("Training {}: mode {}, {} epochs, batches of {}{}", what, name(options_.training.mode),
+                          options_.training.epochs, options_.training.batch, precision));
 }
 
 void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps, Progress::Time now) {
@@ -34,14 +31,6 @@ void Console::progress(std::uint32_t epoch, std::uint64_t step, std::uint64_t st
   std::fflush(err_);
 }
 
-void Console::epoch(const EpochLogs& epoch) {
-  print(out_, options_.json ? epoch_json(epoch) : to_string(epoch, options_.training.epochs));
-}
-
-void Console::result(const TrainingResult& result) {
-  print(out_, options_.json ? final_json(result) : final_text(result));
-}
-
 void Console::event(const JobEvent& event) {
   if (options_.json)
     print(out_, event_json(event, std::chrono::system_clock::now()));
@@ -49,6 +38,6 @@ void Console::event(const JobEvent& event) {
     note(event.text);
 }
 
-void Console::note(const std::string& message) { print(err_, fmt::format("troupe-mnist: {}", message)); }
+void Console::note(const std::string& message) { print(err_, fmt::format("{}: {}", program_, message)); }
 
 }  // namespace troupe

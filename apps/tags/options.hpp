@@ -1,0 +1,30 @@
+// The command line of troupe-tags.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "apps/training_options.hpp"
+
+namespace troupe {
+
+enum class TagsModel : std::uint8_t { bag, transformer };
+std::string_view name(TagsModel model);
+
+struct TagsOptions : TrainingAppOptions {
+  TagsOptions() {
+    training.epochs = 10;
+    training.batch = 64;
+  }
+
+  std::string data;
+  std::string test;  // a file; empty: test.tsv of the directory
+  TagsModel model = TagsModel::bag;
+  std::size_t vocabulary = 10000;  // words
+};
+
+std::variant<TagsOptions, EarlyExit> parse_tags_options(const std::vector<std::string>& arguments, bool launched);
+
+}  // namespace troupe

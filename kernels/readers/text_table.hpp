@@ -1,0 +1,19 @@
+// Tables of text: lines of tab-separated values, as a whole in memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+using TableRow = std::vector<std::string>;
+
+// The lines of a file of tab-separated values, plain or compressed by gzip, each with `columns` values; there are no
+// quotes. `path` may lack its ending ".gz". Throws not_found for a missing file, data_loss naming the line for one with
+// other columns and for a file that is cut off or damaged.
+std::vector<TableRow> read_table(const std::string& path, std::size_t columns);
+
+// The parts of text between spaces.
+std::vector<std::string> split_spaces(const std::string& text);
+
+}  // namespace troupe
