@@ -85,6 +85,7 @@ enum class OpRole : std::uint8_t {
   send,         // to a Receive on another device
   push,         // a gradient, to the shard of its variable
   push_sparse,  // the same for some rows
+  ask_rows,     // row numbers, to the shard that answers with these rows of a slice
   contribute,   // to a collective operation
   // Control flow, by functions of the graph:
   branch,  // runs one of two

@@ -24,7 +24,7 @@
 
 namespace troupe {
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
@@ -117,6 +117,7 @@ struct Put {
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
 // Synchronous shards answer with exactly min_version while they have it. Asynchronous ones answer once they have
 // applied the worker's latest result, of turn `after` - 1 (0: none), whose pushes may arrive later than this.
+// `rows`: only these rows of the slice, in this order (messages/row_numbers.hpp); absent: all.
 struct Pull {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;
@@ -126,12 +127,13 @@ struct Pull {
   std::uint64_t job = 0;
   std::uint64_t view = 0;
   std::uint64_t after = 0;
-  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view, after)
+  Tensor rows = {};
+  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view, after, rows)
 };
 
 // One slice's gradient of slot `slot` of a phase of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse
-// gradient has rows in `gradient` and their row numbers (i64, relative to the slice) in `indices`; else `indices` is
-// absent. pulled_version: the version of the Put that carried this slice's value.
+// gradient has rows in `gradient` and their row numbers in the slice (messages/row_numbers.hpp) in `indices`; else that
+// is absent. pulled_version: the version of the Put that carried this slice's value.
 struct Push {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;

@@ -18,13 +18,25 @@ template <class... Args>
   throw Error(Code::data_loss, fmt::format(format, std::forward<Args>(args)...));
 }
 
+std::int64_t rows_in(const TensorEntry& entry) {
+  const std::int64_t range = entry.row_end - entry.row_begin;
+  return range / entry.stride + (range % entry.stride != 0);
+}
+
+std::string rows_text(const TensorEntry& entry) {
+  return fmt::format("[{}, {}){}", entry.row_begin, entry.row_end,
+                     entry.stride == 1 ? "" : fmt::format(" step {}", entry.stride));
+}
+
 void check_rows(const TensorEntry& entry) {
   const std::int64_t own = entry.shape.rank() == 0 ? 1 : entry.shape[0];
   if (entry.shape.rank() == 0 && entry.rows != 1) damaged("a scalar is declared as one of {} rows", entry.rows);
-  if (entry.row_begin < 0 || entry.row_end < entry.row_begin || entry.row_end > entry.rows ||
-      entry.row_end - entry.row_begin != own)
-    damaged("shape {} does not match rows [{}, {}) of {}", entry.shape.to_string(), entry.row_begin, entry.row_end,
-            entry.rows);
+  if (entry.stride < 1 || entry.row_begin < 0 || entry.row_end < entry.row_begin || entry.row_end > entry.rows ||
+      rows_in(entry) != own)
+    damaged("shape {} does not match rows {} of {}", entry.shape.to_string(), rows_text(entry), entry.rows);
+  // The parts of a tensor that is dealt out: row i of the whole is in part i mod stride.
+  if (entry.stride > 1 && (entry.row_begin >= entry.stride || entry.row_end != entry.rows))
+    damaged("rows {} of {} are not every {}th from one of the first on", rows_text(entry), entry.rows, entry.stride);
   if (entry.kind == TensorKind::state && own != entry.rows) damaged("a state tensor must be whole, not a part");
 }
 
@@ -90,8 +102,16 @@ void check_cover(const std::string& name, StoredVariable& stored, const Checkpoi
   std::ranges::sort(stored.parts, {},
                     [&](const auto& part) { return std::pair(entry(part).row_begin, entry(part).row_end); });
   std::int64_t next = 0;
+  if (const std::int64_t stride = entry(stored.parts.front()).stride; stride > 1) {
+    for (const StoredVariable::Part& part : stored.parts)
+      if (entry(part).stride != stride || entry(part).row_begin != next++)
+        damaged("rows {} of '{}' are not those of part {} of {}", rows_text(entry(part)), name, next - 1, stride);
+    if (next != stride) damaged("'{}' has {} parts of {}", name, next, stride);
+    return;
+  }
   for (const StoredVariable::Part& part : stored.parts) {
     const TensorEntry& rows = entry(part);
+    if (rows.stride != 1) damaged("rows {} of '{}' are among parts without a step", rows_text(rows), name);
     if (rows.row_begin > next) damaged("rows [{}, {}) of '{}' are on no shard", next, rows.row_begin, name);
     if (rows.row_begin < next) damaged("rows from {} of '{}' are stored twice", rows.row_begin, name);
     next = rows.row_end;

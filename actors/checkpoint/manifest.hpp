@@ -45,12 +45,13 @@ struct TensorEntry {
   std::string variable;  // of a slot: its variable
   DType dtype = DType::invalid;
   Shape shape;            // of the part; a scalar counts as one row
-  std::int64_t rows = 1;  // rows of the whole tensor; this part is [row_begin, row_end)
+  std::int64_t rows = 1;  // of the whole tensor; this part has row_begin, row_begin + stride, ... below row_end
   std::int64_t row_begin = 0;
   std::int64_t row_end = 1;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;  // strings: packed (messages/packed_strings.hpp)
   std::uint32_t crc32c = 0;
+  std::int64_t stride = 1;
   bool operator==(const TensorEntry&) const = default;
 };
 

@@ -60,6 +60,24 @@ bool all_at_most(std::span<const std::byte> bytes, std::byte most) {
   return std::ranges::all_of(bytes, [most](std::byte b) { return b <= most; });
 }
 
+// Copies the rows begin, begin + stride, ... below end that a part has to their places in `out`.
+void copy_rows(const Tensor& part, const TensorEntry& entry, std::int64_t begin, std::int64_t end, std::int64_t stride,
+               Tensor& out) {
+  const bool ranges = entry.stride == 1 && stride == 1;  // then rows that follow each other do so in both
+  const std::int64_t from = std::max(begin, entry.row_begin), to = std::min(end, entry.row_end);
+  for (std::int64_t row = entry.row_begin, at = 0; row < to; row += entry.stride, ++at) {
+    if (row < begin || (row - begin) % stride != 0) continue;
+    const std::int64_t count = ranges ? to - from : 1;
+    const Tensor rows = part.rows(at, at + count);
+    Tensor place = out.rows((row - begin) / stride, (row - begin) / stride + count);
+    if (part.dtype() == DType::string)
+      std::ranges::copy(rows.values<std::string>(), place.mutable_data<std::string>());
+    else
+      std::memcpy(place.mutable_raw(), rows.raw(), rows.num_bytes());
+    if (ranges) return;
+  }
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(FileSystem& files, std::string folder, CheckpointManifest manifest, StoredVariables variables)
@@ -100,29 +118,24 @@ Tensor Checkpoint::read_entry(std::uint32_t shard, const TensorEntry& entry) {
 
 Tensor Checkpoint::read(std::string_view name) { return read_rows(name, 0, variable(name).rows); }
 
-Tensor Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int64_t end) {
+Tensor Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int64_t end, std::int64_t stride) {
   const StoredVariable& stored = variable(name);
-  if (begin < 0 || end < begin || end > stored.rows)
-    fail(Code::out_of_range, "'{}' has rows [0, {}), requested [{}, {})", name, stored.rows, begin, end);
+  if (begin < 0 || end < begin || end > stored.rows || stride < 1)
+    fail(Code::out_of_range, "'{}' has rows [0, {}), requested [{}, {}){}", name, stored.rows, begin, end,
+         stride == 1 ? "" : fmt::format(" step {}", stride));
   Shape shape = stored.shape;
   if (shape.rank() > 0)
-    shape.set_dim(0, end - begin);
+    shape.set_dim(0, (end - begin) / stride + ((end - begin) % stride != 0));
   else if (begin == end)
     fail(Code::out_of_range, "row out of range: '{}' is a scalar", name);
   Tensor out;
   for (const StoredVariable::Part& part : stored.parts) {
     const TensorEntry& entry = manifest_.shards[part.shard].tensors[part.tensor];
-    const std::int64_t from = std::max(begin, entry.row_begin), to = std::min(end, entry.row_end);
-    if (from >= to) continue;
+    if (entry.row_begin >= end || entry.row_end <= begin) continue;
     Tensor rows = read_entry(part.shard, entry);
-    if (from == begin && to == end && end - begin == entry.row_end - entry.row_begin) return rows;
+    if (entry.row_begin == begin && entry.row_end == end && entry.stride == stride) return rows;
     if (!out.valid()) out = Tensor(stored.dtype, shape);
-    rows = rows.rows(from - entry.row_begin, to - entry.row_begin);
-    Tensor place = out.rows(from - begin, to - begin);
-    if (stored.dtype == DType::string)
-      std::ranges::copy(rows.values<std::string>(), place.mutable_data<std::string>());
-    else
-      std::memcpy(place.mutable_raw(), rows.raw(), rows.num_bytes());
+    copy_rows(rows, entry, begin, end, stride, out);
   }
   return out.valid() ? out : Tensor(stored.dtype, shape);
 }

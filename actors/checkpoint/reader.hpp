@@ -34,9 +34,10 @@ class Checkpoint {
   const StoredVariables& variables() const { return variables_; }
   const StoredVariable& variable(std::string_view name) const;  // throws not_found
 
-  // Rows [begin, end) of a variable or slot, regardless of how it was sharded when saved; [0, 1) for a scalar. Throws
-  // not_found, and out_of_range for rows it does not have. Reads every part that overlaps the range in full.
-  Tensor read_rows(std::string_view name, std::int64_t begin, std::int64_t end);
+  // Rows begin, begin + stride, ... below end of a variable or slot, regardless of how it was sharded when saved; [0,
+  // 1) for a scalar. Throws not_found, and out_of_range for rows it does not have. Reads every part that overlaps the
+  // range in full.
+  Tensor read_rows(std::string_view name, std::int64_t begin, std::int64_t end, std::int64_t stride = 1);
   Tensor read(std::string_view name);  // all rows
   // A tensor of TensorKind::state. Throws not_found.
   Tensor read_state(std::uint32_t shard, std::string_view name);

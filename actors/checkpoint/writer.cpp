@@ -21,11 +21,14 @@ TensorEntry entry_of(const SavedTensor& tensor) {
                      value.valid() ? "is not in host memory" : "has no value");
   const std::int64_t own = value.shape().rank() == 0 ? 1 : value.shape()[0];
   const std::int64_t rows = tensor.rows < 0 ? own : tensor.rows;
-  if (tensor.row_begin < 0 || own > rows || tensor.row_begin > rows - own)
+  if (tensor.row_begin < 0 || own > rows || tensor.row_begin > rows - own || tensor.stride < 1)
     invalid_argument("'{}' cannot be saved: {} rows from row {} exceed its {} rows", tensor.name, own, tensor.row_begin,
                      rows);
-  return {tensor.name,   tensor.kind, tensor.variable,  value.dtype(),
-          value.shape(), rows,        tensor.row_begin, tensor.row_begin + own};
+  TensorEntry entry{tensor.name,   tensor.kind, tensor.variable,  value.dtype(),
+                    value.shape(), rows,        tensor.row_begin, tensor.row_begin + own};
+  entry.stride = tensor.stride;
+  if (entry.stride > 1) entry.row_end = rows;
+  return entry;
 }
 
 class TensorWriter {

@@ -23,10 +23,12 @@ struct SavedTensor {
   std::string name;
   TensorKind kind = TensorKind::variable;
   std::string variable;  // of a slot
-  // Rows of the whole tensor, and the range that `value` holds. rows -1: `value` is the whole.
+  // Rows of the whole tensor, and those that `value` holds: from row_begin on, every stride-th. rows -1: `value` is the
+  // whole.
   std::int64_t rows = -1;
   std::int64_t row_begin = 0;
   Tensor value;
+  std::int64_t stride = 1;
 };
 
 struct ShardContents {

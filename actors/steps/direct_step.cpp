@@ -12,6 +12,7 @@ class NoOutbox final : public Outbox {
  public:
   void send(std::uint32_t, Tensor) override { fail(Code::internal, "a direct step sends nothing"); }
   void push(const PushTarget&, Tensor, Tensor) override { fail(Code::internal, "a direct step pushes nothing"); }
+  void ask(const AskTarget&, Tensor) override { fail(Code::internal, "a direct step asks for no rows"); }
   void contribute(const ContributionTarget&, Tensor) override {
     fail(Code::internal, "a direct step contributes nothing");
   }
@@ -66,7 +67,7 @@ bool DirectGraph::fits(const GraphHandle& graph) {
   const LocalPartition& only = *graph.partitions[0];
   const Plan& plan = only.partition->plan();
   return plan.segments.size() == 1 && plan.arrivals.empty() && plan.sends.empty() && plan.pushes.empty() &&
-         plan.contributions.empty();
+         plan.asks.empty() && plan.contributions.empty();
 }
 
 void DirectGraph::inspect(ActorDetails& out) const {

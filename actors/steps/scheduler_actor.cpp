@@ -22,7 +22,8 @@ SegmentShape shape_of(std::span<const PlanNode> nodes) {
   using Kind = PlanNode::Kind;
   const auto hands_over = [](const PlanNode& n) { return n.kind == Kind::send || n.kind == Kind::fetch; };
   const auto sends = [](const PlanNode& n) {
-    return n.kind == Kind::send || n.kind == Kind::push || n.kind == Kind::push_sparse || n.kind == Kind::contribute;
+    return n.kind == Kind::send || n.kind == Kind::push || n.kind == Kind::push_sparse || n.kind == Kind::ask_rows ||
+           n.kind == Kind::contribute;
   };
   return {.light = nodes.size() <= kLightNodes && std::ranges::all_of(nodes, hands_over),
           .sends = std::ranges::any_of(nodes, sends)};
@@ -109,7 +110,7 @@ caf::resumable::resume_result SchedulerActorImpl::resume(caf::execution_unit* un
 Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
   auto handle = std::static_pointer_cast<GraphHandle>(message.work);
   auto registered = std::make_shared<Registered>();
-  std::uint32_t next_pull = 0x80000000u;  // edges of the graph count from 0
+  std::uint32_t next_pull = kFirstPullEdge;
   for (std::uint32_t p = 0; p < handle->partitions.size(); ++p) {
     const Plan& plan = handle->partitions[p]->partition->plan();
     for (const PushTarget& push : plan.pushes)
@@ -117,8 +118,10 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
     for (std::uint32_t a = 0; a < plan.arrivals.size(); ++a) {
       if (plan.arrivals[a].is_pull && plan.arrivals[a].shard >= handle->shards.size())
         return Reply::of(no_shard(plan, plan.arrivals[a].shard, handle->shards.size()));
-      const EdgeId edge = plan.arrivals[a].is_pull ? EdgeId{next_pull++} : plan.arrivals[a].edge;
-      if (plan.arrivals[a].is_pull) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
+      const bool whole = plan.arrivals[a].is_pull && !plan.arrivals[a].is_asked;
+      const EdgeId edge = whole ? EdgeId{next_pull++} : plan.arrivals[a].edge;
+      if (whole) registered->pulls.emplace_back(edge, &plan.arrivals[a]);
+      if (plan.arrivals[a].is_pull) registered->pulled.push_back(plan.arrivals[a].slice);
       if (!registered->arrivals.emplace(edge.value, ArrivalPlace{p, a}).second)
         return Reply::of(
             Error(Code::invalid_argument, fmt::format("'{}' on {}: edge {} is also received by another partition",
@@ -233,8 +236,8 @@ void SchedulerActorImpl::start(const StepKey& key, Active active, RandomKey rand
   // The client's task waits for the other parts; each other task knows only its own.
   const std::size_t other_parts = active.request ? handle.participants.size() : 0;
   auto progress = table_.start(key, std::move(partitions), random, feeds, static_cast<std::uint32_t>(other_parts));
-  if (!active.graph->pulls.empty()) active.pulled = std::make_shared<PulledVersions>();
-  for (const auto& [edge, arrival] : active.graph->pulls) (*active.pulled)[arrival->slice] = 0;
+  if (!active.graph->pulled.empty()) active.pulled = std::make_shared<PulledVersions>();
+  for (const std::uint32_t slice : active.graph->pulled) (*active.pulled)[slice] = kNotPulled;
   active.since_ns = record().current_since_ns.load(std::memory_order_relaxed);
   // Nothing below may throw: the other tasks learn about a step once this task has begun it.
   const auto it = active_.emplace(key, std::move(active)).first;
@@ -266,7 +269,8 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
                                                                  active.training.min_version,
                                                                  active.training.job,
                                                                  active.training.view,
-                                                                 active.training.after}});
+                                                                 active.training.after,
+                                                                 {}}});
 }
 
 // Handles the consequences of a step's progress.
@@ -310,7 +314,10 @@ void SchedulerActorImpl::delivered(const Put& put) {
   if (place == it->second.graph->arrivals.end()) return;
   const Arrival& arrival =
       it->second.graph->handle->partitions[place->second.partition]->partition->plan().arrivals[place->second.arrival];
-  if (arrival.is_pull) it->second.pulled->at(arrival.slice).store(put.version, std::memory_order_relaxed);
+  if (arrival.is_pull) {  // the oldest, if rows of the slice are pulled several times
+    std::atomic<std::uint64_t>& version = it->second.pulled->at(arrival.slice);
+    version.store(std::min(version.load(std::memory_order_relaxed), put.version), std::memory_order_relaxed);
+  }
   Landed landed_message{key.session, key.step, place->second.partition, place->second.arrival, {}};
   Device& device = *it->second.graph->handle->partitions[place->second.partition]->device.device;
   if (device.attributes().synchronous) {  // returns the tensor at once

@@ -41,6 +41,7 @@ struct Routes {
 
 // The version of each slice that a step pulled, for its pushes. Written when the Put arrives, read by the device.
 using PulledVersions = std::map<std::uint32_t, std::atomic<std::uint64_t>>;
+inline constexpr std::uint64_t kNotPulled = ~std::uint64_t{0};
 
 class SchedulerActorImpl final : public Counted<SchedulerActor> {
  public:
@@ -59,9 +60,10 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   struct Registered {
     std::shared_ptr<GraphHandle> handle;
     std::unordered_map<std::uint32_t, ArrivalPlace> arrivals;  // by edge
-    std::vector<std::pair<EdgeId, const Arrival*>> pulls;
-    std::vector<EdgeId> edges;             // of all arrivals
-    std::shared_ptr<const Routes> routes;  // null if stale because peers came or went
+    std::vector<std::pair<EdgeId, const Arrival*>> pulls;      // of whole slices
+    std::vector<std::uint32_t> pulled;                         // slices that are pulled, whole or by rows
+    std::vector<EdgeId> edges;                                 // of all arrivals
+    std::shared_ptr<const Routes> routes;                      // null if stale because peers came or went
   };
   struct Active {
     std::shared_ptr<Registered> graph;

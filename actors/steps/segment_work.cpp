@@ -4,6 +4,7 @@
 
 #include <troupe/actors/base/traced_message.hpp>
 #include <troupe/actors/steps/contribution.hpp>
+#include <troupe/messages/row_numbers.hpp>
 
 namespace troupe {
 
@@ -83,7 +84,7 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
   std::uint64_t version = training_.min_version;
   if (pulled_)
     if (const auto pulled = pulled_->find(target.slice); pulled != pulled_->end())
-      version = pulled->second.load(std::memory_order_relaxed);
+      if (const std::uint64_t seen = pulled->second.load(std::memory_order_relaxed); seen != kNotPulled) version = seen;
   struct Rows {
     Tensor indices;
     Error error;
@@ -110,8 +111,28 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
       return;
     }
     push.gradient = std::move(copy);
-    push.indices = std::move(rows->indices);
+    push.indices = packed_row_numbers(rows->indices);
     caf::anon_send(shard, Outbound{std::move(push)});
+  });
+}
+
+void SegmentWork::ask(const AskTarget& target, Tensor rows) {
+  device_.copy_to_host(std::move(rows), [pull = Pull{training_.worker,
+                                                     {segment_.step.session, segment_.step.step, target.edge},
+                                                     target.slice.slice,
+                                                     training_.min_version,
+                                                     training_.job,
+                                                     training_.view,
+                                                     training_.after,
+                                                     {}},
+                                         shard = routes_->shards.at(target.slice.shard), scheduler = scheduler_,
+                                         step = segment_.step](Tensor copy, Error error) mutable {
+    if (error) {  // fails the step
+      caf::anon_send(scheduler, StepFailed{step.session, step.step, std::move(error)});
+      return;
+    }
+    pull.rows = packed_row_numbers(copy);
+    caf::anon_send(shard, Outbound{std::move(pull)});
   });
 }
 

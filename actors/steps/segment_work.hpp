@@ -35,6 +35,7 @@ class SegmentWork final : public DeviceWork, private Outbox {
   void report() override;
   void send(std::uint32_t send, Tensor tensor) override;
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
+  void ask(const AskTarget& target, Tensor rows) override;
   void contribute(const ContributionTarget& target, Tensor tensor) override;
   void flush() override;
 

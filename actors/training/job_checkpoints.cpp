@@ -19,7 +19,7 @@ void for_each_tensor(const Slice& slice, const Shape& whole, const UpdateRule& r
 }
 
 bool is_cut(const Slice& slice, const Shape& variable, const Shape& tensor) {
-  return tensor == variable && !tensor.is_scalar() && slice.row_end - slice.row_begin < tensor[0];
+  return tensor == variable && !tensor.is_scalar() && slice.shape[0] < tensor[0];
 }
 
 void check_stored(const Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
@@ -68,6 +68,7 @@ ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std:
                       if (is_cut(slice, whole, shape)) {
                         saved.rows = shape[0];
                         saved.row_begin = slice.row_begin;
+                        saved.stride = slice.stride;
                       }
                       out.tensors.push_back(std::move(saved));
                     });
@@ -86,7 +87,8 @@ void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
     const Shape& whole = map.variable(slice.variable).shape;
     const auto read = [&](const std::string& name, const Shape& shape, DType dtype) {
       check_stored(from, name, dtype, shape);
-      return is_cut(slice, whole, shape) ? from.read_rows(name, slice.row_begin, slice.row_end) : from.read(name);
+      return is_cut(slice, whole, shape) ? from.read_rows(name, slice.row_begin, slice.row_end, slice.stride)
+                                         : from.read(name);
     };
     Tensor value = read(slice.variable, whole, slice.dtype);
     std::vector<Tensor> slots;

@@ -41,7 +41,11 @@ class InitialValues {
   }
   static Tensor cut(const Tensor& whole, const Slice& slice) {
     if (whole.shape().is_scalar()) return whole.clone();
-    return whole.rows(slice.row_begin, slice.row_end).clone();
+    if (slice.stride == 1) return whole.rows(slice.row_begin, slice.row_end).clone();
+    Tensor numbers(DType::i64, Shape{slice.shape[0]});
+    for (std::int64_t i = 0; i < slice.shape[0]; ++i)
+      numbers.mutable_data<std::int64_t>()[i] = slice.row_begin + i * slice.stride;
+    return rows_of(whole, numbers);
   }
 
   const TrainingPlan& plan_;
@@ -53,7 +57,8 @@ std::vector<SliceSpec> slice_specs(const ClusterJob& job, int shard) {
   std::vector<SliceSpec> out;
   for (const Slice& slice : job.map.slices())
     if (slice.shard == shard)
-      out.push_back({slice.id, slice.variable, slice.dtype, slice.shape, job.phase_of(slice.variable)});
+      out.push_back({slice.id, slice.variable, slice.dtype, slice.shape, job.phase_of(slice.variable),
+                     job.sharded.rules.at(slice.variable).changes_rows_only()});
   return out;
 }
 

@@ -22,7 +22,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::shared_ptr<ShardStore> store;
     // Called once, when the job is over (ok) or has failed, with the cut that the values hold then.
     std::function<void(Error, const ShardCounters&, const ShardState::Cut&, std::uint64_t steps)> ended;
-    std::vector<SlicePack> packs = {};  // of these slices
+    std::vector<SlicePack> packs = {};                    // of these slices
     std::function<void(const Joined&)> joined = nullptr;  // the coordinator's answer; null: not needed
     // Called before the first frame of the job, when the shard's start is known. Null: `options` are final.
     std::function<void(ShardOptions&)> prepare = nullptr;

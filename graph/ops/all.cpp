@@ -35,6 +35,7 @@ const OpRegistry& standard_ops() {
     register_debug_ops(r);
     register_recurrent_ops(r);
     register_attention_ops(r);
+    register_row_ops(r);
     return r;
   }();
   return registry;

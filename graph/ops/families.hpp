@@ -34,5 +34,6 @@ void register_text_ops(OpRegistry& ops);
 void register_control_ops(OpRegistry& ops);
 void register_recurrent_ops(OpRegistry& ops);
 void register_attention_ops(OpRegistry& ops);
+void register_row_ops(OpRegistry& ops);
 
 }  // namespace troupe

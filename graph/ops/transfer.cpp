@@ -53,11 +53,20 @@ void register_transfer_ops(OpRegistry& ops) {
               .attr("channel", AttrType::integer)
               .shape(shapes::from_attribute())
               .role(OpRole::collect));
+  // With an ask, only the rows that the AskRows node of this number asks for, which is its control input.
   ops.add(shard_op("Pull")
               .output("out", "T")
               .attr("shape", Shape::unknown_rank())
+              .attr("ask", std::int64_t{-1})
               .shape(shapes::from_attribute())
               .role(OpRole::pull));
+  ops.add(Op("AskRows")
+              .input("rows", DType::i64)
+              .attr("slice", AttrType::integer)
+              .attr("shard", AttrType::integer)
+              .attr("ask", AttrType::integer)
+              .shape([](ShapeContext& c) { shapes::with_rank(c.input(0), 1, "rows"); })
+              .role(OpRole::ask_rows));
   ops.add(shard_op("Push").input("gradient", "T").role(OpRole::push));
   ops.add(shard_op("PushSparse")
               .input("indices", DType::i64)

@@ -60,6 +60,7 @@ void ShardMap::cut(const VariableSpec& v) {
   const std::int64_t rows = v.shape.is_scalar() ? 1 : v.shape.dim(0);
   std::int64_t pieces = 1;
   std::int64_t unit = 1;  // rows whose bytes are a multiple of the alignment
+  if (bytes > kWholeVariableBytes && v.by_rows) return deal_out(v, std::min<std::int64_t>(num_shards_, rows));
   if (bytes > kWholeVariableBytes) {
     unit = kSliceAlignment / std::gcd(kSliceAlignment, bytes / rows);
     const std::int64_t units = rows / unit + (rows % unit != 0);
@@ -75,6 +76,16 @@ void ShardMap::cut(const VariableSpec& v) {
     if (!v.shape.is_scalar()) slice.shape.set_dim(0, end - begin);
     slices_.push_back(std::move(slice));
     begin = end;
+  }
+}
+
+void ShardMap::deal_out(const VariableSpec& v, std::int64_t pieces) {
+  const std::int64_t rows = v.shape.dim(0);
+  for (std::int64_t k = 0; k < pieces; ++k) {
+    Slice slice{.variable = v.name, .dtype = v.dtype, .shape = v.shape, .row_begin = k, .row_end = rows};
+    slice.stride = pieces;
+    slice.shape.set_dim(0, rows / pieces + (k < rows % pieces));
+    slices_.push_back(std::move(slice));
   }
 }
 
@@ -123,6 +134,7 @@ std::uint64_t ShardMap::fingerprint() const {
     for (std::int64_t d : s.shape.dims()) hash.number(d);
     hash.number(s.row_begin);
     hash.number(s.row_end);
+    hash.number(s.stride);
     hash.number(s.shard);
   }
   return hash.value();
@@ -157,8 +169,9 @@ std::vector<SlicePack> pack_slices(
 std::string ShardMap::dump() const {
   std::string text;
   for (const Slice& s : slices_)
-    text += fmt::format("{}: {} rows [{},{}) {}{} -> shard {}\n", s.id, s.variable, s.row_begin, s.row_end,
-                        troupe::name(s.dtype), s.shape.to_string(), s.shard);
+    text += fmt::format("{}: {} rows [{},{}){} {}{} -> shard {}\n", s.id, s.variable, s.row_begin, s.row_end,
+                        s.stride == 1 ? "" : fmt::format(" step {}", s.stride), troupe::name(s.dtype),
+                        s.shape.to_string(), s.shard);
   return text;
 }
 

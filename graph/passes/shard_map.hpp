@@ -2,8 +2,10 @@
 // shards, so that every task computes the same map independently; fingerprint() lets them check.
 //
 // Variables up to 4 MiB stay whole. Larger ones are cut along dimension 0 into at most one piece per shard, at rows
-// whose offset is a multiple of 64 bytes, in pieces as equal as that allows. Pieces are assigned, largest first (then
-// by name and row), to the shard with the fewest bytes so far (then the lowest number).
+// whose offset is a multiple of 64 bytes, in pieces as equal as that allows. One with sparse gradients is dealt out
+// instead: piece k of K has rows k, k + K, k + 2 K and so on, so that frequent rows, often those with small numbers,
+// are everywhere. Pieces are assigned, largest first (then by name and row), to the shard with the fewest bytes so far
+// (then the lowest number).
 //
 // Small slices of a shard travel in packs: one message for many (pack_slices).
 #pragma once
@@ -26,9 +28,10 @@ struct VariableSpec {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
+  bool by_rows = false;  // has sparse gradients
 };
 
-// Rows [row_begin, row_end) of a variable. A scalar counts as one row.
+// Rows row_begin, row_begin + stride, ... below row_end of a variable. A scalar counts as one row.
 struct Slice {
   std::uint32_t id = 0;  // by (variable, row_begin), from 0
   std::string variable;
@@ -36,6 +39,7 @@ struct Slice {
   Shape shape;  // of the slice
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
+  std::int64_t stride = 1;
   int shard = 0;
   bool operator==(const Slice&) const = default;
 };
@@ -71,6 +75,7 @@ class ShardMap {
   };
   const Range& range(std::string_view variable) const;
   void cut(const VariableSpec& variable);
+  void deal_out(const VariableSpec& variable, std::int64_t pieces);
   void assign();
 
   int num_shards_ = 0;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <optional>
 
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/op_table.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
+#include <troupe/graph/passes/table_lookups.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
@@ -13,11 +15,12 @@ namespace troupe {
 namespace {
 
 // Ops that a shard replaces, or whose settings it reads.
-enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate };
+enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate, sums };
 constexpr auto kShardedParts = op_table<ShardedPart>({
     {"ReadVariable", ShardedPart::read},
     {"AssignVariable", ShardedPart::assignment},
     {"LearningRate", ShardedPart::learning_rate},
+    {"SumRows", ShardedPart::sums},
 });
 
 // The position of the named input among the node's inputs; -1 if the op has none. Update rules take no lists.
@@ -55,7 +58,13 @@ class Sharder {
     for (int id = 0; id < graph_.size(); ++id)
       if (graph_.node(id).op->update_rule && owner(graph_.node(id))) add_rule(graph_.node(id));
     if (phase_of_) pack();
-    for (int id : graph_.topological_order()) rewrite(graph_.node(id));
+    for (const TableLookup& lookup : table_lookups(graph_)) {
+      if (!sharded_.contains(lookup.table)) continue;
+      lookups_.push_back(lookup);
+      groups_[lookup.group].push_back(lookup.node);
+      group_of_.emplace(lookup.node, lookup.group);
+    }
+    for (int id : order_with_groups(graph_, lookups_)) rewrite(graph_.node(id));
     result_.graph = rewriter_.finish();
     return std::move(result_);
   }
@@ -92,7 +101,7 @@ class Sharder {
                     .learning_rate = {},
                     .schedule = {},
                     .counts_updates = position(node, "t") >= 0,
-                    .sparse = position(node, "indices") >= 0,
+                    .sparse = takes_rows(node),
                     .guarded = node.attributes.has(kGuarded) && node.attributes.boolean(kGuarded)};
     if (position(node, "lr") >= 0) add_learning_rate(node, rule);
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {
@@ -110,11 +119,6 @@ class Sharder {
                             .shape = slot->second.shape,
                             .initial_value = initial_value(slot->second)});
     }
-    if (rule.sparse && map_.slices_of(variable).size() > 1)
-      fail(Code::unimplemented,
-           "{} '{}': variable '{}' is cut across shards, but a sparse gradient cannot be; use a dense one, or fewer "
-           "shards",
-           node.op->name, node.name, variable);
     if (!result_.rules.emplace(variable, std::move(rule)).second)
       invalid_argument("{} '{}': variable '{}' is already updated by another node; a shard applies one rule",
                        node.op->name, node.name, variable);
@@ -151,6 +155,7 @@ class Sharder {
 
   void rewrite(const Node& node) {
     if (sharded_.contains(node.id) || slots_.contains(node.id)) return;
+    if (const auto group = group_of_.find(node.id); group != group_of_.end()) return look_up(node, group->second);
     if (const std::string* variable = owner(node)) {
       if (kShardedParts.of(node) == ShardedPart::read) return read(node, *variable);
       if (kShardedParts.of(node) == ShardedPart::assignment) return drop_assignment(node);
@@ -200,6 +205,7 @@ class Sharder {
       return;
     }
     const auto slices = map_.slices_of(variable);
+    const bool dealt = slices.front().stride > 1;
     std::vector<Output> pulls;
     for (const Slice& slice : slices) {
       Attributes attributes = slice_attributes(slice);
@@ -210,8 +216,9 @@ class Sharder {
           add({.op = "Pull", .name = name, .attributes = std::move(attributes), .controls = controls(node)}));
     }
     value->second =
-        pulls.size() == 1
-            ? pulls[0]
+        pulls.size() == 1 ? pulls[0]
+        : dealt
+            ? add({.op = "JoinRows", .name = node.name, .inputs = pulls, .attributes = {{"rows", slices[0].row_end}}})
             : add({.op = "Concat", .name = node.name, .inputs = pulls, .attributes = {{"axis", std::int64_t{0}}}});
     stands_for(node, value->second);
   }
@@ -257,6 +264,97 @@ class Sharder {
                 .attributes = {{"T", DType::i64}, {"value", value}}});
   }
 
+  // A lookup reads the rows that its group has pulled, by their places there.
+  void look_up(const Node& node, int group) {
+    if (!pulled_.contains(group)) pull_rows(group);
+    const PulledRows& pulled = pulled_.at(group);
+    const Endpoint ids = node.inputs[1];
+    Output places = pulled.places.at(node.id);
+    const Shape& shape = graph_.shape(ids);
+    if (shape.rank() != 1) {
+      const Output given = rewriter_.output(ids);
+      const Output dims = shape.fully_known()
+                              ? integers(node.name, "dims", {shape.dims().begin(), shape.dims().end()})
+                              : add({.op = "Shape", .name = fresh(node.name + "/dims"), .inputs = {given}});
+      places = add({.op = "Reshape", .name = fresh(node.name + "/places"), .inputs = {places, dims}});
+    }
+    Outputs inputs = {pulled.rows, places};
+    for (std::size_t i = 2; i < node.inputs.size(); ++i) inputs.push_back(rewriter_.output(node.inputs[i]));
+    NodeSpec spec{.op = node.op->name,
+                  .name = node.name,
+                  .inputs = std::move(inputs),
+                  .controls = controls(node),
+                  .device = node.device};
+    const std::string& ids_type = node.op->inputs[1].type_attr;
+    for (const auto& [key, value] : node.attributes.all())
+      if (key != ids_type) spec.attributes.set(key, value);
+    const Node& copy = rewriter_.to().add(std::move(spec));
+    rewriter_.replace_node(node, copy);
+    for (int i = 0; i < static_cast<int>(node.output_types.size()); ++i) rewriter_.replace({node.id, i}, {copy.id, i});
+  }
+
+  struct PulledRows {
+    Output rows;                   // of all slices, one after the other
+    std::map<int, Output> places;  // by lookup: flat
+  };
+
+  // The rows that the lookups of a group need, from each slice of their table.
+  void pull_rows(int group) {
+    const std::vector<int>& members = groups_.at(group);
+    const Node& first = graph_.node(members.front());
+    const std::string& table = sharded_.at(graph_.node(first.inputs[0].node).inputs[0].node);
+    const auto slices = map_.slices_of(table);
+    const std::string name = fmt::format("{}/pulled", first.name);
+    Outputs ids;
+    for (const int member : members) {
+      const Output given = rewriter_.output(graph_.node(member).inputs[1]);
+      const Output wide = given.dtype() == DType::i64 ? given : cast(given, DType::i64, fresh(name + "/ids"));
+      ids.push_back(wide.shape().rank() == 1 ? wide : flat(wide, name));
+    }
+    const Node& distinct =
+        rewriter_.to().add({.op = "DistinctRows",
+                            .name = fresh(name + "/distinct"),
+                            .inputs = ids,
+                            .attributes = {{"K", std::ssize(slices)}, {"rows", map_.variable(table).shape.dim(0)}}});
+    const int distinct_id = distinct.id;
+    PulledRows& pulled = pulled_[group];
+    for (std::size_t i = 0; i < members.size(); ++i)
+      pulled.places.emplace(members[i], Output{&rewriter_.to(), distinct_id, static_cast<int>(slices.size() + i)});
+    Outputs parts;
+    for (std::size_t k = 0; k < slices.size(); ++k)
+      parts.push_back(pull_part(slices[k], {&rewriter_.to(), distinct_id, static_cast<int>(k)}, name));
+    pulled.rows = parts.size() == 1 ? parts[0]
+                                    : add({.op = "Concat",
+                                           .name = fresh(name + "/rows"),
+                                           .inputs = parts,
+                                           .attributes = {{"axis", std::int64_t{0}}}});
+  }
+
+  Output pull_part(const Slice& slice, Output rows, const std::string& name) {
+    const std::int64_t ask = asks_++;
+    const Output asked =
+        add({.op = "AskRows",
+             .name = fresh(fmt::format("{}/ask_{}", name, slice.id)),
+             .inputs = {rows},
+             .attributes = {{"slice", std::int64_t{slice.id}}, {"shard", std::int64_t{slice.shard}}, {"ask", ask}}});
+    Attributes attributes = slice_attributes(slice);
+    Shape shape = slice.shape;
+    shape.set_dim(0, kUnknown);
+    attributes.set("shape", shape);
+    attributes.set("ask", ask);
+    return add({.op = "Pull",
+                .name = fresh(fmt::format("{}/slice_{}", name, slice.id)),
+                .attributes = std::move(attributes),
+                .controls = {asked},
+                .colocate_with = asked.source().name});
+  }
+
+  Output flat(Output x, const std::string& name) {
+    const Output all = integers(name, "all", {-1});
+    return add({.op = "Reshape", .name = fresh(name + "/flat"), .inputs = {x, all}});
+  }
+  std::string fresh(const std::string& name) const { return rewriter_.new_name(name); }
+
   void drop_assignment(const Node& node) {
     stands_for_order(node, {});
     rewriter_.replace({node.id, 0}, rewriter_.mapped(node.inputs[1]));
@@ -274,11 +372,13 @@ class Sharder {
     if (const auto packed = packed_.find(variable); packed != packed_.end()) return push_packed(node, packed->second);
     std::vector<Output> pushes;
     const auto slices = map_.slices_of(variable);
-    for (const Slice& slice : slices) {
+    const Outputs sums = takes_rows(node) ? sums_by_slice(node, variable) : Outputs();
+    for (std::size_t k = 0; k < slices.size(); ++k) {
+      const Slice& slice = slices[k];
       NodeSpec spec{.op = "Push", .attributes = slice_attributes(slice), .controls = controls(node)};
-      if (const auto indices = input_of(node, "indices")) {
+      if (!sums.empty()) {
         spec.op = "PushSparse";
-        spec.inputs = {rewriter_.output(*indices), rewriter_.output(*input_of(node, "values"))};
+        spec.inputs = {sums[k], sums[slices.size() + k]};
       } else {
         const Output gradient = rewriter_.output(*input_of(node, "grad"));
         spec.inputs = {slices.size() == 1 ? gradient : rows(node, gradient, slice)};
@@ -321,6 +421,31 @@ class Sharder {
               .controls = packed.before})});
   }
 
+  // The rows of a sparse gradient for each slice, then their values.
+  Outputs sums_by_slice(const Node& node, const std::string& variable) {
+    const auto slices = map_.slices_of(variable);
+    if (slices.size() > 1 && slices.front().stride == 1)
+      invalid_argument(
+          "{} '{}': variable '{}' is cut into ranges of rows, but has sparse gradients: set by_rows in its "
+          "VariableSpec",
+          node.op->name, node.name, variable);
+    Endpoint indices = *input_of(node, "indices"), values = *input_of(node, "values");
+    const Node& source = graph_.node(indices.node);
+    const bool summed = kShardedParts.of(source) == ShardedPart::sums && values == Endpoint{source.id, 1};
+    if (summed && slices.size() == 1) return {rewriter_.output(indices), rewriter_.output(values)};
+    if (summed) {
+      indices = source.inputs[0];
+      values = source.inputs[1];
+    }
+    const Output rows = rewriter_.output(indices), of_rows = rewriter_.output(values);
+    const Node& sums =
+        rewriter_.to().add({.op = "SumRows",
+                            .name = fresh(node.name + "/rows"),
+                            .inputs = {rows, of_rows},
+                            .attributes = {{"K", std::ssize(slices)}, {"rows", map_.variable(variable).shape.dim(0)}}});
+    return outputs_of(rewriter_.to(), sums);
+  }
+
   // The rows of a dense gradient that belong to a slice.
   Output rows(const Node& node, Output gradient, const Slice& slice) {
     const auto rank = static_cast<std::size_t>(slice.shape.rank());
@@ -352,9 +477,18 @@ class Sharder {
   std::map<std::string, Output> values_;       // by variable: the replacement of its first read
   std::vector<Packed> packs_;                  // like ShardedGraph::packs
   std::map<std::string, PlaceInPack> packed_;  // by variable
+  std::vector<TableLookup> lookups_;
+  std::map<int, std::vector<int>> groups_;  // of lookups
+  std::map<int, int> group_of_;             // by lookup
+  std::map<int, PulledRows> pulled_;        // by group
+  std::int64_t asks_ = 0;
 };
 
 }  // namespace
+
+bool UpdateRule::changes_rows_only() const {
+  return sparse && !(attributes.has("exact") && attributes.boolean("exact"));
+}
 
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of) {
   ShardedGraph sharded = Sharder(graph, map, phase_of).run();
@@ -369,8 +503,8 @@ std::vector<VariableSpec> updated_variables(const Graph& graph) {
     const Node& node = graph.node(id);
     const Node* variable = node.op->update_rule ? &graph.node(node.inputs[0].node) : nullptr;
     if (variable && variable->op->role == OpRole::variable)
-      found.try_emplace(variable->name,
-                        VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0]});
+      found.try_emplace(variable->name, VariableSpec{variable->name, variable->attributes.dtype("T"),
+                                                     variable->output_shapes[0], takes_rows(node)});
   }
   std::vector<VariableSpec> out;
   for (auto& [name, spec] : found) out.push_back(std::move(spec));

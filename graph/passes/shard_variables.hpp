@@ -34,6 +34,9 @@ struct UpdateRule {
   bool counts_updates = false;       // the op takes t: the number of this update, from 1
   bool sparse = false;
   bool guarded = false;  // a gradient that is not finite changes nothing and does not count as an update
+
+  // Whether an update leaves the rows that its gradient does not have as they are (SlotUpdates::lazy).
+  bool changes_rows_only() const;
 };
 
 struct ShardedGraph {
@@ -49,8 +52,12 @@ using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 // For each variable of the map:
 //   * its first ReadVariable becomes a Pull of the same name, on no particular device; for a cut variable, a Concat of
 //     that name joins the Pulls "name/slice_<id>". Further reads become Identity nodes: one step sees one version;
+//   * lookups of a table (graph/passes/table_lookups.hpp) read only their rows: DistinctRows finds those of a group of
+//     lookups, AskRows asks each slice for its part, Pulls bring them, and the lookup reads these by their places. A
+//     Pull of the whole table remains for calls that fetch it;
 //   * its (Sparse)Apply node becomes a NoOp of the same name after the Push or PushSparse nodes "name/push_<id>", which
-//     wait for what the Apply node waited for. A dense gradient of a cut variable is cut likewise;
+//     wait for what the Apply node waited for. A dense gradient of a cut variable is cut likewise; of a sparse one each
+//     slice gets its rows, once each (SumRows, as which the gradient may already be there);
 //   * with `phase_of`, small variables with dense updates in one phase travel in packs (pack_slices): one Pull that is
 //     split, and one Push of their joined gradients before the last of their NoOps. All of a phase must be updated in
 //     the same step, or none;
@@ -60,7 +67,7 @@ using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 //
 // Throws not_found for a variable of the map that is not in the graph; invalid_argument if its dtype or shape differs,
 // if two nodes update it, if its learning rate is neither a Const nor a LearningRate, or if anything else uses it or
-// its slots; unimplemented for a sparse gradient of a cut variable.
+// its slots.
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of = nullptr);
 
 // The variables that an optimizer updates (the first input of an Apply or SparseApply node), by name: the input of a

@@ -153,9 +153,20 @@ class Builder {
       compute(t);
     else
       compute_in_parts(t);
-    for (Part& part : t.parts)
+    for (Part& part : t.parts) {
       part.gradients = clip_gradients(part.gradients, options_.clipping, out_.loss_scale ? &*out_.loss_scale : nullptr);
+      for (GradientAndVariable& g : part.gradients)
+        if (g.gradient.is_sparse()) sum_rows(g);
+    }
     return t;
+  }
+
+  // Adds up the gradients of rows that the slot touches several times: a worker pushes each row once.
+  void sum_rows(GradientAndVariable& g) {
+    const auto scope = graph_.scope("sum_rows");
+    const Outputs sums = add_outputs("SumRows", {g.gradient.indices, g.gradient.values},
+                                     {{"K", std::int64_t{1}}, {"rows", g.variable.shape[0]}}, g.variable.name);
+    g.gradient = {.indices = sums[0], .values = sums[1]};
   }
 
   // Computes figures and gradients from its batch.

@@ -45,6 +45,9 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
     text += fmt::format(" edge {} to {}", plan.sends[node.target].edge.value, plan.sends[node.target].to);
   if (node.kind == PlanNode::Kind::push || node.kind == PlanNode::Kind::push_sparse)
     text += fmt::format(" slice {} to shard {}", plan.pushes[node.target].slice, plan.pushes[node.target].shard);
+  if (node.kind == PlanNode::Kind::ask_rows)
+    text +=
+        fmt::format(" slice {} of shard {}", plan.asks[node.target].slice.slice, plan.asks[node.target].slice.shard);
   if (node.kind == PlanNode::Kind::contribute)
     text += fmt::format(" {} in channel {}", name(plan.contributions[node.target].reduction),
                         plan.contributions[node.target].channel);

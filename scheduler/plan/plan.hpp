@@ -35,10 +35,10 @@ struct InputRef {
 
 // What running a node needs; the rest is in its NodeInfo. Small: a null node costs little more than reading this.
 struct PlanNode {
-  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, contribute, fetch, branch, loop };
+  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, ask_rows, contribute, fetch, branch, loop };
   std::uint32_t first_input = 0;   // in Plan::inputs
   std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
-  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, contributions, fetch_indices, branches or loops
+  std::uint32_t target = 0;  // in Plan::kernels, sends, pushes, asks, contributions, fetch_indices, branches or loops
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
@@ -74,7 +74,8 @@ struct Segment {
 struct Arrival {
   bool is_pull = false;
   bool is_collect = false;
-  EdgeId edge;              // Recv, Collect. For a Pull, the scheduler actor assigns one
+  bool is_asked = false;    // a Pull of rows, for which an AskRows node asks
+  EdgeId edge;              // Recv, Collect, Pull of rows. For another Pull, the scheduler actor assigns one
   std::uint32_t slice = 0;  // Pull
   std::uint32_t shard = 0;  // Pull
   std::uint32_t slot = 0;
@@ -90,6 +91,12 @@ struct PushTarget {
   std::uint32_t shard = 0;
 };
 
+// Asks a shard for rows of a slice.
+struct AskTarget {
+  PushTarget slice;
+  EdgeId edge;  // on which the rows are awaited
+};
+
 struct ContributionTarget {
   std::uint32_t channel = 0;
   Reduction reduction = Reduction::mean;
@@ -101,6 +108,10 @@ struct SendTarget {
   std::string to;  // device
 };
 
+// Edges of graphs are numbered below kFirstPullEdge, those of pulls from there on.
+inline constexpr std::uint32_t kFirstPullEdge = 0x80000000u;
+// The edge on which the rows of an ask are awaited: pulls of slices have lower numbers.
+inline EdgeId ask_edge(std::uint32_t ask) { return EdgeId{0xa0000000u + ask}; }
 // The edge on which the result of a channel is awaited: edges of graphs and pulls have lower numbers.
 inline EdgeId collect_edge(std::uint32_t channel) { return EdgeId{0xc0000000u + channel}; }
 
@@ -134,6 +145,7 @@ class Plan {
   std::vector<Tensor> constants;
   std::vector<VariableDecl> variables;
   std::vector<PushTarget> pushes;
+  std::vector<AskTarget> asks;
   std::vector<SendTarget> sends;
   std::vector<ContributionTarget> contributions;
   std::vector<Branch> branches;

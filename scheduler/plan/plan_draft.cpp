@@ -5,8 +5,8 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kFirstPullEdge = 0x80000000;  // edges of the graph are numbered below it
 constexpr std::uint32_t kMaxChannels = 1u << 20;
+constexpr std::uint32_t kMaxAsks = 1u << 20;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ PlanDraft::PlanDraft(const Graph& graph, const Function* function, const KernelR
 
 std::uint32_t PlanDraft::number(const Node& n, const char* attribute) {
   const std::int64_t value = n.attributes.integer(attribute);
-  if (value < 0 || value >= kFirstPullEdge)
+  if (value < 0 || value >= std::int64_t{kFirstPullEdge})
     invalid_argument("{} '{}': attribute '{}' is {}; it must be at least 0 and below 2^31", n.op->name, n.name,
                      attribute, value);
   return static_cast<std::uint32_t>(value);
@@ -34,6 +34,13 @@ std::uint32_t PlanDraft::channel(const Node& n) {
   if (value >= kMaxChannels)
     invalid_argument("{} '{}': channel {} is out of range; there are {} channels", n.op->name, n.name, value,
                      kMaxChannels);
+  return value;
+}
+
+std::uint32_t PlanDraft::ask(const Node& n) {
+  const std::uint32_t value = number(n, "ask");
+  if (value >= kMaxAsks)
+    invalid_argument("{} '{}': ask {} is out of range; there are {}", n.op->name, n.name, value, kMaxAsks);
   return value;
 }
 

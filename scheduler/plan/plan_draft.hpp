@@ -39,6 +39,7 @@ struct PlanDraft {
   // An attribute that numbers something: edges, indices, slices, shards. Throws invalid_argument if out of range.
   static std::uint32_t number(const Node& node, const char* attribute);
   static std::uint32_t channel(const Node& node);
+  static std::uint32_t ask(const Node& node);
 };
 
 // 1. Checks that nodes are allowed where they are, and makes every output a slot, a constant or a variable.

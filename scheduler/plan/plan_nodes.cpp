@@ -57,6 +57,10 @@ class NodeEmitter {
         return push(PlanNode::Kind::push);
       case OpRole::push_sparse:
         return push(PlanNode::Kind::push_sparse);
+      case OpRole::ask_rows:
+        return append(
+            PlanNode::Kind::ask_rows, plan_.asks,
+            AskTarget{{PlanDraft::number(n, "slice"), PlanDraft::number(n, "shard")}, ask_edge(PlanDraft::ask(n))});
       case OpRole::contribute:
         return append(
             PlanNode::Kind::contribute, plan_.contributions,

@@ -70,6 +70,10 @@ class SegmentFormer {
       a.slice = PlanDraft::number(n, "slice");
       a.shard = PlanDraft::number(n, "shard");
       a.from = fmt::format("shard {}", a.shard);
+      a.is_asked = n.attributes.integer("ask") >= 0;
+      if (a.is_asked) a.edge = ask_edge(PlanDraft::ask(n));
+      if (a.is_asked && !edges_.insert(a.edge.value).second)
+        invalid_argument("{} '{}': another node has ask {}", n.op->name, n.name, PlanDraft::ask(n));
     } else if (n.op->role == OpRole::collect) {
       a.is_collect = true;
       a.edge = collect_edge(PlanDraft::channel(n));

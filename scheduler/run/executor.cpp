@@ -76,6 +76,9 @@ bool run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
     case PlanNode::Kind::push_sparse:
       around.outbox.push(plan.pushes[node.target], context.input(1), context.input(0));
       break;
+    case PlanNode::Kind::ask_rows:
+      around.outbox.ask(plan.asks[node.target], context.input(0));
+      break;
     case PlanNode::Kind::contribute:
       around.outbox.contribute(plan.contributions[node.target], context.input(0));
       break;

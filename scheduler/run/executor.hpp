@@ -22,6 +22,8 @@ class Outbox {
   virtual void send(std::uint32_t send, Tensor tensor) = 0;
   // Pushes a gradient to a shard; `indices` is invalid for a dense gradient.
   virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
+  // Asks a shard for rows (i64 [n]) of a slice.
+  virtual void ask(const AskTarget& target, Tensor rows) = 0;
   // Contributes a tensor to a collective.
   virtual void contribute(const ContributionTarget& target, Tensor tensor) = 0;
   // Sends queued tensors now instead of waiting for later ones.

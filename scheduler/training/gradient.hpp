@@ -18,6 +18,7 @@ struct SliceSpec {
   DType dtype = DType::f32;
   Shape shape;
   std::uint32_t phase = 0;  // of a step: the one in which it is updated
+  bool by_rows = false;     // an update changes only the rows of its gradient
 };
 
 // Dense: `values` has the slice's shape. Sparse: `values` [n, shape[1:]...] holds rows of the slice, and `indices` (i64

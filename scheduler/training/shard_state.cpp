@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include <troupe/messages/row_numbers.hpp>
 #include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
@@ -144,6 +145,7 @@ void ShardState::pass_over() {
 
 Error ShardState::push(Push message, TrainingOutbox& out) {
   if (failure_) return failure_;
+  message.indices = row_numbers(message.indices);
   if (const auto pack = packs_.find(message.slice); pack != packs_.end())
     return push_pack(message, {pack->second.second, &pack->second.first}, out);
   return push_one(message, out);
@@ -412,7 +414,7 @@ void ShardState::say_staged(const Push& message, TrainingOutbox& out) const {
 // ---- Updates --------------------------------------------------------------------------------------------------------
 
 void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gradients, std::uint64_t number,
-                              double rate_scale, TrainingOutbox& out) {
+                              double rate_scale, bool keep, TrainingOutbox& out) {
   TraceSlice traced(TraceKind::work, "update");
   traced.event().step.number = version_ + 1;
   for (const PushedGradient& gradient : gradients) {
@@ -420,7 +422,9 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
     traced.event().bytes += gradient.num_bytes();
   }
   try {
-    store_.apply(slices_[slice].spec.id, {mean_of(std::move(gradients), options_.sparse_mean), number, rate_scale});
+    PushedGradient mean = mean_of(std::move(gradients), options_.sparse_mean);
+    if (keep) slices_[slice].current = kept(slice, mean);
+    store_.apply(slices_[slice].spec.id, {std::move(mean), number, rate_scale});
   } catch (...) {
     // Some slices may be updated and others not: the values of this shard can no longer be trusted.
     fail(current_error().within(fmt::format("shard {}, update {}", options_.shard, version_ + 1)), out);
@@ -435,9 +439,15 @@ void ShardState::update_early(std::size_t slice, TrainingOutbox& out) {
   owned.updated = true;
   // Keep the old value only if pulls may still need it, since the store must copy a value that is held elsewhere.
   // Otherwise all workers that pushed have already pulled it.
-  if (options_.keep_previous || options_.mode == TrainingMode::bounded_staleness)
-    owned.current = store_.value(owned.spec.id);
-  update_slice(slice, slots_.take(version_, slice), version_ / options_.phases + 1, 1, out);
+  const bool keep = options_.keep_previous || options_.mode == TrainingMode::bounded_staleness;
+  update_slice(slice, slots_.take(version_, slice), version_ / options_.phases + 1, 1, keep, out);
+}
+
+// The slice's value, before it is updated by this gradient.
+KeptValue ShardState::kept(std::size_t slice, const PushedGradient& gradient) const {
+  const SliceSpec& spec = slices_[slice].spec;
+  if (!spec.by_rows || !gradient.sparse()) return KeptValue::of_whole(store_.value(spec.id));
+  return KeptValue::of_rows(gradient.indices, store_.rows(spec.id, gradient.indices));
 }
 
 void ShardState::update_batches(std::uint32_t phase, TrainingOutbox& out) {
@@ -453,7 +463,7 @@ void ShardState::update_batches(std::uint32_t phase, TrainingOutbox& out) {
     if (slices_[slice].spec.phase != phase) continue;
     std::vector<PushedGradient> gradients;
     for (auto& [turn, set] : sets) gradients.push_back(set.take(slice));
-    update_slice(slice, std::move(gradients), number, rate_scale, out);
+    update_slice(slice, std::move(gradients), number, rate_scale, false, out);
   }
   if (!failure_) publish(sets.size());
 }
@@ -465,8 +475,12 @@ void ShardState::publish(std::size_t batches) {
     if (previous_.size() > options_.keep_versions) previous_.pop_front();
   }
   for (Owned& owned : slices_) {
-    if (options_.keep_previous)
-      previous_.back().push_back(owned.updated ? std::move(owned.current) : store_.value(owned.spec.id));
+    if (options_.keep_previous) {
+      const bool unchanged = !owned.updated && owned.spec.by_rows;
+      previous_.back().push_back(owned.updated ? std::move(owned.current)
+                                 : unchanged   ? KeptValue()
+                                               : KeptValue::of_whole(store_.value(owned.spec.id)));
+    }
     owned.current = {};
     owned.updated = false;
   }
@@ -531,12 +545,15 @@ std::optional<ShardState::Named> ShardState::named(std::uint32_t id) const {
   return Named{std::span(positions_).subspan(slice, 1)};
 }
 
-Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
+Error ShardState::pull(const Pull& given, TrainingOutbox& out) {
   if (failure_) return failure_;
-  if (message.worker >= options_.workers)
-    return refuse(error(Code::invalid_argument, "pull from worker {} of {}", message.worker, options_.workers));
-  const std::optional<Named> wanted = named(message.slice);
-  if (!wanted) return refuse(error(Code::invalid_argument, "slice {} is not on this shard", message.slice));
+  if (given.worker >= options_.workers)
+    return refuse(error(Code::invalid_argument, "pull from worker {} of {}", given.worker, options_.workers));
+  const std::optional<Named> wanted = named(given.slice);
+  if (!wanted) return refuse(error(Code::invalid_argument, "slice {} is not on this shard", given.slice));
+  Pull message = given;
+  message.rows = row_numbers(given.rows);
+  if (Error error = check_rows_of(message, *wanted)) return refuse(std::move(error));
   if (is_fenced(message.worker, message.view)) {
     ++counters_.fenced;
     return {};
@@ -548,14 +565,29 @@ Error ShardState::pull(const Pull& message, TrainingOutbox& out) {
   if (parked_.size() >= options_.max_parked)
     return refuse(error(Code::resource_exhausted, "{} pulls are already waiting", parked_.size()));
   ++counters_.parked;
-  parked_.push_back(message);
+  parked_.push_back(std::move(message));
   return {};
 }
 
-// The values at an earlier version, if kept.
-const std::vector<Tensor>* ShardState::previous(std::uint64_t version) const {
-  if (version >= version_ || version_ - version > previous_.size()) return nullptr;
-  return &previous_[previous_.size() - (version_ - version)];
+Error ShardState::check_rows_of(const Pull& message, const Named& wanted) const {
+  const Tensor& rows = message.rows;
+  if (!rows.valid()) return {};
+  if (wanted.pack)
+    return error(Code::invalid_argument, "pull of rows of pack {}: packs are pulled whole", wanted.pack->id);
+  const SliceSpec& spec = slices_[wanted.slices.front()].spec;
+  if (spec.shape.rank() == 0 || rows.dtype() != DType::i64 || rows.shape().rank() != 1 || !rows.space().on_host())
+    return error(Code::invalid_argument, "pull of rows {}{} of slice {} ({}), which is {}: expected u32 or i64 [n]",
+                 name(rows.dtype()), rows.shape().to_string(), spec.id, spec.name, spec.shape.to_string());
+  for (const std::int64_t row : rows.values<std::int64_t>())
+    if (row < 0 || row >= spec.shape[0])
+      return error(Code::invalid_argument, "pull of row {} of slice {} ({}), which has {}", row, spec.id, spec.name,
+                   spec.shape[0]);
+  return {};
+}
+
+// How many versions before version_ this is, if its values are kept; else 0.
+std::size_t ShardState::versions_back(std::uint64_t version) const {
+  return version >= version_ || version_ - version > previous_.size() ? 0 : version_ - version;
 }
 
 bool ShardState::can_answer(const Pull& message, const Named& wanted) const {
@@ -565,26 +597,43 @@ bool ShardState::can_answer(const Pull& message, const Named& wanted) const {
       !ledger_.has(own_turn(message.after - 1)))
     return false;
   const auto has_value = [&](std::size_t slice) { return !slices_[slice].updated || slices_[slice].current.valid(); };
-  return previous(message.min_version) || std::ranges::all_of(wanted.slices, has_value);
+  return versions_back(message.min_version) > 0 || std::ranges::all_of(wanted.slices, has_value);
+}
+
+Tensor ShardState::value_at(std::size_t slice, std::size_t versions_back) const {
+  const Owned& owned = slices_[slice];
+  if (versions_back > 0)
+    if (const Tensor& whole = previous_[previous_.size() - versions_back][slice].whole(); whole.valid()) return whole;
+  Tensor value = store_.value(owned.spec.id);
+  if (owned.updated) value = owned.current.restored(value);
+  for (std::size_t i = 1; i <= versions_back; ++i) value = previous_[previous_.size() - i][slice].restored(value);
+  return value;
+}
+
+Tensor ShardState::rows_at(std::size_t slice, const Tensor& rows, std::size_t versions_back) const {
+  const Owned& owned = slices_[slice];
+  Tensor values = store_.rows(owned.spec.id, rows);
+  if (!options_.guards.rows) return values;
+  if (owned.updated) owned.current.restore(rows, values);
+  for (std::size_t i = 1; i <= versions_back; ++i) previous_[previous_.size() - i][slice].restore(rows, values);
+  return values;
 }
 
 void ShardState::answer(const Pull& message, const Named& wanted, TrainingOutbox& out) {
   ++counters_.pulls;
-  const auto* earlier = previous(message.min_version);
-  const auto value = [&](std::size_t slice) {
-    const Owned& owned = slices_[slice];
-    return earlier ? (*earlier)[slice] : owned.updated ? owned.current : store_.value(owned.spec.id);
-  };
-  Put put{message.reply_to, earlier ? message.min_version : version_, {}, {}};
+  const std::size_t back = versions_back(message.min_version);
+  Put put{message.reply_to, version_ - back, {}, {}};
   if (wanted.pack) {
     put.tensor = Tensor(wanted.pack->dtype, {wanted.pack->elements});
     std::byte* at = put.tensor.mutable_raw();
     for (const std::size_t slice : wanted.slices) {
-      const Tensor part = value(slice);
+      const Tensor part = value_at(slice, back);
       at = std::copy_n(part.raw(), part.num_bytes(), at);
     }
+  } else if (message.rows.valid()) {
+    put.tensor = rows_at(wanted.slices.front(), message.rows, back);
   } else {
-    put.tensor = value(wanted.slices.front());
+    put.tensor = value_at(wanted.slices.front(), back);
   }
   out.push_back({Destination::worker(message.worker), std::move(put)});
 }

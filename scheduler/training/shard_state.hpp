@@ -31,6 +31,7 @@
 #include <troupe/graph/passes/shard_map.hpp>
 #include <troupe/scheduler/training/batch_set.hpp>
 #include <troupe/scheduler/training/gradient.hpp>
+#include <troupe/scheduler/training/kept_value.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
 #include <troupe/scheduler/training/shard_ledger.hpp>
 #include <troupe/scheduler/training/staging.hpp>
@@ -52,6 +53,8 @@ class ShardStore {
   // The current value of a slice. The handle's contents never change: apply must not write to memory with another
   // holder.
   virtual Tensor value(std::uint32_t slice) = 0;
+  // These rows of it (i64 [n]), copied.
+  virtual Tensor rows(std::uint32_t slice, const Tensor& rows) { return rows_of(value(slice), rows); }
   // Updates a slice and its optimizer slots. An exception fails the shard.
   virtual void apply(std::uint32_t slice, const Update& update) = 0;
 };
@@ -64,6 +67,7 @@ struct ShardGuards {
   bool fence = true;        // a push or pull must be from a member
   bool own_updates = true;  // asynchronous: a worker's pull sees its earlier pushes
   bool commit = true;       // the coordinator chooses among backup slots; else the shard takes the first
+  bool rows = true;         // a pull of rows at an earlier version gets them from before later updates
 };
 
 struct ShardOptions {
@@ -79,8 +83,8 @@ struct ShardOptions {
   BatchSet applied;           // asynchronous: turns in the initial values, see own_turn()
   // Synchronous: keeps the values before the last update, for pulls of exactly that version. Needed when tokens of lost
   // workers are reassigned: the new worker may find one shard a step ahead of another, and must see the values its
-  // predecessor saw. Costs the memory of the values once more, twice during an update. Without it, a pull of an already
-  // updated slice waits for the next version.
+  // predecessor saw. Costs the memory of the values once more, twice during an update (of slices that are updated by
+  // rows: of these rows). Without it, a pull of an already updated slice waits for the next version.
   bool keep_previous = true;
   // Number of these: JobOptions::lookahead + 1, and those of turns passed over.
   std::uint32_t keep_versions = 1;
@@ -186,7 +190,7 @@ class ShardState {
     SliceSpec spec;
     std::optional<bool> sparse;  // the form of its gradients, fixed by the first
     bool updated = false;        // already at version_ + 1 in the store
-    Tensor current;              // if so: its value at version_, if kept
+    KeptValue current;           // if so: its value at version_, if kept
   };
 
   // What a message names: a slice, or a pack.
@@ -220,13 +224,17 @@ class ShardState {
   void advance(TrainingOutbox& out);
   void choose_alone(std::size_t slice);
   void stage(GradientSet& set, Push& message, std::size_t slice);
+  Error check_rows_of(const Pull& message, const Named& wanted) const;
   void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, std::uint64_t number, double rate_scale,
-                    TrainingOutbox& out);
+                    bool keep, TrainingOutbox& out);
   void update_early(std::size_t slice, TrainingOutbox& out);
   void update_batches(std::uint32_t phase, TrainingOutbox& out);
   void publish(std::size_t batches);
   void take_cuts();
-  const std::vector<Tensor>* previous(std::uint64_t version) const;
+  KeptValue kept(std::size_t slice, const PushedGradient& gradient) const;
+  std::size_t versions_back(std::uint64_t version) const;
+  Tensor value_at(std::size_t slice, std::size_t versions_back) const;
+  Tensor rows_at(std::size_t slice, const Tensor& rows, std::size_t versions_back) const;
   double note_staleness(const std::vector<std::uint64_t>& pulled_versions);
   void say_staged(const Push& message, TrainingOutbox& out) const;
   bool can_answer(const Pull& message, const Named& wanted) const;
@@ -240,7 +248,8 @@ class ShardState {
   ShardStore& store_;
   std::uint64_t version_;
   SliceCounts counts_;
-  std::deque<std::vector<Tensor>> previous_;  // values of the versions before version_, if kept; oldest first
+  // If kept: of the versions before version_, oldest first, what its next update changed in each slice.
+  std::deque<std::vector<KeptValue>> previous_;
   SlotStage slots_;
   BatchStage batches_;
   ShardLedger ledger_;

@@ -484,7 +484,8 @@ class SimulatedPlugin final : public DevicePlugin {
       const DType dtype = op == kernel ? DType::invalid : parse_dtype(kernel.substr(op.size() + 1)).value();
       std::vector<DType> dtypes;
       if (dtype != DType::invalid) dtypes.push_back(dtype);
-      const bool recordable = op != "AssignVariable" && op != "SlotsTouching" && !op.starts_with("SparseApply");
+      const bool recordable = op != "AssignVariable" && op != "SlotsTouching" && op != "SumRows" &&
+                              op != "DistinctRows" && !op.starts_with("SparseApply");
       registry.add({op, "GPU", dtypes, on_simulated_gpu(op, *registry.find(op, "CPU", dtype), driver_), recordable});
       registry.set_reuse(op, "GPU", registry.reuse(op, "CPU"));
     }

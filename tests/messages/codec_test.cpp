@@ -30,7 +30,7 @@ std::vector<Frame> samples() {
       StepDone{SessionId{1}, StepId{2}, Error(Code::internal, "x")},
       StepAbort{SessionId{3}, StepId{4}, Error(Code::aborted, "")},
       Put{kKey, 12, bf16_tensor(), Error(Code::data_loss, "e")},
-      Pull{4, kKey, 5, 6, 21, 8, 22},
+      Pull{4, kKey, 5, 6, 21, 8, 22, Tensor::vector<std::uint32_t>({7, 4294967295})},
       Push{1, 2, 6, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), Tensor::vector<std::int64_t>({-1, 8}), 21,
            8},
       Join{1, {2}, 3, "mode=sync\nslots=2", true, 20},

@@ -64,6 +64,10 @@ class Recorder final : public Outbox {
     pushed[target.slice] = std::move(gradient);
     if (indices.valid()) push_indices[target.slice] = std::move(indices);
   }
+  void ask(const AskTarget& target, Tensor rows) override {
+    std::lock_guard lock(mutex_);
+    asked[target.slice.slice] = std::move(rows);
+  }
   void contribute(const ContributionTarget& target, Tensor tensor) override {
     std::lock_guard lock(mutex_);
     contributed.emplace_back(target.channel, std::move(tensor));
@@ -77,6 +81,7 @@ class Recorder final : public Outbox {
   std::map<std::uint32_t, Tensor> sent;                       // by edge
   std::map<std::uint32_t, Tensor> pushed;                     // by slice
   std::map<std::uint32_t, Tensor> push_indices;               // by slice
+  std::map<std::uint32_t, Tensor> asked;                      // by slice
 
  private:
   const Plan& plan_;

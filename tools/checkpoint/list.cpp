@@ -99,13 +99,14 @@ void print_tensors(const Checkpoint& checkpoint, bool json) {
           {"event", "tensor"},          {"name", entry.name},           {"kind", name(entry.kind)},
           {"variable", entry.variable}, {"dtype", name(entry.dtype)},   {"shape", entry.shape.dims()},
           {"rows", entry.rows},         {"row_begin", entry.row_begin}, {"row_end", entry.row_end},
-          {"shard", shard.shard},       {"file", shard.file},           {"offset", entry.offset},
-          {"bytes", entry.bytes},       {"crc32c", entry.crc32c}};
-      fmt::print("{}\n",
-                 json ? json_text(line)
-                      : fmt::format("{:8} {}  {}{}, rows [{}, {}) of {}, shard {}, {}, crc32c {:08x}", name(entry.kind),
-                                    entry.name, name(entry.dtype), entry.shape.to_string(), entry.row_begin,
-                                    entry.row_end, entry.rows, shard.shard, bytes_text(entry.bytes), entry.crc32c));
+          {"stride", entry.stride},     {"shard", shard.shard},         {"file", shard.file},
+          {"offset", entry.offset},     {"bytes", entry.bytes},         {"crc32c", entry.crc32c}};
+      fmt::print("{}\n", json ? json_text(line)
+                              : fmt::format("{:8} {}  {}{}, rows [{}, {}){} of {}, shard {}, {}, crc32c {:08x}",
+                                            name(entry.kind), entry.name, name(entry.dtype), entry.shape.to_string(),
+                                            entry.row_begin, entry.row_end,
+                                            entry.stride == 1 ? "" : fmt::format(" step {}", entry.stride), entry.rows,
+                                            shard.shard, bytes_text(entry.bytes), entry.crc32c));
     }
   }
 }

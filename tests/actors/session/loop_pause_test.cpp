@@ -25,6 +25,7 @@ class NoOutbox final : public Outbox {
  public:
   void send(std::uint32_t, Tensor) override { FAIL(); }
   void push(const PushTarget&, Tensor, Tensor) override { FAIL(); }
+  void ask(const AskTarget&, Tensor) override { FAIL(); }
   void contribute(const ContributionTarget&, Tensor) override { FAIL(); }
   void flush() override {}
 };

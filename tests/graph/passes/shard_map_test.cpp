@@ -69,6 +69,22 @@ TEST(ShardMap, CutsAboveFourMebibytesAtMultiplesOf64Bytes) {
   EXPECT_EQ(slices[0].shard + slices[1].shard + slices[2].shard, 0 + 1 + 2);
 }
 
+TEST(ShardMap, DealsOutTheRowsOfVariablesWithSparseGradients) {
+  const ShardMap map({{"table", DType::f32, Shape{1'000'003, 3}, true}}, 3);
+  const auto slices = map.slices_of("table");
+  ASSERT_EQ(slices.size(), 3u);
+  for (std::int64_t k = 0; k < 3; ++k) {
+    const Slice& s = slices[static_cast<std::size_t>(k)];
+    EXPECT_EQ(s.row_begin, k);
+    EXPECT_EQ(s.row_end, 1'000'003);
+    EXPECT_EQ(s.stride, 3);
+    EXPECT_EQ(s.shape, (Shape{k == 0 ? 333'335 : 333'334, 3})) << k;
+  }
+  EXPECT_EQ(slices[0].shard + slices[1].shard + slices[2].shard, 0 + 1 + 2);
+  EXPECT_EQ(ShardMap({{"table", DType::f32, Shape{2, 4 << 20}, true}}, 3).slices().size(), 2u);
+  EXPECT_EQ(ShardMap({{"table", DType::f32, Shape{1 << 20}, true}}, 3).slices()[0].stride, 1);
+}
+
 TEST(ShardMap, FourMebibytesExactlyStayWhole) {
   EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{1 << 20}}}, 2).slices().size(), 1u);
   EXPECT_EQ(ShardMap({{"w", DType::f32, Shape{(1 << 20) + 1}}}, 2).slices().size(), 2u);

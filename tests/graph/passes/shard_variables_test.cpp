@@ -53,7 +53,7 @@ TEST(ShardVariables, SlotsAndHyperparametersGoIntoTheRule) {
   EXPECT_EQ(rule.slots[1].initial_value, "w/v/initial_value");
   EXPECT_EQ(call(s, {.targets = {"adam", "initializer"}}),
             "w/assign = NoOp()\n"
-            "w/read = Pull() T=f32 shape=[2] shard=0 slice=0 -> f32[2]\n"
+            "w/read = Pull() T=f32 ask=-1 shape=[2] shard=0 slice=0 -> f32[2]\n"
             "w/m/assign = NoOp()\n"
             "w/v/assign = NoOp()\n"
             "adam/push_0 = Push(w/read) T=f32 shard=0 slice=0\n"
@@ -80,13 +80,13 @@ TEST(ShardVariables, SmallVariablesOfAPhaseTravelTogether) {
   ASSERT_EQ(s.packs.size(), 1u);
   EXPECT_EQ(s.packs[0].slices, (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(call(s, {.targets = {"train"}}),
-            "pack_3 = Pull() T=f32 shape=[6] shard=0 slice=3 -> f32[6]\n"
+            "pack_3 = Pull() T=f32 ask=-1 shape=[6] shard=0 slice=3 -> f32[6]\n"
             "pack_3/sizes = Const() T=i64 value=i64[2] = 2 4 -> i64[2]\n"
             "pack_3/parts = SplitSizes(pack_3, pack_3/sizes) N=2 T=f32 axis=0 -> f32[2], f32[4]\n"
             "v/read = Identity(pack_3/parts) T=f32 -> f32[2]\n"
             "w/read/shape = Const() T=i64 value=i64[2] = 2 2 -> i64[2]\n"
             "w/read = Reshape(pack_3/parts:1, w/read/shape) T=f32 copy_zeros=false -> f32[2,2]\n"
-            "x/read = Pull() T=f32 shape=[2] shard=0 slice=2 -> f32[2]\n"
+            "x/read = Pull() T=f32 ask=-1 shape=[2] shard=0 slice=2 -> f32[2]\n"
             "train/v = NoOp(^v/read)\n"
             "train/w/flat/shape = Const() T=i64 value=i64[1] = -1 -> i64[1]\n"
             "train/w/flat = Reshape(w/read, train/w/flat/shape) T=f32 copy_zeros=false -> f32[4]\n"

@@ -316,11 +316,15 @@ void Simulation::drop_unused(std::uint32_t index, const Commit& commit) {
   go_on(index, out);
 }
 
-void Simulation::take_put(std::uint32_t index, const Put& put) {
+void Simulation::take_put(std::uint32_t index, const Put& answer) {
   for (const Shard& shard : shards_)
     for (const SlicePack& pack : shard.packs)
-      if (pack.id == put.key.edge.value) return take_pack(index, pack, put);
+      if (pack.id == answer.key.edge.value) return take_pack(index, pack, answer);
   Worker& worker = workers_[index];
+  Put put = answer;
+  const auto of = worker.tasks.find(put.key.step.value);
+  if (!put.error && of != worker.tasks.end() && of->second.work.token.kind != TokenKind::finish)
+    put.tensor = from_rows(rows_to_pull(put.key.edge.value, put.key.step.value), put.tensor);
   const auto found = worker.tasks.find(put.key.step.value);
   if (found == worker.tasks.end() || found->second.computing) return;
   Task& task = found->second;
@@ -367,7 +371,8 @@ void Simulation::begin(std::uint32_t index, const WorkerTokens::Work& work) {
     const std::uint32_t wanted = pack ? pack->id : slice;
     send(worker_address(index), shard_address(shard_of(slice)),
          Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{wanted}}, wanted,
-              token.min_version - (misread ? 1 : 0), 0, worker.view, work.after});
+              token.min_version - (misread ? 1 : 0), 0, worker.view, work.after,
+              token.kind == TokenKind::finish ? Tensor() : rows_to_pull(slice, id)});
   }
 }
 

@@ -477,6 +477,10 @@ TEST(WithoutItsGuard, TheVersionBeforeIsMissed) {
   EXPECT_GT(caught(troubled, [](SimulationOptions& o) { o.keep_previous = false; }), 0);
 }
 
+TEST(WithoutItsGuard, RowsOfALaterVersionAreNoticed) {
+  EXPECT_GT(caught(troubled, [](SimulationOptions& o) { o.guards.rows = false; }), 0);
+}
+
 TEST(WithoutItsGuard, AMessageOfAnEarlierIncarnationIsNoticed) {
   EXPECT_GT(caught(haunted<troubled>, [](SimulationOptions& o) { o.job.fence = false; }), 2);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <numeric>
 
 #include <troupe/messages/philox.hpp>
@@ -111,10 +112,28 @@ PushedGradient plain_mean(const std::vector<PushedGradient>& slots) {
 
 bool ToyModel::is_sparse(std::uint32_t slice) { return slice == kSparseSlice; }
 
+Tensor rows_to_pull(std::uint32_t slice, std::uint64_t pull) {
+  if (slice != kSparseSlice) return {};
+  Tensor rows(DType::u32, Shape{kRows});
+  for (std::int64_t i = 0; i < kRows; ++i)
+    rows.mutable_data<std::uint32_t>()[i] =
+        static_cast<std::uint32_t>((static_cast<std::uint64_t>(i) * 2 + pull) % kRows);
+  return rows;
+}
+
+Tensor from_rows(const Tensor& rows, const Tensor& values) {
+  if (!rows.valid()) return values;
+  Tensor out(values.dtype(), values.shape());
+  const std::size_t bytes = values.num_bytes() / static_cast<std::size_t>(kRows);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(kRows); ++i)
+    std::memcpy(out.mutable_raw() + rows.data<std::uint32_t>()[i] * bytes, values.raw() + i * bytes, bytes);
+  return out;
+}
+
 std::vector<SliceSpec> ToyModel::specs() const {
   std::vector<SliceSpec> specs;
   for (std::uint32_t i = 0; i < slices; ++i)
-    specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i), i % phases});
+    specs.push_back({i, fmt::format("slice{}", i), dtype, shape_of(i), i % phases, i == kSparseSlice});
   return specs;
 }
 

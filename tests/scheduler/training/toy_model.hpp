@@ -37,6 +37,11 @@ struct ToyModel {
   void apply(Tensor& value, const Update& update) const;
 };
 
+// The row numbers with which a worker pulls a slice: all, in an order that `pull` decides; none for slices that are
+// pulled whole. And the slice from its rows in that order.
+Tensor rows_to_pull(std::uint32_t slice, std::uint64_t pull);
+Tensor from_rows(const Tensor& rows, const Tensor& values);
+
 // How often each example went into a value, up to 3 times, with model.digits; all slices with at least two elements
 // must have had tagged() gradients. `tags`: their sum.
 std::vector<int> counts_of(const Tensor& value, std::uint64_t examples, std::int64_t& tags);

@@ -1,0 +1,124 @@
+// Tables of which workers pull the rows of their batch: the same bits in every mode, however rows are dealt out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/training/job_tasks.hpp"
+#include "tests/actors/training/table_job.hpp"
+#include "tests/temporary_directory.hpp"
+
+namespace troupe {
+namespace {
+
+using ::testing::Each;
+using testing::TableJob;
+using testing::TableProgram;
+
+class Tables : public ::testing::Test {
+ protected:
+  struct Result {
+    std::string hash;
+    std::vector<EpochLogs> epochs;
+  };
+  static Result run(TableJob job, Task& task) {
+    Result result;
+    TrainingState state;
+    job.options.on_epoch = [&](const EpochLogs& epoch) { result.epochs.push_back(epoch); };
+    result.hash = run_table_job(job, task, state).params_sha256;
+    return result;
+  }
+  static Result local(TableJob job, int slots) {
+    job.options.mode = JobMode::local;
+    job.options.slots = slots;
+    Task task({.threads = 1});
+    return run(job, task);
+  }
+  static Result cluster(TableJob job, JobMode mode, int ps, int workers, int slots = 2) {
+    job.options.mode = mode;
+    job.options.slots = mode == JobMode::async ? 0 : slots;
+    testing::JobTasks tasks(ps, workers);
+    Result chief;
+    const std::vector<std::string> errors = tasks.run([&](Task& task) {
+      Result result = run(job, task);
+      if (task.name() == TaskName{"worker", 0}) chief = std::move(result);
+      return std::string();
+    });
+    EXPECT_THAT(errors, Each(""));
+    return chief;
+  }
+  static void expect_same(const Result& got, const Result& expected) {
+    EXPECT_EQ(got.hash, expected.hash);
+    ASSERT_EQ(got.epochs.size(), expected.epochs.size());
+    for (std::size_t i = 0; i < got.epochs.size(); ++i)
+      EXPECT_EQ(got.epochs[i].figures, expected.epochs[i].figures) << i;
+  }
+
+  const TensorDataset train = testing::table_examples(200), test = testing::table_examples(37);
+  const TrainingOptions options{.epochs = 2, .batch = 20, .evaluation_batch = 16};
+};
+
+TEST_F(Tables, HaveTheSameBitsAndFiguresInEveryMode) {
+  const TableJob job{.train = train, .evaluation = &test, .options = options};
+  const Result two = local(job, 2);
+  EXPECT_LT(two.epochs[1]["val_error"], two.epochs[0]["val_error"]);
+  for (const auto& [mode, ps, workers] : {std::tuple(JobMode::sync, 1, 2),
+                                          {JobMode::sync, 2, 2},
+                                          {JobMode::sync, 2, 3},
+                                          {JobMode::ssp, 3, 1},
+                                          {JobMode::allreduce, 0, 2}}) {
+    SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
+    expect_same(cluster(job, mode, ps, workers), two);
+  }
+}
+
+TEST_F(Tables, OfOneAsynchronousWorkerHaveTheBitsOfOneSlot) {
+  const TableJob job{.train = train, .options = options};
+  EXPECT_EQ(cluster(job, JobMode::async, 2, 1).hash, local(job, 1).hash);
+}
+
+TEST_F(Tables, HaveTheSameBitsWhenUpdatesChangeAllRows) {
+  const TableProgram program{.optimizer =
+                                 optimizers::Momentum{.learning_rate = 0.05, .slot_updates = SlotUpdates::exact}};
+  const TableJob job{.program = program, .train = train, .options = options};
+  const Result two = local(job, 2);
+  EXPECT_NE(two.hash, local({.program = TableProgram{.optimizer = optimizers::Momentum{.learning_rate = 0.05}},
+                             .train = train,
+                             .options = options},
+                            2)
+                          .hash);
+  expect_same(cluster(job, JobMode::sync, 2, 2), two);
+}
+
+TEST_F(Tables, OfSixteenBitsHaveTheSameBits) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const TableJob job{.program = TableProgram{.dtype = dtype}, .train = train, .options = options};
+    expect_same(cluster(job, JobMode::sync, 2, 2), local(job, 2));
+  }
+}
+
+TEST_F(Tables, OfMicroBatchesHaveTheSameBits) {
+  TableJob job{.train = train, .options = options};
+  job.options.micro_batches = 2;
+  expect_same(cluster(job, JobMode::sync, 2, 2), local(job, 2));
+}
+
+// A save by two shards, resumed by one, three, and one process, and the reverse.
+TEST_F(Tables, ResumeOnAnyNumberOfShards) {
+  TableJob whole{.train = train, .options = options};
+  const std::string undisturbed = local(whole, 2).hash;
+  for (const int saved_by : {0, 2})
+    for (const int resumed_by : {0, 1, 3}) {
+      SCOPED_TRACE(fmt::format("{} to {}", saved_by, resumed_by));
+      const testing::TemporaryDirectory directory;
+      TableJob job = whole;
+      job.options.checkpoint = directory.file("saved");
+      const auto go = [&](int ps, int epochs) {
+        job.options.epochs = epochs;
+        return ps == 0 ? local(job, 2).hash : cluster(job, JobMode::sync, ps, 2).hash;
+      };
+      go(saved_by, 1);
+      EXPECT_EQ(go(resumed_by, 2), undisturbed);
+    }
+}
+
+}  // namespace
+}  // namespace troupe
