@@ -25,6 +25,12 @@ struct CloseSessionRequest {
   std::uint64_t session = 0;
 };
 
+// Forgets the variables of a container (SessionOptions::container) on the task; sessions that use them keep them until
+// they end. Any task of the cluster may request it. Reply: empty.
+struct ResetContainerRequest {
+  std::string container;
+};
+
 // Asks the task's shard about a version of its parameters: the gradients applied, and those received and not applied.
 // Within a task. Reply: text.
 struct ProvenanceRequest {

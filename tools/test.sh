@@ -103,7 +103,7 @@ if [[ "$asan" == yes ]]; then
 fi
 
 if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
-  fuzz frames=36 control=18 authentication=6 onnx=40 tensor_files=15 || failures+=("fuzz")
+  fuzz frames=36 control=18 authentication=6 onnx=40 tensor_files=15 saved_model=30 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then

@@ -34,6 +34,10 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       [this](const HelloRequest& request, const caf::strong_actor_ptr& asker) { return hello(request, asker); },
       [this](const RegisterGraphRequest& request) { return register_graph(request); },
       [this](const CloseSessionRequest& request) { return close_session(request); },
+      [this](const ResetContainerRequest& request) {
+        containers_.erase(request.container);
+        return Reply{};
+      },
       [this](const PeerUp& message) {
         peer_down(message.task,
                   Error(Code::unavailable, "it has reconnected"));  // if the end of its last link is not known yet
@@ -72,6 +76,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
           for (const auto& partition : session.partitions) tell(partition, Stop{});
         for (const auto& [task, peer] : peers_) tell(peer.actor, Stop{});
         sessions_.clear();
+        containers_.clear();
         peers_.clear();
         observers_.clear();
         routes_ = JobRoutes{};
@@ -150,13 +155,22 @@ PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Pa
   if (device == config_.devices.end())
     fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
   SessionState& state = sessions_.at(session);
-  auto& variables = state.variables[partition.device()];
-  if (!variables) variables = std::make_shared<VariableStore>();
-  PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops), *device, variables, config_.kernels};
+  PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops), *device,
+                                    variables_of(state, partition.device()), config_.kernels};
   auto actor = spawn_actor<ActorKind::partition, PartitionActorImpl>(system(), *config_.registry, partition.device(),
                                                                      std::move(source));
   state.partitions.push_back(actor);
   return actor;
+}
+
+// A session keeps the variables that it has found, also if its container is reset.
+std::shared_ptr<VariableStore> NodeActorImpl::variables_of(SessionState& session, const std::string& device) {
+  std::shared_ptr<VariableStore>& own = session.variables[device];
+  if (own) return own;
+  if (session.container.empty()) return own = std::make_shared<VariableStore>();
+  std::shared_ptr<VariableStore>& shared = containers_[session.container][device];
+  if (!shared) shared = std::make_shared<VariableStore>();
+  return own = shared;
 }
 
 caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& request) {
@@ -171,7 +185,8 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
       fail(Code::permission_denied, "{} may not register a graph for {}", sender().to_string(),
            registration->handle->client.to_string());
     SessionState& session =
-        sessions_.try_emplace(registration->handle->session, SessionState{sender(), {}, {}}).first->second;
+        sessions_.try_emplace(registration->handle->session, SessionState{sender(), body.container(), {}, {}})
+            .first->second;
     if (session.client != sender())
       fail(Code::permission_denied, "{} may not register a graph in a session of {}", sender().to_string(),
            session.client.to_string());

@@ -51,9 +51,11 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
 
  private:
+  using Variables = std::map<std::string, std::shared_ptr<VariableStore>>;  // by device
   struct SessionState {
     TaskName client;
-    std::map<std::string, std::shared_ptr<VariableStore>> variables;  // by device
+    std::string container;  // "": none
+    Variables variables;
     std::vector<PartitionActor> partitions;
   };
   struct Registration;
@@ -65,6 +67,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   Reply hello(const HelloRequest& request, const caf::strong_actor_ptr& asker);
   caf::result<Reply> register_graph(const RegisterGraphRequest& request);
   caf::result<Reply> close_session(const CloseSessionRequest& request);
+  std::shared_ptr<VariableStore> variables_of(SessionState& session, const std::string& device);
   void end_session(SessionId session);
   void end_sessions_of(const TaskName& client);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
@@ -75,6 +78,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   Config config_;
   std::shared_ptr<const NodeJoin> join_;
   std::map<SessionId, SessionState> sessions_;
+  std::map<std::string, Variables> containers_;
   std::set<SessionId> closed_;
   struct Peer {
     PeerActor actor;

@@ -39,8 +39,8 @@ struct ModelSignature {
 };
 
 struct SavedModel {
-  std::optional<Network> network{};      // none: a program that is not made of layers
-  std::shared_ptr<const Graph> graph{};  // for inference; null: none
+  std::optional<Network> network{};  // none: a program that is not made of layers
+  std::shared_ptr<Graph> graph{};    // for inference; null: none
   std::map<std::string, ModelSignature> signatures{};
   Parameters values{};
   // How it was compiled: texts by name, like "optimizer": "adam(learning_rate=0.001, ...)" (parse_optimizer).

@@ -31,10 +31,11 @@ constexpr std::size_t kMaxSequence = 16;  // types in an actor's signature, and 
 
 // Messages between nodes, by the names of their types on the wire, with their values: s string, a one of the sender's
 // actors, 1 and 8 numbers of 1 and 8 bytes, e error.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kMessages = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kMessages = {{
     {"@<>+troupe::HelloRequest+@strong_actor_ptr", "sa"},
     {"@<>+troupe::RegisterGraphRequest", "s"},
     {"@<>+troupe::CloseSessionRequest", "8"},
+    {"@<>+troupe::ResetContainerRequest", "s"},
     {"@<>+troupe::Reply", "1ss"},
     {"@<>+@error", "e"},
 }};

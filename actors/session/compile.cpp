@@ -92,6 +92,7 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
     body.set_session(options.session.value);
     body.set_graph(options.graph.value);
     body.set_client(options.client.to_string());
+    body.set_container(options.container);
     for (const EdgeInfo& edge : cut.edges) {
       const std::string from = task_of(edge.from), to = task_of(edge.to);
       if (from == to || (from != task.to_string() && to != task.to_string())) continue;

@@ -24,6 +24,7 @@ struct CompileOptions {
   DType precision = DType::f32;  // of matrix products
   bool check_numerics = false;
   std::vector<TaskName> shards;
+  std::string container;  // of the variables; "": the session's own
 };
 
 // A node that requested a device it does not run on.

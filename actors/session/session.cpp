@@ -51,6 +51,34 @@ struct CallKey {
 
 Error session_closed() { return Error(Code::failed_precondition, "the session is closed"); }
 
+// Sends a request to the node of a task, and throws the error that it answers, or that it does not answer. A Stop ends
+// the wait: the session is closed.
+template <class Request>
+void ask_node(Task& task, caf::scoped_actor& self, const TaskName& where, Request message, const char* what,
+              std::chrono::nanoseconds timeout) {
+  const NodeActor node = task.handles().node_of(where);
+  if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
+  const ClientRecord::Pending pending = task.introspection().client().wait(where, what);
+  // CAF drops requests to a dead node; monitors learn that it has died.
+  self->monitor(node);
+  self->send(node, std::move(message));
+  Reply reply;
+  self->receive([&](const Reply& r) { reply = r; },
+                [&](const caf::down_msg&) {
+                  reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
+                },
+                [&](const Stop&) { reply = Reply::of(session_closed()); },
+                caf::after(timeout) >>
+                    [&] {
+                      const auto& why = task.actors().why();
+                      const std::string limit = wait_time(timeout.count());
+                      reply = Reply::of(Error(Code::deadline_exceeded,
+                                              fmt::format("{} was asked {} and has not answered within {}\n{}",
+                                                          where.to_string(), what, limit, why ? why() : "")));
+                    });
+  if (reply.error()) throw reply.error();
+}
+
 }  // namespace
 
 class Session::Impl {
@@ -112,7 +140,8 @@ class Session::Impl {
                     .soft_placement = options.soft_placement,
                     .precision = options.precision,
                     .check_numerics = options.check_numerics,
-                    .shards = options.shards});
+                    .shards = options.shards,
+                    .container = options.container});
   }
 
   Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
@@ -187,6 +216,7 @@ class Session::Impl {
     body.set_session(session.value);
     body.set_graph(id.value);
     body.set_client(task.name().to_string());
+    body.set_container(options.container);
     for (const auto& [name, unused] : compiled.tasks) body.add_participant(name.to_string());
     return body;
   }
@@ -225,27 +255,7 @@ class Session::Impl {
 
   template <class Request>
   void request(caf::scoped_actor& self, const TaskName& where, Request message, const char* what) {
-    const NodeActor node = task.handles().node_of(where);
-    if (!node) fail(Code::unavailable, "{} has shut down", where.to_string());
-    const ClientRecord::Pending pending = task.introspection().client().wait(where, what);
-    // CAF drops requests to a dead node; monitors learn that it has died.
-    self->monitor(node);
-    self->send(node, std::move(message));
-    Reply reply;
-    self->receive([&](const Reply& r) { reply = r; },
-                  [&](const caf::down_msg&) {
-                    reply = Reply::of(Error(Code::unavailable, fmt::format("{} is gone", where.to_string())));
-                  },
-                  [&](const Stop&) { reply = Reply::of(session_closed()); },
-                  caf::after(options.build_timeout) >>
-                      [&] {
-                        const auto& why = task.actors().why();
-                        const std::string limit = wait_time(options.build_timeout.count());
-                        reply = Reply::of(Error(Code::deadline_exceeded,
-                                                fmt::format("{} was asked {} and has not answered within {}\n{}",
-                                                            where.to_string(), what, limit, why ? why() : "")));
-                      });
-    if (reply.error()) throw reply.error();
+    ask_node(task, self, where, std::move(message), what, options.build_timeout);
   }
 
   void close() {
@@ -444,6 +454,15 @@ void Session::extend(const Graph& graph) {
 std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                              const std::vector<Output>& targets) {
   return explain_call(impl_->compile_call(impl_->call(feeds, fetches, targets), GraphId{0}), impl_->task.kernels());
+}
+
+void reset_container(Task& task, const std::string& container) {
+  std::set<TaskName> tasks{task.name()};
+  for (const DeviceInfo& device : task.devices()) tasks.insert(device.name.task_name());
+  caf::scoped_actor self(task.system());
+  for (const TaskName& where : tasks)
+    ask_node(task, self, where, ResetContainerRequest{container}, "to reset a container",
+             SessionOptions{}.build_timeout);
 }
 
 }  // namespace troupe

@@ -43,6 +43,10 @@ struct SessionOptions {
   std::chrono::nanoseconds build_timeout =
       std::chrono::seconds(120);   // for a task to build its part of a graph, or to end the session
   std::vector<TaskName> shards{};  // tasks that own the shards, for graphs with pulls and pushes
+  // Sessions with the same container, of any client of the cluster, share the variables of the same name and device.
+  // They outlive their sessions, until reset_container() or the end of their task. "": variables of this session only,
+  // which end with it. Initialize them by initialize_once() (graph/builder/variable.hpp): the first client does it.
+  std::string container{};
   // Called when a call is compiled, with its placement: a line for each device and its nodes.
   std::function<void(const std::string&)> on_placement{};
   // Called once for each requested device replaced by soft placement. Default: a line on stderr.
@@ -127,5 +131,9 @@ class Session {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Forgets the variables of a container on all tasks of the task's cluster. Sessions that have used them keep them until
+// they close; later sessions find none. Throws unavailable, naming the task, for one that is gone.
+void reset_container(Task& task, const std::string& container);
 
 }  // namespace troupe

@@ -143,4 +143,14 @@ Output initializer(Graph& graph, Name name) {
   return group(graph, assigns, full.substr(graph.current_scope().size()));
 }
 
+Output initialize_once(Graph& graph, Name name) {
+  Outputs set;
+  for (const VariableInfo& v : variables(graph))
+    if (v.initial_value.node >= 0)
+      set.push_back(node_of({&graph, v.handle.node, 0}, "InitializeVariable",
+                            {{&graph, v.initial_value.node, v.initial_value.index}}, v.dtype, {}));
+  const std::string full = graph.unique_name(name);
+  return group(graph, set, full.substr(graph.current_scope().size()));
+}
+
 }  // namespace troupe

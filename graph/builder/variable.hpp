@@ -65,5 +65,8 @@ VariableRef find_variable(Graph& graph, std::string_view name);
 
 // A NoOp that runs the initializers of all variables that exist now.
 Output initializer(Graph& graph, Name name = "initializer");
+// The same for variables that have no value yet; the others keep theirs. For variables that several clients share
+// (SessionOptions::container), each of which runs it before anything else: the first that comes initializes.
+Output initialize_once(Graph& graph, Name name = "initialize_once");
 
 }  // namespace troupe

@@ -60,6 +60,7 @@ void register_state_ops(OpRegistry& ops) {
               .stateful()
               .reads_only());
   ops.add(assign_op("AssignVariable", {}));
+  ops.add(assign_op("InitializeVariable", {}));  // assigns if the variable has no value
   ops.add(assign_op("AssignAddVariable", kRealTypes));
   ops.add(assign_op("AssignSubVariable", kRealTypes));
   ops.add(Op("Identity")

@@ -19,6 +19,7 @@ enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate, s
 constexpr auto kShardedParts = op_table<ShardedPart>({
     {"ReadVariable", ShardedPart::read},
     {"AssignVariable", ShardedPart::assignment},
+    {"InitializeVariable", ShardedPart::assignment},
     {"LearningRate", ShardedPart::learning_rate},
     {"SumRows", ShardedPart::sums},
 });

@@ -47,6 +47,13 @@ void register_state_kernels(KernelRegistry& registry) {
       context.set_output(0, context.input(1));
     };
   });
+  add_untyped(registry, "InitializeVariable", [](const KernelInit&) -> Kernel {
+    return [](KernelContext& context) {
+      Variable& variable = context.variable(0);
+      if (!variable.initialized()) variable.assign(context.input(1));
+      context.set_output(0, variable.value());
+    };
+  });
   add_kernels(registry, "AssignAddVariable", RealTypes{}, []<class T>(KernelContext& c) { update<T>(c, AddOp{}); });
   add_kernels(registry, "AssignSubVariable", RealTypes{}, []<class T>(KernelContext& c) { update<T>(c, SubOp{}); });
 }

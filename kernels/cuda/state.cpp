@@ -12,6 +12,12 @@ void assign(KernelContext& context) {
   context.set_output(0, context.input(1));
 }
 
+void initialize(KernelContext& context) {
+  Variable& variable = context.variable(0);
+  if (!variable.initialized()) variable.assign(context.input(1));
+  context.set_output(0, variable.value());
+}
+
 // variable += value, or -=, in place. Output: the new value.
 template <bool kSubtract>
 void assign_sum(KernelContext& context) {
@@ -45,6 +51,7 @@ void register_cuda_state_kernels(KernelRegistry& registry) {
   add_cuda(registry, "ReadVariable", {},
            [](KernelContext& context) { context.set_output(0, context.variable(0).value()); });
   add_cuda(registry, "AssignVariable", {}, assign, Replay::never);
+  add_cuda(registry, "InitializeVariable", {}, initialize, Replay::never);
   const auto real = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8,
                      DType::u8,  DType::i16, DType::i32, DType::i64};
   add_cuda(registry, "AssignAddVariable", real, assign_sum<false>);

@@ -134,7 +134,8 @@ using IntrospectorActor = caf::typed_actor<caf::reacts_to<Asked>, caf::reacts_to
 // Requests from other tasks, over CAF. A HelloRequest comes with the caller's NodeActor.
 using NodeActor = caf::typed_actor<caf::replies_to<HelloRequest, caf::strong_actor_ptr>::with<Reply>,
                                    caf::replies_to<RegisterGraphRequest>::with<Reply>,
-                                   caf::replies_to<CloseSessionRequest>::with<Reply>>;
+                                   caf::replies_to<CloseSessionRequest>::with<Reply>,
+                                   caf::replies_to<ResetContainerRequest>::with<Reply>>;
 
 // The task's own interface to its node: the directory of peers.
 struct Observe {

@@ -32,6 +32,10 @@ typename Inspector::result_type inspect(Inspector& f, CloseSessionRequest& x) {
   return f(caf::meta::type_name("troupe::CloseSessionRequest"), x.session);
 }
 template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, ResetContainerRequest& x) {
+  return f(caf::meta::type_name("troupe::ResetContainerRequest"), x.container);
+}
+template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, Reply& x) {
   return f(caf::meta::type_name("troupe::Reply"), x.code, x.message, x.body);
 }

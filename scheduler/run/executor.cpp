@@ -131,8 +131,9 @@ Variable& VariableStore::get(const VariableDecl& decl) {
   if (!variable)
     variable = std::make_unique<Variable>(decl.name, decl.dtype, decl.shape);
   else if (variable->dtype() != decl.dtype || !(variable->shape() == decl.shape))
-    invalid_argument("variable '{}' is {}{} in this session, but the graph declares it as {}{}", decl.name,
-                     name(variable->dtype()), variable->shape().to_string(), name(decl.dtype), decl.shape.to_string());
+    invalid_argument("variable '{}' is {}{} in this session or its container, but the graph declares it as {}{}",
+                     decl.name, name(variable->dtype()), variable->shape().to_string(), name(decl.dtype),
+                     decl.shape.to_string());
   return *variable;
 }
 

@@ -40,7 +40,8 @@ class Pauses {
 class LoopRun;
 class SegmentReplay;
 
-// The variables of one (session, device); pointers stay valid until the session ends.
+// The variables of one (session, device), or of one (container, device), which several sessions share; pointers stay
+// valid as long as it.
 class VariableStore {
  public:
   // Finds or creates a variable. Throws invalid_argument if it exists with another dtype or shape.

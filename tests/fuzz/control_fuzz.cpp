@@ -110,8 +110,8 @@ std::vector<std::string> member_seeds() {
   std::string all = '\0' + greeting;
   for (const caf::message& message :
        {caf::make_message(RegisterGraphRequest{"graph"}), caf::make_message(CloseSessionRequest{5}),
-        caf::make_message(Reply{5, "why", "body"}), caf::make_message(caf::error()),
-        caf::make_message(caf::make_error(caf::sec::request_timeout)),
+        caf::make_message(ResetContainerRequest{"container"}), caf::make_message(Reply{5, "why", "body"}),
+        caf::make_message(caf::error()), caf::make_message(caf::make_error(caf::sec::request_timeout)),
         caf::make_message(caf::make_error(caf::sec::unknown_type, std::string("a type")))}) {
     const std::string payload = system.bytes_of(message);
     const std::string bytes = header(2, payload.size(), 3, 4, 5) + payload;

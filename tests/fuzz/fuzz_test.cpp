@@ -8,6 +8,7 @@
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
+#include "tests/fuzz/saved_model_fuzz.hpp"
 #include "tests/fuzz/tensor_files_fuzz.hpp"
 
 namespace troupe::wire {
@@ -111,6 +112,16 @@ TEST(TensorFilesFuzz, BadFilesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_tensors_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(tensor_file_seeds(), run);
+}
+
+TEST(SavedModelFuzz, SeedsAreRead) {
+  for (const std::string& seed : saved_model_seeds()) EXPECT_TRUE(read_model_of_stranger(seed)) << seed.substr(1);
+}
+
+TEST(SavedModelFuzz, BadModelsAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_model_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(saved_model_seeds(), run);
 }
 
 }  // namespace

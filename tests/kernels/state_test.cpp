@@ -41,6 +41,13 @@ TEST_F(StateTest, VariablesAreAssignedReadAndUpdated) {
             (std::vector<double>{10, 21, 32}));
 }
 
+TEST_F(StateTest, AVariableIsInitializedOnce) {
+  Variable v("v", DType::f32, {2});
+  EXPECT_EQ(doubles(run_on(v, "InitializeVariable", {Tensor::vector<float>({1, 2})})), (std::vector<double>{1, 2}));
+  EXPECT_EQ(doubles(run_on(v, "InitializeVariable", {Tensor::vector<float>({3, 4})})), (std::vector<double>{1, 2}));
+  EXPECT_EQ(doubles(run_on(v, "ReadVariable", {})), (std::vector<double>{1, 2}));
+}
+
 TEST_F(StateTest, UpdatesAreInPlaceIfNobodyReads) {
   Variable v("v", DType::f32, {3});
   run_on(v, "AssignVariable", {Tensor::vector<float>({1, 2, 3})});

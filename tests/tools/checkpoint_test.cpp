@@ -11,7 +11,7 @@
 #include "tests/apps/process.hpp"
 #include "tests/paths.hpp"
 #include "tools/checkpoint/commands.hpp"
-#include <troupe/actors/training/parameters.hpp>
+#include <troupe/actors/model/saved_model.hpp>
 
 namespace troupe {
 namespace {
@@ -135,41 +135,51 @@ TEST_F(CheckpointTool, VerifiesAndNamesWhatIsDamaged) {
 
 // What Model::save and troupe-mnist --save write.
 TEST_F(CheckpointTool, ShowsASavedModel) {
-  const Parameters parameters = {{"dense/bias", Tensor::vector<float>({1, 2, 3})},
-                                 {"dense/kernel", Tensor::zeros(DType::f16, {500, 3})}};
-  const std::string file = directory_.path() / "model.troupe";
-  save_parameters(file, parameters);
-  const std::string shown = "model " + file + ": 2 tensors, 1503 elements, 2.9 KiB\nparameters " +
-                            params_sha256(parameters) + "\nvariable dense/bias  f32[3], 12 B\nvariable dense/kernel  " +
-                            "f16[500,3], 2.9 KiB\n";
-  for (const std::string& path : {file, std::string(directory_.path())}) {
-    const Ran listed = run({"ls", path});
-    EXPECT_EQ(listed.code, 0) << listed.err;
-    EXPECT_EQ(listed.out, shown) << path;
-  }
-  const auto lines = run({"ls", file, "--json"}).lines();
-  ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[0]["params_sha256"], params_sha256(parameters));
-  EXPECT_EQ(lines[1]["name"], "dense/bias");
-  EXPECT_EQ(lines[2]["shape"], (std::vector<int>{500, 3}));
-  EXPECT_EQ(run({"verify", file}).out, file + ": whole: 2.9 KiB read\n");
-  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(30).put('\x55');
-  const Ran verified = run({"verify", file});
+  SavedModel model;
+  model.values = {{"dense/bias", Tensor::vector<float>({1, 2, 3})},
+                  {"dense/kernel", Tensor::zeros(DType::f16, {500, 3})}};
+  model.optimizer = {{"dense/bias/m", Tensor::vector<float>({0, 0, 0})}};
+  model.signatures["predict"] = {.inputs = {{"image", {"x", DType::u8, Shape{kUnknown, 28}}}},
+                                 .outputs = {{"class", {"y", DType::f32, Shape{kUnknown, 3}}}}};
+  model.compiled = {{"optimizer", "sgd(learning_rate=0.1)"}};
+  model.assets = {{"words.txt", "red\nblue\n"}};
+  const std::string folder = directory_.path() / "model";
+  save_model(posix_file_system(), folder, model);
+  const Ran listed = run({"ls", folder});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, StartsWith("model " + folder + ": 2 tensors, 1503 elements, 2.9 KiB\nparameters " +
+                                     params_sha256(model.values) + "\nsaved 20"));
+  EXPECT_THAT(listed.out, HasSubstr("\nsignature predict: image u8[?,28] -> class f32[?,3]\n"
+                                    "optimizer sgd(learning_rate=0.1)\nasset words.txt, 9 B\n"
+                                    "variable dense/bias  f32[3], 12 B\nvariable dense/kernel  f16[500,3], 2.9 KiB\n"
+                                    "slot dense/bias/m  f32[3], 12 B\n"));
+  const auto lines = run({"ls", folder, "--json"}).lines();
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines[0]["params_sha256"], params_sha256(model.values));
+  EXPECT_EQ(lines[1]["inputs"]["image"]["shape"], "[?,28]");
+  EXPECT_EQ(lines[4]["name"], "dense/bias");
+  EXPECT_EQ(lines[5]["shape"], (std::vector<int>{500, 3}));
+  EXPECT_THAT(run({"verify", folder}).out, StartsWith(folder + ": whole: "));
+  const std::string values = folder + "/values.safetensors";
+  std::fstream(values, std::ios::in | std::ios::out | std::ios::binary).seekp(30).put('\x55');
+  const Ran verified = run({"verify", folder});
   EXPECT_EQ(verified.code, 1);
-  EXPECT_THAT(verified.out, StartsWith(file + ": damaged: '" + file + "' is"));
-  EXPECT_EQ(run({"ls", file}).code, 1);
+  EXPECT_THAT(verified.out, StartsWith(folder + ": damaged: '" + values + "' is damaged: its SHA-256 is "));
+  EXPECT_EQ(run({"ls", folder}).code, 1);
 }
 
 TEST_F(CheckpointTool, ComparesSavedModels) {
   const std::string first = directory_.path() / "first", second = directory_.path() / "second";
-  save_parameters(first, {{"bias", Tensor::vector<float>({1, 2})}, {"gone", Tensor::scalar(1.0f)}});
-  save_parameters(second, {{"bias", Tensor::vector<float>({1, 5})}, {"new", Tensor::scalar(1.0f)}});
+  const Tensor one = Tensor::scalar(1.0f);
+  save_model(posix_file_system(), first, {.values = {{"bias", Tensor::vector<float>({1, 2})}, {"gone", one}}});
+  save_model(posix_file_system(), second,
+             {.values = {{"bias", Tensor::vector<float>({1, 5})}, {"new", one}}, .optimizer = {{"bias/m", one}}});
   EXPECT_EQ(run({"diff", first, first}).out, "equal: 2 tensors\n");
   const Ran other = run({"diff", first, second});
   EXPECT_EQ(other.code, 1);
   EXPECT_EQ(other.out,
             "variable bias: 1 of 2 elements, by at most 3\nvariable gone: only in the first\n"
-            "variable new: only in the second\ndifferences: 3\n");
+            "variable new: only in the second\nslot bias/m: only in the second\ndifferences: 4\n");
   save(10, 1);
   EXPECT_THAT(run({"diff", path(), first}).err,
               HasSubstr("'" + first + "' is a saved model but '" + path() + "' is not"));

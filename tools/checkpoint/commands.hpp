@@ -28,12 +28,9 @@ struct Difference {
 };
 Difference compare(const Tensor& a, const Tensor& b);
 
-// The file of a saved model (Model::save): `path`, or model.troupe in it if it is a directory without checkpoints. None
-// if neither exists.
-std::optional<std::string> saved_model_at(FileSystem& files, const std::string& path);
-// These read every byte of the file and throw data_loss if it is damaged.
-int list_model(const std::string& file, bool json);
-int verify_model(const std::string& file, bool json);
+// These are for the directory of a saved model (actors/model/saved_model.hpp), and read every byte of it.
+int list_model(FileSystem& files, const std::string& path, bool json);
+int verify_model(FileSystem& files, const std::string& path, bool json);
 
 // The checkpoint in `path` (its version is not checked), or those in the directory. Throws not_found if there is
 // neither.

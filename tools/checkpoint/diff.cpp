@@ -8,7 +8,7 @@
 
 #include "tools/checkpoint/commands.hpp"
 #include <troupe/actors/http/json_text.hpp>
-#include <troupe/actors/training/parameters.hpp>
+#include <troupe/actors/model/saved_model.hpp>
 #include <troupe/messages/element_types.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -94,17 +94,23 @@ Checkpoint newest(FileSystem& files, const std::string& path) {
   fail(Code::not_found, "no committed checkpoint in '{}'", path);
 }
 
-int diff_models(const std::string& first, const std::string& second, bool json) {
-  const Parameters a = load_parameters(first), b = load_parameters(second);
-  Printer printer(json);
+void compare_values(const std::map<std::string, Tensor>& a, const std::map<std::string, Tensor>& b, const char* kind,
+                    Printer& printer) {
   for (const auto& [name, value] : a) {
     if (const auto other = b.find(name); other == b.end())
-      printer.say(name, "variable", "only in the first");
+      printer.say(name, kind, "only in the first");
     else
-      printer.compare_tensors(name, "variable", value, other->second);
+      printer.compare_tensors(name, kind, value, other->second);
   }
   for (const auto& [name, value] : b)
-    if (!a.contains(name)) printer.say(name, "variable", "only in the second");
+    if (!a.contains(name)) printer.say(name, kind, "only in the second");
+}
+
+int diff_models(FileSystem& files, const std::string& first, const std::string& second, bool json) {
+  const SavedModel a = load_model(files, first), b = load_model(files, second);
+  Printer printer(json);
+  compare_values(a.values, b.values, "variable", printer);
+  compare_values(a.optimizer, b.optimizer, "slot", printer);
   return printer.end();
 }
 
@@ -136,8 +142,8 @@ Difference compare(const Tensor& a, const Tensor& b) {
 }
 
 int diff(FileSystem& files, const std::string& first, const std::string& second, bool json) {
-  const auto first_model = saved_model_at(files, first), second_model = saved_model_at(files, second);
-  if (first_model && second_model) return diff_models(*first_model, *second_model, json);
+  const bool first_model = is_saved_model(files, first), second_model = is_saved_model(files, second);
+  if (first_model && second_model) return diff_models(files, first, second, json);
   if (first_model || second_model)
     invalid_argument("'{}' is a saved model but '{}' is not: compare it with another saved model",
                      first_model ? first : second, first_model ? second : first);

@@ -5,6 +5,7 @@
 
 #include "tools/checkpoint/commands.hpp"
 #include <troupe/actors/http/json_text.hpp>
+#include <troupe/actors/model/saved_model.hpp>
 #include <troupe/messages/bytes_text.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -125,7 +126,7 @@ bool removed_meanwhile(FileSystem& files, const ListedCheckpoint& checkpoint) {
 }
 
 int list(FileSystem& files, const std::string& path, bool json) {
-  if (const auto model = saved_model_at(files, path)) return list_model(*model, json);
+  if (is_saved_model(files, path)) return list_model(files, path, json);
   if (files.exists(join_path(path, kManifestName))) {
     const Checkpoint checkpoint = open_checkpoint(files, path);
     print_job(checkpoint, json);

@@ -17,12 +17,12 @@ constexpr const char* kDescription =
     R"(Lists, verifies and compares checkpoints of training jobs and saved models. Read-only; safe while a job saves.
 
 A checkpoint is a folder DIR/checkpoint-VERSION with one file per shard and a MANIFEST, which is written last. A
-folder without MANIFEST is left over from an interrupted save, or from one in progress. A saved model is a file written
-by Model::save or troupe-mnist --save.
+folder without MANIFEST is left over from an interrupted save, or from one in progress. A saved model is a directory
+with model.pb, values.safetensors and metadata.json, written by Model::save or troupe-mnist --save.
 
   troupe-checkpoint ls DIR                     the checkpoints of a directory
   troupe-checkpoint ls DIR/checkpoint-VERSION  one checkpoint: the state of its job, and its tensors
-  troupe-checkpoint ls DIR/model.troupe        a saved model: its variables, and the hash of their values
+  troupe-checkpoint ls MODEL                   a saved model: signatures, optimizer, variables, assets, hash of the values
   troupe-checkpoint verify DIR                 reads every byte; names the damaged file and tensor
   troupe-checkpoint diff A B                   which tensors differ, in how many elements, and the maximum difference
 

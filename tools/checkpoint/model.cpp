@@ -1,79 +1,130 @@
 // The commands of troupe-checkpoint for saved models.
 #include <fmt/core.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tools/checkpoint/commands.hpp"
 #include <troupe/actors/http/json_text.hpp>
-#include <troupe/actors/training/parameters.hpp>
+#include <troupe/actors/model/saved_model.hpp>
 #include <troupe/messages/bytes_text.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::checkpoints {
 namespace {
 
-constexpr const char* kModelName = "model.troupe";  // the file name of troupe-mnist --save
+using nlohmann::json;
+using Tensors = std::map<std::string, Tensor>;
 
-std::uint64_t bytes_of(const Parameters& parameters) {
+std::uint64_t bytes_of(const Tensors& tensors) {
   std::uint64_t sum = 0;
-  for (const auto& [name, value] : parameters) sum += value.num_bytes();
+  for (const auto& [name, value] : tensors) sum += value.num_bytes();
   return sum;
+}
+
+std::string type_text(DType dtype, const Shape& shape) { return std::string(name(dtype)) + shape.to_string(); }
+
+// Prints a line: as JSON, or as text.
+class Lines {
+ public:
+  explicit Lines(bool json) : json_(json) {}
+  void print(const json& line, const std::string& text) const { fmt::print("{}\n", json_ ? json_text(line) : text); }
+
+ private:
+  bool json_;
+};
+
+void print_model(const Lines& lines, const std::string& path, const SavedModelInfo& info, const SavedModel& model) {
+  std::int64_t elements = 0;
+  for (const auto& [name, value] : model.values) elements += value.num_elements();
+  const std::uint64_t bytes = bytes_of(model.values);
+  lines.print({{"event", "model"},
+               {"folder", path},
+               {"troupe", info.troupe},
+               {"saved", info.saved},
+               {"layers", model.network.has_value()},
+               {"graph", model.graph != nullptr},
+               {"tensors", model.values.size()},
+               {"elements", elements},
+               {"bytes", bytes},
+               {"params_sha256", info.params_sha256},
+               {"metadata", model.metadata}},
+              fmt::format("model {}: {} tensors, {} elements, {}{}{}\nparameters {}\nsaved {} by Troupe {}", path,
+                          model.values.size(), elements, bytes_text(bytes), model.network ? ", layers" : "",
+                          model.graph ? ", a graph" : "", info.params_sha256, info.saved, info.troupe));
+}
+
+// "label f32[?,10]" of each.
+std::string specs_text(const std::map<std::string, ModelSignature::TensorSpec>& specs) {
+  std::string out;
+  for (const auto& [name, spec] : specs)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name, type_text(spec.dtype, spec.shape));
+  return out;
+}
+
+json specs_json(const std::map<std::string, ModelSignature::TensorSpec>& specs) {
+  json out = json::object();
+  for (const auto& [name, spec] : specs)
+    out[name] = {{"tensor", spec.tensor}, {"dtype", troupe::name(spec.dtype)}, {"shape", spec.shape.to_string()}};
+  return out;
+}
+
+void print_parts(const Lines& lines, const SavedModel& model) {
+  for (const auto& [name, signature] : model.signatures)
+    lines.print(
+        {{"event", "signature"},
+         {"name", name},
+         {"inputs", specs_json(signature.inputs)},
+         {"outputs", specs_json(signature.outputs)}},
+        fmt::format("signature {}: {} -> {}", name, specs_text(signature.inputs), specs_text(signature.outputs)));
+  for (const auto& [name, text] : model.compiled)
+    lines.print({{"event", "compiled"}, {"name", name}, {"text", text}}, fmt::format("{} {}", name, text));
+  for (const auto& [name, content] : model.assets)
+    lines.print({{"event", "asset"}, {"name", name}, {"bytes", content.size()}},
+                fmt::format("asset {}, {}", name, bytes_text(content.size())));
+}
+
+void print_values(const Lines& lines, const char* kind, const Tensors& tensors) {
+  for (const auto& [name, value] : tensors)
+    lines.print({{"event", "tensor"},
+                 {"name", name},
+                 {"kind", kind},
+                 {"dtype", troupe::name(value.dtype())},
+                 {"shape", value.shape().dims()},
+                 {"bytes", value.num_bytes()}},
+                fmt::format("{} {}  {}, {}", kind, name, type_text(value.dtype(), value.shape()),
+                            bytes_text(value.num_bytes())));
 }
 
 }  // namespace
 
-std::optional<std::string> saved_model_at(FileSystem& files, const std::string& path) {
-  std::error_code ignored;  // the search for checkpoints reports missing files
-  if (std::filesystem::is_regular_file(path, ignored)) return path;
-  const std::string inside = join_path(path, kModelName);
-  if (!std::filesystem::is_regular_file(inside, ignored)) return std::nullopt;
-  if (files.exists(join_path(path, kManifestName)) || !list_checkpoints(files, path).empty()) return std::nullopt;
-  return inside;
-}
-
-int list_model(const std::string& file, bool json) {
-  const Parameters parameters = load_parameters(file);
-  std::int64_t elements = 0;
-  for (const auto& [name, value] : parameters) elements += value.num_elements();
-  const nlohmann::json model = {{"event", "model"},
-                                {"file", file},
-                                {"tensors", parameters.size()},
-                                {"elements", elements},
-                                {"bytes", bytes_of(parameters)},
-                                {"params_sha256", params_sha256(parameters)}};
-  fmt::print("{}\n", json ? json_text(model)
-                          : fmt::format("model {}: {} tensors, {} elements, {}\nparameters {}", file, parameters.size(),
-                                        elements, bytes_text(bytes_of(parameters)), params_sha256(parameters)));
-  for (const auto& [variable, value] : parameters) {
-    const nlohmann::json line = {{"event", "tensor"},
-                                 {"name", variable},
-                                 {"kind", "variable"},
-                                 {"dtype", name(value.dtype())},
-                                 {"shape", value.shape().dims()},
-                                 {"bytes", value.num_bytes()}};
-    fmt::print("{}\n", json ? json_text(line)
-                            : fmt::format("variable {}  {}{}, {}", variable, name(value.dtype()),
-                                          value.shape().to_string(), bytes_text(value.num_bytes())));
-  }
+int list_model(FileSystem& files, const std::string& path, bool json) {
+  const SavedModelInfo info = saved_model_info(files, path);
+  const SavedModel model = load_model(files, path);
+  const Lines lines(json);
+  print_model(lines, path, info, model);
+  print_parts(lines, model);
+  print_values(lines, "variable", model.values);
+  print_values(lines, "slot", model.optimizer);
   return 0;
 }
 
-int verify_model(const std::string& file, bool json) {
-  nlohmann::json line = {{"event", "verify"}, {"folder", file}};
+int verify_model(FileSystem& files, const std::string& path, bool json) {
+  nlohmann::json line = {{"event", "verify"}, {"folder", path}};
   std::string text;
   bool whole = true;
   try {
-    const std::uint64_t bytes = bytes_of(load_parameters(file));
+    load_model(files, path);
+    std::uint64_t bytes = 0;
+    for (const auto& [name, file] : saved_model_info(files, path).files) bytes += file.bytes;
     line.update({{"state", "whole"}, {"bytes", bytes}});
-    text = fmt::format("{}: whole: {} read", file, bytes_text(bytes));
+    text = fmt::format("{}: whole: {} read", path, bytes_text(bytes));
   } catch (const Error& error) {
-    if (error.code() != Code::data_loss) throw;
+    if (error.code() != Code::data_loss && error.code() != Code::not_found) throw;
     line.update({{"state", "damaged"}, {"error", error.message()}});
-    text = fmt::format("{}: damaged: {}", file, error.message());
+    text = fmt::format("{}: damaged: {}", path, error.message());
     whole = false;
   }
-  fmt::print("{}\n", json ? json_text(line) : text);
+  Lines(json).print(line, text);
   return whole ? 0 : 1;
 }
 

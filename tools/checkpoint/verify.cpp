@@ -5,13 +5,14 @@
 
 #include "tools/checkpoint/commands.hpp"
 #include <troupe/actors/http/json_text.hpp>
+#include <troupe/actors/model/saved_model.hpp>
 #include <troupe/messages/bytes_text.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::checkpoints {
 
 int verify(FileSystem& files, const std::string& path, bool json) {
-  if (const auto model = saved_model_at(files, path)) return verify_model(*model, json);
+  if (is_saved_model(files, path)) return verify_model(files, path, json);
   int whole = 0, damaged = 0;
   for (const ListedCheckpoint& listed : checkpoints_at(files, path)) {
     std::string_view state = "incomplete";

@@ -10,6 +10,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/network/cluster_spec.hpp
   actors/network/network_options.hpp
   actors/session/group.hpp
+  actors/session/saver.hpp
   actors/session/session.hpp
   actors/steps/training_step.hpp
   actors/training/dataset_source.hpp

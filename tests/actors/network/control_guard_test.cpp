@@ -78,6 +78,7 @@ TEST(ControlGuard, WhatNodesSayPasses) {
            {"+troupe::HelloRequest+@strong_actor_ptr", text("welcome") + big_endian(9, 8) + kPeer},
            {"+troupe::RegisterGraphRequest", text("graph")},
            {"+troupe::CloseSessionRequest", big_endian(3, 8)},
+           {"+troupe::ResetContainerRequest", text("container")},
            {"+troupe::Reply", std::string("\5") + text("why") + text("")},
            {"+@error", error_value("@<>")},
            {"+@error", error_value("@<>")},

@@ -562,6 +562,7 @@ TEST(ShapeFunctions, StateAndTraining) {
   expect_all({
       {"ReadVariable", {{2, 3}}, {{"T", DType::f32}}, "[2,3]", {}, {handle}},
       {"AssignVariable", {{2, u}, {2, 3}}, {}, "[2,3]", {}, {handle}},
+      {"InitializeVariable", {{2, u}, {2, 3}}, {}, "[2,3]", {}, {handle}},
       {"AssignAddVariable",
        {{2}, {3}},
        {},

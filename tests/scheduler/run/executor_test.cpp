@@ -359,7 +359,7 @@ TEST(VariableStore, RefusesAnotherDeclarationOfAVariable) {
   EXPECT_EQ(error_of([&] {
               store.get({"v", DType::f32, kPair});
             }).message(),
-            "variable 'v' is i64[2] in this session, but the graph declares it as f32[2]");
+            "variable 'v' is i64[2] in this session or its container, but the graph declares it as f32[2]");
 }
 
 }  // namespace
