@@ -3,8 +3,11 @@
 
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/model/model.hpp>
+#include <troupe/actors/model/saved_model.hpp>
+#include <troupe/actors/model/values.hpp>
 #include <troupe/actors/network/cluster_spec.hpp>
 #include <troupe/actors/session/group.hpp>
+#include <troupe/actors/session/saver.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/parameters.hpp>

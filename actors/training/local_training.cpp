@@ -44,7 +44,10 @@ class LocalTrainer {
     try {
       train();
     } catch (const Error& error) {
-      if (error.code() == Code::cancelled) leave();
+      if (error.code() == Code::cancelled) {
+        leave();
+        checkpoints_.save_stopped(figures_.at());
+      }
       throw;
     }
     record_.does(TrainingRecord::Doing::saving);

@@ -206,8 +206,12 @@ class PsTask {
         await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes_,
                      [this](const Joined& told) { prepare(told); });
       joined = true;
+      UserStop stop(plan_.options, kReasonPatience);  // in which the chief reads the parameters, if it is stopped too
       for (bool over = false; !over;) {
-        check_stop(plan_);
+        if (const Error failed = plan_.task.failure()) throw failed;
+        // The job saves, while this shard serves it, and ends.
+        if (stop.check(plan_) == UserStop::Now::begins && keeper_->checkpoints.keeps())
+          say(Leave{join.worker, join.incarnation, join.shard, join.after, stop_of(plan_)});
         const auto frame = mailbox_->take(kPollInterval);
         const auto* open = frame ? std::get_if<BarrierOpen>(&*frame) : nullptr;
         if (open) attempt_.steps = open->steps;

@@ -101,7 +101,7 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
   return start;
 }
 
-void SessionCheckpoints::begin_at(std::uint64_t step) { first_ = step; }
+void SessionCheckpoints::begin_at(std::uint64_t step) { first_ = saved_ = step; }
 
 void SessionCheckpoints::read(std::uint64_t step, bool wait) {
   if (keeper_) keeper_->check();
@@ -117,6 +117,19 @@ void SessionCheckpoints::save(const JobState& state) {
   CheckpointManifest manifest = form_;
   set_state(manifest, state, state.step, random_id());
   keeper_->save(std::move(manifest), contents_of(reading.values.get(), state.step), reading.began);
+  saved_ = state.step;
+}
+
+void SessionCheckpoints::save_stopped(const JobState& state) {
+  if (!keeper_) return;
+  if (state.step > saved_) {
+    reading_.clear();
+    reading_.push_back({state.step, CheckpointKeeper::Clock::now(), read_.async({})});
+    save(state);
+  }
+  TrainingOptions patient = options_;
+  patient.stop = nullptr;
+  keeper_->wait(patient);
 }
 
 void SessionCheckpoints::save_last(const JobState& state) {

@@ -52,6 +52,8 @@ class SessionCheckpoints {
   void save(const JobState& state);
   // Reads and saves the last state of a job whose number of steps was unknown. No step may be running.
   void save_last(const JobState& state);
+  // Saves a job that is stopped at this state, and waits until that is written, however long. No step may be running.
+  void save_stopped(const JobState& state);
   // Waits until all saves are written.
   void wait() const {
     if (keeper_) keeper_->wait(options_);
@@ -82,6 +84,7 @@ class SessionCheckpoints {
   Callable read_, read_model_;
   std::uint64_t every_ = 0;
   std::uint64_t first_ = 0, last_ = 0;  // last_: 0: unknown
+  std::uint64_t saved_ = 0;             // the step of the last save
   std::uint64_t phases_;
   std::deque<Reading> reading_;
 };

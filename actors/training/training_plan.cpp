@@ -82,4 +82,14 @@ void check_stop(const TrainingOptions& options) {
   if (options.stop && options.stop->load(std::memory_order_relaxed)) fail(Code::cancelled, "training was stopped");
 }
 
+UserStop::Now UserStop::check(const TrainingPlan& plan) {
+  const Error stop = stop_of(plan);
+  if (!stop) return Now::no;
+  const auto now = std::chrono::steady_clock::now();
+  const bool begins = !since_;
+  if (begins) since_ = now;
+  if (now - *since_ >= patience_) throw stop;
+  return begins ? Now::begins : Now::goes_on;
+}
+
 }  // namespace troupe

@@ -56,4 +56,21 @@ void check_stop(const TrainingPlan& plan);
 // Returns that error instead.
 Error stop_of(const TrainingPlan& plan);
 
+// A stop by the user of a task of a cluster, whose job saves before it ends.
+class UserStop {
+ public:
+  static constexpr std::chrono::seconds kPatience{20};  // for the job to end; systems kill 30 s after a SIGTERM
+  enum class Now { no, begins, goes_on };
+
+  // `otherwise`: the patience if there are no checkpoints.
+  explicit UserStop(const TrainingOptions& options, std::chrono::seconds otherwise = std::chrono::seconds(0))
+      : patience_(options.checkpoint.empty() ? otherwise : kPatience) {}
+  // Call it again and again. Throws like check_stop() once the job has had its time.
+  Now check(const TrainingPlan& plan);
+
+ private:
+  std::chrono::seconds patience_;
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
+
 }  // namespace troupe

@@ -57,7 +57,7 @@ class WorkerLoop {
     record_.begin(std::string(name(plan_.options.mode)), static_cast<std::uint64_t>(plan_.options.epochs));
     record_.does(TrainingRecord::Doing::joining);
     session_.run(frozen_values(), std::vector<Output>{}, {here(job_.graph.initializer)}, {.random_step = 0});
-    const Join join{index_, incarnation_, job_.fingerprint, job_.settings, false, attempt_.after};
+    const Join& join = join_;
     tell(join);
     try {
       const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
@@ -140,7 +140,7 @@ class WorkerLoop {
       while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
       while (const auto work = tokens_->start()) compute(*work);
       show();
-      check_stop(plan_);
+      leave_if_stopped();
       if (const auto frame = mailbox_->take(kPollInterval)) take_in(*frame);
       if (tokens_->finishes()) return finish();  // all other tokens are reported or unused
     }
@@ -351,11 +351,24 @@ class WorkerLoop {
     return trained_of(read_all_({}, options));
   }
 
+  // Throws if the task has failed, or was stopped by the user. With checkpoints the job is told first, and saves: this
+  // worker works on until the job has ended.
+  void leave_if_stopped() {
+    if (const Error failed = plan_.task.failure()) throw failed;
+    const UserStop::Now now = stop_.check(plan_);
+    if (now != UserStop::Now::begins) return;
+    const Error stopped = stop_of(plan_);
+    keep_if_stopped(stopped);
+    tell(Leave{join_.worker, join_.incarnation, join_.shard, join_.after, stopped});
+  }
+
   // After a stop by the user, the chief's model keeps the current parameters.
   void keep_if_stopped(const Error& why) {
-    if (why.code() != Code::cancelled || number_ == 0 || epoch_.chief != index_ || plan_.task.failure()) return;
+    if (why.code() != Code::cancelled || number_ == 0 || epoch_.chief != index_ || plan_.task.failure() || kept_)
+      return;
     try {
       plan_.state.parameters = read_now(kReasonPatience);
+      kept_ = true;
     } catch (const Error&) {  // the shards are stopped too
     }
   }
@@ -382,6 +395,9 @@ class WorkerLoop {
   Attempt& attempt_;
   std::uint32_t index_;
   const Incarnation incarnation_{random_id()};
+  const Join join_{index_, incarnation_, job_.fingerprint, job_.settings, false, attempt_.after};
+  UserStop stop_{plan_.options};
+  bool kept_ = false;  // the parameters of when it was stopped
   Session session_;
   std::unique_ptr<BatchReader> batches_, evaluation_;
   std::vector<Callable> phases_;

@@ -62,7 +62,8 @@ using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 //     split, and one Push of their joined gradients before the last of their NoOps. All of a phase must be updated in
 //     the same step, or none;
 //   * AssignVariable and InitializeVariable nodes (of it, and of its slots) become NoOps: the owner initializes. Their
-//     outputs become the assigned values. The Variable nodes of both are removed, with unused reads of slots and colocation with them.
+//     outputs become the assigned values. The Variable nodes of both are removed, with unused reads of slots and
+//     colocation with them.
 // Nodes that only those needed remain until pruned.
 //
 // Throws not_found for a variable of the map that is not in the graph; invalid_argument if its dtype or shape differs,

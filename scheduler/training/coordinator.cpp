@@ -464,6 +464,15 @@ void Coordinator::save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbo
                .step_ahead = step_ahead(),
                .state = [this](std::uint64_t step) { return state(step); }},
               writer_busy, now, out);
+  if (!stopped_.empty() && saves_.hurried()) {
+    const SaveRound& round = saves_.round();
+    return fail(
+        Error(Code::cancelled,
+              round.error ? fmt::format("{} was stopped, and the job ended; it could not be saved: {}", stopped_,
+                                        round.error.message())
+                          : fmt::format("{} was stopped; the job has saved step {} and ended", stopped_, round.step)),
+        out);
+  }
   open_barrier_when_full(out);
 }
 

@@ -66,8 +66,9 @@ class Coordinator {
   // A step that no shard reaches before at least one more has been handed out and trained; at most the last, if known.
   std::uint64_t step_ahead() const;
 
-  // Handles a worker or shard that gives up. Before training begins it may join again; afterwards it is lost. Ignored
-  // unless the sender is the current member.
+  // Handles a worker or shard that gives up. Before training begins it may join again; afterwards it is lost. One that
+  // is stopped by its user (code cancelled) works on until it hears that the job has failed. If the job could not go on
+  // without it, and saves checkpoints, the job first saves once more. Ignored unless the sender is the current member.
   void leave(const Leave& message, Nanoseconds now, TrainingOutbox& out);
   // Handles the loss of a worker. Deliver no message of this incarnation afterwards.
   void worker_down(std::uint32_t worker, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
@@ -131,6 +132,7 @@ class Coordinator {
   void forget_requests(std::uint32_t worker);
   void tell_figures(std::uint32_t worker, TrainingOutbox& out);
   Error join_shard(const Join& message, TrainingOutbox& out);
+  bool ends_job(const Leave& message) const;
   void leave_shard(const Leave& message, std::string_view reason, Nanoseconds now, TrainingOutbox& out);
   void cannot_begin(const Error& why);
   bool is_turned_away(const Join& message, Error& error, TrainingOutbox& out);
@@ -175,6 +177,7 @@ class Coordinator {
   CommitLog commits_;
   std::map<std::uint64_t, JobState> states_;  // by step; without commits
   SaveRounds saves_;
+  std::string stopped_;            // the member that was stopped, so that the job ends; "": none
   std::vector<EpochDone> untold_;  // not sent yet: there was no worker
 };
 

@@ -108,11 +108,24 @@ void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
 
 void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& out) {
   if (!members_.leaves(message)) return;
+  const bool stopped = message.reason.code() == Code::cancelled && stage_ == Stage::training && saves_.saves();
+  if (stopped && ends_job(message)) {
+    if (stopped_.empty()) stopped_ = message.shard ? shard_name(message.worker) : worker_name(message.worker);
+    return saves_.hurry();
+  }
   const std::string reason = fmt::format("it left the job: {}", message.reason.message());
   if (message.shard) return leave_shard(message, reason, now, out);
-  if (stage_ != Stage::joining) return worker_down(message.worker, reason, now, out);
+  if (stage_ != Stage::joining) {
+    if (stopped) out.push_back({Destination::worker(message.worker), JobFailed{message.reason}});
+    return worker_down(message.worker, reason, now, out);
+  }
   members_.leave(message);
   forget_requests(message.worker);
+}
+
+// Whether the job cannot go on without the sender.
+bool Coordinator::ends_job(const Leave& message) const {
+  return message.shard || options_.on_loss == JobOptions::OnLoss::fail || members_.count() == 1;
 }
 
 void Coordinator::leave_shard(const Leave& message, std::string_view reason, Nanoseconds now, TrainingOutbox& out) {

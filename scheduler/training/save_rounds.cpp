@@ -19,7 +19,13 @@ void SaveRounds::move(const Job& job, bool writer_busy, Nanoseconds now, Trainin
     over_ = over_ || committing_ == 0;
     return;
   }
-  if (!job.training || job.steps < next_) return;
+  if (!job.training) return;
+  if (hurry_) {
+    if (!under_way_ && !hurried_ && !writer_busy) begin(job, now, out);
+    hurried_ = hurried_ || under_way_;
+    return;
+  }
+  if (job.steps < next_) return;
   if (!under_way_ && !writer_busy) return begin(job, now, out);
   events_.push_back({.kind = SaveEvent::Kind::left_out, .round = {}, .step = job.steps});
   next_ += options_.every;

@@ -5,9 +5,10 @@
 //     ▲                                               │ one has failed                                    │
 //     └───────────────────────────────────────────────┴───────────── at once, while the writer works on ──┘
 //
-// A save that comes due while a round or the writer is busy is left out. When all steps are complete, a last round
-// follows, which is never left out; the job ends when it is written. It replaces a round at a later step, which never
-// comes if the data ended before.
+// A save that comes due while a round or the writer is busy is left out. A job that is to end before its last step
+// hurries: it saves once more, as soon as the writer is free, unless a round is under way. When all steps are complete,
+// a last round follows, which is never left out; the job ends when it is written. It replaces a round at a later step,
+// which never comes if the data ended before.
 //
 // Driven by the Coordinator, whose own driver (an actor, the simulator) writes the rounds from take_events() and calls
 // written() for each. Not thread-safe.
@@ -64,6 +65,11 @@ class SaveRounds {
   };
   explicit SaveRounds(Options options);
 
+  bool saves() const { return options_.every > 0; }
+  // The job ends after one more round; hurried() is true once that is written, or has failed.
+  void hurry() { hurry_ = true; }
+  bool hurried() const { return hurried_ && !under_way_ && committing_ == 0; }
+
   // Call after each event. `writer_busy`: earlier rounds are still being written.
   void move(const Job& job, bool writer_busy, Nanoseconds now, TrainingOutbox& out);
   // Records a shard's answer. Returns false if it is repeated or of another round.
@@ -86,6 +92,8 @@ class SaveRounds {
   std::uint64_t told_;  // the last step the shards were told to save, or the one the job started from
   std::uint64_t next_;  // step count at which the next save is due
   int committing_ = 0;
+  bool hurry_ = false;
+  bool hurried_ = false;  // a round has begun that is late enough
   bool over_;
   std::vector<SaveEvent> events_;
 };

@@ -46,9 +46,10 @@ class Checkpoints : public ::testing::Test {
   }
   static std::string by_hand(int epochs = kEpochs) { return by_hand(OracleOptions{.slots = 2, .epochs = epochs}); }
 
-  Arguments saving(const Arguments& more = {}, int epochs = kEpochs) const {
+  static constexpr const char* kNever = "100000";  // steps
+  Arguments saving(const Arguments& more = {}, int epochs = kEpochs, const char* every = "20") const {
     return joined({"--epochs", std::to_string(epochs), "--digits", "600,100", "--checkpoint", directory.path(),
-                   "--checkpoint-every", "20"},
+                   "--checkpoint-every", every},
                   more);
   }
   static Arguments of(const Place& place, const Arguments& training) {
@@ -131,6 +132,37 @@ INSTANTIATE_TEST_SUITE_P(
                       Job{"ThreeRanks", {0, 3}, {"--mode", "allreduce"}, {.slots = 3, .all_reduce = true}},
                       Job{"Shards", {2, 2}, {"--mode", "sync", "--replicas", "2"}, {.slots = 2}}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Nothing was saved before the signal.
+TEST_P(KilledJob, SavesWhenItIsStopped) {
+  const Job& job = GetParam();
+  if (job.by_hand.all_reduce) GTEST_SKIP() << "ranks stop in the middle of a step";
+  OracleOptions undisturbed = job.by_hand;
+  undisturbed.epochs = kEpochs;
+  const Arguments training = saving(job.options, kEpochs, kNever);
+  Process process(of(job.place, training));
+  process.wait_for(R"("event":"epoch","epoch":2)");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 143) << process.err;
+  ASSERT_EQ(checkpoints().size(), 1u) << process.err;
+  EXPECT_EQ(finish(job.place, training), by_hand(undisturbed));
+  EXPECT_THAT(said, HasSubstr("the job resumes from step"));
+}
+
+TEST_F(Checkpoints, AJobSavesWhenOneOfItsTasksIsStopped) {
+  const Arguments training = saving({"--mode", "sync", "--replicas", "2"}, 100'000, kNever);
+  for (const char* task : {"ps/1", "worker/1"}) {
+    Cluster cluster(2, 2, training);
+    const pid_t pid = cluster.pid(task);
+    cluster->wait_for(R"("event":"epoch")");
+    kill(pid, SIGTERM);
+    EXPECT_NE(cluster.wait(), 0);
+    const std::string name = std::string("/job:") + (task[0] == 'p' ? "ps" : "worker") + "/task:1";
+    EXPECT_THAT(cluster->err, HasSubstr(name + " was stopped; the job has saved step ")) << task;
+    ASSERT_EQ(checkpoints().size(), 1u) << task;
+    std::filesystem::remove_all(checkpoints()[0]);
+  }
+}
 
 // On any number of tasks, and in one process.
 TEST_F(Checkpoints, AJobGoesOnElsewhere) {

@@ -394,6 +394,17 @@ TEST(ClusterEnd, ASignalToTheLauncherEndsAllTasksInOrder) {
   }
 }
 
+TEST(ClusterEnd, CtrlCKeepsWhatTheClusterHasTrained) {
+  const testing::TemporaryDirectory directory;
+  Arguments training = kForever;
+  training.insert(training.end(), {"--save", directory.file("model")});
+  Cluster cluster(2, 2, training);
+  cluster->wait_for("\"event\":\"epoch\"");
+  cluster->signal(SIGINT);
+  EXPECT_EQ(cluster.wait(), 130) << cluster->err;
+  EXPECT_THAT(cluster->err, HasSubstr("the model is in "));
+}
+
 // ---- By hand -------------------------------------------------------------------------------------------------------
 
 // troupe-mnist as a task of a cluster file.

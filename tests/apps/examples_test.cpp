@@ -78,5 +78,21 @@ TEST(Examples, AClientUsesTheDevicesOfNodes) {
   EXPECT_EQ(nodes.wait(), 143) << nodes.err;
 }
 
+// The clients run at the same time, end, and another finds what they left.
+TEST(Examples, ClientsShareAVariableThatOutlivesThem) {
+  Process nodes({program("troupe-launch"), "--workers", "1", "--", program("troupe-node"), "--threads", "1"});
+  nodes.wait_for(" is ready at ", 1);
+  const std::string option = " --cluster ";
+  const std::size_t at = nodes.err.find(option) + option.size();
+  const std::string file = nodes.err.substr(at, nodes.err.find('\n', at) - at);
+  const std::string example = program("example_shared_counter");
+  Process first({example, file, "1", "30"}), second({example, file, "2", "40"});
+  EXPECT_EQ(first.wait(), 0) << first.err;
+  EXPECT_EQ(second.wait(), 0) << second.err;
+  EXPECT_EQ(printed_by({"example_shared_counter", file, "3", "0"}), "1070\n");
+  nodes.signal(SIGTERM);
+  EXPECT_EQ(nodes.wait(), 143) << nodes.err;
+}
+
 }  // namespace
 }  // namespace troupe

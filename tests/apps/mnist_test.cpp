@@ -178,6 +178,18 @@ TEST(Mnist, ASignalEndsTheTrainingInOrder) {
   }
 }
 
+TEST(Mnist, CtrlCKeepsWhatWasTrained) {
+  TemporaryDirectory directory;
+  for (const auto& [number, code] : {std::pair(SIGTERM, 143), std::pair(SIGINT, 130)}) {
+    const std::string place = directory.file("model");
+    Process process({testing::program("troupe-mnist"), "--digits", "100,50", "--epochs", "1000000", "--save", place});
+    process.wait_for("Epoch 2/1000000: ");
+    process.signal(number);
+    EXPECT_EQ(process.wait(), code) << process.err;
+    EXPECT_EQ(process.err.find("the model is in ") != std::string::npos, number == SIGINT) << process.err;
+  }
+}
+
 TEST(Mnist, OutputThatGoesNowhereIsAFailure) {
   Process process({"/bin/sh", "-c", "exec \"$0\" --help > /dev/full", testing::program("troupe-mnist")});
   EXPECT_EQ(process.wait(), 1);

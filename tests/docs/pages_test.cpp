@@ -116,6 +116,34 @@ TEST(Pages, GraphsGradientsAndSessions) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
 }
 
+TEST(Pages, ModelsAreSavedAndPartsOfThemLoaded) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  const std::string_view shown =
+#include <pages/saving_output.inc>
+      ;
+  ::testing::internal::CaptureStdout();
+  {
+#include <pages/saving.inc>
+    EXPECT_EQ(to_string(adam), to_string(optimizers::Adam{.learning_rate = 1e-3}));
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+  {
+#include <pages/saving_parts.inc>
+    EXPECT_EQ(load_values(posix_file_system(), "mine.npz").at("encoder/w").values<float>()[1], 4);
+  }
+}
+
+TEST(Pages, SessionsAreSavedAndGoOn) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  for (int run = 0; run < 2; ++run) {
+    ::testing::internal::CaptureStdout();
+#include <pages/saving_session.inc>
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), "500 500\n");
+  }
+}
+
 TEST(Pages, LoopsScansAndJacobians) {
   const std::string_view shown =
 #include <pages/control_flow_output.inc>

@@ -156,5 +156,34 @@ TEST_F(SaveRoundsTest, AJobThatBeginsWithItsLastVersionOrSavesNothingIsOverAtOnc
   EXPECT_EQ(at(10), Versions{});
 }
 
+TEST_F(SaveRoundsTest, AJobInAHurrySavesOnceMoreAndNeverLeavesThatOut) {
+  EXPECT_EQ(at(1), Versions{});
+  saves->hurry();
+  EXPECT_EQ(at(1, true), Versions{});
+  EXPECT_FALSE(saves->hurried());
+  EXPECT_EQ(at(2), Versions{4});
+  EXPECT_EQ(at(4), Versions{});
+  saved(4, 4);
+  saved(5, 4);
+  EXPECT_EQ(at(5), Versions{});
+  EXPECT_EQ(events(), Kinds{Kind::commit});
+  EXPECT_FALSE(saves->hurried());
+  saves->written();
+  EXPECT_TRUE(saves->hurried());
+  EXPECT_EQ(at(8), Versions{});  // although one is due
+}
+
+TEST_F(SaveRoundsTest, ARoundUnderWayIsSoonEnoughForAJobInAHurryAlsoIfItFails) {
+  EXPECT_EQ(at(4), Versions{6});
+  saves->hurry();
+  EXPECT_EQ(at(6), Versions{});
+  EXPECT_FALSE(saves->hurried());
+  saved(4, 6);
+  saved(5, 6, Error(Code::resource_exhausted, "disk full"));
+  EXPECT_EQ(at(6), Versions{});
+  EXPECT_EQ(events(), Kinds{Kind::failed});
+  EXPECT_TRUE(saves->hurried());
+}
+
 }  // namespace
 }  // namespace troupe::testing
