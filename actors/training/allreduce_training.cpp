@@ -41,7 +41,7 @@ class RankTrainer {
         graph_(build_training_graph(plan, {.all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         group_(plan.task, "training", std::move(workers),
-               {.timeout = plan.options.step_timeout, .stop = plan.options.stop}),
+               {.timeout = plan.options.step_timeout, .stop = saves() ? &given_up_ : plan.options.stop}),
         batches_(plan.train.open(training_batches(plan, group_.ranks(), 2))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
                  steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1))),
@@ -163,6 +163,7 @@ class RankTrainer {
       ++operations_;
       step_done(figures, static_cast<std::uint64_t>(now.examples), began);
       if (checkpoints_.due(at.step)) save();
+      if (stopping_) end_stopped();
       if (plan_.options.on_progress)
         plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
     }
@@ -185,15 +186,20 @@ class RankTrainer {
       unshared_.insert(unshared_.end(), values.begin(), values.end());
     }
     figures_.step_done(steady_now_ns());
-    if (unshared_.size() >= kMostUnshared) share_figures();
+    ++unshared_steps_;
+    if (unshared_.size() >= kMostUnshared || (saves() && unshared_steps_ >= share_every_)) share_figures();
   }
 
   // Gives every rank the figures of all slots since the last call, added up in the order of steps, phases and slots.
+  // Ranks also learn here, after the same step, whether one of them is to stop.
   void share_figures() {
     if (unshared_.empty()) return;
-    const auto size = static_cast<std::int64_t>(unshared_.size());
+    const std::int64_t now = steady_now_ns();
+    unshared_.push_back(static_cast<double>(now - std::exchange(shared_ns_, now)));
+    unshared_.push_back(stop_of(plan_) ? 1 : 0);
+    const auto size = static_cast<std::int64_t>(unshared_.size()) - 2;
     const std::vector<Tensor> all =
-        group_.all_gather(Tensor::of<double>(Shape{size}, std::span<const double>(unshared_)),
+        group_.all_gather(Tensor::of<double>(Shape{size + 2}, std::span<const double>(unshared_)),
                           fmt::format("figures up to step {}", figures_.at().step));
     for (std::int64_t at = 0; at < size;) {
       std::uint64_t examples = 0;
@@ -208,6 +214,34 @@ class RankTrainer {
       figures_.add_figures(sums, examples);
     }
     unshared_.clear();
+    double longest = 1;
+    for (const Tensor& rank : all) {
+      longest = std::max(longest, rank.data<double>()[size]);
+      stopping_ = stopping_ || (saves() && rank.data<double>()[size + 1] != 0);
+    }
+    // About once a second, and after the same step on all ranks.
+    share_every_ =
+        1 + static_cast<std::uint64_t>(1e9 * static_cast<double>(std::exchange(unshared_steps_, 0)) / longest);
+  }
+
+  bool saves() const { return !plan_.options.checkpoint.empty(); }
+
+  // With checkpoints a stop waits until all ranks know of it.
+  void check_stop_here() {
+    if (const Error failed = plan_.task.failure()) throw failed;
+    try {
+      stop_.check(plan_);
+    } catch (const Error&) {
+      given_up_ = true;
+      throw;
+    }
+  }
+
+  [[noreturn]] void end_stopped() {
+    checkpoints_.save_stopped(figures_.at());
+    group_.barrier("the end of a stopped job");
+    check_stop(plan_);
+    fail(Code::cancelled, "another rank was stopped; the job has saved step {} and ended", figures_.at().step);
   }
 
   // All ranks have the same variables and figures, so rank 0 writes them.
@@ -228,7 +262,7 @@ class RankTrainer {
     std::future<StepResult> result;
   };
   Running start(std::uint32_t phase, const Batch& batch) {
-    check_stop(plan_);
+    check_stop_here();
     auto promise = std::make_shared<std::promise<StepResult>>();
     Running out{{}, promise->get_future()};
     // The group reports a missing rank long before this deadline.
@@ -248,7 +282,7 @@ class RankTrainer {
   std::vector<Tensor> finish(Running running) {
     while (running.result.wait_for(std::chrono::milliseconds(200)) != std::future_status::ready) {
       try {
-        check_stop(plan_);
+        check_stop_here();
       } catch (...) {
         session_.cancel(running.step);
         running.result.wait();
@@ -274,7 +308,7 @@ class RankTrainer {
     if (!evaluation_) return sums;
     const std::int64_t count = graph_.eval_figures.shape().num_elements();
     for (std::uint64_t first = 0;; first += group_.ranks()) {
-      check_stop(plan_);
+      check_stop_here();
       const auto batch = evaluation_->read(0, first + group_.rank(), 0);
       std::vector<double> own(static_cast<std::size_t>(count) + 1, 0.0);  // whether there is one, and its figures
       if (batch) {
@@ -294,11 +328,16 @@ class RankTrainer {
   const TrainingPlan& plan_;
   TrainingGraph graph_;
   Session session_;
+  std::atomic<bool> given_up_{false};  // the stop took too long
   CollectiveGroup group_;
   std::unique_ptr<BatchReader> batches_, evaluation_;
   EpochFigures figures_;  // of all slots, but for those in unshared_
   EpochLogs logs_;
   std::vector<double> unshared_;  // of this rank's slots: examples and figures, step by step
+  std::uint64_t unshared_steps_ = 0, share_every_ = 1;
+  std::int64_t shared_ns_ = steady_now_ns();
+  UserStop stop_{plan_.options};
+  bool stopping_ = false;  // a rank is to stop, and all know
   const std::string settings_;
   SessionCheckpoints checkpoints_;
   std::optional<TrainingCurves> curves_;

@@ -352,14 +352,17 @@ class WorkerLoop {
   }
 
   // Throws if the task has failed, or was stopped by the user. With checkpoints the job is told first, and saves: this
-  // worker works on until the job has ended.
+  // worker works on until the job has ended. Without, the chief leaves first: it reads the parameters, which the end of
+  // the job makes impossible.
   void leave_if_stopped() {
     if (const Error failed = plan_.task.failure()) throw failed;
-    const UserStop::Now now = stop_.check(plan_);
-    if (now != UserStop::Now::begins) return;
+    if (stop_.check(plan_) != UserStop::Now::begins) return;
     const Error stopped = stop_of(plan_);
     keep_if_stopped(stopped);
-    tell(Leave{join_.worker, join_.incarnation, join_.shard, join_.after, stopped});
+    if (!plan_.options.checkpoint.empty())
+      tell(Leave{join_.worker, join_.incarnation, join_.shard, join_.after, stopped});
+    else if (epoch_.chief == index_)
+      throw stopped;
   }
 
   // After a stop by the user, the chief's model keeps the current parameters.
@@ -396,7 +399,7 @@ class WorkerLoop {
   std::uint32_t index_;
   const Incarnation incarnation_{random_id()};
   const Join join_{index_, incarnation_, job_.fingerprint, job_.settings, false, attempt_.after};
-  UserStop stop_{plan_.options};
+  UserStop stop_{plan_.options, kReasonPatience};
   bool kept_ = false;  // the parameters of when it was stopped
   Session session_;
   std::unique_ptr<BatchReader> batches_, evaluation_;

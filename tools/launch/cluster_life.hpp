@@ -3,8 +3,9 @@
 //
 //   starting ──all have reported──▶ running ──the chief has ended, or a ps task is lost──▶ ending by itself ──grace──┐
 //       │                              │                                                                            ▼
-//       └──failure, timeout, signal────┴──signal, the chief has failed──▶ asked to end (SIGTERM) ◀──────────────────┘
+//       └──failure, timeout, signal────┴──signal, the chief has failed──▶ asked to end (*) ◀────────────────────────┘
 //                                                                              └──grace, signal──▶ killed
+// (*) by SIGTERM, or by SIGINT if the launcher got that.
 //
 // While the job runs, so does the cluster: training survives the loss of a worker, so a worker that fails for good does
 // not end the others (but see LaunchOptions::fail_fast). It does not survive the loss of a ps task.
@@ -12,6 +13,8 @@
 // The chief is worker 0 until it is killed while other workers are running: then it is the first of these. A chief that
 // ends with an error, or aborts, has failed by its own decision and is not replaced.
 #pragma once
+
+#include <signal.h>
 
 #include <chrono>
 #include <functional>
@@ -52,6 +55,8 @@ class ClusterLife {
   std::vector<std::size_t> take_due(Clock::time_point now);
 
   Phase phase() const { return phase_; }
+  // The signal by which tasks are asked to end: after a Ctrl-C they may keep what they have.
+  int asking_signal() const { return signal_ == SIGINT ? SIGINT : SIGTERM; }
   bool running(std::size_t task) const { return !tasks_[task].status; }
   std::size_t chief() const;
   // No process is running or due for a restart.

@@ -199,7 +199,7 @@ class Launcher {
     if (followed_ < Phase::asked) return;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
       if (!life_->running(i)) continue;
-      if (followed_ == Phase::asked) kill(tasks_[i].pid, SIGTERM);
+      if (followed_ == Phase::asked) kill(tasks_[i].pid, life_->asking_signal());
       if (followed_ == Phase::killed) kill(-tasks_[i].pid, SIGKILL);
     }
   }

@@ -36,11 +36,11 @@ class StopTest : public JobTest {
   }
   // The shard saves what it is told, and the checkpoint is written.
   void write(std::uint64_t step, const Error& error = {}) {
+    out.clear();
     EXPECT_FALSE(job->saved({.shard = 4, .step = step, .files = "f", .error = error}));
     save_when_due();
     for (const SaveEvent& event : job->take_saves())
       if (event.kind == SaveEvent::Kind::commit) job->written();
-    out.clear();
     save_when_due();
   }
 };
