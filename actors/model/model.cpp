@@ -90,13 +90,13 @@ class Model::Impl {
       std::string text = precision;
       const TrainingGraph graph = build_training_graph(own, schema, {.ops = &task().ops()});
       for (std::size_t i = 0; i < graph.optimizers.size(); ++i)
-        text += fmt::format("optimizer{}={}\n", i == 0 ? "" : std::to_string(i + 1), describe(graph.optimizers[i]));
+        text += fmt::format("optimizer{}={}\n", i == 0 ? "" : std::to_string(i + 1), to_string(graph.optimizers[i]));
       return text;
     }
     std::string losses;
     for (const OutputTraining& o : options.outputs)
       if (o.loss) losses += fmt::format("{}{} {}", losses.empty() ? "" : ", ", o.loss.name(), o.weight);
-    return fmt::format("{}optimizer={}\nlosses={}\ntrain={}\n", precision, describe(options.optimizer), losses,
+    return fmt::format("{}optimizer={}\nlosses={}\ntrain={}\n", precision, to_string(options.optimizer), losses,
                        joined(options.train));
   }
 
@@ -240,7 +240,7 @@ SavedModel Model::Impl::saved(const SavedModel& more) {
   const BatchSchema batches = input_schema();
   const Inference& predicts = prediction(batches);
   out.network = network;
-  out.graph = std::shared_ptr<const Graph>(predicts.graph().clone());
+  out.graph = predicts.graph().clone();
   out.signatures.emplace(kPredict, predicts.signature(batches));
   out.values = state.parameters;
   if (network && compiled) out.compiled["optimizer"] = to_string(options.optimizer);

@@ -128,6 +128,10 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
+std::string temporary_for(const std::string& directory) {
+  return fmt::format("{}.tmp-{}", directory, temporary_suffix());
+}
+
 void remove_quietly(FileSystem& files, const std::string& path) {
   try {
     remove_tree(files, path);
@@ -209,7 +213,7 @@ void save_model(FileSystem& files, const std::string& given, const SavedModel& m
     if (!is_asset_name(name)) invalid_argument("asset '{}': its name must be a plain file name", name);
   if (files.exists(directory)) check_replaceable(files, directory);
   make_directories(files, parent_path(directory));
-  const std::string temporary = fmt::format("{}.tmp-{}", directory, temporary_suffix());
+  const std::string temporary = temporary_for(directory);
   std::string old;
   try {
     ModelWriter(files, temporary).write(model);
@@ -220,6 +224,15 @@ void save_model(FileSystem& files, const std::string& given, const SavedModel& m
   }
   files.sync_directory(parent_path(directory));
   if (!old.empty()) remove_quietly(files, old);
+}
+
+void check_model_directory(FileSystem& files, const std::string& given) {
+  const std::string directory = without_slashes(given);
+  if (files.exists(directory)) check_replaceable(files, directory);
+  make_directories(files, parent_path(directory));
+  const std::string temporary = temporary_for(directory);
+  files.make_directory(temporary);
+  files.remove_directory(temporary);
 }
 
 bool is_saved_model(FileSystem& files, const std::string& path) { return files.exists(join_path(path, kInfoFile)); }

@@ -58,6 +58,9 @@ struct SavedModel {
 // that save_model() did not write, and for layers that cannot be written; invalid_argument for an asset whose name is
 // no plain file name and a signature whose tensor the graph does not have.
 void save_model(FileSystem& files, const std::string& directory, const SavedModel& model);
+// For before a long training: makes the folders around the directory, and throws what save_model() would throw for its
+// name or for lack of permission.
+void check_model_directory(FileSystem& files, const std::string& directory);
 
 struct LoadModelOptions {
   const LayerRegistry& layers = standard_layers();

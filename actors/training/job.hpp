@@ -86,7 +86,8 @@ struct TrainingOptions {
   std::function<void(const EpochLogs&)> on_epoch{};
   // Called now and then on each worker: steps done and total steps of the epoch (0: unknown).
   std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
-  // Set by a signal handler: training stops soon and throws Code::cancelled.
+  // Set by a signal handler: training stops soon and throws Code::cancelled. With checkpoints it saves first; so do the
+  // other tasks, if the job cannot go on without this one.
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -5,8 +5,6 @@
 
 namespace troupe {
 
-std::string describe(const Optimizer& optimizer) { return to_string(optimizer); }
-
 namespace {
 
 std::string describe(const std::optional<LossScaling>& scaling) {

@@ -13,9 +13,6 @@ namespace troupe {
 std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers,
                          std::uint32_t shards);
 
-// "adam lr 0.001 beta1 0.9 beta2 0.999 epsilon 1e-07".
-std::string describe(const Optimizer& optimizer);
-
 // The settings stored in checkpoints: all but the number of tasks and epochs. Modes local and sync compute the same and
 // count as one.
 std::string settings_to_keep(const std::string& settings);

@@ -30,6 +30,7 @@ BLOCK = re.compile(r"(?:^<!-- test: (?P<name>[\w-]+) -->\n)?^```(?P<language>\w*
 
 # Not run, and why.
 SKIPPED = {
+    "saving_layout": "a list of files: tests/actors/model/saved_model_test.cpp",
     "picture": "a drawing",
     "demo": "builds everything; CI runs tools/test.sh, and demo_output is compared",
     "build": "installs packages and builds everything, as CI does",

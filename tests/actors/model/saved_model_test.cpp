@@ -250,6 +250,18 @@ TEST_F(SavedModels, WhatIsNoSavedModelIsNotReplaced) {
   EXPECT_THAT(names_in(files_, "/models"), ElementsAre("m"));
 }
 
+TEST_F(SavedModels, AWrongPlaceIsFoundBeforeTheTraining) {
+  check_model_directory(files_, "/models/new/place/");
+  EXPECT_THAT(names_in(files_, "/models/new"), ElementsAre());
+  save_model(files_, kModel, old_);
+  check_model_directory(files_, kModel);
+  EXPECT_EQ(loaded(files_), old_text_);
+  files_.create("/models/file");
+  EXPECT_EQ(error_of([&] { check_model_directory(files_, "/models/file"); }).code(), Code::failed_precondition);
+  EXPECT_FALSE(error_of([&] { check_model_directory(files_, "/models/file/below"); }).ok());
+  EXPECT_THAT(names_in(files_, "/models"), ElementsAre("file", "m", "new"));
+}
+
 TEST_F(SavedModels, WhatCannotBeSavedIsNamedAndLeavesNothing) {
   const auto error = [&](const std::function<void(SavedModel&)>& change) {
     SavedModel model = old_;

@@ -11,7 +11,7 @@ namespace troupe::testing {
 struct ClassifierJob {
   ClassifierJob(const Sequential& layers, const Optimizer& optimizer, const DataSplits& data)
       : program(classifier(layers, optimizer)),
-        description("optimizer=" + describe(optimizer)),
+        description("optimizer=" + to_string(optimizer)),
         train(source_of(data.train)),
         test(data.test.size() > 0 ? std::make_unique<TensorDataset>(source_of(data.test)) : nullptr) {}
 
