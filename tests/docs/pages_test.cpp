@@ -81,11 +81,8 @@ TEST(Pages, OutputsThatLearnDifferentThings) {
   std::ranges::fill(ones.mutable_values<float>(), 1);
   for (std::int64_t i = 0; i < 320; ++i) ids.mutable_data<std::int64_t>()[i] = i * 37 % 100;
   for (std::int64_t i = 0; i < 40; ++i) kind.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 3);
-  const TensorDataset data({{"words", ids},
-                            {"price", ones},
-                            {"kind", kind},
-                            {"was_sold", ones},
-                            {"importance", ones.reshaped(Shape{40})}});
+  const TensorDataset data(
+      {{"words", ids}, {"price", ones}, {"kind", kind}, {"was_sold", ones}, {"importance", ones.reshaped(Shape{40})}});
   const TrainingResult result = model.fit(data, {.epochs = 2, .batch = 8, .quiet = true});
   EXPECT_GT(result["kind_loss"], 0);
   EXPECT_GE(result["sold_auc"], 0);
