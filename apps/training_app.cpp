@@ -1,11 +1,8 @@
 #include "apps/training_app.hpp"
 
 #include <fmt/core.h>
+#include <signal.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 
 #include "apps/ending.hpp"
 #include "apps/environment.hpp"
@@ -21,11 +18,29 @@ namespace {
 
 // Called before training, so that a wrong path does not lose the result.
 void prepare_save(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) fail(Code::failed_precondition, "--save: cannot create '{}': {}", directory, error.message());
-  if (access(directory.c_str(), W_OK | X_OK) != 0)
-    fail(Code::permission_denied, "--save: cannot write to '{}': {}", directory, std::strerror(errno));
+  try {
+    check_model_directory(posix_file_system(), directory);
+  } catch (const Error& error) {
+    throw error.within("--save");
+  }
+}
+
+// Saves the model where --save says, if it does.
+void save(Model& model, const TrainingAppOptions& options, Console& console) {
+  if (options.save.empty()) return;
+  model.save(options.save);
+  console.note(fmt::format("the model is in {}", options.save));
+}
+
+// Ctrl-C keeps what was trained, on the task that has it. After a SIGTERM only the checkpoint is left: a job that goes
+// on from it saves the model in the end.
+void keep(Model& model, const TrainingAppOptions& options, Console& console, const StopSignals& signals) {
+  if (signals.exit_code() != 128 + SIGINT) return;
+  try {
+    save(model, options, console);
+  } catch (const Error& error) {
+    if (error.code() != Code::failed_precondition) console.note(error.what());  // else: it has no parameters
+  }
 }
 
 void train(TrainingApp& app, Task& task, Console& console, StopSignals& signals) {
@@ -44,16 +59,19 @@ void train(TrainingApp& app, Task& task, Console& console, StopSignals& signals)
     console.progress(epoch, step, steps, std::chrono::steady_clock::now());
   };
   training.stop = &signals.stop();
-  const TrainingResult result = app.fit(model, training);
+  TrainingResult result;
+  try {
+    result = app.fit(model, training);
+  } catch (const Error& error) {
+    if (error.code() == Code::cancelled) keep(model, options, console, signals);
+    throw;
+  }
   if (!result.chief) return;
   app.report(model, result, console);
   if (result.skipped_steps > 0)
     console.note(fmt::format("{} of {} steps were skipped because f16 overflowed; the loss scale is now {}",
                              result.skipped_steps, result.steps, result.loss_scale));
-  if (options.save.empty()) return;
-  prepare_save(options.save);  // the chief may have changed since the first call
-  model.save(options.save);
-  console.note(fmt::format("the model is in {}", options.save));
+  save(model, options, console);
 }
 
 // Starts the task; in a cluster, joins the other tasks.
