@@ -117,7 +117,8 @@ struct Put {
 // Asks a shard for slice `slice` (index in the ShardMap) at version >= min_version; answered by a Put to reply_to.
 // Synchronous shards answer with exactly min_version while they have it. Asynchronous ones answer once they have
 // applied the worker's latest result, of turn `after` - 1 (0: none), whose pushes may arrive later than this.
-// `rows`: only these rows of the slice, in this order (messages/row_numbers.hpp); absent: all.
+// `rows`: only these rows of the slice, in this order (messages/row_numbers.hpp); absent: all, or, of a slice on
+// demand, the numbers (i64) of its rows that have been updated.
 struct Pull {
   static constexpr Receiver kReceiver = Receiver::shard;
   std::uint32_t worker = 0;

@@ -23,11 +23,13 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> k
   return counter;
 }
 
-// A stream of blocks named by 64 bits of key and 64 bits of stream; `index` counts its blocks.
+// A stream of blocks named by 64 bits of key and 64 bits of stream; `index` counts its blocks, from `first` on.
 struct PhiloxStream {
   std::uint64_t key = 0;
   std::uint64_t stream = 0;
+  std::uint64_t first = 0;
   constexpr PhiloxBlock block(std::uint64_t index) const {
+    index += first;
     return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                   {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)});

@@ -31,6 +31,12 @@ std::string rows_text(const TensorEntry& entry) {
 void check_rows(const TensorEntry& entry) {
   const std::int64_t own = entry.shape.rank() == 0 ? 1 : entry.shape[0];
   if (entry.shape.rank() == 0 && entry.rows != 1) damaged("a scalar is declared as one of {} rows", entry.rows);
+  if (entry.listed) {
+    if (entry.shape.rank() == 0 || own > entry.rows || entry.row_begin != 0 || entry.row_end != entry.rows ||
+        entry.stride != 1 || entry.kind == TensorKind::state)
+      damaged("shape {} does not match listed rows of {}", entry.shape.to_string(), rows_text(entry));
+    return;
+  }
   if (entry.stride < 1 || entry.row_begin < 0 || entry.row_end < entry.row_begin || entry.row_end > entry.rows ||
       rows_in(entry) != own)
     damaged("shape {} does not match rows {} of {}", entry.shape.to_string(), rows_text(entry), entry.rows);
@@ -87,9 +93,9 @@ void add_part(StoredVariables& variables, const ShardManifest& shard, std::size_
   const auto [at, added] = variables.try_emplace(entry.name);
   StoredVariable& stored = at->second;
   if (added)
-    stored = {entry.kind, entry.variable, entry.dtype, whole, entry.rows, {}};
-  else if (stored.kind != entry.kind || stored.variable != entry.variable || stored.dtype != entry.dtype ||
-           stored.shape != whole)
+    stored = {entry.kind, entry.variable, entry.dtype, whole, entry.rows, {}, entry.listed};
+  else if (stored.listed != entry.listed || stored.kind != entry.kind || stored.variable != entry.variable ||
+           stored.dtype != entry.dtype || stored.shape != whole)
     damaged("the parts of '{}' belong to different variables: {}{} of {}, {}{} of '{}'", entry.name, name(stored.dtype),
             stored.shape.to_string(), stored.variable, name(entry.dtype), whole.to_string(), shard.file);
   stored.parts.push_back({shard.shard, tensor});
@@ -99,6 +105,7 @@ void check_cover(const std::string& name, StoredVariable& stored, const Checkpoi
   const auto entry = [&](const StoredVariable::Part& part) -> const TensorEntry& {
     return manifest.shards[part.shard].tensors[part.tensor];
   };
+  if (stored.listed) return;
   std::ranges::sort(stored.parts, {},
                     [&](const auto& part) { return std::pair(entry(part).row_begin, entry(part).row_end); });
   std::int64_t next = 0;

@@ -52,6 +52,8 @@ struct TensorEntry {
   std::uint64_t bytes = 0;  // strings: packed (messages/packed_strings.hpp)
   std::uint32_t crc32c = 0;
   std::int64_t stride = 1;
+  // Some rows of a variable or slot. Their numbers are a state of the shard; rows that no shard has were never changed.
+  bool listed = false;
   bool operator==(const TensorEntry&) const = default;
 };
 
@@ -101,7 +103,8 @@ struct StoredVariable {
   DType dtype = DType::invalid;
   Shape shape;  // of the whole
   std::int64_t rows = 1;
-  std::vector<Part> parts;  // by row
+  std::vector<Part> parts;  // by row; listed: by shard
+  bool listed = false;
 };
 
 using StoredVariables = std::map<std::string, StoredVariable, std::less<>>;

@@ -41,6 +41,7 @@ proto::CheckpointShard to_proto(const ShardManifest& shard) {
     tensor.set_bytes(entry.bytes);
     tensor.set_crc32c(entry.crc32c);
     if (entry.stride != 1) tensor.set_stride(entry.stride);
+    tensor.set_listed(entry.listed);
   }
   return out;
 }
@@ -59,7 +60,7 @@ ShardManifest from_proto(const proto::CheckpointShard& shard) {
                            static_cast<DType>(small(tensor.dtype())),
                            Shape(std::span(tensor.dim().data(), static_cast<std::size_t>(tensor.dim_size()))),
                            tensor.rows(), tensor.row_begin(), tensor.row_end(), tensor.offset(), tensor.bytes(),
-                           tensor.crc32c(), tensor.stride() == 0 ? 1 : tensor.stride()});
+                           tensor.crc32c(), tensor.stride() == 0 ? 1 : tensor.stride(), tensor.listed()});
   }
   return out;
 }

@@ -123,6 +123,11 @@ Tensor Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int
   if (begin < 0 || end < begin || end > stored.rows || stride < 1)
     fail(Code::out_of_range, "'{}' has rows [0, {}), requested [{}, {}){}", name, stored.rows, begin, end,
          stride == 1 ? "" : fmt::format(" step {}", stride));
+  if (stored.listed)
+    fail(Code::failed_precondition,
+         "checkpoint '{}' has only some rows of '{}', which is on demand: only jobs with parameter servers resume from "
+         "it",
+         folder_, name);
   Shape shape = stored.shape;
   if (shape.rank() > 0)
     shape.set_dim(0, (end - begin) / stride + ((end - begin) % stride != 0));
@@ -138,6 +143,12 @@ Tensor Checkpoint::read_rows(std::string_view name, std::int64_t begin, std::int
     copy_rows(rows, entry, begin, end, stride, out);
   }
   return out.valid() ? out : Tensor(stored.dtype, shape);
+}
+
+Tensor Checkpoint::read_listed(std::string_view name, std::uint32_t shard) {
+  for (const StoredVariable::Part& part : variable(name).parts)
+    if (part.shard == shard) return read_entry(shard, manifest_.shards[shard].tensors[part.tensor]);
+  fail(Code::not_found, "shard {} of '{}' has no rows of '{}'", shard, folder_, name);
 }
 
 Tensor Checkpoint::read_state(std::uint32_t shard, std::string_view name) {

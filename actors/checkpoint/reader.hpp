@@ -39,6 +39,8 @@ class Checkpoint {
   // range in full.
   Tensor read_rows(std::string_view name, std::int64_t begin, std::int64_t end, std::int64_t stride = 1);
   Tensor read(std::string_view name);  // all rows
+  // The listed rows of a variable or slot that this shard saved. Throws not_found.
+  Tensor read_listed(std::string_view name, std::uint32_t shard);
   // A tensor of TensorKind::state. Throws not_found.
   Tensor read_state(std::uint32_t shard, std::string_view name);
 

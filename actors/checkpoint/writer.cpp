@@ -27,7 +27,8 @@ TensorEntry entry_of(const SavedTensor& tensor) {
   TensorEntry entry{tensor.name,   tensor.kind, tensor.variable,  value.dtype(),
                     value.shape(), rows,        tensor.row_begin, tensor.row_begin + own};
   entry.stride = tensor.stride;
-  if (entry.stride > 1) entry.row_end = rows;
+  entry.listed = tensor.listed;
+  if (entry.stride > 1 || entry.listed) entry.row_end = rows;
   return entry;
 }
 

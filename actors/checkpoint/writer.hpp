@@ -29,6 +29,7 @@ struct SavedTensor {
   std::int64_t row_begin = 0;
   Tensor value;
   std::int64_t stride = 1;
+  bool listed = false;  // `value` has some rows, whose numbers are a state
 };
 
 struct ShardContents {

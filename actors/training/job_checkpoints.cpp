@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace troupe {
 namespace {
@@ -22,6 +23,21 @@ bool is_cut(const Slice& slice, const Shape& variable, const Shape& tensor) {
   return tensor == variable && !tensor.is_scalar() && slice.shape[0] < tensor[0];
 }
 
+// One after the other.
+Tensor joined(const std::vector<Tensor>& parts) {
+  Shape shape = parts.front().shape();
+  std::int64_t rows = 0;
+  for (const Tensor& part : parts) rows += part.shape()[0];
+  shape.set_dim(0, rows);
+  Tensor out(parts.front().dtype(), shape);
+  std::byte* to = out.mutable_raw();
+  for (const Tensor& part : parts) {
+    std::memcpy(to, part.raw(), part.num_bytes());
+    to += part.num_bytes();
+  }
+  return out;
+}
+
 void check_stored(const Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
   const auto stored = from.variables().find(name);
   if (stored == from.variables().end())
@@ -30,6 +46,66 @@ void check_stored(const Checkpoint& from, const std::string& name, DType dtype, 
     fail(Code::failed_precondition,
          "checkpoint '{}': '{}' is {}{}, the model expects {}{}: it belongs to another model", from.folder(), name,
          troupe::name(stored->second.dtype), stored->second.shape.to_string(), troupe::name(dtype), shape.to_string());
+}
+
+}  // namespace
+
+namespace {
+
+std::string numbers_of(const std::string& variable) { return variable + "/row_numbers"; }
+
+// The updated rows of a slice on demand, with their numbers in the variable.
+void save_rows(ShardContents& out, const ParameterStore& store, const Slice& slice, const UpdateRule& rule,
+               const Shape& whole) {
+  const UpdatedRows rows = store.updated_rows(slice.id);
+  Tensor numbers = rows.numbers.clone();
+  for (std::int64_t& row : numbers.mutable_values<std::int64_t>()) row = slice.row_begin + row * slice.stride;
+  out.tensors.push_back(
+      {.name = numbers_of(slice.variable), .kind = TensorKind::state, .variable = {}, .value = std::move(numbers)});
+  for (std::size_t i = 0; i <= rows.slots.size(); ++i)
+    out.tensors.push_back({.name = i == 0 ? slice.variable : rule.slots[i - 1].name,
+                           .kind = i == 0 ? TensorKind::variable : TensorKind::slot,
+                           .variable = i == 0 ? "" : slice.variable,
+                           .rows = whole[0],
+                           .value = i == 0 ? rows.value : rows.slots[i - 1],
+                           .listed = true});
+}
+
+// Of all rows of a variable that were saved, those of a slice.
+UpdatedRows read_slice(Checkpoint& from, const Slice& slice, const UpdateRule& rule, const Shape& whole) {
+  check_stored(from, slice.variable, slice.dtype, whole);
+  if (!from.variable(slice.variable).listed)
+    fail(Code::failed_precondition,
+         "checkpoint '{}' has all rows of '{}', which is on demand: it was saved by a job without parameter servers",
+         from.folder(), slice.variable);
+  UpdatedRows out;
+  std::vector<std::vector<Tensor>> parts(rule.slots.size() + 1);
+  std::vector<std::int64_t> numbers;
+  for (const StoredVariable::Part& part : from.variable(slice.variable).parts) {
+    const Tensor saved = from.read_state(part.shard, numbers_of(slice.variable));
+    std::vector<std::int64_t> own;
+    std::int64_t at = 0;
+    for (const std::int64_t row : saved.values<std::int64_t>()) {
+      if (row % slice.stride == slice.row_begin) {
+        own.push_back(at);
+        numbers.push_back(row / slice.stride);
+      }
+      ++at;
+    }
+    const Tensor places = Tensor::of<std::int64_t>(Shape{std::ssize(own)}, own);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const std::string& name = i == 0 ? slice.variable : rule.slots[i - 1].name;
+      const Tensor rows = from.read_listed(name, part.shard);
+      if (rows.shape()[0] != at)
+        fail(Code::data_loss, "checkpoint '{}': shard {} has {} rows of '{}', but {} numbers of rows", from.folder(),
+             part.shard, rows.shape()[0], name, at);
+      parts[i].push_back(rows_of(rows, places));
+    }
+  }
+  out.numbers = Tensor::of<std::int64_t>(Shape{std::ssize(numbers)}, numbers);
+  out.value = joined(parts[0]);
+  for (std::size_t i = 1; i < parts.size(); ++i) out.slots.push_back(joined(parts[i]));
+  return out;
 }
 
 }  // namespace
@@ -59,6 +135,11 @@ ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std:
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
     const Shape& whole = map.variable(slice.variable).shape;
+    skipped = std::max(skipped, store.skipped(slice.id));
+    if (slice.on_demand) {
+      save_rows(out, store, slice, rules.at(slice.variable), whole);
+      continue;
+    }
     for_each_tensor(slice, whole, rules.at(slice.variable),
                     [&](const std::string& name, TensorKind kind, const Shape& shape, int slot) {
                       SavedTensor saved{.name = name,
@@ -72,19 +153,23 @@ ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std:
                       }
                       out.tensors.push_back(std::move(saved));
                     });
-    skipped = std::max(skipped, store.skipped(slice.id));
   }
   out.tensors.push_back(skipped_state(skipped));
   return out;
 }
 
 void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
-             const std::map<std::string, UpdateRule>& rules, int shard) {
+             const std::map<std::string, UpdateRule>& rules, const std::map<std::string, std::vector<RowDraws>>& draws,
+             int shard) {
   const std::int64_t skipped = skipped_in(from);
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
     const UpdateRule& rule = rules.at(slice.variable);
     const Shape& whole = map.variable(slice.variable).shape;
+    if (slice.on_demand) {
+      store.add_on_demand(slice, rule, draws.at(slice.variable), read_slice(from, slice, rule, whole), skipped);
+      continue;
+    }
     const auto read = [&](const std::string& name, const Shape& shape, DType dtype) {
       check_stored(from, name, dtype, shape);
       return is_cut(slice, whole, shape) ? from.read_rows(name, slice.row_begin, slice.row_end, slice.stride)

@@ -28,10 +28,11 @@ Tensor read_checked(Checkpoint& from, const std::string& name, DType dtype, cons
 ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std::map<std::string, UpdateRule>& rules,
                           int shard, std::uint32_t position, std::uint32_t shards, const ShardState::Cut& cut);
 
-// Fills a shard's store, however the variables were sharded when saved. Throws data_loss, and failed_precondition if
-// the checkpoint's variables are not those of the job.
+// Fills a shard's store, however the variables were sharded when saved; `draws`: by variable on demand. Throws
+// data_loss, and failed_precondition if the checkpoint's variables are not those of the job.
 void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
-             const std::map<std::string, UpdateRule>& rules, int shard);
+             const std::map<std::string, UpdateRule>& rules, const std::map<std::string, std::vector<RowDraws>>& draws,
+             int shard);
 
 // Parses the dedupe text of a shard of an asynchronous job. Throws data_loss, and failed_precondition if the checkpoint
 // has another number of shards.

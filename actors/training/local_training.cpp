@@ -6,6 +6,7 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/job_settings.hpp>
+#include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
 #include <troupe/actors/training/training_curves.hpp>
 #include <troupe/actors/training/training_plan.hpp>
@@ -55,12 +56,13 @@ class LocalTrainer {
     curves_.wait();
     record_.end();
     leave();
-    TrainingResult out{.chief = true,
-                       .figures = logs_.figures,
-                       .steps = figures_.at().step,
-                       .seconds = figures_.seconds(),
-                       .examples_per_second = figures_.examples_per_second(),
-                       .params_sha256 = params_sha256(plan_.state.parameters)};
+    TrainingResult out{
+        .chief = true,
+        .figures = logs_.figures,
+        .steps = figures_.at().step,
+        .seconds = figures_.seconds(),
+        .examples_per_second = figures_.examples_per_second(),
+        .params_sha256 = params_sha256(plan_.state.parameters, draws_on_demand(*graph_.graph, plan_.options.seed))};
     if (graph_.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();

@@ -1,5 +1,8 @@
 #include "troupe/actors/training/parameter_store.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include <troupe/kernels/cpu/finite.hpp>
 #include <troupe/scheduler/run/single_kernel.hpp>
 
@@ -26,23 +29,125 @@ Tensor scaled(const Tensor& rate, double factor) {
 
 void ParameterStore::add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value,
                          std::vector<Tensor> slots, std::int64_t skipped) {
-  Entry entry;
-  entry.skipped = skipped;
-  entry.rule = rule;
-  const DType dtype = value.dtype();
+  Entry entry{.name = name, .variables = {}, .on_demand = {}, .rule = rule, .kernel = nullptr, .skipped = skipped};
   entry.variables.push_back(make_variable(name, std::move(value)));
   for (std::size_t i = 0; i < slots.size(); ++i)
     entry.variables.push_back(make_variable(name + "/" + rule.slots.at(i).role, std::move(slots[i])));
-  std::vector<DType> inputs(entry.variables.size(), DType::resource);
-  if (rule.learning_rate.valid() || rule.schedule) inputs.push_back(dtype);
-  if (rule.counts_updates) inputs.push_back(DType::i64);
-  if (rule.sparse) inputs.push_back(DType::i64);
-  inputs.push_back(dtype);
-  entry.kernel = kernels_.get(rule.op, device_.attributes().type, dtype)({name, rule.attributes, inputs, {}});
+  finish(entry);
   entries_.insert_or_assign(slice, std::move(entry));
 }
 
-Tensor ParameterStore::value(std::uint32_t slice) { return entries_.at(slice).variables[0]->value(); }
+void ParameterStore::finish(Entry& entry) const {
+  const DType dtype = entry.variables.front()->dtype();
+  std::vector<DType> inputs(entry.variables.size(), DType::resource);
+  if (entry.rule.learning_rate.valid() || entry.rule.schedule) inputs.push_back(dtype);
+  if (entry.rule.counts_updates) inputs.push_back(DType::i64);
+  if (entry.rule.sparse) inputs.push_back(DType::i64);
+  inputs.push_back(dtype);
+  entry.kernel =
+      kernels_.get(entry.rule.op, device_.attributes().type, dtype)({entry.name, entry.rule.attributes, inputs, {}});
+}
+
+void ParameterStore::add_on_demand(const Slice& slice, const UpdateRule& rule, std::vector<RowDraws> draws,
+                                   UpdatedRows rows, std::int64_t skipped) {
+  if (!rule.changes_rows_only())
+    invalid_argument("variable '{}' is on demand: its optimizer must update rows lazily (SlotUpdates::lazy)",
+                     slice.variable);
+  Entry entry{.name = slice.variable,
+              .variables = {},
+              .on_demand = OnDemand{std::move(draws), slice.row_begin, slice.stride, {}},
+              .rule = rule,
+              .kernel = nullptr,
+              .skipped = skipped};
+  if (rows.numbers.valid())
+    for (const std::int64_t row : rows.numbers.values<std::int64_t>()) entry.on_demand->places.place(row);
+  for (std::size_t i = 0; i < entry.on_demand->draws.size(); ++i) {
+    const RowDraws& draw = entry.on_demand->draws[i];
+    if (draw.shape() != entry.on_demand->draws[0].shape())
+      invalid_argument("variable '{}' is on demand, but has a slot of another shape, {}", slice.variable,
+                       draw.shape().to_string());
+    Shape none = draw.shape();
+    none.set_dim(0, 0);
+    Tensor value = i == 0 ? rows.value : rows.numbers.valid() ? rows.slots.at(i - 1) : Tensor();
+    entry.variables.push_back(make_variable(i == 0 ? entry.name : entry.name + "/" + rule.slots.at(i - 1).role,
+                                            value.valid() ? value : Tensor(draw.dtype(), none)));
+  }
+  finish(entry);
+  entries_.insert_or_assign(slice.id, std::move(entry));
+}
+
+Tensor ParameterStore::value(std::uint32_t slice) {
+  const Entry& entry = entries_.at(slice);
+  if (!entry.on_demand) return entry.variables[0]->value();
+  const auto rows = entry.on_demand->places.rows();
+  return Tensor::of<std::int64_t>(Shape{std::ssize(rows)}, rows);
+}
+
+Tensor ParameterStore::rows(std::uint32_t slice, const Tensor& rows) {
+  const Entry& entry = entries_.at(slice);
+  if (!entry.on_demand) return rows_of(entry.variables[0]->value(), rows);
+  const OnDemand& kept = *entry.on_demand;
+  const RowDraws& draws = kept.draws.front();
+  const auto wanted = rows.values<std::int64_t>();
+  Shape shape = draws.shape();
+  shape.set_dim(0, std::ssize(wanted));
+  Tensor out(draws.dtype(), shape);
+  const std::byte* values = entry.variables[0]->value().raw();
+  device_.parallelism().parallel_for(std::ssize(wanted), 256, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = wanted[static_cast<std::size_t>(i)], place = kept.places.find(row);
+      std::byte* to = out.mutable_raw() + static_cast<std::size_t>(i) * draws.row_bytes();
+      if (place < 0)
+        draws.draw(kept.row_begin + row * kept.stride, to);
+      else
+        std::memcpy(to, values + static_cast<std::size_t>(place) * draws.row_bytes(), draws.row_bytes());
+    }
+  });
+  return out;
+}
+
+UpdatedRows ParameterStore::updated_rows(std::uint32_t slice) const {
+  const Entry& entry = entries_.at(slice);
+  const auto numbers = entry.on_demand->places.rows();
+  const auto rows = std::ssize(numbers);
+  UpdatedRows out{Tensor::of<std::int64_t>(Shape{rows}, numbers), entry.variables[0]->value().rows(0, rows), {}};
+  for (std::size_t i = 1; i < entry.variables.size(); ++i)
+    out.slots.push_back(entry.variables[i]->value().rows(0, rows));
+  return out;
+}
+
+// Room for so many rows, half as many again when it has to grow.
+void ParameterStore::make_room(Entry& entry, std::int64_t rows) const {
+  for (auto& variable : entry.variables) {
+    const Tensor& old = variable->value();
+    const std::int64_t room = old.shape()[0];
+    if (rows <= room) return;
+    Shape shape = old.shape();
+    shape.set_dim(0, std::max<std::int64_t>({rows, room + room / 2, 1024}));
+    Tensor more = device_.allocator().tensor(old.dtype(), shape);
+    if (old.num_bytes() > 0) std::memcpy(more.mutable_raw(), old.raw(), old.num_bytes());
+    variable = make_variable(std::string(variable->name()), std::move(more));
+  }
+}
+
+// The places of rows to be updated. Those that have none yet get one, with their first values.
+Tensor ParameterStore::places_of(Entry& entry, const Tensor& rows) const {
+  OnDemand& kept = *entry.on_demand;
+  const std::int64_t before = kept.places.size();
+  Tensor places(DType::i64, rows.shape());
+  std::ranges::transform(rows.values<std::int64_t>(), places.mutable_data<std::int64_t>(),
+                         [&](std::int64_t row) { return kept.places.place(row); });
+  if (kept.places.size() == before) return places;
+  make_room(entry, kept.places.size());
+  for (std::size_t i = 0; i < entry.variables.size(); ++i) {
+    const RowDraws& draws = kept.draws[i];
+    std::byte* values = entry.variables[i]->writable(device_.allocator()).mutable_raw();
+    for (std::int64_t place = before; place < kept.places.size(); ++place)
+      draws.draw(kept.row_begin + kept.places.rows()[static_cast<std::size_t>(place)] * kept.stride,
+                 values + static_cast<std::size_t>(place) * draws.row_bytes());
+  }
+  return places;
+}
 
 void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   applied_.fetch_add(1, std::memory_order_relaxed);
@@ -54,6 +159,7 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
     ++entry.skipped;
     return;
   }
+  const Tensor rows = entry.on_demand ? places_of(entry, update.gradient.indices) : update.gradient.indices;
   variables_.clear();
   for (const auto& v : entry.variables) variables_.push_back(v.get());
   inputs_.clear();
@@ -64,7 +170,7 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   else if (entry.rule.learning_rate.valid())
     inputs_.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
   if (entry.rule.counts_updates) inputs_.push_back(Tensor::scalar(number));
-  if (entry.rule.sparse) inputs_.push_back(update.gradient.indices);
+  if (entry.rule.sparse) inputs_.push_back(rows);
   inputs_.push_back(update.gradient.values);
   variables_.resize(inputs_.size());
   run_kernel(entry.kernel, inputs_, variables_, 0, device_);

@@ -3,13 +3,25 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
+#include <troupe/actors/training/row_draws.hpp>
+#include <troupe/actors/training/row_places.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe {
+
+// Those rows of a slice on demand (VariableOptions) that have been updated.
+struct UpdatedRows {
+  Tensor numbers;  // i64 [n], in the slice
+  Tensor value;    // [n, ...]
+  std::vector<Tensor> slots;
+};
 
 // Readers hold handles: while anyone holds the old value, an update writes to other memory (copy on write). So a pull
 // never sees half an update and never makes the shard wait.
@@ -23,7 +35,15 @@ class ParameterStore final : public ShardStore {
   void add(std::uint32_t slice, const std::string& name, const UpdateRule& rule, Tensor value,
            std::vector<Tensor> slots, std::int64_t skipped = 0);
 
+  // A slice on demand, of rows row_begin, row_begin + stride, ... of its variable. `draws`: first values of the
+  // variable and of the rule's slots, `rows` of the slice so far.
+  void add_on_demand(const Slice& slice, const UpdateRule& rule, std::vector<RowDraws> draws, UpdatedRows rows = {},
+                     std::int64_t skipped = 0);
+
+  // Of a slice on demand: the numbers of the rows that have been updated.
   Tensor value(std::uint32_t slice) override;
+  Tensor rows(std::uint32_t slice, const Tensor& rows) override;
+  UpdatedRows updated_rows(std::uint32_t slice) const;
   Tensor slot(std::uint32_t slice, int index) {
     return entries_.at(slice).variables.at(static_cast<std::size_t>(index) + 1)->value();
   }
@@ -33,12 +53,24 @@ class ParameterStore final : public ShardStore {
   std::uint64_t applied() const { return applied_.load(std::memory_order_relaxed); }
 
  private:
+  struct OnDemand {
+    std::vector<RowDraws> draws;  // of the value and the slots
+    std::int64_t row_begin = 0, stride = 1;
+    RowPlaces places;
+  };
   struct Entry {
-    std::vector<std::unique_ptr<Variable>> variables;  // the value, then the slots
+    std::string name;
+    // The value, then the slots. Of a slice on demand: rows by place, and room for more.
+    std::vector<std::unique_ptr<Variable>> variables;
+    std::optional<OnDemand> on_demand;
     UpdateRule rule;
     Kernel kernel;
     std::int64_t skipped = 0;  // updates skipped (UpdateRule::guarded)
   };
+  void finish(Entry& entry) const;
+  void make_room(Entry& entry, std::int64_t rows) const;
+  Tensor places_of(Entry& entry, const Tensor& rows) const;
+
   Device& device_;
   const KernelRegistry& kernels_;
   std::unordered_map<std::uint32_t, Entry> entries_;

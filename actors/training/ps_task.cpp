@@ -58,19 +58,26 @@ std::vector<SliceSpec> slice_specs(const ClusterJob& job, int shard) {
   for (const Slice& slice : job.map.slices())
     if (slice.shard == shard)
       out.push_back({slice.id, slice.variable, slice.dtype, slice.shape, job.phase_of(slice.variable),
-                     job.sharded.rules.at(slice.variable).changes_rows_only()});
+                     job.sharded.rules.at(slice.variable).changes_rows_only(), slice.on_demand});
   return out;
 }
 
-void fill_with_initial_values(ParameterStore& store, const TrainingPlan& plan, const ClusterJob& job, int shard) {
+void fill_with_initial_values(const ShardKeeper& keeper, const TrainingPlan& plan, const ClusterJob& job) {
   InitialValues initial(plan, job);
   for (const Slice& slice : job.map.slices()) {
-    if (slice.shard != shard) continue;
+    if (slice.shard != keeper.shard) continue;
     const UpdateRule& rule = job.sharded.rules.at(slice.variable);
+    if (slice.on_demand) {
+      if (plan.state.parameters.contains(slice.variable))
+        fail(Code::unimplemented,
+             "variable '{}' is on demand: a job with parameter servers cannot begin with its values", slice.variable);
+      keeper.store->add_on_demand(slice, rule, keeper.draws.at(slice.variable));
+      continue;
+    }
     std::vector<Tensor> slots;
     for (const SlotVariable& slot : rule.slots)
       slots.push_back(initial.of_slot(slot, slice, job.map.variable(slice.variable).shape));
-    store.add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
+    keeper.store->add(slice.id, slice.variable, rule, initial.of_slice(slice), std::move(slots));
   }
 }
 
@@ -144,9 +151,10 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
 
 std::map<std::string, std::uint64_t> counts_of(const ShardCounters& c) {
   std::map<std::string, std::uint64_t> counts = {
-      {"batches", c.batches},         {"updates", c.updates}, {"duplicates", c.duplicates}, {"stale", c.stale},
-      {"uncommitted", c.uncommitted}, {"fenced", c.fenced},   {"refused", c.refused},       {"abandoned", c.abandoned},
-      {"pushes", c.pushes},           {"pulls", c.pulls}};
+      {"batches", c.batches}, {"updates", c.updates},         {"duplicates", c.duplicates},
+      {"stale", c.stale},     {"uncommitted", c.uncommitted}, {"fenced", c.fenced},
+      {"refused", c.refused}, {"abandoned", c.abandoned},     {"pushes", c.pushes},
+      {"pulls", c.pulls},     {"rows_pulled", c.rows_pulled}, {"rows_pushed", c.rows_pushed}};
   for (std::size_t s = 0; s < c.staleness.size(); ++s)
     if (c.staleness[s] > 0) counts[fmt::format("staleness_{}", s)] = c.staleness[s];
   return counts;
@@ -256,7 +264,7 @@ class PsTask {
       refused_ = error;
       from.reset();
     }
-    if (!from) fill_with_initial_values(*keeper_->store, plan_, job_, keeper_->shard);
+    if (!from) fill_with_initial_values(*keeper_, plan_, job_);
     return from;
   }
   // The shard's values at the end of this process's previous training, if this one continues from there.

@@ -167,10 +167,20 @@ void ShardActorImpl::inspect(ActorDetails& out) const {
   shard.needed = wait.need;
   shard.missing = wait.missing;
   shard.parked = wait.parked;
-  shard.counts = {{"pulls", c.pulls},           {"parked_ever", c.parked}, {"pushes", c.pushes},
-                  {"duplicates", c.duplicates}, {"stale", c.stale},        {"uncommitted", c.uncommitted},
-                  {"fenced", c.fenced},         {"refused", c.refused},    {"abandoned", c.abandoned},
-                  {"batches", c.batches},       {"updates", c.updates},    {"staged_bytes", c.staged_bytes}};
+  shard.counts = {{"pulls", c.pulls},
+                  {"parked_ever", c.parked},
+                  {"pushes", c.pushes},
+                  {"duplicates", c.duplicates},
+                  {"stale", c.stale},
+                  {"uncommitted", c.uncommitted},
+                  {"fenced", c.fenced},
+                  {"refused", c.refused},
+                  {"abandoned", c.abandoned},
+                  {"batches", c.batches},
+                  {"updates", c.updates},
+                  {"staged_bytes", c.staged_bytes},
+                  {"rows_pulled", c.rows_pulled},
+                  {"rows_pushed", c.rows_pushed}};
   shard.staleness.assign(c.staleness.begin(), c.staleness.end());
   if (wait.parked > 0) shard.waits_for = wait.to_string();
   out.waits_for = shard.waits_for;

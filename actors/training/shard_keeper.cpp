@@ -4,9 +4,27 @@
 
 namespace troupe {
 
+namespace {
+
+std::map<std::string, std::vector<RowDraws>> draws_of(const ClusterJob& job, std::uint64_t seed) {
+  std::map<std::string, std::vector<RowDraws>> out;
+  const Graph& graph = *job.graph.graph;
+  for (const VariableSpec& variable : job.map.variables()) {
+    if (!variable.on_demand) continue;
+    std::vector<RowDraws>& draws = out[variable.name];
+    draws.emplace_back(graph, graph.endpoint(job.sharded.initial_values.at(variable.name)), seed);
+    for (const SlotVariable& slot : job.sharded.rules.at(variable.name).slots)
+      draws.emplace_back(graph, graph.endpoint(slot.initial_value), seed);
+  }
+  return out;
+}
+
+}  // namespace
+
 ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::function<void(const Error&)> failed)
     : map(job.map),
       rules(job.sharded.rules),
+      draws(draws_of(job, plan.options.seed)),
       on_event(plan.options.on_event),
       checkpoints(plan, std::move(failed)),
       provenance(plan.options.provenance),
@@ -59,7 +77,7 @@ void ShardKeeper::write_commits(const CommitLog& commits) const {
 }
 
 void ShardKeeper::begin_with(Checkpoint& from) {
-  restore(from, *store, map, rules, shard);
+  restore(from, *store, map, rules, draws, shard);
   const bool asynchronous = from.manifest().job.mode == name(JobMode::async);
   start = asynchronous && owns ? restored_cut(from, position, shards)
                                : ShardState::Cut{from.manifest().id.version * phases, {}};
@@ -69,7 +87,11 @@ void ShardKeeper::begin_with(const ShardValues& from) {
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
     const ShardValues::Slice& values = from.slices.at(slice.id);
-    store->add(slice.id, slice.variable, rules.at(slice.variable), values.value, values.slots, values.skipped);
+    if (slice.on_demand)
+      store->add_on_demand(slice, rules.at(slice.variable), draws.at(slice.variable),
+                           {values.numbers, values.value, values.slots}, values.skipped);
+    else
+      store->add(slice.id, slice.variable, rules.at(slice.variable), values.value, values.slots, values.skipped);
   }
   start = from.cut;
 }
@@ -79,10 +101,17 @@ ShardValues ShardKeeper::values(const ShardState::Cut& cut) const {
   for (const Slice& slice : map.slices()) {
     if (slice.shard != shard) continue;
     ShardValues::Slice& kept = out.slices[slice.id];
+    kept.skipped = store->skipped(slice.id);
+    if (slice.on_demand) {
+      UpdatedRows rows = store->updated_rows(slice.id);
+      kept.numbers = std::move(rows.numbers);
+      kept.value = std::move(rows.value);
+      kept.slots = std::move(rows.slots);
+      continue;
+    }
     kept.value = store->value(slice.id);
     for (std::size_t i = 0; i < rules.at(slice.variable).slots.size(); ++i)
       kept.slots.push_back(store->slot(slice.id, static_cast<int>(i)));
-    kept.skipped = store->skipped(slice.id);
   }
   return out;
 }

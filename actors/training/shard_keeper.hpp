@@ -40,6 +40,8 @@ class ShardKeeper {
 
   const ShardMap map;
   const std::map<std::string, UpdateRule> rules;
+  // By variable on demand: the first values of its rows and those of its slots.
+  const std::map<std::string, std::vector<RowDraws>> draws;
   const std::function<void(const JobEvent&)> on_event;
   const CheckpointKeeper checkpoints;
   const std::string provenance;  // a directory; "": none

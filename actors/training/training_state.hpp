@@ -17,6 +17,7 @@ namespace troupe {
 // Values of a parameter shard between two updates: handles, which take no memory until the shard writes.
 struct ShardValues {
   struct Slice {
+    Tensor numbers;  // of a slice on demand: the rows that the others have
     Tensor value;
     std::vector<Tensor> slots;  // of the optimizer
     std::int64_t skipped = 0;   // updates skipped

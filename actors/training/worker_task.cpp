@@ -3,18 +3,23 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <deque>
+#include <numeric>
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
+#include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/training_curves.hpp>
 #include <troupe/messages/overloaded.hpp>
 #include <troupe/scheduler/training/worker_tokens.hpp>
 
 namespace troupe {
 namespace {
+
+constexpr std::size_t kMostTableBytes = 64 << 20;   // of a table that the chief reads whole at the end
+constexpr std::int64_t kTablePieceBytes = 4 << 20;  // of another that is in its memory at a time
 
 class WorkerLoop {
  public:
@@ -37,7 +42,11 @@ class WorkerLoop {
       evaluation_ = plan.evaluation->open(evaluation_batches(plan, kTokensAhead));
     }
     Outputs reads;
-    for (const VariableRef& v : g.parameters) reads.push_back(here(v.read()));
+    for (const VariableRef& v : g.parameters) {
+      if (add_table(v)) continue;
+      small_.push_back(v.name);
+      reads.push_back(here(v.read()));
+    }
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
     read_all_ = session_.callable({}, reads);
     // Last: if the constructor threw later, nothing would stop the actor.
@@ -101,6 +110,31 @@ class WorkerLoop {
     for (const Output& output : outputs) out.push_back(here(output));
     return out;
   }
+  // A table of which a worker never has all rows.
+  struct Table {
+    VariableRef variable;
+    Callable rows, numbers;
+    std::optional<RowDraws> draws;  // if it is on demand
+  };
+  bool add_table(const VariableRef& v) {
+    const auto found = job_.sharded.tables.find(v.name);
+    if (found == job_.sharded.tables.end()) return false;
+    const TableReads& reads = found->second;
+    const bool on_demand = !reads.numbers.empty();
+    if (!on_demand && checked_bytes(v.dtype, v.shape) <= kMostTableBytes) return false;
+    Table table{.variable = v, .rows = {}, .numbers = {}, .draws = {}};
+    Graph& graph = *job_.sharded.graph;
+    table.rows = session_.callable({graph.output(reads.ids)}, {graph.output(reads.rows)});
+    if (on_demand) {
+      Outputs numbers;
+      for (const std::string& name : reads.numbers) numbers.push_back(graph.output(name));
+      table.numbers = session_.callable({}, numbers);
+      table.draws.emplace(*job_.graph.graph, Endpoint{v.initial_value.node, v.initial_value.index}, plan_.options.seed);
+    }
+    tables_.push_back(std::move(table));
+    return true;
+  }
+
   // Variables that nothing updates are not on shards: each worker has them.
   Feeds frozen_values() const {
     Feeds out;
@@ -318,7 +352,7 @@ class WorkerLoop {
 
   TrainingResult result_of(const Token& token) {
     const auto values = read_all(token);
-    const std::size_t trained = job_.graph.parameters.size();
+    const std::size_t trained = small_.size();
     plan_.state.parameters = trained_of(values);
     const double examples = static_cast<double>(epoch_.examples) * (epoch_.epoch + 1);  // epochs are alike
     TrainingResult out{.chief = true,
@@ -326,7 +360,7 @@ class WorkerLoop {
                        .steps = figures_.steps,
                        .seconds = figures_.seconds,
                        .examples_per_second = figures_.seconds > 0 ? examples / figures_.seconds : 0,
-                       .params_sha256 = params_sha256(plan_.state.parameters)};
+                       .params_sha256 = hash_of(plan_.state.parameters, token)};
     if (job_.graph.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
       out.loss_scale = values[trained + 1].item<float>();
@@ -379,12 +413,59 @@ class WorkerLoop {
   // The parameters among the values fetched by read_all_.
   Parameters trained_of(const std::vector<Tensor>& values) const {
     Parameters out;
-    for (std::size_t i = 0; i < job_.graph.parameters.size(); ++i) out[job_.graph.parameters[i].name] = values[i];
+    for (std::size_t i = 0; i < small_.size(); ++i) out[small_[i]] = values[i];
     return out;
   }
 
-  std::vector<Tensor> read_all(const Token& token) {
-    const auto step = start(read_all_, {}, token);
+  // Of all parameters: tables come from their shards in pieces.
+  std::string hash_of(const Parameters& small, const Token& token) {
+    if (tables_.empty()) return params_sha256(small);
+    std::map<std::string, const Table*> tables;
+    for (const Table& table : tables_) tables.emplace(table.variable.name, &table);
+    std::vector<std::string> names = small_;
+    for (const Table& table : tables_) names.push_back(table.variable.name);
+    std::ranges::sort(names);
+    ParameterHash hash;
+    for (const std::string& name : names)
+      if (const auto table = tables.find(name); table != tables.end())
+        hash_table(*table->second, token, hash);
+      else
+        hash.add(name, small.at(name));
+    return hash.hex();
+  }
+
+  void hash_table(const Table& table, const Token& token, ParameterHash& hash) {
+    const VariableRef& v = table.variable;
+    hash.begin(v.name, v.dtype, v.shape);
+    std::vector<std::int64_t> updated;
+    if (table.draws) {
+      const std::vector<Tensor> numbers = read(table.numbers, {}, token);
+      for (std::size_t k = 0; k < numbers.size(); ++k)
+        for (const std::int64_t row : numbers[k].values<std::int64_t>())
+          updated.push_back(row * std::ssize(numbers) + static_cast<std::int64_t>(k));
+      std::ranges::sort(updated);
+    }
+    const std::int64_t count = table.draws ? std::ssize(updated) : v.shape[0];
+    const auto row_bytes = static_cast<std::int64_t>(checked_bytes(v.dtype, v.shape.without(0)));
+    const std::int64_t step = std::max<std::int64_t>(1, kTablePieceBytes / std::max<std::int64_t>(1, row_bytes));
+    for (std::int64_t first = 0; first < count; first += step) {
+      std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(step, count - first)));
+      if (table.draws)
+        std::copy_n(updated.begin() + first, numbers.size(), numbers.begin());
+      else
+        std::iota(numbers.begin(), numbers.end(), first);
+      const Tensor ids = Tensor::of<std::int64_t>(Shape{std::ssize(numbers)}, numbers);
+      const Tensor rows = read(table.rows, {ids}, token)[0];
+      if (table.draws)
+        hash.changed_rows(numbers, rows, *table.draws);
+      else
+        hash.rows(rows);
+    }
+  }
+
+  std::vector<Tensor> read_all(const Token& token) { return read(read_all_, {}, token); }
+  std::vector<Tensor> read(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
+    const auto step = start(call, std::move(feeds), token);
     while (!step->ended.load(std::memory_order_acquire)) {
       check_stop(plan_);
       if (const auto frame = mailbox_->take(kPollInterval)) take_in(*frame);
@@ -405,6 +486,8 @@ class WorkerLoop {
   std::unique_ptr<BatchReader> batches_, evaluation_;
   std::vector<Callable> phases_;
   Callable evaluate_, read_all_;
+  std::vector<std::string> small_;  // the parameters that read_all_ reads
+  std::vector<Table> tables_;       // the others
   TrainingCurves curves_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;

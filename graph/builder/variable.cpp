@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kTrainable = "_trainable";
 constexpr const char* kInitialValue = "_initial_value";
 constexpr const char* kInitializer = "_initializer";
+constexpr const char* kOnDemand = "_on_demand";
 
 // Zeros for variable `of`.
 Output zeros(Graph& graph, DType dtype, const Shape& shape, std::string_view of) {
@@ -58,6 +59,7 @@ VariableInfo describe(const Graph& graph, const Node& node) {
                     .handle = {node.id, 0}};
   try {
     info.trainable = note(node, kTrainable, true);
+    info.on_demand = note(node, kOnDemand, false);
     const auto value = note<std::string>(node, kInitialValue, "");
     info.initial_value = find_endpoint(graph, value);
     if (info.initial_value.node >= 0 && graph.dtype(info.initial_value) != info.dtype)
@@ -99,6 +101,7 @@ VariableRef variable(Graph& graph, VariableOptions options) {
                                                       {kTrainable, options.trainable},
                                                       {kInitialValue, ref.initial_value.name()},
                                                       {kInitializer, full + "/assign"}}}));
+  if (options.on_demand) graph.set_attribute(ref.handle.source(), kOnDemand, true);
   const auto scope = graph.scope(local);
   node_of(ref.handle, "AssignVariable", {ref.initial_value}, ref.dtype, "assign");
   node_of(ref.handle, "ReadVariable", {}, ref.dtype, "read");
@@ -125,6 +128,8 @@ std::vector<VariableInfo> variables(const Graph& graph) {
   std::ranges::sort(out, {}, &VariableInfo::name);
   return out;
 }
+
+bool is_on_demand(const Node& variable) { return note(variable, kOnDemand, false); }
 
 VariableRef find_variable(Graph& graph, std::string_view name) {
   const Node* node = graph.find(name);

@@ -21,6 +21,9 @@ struct VariableOptions {
   DType dtype = DType::f32;             // of the zeros; unused with an initial_value
   bool trainable = true;
   std::string device{};
+  // For a table of which a job reads some rows only (graph/passes/table_lookups.hpp): its shards draw a row when it is
+  // read, and keep it from its first update on. The initial value must be constant, uniform or normal.
+  bool on_demand = false;
 };
 
 struct VariableRef {
@@ -53,6 +56,7 @@ struct VariableInfo {
   DType dtype = DType::invalid;
   Shape shape{};
   bool trainable = true;
+  bool on_demand = false;
   Endpoint handle{};
   Endpoint initial_value{};   // node -1: none (a Variable node added by hand)
   std::string initializer{};  // the node that assigns the initial value, or ""
@@ -60,6 +64,7 @@ struct VariableInfo {
 
 // The variables of a graph, sorted by name. Throws invalid_argument if a node's "_" attributes are wrong.
 std::vector<VariableInfo> variables(const Graph& graph);
+bool is_on_demand(const Node& variable);  // VariableOptions::on_demand
 // Rebuilds the VariableRef of an existing variable. Throws not_found.
 VariableRef find_variable(Graph& graph, std::string_view name);
 

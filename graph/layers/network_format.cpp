@@ -28,6 +28,7 @@ proto::WeightConfig weight_to_proto(const std::string& name, const WeightOptions
   }
   message.set_l1(options.regularizer.l1);
   message.set_l2(options.regularizer.l2);
+  message.set_on_demand(options.on_demand);
   if (const Constraint& constraint = options.constraint) {
     message.mutable_constraint()->set_kind(static_cast<std::uint32_t>(constraint.kind));
     message.mutable_constraint()->set_low(constraint.low);
@@ -45,7 +46,7 @@ Attributes options_of(const auto& messages) {
 }
 
 WeightOptions weight_from_proto(const proto::WeightConfig& message) {
-  WeightOptions options{.regularizer = {message.l1(), message.l2()}};
+  WeightOptions options{.regularizer = {message.l1(), message.l2()}, .on_demand = message.on_demand()};
   if (message.has_initializer())
     options.initializer = Initializer(message.initializer().kind(), options_of(message.initializer().option()));
   if (!message.has_constraint()) return options;

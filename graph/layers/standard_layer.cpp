@@ -186,7 +186,8 @@ Output weight_of(const LayerConfig& config, LayerContext& context, const std::st
 }
 
 void set_weight(LayerConfig& config, const std::string& name, const WeightOptions& options) {
-  if (options.initializer || options.regularizer || options.constraint) config.weights[name] = options;
+  if (options.initializer || options.regularizer || options.constraint || options.on_demand)
+    config.weights[name] = options;
 }
 
 Output with_bias(const LayerConfig& config, LayerContext& context, Output x, std::int64_t units, DType dtype) {

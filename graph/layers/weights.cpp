@@ -237,8 +237,11 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
     const auto scope = graph.scope(local);
     initial_value = options.initializer(graph, spec);
   }
-  const VariableRef created = variable(
-      graph, {.name = local, .initial_value = initial_value, .shape = spec.shape, .trainable = spec.trainable});
+  const VariableRef created = variable(graph, {.name = local,
+                                               .initial_value = initial_value,
+                                               .shape = spec.shape,
+                                               .trainable = spec.trainable,
+                                               .on_demand = spec.on_demand || options.on_demand});
   by_name_.emplace(name, variables_.size());
   variables_.push_back(created);
   if (spec.trainable) trainable_.push_back(created);

@@ -23,6 +23,7 @@ struct WeightSpec {
   double fan_in = 1;
   double fan_out = 1;
   bool trainable = true;
+  bool on_demand = false;  // VariableOptions::on_demand
 };
 
 // The first value of a weight: one of initializers:: (a kind with options), or a function of the program's own, with
@@ -117,6 +118,7 @@ struct WeightOptions {
   Initializer initializer{};  // none: the layer's choice
   Regularizer regularizer{};
   Constraint constraint{};
+  bool on_demand = false;  // of a table: VariableOptions::on_demand
 };
 
 // The variables of a model in one graph, by name ("dense/kernel") without the scope in which they were

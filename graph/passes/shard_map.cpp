@@ -74,6 +74,7 @@ void ShardMap::cut(const VariableSpec& v) {
     const std::int64_t end = i + 1 == pieces ? rows : whole * unit;
     Slice slice{.variable = v.name, .dtype = v.dtype, .shape = v.shape, .row_begin = begin, .row_end = end};
     if (!v.shape.is_scalar()) slice.shape.set_dim(0, end - begin);
+    slice.on_demand = v.on_demand;
     slices_.push_back(std::move(slice));
     begin = end;
   }
@@ -84,6 +85,7 @@ void ShardMap::deal_out(const VariableSpec& v, std::int64_t pieces) {
   for (std::int64_t k = 0; k < pieces; ++k) {
     Slice slice{.variable = v.name, .dtype = v.dtype, .shape = v.shape, .row_begin = k, .row_end = rows};
     slice.stride = pieces;
+    slice.on_demand = v.on_demand;
     slice.shape.set_dim(0, rows / pieces + (k < rows % pieces));
     slices_.push_back(std::move(slice));
   }
@@ -135,6 +137,7 @@ std::uint64_t ShardMap::fingerprint() const {
     hash.number(s.row_begin);
     hash.number(s.row_end);
     hash.number(s.stride);
+    hash.number(s.on_demand ? 1 : 0);
     hash.number(s.shard);
   }
   return hash.value();
@@ -169,9 +172,9 @@ std::vector<SlicePack> pack_slices(
 std::string ShardMap::dump() const {
   std::string text;
   for (const Slice& s : slices_)
-    text += fmt::format("{}: {} rows [{},{}){} {}{} -> shard {}\n", s.id, s.variable, s.row_begin, s.row_end,
+    text += fmt::format("{}: {} rows [{},{}){} {}{}{} -> shard {}\n", s.id, s.variable, s.row_begin, s.row_end,
                         s.stride == 1 ? "" : fmt::format(" step {}", s.stride), troupe::name(s.dtype),
-                        s.shape.to_string(), s.shard);
+                        s.shape.to_string(), s.on_demand ? " on demand" : "", s.shard);
   return text;
 }
 

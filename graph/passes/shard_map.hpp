@@ -28,7 +28,8 @@ struct VariableSpec {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
-  bool by_rows = false;  // has sparse gradients
+  bool by_rows = false;    // has sparse gradients
+  bool on_demand = false;  // VariableOptions::on_demand
 };
 
 // Rows row_begin, row_begin + stride, ... below row_end of a variable. A scalar counts as one row.
@@ -40,6 +41,7 @@ struct Slice {
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
   std::int64_t stride = 1;
+  bool on_demand = false;
   int shard = 0;
   bool operator==(const Slice&) const = default;
 };

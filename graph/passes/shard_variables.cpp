@@ -65,7 +65,15 @@ class Sharder {
       groups_[lookup.group].push_back(lookup.node);
       group_of_.emplace(lookup.node, lookup.group);
     }
+    for (const auto& [id, name] : sharded_)
+      if (is_on_demand(graph_.node(id)) && std::ranges::count(lookups_, id, &TableLookup::table) == 0)
+        invalid_argument(
+            "variable '{}' is on demand: it must have sparse gradients, and only lookups of its rows may "
+            "read it",
+            name);
     for (int id : order_with_groups(graph_, lookups_)) rewrite(graph_.node(id));
+    for (const TableLookup& lookup : lookups_)
+      if (const std::string& table = sharded_.at(lookup.table); !result_.tables.contains(table)) add_reads(table);
     result_.graph = rewriter_.finish();
     return std::move(result_);
   }
@@ -194,6 +202,7 @@ class Sharder {
   }
 
   void read(const Node& node, const std::string& variable) {
+    if (map_.slices_of(variable).front().on_demand) return;  // by lookups alone
     const auto [value, first] = values_.try_emplace(variable);
     if (!first) {
       stands_for(node,
@@ -304,7 +313,6 @@ class Sharder {
     const std::vector<int>& members = groups_.at(group);
     const Node& first = graph_.node(members.front());
     const std::string& table = sharded_.at(graph_.node(first.inputs[0].node).inputs[0].node);
-    const auto slices = map_.slices_of(table);
     const std::string name = fmt::format("{}/pulled", first.name);
     Outputs ids;
     for (const int member : members) {
@@ -312,23 +320,49 @@ class Sharder {
       const Output wide = given.dtype() == DType::i64 ? given : cast(given, DType::i64, fresh(name + "/ids"));
       ids.push_back(wide.shape().rank() == 1 ? wide : flat(wide, name));
     }
-    const Node& distinct =
+    const auto [rows, places] = pulled_by(ids, table, name);
+    pulled_[group].rows = rows;
+    for (std::size_t i = 0; i < members.size(); ++i) pulled_[group].places.emplace(members[i], places[i]);
+  }
+
+  // The rows of these ids, of all slices, one after the other; and for each list of ids their places there.
+  std::pair<Output, Outputs> pulled_by(const Outputs& ids, const std::string& table, const std::string& name) {
+    const auto slices = map_.slices_of(table);
+    const Node& node =
         rewriter_.to().add({.op = "DistinctRows",
                             .name = fresh(name + "/distinct"),
                             .inputs = ids,
                             .attributes = {{"K", std::ssize(slices)}, {"rows", map_.variable(table).shape.dim(0)}}});
-    const int distinct_id = distinct.id;
-    PulledRows& pulled = pulled_[group];
-    for (std::size_t i = 0; i < members.size(); ++i)
-      pulled.places.emplace(members[i], Output{&rewriter_.to(), distinct_id, static_cast<int>(slices.size() + i)});
+    const Outputs distinct = outputs_of(rewriter_.to(), node);
     Outputs parts;
-    for (std::size_t k = 0; k < slices.size(); ++k)
-      parts.push_back(pull_part(slices[k], {&rewriter_.to(), distinct_id, static_cast<int>(k)}, name));
-    pulled.rows = parts.size() == 1 ? parts[0]
-                                    : add({.op = "Concat",
-                                           .name = fresh(name + "/rows"),
-                                           .inputs = parts,
-                                           .attributes = {{"axis", std::int64_t{0}}}});
+    for (std::size_t k = 0; k < slices.size(); ++k) parts.push_back(pull_part(slices[k], distinct[k], name));
+    const Output rows = parts.size() == 1 ? parts[0]
+                                          : add({.op = "Concat",
+                                                 .name = fresh(name + "/rows"),
+                                                 .inputs = parts,
+                                                 .attributes = {{"axis", std::int64_t{0}}}});
+    return {rows, {distinct.begin() + std::ssize(slices), distinct.end()}};
+  }
+
+  // For programs that read a table by its row numbers.
+  void add_reads(const std::string& table) {
+    TableReads& reads = result_.tables[table];
+    reads.ids = fresh(table + "/by_rows/ids");
+    const Output ids = placeholder(rewriter_.to(), DType::i64, Shape{kUnknown}, reads.ids);
+    const auto [rows, places] = pulled_by({ids}, table, table + "/by_rows");
+    reads.rows = fresh(table + "/by_rows");
+    add({.op = "Gather",
+         .name = reads.rows,
+         .inputs = {rows, places[0]},
+         .attributes = {{"axis", std::int64_t{0}}, {"batch_dims", std::int64_t{0}}, {"from_end", false}}});
+    for (const Slice& slice : map_.slices_of(table)) {
+      if (!slice.on_demand) continue;
+      Attributes attributes = slice_attributes(slice);
+      attributes.set("T", DType::i64);
+      attributes.set("shape", Shape{kUnknown});
+      reads.numbers.push_back(fresh(fmt::format("{}/numbers_{}", table, slice.id)));
+      add({.op = "Pull", .name = reads.numbers.back(), .attributes = std::move(attributes)});
+    }
   }
 
   Output pull_part(const Slice& slice, Output rows, const std::string& name) {
@@ -504,8 +538,9 @@ std::vector<VariableSpec> updated_variables(const Graph& graph) {
     const Node& node = graph.node(id);
     const Node* variable = node.op->update_rule ? &graph.node(node.inputs[0].node) : nullptr;
     if (variable && variable->op->role == OpRole::variable)
-      found.try_emplace(variable->name, VariableSpec{variable->name, variable->attributes.dtype("T"),
-                                                     variable->output_shapes[0], takes_rows(node)});
+      found.try_emplace(variable->name,
+                        VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0],
+                                     takes_rows(node), is_on_demand(*variable)});
   }
   std::vector<VariableSpec> out;
   for (auto& [name, spec] : found) out.push_back(std::move(spec));

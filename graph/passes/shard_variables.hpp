@@ -39,8 +39,16 @@ struct UpdateRule {
   bool changes_rows_only() const;
 };
 
+// Nodes with which a table's rows are read by their numbers.
+struct TableReads {
+  std::string ids;                   // a Placeholder: i64 [?]
+  std::string rows;                  // these rows
+  std::vector<std::string> numbers;  // of a table on demand, by slice: the rows of the slice that have been updated
+};
+
 struct ShardedGraph {
   std::unique_ptr<Graph> graph;
+  std::map<std::string, TableReads> tables;           // by variable (graph/passes/table_lookups.hpp)
   std::map<std::string, UpdateRule> rules;            // by variable; absent if no optimizer updates it
   std::map<std::string, std::string> initial_values;  // by variable: an output of the graph before sharding, or ""
   std::vector<SlicePack> packs;                       // by id
@@ -54,7 +62,7 @@ using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 //     that name joins the Pulls "name/slice_<id>". Further reads become Identity nodes: one step sees one version;
 //   * lookups of a table (graph/passes/table_lookups.hpp) read only their rows: DistinctRows finds those of a group of
 //     lookups, AskRows asks each slice for its part, Pulls bring them, and the lookup reads these by their places. A
-//     Pull of the whole table remains for calls that fetch it;
+//     Pull of the whole table remains for calls that fetch it, unless it is on demand;
 //   * its (Sparse)Apply node becomes a NoOp of the same name after the Push or PushSparse nodes "name/push_<id>", which
 //     wait for what the Apply node waited for. A dense gradient of a cut variable is cut likewise; of a sparse one each
 //     slice gets its rows, once each (SumRows, as which the gradient may already be there);
@@ -67,8 +75,8 @@ using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 // Nodes that only those needed remain until pruned.
 //
 // Throws not_found for a variable of the map that is not in the graph; invalid_argument if its dtype or shape differs,
-// if two nodes update it, if its learning rate is neither a Const nor a LearningRate, or if anything else uses it or
-// its slots.
+// if two nodes update it, if its learning rate is neither a Const nor a LearningRate, if anything else uses it or its
+// slots, or if it is on demand, but no table.
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of = nullptr);
 
 // The variables that an optimizer updates (the first input of an Apply or SparseApply node), by name: the input of a

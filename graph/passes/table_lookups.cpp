@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/messages/tensor.hpp>
@@ -82,7 +83,7 @@ class Finder {
     std::set<int> tables, looked_up, read_whole;
     for (int id = 0; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
-      if (node.op->update_rule && takes_rows(node) && is_large(graph_.node(node.inputs[0].node)))
+      if (node.op->update_rule && takes_rows(node) && is_worth_it(graph_.node(node.inputs[0].node)))
         tables.insert(node.inputs[0].node);
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const int variable = variable_of(node.inputs[i].node);
@@ -93,10 +94,11 @@ class Finder {
     return tables;
   }
 
-  static bool is_large(const Node& variable) {
+  static bool is_worth_it(const Node& variable) {
     const Shape& shape = variable.output_shapes[0];
     return variable.op->role == OpRole::variable && shape.fully_known() &&
-           checked_bytes(variable.attributes.dtype("T"), shape) > static_cast<std::size_t>(kSmallTableBytes);
+           (is_on_demand(variable) ||
+            checked_bytes(variable.attributes.dtype("T"), shape) > static_cast<std::size_t>(kSmallTableBytes));
   }
 
   void group() {

@@ -19,9 +19,9 @@ struct TableLookup {
 inline constexpr std::int64_t kSmallTableBytes = 64 << 10;
 
 // The lookups of all tables, in topological order, groups numbered from 0 in order of their first. A variable is a
-// table if it has more than kSmallTableBytes, is updated by a sparse gradient, and all nodes that consume it are
-// lookups. Lookups of one table share a pull if the same ends of the graph need them (so each call needs all or none)
-// and none needs the rows of another.
+// table if it has more than kSmallTableBytes or is on demand (VariableOptions), is updated by a sparse gradient, and
+// all nodes that consume it are lookups. Lookups of one table share a pull if the same ends of the graph need them (so
+// each call needs all or none) and none needs the rows of another.
 std::vector<TableLookup> table_lookups(const Graph& graph);
 
 // Whether this update rule's node takes the rows of a gradient.

@@ -1,8 +1,8 @@
 #include "troupe/graph/training/all_reduce.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <tuple>
 
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/training/backprop_order.hpp>
@@ -59,14 +59,31 @@ void reduce_bucket(const Bucket& bucket, std::vector<GradientAndVariable>& gradi
   }
 }
 
-// 1 for each row of the variable that this rank's gradient has, else 0.
-Output touched_rows(const GradientAndVariable& g) {
-  const Output& values = g.gradient.values;
-  const auto device = values.graph->on_device(g.variable.handle.source().device);
-  const Output once = add_op("SlotsTouching", {g.gradient.indices}, {{"T", values.dtype()}});
-  const Output none = constant(*values.graph, Tensor::zeros(values.dtype(), Shape{g.variable.shape[0]}));
-  const Output one = scalar_like(once, 1);
-  return minimum(scatter_add_rows(g.gradient.indices, once, none), one);
+// The mean of a sparse gradient as the rows that any rank has, ascending.
+Gradient reduce_rows(Graph& graph, const GradientAndVariable& g, SparseMean sparse_mean) {
+  const auto scope = graph.scope("rows");
+  const Output indices = g.gradient.indices, values = g.gradient.values;
+  const Output dims = shape_of(indices);
+  const Output one = constant(graph, std::int32_t{1});
+  const Output all = constant(graph, Tensor::vector<std::int64_t>({g.variable.shape[0]}));
+  const Output zero = constant(graph, std::int32_t{0});
+  const Output ones = fill(dims, one), none = fill(all, zero);
+  const Output own = minimum(scatter_add_rows(indices, ones, none), one);
+  const Output ranks = all_reduce(own, {.reduction = "sum", .name = "ranks"});  // by row: those that have it
+  const Output rows = reshape(non_zero(ranks), Shape{kUnknown});
+  const Shape row = g.variable.shape.without(0);
+  const Output row_dims = constant(graph, Tensor::of<std::int64_t>(Shape{row.rank()}, row.dims()));
+  const Output count = shape_of(rows);
+  const Output sum_dims = concat({count, row_dims}, 0);
+  const Output nothing = constant(graph, Tensor::zeros(values.dtype(), Shape{}));
+  const Output empty = fill(sum_dims, nothing);
+  const Output places = search_sorted(rows, indices);
+  const Output placed = scatter_add_rows(places, values, empty);
+  if (sparse_mean == SparseMean::all_slots) return {.indices = rows, .values = all_reduce(placed, {.name = "mean"})};
+  const Output total = all_reduce(placed, {.reduction = "sum", .name = "sum"});
+  Output touching = cast(gather(ranks, rows), values.dtype());
+  for (int axis = 1; axis < g.variable.shape.rank(); ++axis) touching = expand_dims(touching, axis);
+  return {.indices = rows, .values = div(total, touching)};
 }
 
 }  // namespace
@@ -95,27 +112,27 @@ std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<co
                                                       const GradientsOptions& options) {
   const auto scope = graph.scope("mean_gradients");
   std::vector<GradientAndVariable> out(gradients.begin(), gradients.end());
-  std::map<std::size_t, Output> touched;  // by position, if requested: the fraction of ranks that have each row
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    GradientAndVariable& g = out[i];
-    if (g.gradient.is_sparse() && options.sparse_mean == SparseMean::touching_slots) touched[i] = touched_rows(g);
-    if (!g.gradient.is_dense()) g.gradient = {.dense = dense(g.gradient, g.variable.read())};
-    if (!g.gradient.dense.shape().fully_known())
+  std::vector<GradientAndVariable> sparse;
+  for (const GradientAndVariable& g : out) {
+    const Shape& shape = g.gradient.is_sparse() ? g.variable.shape : g.gradient.dense.shape();
+    if (!shape.fully_known())
       invalid_argument("the gradient of '{}' has shape {}: ranks can only exchange tensors of known shape",
-                       g.variable.name, g.gradient.dense.shape().to_string());
+                       g.variable.name, shape.to_string());
+    if (!g.gradient.is_sparse()) continue;
+    const auto device = graph.on_device(g.variable.handle.source().device);
+    const auto inner = graph.scope(g.variable.name);
+    sparse.push_back({.gradient = reduce_rows(graph, g, options.sparse_mean), .variable = g.variable});
   }
+  std::erase_if(out, [](const GradientAndVariable& g) { return g.gradient.is_sparse(); });
   for (const Bucket& bucket : make_buckets(out, options.bucket_bytes)) {
     const auto device = graph.on_device(out[bucket[0]].variable.handle.source().device);
     reduce_bucket(bucket, out);
   }
-  for (const auto& [i, rows] : touched) {
-    Output& gradient = out[i].gradient.dense;
-    Output part = all_reduce(rows);
-    for (int axis = 1; axis < gradient.shape().rank(); ++axis) part = expand_dims(part, axis);
-    // A row that no rank has is 0.
-    gradient = div(gradient, maximum(part, scalar_like(part, std::numeric_limits<float>::min())));
-  }
-  return out;
+  std::vector<GradientAndVariable> all;
+  for (auto [dense_one, sparse_one, given] = std::tuple(out.begin(), sparse.begin(), gradients.begin());
+       given != gradients.end(); ++given)
+    all.push_back(given->gradient.is_sparse() ? std::move(*sparse_one++) : std::move(*dense_one++));
+  return all;
 }
 
 }  // namespace troupe

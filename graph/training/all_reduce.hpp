@@ -32,8 +32,9 @@ struct GradientsOptions {
   // touching_slots: the mean of a sparse gradient's row is divided by the fraction of ranks that have the row.
   SparseMean sparse_mean = SparseMean::all_slots;
 };
-// Each gradient's mean over all ranks, dense; sparse gradients become dense. Throws invalid_argument for a gradient
-// whose shape is not fully known.
+// Each gradient's mean over all ranks. A sparse one stays so: ranks tell each other which rows they have, one number
+// for each row of the variable, and then reduce those that any has. Throws invalid_argument for a gradient whose shape,
+// or for a sparse one that of its variable, is not fully known.
 std::vector<GradientAndVariable> all_reduce_gradients(Graph& graph, std::span<const GradientAndVariable> gradients,
                                                       const GradientsOptions& options = {});
 

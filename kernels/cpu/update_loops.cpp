@@ -295,6 +295,23 @@ void decay_and_update(const Update<T, Rule>& update, T decay, const StatePointer
   }
 }
 
+// Rows are anywhere in memory: those of the stretch after the next are fetched meanwhile.
+template <class T>
+void fetch(const StatePointers<T>& state, std::int64_t at, std::int64_t n) {
+  constexpr std::int64_t kLine = 64 / sizeof(T), kMost = 32 * kLine;
+  for (std::size_t i = 0; i < state.size() && state[i]; ++i)
+    for (std::int64_t j = 0; j < std::min(n, kMost); j += kLine) __builtin_prefetch(state[i] + at + j, 1);
+}
+
+template <class T, class One>
+void for_stretches(const StatePointers<T>& state, std::span<const Stretch<T>> stretches, std::int64_t n, One one) {
+  constexpr std::size_t kAhead = 2;
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    if (i + kAhead < stretches.size()) fetch(state, stretches[i + kAhead].at, n);
+    one(stretches[i].at, stretches[i].g);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -302,10 +319,14 @@ void with_update_loop(const OptimizerRule& rule, double rate, std::int64_t numbe
                       FunctionRef<void(UpdateLoop<T> loop)> use) {
   const auto call = [&]<class Rule>(const Rule& typed) {
     const Update<T, Rule> update(typed, rate, number);
-    if (typed.weight_decay == 0) return use(update);
+    if (typed.weight_decay == 0)
+      return use([&](const StatePointers<T>& state, std::span<const Stretch<T>> stretches, std::int64_t n) {
+        for_stretches(state, stretches, n, [&](std::int64_t at, const T* g) { update(state, at, g, n); });
+      });
     const T decay = static_cast<T>(rate * typed.weight_decay);
-    use([&](const StatePointers<T>& state, std::int64_t at, const T* g, std::int64_t n) {
-      decay_and_update(update, decay, state, at, g, n);
+    use([&](const StatePointers<T>& state, std::span<const Stretch<T>> stretches, std::int64_t n) {
+      for_stretches(state, stretches, n,
+                    [&](std::int64_t at, const T* g) { decay_and_update(update, decay, state, at, g, n); });
     });
   };
   std::visit(call, rule);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include <troupe/graph/optimizers/optimizer_rules.hpp>
 #include <troupe/messages/function_ref.hpp>
@@ -17,9 +18,18 @@ inline constexpr std::size_t kMaxState = 4;
 template <class T>
 using StatePointers = std::array<T*, kMaxState>;
 
-// Updates elements [at, at + n) of `state` by gradients g[0], g[1], ... Any thread.
+// Elements from `at` on, with gradients g[0], g[1], ...
 template <class T>
-using UpdateLoop = FunctionRef<void(const StatePointers<T>& state, std::int64_t at, const T* g, std::int64_t n)>;
+struct Stretch {
+  std::int64_t at;
+  const T* g;
+};
+
+// Updates `n` elements of each stretch of `state`. Any thread. Takes several, because a call costs as much as a short
+// row.
+template <class T>
+using UpdateLoop =
+    FunctionRef<void(const StatePointers<T>& state, std::span<const Stretch<T>> stretches, std::int64_t n)>;
 
 // Calls `use` with the loop of a rule, its constants rounded to T: float or double. `number`: of the update, from 1.
 template <class T>

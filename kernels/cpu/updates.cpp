@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <troupe/kernels/common/row_groups.hpp>
@@ -19,7 +20,8 @@ template <class T, class G>
 void run_update(UpdateLoop<Compute<T>> update, const StatePointers<T>& state, std::int64_t at, const G* g,
                 std::int64_t n) {
   if constexpr (!kIsNarrow<T>) {
-    update(state, at, g, n);
+    const Stretch<T> stretch{at, g};
+    update(state, {&stretch, 1}, n);
   } else {
     float rooms[kMaxState][kNarrowBlock], g_room[kNarrowBlock];
     StatePointers<float> wide{};
@@ -29,7 +31,8 @@ void run_update(UpdateLoop<Compute<T>> update, const StatePointers<T>& state, st
         widen(state[i] + at + done, rooms[i], count);
         wide[i] = rooms[i];
       }
-      update(wide, 0, widened(g + done, g_room, count), count);
+      const Stretch<float> stretch{0, widened(g + done, g_room, count)};
+      update(wide, {&stretch, 1}, count);
       for (std::size_t i = 0; i < kMaxState && state[i]; ++i) narrow(rooms[i], state[i] + at + done, count);
     }
   }
@@ -105,10 +108,11 @@ class SparseUpdate {
   void lazy(Parallelism& parallelism) const {
     parallelism.parallel_for(std::ssize(groups_.rows), grain(), [&](std::int64_t begin, std::int64_t end) {
       std::vector<Compute<T>> sum(static_cast<std::size_t>(width_));
+      SingleRows singles(*this);
       for (std::int64_t group = begin; group < end; ++group) {
         const auto [first, last] = positions(group);
         if (last - first == 1) {
-          run_update<T>(update_, state_, row_of(group) * width_, value(first), width_);
+          singles.add(row_of(group) * width_, value(first));
           continue;
         }
         std::transform(value(first), value(first) + width_, sum.begin(),
@@ -138,6 +142,30 @@ class SparseUpdate {
   }
 
  private:
+  // Rows with one value each, which need no sum, several in a call.
+  class SingleRows {
+   public:
+    explicit SingleRows(const SparseUpdate& all) : all_(all) {}
+    ~SingleRows() { flush(); }
+    void add(std::int64_t at, const T* g) {
+      if constexpr (kIsNarrow<T>) {
+        run_update<T>(all_.update_, all_.state_, at, g, all_.width_);
+      } else {
+        rows_[count_++] = {at, g};
+        if (count_ == rows_.size()) flush();
+      }
+    }
+
+   private:
+    void flush() {
+      if constexpr (!kIsNarrow<T>)
+        if (count_ > 0) all_.update_(all_.state_, std::span(rows_).first(std::exchange(count_, 0)), all_.width_);
+    }
+    const SparseUpdate& all_;
+    std::array<Stretch<Compute<T>>, 64> rows_;
+    std::size_t count_ = 0;
+  };
+
   std::int64_t grain() const { return std::max<std::int64_t>(1, kPartElements / std::max<std::int64_t>(1, width_)); }
   std::int64_t row_of(std::int64_t group) const { return groups_.rows[static_cast<std::size_t>(group)]; }
   // Of a group's values, in groups_.order.

@@ -19,6 +19,7 @@ struct SliceSpec {
   Shape shape;
   std::uint32_t phase = 0;  // of a step: the one in which it is updated
   bool by_rows = false;     // an update changes only the rows of its gradient
+  bool on_demand = false;   // pulled by rows; else its pull is answered with the numbers of updated rows, i64 [n]
 };
 
 // Dense: `values` has the slice's shape. Sparse: `values` [n, shape[1:]...] holds rows of the slice, and `indices` (i64

@@ -29,9 +29,13 @@ Tensor rows_of(const Tensor& value, const Tensor& rows) {
   Tensor out(value.dtype(), shape);
   const std::size_t bytes = row_bytes(value);
   std::byte* to = out.mutable_raw();
-  for (const std::int64_t row : wanted) {
-    std::memcpy(to, row_at(value, row, bytes), bytes);
-    to += bytes;
+  constexpr std::size_t kAhead = 4, kLine = 64, kMost = 1024;
+  for (std::size_t i = 0; i < wanted.size(); ++i, to += bytes) {
+    if (i + kAhead < wanted.size()) {  // rows are anywhere in memory
+      const std::byte* later = row_at(value, wanted[i + kAhead], bytes);
+      for (std::size_t at = 0; at < std::min(bytes, kMost); at += kLine) __builtin_prefetch(later + at);
+    }
+    std::memcpy(to, row_at(value, wanted[i], bytes), bytes);
   }
   return out;
 }

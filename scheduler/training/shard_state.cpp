@@ -400,6 +400,7 @@ void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
   PushedGradient gradient{std::move(message.gradient), std::move(message.indices)};
   slices_[slice].sparse = gradient.sparse();
   ++counters_.pushes;
+  if (gradient.sparse()) counters_.rows_pushed += static_cast<std::uint64_t>(gradient.indices.num_elements());
   counters_.staged_bytes += gradient.num_bytes();
   counters_.staged_bytes_peak = std::max(counters_.staged_bytes_peak, counters_.staged_bytes);
   set.add(slice, std::move(gradient), message.pulled_version, message.worker);
@@ -602,6 +603,7 @@ bool ShardState::can_answer(const Pull& message, const Named& wanted) const {
 
 Tensor ShardState::value_at(std::size_t slice, std::size_t versions_back) const {
   const Owned& owned = slices_[slice];
+  if (owned.spec.on_demand) return store_.value(owned.spec.id);
   if (versions_back > 0)
     if (const Tensor& whole = previous_[previous_.size() - versions_back][slice].whole(); whole.valid()) return whole;
   Tensor value = store_.value(owned.spec.id);
@@ -632,6 +634,7 @@ void ShardState::answer(const Pull& message, const Named& wanted, TrainingOutbox
     }
   } else if (message.rows.valid()) {
     put.tensor = rows_at(wanted.slices.front(), message.rows, back);
+    counters_.rows_pulled += static_cast<std::uint64_t>(message.rows.num_elements());
   } else {
     put.tensor = value_at(wanted.slices.front(), back);
   }

@@ -51,7 +51,7 @@ class ShardStore {
  public:
   virtual ~ShardStore() = default;
   // The current value of a slice. The handle's contents never change: apply must not write to memory with another
-  // holder.
+  // holder. Of a slice on demand: the numbers of its updated rows.
   virtual Tensor value(std::uint32_t slice) = 0;
   // These rows of it (i64 [n]), copied.
   virtual Tensor rows(std::uint32_t slice, const Tensor& rows) { return rows_of(value(slice), rows); }
@@ -116,6 +116,8 @@ struct ShardCounters {
   std::uint64_t abandoned = 0;    // gradient sets dropped because their worker was lost
   std::uint64_t batches = 0;      // slots or batches that went into updates
   std::uint64_t updates = 0;
+  std::uint64_t rows_pulled = 0;   // of slices pulled by rows
+  std::uint64_t rows_pushed = 0;   // of sparse gradients staged
   std::uint64_t staged_bytes = 0;  // now
   std::uint64_t staged_bytes_peak = 0;
   // [s]: slots or batches computed s updates before the one they went into; the last bucket: that or more.

@@ -17,6 +17,7 @@
 #include "tests/chaos/counting_model.hpp"
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"
+#include "tests/chaos/table_model.hpp"
 #include "tests/graph/training/classifier.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/membership_options.hpp>
@@ -35,6 +36,7 @@ constexpr std::int64_t kLong = 1'000'000'000;
 struct Options {
   Membership membership;
   TrainingOptions training{.mode = JobMode::sync, .epochs = 2, .batch = 4, .checkpoint_every = 20};
+  bool tables = false;
   std::string without;
   int examples = 256;
   StepTime time;
@@ -48,18 +50,20 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   Options o;
   TrainingOptions& training = o.training;
   CommandLine line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
-  line.add("Training",
-           {choice_option("--mode", training.mode, by_name({JobMode::sync, JobMode::async}), "How to train"),
-            whole_option("--slots", "N", training.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
-            whole_option("--backups", "N", training.backups, 0, 1000, "Slots of a step beyond those"),
-            whole_option("--epochs", "N", training.epochs, 1, 1000000, "Epochs"),
-            whole_option("--batch", "N", training.batch, 1, 1000, "Examples of a slot"),
-            whole_option("--examples", "N", o.examples, 1, 65536, "Examples"),
-            number_option("--before", "MS", o.time.before, 0, kLong, "Time of a step before its gradients leave"),
-            number_option("--between", "MS", o.time.between, 0, kLong, "Time between the first and the second"),
-            number_option("--after", "MS", o.time.after, 0, kLong, "Time of a step after that"),
-            text_option("--checkpoint", "DIR", training.checkpoint, "Directory of checkpoints"),
-            whole_option("--checkpoint-every", "N", training.checkpoint_every, 1, 1000000, "Steps between them")});
+  line.add(
+      "Training",
+      {choice_option("--mode", training.mode, by_name({JobMode::sync, JobMode::async}), "How to train"),
+       flag("--tables", o.tables, "Train the model with tables (tests/chaos/table_model.hpp), not the counting one"),
+       whole_option("--slots", "N", training.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
+       whole_option("--backups", "N", training.backups, 0, 1000, "Slots of a step beyond those"),
+       whole_option("--epochs", "N", training.epochs, 1, 1000000, "Epochs"),
+       whole_option("--batch", "N", training.batch, 1, 1000, "Examples of a slot"),
+       whole_option("--examples", "N", o.examples, 1, 65536, "Examples"),
+       number_option("--before", "MS", o.time.before, 0, kLong, "Time of a step before its gradients leave"),
+       number_option("--between", "MS", o.time.between, 0, kLong, "Time between the first and the second"),
+       number_option("--after", "MS", o.time.after, 0, kLong, "Time of a step after that"),
+       text_option("--checkpoint", "DIR", training.checkpoint, "Directory of checkpoints"),
+       whole_option("--checkpoint-every", "N", training.checkpoint_every, 1, 1000000, "Steps between them")});
   line.add("Faults",
            {choice_option<std::string>("--without", o.without, {{"dedupe", "dedupe"}, {"fence", "fence"}},
                                        "A guard to leave out"),
@@ -81,14 +85,18 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
-// How often the examples are in the variables: the least and the most, over all.
-std::pair<double, double> counts(const Parameters& parameters) {
+// How often the examples are in the variables that count them: the least and the most, over all.
+std::pair<double, double> counts(const Parameters& parameters, std::int64_t examples) {
   double least = 1e9, most = -1e9;
-  for (const auto& [name, value] : parameters)
-    for (const float count : value.values<float>()) {
+  const auto seen = parameters.find("seen/table");
+  for (const auto& [name, value] : parameters) {
+    if (seen != parameters.end() && name != seen->first) continue;
+    const Tensor counting = seen == parameters.end() ? value : value.rows(0, examples);
+    for (const float count : counting.values<float>()) {
       least = std::min<double>(least, count);
       most = std::max<double>(most, count);
     }
+  }
   return {least, most};
 }
 
@@ -102,10 +110,10 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   const Optimizer optimizer = optimizers::SGD{.learning_rate = 1.0};
   const DataSplits data = numbered_examples(o.examples);
   TrainingState state;
-  const TensorDataset source = source_of(data.train);
-  const Program program = testing::classifier(layers, optimizer);
+  const TensorDataset source = o.tables ? tagged_examples(o.examples) : source_of(data.train);
+  const Program program = o.tables ? table_model() : testing::classifier(layers, optimizer);
   TrainingPlan plan{.program = program,
-                    .description = "counting",
+                    .description = o.tables ? "tables" : "counting",
                     .train = source,
                     .options = training,
                     .state = state,
@@ -116,7 +124,7 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   if (o.haunt && task.name().job == "worker") haunt(plan);
   const TrainingResult result = train_in_cluster(plan);
   if (!result.chief) return;
-  const auto [least, most] = counts(state.parameters);
+  const auto [least, most] = counts(state.parameters, o.examples);
   print(fmt::format(R"({{"event":"final","steps":{},"seconds":{},"params_sha256":"{}","least":{},"most":{}}})",
                     result.steps, result.seconds, result.params_sha256, least, most));
 }

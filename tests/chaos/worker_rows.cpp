@@ -127,6 +127,23 @@ Outcome kill_asynchronous(Workshop& workshop, std::uint64_t seed, const Argument
   return finish(workshop, cluster, played.outcome);
 }
 
+// The rows of a table say how often each example was applied.
+Outcome kill_asynchronous_tables(Workshop& workshop, std::uint64_t seed) {
+  Dice dice(seed);
+  constexpr int kEpochs = 4;
+  const Arguments app = {workshop.program("chaos_task"), "--tables",   "--mode", "async",   "--epochs",
+                         std::to_string(kEpochs),        "--examples", "8192",   "--batch", "4"};
+  const std::string victim = worker(dice.below(4));
+  Schedule schedule = {{FaultKind::kill, victim, dice.between(0.05, 1.5)}};
+  if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
+  ChaosCluster cluster(cluster_of(app));
+  Played played = play(cluster, schedule, "");
+  check_counts(played.outcome, cluster, kEpochs, 1);
+  played.outcome.counts["batches"] = total(cluster, {"batches"}) / 2;
+  played.outcome.counts["pushed again"] = total(cluster, {"duplicates"});
+  return finish(workshop, cluster, played.outcome);
+}
+
 // What the worker has sent before it was evicted comes when it is back: see haunting.hpp.
 Outcome late_pushes(Workshop& workshop, std::uint64_t seed, const Arguments& broken) {
   Dice dice(seed);
@@ -178,6 +195,14 @@ std::vector<Row> worker_rows() {
        .at_most = {{"detected", 1}},
        .at_least = {},
        .run = [](Workshop& w, std::uint64_t seed) { return kill_asynchronous(w, seed, {}); }},
+      {.name = "kill-async-tables",
+       .fault = "kill -9 of a worker of asynchronous training with sparse tables",
+       .must = "each batch applied exactly once to the rows of its examples",
+       .short_runs = 2,
+       .long_runs = 20,
+       .at_most = {},
+       .at_least = {},
+       .run = kill_asynchronous_tables},
       {.name = "stop-worker",
        .fault = "SIGSTOP of a worker for 10 s, then SIGCONT",
        .must = "evicted within 3 s, back within 3 s, the same parameters",

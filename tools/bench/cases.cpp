@@ -17,6 +17,7 @@ std::vector<Case> all_cases() {
   add_model_cases(cases);
   add_parameter_cases(cases);
   add_cluster_training_cases(cases);
+  add_embedding_cases(cases);
   add_overhead_cases(cases);
   add_startup_cases(cases);
   return cases;

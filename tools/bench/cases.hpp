@@ -24,6 +24,7 @@ void add_index_cases(std::vector<Case>& cases);             // sorts, running su
 void add_model_cases(std::vector<Case>& cases);             // training
 void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from shards
 void add_cluster_training_cases(std::vector<Case>& cases);  // training by three processes
+void add_embedding_cases(std::vector<Case>& cases);         // a table on parameter servers
 void add_overhead_cases(std::vector<Case>& cases);          // with and without counters
 void add_startup_cases(std::vector<Case>& cases);           // processes and plans
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tools/bench/bounce.hpp"
+#include "tools/bench/embedding.hpp"
 #include "tools/bench/peers/shared_memory_peer.hpp"
 #include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/pipeline.hpp"
@@ -44,6 +45,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       RemoteShard::serve();
     else if (arguments[1] == kTrain)
       train_as_child();
+    else if (arguments[1] == kEmbedding)
+      train_embedding_as_child();
     else if (arguments[1] == kBeats)
       listen_to_beats();
     else if (arguments[1] == kBounce)

@@ -13,6 +13,7 @@ inline constexpr const char* kTcp = "tcp";                     // the other end 
 inline constexpr const char* kSharedMemory = "shared-memory";  // the other end of a SharedMemoryPeer
 inline constexpr const char* kShard = "shard";                 // a parameter shard
 inline constexpr const char* kTrain = "train";                 // a task of a training job
+inline constexpr const char* kEmbedding = "embedding";         // a task of a job with a table
 inline constexpr const char* kBeats = "beats";                 // the end of a wire that times heartbeats
 inline constexpr const char* kBounce = "bounce";               // the other side of a Bounce
 inline constexpr const char* kFirstStep = "first-step";        // one step of a small graph

@@ -39,12 +39,16 @@ inline TensorDataset table_examples(std::int64_t examples) {
 struct TableProgram {
   Optimizer optimizer = optimizers::Adagrad{.learning_rate = 0.1};
   DType dtype = DType::f32;
+  bool on_demand = false;
+  std::int64_t rows = kTableRows;
 
   ProgramOutputs operator()(ProgramContext& c) const {
-    const VariableRef items = c.variable("items/table", {.dtype = dtype, .shape = Shape{kTableRows, kTableWidth}},
-                                         initializers::random_uniform());
+    const VariableRef items =
+        c.variable("items/table", {.dtype = dtype, .shape = Shape{rows, kTableWidth}, .on_demand = on_demand},
+                   initializers::random_uniform());
     const VariableRef tags =
-        c.variable("tags/table", {.dtype = dtype, .shape = Shape{3000, 16}}, initializers::random_normal());
+        c.variable("tags/table", {.dtype = dtype, .shape = Shape{3000, 16}, .on_demand = on_demand},
+                   initializers::random_normal());
     const VariableRef w =
         c.variable("out/w", {.shape = Shape{2 * kTableWidth + 16, 1}}, initializers::glorot_uniform());
     const Output first = mean(cast(gather(items.read(), c["ids"]), DType::f32), {1});

@@ -10,6 +10,7 @@ namespace troupe {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 using testing::TableJob;
 using testing::TableProgram;
 
@@ -118,6 +119,63 @@ TEST_F(Tables, ResumeOnAnyNumberOfShards) {
       go(saved_by, 1);
       EXPECT_EQ(go(resumed_by, 2), undisturbed);
     }
+}
+
+// Rows drawn one by one have the bits of those drawn together; what was never updated is in no hash.
+TEST_F(Tables, OnDemandHaveTheSameBitsInEveryMode) {
+  const TableJob job{
+      .program = TableProgram{.on_demand = true}, .train = train, .evaluation = &test, .options = options};
+  const Result two = local(job, 2), whole = local({.train = train, .evaluation = &test, .options = options}, 2);
+  EXPECT_NE(two.hash, whole.hash);
+  EXPECT_EQ(two.epochs[1].figures, whole.epochs[1].figures);
+  for (const auto& [mode, ps, workers] :
+       {std::tuple(JobMode::sync, 1, 2), {JobMode::sync, 2, 3}, {JobMode::allreduce, 0, 2}}) {
+    SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
+    expect_same(cluster(job, mode, ps, workers), two);
+  }
+  EXPECT_EQ(cluster(job, JobMode::async, 2, 1).hash, local(job, 1).hash);
+}
+
+TEST_F(Tables, OnDemandResumeOnAnyNumberOfShards) {
+  const TableJob whole{.program = TableProgram{.on_demand = true}, .train = train, .options = options};
+  const std::string undisturbed = local(whole, 2).hash;
+  for (const int resumed_by : {1, 2, 3}) {
+    const testing::TemporaryDirectory directory;
+    TableJob job = whole;
+    job.options.checkpoint = directory.file("saved");
+    job.options.epochs = 1;
+    cluster(job, JobMode::sync, 2, 2);
+    job.options.epochs = 2;
+    EXPECT_EQ(cluster(job, JobMode::sync, resumed_by, 2).hash, undisturbed) << resumed_by;
+  }
+}
+
+// 120 GB if all rows were there.
+TEST_F(Tables, OnDemandTakeTheMemoryOfTheRowsThatWereUpdated) {
+  const TableJob job{
+      .program = TableProgram{.on_demand = true, .rows = 1'000'000'000}, .train = train, .options = options};
+  const std::string hash = cluster(job, JobMode::sync, 2, 2).hash;
+  EXPECT_EQ(cluster(job, JobMode::sync, 1, 1).hash, hash);
+}
+
+TEST_F(Tables, OnDemandMustBeReadByLookupsAndUpdatedLazily) {
+  const auto refused = [&](const Program& program) {
+    TableJob job{.program = program, .train = train, .options = options};
+    job.options.mode = JobMode::sync;
+    testing::JobTasks tasks(1, 1);
+    return tasks.run([&](Task& task) { return run(job, task).hash; });
+  };
+  EXPECT_THAT(
+      refused(TableProgram{.optimizer = optimizers::Momentum{.slot_updates = SlotUpdates::exact}, .on_demand = true}),
+      ::testing::Contains(HasSubstr("must update rows lazily")));
+  EXPECT_THAT(refused([](ProgramContext& c) {
+                ProgramOutputs out = TableProgram{.on_demand = true}(c);
+                const VariableRef table = c.variable("tags/table", {.shape = Shape{3000, 16}, .on_demand = true},
+                                                     initializers::random_normal());
+                out.objectives[0].loss = out.objectives[0].loss + mean(table.read());
+                return out;
+              }),
+              Each(HasSubstr("only lookups of its rows may read it")));
 }
 
 }  // namespace

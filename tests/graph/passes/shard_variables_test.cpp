@@ -2,7 +2,9 @@
 
 #include "tests/graph/graph_builder.hpp"
 #include <troupe/graph/builder/control.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/builder/reduce.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/shard_variables.hpp>
@@ -124,6 +126,62 @@ struct Sparse : GraphBuilder {
     add("SparseApplySGD", "train", {table, constant("lr", 1), indices, values});
   }
 };
+
+// Two lookups of a table of two pieces, one of them in evaluation too.
+struct Lookups : GraphBuilder {
+  VariableRef table;
+  explicit Lookups(bool on_demand = false) {
+    table = troupe::variable(g, {.name = "table", .shape = Shape{400'000, 4}, .on_demand = on_demand});
+    const Output i = add("Placeholder", "i", {}, {{"T", DType::i64}, {"shape", Shape{3}}});
+    const Output j = add("Placeholder", "j", {}, {{"T", DType::i32}, {"shape", Shape{kUnknown, 2}}});
+    const Output k = add("Placeholder", "k", {}, {{"T", DType::i64}, {"shape", Shape{5}}});
+    const Output rows = gather(table.read(), i, {.name = "a"});
+    const Output more = gather(table.read(), j, {.name = "b"});
+    const Output both = troupe::add(sum(more, {0, 1}), sum(rows, {0}), "both");
+    g.add({.op = "SparseApplySGD",
+           .name = "train",
+           .inputs = {table.handle, constant("lr", 1.0f), i, rows},
+           .controls = {both}});
+    gather(table.read(), k, {.name = "evaluated"});
+  }
+};
+
+std::size_t count_of(const std::string& text, std::string_view what) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(ShardVariables, LookupsPullTheRowsOfTheirIds) {
+  Lookups e;
+  const ShardedGraph s = shard_variables(e.g, ShardMap(updated_variables(e.g), 2));
+  const std::string training = call(s, {.feeds = {"i", "j"}, .targets = {"train"}});
+  EXPECT_EQ(count_of(training, "DistinctRows("), 1u) << training;  // for both lookups
+  EXPECT_EQ(count_of(training, "AskRows("), 2u) << training;
+  EXPECT_EQ(count_of(training, "Pull("), 2u) << training;
+  EXPECT_EQ(count_of(training, "PushSparse("), 2u) << training;
+  EXPECT_EQ(count_of(training, "SumRows("), 1u) << training;
+  const std::string evaluation = call(s, {.feeds = {"k"}, .fetches = {"evaluated"}});
+  EXPECT_EQ(count_of(evaluation, "AskRows("), 2u) << evaluation;
+  EXPECT_EQ(count_of(evaluation, "ask=-1"), 0u) << evaluation;
+  EXPECT_EQ(count_of(call(s, {.fetches = {"table/read"}}), "JoinRows("), 1u);
+  ASSERT_TRUE(s.tables.contains("table"));
+  const TableReads& reads = s.tables.at("table");
+  EXPECT_EQ(count_of(call(s, {.feeds = {reads.ids}, .fetches = {reads.rows}}), "AskRows("), 2u);
+  EXPECT_TRUE(reads.numbers.empty());
+}
+
+TEST(ShardVariables, ATableOnDemandIsNeverPulledWhole) {
+  Lookups e(true);
+  const ShardedGraph s = shard_variables(e.g, ShardMap(updated_variables(e.g), 2));
+  EXPECT_EQ(s.graph->find("table/read"), nullptr);
+  EXPECT_EQ(s.tables.at("table").numbers.size(), 2u);
+  e.add("Neg", "whole", {e.table.read()});
+  EXPECT_EQ(
+      error_of([&] { shard_variables(e.g, ShardMap(updated_variables(e.g), 2)); }),
+      "invalid_argument: variable 'table' is on demand: it must have sparse gradients, and only lookups of its rows "
+      "may read it");
+}
 
 TEST(ShardVariables, VariablesOutsideTheMapStay) {
   Sgd e;

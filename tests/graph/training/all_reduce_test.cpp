@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/graph/training/classifier_graph.hpp"
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/placement/partition.hpp>
@@ -63,11 +65,25 @@ TEST_F(Gradients, TravelInBucketsOfADtypeInTheOrderInWhichTheyAreMade) {
   EXPECT_THAT(sizes, ElementsAre(25, 100, 7, 4));
 }
 
-TEST_F(Gradients, SparseOnesBecomeDense) {
-  const VariableRef v = variable(graph, {.name = "table", .shape = {5, 2}});
-  const Output rows = constant(graph, Tensor::vector<std::int64_t>({1, 1}));
-  const GradientAndVariable sparse{{.indices = rows, .values = placeholder(graph, DType::f32, {2, 2}, "values")}, v};
-  EXPECT_EQ(all_reduce_gradients(graph, std::vector{sparse})[0].gradient.dense.shape(), (Shape{5, 2}));
+// First how many ranks have each row, then the rows that any has.
+TEST_F(Gradients, SparseOnesTravelAsRows) {
+  const VariableRef v = variable(graph, {.name = "table", .shape = {20'000, 4}});
+  const Output rows = placeholder(graph, DType::i64, {kUnknown}, "rows");
+  const GradientAndVariable sparse{{.indices = rows, .values = placeholder(graph, DType::f32, {kUnknown, 4}, "values")},
+                                   v};
+  const auto means = all_reduce_gradients(graph, std::vector{make("a", {3}), sparse, make("b", {2})});
+  ASSERT_EQ(means.size(), 3u);
+  EXPECT_EQ(means[0].gradient.dense.shape(), (Shape{3}));
+  EXPECT_EQ(means[2].gradient.dense.shape(), (Shape{2}));
+  ASSERT_TRUE(means[1].gradient.is_sparse());
+  EXPECT_EQ(means[1].variable.name, "table");
+  EXPECT_EQ(means[1].gradient.values.shape(), (Shape{kUnknown, 4}));
+  std::multiset<std::string> travel;
+  for (const std::string& name : names_of(graph, "Contribute")) {
+    const Endpoint x = graph.get(name).inputs[0];
+    travel.insert(std::string(troupe::name(graph.dtype(x))) + graph.shape(x).to_string());
+  }
+  EXPECT_EQ(travel, (std::multiset<std::string>{"f32[5]", "f32[?,4]", "i32[20000]"}));
 }
 
 TEST_F(Gradients, OfUnknownShapeAreRefused) {
