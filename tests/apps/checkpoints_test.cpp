@@ -149,7 +149,7 @@ TEST_P(KilledJob, SavesWhenItIsStopped) {
 }
 
 TEST_F(Checkpoints, AJobSavesWhenOneOfItsTasksIsStopped) {
-  const Arguments training = saving({"--mode", "sync", "--replicas", "2"}, 100'000, kNever);
+  const Arguments training = saving({"--mode", "sync", "--replicas", "2", "--on-loss", "fail"}, 100'000, kNever);
   for (const char* task : {"ps/1", "worker/1"}) {
     Cluster cluster(2, 2, training);
     const pid_t pid = cluster.pid(task);

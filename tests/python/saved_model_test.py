@@ -46,4 +46,4 @@ def test_the_optimizer_has_slots_of_the_values(model):
     values = safetensors.load_file(model / "values.safetensors")
     slots = safetensors.load_file(model / "optimizer.safetensors")
     for name, value in values.items():
-        assert slots[f"{name}/m"].shape == value.shape
+        assert slots[f"{name}/adam_m"].shape == value.shape
