@@ -98,7 +98,7 @@ std::optional<ElementwiseRule> elementwise_rule(std::string_view op, std::span<c
       fits = inputs[0] == DType::boolean && inputs[1] == inputs[2] && inputs[1] == result && is_floating(result);
       break;
     case Kind::conversion:
-      fits = is_floating(result) && (is_floating(inputs[0]) || inputs[0] == DType::boolean);
+      fits = is_floating(result) && (is_floating(inputs[0]) || inputs[0] == DType::boolean || inputs[0] == DType::u8);
       break;
   }
   return fits ? std::optional(entry.rule) : std::nullopt;

@@ -35,7 +35,8 @@ inline constexpr int kMaxElementwiseSteps = 32;
 std::vector<ElementwiseStep> parse_elementwise(std::span<const std::string> lines, std::span<const DType> inputs);
 std::vector<std::string> to_strings(std::span<const ElementwiseStep> steps);
 
-// Operands of an op in a program. Dtypes are floating, except the bool of comparisons and conditions.
+// Operands of an op in a program. Dtypes are floating, except the bool of comparisons and conditions, and bytes (u8),
+// which are converted first.
 struct ElementwiseRule {
   int operands = 0;
   bool same_shapes = false;  // operands are not broadcast

@@ -63,6 +63,8 @@ StepCode cast_code(DType from, DType to) {
   dispatch(FloatTypes{}, to, [&]<class To>() {
     if (from == DType::boolean)
       code.run = cast_step<To, bool>;
+    else if (from == DType::u8)
+      code.run = cast_step<To, std::uint8_t>;
     else if (is_floating(from))
       dispatch(FloatTypes{}, from, [&]<class From>() { code.run = cast_step<To, From>; });
   });

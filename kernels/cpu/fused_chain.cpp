@@ -34,6 +34,28 @@ void load_cell(const ChainCell* cell, std::int64_t at, V, V, V, V, V, V, V, V) {
                      load(x + 4 * kLanes), load(x + 5 * kLanes), load(x + 6 * kLanes), load(x + 7 * kLanes));
 }
 
+// The next kLanes bytes as floats.
+V load_bytes(const std::uint8_t* from) {
+#if defined(__AVX512F__)
+  constexpr __mmask16 kAll = 0xffff;  // g++ 12 warns of the unmasked ones
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm512_maskz_cvtepi32_ps(kAll, _mm512_maskz_cvtepu8_epi32(kAll, bytes));
+#elif defined(__AVX2__)
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#else
+  V v;
+  for (int i = 0; i < kLanes; ++i) v[i] = static_cast<float>(from[i]);
+  return v;
+#endif
+}
+
+void load_bytes_cell(const ChainCell* cell, std::int64_t at, V, V, V, V, V, V, V, V) {
+  const std::uint8_t* x = reinterpret_cast<const std::uint8_t*>(cell->operand) + at;
+  return cell[1].run(cell + 1, at, load_bytes(x), load_bytes(x + kLanes), load_bytes(x + 2 * kLanes),
+                     load_bytes(x + 3 * kLanes), load_bytes(x + 4 * kLanes), load_bytes(x + 5 * kLanes),
+                     load_bytes(x + 6 * kLanes), load_bytes(x + 7 * kLanes));
+}
+
 void write(float* to, V a, V b, V c, V d, V e, V f, V g, V h) {
   store(a, to);
   store(b, to + kLanes);
@@ -151,6 +173,7 @@ ChainCode find_chain(std::string_view op) {
 }
 
 ChainFunction chain_load() { return load_cell; }
+ChainFunction chain_load_bytes() { return load_bytes_cell; }
 ChainFunction chain_keep() { return keep_cell; }
 ChainFunction chain_store(bool past_caches) { return past_caches ? stream_cell : store_cell; }
 

@@ -44,6 +44,7 @@ struct ChainCode {
 ChainCode find_chain(std::string_view op);
 // Functions that begin a chain, keep a copy, and end it.
 ChainFunction chain_load();
+ChainFunction chain_load_bytes();  // from u8; the cell's operand is their address
 ChainFunction chain_keep();
 // `past_caches`: for results too large for any cache; they must be aligned to kVectorBytes. Other threads may read them
 // only after finish_streams().

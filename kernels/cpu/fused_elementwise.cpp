@@ -28,8 +28,9 @@ struct Step {
   ChainCode chain;
   std::array<ElementwiseOperand, 3> operands;
   std::size_t num_operands;
-  std::size_t place;          // its register; for the last step: the output
-  bool needed_later = false;  // by a step other than the next
+  std::size_t place;            // its register; for the last step: the output
+  bool needed_later = false;    // by a step other than the next
+  bool converts_bytes = false;  // u8 to f32: begins a chain
 };
 
 struct Program {
@@ -39,7 +40,7 @@ struct Program {
   std::vector<std::size_t> input_sizes;  // of one element
   std::size_t registers = 0;
   std::int64_t block = 0;  // elements that fit in a register, whatever their dtype
-  bool all_f32 = true;     // may be a chain
+  bool all_f32 = true;     // but for bytes that are converted: may be a chain
 };
 
 // Assigns a register to each result, freed after its last use.
@@ -72,7 +73,7 @@ Program compile(const KernelInit& init) {
   for (DType t : init.input_types) {
     program.input_sizes.push_back(size_of(t));
     widest = std::max(widest, size_of(t));
-    program.all_f32 &= t == DType::f32;
+    program.all_f32 &= t == DType::f32 || t == DType::u8;
   }
   for (const ElementwiseStep& step : steps) {
     const DType from = operand_type(step.operands.back(), steps, init.input_types);
@@ -81,6 +82,7 @@ Program compile(const KernelInit& init) {
               .num_operands = step.operands.size()};
     if (!made.code.run)
       fail(Code::unimplemented, "'{}': unsupported for {} to {}", step.op, name(from), name(step.dtype));
+    made.converts_bytes = from == DType::u8 && step.dtype == DType::f32;
     std::ranges::copy(step.operands, made.operands.begin());
     program.steps.push_back(made);
     program.all_f32 &= step.dtype == DType::f32;
@@ -228,23 +230,31 @@ class BlockRunner {
       num_cells_ = 0;
       return false;
     }
-    for (std::size_t i = 0; i < num_cells_; ++i) cells_[i].operand += advances_[i] ? begin - chain_begin_ : 0;
+    for (std::size_t i = 0; i < num_cells_; ++i)
+      cells_[i].operand = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(cells_[i].operand) +
+                                                   advances_[i] * (begin - chain_begin_));
     chain_begin_ = begin;
     return true;
   }
 
-  // Returns whether the operand's address moves with the block. Scalars, registers and stretched inputs stay.
-  bool advances(const ElementwiseOperand& o) const {
+  // The bytes by which the operand's address moves with an element: none for scalars, registers and stretched inputs.
+  std::int64_t advances(const ElementwiseOperand& o) const {
+    if (!o.is_input) return 0;
     const auto& input = inputs_.all[static_cast<std::size_t>(o.index)];
-    return o.is_input && input.moves && !input.stretched;
+    const bool moves = input.moves && !input.stretched;
+    return moves ? static_cast<std::int64_t>(program_.input_sizes[static_cast<std::size_t>(o.index)]) : 0;
   }
 
   // Makes cells of the steps; returns false if they are not a chain: a step goes through memory, or has only scalars.
   bool make_chain(std::int64_t begin) {
-    const auto add = [&](ChainFunction run, const std::byte* data, bool advance) {
+    const auto add = [&](ChainFunction run, const std::byte* data, std::int64_t advance) {
       cells_[num_cells_] = {run, reinterpret_cast<float*>(const_cast<std::byte*>(data))};
       advances_[num_cells_++] = advance;
       return run != nullptr;
+    };
+    const auto keep = [&](std::size_t s) {
+      results_[s] = {result_place(s, begin), true};
+      if (program_.steps[s].needed_later) add(chain_keep(), results_[s].data, 0);
     };
     for (std::size_t s = 0; s < program_.steps.size(); ++s) {
       const Step& step = program_.steps[s];
@@ -253,24 +263,29 @@ class BlockRunner {
       };
       std::size_t held = 0;  // the operand that is, or will be, in the registers
       if (step.num_operands == 2 && !in_registers(0) && (in_registers(1) || !operand(step.operands[0]).moves)) held = 1;
+      if (step.converts_bytes) {
+        const StepOperand bytes = operand(step.operands[0]);
+        if (!bytes.moves || !add(chain_load_bytes(), bytes.data, advances(step.operands[0]))) return false;
+        keep(s);
+        continue;
+      }
       if (!in_registers(held)) {
         const StepOperand first = operand(step.operands[held]);
         if (!first.moves || !add(chain_load(), first.data, advances(step.operands[held]))) return false;
       }
       if (step.num_operands == 1) {
-        if (!add(step.chain[ChainOperand::none], nullptr, false)) return false;
+        if (!add(step.chain[ChainOperand::none], nullptr, 0)) return false;
       } else if (step.operands[0] == step.operands[1]) {
-        if (!add(step.chain[ChainOperand::itself], nullptr, false)) return false;
+        if (!add(step.chain[ChainOperand::itself], nullptr, 0)) return false;
       } else {
         const StepOperand other = operand(step.operands[1 - held]);
         const ChainOperand kind = held == 0 ? (other.moves ? ChainOperand::right_tensor : ChainOperand::right_scalar)
                                             : (other.moves ? ChainOperand::left_tensor : ChainOperand::left_scalar);
         if (!add(step.chain[kind], other.data, advances(step.operands[1 - held]))) return false;
       }
-      results_[s] = {result_place(s, begin), true};
-      if (step.needed_later) add(chain_keep(), results_[s].data, false);
+      keep(s);
     }
-    add(chain_store(streams_), results_[program_.steps.size() - 1].data, true);
+    add(chain_store(streams_), results_[program_.steps.size() - 1].data, sizeof(float));
     return true;
   }
 
@@ -282,7 +297,7 @@ class BlockRunner {
   std::array<StepOperand, kMaxInputs> given_;
   std::array<StepOperand, kMaxSteps> results_;
   std::array<ChainCell, kMaxCells> cells_;
-  std::array<bool, kMaxCells> advances_;
+  std::array<std::int64_t, kMaxCells> advances_;
   std::size_t num_cells_ = 0;
   std::int64_t chain_begin_ = -1;  // start of the block that the cells are ready for
 };

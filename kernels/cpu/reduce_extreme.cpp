@@ -37,12 +37,35 @@ bool is_nan(T x) {
 
 constexpr std::int64_t kArgTile = 256;  // columns
 
-// `next` beats `value`, or, if the last counts, equals it.
+// `next` beats `value`, or, if the last counts, equals it. NaN beats all.
 template <class V>
 bool beats(V next, V value, ArgExtreme kind) {
   if (is_nan(value)) return kind.last && is_nan(next);
   if (is_nan(next)) return true;
   return (kind.greatest ? next > value : next < value) || (kind.last && next == value);
+}
+
+// Short rows of floats are searched this many at a time, each in a lane of the registers.
+constexpr std::int64_t kArgLanes = 16;
+constexpr std::int64_t kShortRow = 64;
+
+// kArgLanes rows of `size` <= kShortRow elements.
+void arg_short_rows(const float* x, std::int64_t size, ArgExtreme kind, std::int64_t* out) {
+  using Floats = float __attribute__((vector_size(kArgLanes * sizeof(float))));
+  using Integers = std::int32_t __attribute__((vector_size(kArgLanes * sizeof(float))));
+  Floats columns[kShortRow];
+  for (std::int64_t k = 0; k < size; ++k)
+    for (std::int64_t r = 0; r < kArgLanes; ++r) columns[k][r] = x[r * size + k];
+  Floats best = columns[0];
+  Integers at{};
+  for (std::int32_t k = 1; k < static_cast<std::int32_t>(size); ++k) {  // beats(), without branches
+    const Floats next = columns[k];
+    const Integers better = kind.last ? (next != next) | (kind.greatest ? next >= best : next <= best)
+                                      : (best == best) & ~(kind.greatest ? next <= best : next >= best);
+    best = better ? next : best;
+    at = better ? Integers{} + k : at;
+  }
+  for (std::int64_t r = 0; r < kArgLanes; ++r) out[r] = at[r];
 }
 
 // Results [begin, end) of one outer index: columns of [size, inner] at `x`, a tile at a time.
@@ -83,7 +106,11 @@ void arg_extreme_all(Parallelism& parallelism, const T* x, std::int64_t* out, st
   const std::int64_t width = std::min(inner, kArgTile), tiles = (inner + kArgTile - 1) / kArgTile;
   const std::int64_t grain = std::max<std::int64_t>(kReduceChunk / (size * width), 1);
   parallelism.parallel_for(outer * tiles, grain, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
+    std::int64_t i = begin;
+    if constexpr (std::is_same_v<T, float>)
+      if (inner == 1 && size <= kShortRow)
+        for (; i + kArgLanes <= end; i += kArgLanes) arg_short_rows(x + i * size, size, kind, out + i);
+    for (; i < end; ++i) {
       if (inner == 1) {
         out[i] = arg_row(x + i * size, size, kind);
         continue;

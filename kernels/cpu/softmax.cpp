@@ -1,6 +1,7 @@
 #include "troupe/kernels/cpu/softmax.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string_view>
 
@@ -106,6 +107,51 @@ T sparse_cross_entropy_row(const T* logits, std::int64_t label, std::int64_t n, 
   return VectorMath::log(sum) - (T{1} - smoothing) * (logits[label] - largest) - share * all;
 }
 
+// Rows of at most this many classes go kNarrow at a time, each in a lane of the registers.
+constexpr std::int64_t kNarrow = 16;
+template <class T>
+using LaneRows = std::array<std::array<T, kNarrow>, kNarrow>;  // [class][row]
+
+// Joins the classes of each row in the order of combine_lanes().
+template <class T, class Combine>
+std::array<T, kNarrow> joined(LaneRows<T> lanes, Combine combine) {
+  for (std::size_t width = kNarrow / 2; width > 0; width /= 2)
+    for (std::size_t j = 0; j < width; ++j)
+      for (std::size_t r = 0; r < kNarrow; ++r) lanes[j][r] = combine(lanes[j][r], lanes[j + width][r]);
+  return lanes[0];
+}
+
+// kNarrow rows of n <= kNarrow classes; the bits are those of sparse_cross_entropy_row() without smoothing. `label(r)`
+// is the label of row r.
+template <class T, class Label>
+void narrow_cross_entropy(const T* x, std::int64_t n, Label label, T* backprop, T* loss) {
+  constexpr T kLeast = -std::numeric_limits<T>::infinity();
+  const auto classes = static_cast<std::size_t>(n);
+  LaneRows<T> v;
+  for (std::size_t j = 0; j < kNarrow; ++j) v[j].fill(kLeast);
+  for (std::size_t r = 0; r < kNarrow; ++r)
+    for (std::size_t j = 0; j < classes; ++j) v[j][r] = x[r * classes + j];
+  LaneRows<T> numbers;  // NaN is skipped
+  for (std::size_t j = 0; j < kNarrow; ++j)
+    for (std::size_t r = 0; r < kNarrow; ++r) numbers[j][r] = v[j][r] > kLeast ? v[j][r] : kLeast;
+  const auto largest = joined(numbers, [](T a, T b) { return b > a ? b : a; });
+  for (std::size_t j = 0; j < classes; ++j)
+    for (std::size_t r = 0; r < kNarrow; ++r) v[j][r] = VectorMath::exp(v[j][r] - largest[r]);
+  for (std::size_t j = classes; j < kNarrow; ++j) v[j].fill(T{0});
+  const auto sum = joined(v, [](T a, T b) { return a + b; });
+  std::array<T, kNarrow> log_sum;
+  for (std::size_t r = 0; r < kNarrow; ++r) log_sum[r] = VectorMath::log(sum[r]);
+  for (std::size_t j = 0; j < classes; ++j)
+    for (std::size_t r = 0; r < kNarrow; ++r) v[j][r] /= sum[r];
+  for (std::size_t r = 0; r < kNarrow; ++r) {
+    T* to = backprop + r * classes;
+    for (std::size_t j = 0; j < classes; ++j) to[j] = v[j][r];
+    const auto at = static_cast<std::size_t>(label(r));
+    to[at] -= T{1};
+    loss[r] = log_sum[r] - (x[r * classes + at] - largest[r]);
+  }
+}
+
 template <class T>
 T cross_entropy_row(const T* logits, const T* labels, std::int64_t n, T* backprop) {
   T largest;
@@ -120,7 +166,7 @@ void sigmoid_cross_entropy_part(const T* x, const T* z, std::int64_t n, T* out) 
   for (std::int64_t i = 0; i < n; ++i) {
     const T magnitude = x[i] < T{0} ? -x[i] : x[i];
     const T positive = x[i] < T{0} ? T{0} : x[i];
-    out[i] = positive - x[i] * z[i] + VectorMath::log1p(VectorMath::exp(-magnitude));
+    out[i] = positive - x[i] * z[i] + VectorMath::softplus(-magnitude);  // log1p(exp(-|x|)), as one vector loop
   }
 }
 
@@ -219,19 +265,39 @@ class Labels {
       wide_ = labels.data<std::int64_t>();
     else
       invalid_argument("SparseSoftmaxCrossEntropy: labels must be i32 or i64, but are {}", name(labels.dtype()));
-    for (std::int64_t i = 0; i < labels.num_elements(); ++i)
-      if (((*this)[i] < 0 || (*this)[i] >= classes) && (*this)[i] != ignored)
+    for (std::int64_t i = 0; i < labels.num_elements(); ++i) {
+      if ((*this)[i] == ignored) {
+        all_are_classes_ = false;
+        continue;
+      }
+      if ((*this)[i] < 0 || (*this)[i] >= classes)
         fail(
             Code::out_of_range,
             "SparseSoftmaxCrossEntropy: label {} in row {} of the batch is out of range: there are {} classes, 0 to {}",
             (*this)[i], i, classes, classes - 1);
+    }
   }
+  bool all_are_classes() const { return all_are_classes_; }  // none is ignored
   std::int64_t operator[](std::int64_t i) const { return narrow_ ? narrow_[i] : wide_[i]; }
 
  private:
   const std::int32_t* narrow_ = nullptr;
   const std::int64_t* wide_ = nullptr;
+  bool all_are_classes_ = true;
 };
+
+void narrow_rows(Parallelism& parallelism, const float* x, const Rows& rows, const Labels& label, float* loss,
+                 float* backprop) {
+  const std::int64_t n = rows.width, grain = std::max<std::int64_t>(kNarrow, kPartElements / n / kNarrow * kNarrow);
+  parallelism.parallel_for(rows.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t i = begin;
+    for (; i + kNarrow <= end; i += kNarrow)
+      narrow_cross_entropy(
+          x + i * n, n, [&](std::size_t r) { return label[i + static_cast<std::int64_t>(r)]; }, backprop + i * n,
+          loss + i);
+    for (; i < end; ++i) loss[i] = sparse_cross_entropy_row(x + i * n, label[i], n, 0.0f, backprop + i * n);
+  });
+}
 
 }  // namespace
 
@@ -282,6 +348,10 @@ void sparse_softmax_cross_entropy(Parallelism& parallelism, const Tensor& logits
   check_tensor("SparseSoftmaxCrossEntropy: the loss", loss, logits.dtype(), each);
   check_tensor("SparseSoftmaxCrossEntropy: the backprop", backprop, logits.dtype(), logits.shape());
   const Labels label(labels, rows.width, how.ignored);
+  if (logits.dtype() == DType::f32 && rows.inner == 1 && rows.width > 0 && rows.width <= kNarrow &&
+      how.smoothing == 0 && label.all_are_classes())
+    return narrow_rows(parallelism, logits.data<float>(), rows, label, loss.mutable_data<float>(),
+                       backprop.mutable_data<float>());
   for_floating("SparseSoftmaxCrossEntropy", logits.dtype(), [&]<class U>() {
     for_rows<U>(parallelism, rows, logits, nullptr, backprop, [&](std::int64_t i, const U* x, const U*, U* grad) {
       U value{0};

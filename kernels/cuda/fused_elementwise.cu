@@ -108,6 +108,8 @@ __device__ void load(const FusedArguments& arguments, std::uint8_t source, uint4
       return load_input<BF16>(arguments, index, y);
     case DType::boolean:
       return load_input<bool>(arguments, index, y);
+    case DType::u8:
+      return load_input<std::uint8_t>(arguments, index, y);
     default:
       if constexpr (std::is_same_v<C, double>)
         return load_input<double>(arguments, index, y);

@@ -1,6 +1,9 @@
 // What the GPU's kernels work out on the host: it needs no GPU, and no CUDA toolkit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
 #include <vector>
 
 #include <troupe/graph/optimizers/schedules.hpp>
@@ -137,6 +140,19 @@ TEST(CudaRowGroups, PutsPositionsOfOneRowTogetherInOrder) {
   EXPECT_EQ(std::vector<std::int64_t>(values.begin(), values.end()),
             (std::vector<std::int64_t>{0, 2, 5, 6, 1, 4, 0, 2, 5, 3, 2, 5, 9}));
   EXPECT_EQ(group_rows({}).begins, std::vector<std::int64_t>{0});
+}
+
+TEST(CudaRowGroups, ManyRowsAreSortedStably) {
+  std::mt19937_64 draws(2);
+  for (const std::int64_t range : {std::int64_t{1}, std::int64_t{300}, std::int64_t{20000}, std::int64_t{1} << 62}) {
+    std::vector<std::int64_t> rows(3000);
+    for (std::int64_t& row : rows)
+      row = static_cast<std::int64_t>(draws() % static_cast<std::uint64_t>(range)) - range / 3;
+    std::vector<std::int64_t> order(rows.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return rows[static_cast<std::size_t>(i)]; });
+    EXPECT_EQ(group_rows(rows).order, order) << range;
+  }
 }
 
 TEST(CudaSchedule, GivesTheRatesOfTheSchedule) {

@@ -40,6 +40,13 @@ Tensor bools(const Shape& shape) {
   return t;
 }
 
+Tensor bytes(const Shape& shape) {
+  Tensor t(DType::u8, shape);
+  for (std::int64_t i = 0; i < t.num_elements(); ++i)
+    t.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 37 % 256);
+  return t;
+}
+
 // Equal to the bit, but for NaN, which is any NaN: which of two operands gives it its sign is the compiler's choice.
 bool same_numbers(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
@@ -106,6 +113,7 @@ TEST(FusedElementwise, EveryOpHasTheBitsOfItsOwnKernel) {
       expect_same_bits(registry, "Select", dtype, {bools(c), draw(a), draw(b)});
     for (DType to : kFloats) expect_same_bits(registry, "Cast", to, {draw(full)});
     expect_same_bits(registry, "Cast", dtype, {bools(full)});
+    expect_same_bits(registry, "Cast", dtype, {bytes(full)});
   }
 }
 #undef TROUPE_NAME
@@ -193,6 +201,21 @@ Output grow(std::mt19937& engine, std::vector<Output> values, int size, bool che
     }
   }
   return values.back();
+}
+
+// In registers from the bytes on, also beside other inputs, kept for later, and in the rest of a block.
+TEST(FusedElementwise, BytesAreConvertedOnTheWay) {
+  for (const Shape& shape : {Shape{32, 784}, Shape{3, 61}, Shape{5}}) {
+    Graph g;
+    const Output x = placeholder(g, DType::u8, shape), y = placeholder(g, DType::f32, shape);
+    const Output floats = cast(x, DType::f32);
+    const Output sum = y * 0.5 + cast(x, DType::f32) / 255.0;
+    std::mt19937_64 draws(7);
+    Compared scaled(g, {floats * (1 / 255.0) - 0.5}, {x}), both(g, {square(sum) - sum}, {x, y});
+    EXPECT_FALSE(scaled.notes.empty());
+    scaled.run({bytes(shape)});
+    both.run({bytes(shape), special_tensor(DType::f32, shape, draws)});
+  }
 }
 
 TEST(FusedElementwise, ALargeResultIsWrittenPastTheCaches) {

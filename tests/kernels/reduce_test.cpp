@@ -262,6 +262,24 @@ TEST_F(ReduceTest, ArgMinAndTheLastOfSeveral) {
   for (const double index : doubles(arg("ArgMax", large, 0, kLast))) EXPECT_EQ(index, 4);
 }
 
+// Short rows are searched many at a time.
+TEST_F(ReduceTest, ArgMaxOfManyShortRowsIsThatOfEachAlone) {
+  std::mt19937_64 draws(4);
+  for (const std::int64_t width : {1, 3, 10, 64, 65}) {
+    Tensor x(DType::f32, Shape{37, width});
+    constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+    for (float& value : x.mutable_values<float>())  // many equal ones
+      value = draws() % 16 == 0 ? kNaN : static_cast<float>(draws() % 8) - 4;
+    for (const char* op : {"ArgMax", "ArgMin"})
+      for (const Attributes& which : {kFirst, kLast}) {
+        const auto all = doubles(arg(op, x, 1, which));
+        for (std::int64_t row = 0; row < 37; ++row)
+          ASSERT_EQ(all[static_cast<std::size_t>(row)], doubles(arg(op, x.rows(row, row + 1), 1, which))[0])
+              << op << ' ' << width << ", row " << row;
+      }
+  }
+}
+
 TEST_F(ReduceTest, AxesMayBeAScalarAndNoneIsGivenTwice) {
   const Tensor x = random<float>({2, 3});
   EXPECT_TRUE(bitwise_equal(run1("Sum", {x, Tensor::scalar<std::int64_t>(-1)}, keep()), reduced("Sum", x, {1})));

@@ -249,7 +249,7 @@ TEST(BenchProgram, APeerThatIsNotInstalledIsNull) {
       {testing::program("troupe-bench"), "--quick", "--json", "--python", "/nonexistent/python3", "mnist/mlp-32"});
   EXPECT_EQ(bench.wait(), 0) << bench.err;
   const auto rows = rows_of(bench);
-  ASSERT_EQ(rows.size(), 2u) << bench.out;  // one for PyTorch, one for TensorFlow
+  ASSERT_EQ(rows.size(), 3u) << bench.out;  // for PyTorch, jax and TensorFlow
   EXPECT_GT(rows[0]["value"], 0);
   EXPECT_TRUE(rows[0]["peer"].is_null());
   EXPECT_THAT(bench.err, HasSubstr("/nonexistent/python3"));

@@ -11,6 +11,7 @@
 #include "tools/bench/harness.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/graph/builder/core.hpp>
 
 namespace troupe::bench {
 

@@ -39,35 +39,28 @@ class Trainer {
   Model model_;
 };
 
-// The training images in a file that scripts read.
-class ImageFiles {
- public:
-  explicit ImageFiles(const Dataset& data) {
-    std::string pattern = (fs::temp_directory_path() / "troupe-bench-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) fail(Code::unavailable, "cannot make a directory like '{}'", pattern);
-    directory_ = pattern;
-    write("images.u8", data.images);
-    write("labels.i32", data.labels);
-  }
-  ~ImageFiles() {
-    std::error_code ignored;
-    fs::remove_all(directory_, ignored);
-  }
-  ImageFiles(const ImageFiles&) = delete;
-  const std::string& directory() const { return directory_; }
-
- private:
-  void write(const std::string& name, const Tensor& tensor) const {
-    std::ofstream file(fs::path(directory_) / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(tensor.raw()), static_cast<std::streamsize>(tensor.num_bytes()));
-    if (!file.flush()) fail(Code::unavailable, "cannot write to '{}'", directory_);
-  }
-  std::string directory_;
-};
-
 constexpr std::chrono::minutes kPeerPatience(10);  // compiling may delay the first answer by minutes
 
 }  // namespace
+
+ImageFiles::ImageFiles(const Dataset& data) {
+  std::string pattern = (fs::temp_directory_path() / "troupe-bench-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) fail(Code::unavailable, "cannot make a directory like '{}'", pattern);
+  directory_ = pattern;
+  write("images.u8", data.images);
+  write("labels.i32", data.labels);
+}
+
+ImageFiles::~ImageFiles() {
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+}
+
+void ImageFiles::write(const std::string& name, const Tensor& tensor) const {
+  std::ofstream file(fs::path(directory_) / name, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(tensor.raw()), static_cast<std::streamsize>(tensor.num_bytes()));
+  if (!file.flush()) fail(Code::unavailable, "cannot write to '{}'", directory_);
+}
 
 std::optional<Peer> script_peer(const TrainingScript& script, const Training& t, const std::string& directory,
                                 const Settings& settings) {

@@ -9,8 +9,22 @@
 #include "tools/bench/harness.hpp"
 #include "tools/bench/mnist_model.hpp"
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/kernels/readers/dataset.hpp>
 
 namespace troupe::bench {
+
+// Training images and labels in files that scripts read (mnist_data.py); removed in the end.
+class ImageFiles {
+ public:
+  explicit ImageFiles(const Dataset& data);
+  ~ImageFiles();
+  ImageFiles(const ImageFiles&) = delete;
+  const std::string& directory() const { return directory_; }
+
+ private:
+  void write(const std::string& name, const Tensor& tensor) const;
+  std::string directory_;
+};
 
 struct TrainingScript {
   std::string file;

@@ -22,6 +22,7 @@ struct Training {
   std::int64_t images = 0;
   int epochs = 1;  // per measurement
   int rounds = 1;
+  std::string mode = "sync";  // of a cluster: JobMode
 };
 
 }  // namespace troupe::bench

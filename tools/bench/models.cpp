@@ -33,6 +33,9 @@ void add_model_cases(std::vector<Case>& cases) {
   add_training(cases, mlp32, 5, "", "mnist_torch.py", torch);
   add_training(cases, mlp128, 4, "", "mnist_torch.py", torch);
   add_training(cases, cnn32, 2.5, "", "mnist_torch.py", torch);
+  const char* jax = "jax, jitted: one call for a step, whose loss is read at the end of an epoch; 1 thread";
+  add_training(cases, mlp32, 1.6, "-jax", "mnist_jax.py", jax);
+  add_training(cases, mlp128, 1.25, "-jax", "mnist_jax.py", jax);
   const char* tensorflow = "TensorFlow if Python has it, in the same way";
   for (const Training& t : {mlp32, mlp128, cnn32})
     add_training(cases, t, std::nullopt, "-tensorflow", "mnist_tensorflow.py", tensorflow);

@@ -8,6 +8,7 @@
 #include "tools/bench/remote_shard.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/cork.hpp>
+#include <troupe/graph/builder/core.hpp>
 
 namespace troupe::bench {
 namespace {

@@ -12,6 +12,7 @@
 #include <troupe/actors/training/parameter_store.hpp>
 #include <troupe/actors/training/shard_actor.hpp>
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
 
 namespace troupe::bench {
 namespace {

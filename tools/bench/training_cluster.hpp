@@ -13,7 +13,7 @@ namespace troupe::bench {
 class TrainingCluster {
  public:
   explicit TrainingCluster(const Training& training);
-  // Trains a new model in mode sync, one slot per worker. Returns images per second, excluding evaluation.
+  // Trains a new model, in mode sync with one slot per worker. Returns images per second, excluding evaluation.
   double images_per_second();
   const ClusterSpec& spec() const { return spec_; }
 
