@@ -4,9 +4,9 @@ namespace troupe {
 namespace {
 
 constexpr const char* kTagsPurpose =
-    R"(Learns to tag packages of Debian by name and description, alone or as one task of a cluster. A package has several
-tags: each is a yes-or-no decision of its own, and the result is the F1 score of these decisions on packages that were
-not trained on: micro-F1 over all of them, macro-F1 as the mean over the tags that occur.)";
+    R"(Learns to tag packages of Debian by name and description, alone or as one task of a cluster. A package has
+several tags: each is a yes-or-no decision of its own, and the result is the F1 score of these decisions on packages
+that were not trained on: micro-F1 over all of them, macro-F1 as the mean over the tags that occur.)";
 constexpr const char* kTagsExamples =
     R"(In this process, on DIR/train.tsv and DIR/test.tsv, plain or .gz, with lines of package, description and tags:
   troupe-tags --data DIR

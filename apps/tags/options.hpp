@@ -15,7 +15,8 @@ std::string_view name(TagsModel model);
 
 struct TagsOptions : TrainingAppOptions {
   TagsOptions() {
-    training.epochs = 10;
+    learning_rate = 0.01;
+    training.epochs = 5;
     training.batch = 64;
   }
 

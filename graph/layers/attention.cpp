@@ -71,18 +71,21 @@ Output heads_last(Output x, std::int64_t heads, std::int64_t depth) {
 // The number of elements of an axis: i64 scalar.
 Output size_of_axis(Output x, int axis) { return reshape(slice(shape_of(x), {axis}, {1}), Shape{}); }
 
-// f64 [steps, features / 2] of positions 0, 1, ... along axis -2 of x: position / base^(2i / features).
-Output angles_of(Output x, double base) {
+// f64 [steps, features / 2] of positions along axis -2 of x, which begin at 0, or at that of the cache:
+// position / base^(2i / features).
+Output angles_of(const LayerContext& context, Output x, double base) {
   const std::int64_t half = known_dim(x, -1, "last dimension") / 2;
   Tensor frequencies(DType::f64, Shape{1, half});
   for (std::int64_t i = 0; i < half; ++i)
     frequencies.mutable_data<double>()[i] = std::pow(base, -static_cast<double>(i) / static_cast<double>(half));
-  const Output positions = expand_dims(cast(range(size_of_axis(x, x.shape().rank() - 2)), DType::f64), {1});
+  Output steps = range(size_of_axis(x, x.shape().rank() - 2));
+  if (context.cache) steps = steps + context.cache->position;
+  const Output positions = expand_dims(cast(steps, DType::f64), {1});
   return positions * constant(*x.graph, frequencies);
 }
 
-Output rotated(Output x, double base, bool interleaved) {
-  const Output angles = angles_of(x, base);
+Output rotated(const LayerContext& context, Output x, double base, bool interleaved) {
+  const Output angles = angles_of(context, x, base);
   const Output cosines = cast(cos(angles), x.dtype());
   return rotary_embedding(x, cosines, cast(sin(angles), x.dtype()), {.interleaved = interleaved});
 }
@@ -97,6 +100,43 @@ Output mask_of_scores(Output mask) {
 Output causal_mask(Output q, Output k) {
   const Output rows = expand_dims(range(size_of_axis(q, 2)), {1});
   return greater_equal(rows, range(size_of_axis(k, 2)));
+}
+
+// Keys or values x [n, heads, steps, depth] of a piece -> those of all steps [n, heads, capacity, depth], of which
+// those to come are as they were. Adds them to the cache.
+Output with_steps_before(SequenceCache& cache, Output x, const char* name) {
+  const Shape shape{kUnknown, known_dim(x, 1, "number of heads"), cache.capacity, known_dim(x, 3, "depth")};
+  const Output before = placeholder(*x.graph, x.dtype(), shape, name);
+  const Output position = reshape(cache.position, Shape{1});
+  const Output whole = constant(*x.graph, Tensor::vector<std::int64_t>({-1, -1, -1, -1}));
+  const Output first = slice(whole, {0}, {2}), last = slice(whole, {3}, {1});
+  const Output size = concat({first, position, last}, 0);
+  const Output head = slice(before, {0, 0, 0, 0}, size);
+  const Output end = position + reshape(size_of_axis(x, 2), Shape{1});
+  const Output begin = pad(end, Integers{2}, Integers{1});
+  const Output tail = slice(before, begin, whole);
+  const Output after = concat({head, x, tail}, 2);
+  cache.before.push_back(before);
+  cache.after.push_back(after);
+  return after;
+}
+
+// bool [steps, capacity]: the steps of a piece attend to those up to themselves.
+Output cached_causal_mask(const SequenceCache& cache, Output q) {
+  const Output steps = range(size_of_axis(q, 2));
+  const Output rows = expand_dims(steps + cache.position, {1});
+  const Output capacity = constant<std::int64_t>(*q.graph, cache.capacity);
+  return greater_equal(rows, range(capacity));
+}
+
+// Self-attention to the steps of this piece and those before.
+Output attention_with_cache(const LayerConfig& config, SequenceCache& cache, Output q, Output k, Output v) {
+  if (!config.options.boolean("causal") || config.options.boolean("takes_mask"))
+    invalid_argument(
+        "sequences piece by piece need causal attention without a mask: with others, steps see later ones");
+  const Output keys = with_steps_before(cache, k, "keys_before");
+  const Output values = with_steps_before(cache, v, "values_before");
+  return troupe::attention(q, keys, values, {.mask = cached_causal_mask(cache, q)});
 }
 
 // The op has no dropout of probabilities: all scores are computed here.
@@ -138,13 +178,20 @@ Outputs apply_attention(const LayerConfig& config, LayerContext& context, const 
   const Output v =
       heads_first(project("value", value, sizes.kv_heads * sizes.value_depth), sizes.kv_heads, sizes.value_depth);
   if (const double base = config.options.real("rotary_base"); base != 0) {
-    q = rotated(q, base, false);
-    k = rotated(k, base, false);
+    q = rotated(context, q, base, false);
+    k = rotated(context, k, base, false);
   }
   const Output mask = takes_mask ? mask_of_scores(xs.back()) : Output();
   const bool drops = context.training && config.options.real("dropout") != 0;
-  const Output y = drops ? attention_with_dropout(config, context, q, k, v, mask)
-                         : troupe::attention(q, k, v, {.mask = mask, .causal = config.options.boolean("causal")});
+  Output y;
+  if (context.cache && sequences == 1)
+    y = attention_with_cache(config, *context.cache, q, k, v);
+  else if (context.cache)
+    invalid_argument("sequences piece by piece need self-attention, but it is called with {} sequences", sequences);
+  else if (drops)
+    y = attention_with_dropout(config, context, q, k, v, mask);
+  else
+    y = troupe::attention(q, k, v, {.mask = mask, .causal = config.options.boolean("causal")});
   const std::int64_t features = config.options.integer("features");
   return {project("output", heads_last(y, sizes.heads, sizes.value_depth),
                   features != 0 ? features : known_dim(query, -1, "last dimension"))};
@@ -163,13 +210,13 @@ void check_attention(const LayerConfig& config) {
     invalid_argument("{} heads cannot share {} keys and values", sizes.heads, sizes.kv_heads);
 }
 
-Output apply_position_encoding(const LayerConfig& config, LayerContext&, Output x) {
+Output apply_position_encoding(const LayerConfig& config, LayerContext& context, Output x) {
   require_floating(x);
   require_rank(x, 3, "[n, steps, features]");
   const std::int64_t features = known_dim(x, -1, "last dimension");
   if (features % 2 != 0)
     invalid_argument("the number of features must be even, but the input is {}", x.shape().to_string());
-  const Output angles = angles_of(x, config.options.real("max_wavelength"));
+  const Output angles = angles_of(context, x, config.options.real("max_wavelength"));
   const Output sines = sin(angles);
   const Output pairs = stack({sines, cos(angles)}, 2);
   return x + cast(reshape_copying_zeros(pairs, {0, features}), x.dtype());
@@ -187,15 +234,18 @@ Output apply_position_embedding(const LayerConfig& config, LayerContext& context
   const Output table = weight_of(config, context, "table", spec, initializers::glorot_uniform());
   const Output steps = slice(shape_of(x), {1}, {1});
   const Output all = constant(*x.graph, {features});
-  return x + cast(slice(table, {0, 0}, concat({steps, all}, 0)), x.dtype());
+  const Output first = context.cache ? reshape(context.cache->position, Shape{1})
+                                     : constant(*x.graph, Tensor::vector<std::int64_t>({0}));
+  const Output begin = pad(first, Integers{0}, Integers{1});
+  return x + cast(slice(table, begin, concat({steps, all}, 0)), x.dtype());
 }
 
-Output apply_rotary(const LayerConfig& config, LayerContext&, Output x) {
+Output apply_rotary(const LayerConfig& config, LayerContext& context, Output x) {
   require_floating(x);
   require_rank(x, 2, kMaxRank, "[..., steps, features]");
   if (known_dim(x, -1, "last dimension") % 2 != 0)
     invalid_argument("the number of features must be even, but the input is {}", x.shape().to_string());
-  return rotated(x, config.options.real("base"), config.options.boolean("interleaved"));
+  return rotated(context, x, config.options.real("base"), config.options.boolean("interleaved"));
 }
 
 }  // namespace

@@ -32,6 +32,16 @@ struct ExtraLosses {
   std::set<std::string> regularized{};  // names of variables
 };
 
+// The state of layers that are given sequences piece by piece: what they keep of the steps before. Layers of single
+// steps need none; those that know it are causal self-attention and positions.
+struct SequenceCache {
+  std::int64_t capacity = 0;  // most steps of a sequence
+  Output position{};          // i64 scalar: the number of steps before this piece
+  // Keys and values of each attention, in the order of application, [n, heads, capacity, depth]: placeholders for those
+  // before this piece, and the same with its steps.
+  std::vector<Output> before{}, after{};
+};
+
 // The context in which layers are applied.
 struct LayerContext {
   Graph& graph;
@@ -46,7 +56,8 @@ struct LayerContext {
   // Dtypes of products and of weights. invalid: that of the layer's input. Set by the network.
   DType compute = DType::invalid;
   DType weights = DType::invalid;
-  bool trainable = true;  // of weights; false in frozen layers
+  bool trainable = true;           // of weights; false in frozen layers
+  SequenceCache* cache = nullptr;  // not null: inputs are pieces [n, steps, ...] of sequences
 
   // The dtype a layer computes in, if it requests `own` (invalid: no request).
   DType compute_type(Output x, DType own = DType::invalid) const;

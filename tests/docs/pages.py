@@ -39,6 +39,7 @@ SKIPPED = {
     "python_install": "installs packages and builds the wheel",
     "top": "needs a cluster that runs: tests/tools/top_cluster_test.cpp",
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",
+    "recommend_data": "a line of a file",
     "tags_data": "a line of a file",
     "trace": "needs a cluster that runs: tests/apps/trace_test.cpp",
 }
@@ -60,8 +61,11 @@ class Command:
 
 FEW = "--epochs 1 --digits 320,64"
 PACKAGES = """mkdir packages
-for i in $(seq 80); do printf 'game%s\\ta game\\tis::game\\nfont%s\\ta font\\tis::font\\n' $i $i; done > packages/train.tsv
-cp packages/train.tsv packages/test.tsv"""
+for i in $(seq 80); do
+  printf 'game%s\\ta game\\tis::game\\nfont%s\\ta font\\tis::font\\n' $i $i
+done > packages/train.tsv
+cp packages/train.tsv packages/test.tsv
+for i in $(seq 200); do printf 'game%s\\tlibc libgame\\nfont%s\\tlibc libfont\\n' $i $i; done > packages/depends.tsv"""
 COMMANDS = {
     "demo_output": Command("launch", prints="demo_output", text="troupe-launch --ps 2 --workers 2 -- troupe-mnist "
                            "--mode sync --epochs 5 2>&1 | sed 's/^.*worker[^ ]* //'"),
@@ -86,8 +90,11 @@ COMMANDS = {
 END
 chmod 600 cluster.json"""),
     "onnx": Command("hand", creates=["basic.txt", "again.onnx"], says=""),
-    "tags": Command("launch", [("--epochs 10", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
-    "tags_cluster": Command("launch", [("--epochs 10", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
+    "tags": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
+    "tags_cluster": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
+    "language": Command("launch", [("--epochs 3", "--epochs 1")], before=PACKAGES, says="Bits per character: "),
+    "recommend": Command("launch", [("--epochs 3", "--epochs 1")], before=PACKAGES, says="Recall at 20: "),
+    "recommend_cluster": Command("launch", [("--epochs 3", "--epochs 1")], before=PACKAGES, says="Recall at 20: "),
     "provenance": Command("hand", before="""command -v jq >/dev/null || jq() { cat >/dev/null; }
 troupe-launch --ps 1 --workers 2 -- troupe-mnist --epochs 1 --digits 640,64 --provenance DIR""",
                           says='{"version":8,"applied":[{"worker":'),
@@ -164,8 +171,9 @@ def cut(root, directory):
 
 
 def block_problems(root):
-    tested = set(re.findall(r"#include <pages/(\w+)\.inc>", read(os.path.dirname(__file__), "pages_test.cpp")))
-    tested |= set(PROGRAMS)
+    tested = set(PROGRAMS)
+    for source in ("pages_test.cpp", "training_pages_test.cpp"):
+        tested |= set(re.findall(r"#include <pages/(\w+)\.inc>", read(os.path.dirname(__file__), source)))
     consumer = read(root, "tests/consumer/CMakeLists.txt")
     problems, seen = [], []
     for block in blocks(root):

@@ -20,6 +20,8 @@ import sys
 COMMANDS = {
     "troupe-launch": "Starts a cluster of processes on one machine.",
     "troupe-mnist": "Trains on MNIST or on built-in digits, in every mode.",
+    "troupe-language": "Learns to write text character by character, in every mode, and writes some.",
+    "troupe-recommend": "Learns which packages depend on which, in every mode, and recommends others.",
     "troupe-tags": "Tags packages by name and description, in every mode.",
     "troupe-node": "A task that offers its devices to clients.",
     "troupe-top": "Shows a running cluster, records traces, tells why it waits.",

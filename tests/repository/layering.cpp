@@ -45,7 +45,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"training"},
       {"model"},
       {""}}},
-    {"apps", {{""}, {"examples", "mnist", "node", "python", "tags"}}},
+    {"apps", {{""}, {"examples", "language", "mnist", "node", "python", "recommend", "tags"}}},
     {"tools", {{"bench", "checkpoint", "launch", "onnx", "top"}}},
 };
 

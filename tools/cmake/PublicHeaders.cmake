@@ -4,7 +4,9 @@
 set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp
+  actors/model/generate.hpp
   actors/model/model.hpp
+  actors/model/sampling.hpp
   actors/model/saved_model.hpp
   actors/model/values.hpp
   actors/network/cluster_spec.hpp

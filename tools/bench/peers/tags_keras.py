@@ -3,8 +3,8 @@
 
     tags_keras.py DIR [--model bag|transformer] [--epochs N] [--batch N] [--lr R] [--seed S] [--threads N]
 
-The last line is JSON: micro_f1, macro_f1, steps, examples_per_second. A transformer's block here is written with the
-layers of Keras, like Troupe's transformer_encoder: attention and two dense layers, each with a sum and a norm behind it.
+The last line is JSON: micro_f1, macro_f1, steps, examples_per_second. The block of the transformer is written with
+layers of Keras, like Troupe's transformer_encoder: attention, two dense layers, each with a sum and a norm behind it.
 """
 import argparse
 import gzip
@@ -88,9 +88,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--model", choices=("bag", "transformer"), default="bag")
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.005)
+    parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args()
