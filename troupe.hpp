@@ -2,6 +2,7 @@
 #pragma once
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/model/estimators.hpp>
 #include <troupe/actors/model/generate.hpp>
 #include <troupe/actors/model/model.hpp>
 #include <troupe/actors/model/saved_model.hpp>

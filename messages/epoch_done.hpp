@@ -9,6 +9,15 @@
 
 namespace troupe {
 
+// What a job does after an epoch (scheduler/training/epoch_control.hpp).
+struct EpochDecision {
+  bool stop = false;      // it was the last
+  bool keep = false;      // training ends with the values of now, unless a later epoch is kept
+  double rate_scale = 1;  // factor of all learning rates in later epochs
+  TROUPE_FIELDS(stop, keep, rate_scale)
+  bool operator==(const EpochDecision&) const = default;
+};
+
 // Figures of a finished epoch, sent by the coordinator to every worker. Times exclude evaluation, except `seconds`.
 struct EpochDone {
   static constexpr Receiver kReceiver = Receiver::worker;
@@ -20,8 +29,9 @@ struct EpochDone {
   double examples_per_second = 0;  // in this epoch
   std::uint64_t steps = 0;         // so far
   double seconds = 0;              // so far
+  EpochDecision decision;          // what follows from the figures of this and earlier epochs
   std::uint64_t job = 0;
-  TROUPE_FIELDS(epoch, chief, training, evaluation, examples, examples_per_second, steps, seconds, job)
+  TROUPE_FIELDS(epoch, chief, training, evaluation, examples, examples_per_second, steps, seconds, decision, job)
 };
 
 }  // namespace troupe

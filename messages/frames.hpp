@@ -129,7 +129,8 @@ struct Pull {
   std::uint64_t view = 0;
   std::uint64_t after = 0;
   Tensor rows = {};
-  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view, after, rows)
+  bool kept = false;  // the value that the shard keeps (Token::keep), if there is one
+  TROUPE_FIELDS(worker, reply_to, slice, min_version, job, view, after, rows, kept)
 };
 
 // One slice's gradient of slot `slot` of a phase of step `step` (asynchronous mode: of batch `step`, slot 0). A sparse
@@ -147,7 +148,9 @@ struct Push {
   Tensor indices;
   std::uint64_t job = 0;
   std::uint64_t view = 0;
-  TROUPE_FIELDS(worker, step, phase, slot, slice, pulled_version, gradient, indices, job, view)
+  double rate_scale = 1;  // of its token
+  bool keep = false;
+  TROUPE_FIELDS(worker, step, phase, slot, slice, pulled_version, gradient, indices, job, view, rate_scale, keep)
 };
 
 // ---- Training: workers and the coordinator -------------------------------------------------------------------------
@@ -228,7 +231,10 @@ struct Token {
   std::uint64_t batch = 0;  // the step's number in its epoch
   std::uint64_t min_version = 0;
   std::uint64_t job = 0;
-  TROUPE_FIELDS(request, kind, step, phase, slot, epoch, batch, min_version, job)
+  double rate_scale = 1;  // factor of the learning rate of its updates
+  // Train: shards keep the values before its updates (EpochDecision::keep). Finish: those are the final ones.
+  bool keep = false;
+  TROUPE_FIELDS(request, kind, step, phase, slot, epoch, batch, min_version, job, rate_scale, keep)
 };
 
 // A worker has computed and pushed a train token, or evaluated an evaluate token; or the data has no such batch.
@@ -301,7 +307,8 @@ struct BarrierOpen {
   std::uint32_t workers = 0;
   std::uint64_t steps = 0;  // of the whole job
   std::uint64_t job = 0;
-  TROUPE_FIELDS(workers, steps, job)
+  std::uint32_t epochs = 0;  // of the whole job, which may have stopped before its last
+  TROUPE_FIELDS(workers, steps, job, epochs)
 };
 
 // From the coordinator to every task of the job: it ends, with this error.

@@ -270,7 +270,8 @@ void SchedulerActorImpl::request_arrivals(const StepKey& key, const Active& acti
                                                                  active.training.job,
                                                                  active.training.view,
                                                                  active.training.after,
-                                                                 {}}});
+                                                                 {},
+                                                                 active.training.kept}});
 }
 
 // Handles the consequences of a step's progress.

@@ -102,7 +102,9 @@ void SegmentWork::push(const PushTarget& target, Tensor gradient, Tensor indices
                                                          {},
                                                          {},
                                                          training_.job,
-                                                         training_.view},
+                                                         training_.view,
+                                                         training_.rate_scale,
+                                                         training_.keep},
                                              rows, shard = routes_->shards.at(target.shard), scheduler = scheduler_,
                                              step = segment_.step](Tensor copy, Error error) mutable {
     if (!error) error = std::move(rows->error);

@@ -24,6 +24,9 @@ struct TrainingStep {
   std::uint64_t job = 0;                  // the training job that owns the shards
   std::uint64_t view = 0;                 // view in which this worker joined
   std::uint64_t after = 0;                // Pull::after
+  double rate_scale = 1;                  // Token::rate_scale
+  bool keep = false;                      // Push::keep
+  bool kept = false;                      // Pull::kept
   std::optional<std::uint64_t> number{};  // the training's step number; none outside training
 };
 

@@ -5,6 +5,7 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
@@ -45,12 +46,15 @@ class RankTrainer {
                {.timeout = plan.options.step_timeout, .stop = saves() ? &given_up_ : plan.options.stop}),
         batches_(plan.train.open(training_batches(plan, group_.ranks(), 2))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
-                 steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1))),
+                 steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1)),
+                 control_of(plan.options.callbacks, graph_.results)),
         settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
         checkpoints_(plan, graph_, session_, settings_, group_.ranks(), figures_.steps_per_epoch(),
                      group_.rank() == 0) {
+    Outputs feeds = graph_.batches[0];
+    if (graph_.rate_scale.valid()) feeds.push_back(graph_.rate_scale);
     for (const TrainingPhase& phase : graph_.phases)
-      phases_.push_back(session_.callable(graph_.batches[0], {phase.figures[0]}, {phase.train}));
+      phases_.push_back(session_.callable(feeds, {phase.figures[0]}, {phase.train}));
     if (!plan.evaluation) return;
     evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
     evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
@@ -79,8 +83,11 @@ class RankTrainer {
     trained_ = true;
     while (!figures_.over()) {
       run_epoch();
+      if (figures_.last().decision.keep) kept_ = checkpoints_.read_parameters();
       figures_.next_epoch();
-      if (group_.rank() == 0 && plan_.options.on_epoch) plan_.options.on_epoch(logs_);
+      if (group_.rank() != 0) continue;
+      if (plan_.options.on_epoch) plan_.options.on_epoch(logs_);
+      epoch_end(plan_.options.callbacks, logs_);
     }
     leave();
     TrainingResult out{
@@ -103,16 +110,18 @@ class RankTrainer {
 
   // A stopped rank may have stopped others in the middle of a step: the point to resume from is unknown.
   void leave() {
-    plan_.state.parameters = checkpoints_.read_parameters();
+    plan_.state.parameters = figures_.decisions().has_kept() ? kept_ : checkpoints_.read_parameters();
     plan_.state.ended.reset();
-    if (figures_.over())
-      plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
+    if (!figures_.over()) return;
+    plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
+    plan_.state.ended->at.history.clear();  // the next training decides anew
   }
 
   // Gives all ranks the same values: each draws them as a single process would, or receives them from rank 0, and all
   // compare.
   void initialize() {
-    auto [at, values] = checkpoints_.start();  // only rank 0 reads checkpoints
+    auto [at, values, kept] = checkpoints_.start();  // only rank 0 reads checkpoints
+    kept_ = std::move(kept);
     share_start(std::move(at), values);
     const std::uint64_t step = figures_.at().step;
     const std::string exchange = group_.join_devices();
@@ -144,6 +153,12 @@ class RankTrainer {
       if (group_.rank() != 0) value = Tensor(v.dtype, v.shape);
       value = group_.broadcast(value, 0, v.name);
     }
+    if (!figures_.decisions().has_kept()) return;
+    for (const VariableRef& v : graph_.parameters) {
+      Tensor& value = kept_[v.name];
+      if (group_.rank() != 0) value = Tensor(v.dtype, v.shape);
+      value = group_.broadcast(value, 0, v.name + ", kept");
+    }
   }
 
   // Runs the rest of the current epoch.
@@ -172,8 +187,8 @@ class RankTrainer {
     if (figures_.complete() == 0)
       invalid_argument("the training data has no complete step in epoch {}: use a smaller batch", at.epoch);
     share_figures();
-    if (at.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) checkpoints_.save_last(at);
     report();
+    if (figures_.ends()) checkpoints_.save_last(at, kept_);
   }
 
   // `figures`: of this rank's slot, by phase.
@@ -240,7 +255,7 @@ class RankTrainer {
   }
 
   [[noreturn]] void end_stopped() {
-    checkpoints_.save_stopped(figures_.at());
+    checkpoints_.save_stopped(figures_.at(), kept_);
     group_.barrier("the end of a stopped job");
     check_stop(plan_);
     fail(Code::cancelled, "another rank was stopped; the job has saved step {} and ended", figures_.at().step);
@@ -250,7 +265,7 @@ class RankTrainer {
   void save() {
     share_figures();
     checkpoints_.read(figures_.at().step, true);
-    checkpoints_.save(figures_.at());
+    checkpoints_.save(figures_.at(), kept_);
   }
 
   // This rank's batch of a step of the current epoch.
@@ -277,8 +292,10 @@ class RankTrainer {
                                           .group = group_.id(),
                                           .group_device = group_.device(),
                                           .number = figures_.at().step}};
+    std::vector<Tensor> feeds = batch.components;
+    if (graph_.rate_scale.valid()) feeds.push_back(Tensor::scalar(figures_.decisions().last().rate_scale));
     out.step =
-        phases_[phase].start(batch.components, options, [promise](StepResult r) { promise->set_value(std::move(r)); });
+        phases_[phase].start(std::move(feeds), options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
   }
   std::vector<Tensor> finish(Running running) {
@@ -346,6 +363,7 @@ class RankTrainer {
   TrainingRecord& record_ = plan_.task.introspection().training();
   std::vector<Callable> phases_;
   Callable evaluate_;
+  Parameters kept_;               // EpochDecision::keep
   bool trained_ = false;          // parameters exist
   std::uint64_t operations_ = 0;  // steps started, which number them in the group's channels
 };

@@ -56,6 +56,7 @@ struct Attempt {
   bool progress = false;    // something was computed or stored
   bool over = false;        // the job is over for all tasks
   std::uint64_t steps = 0;  // of the whole job, once it has ended well
+  std::uint32_t epochs = 0;
 };
 
 // Waits for the answer to a Join, routes the job's frames and returns the answer. Throws the reason if the task is

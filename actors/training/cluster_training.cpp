@@ -45,7 +45,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
     try {
       TrainingResult result = take_part(plan, job, attempt);
       if (!plan.state.ended) plan.state.ended.emplace();
-      plan.state.ended->at.epoch = static_cast<std::uint32_t>(plan.options.epochs);
+      plan.state.ended->at.epoch = attempt.epochs;
       plan.state.ended->at.step = plan.state.ended->at.epoch_step = attempt.steps;
       return result;
     } catch (const Error& error) {

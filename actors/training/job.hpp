@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <troupe/actors/training/epoch_logs.hpp>
 #include <troupe/actors/training/job_event.hpp>
@@ -14,6 +16,8 @@
 #include <troupe/scheduler/data/batch_source.hpp>
 
 namespace troupe {
+
+class Callback;
 
 // How a job trains. `local`: one process computes all slots (towers). `sync`, `ssp` and `async` need a cluster with at
 // least one ps task, `allreduce` a cluster of workers only.
@@ -84,6 +88,9 @@ struct TrainingOptions {
   std::function<void(const std::string&)> on_placement{};
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochLogs&)> on_epoch{};
+  // What follows from the figures of epochs, and what is done after each (actors/training/callback.hpp). All tasks must
+  // have the same ones.
+  std::vector<std::shared_ptr<Callback>> callbacks{};
   // Called now and then on each worker: steps done and total steps of the epoch (0: unknown).
   std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
   // Set by a signal handler: training stops soon and throws Code::cancelled. With checkpoints it saves first; so do the

@@ -121,6 +121,12 @@ std::int64_t skipped_in(Checkpoint& from) {
   return most;
 }
 
+std::string kept_name(const std::string& variable) { return variable + "/kept"; }
+
+SavedTensor kept_value(const std::string& variable, Tensor value) {
+  return {.name = kept_name(variable), .kind = TensorKind::slot, .variable = variable, .value = std::move(value)};
+}
+
 std::string dedupe_of(const ShardState::Cut& cut) { return fmt::format("{} {}", cut.version, cut.applied.to_string()); }
 
 Tensor read_checked(Checkpoint& from, const std::string& name, DType dtype, const Shape& shape) {
@@ -153,6 +159,15 @@ ShardContents contents_of(ParameterStore& store, const ShardMap& map, const std:
                       }
                       out.tensors.push_back(std::move(saved));
                     });
+    if (store.has_kept(slice.id)) {
+      SavedTensor kept = kept_value(slice.variable, store.final_value(slice.id));
+      if (is_cut(slice, whole, whole)) {
+        kept.rows = whole[0];
+        kept.row_begin = slice.row_begin;
+        kept.stride = slice.stride;
+      }
+      out.tensors.push_back(std::move(kept));
+    }
   }
   out.tensors.push_back(skipped_state(skipped));
   return out;
@@ -179,6 +194,8 @@ void restore(Checkpoint& from, ParameterStore& store, const ShardMap& map,
     std::vector<Tensor> slots;
     for (const SlotVariable& slot : rule.slots) slots.push_back(read(slot.name, slot.shape, slot.dtype));
     store.add(slice.id, slice.variable, rule, std::move(value), std::move(slots), skipped);
+    if (from.variables().contains(kept_name(slice.variable)))
+      store.set_kept(slice.id, read(kept_name(slice.variable), whole, slice.dtype));
   }
 }
 

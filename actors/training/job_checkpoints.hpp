@@ -16,6 +16,10 @@ namespace troupe {
 SavedTensor skipped_state(std::int64_t skipped);
 std::int64_t skipped_in(Checkpoint& from);
 
+// The value of a variable that training would end with (EpochDecision::keep), and its name, "dense/kernel/kept".
+std::string kept_name(const std::string& variable);
+SavedTensor kept_value(const std::string& variable, Tensor value);
+
 // The version of a shard and the batches it has applied, as text for ShardManifest::dedupe.
 std::string dedupe_of(const ShardState::Cut& cut);
 

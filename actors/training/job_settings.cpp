@@ -3,6 +3,8 @@
 #include <array>
 #include <string_view>
 
+#include <troupe/actors/training/callback.hpp>
+
 namespace troupe {
 
 namespace {
@@ -42,11 +44,11 @@ std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uin
       "mode={}\nslots={}\nbackups={}\nstaleness={}\nbatch={}\nepochs={}\nseed={}\ntrain_examples={}"
       "\ntest_examples={}\nevaluation_batch={}\nlast_step={}\nsimultaneous={}\nworkers={}\n"
       "ps={}\nmicro_batches={}\nsparse_mean={}\nclipping={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}"
-      "\nschema={}\n{}",
+      "\nschema={}\ncallbacks={}\n{}",
       name(o.mode), slots, backups, o.staleness, o.batch, o.epochs, o.seed, examples(&plan.train),
       examples(plan.evaluation), o.evaluation_batch, name(o.last_step), o.simultaneous, workers, shards,
       o.micro_batches, name(o.sparse_mean), plan.clipping.to_string(), o.aggregate, o.staleness_aware,
-      describe(plan.loss_scaling), to_string(plan.train.schema()), plan.description);
+      describe(plan.loss_scaling), to_string(plan.train.schema()), describe(o.callbacks), plan.description);
 }
 
 std::string settings_to_keep(const std::string& settings) {

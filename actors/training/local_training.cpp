@@ -5,6 +5,7 @@
 
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
@@ -26,12 +27,14 @@ class LocalTrainer {
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         batches_(plan.train.open(training_batches(plan, slots_, kStepsInFlight * slots_))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
-                 steps_per_epoch(plan.train, training_batches(plan, slots_, 1))),
+                 steps_per_epoch(plan.train, training_batches(plan, slots_, 1)),
+                 control_of(plan.options.callbacks, graph_.results)),
         checkpoints_(plan, graph_, session_, job_settings(plan, slots_, 0, 0, 0), slots_, figures_.steps_per_epoch(),
                      true),
         curves_(plan, graph_, true) {
     Outputs feeds;
     for (const Outputs& batch : graph_.batches) feeds.insert(feeds.end(), batch.begin(), batch.end());
+    if (graph_.rate_scale.valid()) feeds.push_back(graph_.rate_scale);
     for (const TrainingPhase& phase : graph_.phases)
       phases_.push_back(session_.callable(feeds, phase.figures, {phase.train}));
     if (!plan.evaluation) return;
@@ -47,7 +50,7 @@ class LocalTrainer {
     } catch (const Error& error) {
       if (error.code() == Code::cancelled) {
         leave();
-        checkpoints_.save_stopped(figures_.at());
+        checkpoints_.save_stopped(figures_.at(), kept_);
       }
       throw;
     }
@@ -75,14 +78,17 @@ class LocalTrainer {
     initialize();
     while (!figures_.over()) {
       run_epoch();
+      if (figures_.last().decision.keep) kept_ = checkpoints_.read_parameters();
       figures_.next_epoch();
       if (plan_.options.on_epoch) plan_.options.on_epoch(logs_);
+      epoch_end(plan_.options.callbacks, logs_);
     }
   }
   // Call it while no step is running.
   void leave() {
-    plan_.state.parameters = checkpoints_.read_parameters();
+    plan_.state.parameters = figures_.decisions().has_kept() ? kept_ : checkpoints_.read_parameters();
     plan_.state.ended = {.at = figures_.at(), .variables = checkpoints_.read_all(), .shard = nullptr};
+    plan_.state.ended->at.history.clear();  // the next training decides anew
   }
 
   static std::vector<std::string> devices(Task& task) {
@@ -92,7 +98,8 @@ class LocalTrainer {
 
   // Draws random initial values as a shard does: in step 0, slot 0.
   void initialize() {
-    auto [at, values] = checkpoints_.start();
+    auto [at, values, kept] = checkpoints_.start();
+    kept_ = std::move(kept);
     figures_.go_on_from(std::move(at));
     checkpoints_.begin_at(figures_.at().step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
@@ -138,14 +145,14 @@ class LocalTrainer {
       }
       end_step(in_flight.front());
       in_flight.pop_front();
-      checkpoints_.save(at);
+      checkpoints_.save(at, kept_);
       if (plan_.options.on_progress)
         plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
     }
     if (figures_.complete() == 0)
       invalid_argument("the training data has no complete step in epoch {}: use a smaller batch", at.epoch);
-    if (at.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)) checkpoints_.save_last(at);
     report();
+    if (figures_.ends()) checkpoints_.save_last(at, kept_);
   }
 
   bool in_order() const {
@@ -163,6 +170,7 @@ class LocalTrainer {
       feeds.insert(feeds.end(), batch->components.begin(), batch->components.end());
       started.examples += static_cast<std::uint64_t>(batch->examples);
     }
+    if (graph_.rate_scale.valid()) feeds.push_back(Tensor::scalar(figures_.decisions().last().rate_scale));
     for (const Callable& phase : phases_) {
       if (!started.phases.empty() && !in_order()) started.phases.back().wait();
       started.phases.push_back(
@@ -214,6 +222,7 @@ class LocalTrainer {
   TrainingRecord& record_ = plan_.task.introspection().training();
   std::vector<Callable> phases_;
   Callable evaluate_;
+  Parameters kept_;  // EpochDecision::keep
 };
 
 }  // namespace

@@ -15,13 +15,31 @@ std::unique_ptr<Variable> make_variable(const std::string& name, Tensor value) {
   return variable;
 }
 
+// Calls it with the number of a scalar.
+template <class What>
+void visit_rate(Tensor& rate, What&& what) {
+  switch (rate.dtype()) {
+    case DType::f32:
+      return what(*rate.mutable_data<float>());
+    case DType::f16:
+      return what(*rate.mutable_data<Half>());
+    case DType::bf16:
+      return what(*rate.mutable_data<BFloat16>());
+    default:
+      return what(*rate.mutable_data<double>());
+  }
+}
+
 Tensor scaled(const Tensor& rate, double factor) {
   if (factor == 1) return rate;
   Tensor out = rate.clone();
-  if (out.dtype() == DType::f32)
-    *out.mutable_data<float>() = static_cast<float>(*out.data<float>() * factor);
-  else
-    *out.mutable_data<double>() *= factor;
+  visit_rate(out, [&](auto& value) {
+    using T = std::remove_reference_t<decltype(value)>;
+    if constexpr (std::is_arithmetic_v<T>)
+      value = static_cast<T>(static_cast<double>(value) * factor);
+    else
+      value = T(static_cast<float>(static_cast<double>(static_cast<float>(value)) * factor));
+  });
   return out;
 }
 
@@ -74,6 +92,15 @@ void ParameterStore::add_on_demand(const Slice& slice, const UpdateRule& rule, s
   }
   finish(entry);
   entries_.insert_or_assign(slice.id, std::move(entry));
+}
+
+void ParameterStore::keep_as_final(std::uint32_t slice) {
+  Entry& entry = entries_.at(slice);
+  if (entry.on_demand)
+    fail(Code::unimplemented,
+         "the values of '{}', whose rows are drawn on demand, cannot be kept for the end: set keep_best to false",
+         entry.name);
+  entry.kept = value(slice);
 }
 
 Tensor ParameterStore::value(std::uint32_t slice) {
@@ -164,11 +191,12 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   for (const auto& v : entry.variables) variables_.push_back(v.get());
   inputs_.clear();
   inputs_.resize(variables_.size());
+  const double factor = entry.rule.fixed_rate ? 1 : update.rate_scale;
   const std::int64_t number = static_cast<std::int64_t>(update.step) - entry.skipped;  // of this update, from 1
   if (entry.rule.schedule)
-    inputs_.push_back(scaled(entry.rule.schedule->rate(number - 1, entry.variables[0]->dtype()), update.rate_scale));
+    inputs_.push_back(scaled(entry.rule.schedule->rate(number - 1, entry.variables[0]->dtype()), factor));
   else if (entry.rule.learning_rate.valid())
-    inputs_.push_back(scaled(entry.rule.learning_rate, update.rate_scale));
+    inputs_.push_back(scaled(entry.rule.learning_rate, factor));
   if (entry.rule.counts_updates) inputs_.push_back(Tensor::scalar(number));
   if (entry.rule.sparse) inputs_.push_back(rows);
   inputs_.push_back(update.gradient.values);

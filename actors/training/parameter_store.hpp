@@ -48,6 +48,11 @@ class ParameterStore final : public ShardStore {
     return entries_.at(slice).variables.at(static_cast<std::size_t>(index) + 1)->value();
   }
   std::int64_t skipped(std::uint32_t slice) const { return entries_.at(slice).skipped; }
+  // Throws unimplemented for a slice on demand.
+  void keep_as_final(std::uint32_t slice) override;
+  Tensor final_value(std::uint32_t slice) override { return has_kept(slice) ? entries_.at(slice).kept : value(slice); }
+  bool has_kept(std::uint32_t slice) const { return entries_.at(slice).kept.valid(); }
+  void set_kept(std::uint32_t slice, Tensor value) { entries_.at(slice).kept = std::move(value); }
   void apply(std::uint32_t slice, const Update& update) override;
   // Number of calls of apply(). Any thread.
   std::uint64_t applied() const { return applied_.load(std::memory_order_relaxed); }
@@ -65,6 +70,7 @@ class ParameterStore final : public ShardStore {
     std::optional<OnDemand> on_demand;
     UpdateRule rule;
     Kernel kernel;
+    Tensor kept;               // invalid: none
     std::int64_t skipped = 0;  // updates skipped (UpdateRule::guarded)
   };
   void finish(Entry& entry) const;

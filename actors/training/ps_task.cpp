@@ -5,6 +5,7 @@
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/coordinator_actor.hpp>
 #include <troupe/actors/training/shard_actor.hpp>
@@ -116,6 +117,7 @@ JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const At
     options.evaluation_batches =
         steps_per_epoch(*plan.evaluation, evaluation_batches(plan, 1)).value_or(JobOptions::kUnknown);
   }
+  options.control = control_of(plan.options.callbacks, job.graph.results);
   options.fingerprint = job.fingerprint;
   options.settings = job.settings;
   options.join_timeout = attempt.join_timeout.count();
@@ -222,12 +224,13 @@ class PsTask {
           say(Leave{join.worker, join.incarnation, join.shard, join.after, stop_of(plan_)});
         const auto frame = mailbox_->take(kPollInterval);
         const auto* open = frame ? std::get_if<BarrierOpen>(&*frame) : nullptr;
-        if (open) attempt_.steps = open->steps;
+        if (open) attempt_.steps = open->steps, attempt_.epochs = open->epochs;
         over = open != nullptr;
       }
       plan_.state.ended = {.at = keeper_->end_state,
                            .variables = {},
                            .shard = std::make_shared<const ShardValues>(keeper_->values(keeper_->end))};
+      plan_.state.ended->at.history.clear();  // the next training decides anew
     } catch (...) {
       say(leave_of(join, task_));
       if (!joined) await_left(*mailbox_, join.incarnation);
@@ -345,7 +348,8 @@ class PsTask {
                          [this](const SlicePack& pack) { return pack.shard == task_.name().index; });
     config.store = keeper_->store;
     config.ended = [mailbox = mailbox_, keeper = keeper_, self = task_.name(), mode = job_.mode](
-                       Error error, const ShardCounters& counters, const ShardState::Cut& cut, std::uint64_t steps) {
+                       Error error, const ShardCounters& counters, const ShardState::Cut& cut,
+                       const BarrierOpen& open) {
       keeper->end = cut;
       keeper->tell({.kind = "ended",
                     .task = self,
@@ -355,7 +359,7 @@ class PsTask {
       if (error)
         mailbox->fail(std::move(error));
       else
-        mailbox->put(BarrierOpen{.steps = steps});
+        mailbox->put(open);
     };
     config.joined = [mailbox = mailbox_](const Joined& joined) { mailbox->put(joined); };
     config.prepare = [keeper = keeper_](ShardOptions& options) {

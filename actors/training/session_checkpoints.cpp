@@ -1,5 +1,6 @@
 #include "troupe/actors/training/session_checkpoints.hpp"
 
+#include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/job_checkpoints.hpp>
 #include <troupe/messages/ids.hpp>
 
@@ -31,7 +32,7 @@ SessionCheckpoints::SessionCheckpoints(const TrainingPlan& plan, const TrainingG
       settings_(std::move(settings)),
       form_(manifest_of(plan, settings_, slots, steps_per_epoch)),
       model_(graph.parameters),
-      last_(static_cast<std::uint64_t>(plan.options.epochs) * steps_per_epoch),
+      last_(decides(plan.options.callbacks) ? 0 : static_cast<std::uint64_t>(plan.options.epochs) * steps_per_epoch),
       phases_(graph.phases.size()) {
   Outputs reads, reads_of_model;
   for (const VariableInfo& v : variables_) reads.push_back(find_variable(*graph.graph, v.name).read());
@@ -54,7 +55,7 @@ Feeds SessionCheckpoints::feeds_of(const std::map<std::string, Tensor>& values) 
 }
 
 SessionCheckpoints::Start SessionCheckpoints::start() {
-  Start start = state_.ended ? Start{state_.ended->at, state_.ended->variables} : Start{{}, state_.parameters};
+  Start start = state_.ended ? Start{state_.ended->at, state_.ended->variables, {}} : Start{{}, state_.parameters, {}};
   if (auto saved = newest()) start = std::move(*saved);
   return start;
 }
@@ -77,7 +78,7 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
   if (!keeper_) return std::nullopt;
   auto from = keeper_->newest(settings_);
   if (!from || (state_.ended && from->manifest().id.version <= state_.ended->at.step)) return std::nullopt;
-  Start start{state_in(*from), {}};
+  Start start{state_in(*from), {}, {}};
   const std::uint64_t known = form_.job.steps_per_epoch;
   if (start.state.step != from->manifest().id.version || start.state.step < start.state.epoch_step ||
       (known > 0 &&
@@ -92,6 +93,9 @@ std::optional<SessionCheckpoints::Start> SessionCheckpoints::newest() {
       start.values[v.name] = read_checked(*from, v.name, v.dtype, v.shape);
     else if (const auto given = state_.parameters.find(v.name); given != state_.parameters.end())
       start.values[v.name] = given->second;
+  for (const VariableRef& v : model_)
+    if (from->variables().contains(kept_name(v.name)))
+      start.kept[v.name] = read_checked(*from, kept_name(v.name), v.dtype, v.shape);
   if (options_.on_event)
     options_.on_event({.kind = "goes_on",
                        .task = {},
@@ -110,33 +114,33 @@ void SessionCheckpoints::read(std::uint64_t step, bool wait) {
   if (wait) reading_.back().values.wait();
 }
 
-void SessionCheckpoints::save(const JobState& state) {
+void SessionCheckpoints::save(const JobState& state, const Parameters& kept) {
   if (reading_.empty() || reading_.front().step != state.step) return;
   Reading reading = std::move(reading_.front());
   reading_.pop_front();
   CheckpointManifest manifest = form_;
   set_state(manifest, state, state.step, random_id());
-  keeper_->save(std::move(manifest), contents_of(reading.values.get(), state.step), reading.began);
+  keeper_->save(std::move(manifest), contents_of(reading.values.get(), state.step, kept), reading.began);
   saved_ = state.step;
 }
 
-void SessionCheckpoints::save_stopped(const JobState& state) {
+void SessionCheckpoints::save_stopped(const JobState& state, const Parameters& kept) {
   if (!keeper_) return;
   if (state.step > saved_) {
     reading_.clear();
     reading_.push_back({state.step, CheckpointKeeper::Clock::now(), read_.async({})});
-    save(state);
+    save(state, kept);
   }
   TrainingOptions patient = options_;
   patient.stop = nullptr;
   keeper_->wait(patient);
 }
 
-void SessionCheckpoints::save_last(const JobState& state) {
+void SessionCheckpoints::save_last(const JobState& state, const Parameters& kept) {
   if (!keeper_ || last_ > 0 || state.step == first_) return;
   reading_.clear();
   reading_.push_back({state.step, CheckpointKeeper::Clock::now(), read_.async({})});
-  save(state);
+  save(state, kept);
 }
 
 std::string SessionCheckpoints::owner_of(const std::string& slot) const {
@@ -146,7 +150,8 @@ std::string SessionCheckpoints::owner_of(const std::string& slot) const {
   return owner;
 }
 
-ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values, std::uint64_t step) const {
+ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values, std::uint64_t step,
+                                              const Parameters& kept) const {
   ShardContents out{.shard = 0, .shards = 1, .tensors = {}, .dedupe = dedupe_of({step * phases_, {}})};
   std::int64_t updates = static_cast<std::int64_t>(step), skipped = 0;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
@@ -163,6 +168,8 @@ ShardContents SessionCheckpoints::contents_of(const std::vector<Tensor>& values,
                            .variable = slot ? owner_of(v.name) : "",
                            .value = values[i]});
   }
+  for (const auto& [name, value] : kept)
+    if (!frozen_.contains(name)) out.tensors.push_back(kept_value(name, value));
   if (updates != static_cast<std::int64_t>(step) - skipped)
     fail(Code::internal, "{} steps, of which {} were skipped, made {} updates", step, skipped, updates);
   out.tensors.push_back(skipped_state(skipped));

@@ -21,6 +21,7 @@ class SessionCheckpoints {
   struct Start {
     JobState state;
     std::map<std::string, Tensor> values;
+    Parameters kept;  // EpochDecision::keep; empty: none
   };
 
   // `writes`: false: this task only knows when a save is due, and takes no part in it.
@@ -48,12 +49,12 @@ class SessionCheckpoints {
   // the previous save is being written, except at the end of the job. `wait`: returns when they are read; for steps
   // that do not run in the order they were started.
   void read(std::uint64_t step, bool wait);
-  // Saves the job at this state, if the variables were read for it.
-  void save(const JobState& state);
+  // Saves the job at this state, if the variables were read for it. `kept`: Start::kept.
+  void save(const JobState& state, const Parameters& kept);
   // Reads and saves the last state of a job whose number of steps was unknown. No step may be running.
-  void save_last(const JobState& state);
+  void save_last(const JobState& state, const Parameters& kept);
   // Saves a job that is stopped at this state, and waits until that is written, however long. No step may be running.
-  void save_stopped(const JobState& state);
+  void save_stopped(const JobState& state, const Parameters& kept);
   // Waits until all saves are written.
   void wait() const {
     if (keeper_) keeper_->wait(options_);
@@ -65,7 +66,7 @@ class SessionCheckpoints {
     CheckpointKeeper::Clock::time_point began;
     std::future<std::vector<Tensor>> values;
   };
-  ShardContents contents_of(const std::vector<Tensor>& values, std::uint64_t step) const;
+  ShardContents contents_of(const std::vector<Tensor>& values, std::uint64_t step, const Parameters& kept) const;
   std::string owner_of(const std::string& slot) const;
 
   std::optional<Start> newest();

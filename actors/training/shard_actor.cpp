@@ -96,7 +96,7 @@ ShardActorImpl::behavior_type ShardActorImpl::make_behavior() {
         deliver(out);
       },
       [this](const Inbound<BarrierOpen>& message) {
-        steps_ = message.frame.steps;
+        open_ = message.frame;
         end(Error());
       },
       [this](const Inbound<JobFailed>& message) { end(message.frame.error); },
@@ -194,9 +194,9 @@ void ShardActorImpl::end(Error error) {
   config_.ended = nullptr;
   write_history(true, true);
   if (state_)
-    ended(std::move(error), state_->counters(), state_->cut(), steps_);
+    ended(std::move(error), state_->counters(), state_->cut(), open_);
   else
-    ended(std::move(error), {}, {}, 0);
+    ended(std::move(error), {}, {}, {});
 }
 
 }  // namespace troupe

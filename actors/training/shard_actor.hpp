@@ -21,7 +21,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
     std::vector<SliceSpec> slices;
     std::shared_ptr<ShardStore> store;
     // Called once, when the job is over (ok) or has failed, with the cut that the values hold then.
-    std::function<void(Error, const ShardCounters&, const ShardState::Cut&, std::uint64_t steps)> ended;
+    std::function<void(Error, const ShardCounters&, const ShardState::Cut&, const BarrierOpen&)> ended;
     std::vector<SlicePack> packs = {};                    // of these slices
     std::function<void(const Joined&)> joined = nullptr;  // the coordinator's answer; null: not needed
     // Called before the first frame of the job, when the shard's start is known. Null: `options` are final.
@@ -58,7 +58,7 @@ class ShardActorImpl final : public Counted<ShardActor> {
   CoordinatorLink coordinator_;
   std::optional<wire::Cork> cork_;
   std::uint64_t written_ = 0;  // last version in the history
-  std::uint64_t steps_ = 0;    // of the whole job, once it has ended well
+  BarrierOpen open_;           // once the job has ended well
 };
 
 }  // namespace troupe

@@ -1,5 +1,7 @@
 #include "troupe/actors/training/training_plan.hpp"
 
+#include <troupe/actors/training/callback.hpp>
+
 namespace troupe {
 
 void check_training(const TrainingPlan& plan, int slots) {
@@ -42,6 +44,7 @@ TrainingGraph build_training_graph(const TrainingPlan& plan, TowerOptions option
   options.batch = plan.options.last_step == LastStep::keep ? kUnknown : plan.options.batch;
   options.micro_batches = plan.options.micro_batches;
   options.simultaneous = plan.options.simultaneous;
+  options.scalable_rates = decides(plan.options.callbacks);
   options.loss_scaling = plan.loss_scaling;
   options.clipping = plan.clipping;
   options.sparse_mean = plan.options.sparse_mean;

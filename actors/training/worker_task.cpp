@@ -9,6 +9,7 @@
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/training_curves.hpp>
@@ -189,6 +190,7 @@ class WorkerLoop {
                           [&](const Commit& commit) { drop_unused(commit); }, [&](const Fence& fence) { check(fence); },
                           [&](const BarrierOpen& barrier) {
                             attempt_.steps = barrier.steps;
+                            attempt_.epochs = barrier.epochs;
                             open = true;
                           }},
                frame);
@@ -219,7 +221,10 @@ class WorkerLoop {
     epoch_ = epoch;
     figures_ = logs_of(epoch, job_.graph.results);
     record_.set_metrics({figures_.figures.begin(), figures_.figures.end()});
-    if (plan_.options.on_epoch && epoch.chief == index_) plan_.options.on_epoch(figures_);
+    if (epoch.chief == index_) {
+      if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
+      epoch_end(plan_.options.callbacks, figures_);
+    }
     curves_.set_tells(epoch.chief == index_);
     curves_.epoch_done(figures_);
     if (curves_.on()) read_for_curves(epoch.steps);
@@ -321,6 +326,9 @@ class WorkerLoop {
                          .job = number_,
                          .view = view_,
                          .after = tokens_->after(),
+                         .rate_scale = token.rate_scale,
+                         .keep = token.keep && token.kind == TokenKind::train,
+                         .kept = token.keep && token.kind == TokenKind::finish,
                          .number = token.step}};
   }
 

@@ -62,7 +62,9 @@ class Updates {
         rate_(learning_rate(optimizer)),
         counts_(rule_kind(rule_of(optimizer, "")).counts_updates),
         name_(std::move(name)),
-        scale_(scale) {}
+        scale_(scale) {
+    if (const Node* factor = graph.find(kRateScale)) rate_factor_ = graph.output(*factor);
+  }
 
   Output finish(std::span<const GradientAndVariable> gradients) {
     if (scale_) check_gradients(gradients);
@@ -132,7 +134,11 @@ class Updates {
   }
 
   Output update(const GradientAndVariable& g) {
-    if (g.moved_by) return apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
+    if (g.moved_by) {
+      const Output moved = apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
+      graph_.set_attribute(moved.source(), kFixedRate, true);
+      return moved;
+    }
     Update u{.rule = rule_of(optimizer_, g.variable.name), .var = g.variable.handle};
     u.slots = slot_variables(g.variable);
     u.rate = rate(g);
@@ -187,14 +193,14 @@ class Updates {
       return;
     }
     const std::size_t inverse = group.take(inverse_), number = counts_ ? group.take(number_) : 0,
-                      rate_place = rate_.is_constant() ? 0 : group.take(rate(g)),
+                      rate_place = constant_rate() ? 0 : group.take(rate(g)),
                       rows = dense ? 0 : group.take(g.gradient.indices);
     std::vector<std::size_t> slots;
     for (const Output& slot : slot_variables(g.variable)) slots.push_back(group.take(slot));
     group.changes.push_back([=, this, rule = rule_of(optimizer_, g.variable.name)](const Outputs& in) {
       Update u{.rule = rule, .var = in[var], .name = name};
       if (counts_) u.number = in[number];
-      u.rate = rate_.is_constant() ? scalar_like(in[flow], rate_.rate(0)) : in[rate_place];
+      u.rate = constant_rate() ? scalar_like(in[flow], rate_.rate(0)) : in[rate_place];
       if (!dense) u.gradient.indices = in[rows];
       (dense ? u.gradient.dense : u.gradient.values) = mul(in[flow], cast(in[inverse], in[flow].dtype()));
       for (const std::size_t slot : slots) u.slots.push_back(in[slot]);
@@ -225,11 +231,20 @@ class Updates {
     Output& known = rates_[{g.variable.dtype, g.moved_by ? schedule.to_string() : ""}];
     if (known.valid()) return known;
     const std::string name = free_name(graph_, g.moved_by ? name_ + "/average_rate" : "learning_rate");
-    if (schedule.is_constant()) return known = scalar_like(g.variable.read(), schedule.rate(0), name);
-    Attributes attributes = schedule.attributes();
-    attributes.set("T", g.variable.dtype);
-    return known = add_op("LearningRate", {count_.read()}, std::move(attributes), name);
+    if (schedule.is_constant()) {
+      known = scalar_like(g.variable.read(), schedule.rate(0), name);
+    } else {
+      Attributes attributes = schedule.attributes();
+      attributes.set("T", g.variable.dtype);
+      known = add_op("LearningRate", {count_.read()}, std::move(attributes), name);
+    }
+    if (rate_factor_.valid() && !g.moved_by) {
+      const Output wide = mul(cast(known, DType::f64), rate_factor_);
+      known = cast(wide, g.variable.dtype, free_name(graph_, "scaled_learning_rate"));
+    }
+    return known;
   }
+  bool constant_rate() const { return rate_.is_constant() && !rate_factor_.valid(); }
 
   Outputs slot_variables(const VariableRef& of) {
     Outputs out;
@@ -255,6 +270,7 @@ class Updates {
   const bool counts_;  // updates take their number
   std::string name_;
   const LossScale* scale_;
+  Output rate_factor_;                                     // f64; invalid: 1
   Output finite_;                                          // with a scale: whether this step may change anything
   Output verdict_;                                         // the same as a factor: 1 or NaN
   Output inverse_;                                         // with a scale: 1 / scale

@@ -23,6 +23,10 @@ namespace troupe {
 
 // Attribute of an Apply node: it changes nothing if its gradient is not finite.
 inline constexpr const char* kGuarded = "_guarded";
+// An attribute of updates whose rate is the part of a running average: nothing scales it.
+inline constexpr const char* kFixedRate = "_fixed_rate";
+// The name of an f64 scalar. In a graph that has it, updates multiply their learning rates by it.
+inline constexpr const char* kRateScale = "learning_rate_scale";
 
 // Whether this is the name of a variable in which a graph counts the updates of one apply_gradients().
 bool is_update_count(std::string_view name);

@@ -111,6 +111,7 @@ class Sharder {
                     .schedule = {},
                     .counts_updates = position(node, "t") >= 0,
                     .sparse = takes_rows(node),
+                    .fixed_rate = node.attributes.has(kFixedRate) && node.attributes.boolean(kFixedRate),
                     .guarded = node.attributes.has(kGuarded) && node.attributes.boolean(kGuarded)};
     if (position(node, "lr") >= 0) add_learning_rate(node, rule);
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {

@@ -33,7 +33,8 @@ struct UpdateRule {
   std::optional<Schedule> schedule;  // of the number of the update, less one
   bool counts_updates = false;       // the op takes t: the number of this update, from 1
   bool sparse = false;
-  bool guarded = false;  // a gradient that is not finite changes nothing and does not count as an update
+  bool fixed_rate = false;  // Update::rate_scale does not count: the rate is the part of a running average
+  bool guarded = false;     // a gradient that is not finite changes nothing and does not count as an update
 
   // Whether an update leaves the rows that its gradient does not have as they are (SlotUpdates::lazy).
   bool changes_rows_only() const;

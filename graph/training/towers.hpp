@@ -48,6 +48,7 @@ struct TowerOptions {
   SparseMean sparse_mean = SparseMean::all_slots;
   // Applies the mean of the gradients of all ranks of a group (graph/training/all_reduce.hpp).
   bool all_reduce = false;
+  bool scalable_rates = false;      // makes TrainingGraph::rate_scale
   bool on_shards = false;           // the graph is for shard_variables (see apply_scaled_gradients)
   const OpRegistry* ops = nullptr;  // ops that layers may use; must outlive the graph; null: standard_ops()
 };
@@ -70,6 +71,7 @@ struct TrainingGraph {
   std::vector<TrainingPhase> phases{};
   std::vector<Optimizer> optimizers{};  // by objective
   Output initializer{};                 // target: sets all variables to their initial values
+  Output rate_scale{};                  // f64, 1: to be fed with a factor of all learning rates; invalid: there is none
 
   // Evaluation, of any number of examples: the program not in training. All figures as one flat f64 tensor.
   Outputs eval_batch{};

@@ -81,10 +81,12 @@ Coordinator::Coordinator(JobOptions options, Nanoseconds now)
       started_(now),
       members_(options_),
       last_request_(members_.size()),
+      decisions_(options_.control),
       saves_(saving(options_)) {
   versions_.resize(options_.shards.size());
   if (!options_.resume) return;
   check_resume();
+  decisions_.replay(options_.resume->history);
   commits_ = options_.resume->commits;
 }
 
@@ -246,6 +248,7 @@ Token Coordinator::finish_token() const {
   token.step = book_.plan().first_step;
   token.slot = chief();
   token.min_version = book_.plan().version;
+  token.keep = decisions_.has_kept();
   return token;
 }
 
@@ -320,6 +323,8 @@ void Coordinator::begin_training(Nanoseconds now) {
   plan.mode = options_.mode;
   plan.staleness = options_.staleness;
   plan.shards = options_.phase_shards;
+  plan.rate_scale = decisions_.last().rate_scale;
+  plan.keep = decisions_.last().keep;
   plan.phases_in_order = options_.phases_in_order;
   if (options_.on_loss != JobOptions::OnLoss::fail && options_.mode != TrainingMode::asynchronous)
     plan.lookahead = options_.staleness * options_.phases + options_.lookahead;
@@ -342,14 +347,16 @@ void Coordinator::note_state(std::uint64_t step, const TokenBook::Figures& figur
                                      .job_ns = now - started_,
                                      .epoch_ns = now - epoch_started_,
                                      .sums = figures.sums,
+                                     .history = decisions_.history(),
                                      .commits = {}});
   if (states_.size() > kStates) states_.erase(states_.begin());
 }
 
 JobState Coordinator::end_state() const {
   JobState state;
-  state.epoch = options_.epochs;
+  state.epoch = epoch_ + 1;
   state.step = state.epoch_step = counters_.steps;
+  state.history = decisions_.history();
   state.job_ns = static_cast<Nanoseconds>(figures_.seconds * 1e9);
   state.commits = commits_;
   return state;
@@ -420,11 +427,12 @@ void Coordinator::end_epoch(Nanoseconds now, TrainingOutbox& out) {
   figures_.evaluation = book_.figures().sums;
   figures_.seconds = seconds(now - started_);
   figures_.chief = chief();
+  decisions_.decide(figures_);
   for (std::uint32_t i = 0; i < members_.size(); ++i)
     if (members_.is_member(i)) out.push_back({Destination::worker(i), figures_});
   if (!members_.any()) untold_.push_back(figures_);
   epoch_step_ = book_.plan().first_step;
-  if (epoch_ + 1 < options_.epochs) {
+  if (epoch_ + 1 < options_.epochs && !figures_.decision.stop) {
     ++epoch_;
     begin_training(now);
   } else {
@@ -451,7 +459,7 @@ Error Coordinator::barrier(const Barrier& message, Nanoseconds now, TrainingOutb
 void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
   if (stage_ != Stage::finishing || !saves_.over() || !members_.any() || !members_.outside_barrier().empty()) return;
   stage_ = Stage::finished;
-  out.push_back({Destination::everyone(), BarrierOpen{members_.in_barrier(), counters_.steps}});
+  out.push_back({Destination::everyone(), BarrierOpen{members_.in_barrier(), counters_.steps, 0, epoch_ + 1}});
 }
 
 // ---- Saving ---------------------------------------------------------------------------------------------------------
@@ -459,7 +467,8 @@ void Coordinator::open_barrier_when_full(TrainingOutbox& out) {
 void Coordinator::save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
   if (failure_) return;
   saves_.move({.training = stage_ == Stage::training,
-               .over = counters_.steps == last_step() || (epoch_ + 1 >= options_.epochs && stage_ >= Stage::evaluating),
+               .over = counters_.steps == last_step() || stage_ >= Stage::finishing ||
+                       (epoch_ + 1 >= options_.epochs && stage_ >= Stage::evaluating),
                .steps = counters_.steps,
                .step_ahead = step_ahead(),
                .state = [this](std::uint64_t step) { return state(step); }},
@@ -478,8 +487,9 @@ void Coordinator::save_when_due(bool writer_busy, Nanoseconds now, TrainingOutbo
 
 // The number of steps of the job; max if unknown.
 std::uint64_t Coordinator::last_step() const {
-  return options_.steps_per_epoch == JobOptions::kUnknown ? std::numeric_limits<std::uint64_t>::max()
-                                                          : options_.epochs * options_.steps_per_epoch;
+  return decisions_.any() || options_.steps_per_epoch == JobOptions::kUnknown
+             ? std::numeric_limits<std::uint64_t>::max()
+             : options_.epochs * options_.steps_per_epoch;
 }
 
 std::uint64_t Coordinator::step_ahead() const {

@@ -172,6 +172,7 @@ class Coordinator {
   std::uint64_t epoch_step_ = 0;         // its first step
   std::vector<std::uint64_t> versions_;  // reported, by position in options_.shards
   EpochDone figures_;                    // of the current epoch
+  EpochDecisions decisions_;
   Error failure_;
   JobCounters counters_;
   CommitLog commits_;

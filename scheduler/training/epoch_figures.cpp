@@ -7,6 +7,11 @@ double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace
 
+void EpochFigures::go_on_from(JobState at) {
+  at_ = std::move(at);
+  decisions_.replay(at_.history);
+}
+
 void EpochFigures::add_figures(const NamedSums& sums, std::uint64_t examples) {
   add(at_.sums, sums);
   at_.examples += examples;
@@ -28,6 +33,7 @@ EpochDone EpochFigures::end(NamedSums evaluation) {
                     .examples_per_second = at_.epoch_ns > 0 ? examples / seconds_of(at_.epoch_ns) : 0,
                     .steps = at_.step,
                     .seconds = seconds_of(at_.job_ns)};
+  decisions_.decide(last_);
   examples_ += at_.examples;
   ended_ns_ += at_.epoch_ns;
   return last_;
@@ -38,6 +44,7 @@ void EpochFigures::next_epoch() {
   next.epoch = at_.epoch + 1;
   next.step = next.epoch_step = at_.step;
   next.job_ns = at_.job_ns;
+  next.history = decisions_.history();
   at_ = std::move(next);
 }
 

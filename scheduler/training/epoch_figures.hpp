@@ -15,17 +15,19 @@ namespace troupe {
 class EpochFigures {
  public:
   // steps_per_epoch: nullopt: until the data ends.
-  EpochFigures(std::uint32_t epochs, std::optional<std::uint64_t> steps_per_epoch)
-      : epochs_(epochs), steps_(steps_per_epoch) {}
+  // `control`: null: all epochs are trained.
+  EpochFigures(std::uint32_t epochs, std::optional<std::uint64_t> steps_per_epoch, EpochControl control = {})
+      : epochs_(epochs), steps_(steps_per_epoch), decisions_(std::move(control)) {}
 
   // The state after the last complete step; its epoch is that of the next step.
   const JobState& at() const { return at_; }
-  void go_on_from(JobState at) { at_ = std::move(at); }
-  bool over() const { return at_.epoch >= epochs_; }
+  void go_on_from(JobState at);
+  bool over() const { return at_.epoch >= epochs_ || (at_.epoch > 0 && decisions_.last().stop); }
+  const EpochDecisions& decisions() const { return decisions_; }
   // Steps of the current epoch: the number of complete ones, and of all; 0: unknown.
   std::uint64_t complete() const { return at_.step - at_.epoch_step; }
   std::uint64_t steps_per_epoch() const { return steps_.value_or(0); }
-  std::uint64_t all_steps() const { return epochs_ * steps_per_epoch(); }
+  std::uint64_t all_steps() const { return decisions_.any() ? 0 : epochs_ * steps_per_epoch(); }
 
   // Starts the clock for the rest of the epoch.
   void begin(std::int64_t now) { began_ = now - at_.epoch_ns; }
@@ -38,7 +40,8 @@ class EpochFigures {
   void add_figures(const NamedSums& sums, std::uint64_t examples);
   // Call when all steps of the epoch are complete, and all their figures added. Returns the figures of the epoch.
   EpochDone end(NamedSums evaluation);
-  // Call after end().
+  // Call after end(): whether that was the last epoch.
+  bool ends() const { return at_.epoch + 1 >= epochs_ || last_.decision.stop; }
   void next_epoch();
 
   const EpochDone& last() const { return last_; }  // of the last ended epoch; all 0 if none
@@ -51,6 +54,7 @@ class EpochFigures {
   std::int64_t began_ = 0;
   std::uint64_t examples_ = 0;  // of the ended epochs, since this process began
   std::int64_t ended_ns_ = 0;   // their time
+  EpochDecisions decisions_;
   JobState at_;
   EpochDone last_;
 };

@@ -27,6 +27,8 @@ struct SliceSpec {
 struct PushedGradient {
   Tensor values;
   Tensor indices;
+  double rate_scale = 1;  // Push::rate_scale, Push::keep
+  bool keep = false;
   bool sparse() const { return indices.valid(); }
   std::size_t num_bytes() const { return values.num_bytes() + indices.num_bytes(); }
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/scheduler/training/commit_log.hpp>
+#include <troupe/scheduler/training/epoch_control.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
 #include <troupe/scheduler/training/token_book.hpp>
@@ -60,6 +61,7 @@ struct JobOptions {
   // Why the job cannot begin, for example because a task joined with other settings. Sent to everyone once all have
   // joined, or at the join timeout: otherwise tasks that join later would wait for those that have left.
   Error refused;
+  EpochControl control;  // null: each epoch is followed by the next, until the last
   // Guards that tests disable to prove that they detect their absence: a worker's messages must be from its last
   // incarnation; asynchronous: a phase is handed out when the one before is complete.
   bool fence = true;

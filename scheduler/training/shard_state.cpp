@@ -397,7 +397,7 @@ bool ShardState::is_last_of_phase(std::size_t slice) const {
 }
 
 void ShardState::stage(GradientSet& set, Push& message, std::size_t slice) {
-  PushedGradient gradient{std::move(message.gradient), std::move(message.indices)};
+  PushedGradient gradient{std::move(message.gradient), std::move(message.indices), message.rate_scale, message.keep};
   slices_[slice].sparse = gradient.sparse();
   ++counters_.pushes;
   if (gradient.sparse()) counters_.rows_pushed += static_cast<std::uint64_t>(gradient.indices.num_elements());
@@ -422,7 +422,9 @@ void ShardState::update_slice(std::size_t slice, std::vector<PushedGradient> gra
     counters_.staged_bytes -= gradient.num_bytes();
     traced.event().bytes += gradient.num_bytes();
   }
+  rate_scale *= gradients.front().rate_scale;  // alike in all of them, but for asynchronous ones
   try {
+    if (gradients.front().keep) store_.keep_as_final(slices_[slice].spec.id);
     PushedGradient mean = mean_of(std::move(gradients), options_.sparse_mean);
     if (keep) slices_[slice].current = kept(slice, mean);
     store_.apply(slices_[slice].spec.id, {std::move(mean), number, rate_scale});
@@ -629,12 +631,14 @@ void ShardState::answer(const Pull& message, const Named& wanted, TrainingOutbox
     put.tensor = Tensor(wanted.pack->dtype, {wanted.pack->elements});
     std::byte* at = put.tensor.mutable_raw();
     for (const std::size_t slice : wanted.slices) {
-      const Tensor part = value_at(slice, back);
+      const Tensor part = message.kept ? store_.final_value(slices_[slice].spec.id) : value_at(slice, back);
       at = std::copy_n(part.raw(), part.num_bytes(), at);
     }
   } else if (message.rows.valid()) {
     put.tensor = rows_at(wanted.slices.front(), message.rows, back);
     counters_.rows_pulled += static_cast<std::uint64_t>(message.rows.num_elements());
+  } else if (message.kept) {
+    put.tensor = store_.final_value(slices_[wanted.slices.front()].spec.id);
   } else {
     put.tensor = value_at(wanted.slices.front(), back);
   }

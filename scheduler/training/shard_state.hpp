@@ -55,6 +55,10 @@ class ShardStore {
   virtual Tensor value(std::uint32_t slice) = 0;
   // These rows of it (i64 [n]), copied.
   virtual Tensor rows(std::uint32_t slice, const Tensor& rows) { return rows_of(value(slice), rows); }
+  // Keeps the current value as the one that training ends with, instead of an earlier one; returns it, or the current
+  // value if none was kept.
+  virtual void keep_as_final(std::uint32_t slice) = 0;
+  virtual Tensor final_value(std::uint32_t slice) = 0;
   // Updates a slice and its optimizer slots. An exception fails the shard.
   virtual void apply(std::uint32_t slice, const Update& update) = 0;
 };

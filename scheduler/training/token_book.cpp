@@ -46,6 +46,8 @@ Token TokenBook::token(std::uint64_t index) const {
   token.phase = at.phase;
   token.slot = at.slot;
   token.batch = at.step - plan_.first_step;
+  token.rate_scale = plan_.rate_scale;
+  token.keep = plan_.keep && token.batch == 0;
   if (plan_.kind == TokenKind::evaluate)
     token.min_version = plan_.version;
   else if (plan_.mode != TrainingMode::asynchronous)

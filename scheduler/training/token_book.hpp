@@ -52,6 +52,8 @@ struct TokenPlan {
   // Maximum number of turns handed out beyond the first incomplete one; nullopt: no limit.
   std::optional<std::uint64_t> lookahead;
   bool phases_in_order = true;               // JobOptions::phases_in_order
+  double rate_scale = 1;                     // Token::rate_scale
+  bool keep = false;                         // Token::keep, of the first step
   std::shared_ptr<const CommitLog> commits;  // for turns in this log, only its slots are handed out
 };
 

@@ -88,6 +88,33 @@ TEST(Pages, OutputsThatLearnDifferentThings) {
   EXPECT_GE(result["sold_auc"], 0);
 }
 
+TEST(Pages, CallbacksThatStopAndLog) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  Model model = small_model();
+  model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}));
+  const DataSplits data = few_digits();
+#include <pages/callbacks.inc>
+  EXPECT_TRUE(std::filesystem::exists("epochs.csv"));
+  EXPECT_GE(Model::load("model").predict(data.test.images).shape()[1], 10);
+}
+
+TEST(Pages, EstimatorsOverColumns) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  Tensor age(DType::f32, Shape{64}), label(DType::i32, Shape{64}), town(DType::string, Shape{64});
+  for (std::int64_t i = 0; i < 64; ++i) {
+    age.mutable_data<float>()[i] = static_cast<float>(i) / 64;
+    label.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(i / 22);
+    town.mutable_data<std::string>()[i] = i % 2 == 0 ? "Ulm" : "Bonn";
+  }
+  const TensorDataset people({{"age", age}, {"town", town}, {"label", label}});
+  ::testing::internal::CaptureStdout();
+#include <pages/estimators.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout().size(), 5u);
+  EXPECT_TRUE(std::filesystem::exists("people/model.pb"));
+}
+
 TEST(Pages, ProgramsOfOnesOwn) {
   const auto [x, y] = sums(64);
   const TensorDataset data({{"x", x}, {"y", y}});

@@ -4,6 +4,7 @@
 set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp
+  actors/model/estimators.hpp
   actors/model/generate.hpp
   actors/model/model.hpp
   actors/model/sampling.hpp
@@ -15,6 +16,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/session/saver.hpp
   actors/session/session.hpp
   actors/steps/training_step.hpp
+  actors/training/callback.hpp
   actors/training/dataset_source.hpp
   actors/training/epoch_logs.hpp
   actors/training/job.hpp
@@ -129,4 +131,5 @@ set(TROUPE_PUBLIC_HEADERS
   messages/tensor_list.hpp
   scheduler/data/batch_source.hpp
   scheduler/data/tensor_dataset.hpp
+  scheduler/training/epoch_control.hpp
   troupe.hpp)

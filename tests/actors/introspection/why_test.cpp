@@ -411,6 +411,8 @@ TEST(WhyActors, AStepWaitsForADeviceOfAnotherTask) {
 class HeldStore final : public ShardStore {
  public:
   Tensor value(std::uint32_t) override { return Tensor::vector<float>({0}); }
+  void keep_as_final(std::uint32_t) override {}
+  Tensor final_value(std::uint32_t slice) override { return value(slice); }
   void apply(std::uint32_t, const Update&) override {
     if (!entered.exchange(true)) begun.count_down();
     go_on.wait();

@@ -41,9 +41,10 @@ struct TrainedModel {
 };
 
 TrainedModel train(Task& task, int slots = 1, double dropped = 0) {
-  std::vector<LayerPtr> parts = {layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)};
-  if (dropped > 0) parts.insert(parts.begin() + 2, layers::dropout(dropped));
-  Model model(Sequential(parts), Shape{28, 28, 1});
+  std::vector<LayerPtr> parts = {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu),
+                                 layers::dense(10)};
+  if (dropped > 0) parts.insert(parts.begin() + 3, layers::dropout(dropped));
+  Model model(Sequential(parts), Shape{28, 28, 1}, DType::u8);
   model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
   const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 2, .batch = 32, .slots = slots});
   EXPECT_EQ(result.params_sha256, model.params_sha256());

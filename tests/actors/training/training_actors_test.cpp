@@ -20,6 +20,8 @@ using ::testing::HasSubstr;
 class Sum final : public ShardStore {
  public:
   Tensor value(std::uint32_t) override { return Tensor::vector<float>({sum}); }
+  void keep_as_final(std::uint32_t) override {}
+  Tensor final_value(std::uint32_t slice) override { return value(slice); }
   void apply(std::uint32_t, const Update& update) override { sum += *update.gradient.values.data<float>(); }
   float sum = 0;
 };
@@ -41,7 +43,7 @@ class TrainingActors : public ::testing::Test {
                                   {.workers = 2, .slots = 2, .keep_previous = false},
                                   {{0, "w", DType::f32, Shape{1}}},
                                   store,
-                                  [this](Error e, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {
+                                  [this](Error e, const ShardCounters&, const ShardState::Cut&, const BarrierOpen&) {
                                     ended.push_back(std::move(e));
                                   }};
     routes.shard = shard =
@@ -325,7 +327,7 @@ TEST(ShardActors, AFenceThatComesBeforeTheJobHolds) {
                                 .options = {.workers = 1, .slots = 1},
                                 .slices = {{0, "w", DType::f32, Shape{1}}},
                                 .store = store,
-                                .ended = [](Error, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {},
+                                .ended = [](Error, const ShardCounters&, const ShardState::Cut&, const BarrierOpen&) {},
                                 .prepare = [](ShardOptions&) {}};
   const ShardActor shard =
       system.caf->spawn<ShardActorImpl>(system.registry.add(ActorKind::shard, "0"), std::move(config));

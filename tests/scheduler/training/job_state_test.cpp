@@ -15,12 +15,14 @@ TEST(JobState, IsTextThatReadsBack) {
                  .job_ns = 123456789,
                  .epoch_ns = 55,
                  .sums = {{"loss", {-0.1, 9}}, {"val/auc", {1e300, 0, 2}}},
+                 .history = {{{{"loss", {3, 9}}}, {{"loss", {2, 1}}, {"auc", {1}}}}, {{{"loss", {1, 9}}}, {}}},
                  .commits = {}};
   state.commits.add(39, {0, 2});
   const std::string text = state.to_string();
   const JobState back = JobState::parse(text);
   EXPECT_EQ(back.to_string(), text);
   EXPECT_EQ(back.sums, state.sums);
+  EXPECT_EQ(back.history, state.history);
   EXPECT_EQ(std::tie(back.epoch, back.step, back.epoch_step, back.examples, back.job_ns, back.epoch_ns),
             std::tie(state.epoch, state.step, state.epoch_step, state.examples, state.job_ns, state.epoch_ns));
   EXPECT_EQ(JobState::parse(JobState{}.to_string()).to_string(), JobState{}.to_string());

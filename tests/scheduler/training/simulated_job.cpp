@@ -37,11 +37,12 @@ void Simulation::begin_job() {
     o.guards = options_.guards;
     shard.store = std::make_unique<ToyStore>(options_.model, shard.slices);
     if (const auto saved = newest_.shards.find(i); saved != newest_.shards.end()) {
-      o.version = options_.job.mode == TrainingMode::asynchronous ? saved->second.first.version
+      o.version = options_.job.mode == TrainingMode::asynchronous ? saved->second.cut.version
                                                                   : newest_.step * options_.job.phases;
-      o.applied = saved->second.first.applied;
+      o.applied = saved->second.cut.applied;
       for (std::size_t s = 0; s < shard.slices.size(); ++s)
-        shard.store->set(shard.slices[s].id, saved->second.second[s]);
+        shard.store->set(shard.slices[s].id, saved->second.values[s]);
+      shard.store->kept_ = saved->second.kept;
     }
     shard.state = std::make_unique<ShardState>(o, shard.slices, *shard.store, shard.packs);
   }
@@ -68,7 +69,7 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
       epochs_[epoch->epoch] = *epoch;
     }
     if (std::holds_alternative<BarrierOpen>(outgoing.message) && options_.save_every > 0 &&
-        newest_.step != options_.job.epochs * data_.steps())
+        newest_.step != coordinator_->counters().steps)
       trouble(fmt::format("the job ends before its last step is saved: the newest is {}", newest_.step));
     using Kind = Destination::Kind;
     const Kind kind = outgoing.to.kind;
@@ -224,11 +225,12 @@ void Simulation::save_shard(std::uint32_t index, const Save& save) {
       shards_[index].state->cut(save.step, [this, self, index, save, answer](const ShardState::Cut& cut) {
         Values values;
         for (const SliceSpec& slice : shards_[index].slices) values.push_back(shards_[index].store->value(slice.id));
-        at(now_ + up_to(5 * options_.delay), self, [this, index, cut, values, save, answer, job = job_] {
-          if (job != job_ || returning_) return;
-          writing_[save.step].shards.emplace(index, std::pair{cut, values});
-          answer(Error());
-        });
+        at(now_ + up_to(5 * options_.delay), self,
+           [this, index, cut, values, kept = shards_[index].store->kept_, save, answer, job = job_] {
+             if (job != job_ || returning_) return;
+             writing_[save.step].shards.emplace(index, Checkpoint::Shard{cut, values, kept});
+             answer(Error());
+           });
       });
   if (error) answer(error);
 }
@@ -372,7 +374,8 @@ void Simulation::begin(std::uint32_t index, const WorkerTokens::Work& work) {
     send(worker_address(index), shard_address(shard_of(slice)),
          Pull{index, RendezvousKey{SessionId{index}, StepId{id}, EdgeId{wanted}}, wanted,
               token.min_version - (misread ? 1 : 0), 0, worker.view, work.after,
-              token.kind == TokenKind::finish ? Tensor() : rows_to_pull(slice, id)});
+              token.kind == TokenKind::finish ? Tensor() : rows_to_pull(slice, id),
+              token.kind == TokenKind::finish && token.keep});
   }
 }
 
@@ -405,7 +408,9 @@ Push Simulation::push_of(const Task& task, std::uint32_t slice, const std::vecto
             .slice = slice,
             .pulled_version = task.versions[slice],
             .gradient = {},
-            .indices = {}};
+            .indices = {},
+            .rate_scale = token.rate_scale,
+            .keep = token.keep && options_.keeps};
   if (const SlicePack* pack = pack_of(slice)) {
     push.slice = pack->id;
     push.gradient = Tensor(pack->dtype, Shape{pack->elements});

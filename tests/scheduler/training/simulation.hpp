@@ -63,6 +63,7 @@ struct SimulationOptions {
   bool keep_previous = true;
   std::uint32_t accumulate = 1;
   ShardGuards guards;
+  bool keeps = true;      // workers say when values are to be kept
   bool job_fence = true;  // frames of an earlier job are dropped
   Nanoseconds give_up = 100'000 * kMillisecond;
 };
@@ -148,7 +149,12 @@ class Simulation {
   struct Checkpoint {
     std::uint64_t step = 0;
     std::optional<JobState> job;
-    std::map<std::uint32_t, std::pair<ShardState::Cut, Values>> shards;
+    struct Shard {
+      ShardState::Cut cut;
+      Values values;
+      std::map<std::uint32_t, Tensor> kept;  // by slice
+    };
+    std::map<std::uint32_t, Shard> shards;
   };
 
   Address shard_address(std::uint32_t i) const { return 1 + i; }

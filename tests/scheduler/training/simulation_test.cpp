@@ -60,9 +60,11 @@ void with_backups(SimulationOptions& options) {
 }
 
 OracleResult oracle(const SimulationOptions& options, const Simulation& simulation) {
-  return train_in_a_loop(
-      options.model, simulation.data(),
-      {.epochs = options.job.epochs, .backups = options.job.backups, .commits = &simulation.coordinator().commits()});
+  return train_in_a_loop(options.model, simulation.data(),
+                         {.epochs = options.job.epochs,
+                          .backups = options.job.backups,
+                          .control = options.job.control,
+                          .commits = &simulation.coordinator().commits()});
 }
 
 std::string difference(const Values& actual, const Values& expected) {
@@ -79,12 +81,13 @@ std::string differs_from_loop(const SimulationOptions& options, Simulation& simu
   if (const std::string wrong = difference(simulation.shard_values(), expected.values); !wrong.empty()) return wrong;
   if (simulation.final_values().empty()) return "no worker has read the final values";
   for (const Values& values : simulation.final_values())
-    if (const std::string wrong = difference(values, expected.values); !wrong.empty()) return "final values: " + wrong;
-  if (const std::uint64_t last = options.job.epochs * simulation.data().steps();
+    if (const std::string wrong = difference(values, expected.final_values); !wrong.empty())
+      return "final values: " + wrong;
+  if (const std::uint64_t last = expected.training.size() * simulation.data().steps();
       options.save_every > 0 && simulation.saved_step() != last)
     return fmt::format("the last checkpoint is of step {}, not {}", simulation.saved_step(), last);
   if (options.misread > 0) return "";  // who misread has told the figures of it before it was refused
-  if (simulation.epochs().size() != options.job.epochs)
+  if (simulation.epochs().size() != expected.training.size())
     return fmt::format("{} epochs were told", simulation.epochs().size());
   for (const auto& [epoch, figures] : simulation.epochs()) {
     if (figures.training != expected.training[epoch])
@@ -96,6 +99,18 @@ std::string differs_from_loop(const SimulationOptions& options, Simulation& simu
     if (figures.examples_per_second <= 0) return "no examples per second";
   }
   return "";
+}
+
+// Decides by the figures: the "correct" of an epoch are as good as random.
+void with_decisions(SimulationOptions& options) {
+  options.job.epochs = 4;
+  options.job.control = [epochs = 0](const EpochDone& epoch) mutable {
+    const auto correct = static_cast<std::uint64_t>(find(epoch.training, "correct")->values[0]);
+    ++epochs;
+    return EpochDecision{.stop = epochs >= 2 && correct % 4 == 0,
+                         .keep = correct % 2 == 1,
+                         .rate_scale = 1 + static_cast<double>((correct + epochs) % 3)};
+  };
 }
 
 struct Swarm {
@@ -133,6 +148,32 @@ TEST(TrainingProtocol, SynchronousTrainingEqualsALoopUnderDelayReorderingAndRepe
   EXPECT_GT(all.tally.shards.stale, runs / 4);
   EXPECT_GT(all.tally.shards.parked, runs / 4);
   EXPECT_GT(all.tally.job.repeated, runs / 4);
+}
+
+TEST(TrainingProtocol, DecisionsAfterEpochsHaveTheEffectOfTheLoop) {
+  const std::uint64_t runs = seeds(400);
+  const Swarm calm = swarm(runs, [](std::uint64_t seed) {
+    SimulationOptions options = seed % 2 == 0 ? base(seed) : troubled(seed);
+    with_decisions(options);
+    if (seed % 5 == 0) options.job.phases = options.model.phases = 2;
+    return options;
+  });
+  EXPECT_EQ(calm.wrong, 0) << calm.first;
+  const Swarm returning = swarm(runs, [](std::uint64_t seed) {
+    SimulationOptions options = restarted(seed);
+    with_decisions(options);
+    if (seed % 5 == 0) with_backups(options);
+    return options;
+  });
+  EXPECT_EQ(returning.wrong, 0) << returning.first;
+  EXPECT_GT(returning.tally.returns, static_cast<int>(runs / 20));
+  const Swarm forgetful = swarm(runs / 4, [](std::uint64_t seed) {
+    SimulationOptions options = base(seed);
+    with_decisions(options);
+    options.keeps = false;
+    return options;
+  });
+  EXPECT_GT(forgetful.wrong, 0) << "nothing was kept, and nobody noticed";
 }
 
 TEST(TrainingProtocol, WorkersThatComeAndGoChangeNothing) {

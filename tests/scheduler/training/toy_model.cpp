@@ -75,7 +75,7 @@ void apply_as(const ToyModel& model, Tensor& value, const Update& update) {
   if constexpr (std::is_same_v<T, float>)
     rate = -0.01f * static_cast<float>(update.rate_scale);
   else
-    rate = 1;
+    rate = static_cast<T>(update.rate_scale);  // whole numbers
   if (model.coupled) rate *= 1 + step;
   const std::int64_t width = update.gradient.sparse() ? value.shape()[1] : value.num_elements();
   const std::int64_t rows = update.gradient.sparse() ? update.gradient.indices.num_elements() : 1;
@@ -230,7 +230,7 @@ namespace {
 
 // One turn: adds its sums, and updates the slices of its phase.
 void train_turn(const ToyModel& model, const ToyData& data, const std::vector<std::uint32_t>& slots, Token token,
-                Values& values, NamedSums& sums) {
+                Values& values, NamedSums& sums, double rate_scale) {
   std::vector<std::vector<PushedGradient>> gradients(model.slices);
   for (const std::uint32_t slot : slots) {
     token.slot = slot;
@@ -243,7 +243,7 @@ void train_turn(const ToyModel& model, const ToyData& data, const std::vector<st
     const PushedGradient mean =
         model.dtype == DType::f32 ? plain_mean<float>(gradients[slice]) : plain_mean<std::int64_t>(gradients[slice]);
     values[slice] = values[slice].clone();
-    model.apply(values[slice], {mean, token.step + 1, 1});
+    model.apply(values[slice], {mean, token.step + 1, rate_scale});
   }
 }
 
@@ -263,17 +263,23 @@ OracleResult train_in_a_loop(const ToyModel& model, const ToyData& data, const O
   result.values = model.initial();
   std::vector<std::uint32_t> first(data.slots - options.backups);
   std::iota(first.begin(), first.end(), 0u);
+  EpochDecisions decisions(options.control);
+  Values kept;
   Token token;
-  for (; token.epoch < options.epochs; ++token.epoch) {
+  for (; token.epoch < options.epochs && !decisions.last().stop; ++token.epoch) {
+    if (decisions.last().keep) kept = result.values;
     NamedSums& sums = result.training.emplace_back();
     for (token.batch = 0; token.batch < data.steps(); ++token.batch, ++token.step)
       for (token.phase = 0; token.phase < model.phases; ++token.phase) {
         const auto* chosen =
             options.commits ? options.commits->find(turn_of(token.step, token.phase, model.phases)) : nullptr;
-        train_turn(model, data, chosen ? *chosen : first, token, result.values, sums);
+        train_turn(model, data, chosen ? *chosen : first, token, result.values, sums, decisions.last().rate_scale);
       }
     result.evaluation.push_back(evaluate_all(model, data, result.values));
+    EpochDone epoch{.epoch = token.epoch, .training = sums, .evaluation = result.evaluation.back()};
+    decisions.decide(epoch);
   }
+  result.final_values = decisions.has_kept() ? kept : result.values;
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include <troupe/scheduler/data/permutation.hpp>
 #include <troupe/scheduler/training/commit_log.hpp>
+#include <troupe/scheduler/training/epoch_control.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
 
 namespace troupe::testing {
@@ -65,11 +66,13 @@ std::vector<std::uint32_t> examples_of(const ToyModel& model, const Token& token
 struct OracleOptions {
   std::uint32_t epochs = 1;
   std::uint32_t backups = 0;           // of the data's slots
+  EpochControl control{};              // null: none
   const CommitLog* commits = nullptr;  // which slots the turns used; null: the first
 };
 
 struct OracleResult {
   Values values;
+  Values final_values;                // those kept, if any are better than the last
   std::vector<NamedSums> training;    // of the epochs
   std::vector<NamedSums> evaluation;  // of the epochs
 };
@@ -83,6 +86,9 @@ class ToyStore final : public ShardStore {
   ToyStore(const ToyModel& model, const std::vector<SliceSpec>& slices);
   Tensor value(std::uint32_t slice) override { return values_.at(slice); }
   void apply(std::uint32_t slice, const Update& update) override;
+  void keep_as_final(std::uint32_t slice) override { kept_[slice] = values_.at(slice); }
+  Tensor final_value(std::uint32_t slice) override { return kept_.contains(slice) ? kept_.at(slice) : value(slice); }
+  std::map<std::uint32_t, Tensor> kept_;
   void set(std::uint32_t slice, const Tensor& value) { values_.at(slice) = value; }
   int applications = 0;
 
