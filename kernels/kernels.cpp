@@ -52,6 +52,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_text_kernels(registry);
   register_cumulative_kernels(registry);
   register_partition_kernels(registry);
+  register_constraint_kernels(registry);
   register_row_kernels(registry);
   register_scatter_kernels(registry);
   register_search_kernels(registry);

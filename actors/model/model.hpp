@@ -21,6 +21,7 @@
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/actors/model/values.hpp>
 #include <troupe/actors/training/callback.hpp>
+#include <troupe/actors/training/hook.hpp>
 #include <troupe/actors/training/job.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/graph/training/clipping.hpp>

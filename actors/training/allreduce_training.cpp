@@ -6,6 +6,7 @@
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/callback.hpp>
+#include <troupe/actors/training/hook.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
@@ -49,12 +50,18 @@ class RankTrainer {
                  steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1)),
                  control_of(plan.options.callbacks, graph_.results)),
         settings_(job_settings(plan, group_.ranks(), 0, group_.ranks(), 0)),
-        checkpoints_(plan, graph_, session_, settings_, group_.ranks(), figures_.steps_per_epoch(),
-                     group_.rank() == 0) {
+        checkpoints_(plan, graph_, session_, settings_, group_.ranks(), figures_.steps_per_epoch(), group_.rank() == 0),
+        hooks_(plan.options.hooks, [this](const std::string& name) { return output_named(*graph_.graph, name); }) {
     Outputs feeds = graph_.batches[0];
     if (graph_.rate_scale.valid()) feeds.push_back(graph_.rate_scale);
-    for (const TrainingPhase& phase : graph_.phases)
-      phases_.push_back(session_.callable(feeds, {phase.figures[0]}, {phase.train}));
+    for (const TrainingPhase& phase : graph_.phases) {
+      Outputs of_phase = feeds, fetches = {phase.figures[0]};
+      if (phases_.empty()) {
+        of_phase.insert(of_phase.end(), hooks_.feeds().begin(), hooks_.feeds().end());
+        fetches.insert(fetches.end(), hooks_.fetches().begin(), hooks_.fetches().end());
+      }
+      phases_.push_back(session_.callable(of_phase, fetches, {phase.train}));
+    }
     if (!plan.evaluation) return;
     evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
     evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
@@ -65,10 +72,12 @@ class RankTrainer {
     const ReadableState readable(plan_.state, [this] { return checkpoints_.read_parameters(); });
     try {
       TrainingResult out = train();
+      hooks_.end();
       record_.end();
       return out;
     } catch (...) {
       const Error error = current_error();
+      hooks_.error(error);
       record_.end();
       group_.fail(error);  // tells ranks that wait for this one; no effect if the group has already failed
       if (error.code() == Code::cancelled && trained_) leave();
@@ -81,6 +90,7 @@ class RankTrainer {
     curves_.emplace(plan_, graph_, group_.rank() == 0);  // here, where other ranks learn of a failure
     initialize();
     trained_ = true;
+    hooks_.begin(*graph_.graph);
     while (!figures_.over()) {
       run_epoch();
       if (figures_.last().decision.keep) kept_ = checkpoints_.read_parameters();
@@ -175,7 +185,9 @@ class RankTrainer {
       for (std::uint32_t phase = 0; phase < phases_.size(); ++phase) {
         auto running = start(phase, now);
         if (phase == 0) next = batch(at.step + 1);  // while the step runs
-        figures.push_back(finish(std::move(running))[0]);
+        std::vector<Tensor> fetched = finish(std::move(running));
+        if (phase == 0) hooks_.after_step({at.epoch, at.step, group_.rank()}, fetched);
+        figures.push_back(fetched[0]);
       }
       ++operations_;
       step_done(figures, static_cast<std::uint64_t>(now.examples), began);
@@ -294,6 +306,7 @@ class RankTrainer {
                                           .number = figures_.at().step}};
     std::vector<Tensor> feeds = batch.components;
     if (graph_.rate_scale.valid()) feeds.push_back(Tensor::scalar(figures_.decisions().last().rate_scale));
+    if (phase == 0) hooks_.before_step({figures_.at().epoch, figures_.at().step, group_.rank()}, feeds);
     out.step =
         phases_[phase].start(std::move(feeds), options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
@@ -359,6 +372,7 @@ class RankTrainer {
   bool stopping_ = false;  // a rank is to stop, and all know
   const std::string settings_;
   SessionCheckpoints checkpoints_;
+  HookRun hooks_;
   std::optional<TrainingCurves> curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   std::vector<Callable> phases_;

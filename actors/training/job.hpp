@@ -18,6 +18,7 @@
 namespace troupe {
 
 class Callback;
+class TrainingHook;
 
 // How a job trains. `local`: one process computes all slots (towers). `sync`, `ssp` and `async` need a cluster with at
 // least one ps task, `allreduce` a cluster of workers only.
@@ -91,6 +92,8 @@ struct TrainingOptions {
   // What follows from the figures of epochs, and what is done after each (actors/training/callback.hpp). All tasks must
   // have the same ones.
   std::vector<std::shared_ptr<Callback>> callbacks{};
+  // Code around the steps that this task computes (actors/training/hook.hpp).
+  std::vector<std::shared_ptr<TrainingHook>> hooks{};
   // Called now and then on each worker: steps done and total steps of the epoch (0: unknown).
   std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
   // Set by a signal handler: training stops soon and throws Code::cancelled. With checkpoints it saves first; so do the

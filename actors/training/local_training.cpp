@@ -6,6 +6,7 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/callback.hpp>
+#include <troupe/actors/training/hook.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
@@ -31,12 +32,19 @@ class LocalTrainer {
                  control_of(plan.options.callbacks, graph_.results)),
         checkpoints_(plan, graph_, session_, job_settings(plan, slots_, 0, 0, 0), slots_, figures_.steps_per_epoch(),
                      true),
-        curves_(plan, graph_, true) {
+        curves_(plan, graph_, true),
+        hooks_(plan.options.hooks, [this](const std::string& name) { return output_named(*graph_.graph, name); }) {
     Outputs feeds;
     for (const Outputs& batch : graph_.batches) feeds.insert(feeds.end(), batch.begin(), batch.end());
     if (graph_.rate_scale.valid()) feeds.push_back(graph_.rate_scale);
-    for (const TrainingPhase& phase : graph_.phases)
-      phases_.push_back(session_.callable(feeds, phase.figures, {phase.train}));
+    for (const TrainingPhase& phase : graph_.phases) {
+      Outputs of_phase = feeds, fetches = phase.figures;
+      if (phases_.empty()) {
+        of_phase.insert(of_phase.end(), hooks_.feeds().begin(), hooks_.feeds().end());
+        fetches.insert(fetches.end(), hooks_.fetches().begin(), hooks_.fetches().end());
+      }
+      phases_.push_back(session_.callable(of_phase, fetches, {phase.train}));
+    }
     if (!plan.evaluation) return;
     evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
     evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
@@ -47,7 +55,9 @@ class LocalTrainer {
     const ReadableState readable(plan_.state, [this] { return checkpoints_.read_parameters(); });
     try {
       train();
+      hooks_.end();
     } catch (const Error& error) {
+      hooks_.error(error);
       if (error.code() == Code::cancelled) {
         leave();
         checkpoints_.save_stopped(figures_.at(), kept_);
@@ -76,6 +86,7 @@ class LocalTrainer {
  private:
   void train() {
     initialize();
+    hooks_.begin(*graph_.graph);
     while (!figures_.over()) {
       run_epoch();
       if (figures_.last().decision.keep) kept_ = checkpoints_.read_parameters();
@@ -108,6 +119,7 @@ class LocalTrainer {
   // A step that has started: its phases run one after the other.
   struct Started {
     std::int64_t at_ns = 0;
+    HookStep at;
     std::uint64_t examples = 0;
     std::vector<std::future<std::vector<Tensor>>> phases;
   };
@@ -118,7 +130,7 @@ class LocalTrainer {
     const JobState& at = figures_.at();
     // Batches of the next steps are gathered while earlier steps run. New steps start when half of those in flight are
     // done: waking this thread costs the device as much as a small kernel.
-    const std::size_t most_in_flight = in_order() ? kStepsInFlight : 1;
+    const std::size_t most_in_flight = in_order() && !hooks_.any() ? kStepsInFlight : 1;
     std::deque<Started> in_flight;
     record_.set_epoch(at.epoch + 1, figures_.all_steps());
     Error stop;
@@ -161,7 +173,7 @@ class LocalTrainer {
 
   // nullopt: the epoch has no such step.
   std::optional<Started> start_step(std::uint64_t step) {
-    Started started{.at_ns = steady_now_ns(), .examples = 0, .phases = {}};
+    Started started{.at_ns = steady_now_ns(), .at = {figures_.at().epoch, step, 0}, .examples = 0, .phases = {}};
     std::vector<Tensor> feeds;
     for (std::uint32_t slot = 0; slot < slots_; ++slot) {
       const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
@@ -173,16 +185,21 @@ class LocalTrainer {
     if (graph_.rate_scale.valid()) feeds.push_back(Tensor::scalar(figures_.decisions().last().rate_scale));
     for (const Callable& phase : phases_) {
       if (!started.phases.empty() && !in_order()) started.phases.back().wait();
-      started.phases.push_back(
-          phase.async(feeds, {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}}));
+      std::vector<Tensor> of_phase = feeds;
+      if (started.phases.empty()) hooks_.before_step(started.at, of_phase);
+      started.phases.push_back(phase.async(
+          std::move(of_phase), {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}}));
     }
     return started;
   }
 
   void end_step(Started& step) {
     NamedSums sums;
-    for (std::size_t phase = 0; phase < phases_.size(); ++phase)
-      for (const Tensor& figures : step.phases[phase].get()) add(sums, graph_.phases[phase].layout.unpack(figures));
+    for (std::size_t phase = 0; phase < phases_.size(); ++phase) {
+      std::vector<Tensor> fetched = step.phases[phase].get();
+      if (phase == 0) hooks_.after_step(step.at, fetched);
+      for (const Tensor& figures : fetched) add(sums, graph_.phases[phase].layout.unpack(figures));
+    }
     const std::uint64_t number = figures_.at().step;
     const double loss = mean_loss(sums);
     record_.computed(number, 0, step.at_ns, loss, step.examples);
@@ -219,6 +236,7 @@ class LocalTrainer {
   EpochLogs logs_;
   SessionCheckpoints checkpoints_;
   TrainingCurves curves_;
+  HookRun hooks_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   std::vector<Callable> phases_;
   Callable evaluate_;

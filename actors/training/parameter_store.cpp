@@ -64,6 +64,19 @@ void ParameterStore::finish(Entry& entry) const {
   inputs.push_back(dtype);
   entry.kernel =
       kernels_.get(entry.rule.op, device_.attributes().type, dtype)({entry.name, entry.rule.attributes, inputs, {}});
+  if (!entry.rule.constraint) return;
+  if (entry.on_demand) fail(Code::unimplemented, "variable '{}' is on demand: it cannot have a constraint", entry.name);
+  const std::vector<DType> handle{DType::resource};
+  entry.constrain = kernels_.get("ConstrainVariable", device_.attributes().type,
+                                 dtype)({entry.name, *entry.rule.constraint, handle, {}});
+}
+
+// Also after an update that is skipped, as in a graph.
+void ParameterStore::constrain(const Entry& entry) {
+  if (!entry.constrain) return;
+  const std::vector<Tensor> inputs(1);
+  const std::vector<Variable*> variables{entry.variables[0].get()};
+  run_kernel(entry.constrain, inputs, variables, 0, device_);
 }
 
 void ParameterStore::add_on_demand(const Slice& slice, const UpdateRule& rule, std::vector<RowDraws> draws,
@@ -184,7 +197,7 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   // Gradients that are not finite reach all shards or none: they skip the same updates.
   if (entry.rule.guarded && !all_finite(device_.parallelism(), update.gradient.values)) {
     ++entry.skipped;
-    return;
+    return constrain(entry);
   }
   const Tensor rows = entry.on_demand ? places_of(entry, update.gradient.indices) : update.gradient.indices;
   variables_.clear();
@@ -203,6 +216,7 @@ void ParameterStore::apply(std::uint32_t slice, const Update& update) {
   variables_.resize(inputs_.size());
   run_kernel(entry.kernel, inputs_, variables_, 0, device_);
   inputs_.clear();  // holds no gradient
+  constrain(entry);
 }
 
 }  // namespace troupe

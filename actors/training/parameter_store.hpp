@@ -70,12 +70,14 @@ class ParameterStore final : public ShardStore {
     std::optional<OnDemand> on_demand;
     UpdateRule rule;
     Kernel kernel;
+    Kernel constrain;          // null: there is no constraint
     Tensor kept;               // invalid: none
     std::int64_t skipped = 0;  // updates skipped (UpdateRule::guarded)
   };
   void finish(Entry& entry) const;
   void make_room(Entry& entry, std::int64_t rows) const;
   Tensor places_of(Entry& entry, const Tensor& rows) const;
+  void constrain(const Entry& entry);
 
   Device& device_;
   const KernelRegistry& kernels_;

@@ -52,6 +52,11 @@ TrainingGraph build_training_graph(const TrainingPlan& plan, TowerOptions option
   return build_training_graph(plan.program, plan.train.schema(), options);
 }
 
+Output output_named(Graph& graph, const std::string& name) {
+  const Endpoint at = graph.endpoint(name);
+  return graph.output(graph.node(at.node), at.index);
+}
+
 BatchPlan training_batches(const TrainingPlan& plan, std::uint32_t slots, std::size_t in_use) {
   return {.batch = plan.options.batch,
           .slots = slots,

@@ -46,6 +46,8 @@ void check_training(const TrainingPlan& plan, int slots);
 
 // The training graph for a task of this plan, with these other options.
 TrainingGraph build_training_graph(const TrainingPlan& plan, TowerOptions options);
+// The output of this name, "node" or "node:1". Throws not_found.
+Output output_named(Graph& graph, const std::string& name);
 // How the sources are cut into batches: for training with `slots` slots per step, with backups, and for evaluation.
 // `in_use`: BatchPlan::in_use.
 BatchPlan training_batches(const TrainingPlan& plan, std::uint32_t slots, std::size_t in_use);

@@ -11,6 +11,7 @@
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
+#include <troupe/actors/training/hook.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/training_curves.hpp>
 #include <troupe/messages/overloaded.hpp>
@@ -33,11 +34,18 @@ class WorkerLoop {
                  {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
         batches_(plan.train.open(training_batches(plan, job.slots + job.backups, kTokensAhead))),
         curves_(plan, job.graph, index_ == 0),
+        hooks_(plan.options.hooks, [&job](const std::string& name) { return output_named(*job.sharded.graph, name); }),
         mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now,
                                                  plan.task.actors().why())) {
     const TrainingGraph& g = job.graph;
-    for (const TrainingPhase& phase : g.phases)
-      phases_.push_back(session_.callable(here(g.batches[0]), {here(phase.figures[0])}, {here(phase.train)}));
+    for (const TrainingPhase& phase : g.phases) {
+      Outputs feeds = here(g.batches[0]), fetches = {here(phase.figures[0])};
+      if (phases_.empty()) {
+        feeds.insert(feeds.end(), hooks_.feeds().begin(), hooks_.feeds().end());
+        fetches.insert(fetches.end(), hooks_.fetches().begin(), hooks_.fetches().end());
+      }
+      phases_.push_back(session_.callable(feeds, fetches, {here(phase.train)}));
+    }
     if (plan.evaluation) {
       evaluate_ = session_.callable(here(g.eval_batch), {here(g.eval_figures)});
       evaluation_ = plan.evaluation->open(evaluation_batches(plan, kTokensAhead));
@@ -79,11 +87,14 @@ class WorkerLoop {
                                 .step = joined.step,
                                 .text = fmt::format("the job resumes from step {}", joined.step),
                                 .counts = {}});
+      hooks_.begin(*job_.sharded.graph);
       TrainingResult out = work();
+      hooks_.end();
       attempt_.over = true;
       record_.end();
       return out;
     } catch (...) {
+      hooks_.error(current_error());
       keep_if_stopped(current_error());
       record_.end();
       if (mailbox_->over() >= attempt_.job) attempt_.over = true;
@@ -244,7 +255,9 @@ class WorkerLoop {
       tokens_->ended(work.id, TokenDone{.token = {}, .sums = {}, .over = true}, out);
       return tell(std::move(out));
     }
-    start(trains ? phases_[token.phase] : evaluate_, batch->components, token, work.id)->report.examples =
+    std::vector<Tensor> feeds = batch->components;
+    if (trains && token.phase == 0) hooks_.before_step({token.epoch, token.step, token.slot}, feeds);
+    start(trains ? phases_[token.phase] : evaluate_, std::move(feeds), token, work.id)->report.examples =
         static_cast<std::uint64_t>(batch->examples);
   }
 
@@ -284,7 +297,9 @@ class WorkerLoop {
       const Token& token = step->report.token;
       const bool trains = token.kind == TokenKind::train;
       const FigureLayout& layout = trains ? job_.graph.phases[token.phase].layout : job_.graph.eval_layout;
-      step->report.sums = layout.unpack(fetches_of(*step)[0]);
+      std::vector<Tensor> fetched = fetches_of(*step);
+      if (trains && token.phase == 0) hooks_.after_step({token.epoch, token.step, token.slot}, fetched);
+      step->report.sums = layout.unpack(fetched[0]);
       attempt_.progress = true;
     }
     running_.pop_front();
@@ -497,6 +512,7 @@ class WorkerLoop {
   std::vector<std::string> small_;  // the parameters that read_all_ reads
   std::vector<Table> tables_;       // the others
   TrainingCurves curves_;
+  HookRun hooks_;
   std::shared_ptr<WorkerMailbox> mailbox_;
   WorkerActor actor_;
   std::uint64_t number_ = 0;            // of the joined job; 0: none yet

@@ -120,6 +120,21 @@ std::vector<Rule> update_rules() {
 }  // namespace
 
 void register_update_ops(OpRegistry& ops) {
+  // Of a weight after its update: graph/layers/weights.hpp, Constraint. Axes count from 0, of the variable.
+  ops.add(Op("ConstrainVariable")
+              .input("var", DType::resource)
+              .type("T", kFloatTypes)
+              .attr("kind", AttrType::string)
+              .attr("low", 0.0)
+              .attr("high", 1.0)
+              .attr("rate", 1.0)
+              .attr("axes", std::vector<std::int64_t>{0})
+              .shape([](ShapeContext& c) {
+                for (const std::int64_t axis : c.attributes().integers("axes"))
+                  if (c.input(0).has_rank() && (axis < 0 || axis >= std::max(1, c.input(0).rank())))
+                    invalid_argument("axis {} is none of var {}", axis, c.input(0).to_string());
+              })
+              .stateful());
   for (const Rule& rule : update_rules()) {
     ops.add(apply_op(rule, false));
     ops.add(apply_op(rule, true));

@@ -60,8 +60,9 @@ void ShardMap::cut(const VariableSpec& v) {
   const std::int64_t rows = v.shape.is_scalar() ? 1 : v.shape.dim(0);
   std::int64_t pieces = 1;
   std::int64_t unit = 1;  // rows whose bytes are a multiple of the alignment
-  if (bytes > kWholeVariableBytes && v.by_rows) return deal_out(v, std::min<std::int64_t>(num_shards_, rows));
-  if (bytes > kWholeVariableBytes) {
+  if (bytes > kWholeVariableBytes && !v.whole && v.by_rows)
+    return deal_out(v, std::min<std::int64_t>(num_shards_, rows));
+  if (bytes > kWholeVariableBytes && !v.whole) {
     unit = kSliceAlignment / std::gcd(kSliceAlignment, bytes / rows);
     const std::int64_t units = rows / unit + (rows % unit != 0);
     pieces = std::min({static_cast<std::int64_t>(num_shards_), 1 + (bytes - 1) / kWholeVariableBytes, units});

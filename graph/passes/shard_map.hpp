@@ -30,6 +30,7 @@ struct VariableSpec {
   Shape shape;
   bool by_rows = false;    // has sparse gradients
   bool on_demand = false;  // VariableOptions::on_demand
+  bool whole = false;      // is not cut: a constraint needs all of its rows
 };
 
 // Rows row_begin, row_begin + stride, ... below row_end of a variable. A scalar counts as one row.

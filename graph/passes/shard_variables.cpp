@@ -15,12 +15,13 @@ namespace troupe {
 namespace {
 
 // Ops that a shard replaces, or whose settings it reads.
-enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate, sums };
+enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate, sums, constraint };
 constexpr auto kShardedParts = op_table<ShardedPart>({
     {"ReadVariable", ShardedPart::read},
     {"AssignVariable", ShardedPart::assignment},
     {"InitializeVariable", ShardedPart::assignment},
     {"LearningRate", ShardedPart::learning_rate},
+    {"ConstrainVariable", ShardedPart::constraint},
     {"SumRows", ShardedPart::sums},
 });
 
@@ -58,6 +59,9 @@ class Sharder {
     find_variables();
     for (int id = 0; id < graph_.size(); ++id)
       if (graph_.node(id).op->update_rule && owner(graph_.node(id))) add_rule(graph_.node(id));
+    for (int id = 0; id < graph_.size(); ++id)
+      if (kShardedParts.of(graph_.node(id)) == ShardedPart::constraint && owner(graph_.node(id)))
+        add_constraint(graph_.node(id));
     if (phase_of_) pack();
     for (const TableLookup& lookup : table_lookups(graph_)) {
       if (!sharded_.contains(lookup.table)) continue;
@@ -134,6 +138,14 @@ class Sharder {
                        node.op->name, node.name, variable);
   }
 
+  void add_constraint(const Node& node) {
+    const std::string& variable = *owner(node);
+    const auto rule = result_.rules.find(variable);
+    if (rule == result_.rules.end() || rule->second.constraint)
+      invalid_argument("{} '{}': a shard constrains '{}' once, after its update", node.op->name, node.name, variable);
+    rule->second.constraint = node.attributes;
+  }
+
   void add_learning_rate(const Node& node, UpdateRule& rule) const {
     const auto lr = input_of(node, "lr");
     const Node* source = lr ? &graph_.node(lr->node) : nullptr;
@@ -170,6 +182,7 @@ class Sharder {
       if (kShardedParts.of(node) == ShardedPart::read) return read(node, *variable);
       if (kShardedParts.of(node) == ShardedPart::assignment) return drop_assignment(node);
       if (node.op->update_rule) return push(node, *variable);
+      if (kShardedParts.of(node) == ShardedPart::constraint) return stands_for_order(node, controls(node));
     }
     if (!node.inputs.empty() && slots_.contains(node.inputs[0].node)) {
       if (kShardedParts.of(node) == ShardedPart::assignment) return drop_assignment(node);
@@ -542,6 +555,13 @@ std::vector<VariableSpec> updated_variables(const Graph& graph) {
       found.try_emplace(variable->name,
                         VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0],
                                      takes_rows(node), is_on_demand(*variable)});
+  }
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (kShardedParts.of(node) != ShardedPart::constraint || node.attributes.string("kind") == "non_negative") continue;
+    const auto variable = found.find(graph.node(node.inputs[0].node).name);
+    const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
+    if (variable != found.end() && std::ranges::find(axes, 0) != axes.end()) variable->second.whole = true;
   }
   std::vector<VariableSpec> out;
   for (auto& [name, spec] : found) out.push_back(std::move(spec));

@@ -33,6 +33,7 @@ struct UpdateRule {
   std::optional<Schedule> schedule;  // of the number of the update, less one
   bool counts_updates = false;       // the op takes t: the number of this update, from 1
   bool sparse = false;
+  std::optional<Attributes> constraint{};  // of a ConstrainVariable that follows each update
   bool fixed_rate = false;  // Update::rate_scale does not count: the rate is the part of a running average
   bool guarded = false;     // a gradient that is not finite changes nothing and does not count as an update
 

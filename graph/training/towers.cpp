@@ -330,11 +330,27 @@ class Builder {
         done.push_back(apply(out_.optimizers[i], of_objective(gradients, i), fmt::format("train_{}", i)));
       phase.train = group(graph_, done, name);
     }
+    phase.train = constrain_updated(phase.train, gradients);
     for (int id = first; id < graph_.size(); ++id) {
       const Node& node = graph_.node(id);
       if (node.op->update_rule) updated.insert(graph_.node(node.inputs[0].node).name);  // also averages of weights
     }
     for (const std::string& variable : updated) phase.updated.push_back(find_variable(graph_, variable));
+  }
+
+  // The target `train`, after which weights that have a constraint are constrained.
+  Output constrain_updated(Output train, const std::vector<GradientAndVariable>& gradients) {
+    Outputs done;
+    {
+      const auto after = graph_.after({train});
+      for (const VariablePool::Constrained& c : variables_.constrained())
+        if (std::ranges::any_of(gradients,
+                                [&](const GradientAndVariable& g) { return g.variable.name == c.variable.name; }))
+          done.push_back(constrain(c.variable, c.constraint));
+    }
+    if (done.empty()) return train;
+    done.push_back(train);
+    return group(graph_, done, train.source().name + "_constrained");
   }
 
   Output apply(const Optimizer& optimizer, const std::vector<GradientAndVariable>& gradients, const std::string& name) {

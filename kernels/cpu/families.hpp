@@ -51,6 +51,7 @@ void register_table_kernels(KernelRegistry& registry);
 void register_text_kernels(KernelRegistry& registry);
 void register_cumulative_kernels(KernelRegistry& registry);
 void register_partition_kernels(KernelRegistry& registry);
+void register_constraint_kernels(KernelRegistry& registry);
 void register_row_kernels(KernelRegistry& registry);
 void register_scatter_kernels(KernelRegistry& registry);
 void register_search_kernels(KernelRegistry& registry);

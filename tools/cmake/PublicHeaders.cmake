@@ -19,6 +19,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/training/callback.hpp
   actors/training/dataset_source.hpp
   actors/training/epoch_logs.hpp
+  actors/training/hook.hpp
   actors/training/job.hpp
   actors/training/job_event.hpp
   actors/training/parameters.hpp

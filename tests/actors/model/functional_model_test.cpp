@@ -141,6 +141,44 @@ TEST(FunctionalModel, AddsTheLossesOfRegularizers) {
   EXPECT_NEAR(loss, 2.5 + 0.5, 1e-6);
 }
 
+TEST(FunctionalModel, ConstrainsWeightsAfterUpdatesInAllModes) {
+  // 1 - 0.1 * 7 = 0.3, and then its norm to at least 0.5, or at most 0.2; without: see above.
+  EXPECT_NEAR(slope_after_step({}, {.constraint = constraints::min_max_norm(0.5, 1)}, {}), 0.5, 1e-6);
+  EXPECT_NEAR(slope_after_step({}, {.constraint = constraints::max_norm(0.2)}, {}), 0.2, 1e-6);
+  EXPECT_NEAR(slope_after_step({}, {.constraint = constraints::unit_norm()}, {}), 1, 1e-6);
+  EXPECT_NEAR(slope_after_step({}, {.constraint = constraints::min_max_norm(0.5, 1, 0.25)}, {}),
+              0.25 * 0.5 + 0.75 * 0.3, 1e-6);
+  const TensorDataset data = people();
+  const auto fit = [&](Task& task, TrainingOptions options, const Constraint& constraint) {
+    Model model(two_outputs({.constraint = constraint}));
+    model.compile(both_learn(), task);
+    options.epochs = 2;
+    options.batch = 5;
+    options.quiet = true;
+    const TrainingResult result = model.fit(data, options);
+    if (options.mode == JobMode::local) {
+      const Tensor kernel = model.parameters().at("dense/kernel");  // [2, 8]
+      for (int unit = 0; unit < 8; ++unit) {
+        const float a = kernel.data<float>()[unit], b = kernel.data<float>()[8 + unit];
+        if (constraint.kind == Constraint::Kind::non_negative)
+          EXPECT_TRUE(a >= 0 && b >= 0);
+        else
+          EXPECT_LE(std::hypot(a, b), 0.5 + 1e-5);
+      }
+    }
+    return result.params_sha256;
+  };
+  for (const Constraint& constraint : {constraints::max_norm(0.5), constraints::non_negative()}) {
+    Task alone;
+    const std::string local = fit(alone, {.slots = 2}, constraint);
+    testing::JobTasks servers(2, 2), ranks(0, 2);
+    EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = JobMode::sync}, constraint); }),
+                ::testing::Contains(local));
+    EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = JobMode::allreduce}, constraint); }),
+                ::testing::Each(local));
+  }
+}
+
 TEST(FunctionalModel, WeighsExamples) {
   const std::vector<std::pair<std::string, Tensor>> weights = {{"w", Tensor::vector<float>({3, 0.5})}};
   // (3 * 1 + 0.5 * 4) / 2, and 2 (3 * 1 * 1 + 0.5 * 2 * 3) / 2.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/model/model.hpp>
@@ -51,6 +52,71 @@ TEST(ProgramModel, IsLoadedToPredict) {
   EXPECT_TRUE(bitwise_equal(loaded.predict(only_x).at("twice"), model.predict(points()).at("twice")));
   EXPECT_TRUE(bitwise_equal(model.predict(points()).at("y"), loaded.predict(points()).at("y")));
   EXPECT_EQ(error_of([&] { loaded.fit(points(), {}); }).code(), Code::failed_precondition);
+}
+
+// Feeds the factor of the loss, and sees the slope that each step computed with.
+class Watch final : public TrainingHook {
+ public:
+  std::vector<std::string> feeds() const override { return {"factor"}; }
+  std::vector<std::string> fetches() const override { return {"line/slope/read"}; }
+  void begin(const Graph& graph) override { told.push_back(graph.find("factor") ? "begin" : "no factor"); }
+  std::vector<Tensor> before_step(const HookStep& at) override {
+    told.push_back(fmt::format("before {}", at.step));
+    return {Tensor::scalar(at.step == 0 ? 0.0F : 1.0F)};
+  }
+  void after_step(const HookStep& at, const std::vector<Tensor>& fetched) override {
+    told.push_back(fmt::format("after {}", at.step));
+    slopes.push_back(fetched.at(0).item<float>());
+  }
+  void end() override { told.push_back("end"); }
+  void error(const Error& why) override { told.push_back(why.message()); }
+
+  std::vector<std::string> told;
+  std::vector<float> slopes;
+};
+
+ProgramOutputs scaled_line(ProgramContext& c) {
+  ProgramOutputs out = line(c);
+  const Output factor = constant(c.graph, Tensor::scalar(1.0F), {.name = "factor"});
+  out.objectives[0].loss = out.objectives[0].loss * factor;
+  return out;
+}
+
+TEST(ProgramModel, HooksAreCalledAroundEachStep) {
+  const auto watch = std::make_shared<Watch>();
+  Model(scaled_line).fit(points(), {.epochs = 1, .batch = 2, .quiet = true, .hooks = {watch}});
+  EXPECT_THAT(watch->told, ::testing::ElementsAre("begin", "before 0", "after 0", "before 1", "after 1", "end"));
+  EXPECT_THAT(watch->slopes, ::testing::ElementsAre(0, 0)) << "the first step was fed 0";
+  std::vector<std::shared_ptr<Watch>> watches = {std::make_shared<Watch>(), std::make_shared<Watch>()};
+  testing::JobTasks servers(1, 2), ranks(0, 2);
+  servers.run([&](Task& task) {
+    Model model(scaled_line);
+    model.compile({}, task);
+    TrainingOptions options{.mode = JobMode::sync, .epochs = 3, .batch = 1, .quiet = true};
+    if (task.name().job == "worker") options.hooks = {watches[static_cast<std::size_t>(task.name().index)]};
+    return model.fit(points(), options).params_sha256;
+  });
+  EXPECT_EQ(watches[0]->slopes.size() + watches[1]->slopes.size(), 12u);
+  const auto before = watches[0]->slopes.size();
+  ranks.run([&](Task& task) {
+    Model model(scaled_line);
+    model.compile({}, task);
+    return model
+        .fit(points(), {.mode = JobMode::allreduce,
+                        .epochs = 3,
+                        .batch = 1,
+                        .quiet = true,
+                        .hooks = {watches[static_cast<std::size_t>(task.name().index)]}})
+        .params_sha256;
+  });
+  EXPECT_EQ(watches[0]->slopes.size(), before + 6);
+  class Wrong final : public TrainingHook {
+    std::vector<std::string> fetches() const override { return {"nothing"}; }
+  };
+  EXPECT_EQ(error_of([&] {
+              Model(scaled_line).fit(points(), {.batch = 2, .quiet = true, .hooks = {std::make_shared<Wrong>()}});
+            }).code(),
+            Code::not_found);
 }
 
 TEST(ProgramModel, FittingTwiceIsFittingLonger) {
