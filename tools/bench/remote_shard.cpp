@@ -54,7 +54,7 @@ ShardActor spawn_shard(Task& task, std::int64_t elements, std::uint32_t variable
   return spawn_actor<ActorKind::shard, ShardActorImpl>(
       task.system(), task.actors(), task.name().to_string(),
       ShardActorImpl::Config{task.name(), options, std::move(slices), store,
-                             [](const Error&, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {},
+                             [](const Error&, const ShardCounters&, const ShardState::Cut&, const BarrierOpen&) {},
                              sharded.packs});
 }
 

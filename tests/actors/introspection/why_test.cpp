@@ -428,7 +428,7 @@ TEST(WhyActors, AShardThatIsStuckWithAFullMailbox) {
                                 {.workers = 1, .slots = 1},
                                 {{0, "w", DType::f32, Shape{1}}},
                                 store,
-                                [](Error, const ShardCounters&, const ShardState::Cut&, std::uint64_t) {}};
+                                [](Error, const ShardCounters&, const ShardState::Cut&, const BarrierOpen&) {}};
   const auto record = task.actors().add(ActorKind::shard, kPs0);
   const ShardActor shard = task.system().spawn<ShardActorImpl, caf::detached>(record, std::move(config));
   for (std::uint64_t step = 0; step < 10; ++step)
