@@ -92,7 +92,7 @@ chmod 600 cluster.json"""),
     "onnx": Command("hand", creates=["basic.txt", "again.onnx"], says=""),
     "tags": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
     "tags_cluster": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
-    "language": Command("launch", [("--epochs 3", "--epochs 1")], before=PACKAGES, says="Bits per character: "),
+    "language": Command("launch", [("--epochs 3", "--epochs 1 --batch 4")], before=PACKAGES, says="Bits per character: "),
     "recommend": Command("launch", [("--epochs 3", "--epochs 1")], before=PACKAGES, says="Recall at 20: "),
     "recommend_cluster": Command("launch", [("--epochs 3", "--epochs 1")], before=PACKAGES, says="Recall at 20: "),
     "provenance": Command("hand", before="""command -v jq >/dev/null || jq() { cat >/dev/null; }
