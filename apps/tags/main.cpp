@@ -24,7 +24,8 @@ Network make_network(TagsModel model, const std::vector<std::string>& vocabulary
   const Symbols words = embedding(std::ssize(vocabulary) + 2, kUnits, {.mask_zero = true}).call({ids});
   Symbol x = words[0];
   if (model == TagsModel::transformer)
-    x = transformer_encoder(kHeads, kHidden)(position_embedding(kLongestText)(x), words[1]);
+    x = transformer_encoder(kHeads, kHidden)(
+        position_embedding(kLongestText, {.initializer = initializers::random_uniform()})(x), words[1]);
   const Symbol hidden = dense(kHidden, Activation::relu)(global_average_pool()(x, words[1]));
   return Network({text}, {{"tags", dense(tags)(hidden)}});
 }
