@@ -91,12 +91,13 @@ class Model::Impl {
       const TrainingGraph graph = build_training_graph(own, schema, {.ops = &task().ops()});
       for (std::size_t i = 0; i < graph.optimizers.size(); ++i)
         text += fmt::format("optimizer{}={}\n", i == 0 ? "" : std::to_string(i + 1), to_string(graph.optimizers[i]));
+      text.pop_back();
       return text;
     }
     std::string losses;
     for (const OutputTraining& o : options.outputs)
       if (o.loss) losses += fmt::format("{}{} {}", losses.empty() ? "" : ", ", o.loss.name(), o.weight);
-    return fmt::format("{}optimizer={}\nlosses={}\ntrain={}\n", precision, to_string(options.optimizer), losses,
+    return fmt::format("{}optimizer={}\nlosses={}\ntrain={}", precision, to_string(options.optimizer), losses,
                        joined(options.train));
   }
 

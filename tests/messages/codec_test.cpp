@@ -46,6 +46,7 @@ std::vector<Frame> samples() {
                 kNan,
                 6,
                 7e300,
+                {true, false, 0.25},
                 21},
       Barrier{4, 21, 8},
       BarrierOpen{5, 60, 21},

@@ -63,7 +63,7 @@ TEST(Callbacks, RatesFallOnAPlateau) {
        decisions(callbacks::reduce_on_plateau({.factor = 0.5, .patience = 2, .cooldown = 1, .least = 0.25}),
                  {1, 1, 1, 1, 1, 1, 1, 1, 1, 0.5}))
     scales.push_back(one.rate_scale);
-  EXPECT_THAT(scales, ::testing::ElementsAre(1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.25));
+  EXPECT_THAT(scales, ::testing::ElementsAre(1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25));
   EXPECT_EQ(error_of([] { callbacks::reduce_on_plateau({.factor = 1}); }).code(), Code::invalid_argument);
 }
 
