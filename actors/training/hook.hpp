@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/graph/graph.hpp>
+#include <troupe/graph/builder/core.hpp>
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/tensor.hpp>
 
