@@ -219,7 +219,7 @@ Output constrain(const VariableRef& variable, const Constraint& constraint) {
   static constexpr std::string_view kKinds[] = {"none", "max_norm", "min_max_norm", "unit_norm", "non_negative"};
   Graph& graph = *variable.handle.graph;
   const Node& handle = variable.handle.source();
-  return graph.output(graph.add({.op = kConstrainVariable,
+  return graph.output(graph.add({.op = "ConstrainVariable",
                                  .name = "constrain/" + variable.name,
                                  .inputs = {variable.handle},
                                  .attributes = {{"T", variable.dtype},

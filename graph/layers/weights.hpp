@@ -112,9 +112,8 @@ Constraint unit_norm(Axes axes = {0});
 Constraint non_negative();  // negative elements become 0
 }  // namespace constraints
 Output constrained(Output weight, const Constraint& constraint);
-// The name of an op that gives a variable its constrained value, and how to add it: on the variable's device, without
-// an output. A norm within the bounds leaves its weights as they are.
-inline constexpr const char* kConstrainVariable = "ConstrainVariable";
+// Gives a variable its constrained value: a node on its device, without an output. A norm within the bounds leaves its
+// weights as they are.
 Output constrain(const VariableRef& variable, const Constraint& constraint);
 
 // How a layer treats one of its weights.

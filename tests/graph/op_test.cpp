@@ -19,8 +19,8 @@ TEST(OpTraits, RolesTellWhereValuesComeFromAndGo) {
   EXPECT_EQ(ops_that(&OpDef::is_source), (Strings{"Arg", "Const", "Feed", "Placeholder", "Variable"}));
   EXPECT_EQ(ops_that(&OpDef::is_client_side), (Strings{"Feed", "Fetch"}));
   EXPECT_EQ(ops_that(&OpDef::is_arrival), (Strings{"Collect", "Pull", "Recv"}));
-  EXPECT_EQ(ops_that(&OpDef::is_departure), (Strings{"Contribute", "Push", "PushSparse", "Send"}));
-  EXPECT_EQ(ops_that(&OpDef::is_boundary), (Strings{"Collect", "Contribute", "Feed", "Fetch", "Pull", "Push",
+  EXPECT_EQ(ops_that(&OpDef::is_departure), (Strings{"AskRows", "Contribute", "Push", "PushSparse", "Send"}));
+  EXPECT_EQ(ops_that(&OpDef::is_boundary), (Strings{"AskRows", "Collect", "Contribute", "Feed", "Fetch", "Pull", "Push",
                                                     "PushSparse", "Recv", "Send", "Variable"}));
 }
 

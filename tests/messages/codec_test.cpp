@@ -20,7 +20,7 @@ Tensor bf16_tensor() {
 
 // One frame of each kind, in the order of their numbers, every field different from its default.
 std::vector<Frame> samples() {
-  const Token token{11, TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63, 21};
+  const Token token{11, TokenKind::evaluate, 7, 3, 2, 640, 704, 1ull << 63, 21, 0.5, true};
   return {
       Hello{7, std::string("de\0mo", 5), {"worker", 3}, {"ps", 2147483647}, Incarnation{~0ull}, "7 8 9"},
       Heartbeat{0x0102030405060708},
@@ -30,9 +30,9 @@ std::vector<Frame> samples() {
       StepDone{SessionId{1}, StepId{2}, Error(Code::internal, "x")},
       StepAbort{SessionId{3}, StepId{4}, Error(Code::aborted, "")},
       Put{kKey, 12, bf16_tensor(), Error(Code::data_loss, "e")},
-      Pull{4, kKey, 5, 6, 21, 8, 22, Tensor::vector<std::uint32_t>({7, 4294967295})},
+      Pull{4, kKey, 5, 6, 21, 8, 22, Tensor::vector<std::uint32_t>({7, 4294967295}), true},
       Push{1, 2, 6, 3, 4, 5, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}), Tensor::vector<std::int64_t>({-1, 8}), 21,
-           8},
+           8, 0.25, true},
       Join{1, {2}, 3, "mode=sync\nslots=2", true, 20},
       TakeToken{9, 10, 21, 8},
       token,
@@ -49,7 +49,7 @@ std::vector<Frame> samples() {
                 {true, false, 0.25},
                 21},
       Barrier{4, 21, 8},
-      BarrierOpen{5, 60, 21},
+      BarrierOpen{5, 60, 21, 3},
       JobFailed{Error(Code::deadline_exceeded, std::string(5000, 'm')), 21},
       CollectivePart{1, 2, 3, "all_reduce sum of f32[3] 'x'", 4, 5, 6, Tensor::vector<float>({1, 2, 3}),
                      Error(Code::aborted, "e")},
