@@ -151,10 +151,21 @@ Metric loss(Loss loss, LossOptions options, std::string name) {
 }
 
 Metric accuracy(std::string name) {
-  return mean_of(name, [name](const MetricInputs& in) {
+  Metric out = mean_of(name, [name](const MetricInputs& in) {
     const Output classes = target_classes(name, in);
     return equal(arg_max(in.outputs, -1), classes);
   });
+  // One class of each example: two counts, which take no memory in steps.
+  out.sums = [general = out.sums](const MetricInputs& in) {
+    const bool plain = !in.weights.valid() && in.outputs.valid() && in.targets.valid() &&
+                       in.outputs.shape().rank() == 2 && in.targets.shape().rank() == 1 &&
+                       !is_floating(in.targets.dtype());
+    if (!plain) return general(in);
+    const Output right = reshape(correct_count(in.outputs, in.targets, "correct"), Shape{1});
+    const Output all = reshape(element_count(in.targets, "examples"), Shape{1});
+    return cast(concat({right, all}, 0), DType::f64);
+  };
+  return out;
 }
 
 Metric top_k_accuracy(TopKAccuracyOptions options) {
