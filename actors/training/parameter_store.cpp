@@ -81,9 +81,6 @@ void ParameterStore::constrain(const Entry& entry) {
 
 void ParameterStore::add_on_demand(const Slice& slice, const UpdateRule& rule, std::vector<RowDraws> draws,
                                    UpdatedRows rows, std::int64_t skipped) {
-  if (!rule.changes_rows_only())
-    invalid_argument("variable '{}' is on demand: its optimizer must update rows lazily (SlotUpdates::lazy)",
-                     slice.variable);
   Entry entry{.name = slice.variable,
               .variables = {},
               .on_demand = OnDemand{std::move(draws), slice.row_begin, slice.stride, {}},

@@ -57,7 +57,7 @@ class WorkerLoop {
       reads.push_back(here(v.read()));
     }
     if (g.loss_scale) reads.insert(reads.end(), {here(g.loss_scale->skipped), here(g.loss_scale->scale)});
-    read_all_ = session_.callable({}, reads);
+    if (!reads.empty()) read_all_ = session_.callable({}, reads);
     // Last: if the constructor threw later, nothing would stop the actor.
     actor_ = spawn_actor<ActorKind::worker, WorkerActorImpl>(plan.task.system(), plan.task.actors(),
                                                              plan.task.name().to_string(), mailbox_);
@@ -282,7 +282,9 @@ class WorkerLoop {
     return step;
   }
 
-  void read_for_curves(std::uint64_t steps) { start(read_all_, {}, reading(steps))->curves = true; }
+  void read_for_curves(std::uint64_t steps) {
+    if (!small_.empty()) start(*read_all_, {}, reading(steps))->curves = true;
+  }
 
   void end_first() {
     const auto step = running_.front();
@@ -405,7 +407,7 @@ class WorkerLoop {
     if (number_ == 0) fail(Code::failed_precondition, "the training job has not begun");
     RunOptions options = run_options(reading(figures_.steps));
     options.timeout = timeout;
-    return trained_of(read_all_({}, options));
+    return read_all_ ? trained_of((*read_all_)({}, options)) : Parameters();
   }
 
   // Throws if the task has failed, or was stopped by the user. With checkpoints the job is told first, and saves: this
@@ -486,7 +488,9 @@ class WorkerLoop {
     }
   }
 
-  std::vector<Tensor> read_all(const Token& token) { return read(read_all_, {}, token); }
+  std::vector<Tensor> read_all(const Token& token) {
+    return read_all_ ? read(*read_all_, {}, token) : std::vector<Tensor>();
+  }
   std::vector<Tensor> read(const Callable& call, std::vector<Tensor> feeds, const Token& token) {
     const auto step = start(call, std::move(feeds), token);
     while (!step->ended.load(std::memory_order_acquire)) {
@@ -508,9 +512,10 @@ class WorkerLoop {
   Session session_;
   std::unique_ptr<BatchReader> batches_, evaluation_;
   std::vector<Callable> phases_;
-  Callable evaluate_, read_all_;
-  std::vector<std::string> small_;  // the parameters that read_all_ reads
-  std::vector<Table> tables_;       // the others
+  Callable evaluate_;
+  std::optional<Callable> read_all_;  // none if there is nothing to read
+  std::vector<std::string> small_;    // the parameters that it reads
+  std::vector<Table> tables_;         // the others
   TrainingCurves curves_;
   HookRun hooks_;
   std::shared_ptr<WorkerMailbox> mailbox_;

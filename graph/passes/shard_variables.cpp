@@ -70,11 +70,7 @@ class Sharder {
       group_of_.emplace(lookup.node, lookup.group);
     }
     for (const auto& [id, name] : sharded_)
-      if (is_on_demand(graph_.node(id)) && std::ranges::count(lookups_, id, &TableLookup::table) == 0)
-        invalid_argument(
-            "variable '{}' is on demand: it must have sparse gradients, and only lookups of its rows may "
-            "read it",
-            name);
+      if (is_on_demand(graph_.node(id))) check_on_demand(id, name);
     for (int id : order_with_groups(graph_, lookups_)) rewrite(graph_.node(id));
     for (const TableLookup& lookup : lookups_)
       if (const std::string& table = sharded_.at(lookup.table); !result_.tables.contains(table)) add_reads(table);
@@ -83,6 +79,14 @@ class Sharder {
   }
 
  private:
+  void check_on_demand(int id, const std::string& name) const {
+    if (std::ranges::count(lookups_, id, &TableLookup::table) == 0)
+      invalid_argument(
+          "variable '{}' is on demand: it must have sparse gradients, and only lookups of its rows may read it", name);
+    if (!result_.rules.at(name).changes_rows_only())
+      invalid_argument("variable '{}' is on demand: its optimizer must update rows lazily (SlotUpdates::lazy)", name);
+  }
+
   void find_variables() {
     for (const VariableSpec& spec : map_.variables()) {
       const Node* node = graph_.find(spec.name);
