@@ -158,8 +158,8 @@ Metric accuracy(std::string name) {
   // One class of each example: two counts, which take no memory in steps.
   out.sums = [general = out.sums](const MetricInputs& in) {
     const bool plain = !in.weights.valid() && in.outputs.valid() && in.targets.valid() &&
-                       in.outputs.shape().rank() == 2 && in.targets.shape().rank() == 1 &&
-                       !is_floating(in.targets.dtype());
+                       in.outputs.shape().rank() == 2 && in.outputs.shape().dim(1) != 1 &&
+                       in.targets.shape().rank() == 1 && !is_floating(in.targets.dtype());
     if (!plain) return general(in);
     const Output right = reshape(correct_count(in.outputs, in.targets, "correct"), Shape{1});
     const Output all = reshape(element_count(in.targets, "examples"), Shape{1});

@@ -1,4 +1,4 @@
-"""A saved model is read without Troupe: its metadata as JSON, its values by safetensors (tools/setup.sh --with-python)."""
+"""A saved model is read without Troupe: its metadata as JSON, its values by safetensors (--with-python installs it)."""
 
 import hashlib
 import json

@@ -22,7 +22,7 @@ with model.pb, values.safetensors and metadata.json, written by Model::save or t
 
   troupe-checkpoint ls DIR                     the checkpoints of a directory
   troupe-checkpoint ls DIR/checkpoint-VERSION  one checkpoint: the state of its job, and its tensors
-  troupe-checkpoint ls MODEL                   a saved model: signatures, optimizer, variables, assets, hash of the values
+  troupe-checkpoint ls MODEL                   a saved model: signatures, optimizer, variables, assets, hash of values
   troupe-checkpoint verify DIR                 reads every byte; names the damaged file and tensor
   troupe-checkpoint diff A B                   which tensors differ, in how many elements, and the maximum difference
 

@@ -100,9 +100,9 @@ std::string chief_of(const std::vector<std::string>& hashes) {
 
 TEST(Callbacks, DecideAlikeInAllModes) {
   testing::JobTasks servers(2, 3), ranks(0, 2);
-  for (const Optimizer& optimizer :
-       {Optimizer(optimizers::SGD{.learning_rate = 0.1}),
-        Optimizer(optimizers::Adam{.learning_rate = Schedule(schedules::Exponential{.rate = 0.01, .factor = 0.5, .every = 20})})}) {
+  for (const Optimizer& optimizer : {Optimizer(optimizers::SGD{.learning_rate = 0.1}),
+                                     Optimizer(optimizers::Adam{.learning_rate = Schedule(schedules::Exponential{
+                                                                    .rate = 0.01, .factor = 0.5, .every = 20})})}) {
     Task alone;
     const TrainingResult local = fit(alone, {.slots = 2}, optimizer);
     EXPECT_EQ(local.steps, 40u);

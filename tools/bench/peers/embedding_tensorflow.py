@@ -1,5 +1,5 @@
 """Trains a table with TensorFlow's ParameterServerStrategy: two workers, two parameter servers and a coordinator, as
-"Parameter server training" of TensorFlow's guide does with a custom loop. A peer of troupe-bench (see mnist_data.py)."""
+"Parameter server training" of TensorFlow's guide does with a custom loop. A peer of troupe-bench: see mnist_data.py."""
 
 import functools
 import os
