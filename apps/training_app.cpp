@@ -88,7 +88,8 @@ std::unique_ptr<Task> start_task(const std::string& program, const TrainingAppOp
     fmt::print(stderr, "{}: {}\n", program, *warning);
   if (auto problem = cluster_problem(program, member.cluster, options.training.mode)) invalid_argument("{}", *problem);
   // Workers beyond --min-workers may join at any time.
-  const int min_workers = options.training.min_workers;
+  const ParameterServers* servers = servers_of(options.training.mode);
+  const int min_workers = servers ? servers->min_workers : 0;
   member.join_for_training(meeting, min_workers == 0 || min_workers >= member.cluster.count("worker"));
   return std::move(member.task);
 }

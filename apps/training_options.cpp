@@ -38,6 +38,28 @@ exponential,factor=F[,every=N]; cosine,steps=N[,end=R]; polynomial,steps=N[,end=
 Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on success, 1 on failure,
 2 on wrong usage, 130 or 143 after SIGINT or SIGTERM.)";
 
+// What the command line says of the mode, whichever it is.
+struct ModeChoice {
+  std::string_view name = LocalMode::kName;
+  int slots = 0, backups = SyncMode{}.backups, staleness = SspMode{}.staleness, aggregate = AsyncMode{}.aggregate;
+  bool staleness_aware = AsyncMode{}.staleness_aware;
+  std::string replay;
+  ParameterServers servers;
+
+  bool is(std::string_view mode) const { return name == mode; }
+  bool has_servers() const { return !is(LocalMode::kName) && !is(AllReduceMode::kName); }
+
+  JobMode mode() const {
+    if (is(SyncMode::kName)) return SyncMode{.slots = slots, .backups = backups, .replay = replay, .servers = servers};
+    if (is(SspMode::kName))
+      return SspMode{.staleness = staleness, .slots = slots, .backups = backups, .replay = replay, .servers = servers};
+    if (is(AsyncMode::kName))
+      return AsyncMode{.aggregate = aggregate, .staleness_aware = staleness_aware, .servers = servers};
+    if (is(AllReduceMode::kName)) return AllReduceMode{.step_timeout = servers.step_timeout};
+    return LocalMode{.slots = std::max(1, slots)};
+  }
+};
+
 // Rows that follow the app's own.
 std::vector<CommandOption> model_options(TrainingAppOptions& options) {
   return {choice_option("--precision", options.compiled.precision, by_name({DType::f32, DType::bf16, DType::f16}),
@@ -47,17 +69,20 @@ std::vector<CommandOption> model_options(TrainingAppOptions& options) {
 }
 
 // parse_training_options() makes options.learning_rate from `rate` and `schedule` after parsing.
-std::vector<CommandOption> training_options(TrainingAppOptions& options, double& rate, std::string& schedule) {
+std::vector<CommandOption> training_options(TrainingAppOptions& options, ModeChoice& chosen, double& rate,
+                                            std::string& schedule) {
   TrainingOptions& training = options.training;
+  std::vector<std::pair<std::string, std::string_view>> modes;
+  for (const std::string_view mode :
+       {LocalMode::kName, SyncMode::kName, SspMode::kName, AsyncMode::kName, AllReduceMode::kName})
+    modes.emplace_back(mode, mode);
   CommandOption mode =
-      choice_option("--mode", training.mode,
-                    by_name({JobMode::local, JobMode::sync, JobMode::ssp, JobMode::async, JobMode::allreduce}),
-                    "How to train (default: local; in a cluster sync)");
+      choice_option("--mode", chosen.name, std::move(modes), "How to train (default: local; in a cluster sync)");
   mode.default_value.clear();
   return {std::move(mode),
           whole_option("--epochs", "N", training.epochs, 1, 1'000'000, "Passes over the training data"),
           whole_option("--batch", "N", training.batch, 1, 1'000'000, "Examples per slot"),
-          whole_option("--replicas", "N", training.slots, 1, 1024,
+          whole_option("--replicas", "N", chosen.slots, 1, 1024,
                        "Modes local, sync and ssp: slots per step (default: 1 in mode local, else the number of "
                        "workers less --backups)"),
           positive_option("--lr", "R", rate, "Initial learning rate (Adam)"),
@@ -66,42 +91,40 @@ std::vector<CommandOption> training_options(TrainingAppOptions& options, double&
                        "Split a slot's batch into K equal micro-batches, computed one after the other to save memory"),
           positive_option("--clip-norm", "X", options.compiled.clipping.global_norm,
                           "Clip the gradients of a slot to this global norm (default: no clipping)"),
-          whole_option("--backups", "N", training.backups, 0, 1024,
+          whole_option("--backups", "N", chosen.backups, 0, 1024,
                        "Modes sync and ssp: extra slots per step. A step uses the first that arrive, so slow workers "
                        "do not hold it up"),
-          whole_option("--staleness", "S", training.staleness, 0, 1024,
+          whole_option("--staleness", "S", chosen.staleness, 0, 1024,
                        "Mode ssp: maximum staleness of a step's parameters, in steps"),
-          whole_option("--aggregate", "K", training.aggregate, 1, 1024,
+          whole_option("--aggregate", "K", chosen.aggregate, 1, 1024,
                        "Mode async: apply the mean of K batches as one update; an incomplete last group is dropped. "
                        "Not with --checkpoint"),
-          flag("--staleness-aware", training.staleness_aware,
+          flag("--staleness-aware", chosen.staleness_aware,
                "Mode async: divide the learning rate of an update by the staleness of its batches")};
 }
 
-std::vector<CommandOption> checkpoint_options(TrainingOptions& training) {
+std::vector<CommandOption> checkpoint_options(TrainingOptions& training, ParameterServers& servers) {
   return {text_option("--checkpoint", "DIR", training.checkpoint,
                       "Resume from the newest whole checkpoint in DIR, and save others there while training and at "
                       "the end. All ps tasks must see DIR; in mode allreduce, worker 0"),
           whole_option("--checkpoint-every", "STEPS", training.checkpoint_every, 1, kMostSteps,
                        "Steps between checkpoints (default: one epoch)"),
           whole_option("--max-to-keep", "N", training.checkpoints_kept, 1, 1'000'000, "Checkpoints to keep"),
-          choice_option("--on-loss", training.on_loss,
-                        {{"fail", TrainingOptions::OnLoss::fail},
-                         {"shrink", TrainingOptions::OnLoss::shrink},
-                         {"wait", TrainingOptions::OnLoss::wait}},
+          choice_option("--on-loss", servers.on_loss,
+                        {{"fail", OnLoss::fail}, {"shrink", OnLoss::shrink}, {"wait", OnLoss::wait}},
                         "With parameter servers, when a task is lost: fail ends the job; shrink moves a worker's share "
                         "to the others; wait keeps it for the worker for --rejoin-timeout. shrink and wait also wait "
                         "for a lost ps task"),
-          seconds_option("--rejoin-timeout", training.rejoin_timeout,
+          seconds_option("--rejoin-timeout", servers.rejoin_timeout,
                          "Seconds to wait for a lost ps task; with --on-loss wait, also for a lost worker"),
-          whole_option("--min-workers", "N", training.min_workers, 1, 1'000'000,
+          whole_option("--min-workers", "N", servers.min_workers, 1, 1'000'000,
                        "With parameter servers: start when N workers have joined; the others may join at any time "
                        "(default: all, or however many join within --join-timeout)"),
-          seconds_option("--step-timeout", training.step_timeout,
+          seconds_option("--step-timeout", servers.step_timeout,
                          "Seconds without progress after which training in a cluster fails; 0: never", 0)};
 }
 
-std::vector<CommandOption> record_options(TrainingAppOptions& options) {
+std::vector<CommandOption> record_options(TrainingAppOptions& options, ModeChoice& chosen) {
   TrainingOptions& training = options.training;
   return {
       flag("--json", options.json, "Print one JSON object per line: each epoch, job events, then the final figures"),
@@ -114,10 +137,10 @@ std::vector<CommandOption> record_options(TrainingAppOptions& options) {
                   "Trace some steps of all tasks, from the second on, for ui.perfetto.dev. For a running job use "
                   "troupe-top --trace"),
       whole_option("--trace-steps", "STEPS", options.trace.steps, 1, 10'000, "Steps of each worker to trace"),
-      text_option("--provenance", "DIR", training.provenance,
+      text_option("--provenance", "DIR", chosen.servers.provenance,
                   "With parameter servers: each ps task records in DIR which gradients made each version of "
                   "its parameters; with --backups also which slots each step used, in DIR/commits"),
-      text_option("--replay", "FILE", training.replay,
+      text_option("--replay", "FILE", chosen.replay,
                   "With --backups: replay the slots recorded in DIR/commits, for bit-identical results"),
       flag("--log-placement", options.log_placement,
            "Print the device of each node of the graph, and why there is no GPU")};
@@ -131,51 +154,58 @@ std::vector<CommandOption> running_options(TaskOptions& task) {
 }
 
 std::optional<std::string> check_membership(const std::string& program, const TrainingAppOptions& options,
-                                            bool launched) {
+                                            const ModeChoice& chosen, bool launched) {
+  const bool local = chosen.is(LocalMode::kName);
   if (!options.in_cluster) {
-    if (options.training.mode == JobMode::local) return std::nullopt;
+    if (local) return std::nullopt;
     return fmt::format(
         "--mode {0} needs a cluster: troupe-launch {1}--workers 2 -- {2} --mode {0}, or --job, --task and --cluster",
-        name(options.training.mode), options.training.mode == JobMode::allreduce ? "" : "--ps 1 ", program);
+        chosen.name, chosen.has_servers() ? "--ps 1 " : "", program);
   }
   if (auto problem = options.membership.problem(launched)) return problem;
-  if (options.training.mode == JobMode::local)
+  if (local)
     return "--mode local is for one process, but this is a task of a cluster; use sync, ssp, async or allreduce";
   if (options.membership.job != "ps" && options.membership.job != "worker")
     return fmt::format("--job: expected ps or worker, not '{}'", options.membership.job);
   return std::nullopt;
 }
 
-// Checks for conflicting options.
-std::optional<std::string> check_rest(const TrainingAppOptions& options, const CommandLine& line) {
-  const TrainingOptions& training = options.training;
-  if (line.given("--staleness") && training.mode != JobMode::ssp) return "--staleness is for --mode ssp";
-  if ((training.aggregate > 1 || training.staleness_aware) && training.mode != JobMode::async)
+// Checks for options that the mode does not have.
+std::optional<std::string> check_mode(const ModeChoice& chosen, const CommandLine& line) {
+  if (line.given("--staleness") && !chosen.is(SspMode::kName)) return "--staleness is for --mode ssp";
+  if ((chosen.aggregate > 1 || chosen.staleness_aware) && !chosen.is(AsyncMode::kName))
     return "--aggregate and --staleness-aware are for --mode async";
-  if (training.aggregate > 1 && !training.checkpoint.empty()) return "--checkpoint and --aggregate cannot be combined";
-  if (training.backups > 0 && training.mode != JobMode::sync && training.mode != JobMode::ssp)
+  if (chosen.backups > 0 && !chosen.is(SyncMode::kName) && !chosen.is(SspMode::kName))
     return "--backups is for --mode sync and ssp";
-  if (training.min_workers > 0 && (training.mode == JobMode::local || training.mode == JobMode::allreduce))
-    return fmt::format("--min-workers needs parameter servers, and mode {} has none", name(training.mode));
-  if (!training.provenance.empty() && (training.mode == JobMode::local || training.mode == JobMode::allreduce))
-    return fmt::format("--provenance needs parameter servers, and mode {} has none", name(training.mode));
-  if (!training.replay.empty() && training.backups == 0) return "--replay needs --backups";
+  if (chosen.servers.min_workers > 0 && !chosen.has_servers())
+    return fmt::format("--min-workers needs parameter servers, and mode {} has none", chosen.name);
+  if (!chosen.servers.provenance.empty() && !chosen.has_servers())
+    return fmt::format("--provenance needs parameter servers, and mode {} has none", chosen.name);
+  if (!chosen.replay.empty() && chosen.backups == 0) return "--replay needs --backups";
+  if (chosen.slots > 0 && chosen.is(AllReduceMode::kName))
+    return "--replicas is not for --mode allreduce: a step has one slot per worker";
+  if (chosen.slots > 0 && chosen.is(AsyncMode::kName))
+    return "--replicas is not for --mode async: its steps have no slots; use local, sync or ssp";
+  if (!chosen.is(LocalMode::kName) && line.given("--devices"))
+    return fmt::format("--devices is for --mode local; in mode {} start more workers", chosen.name);
+  return std::nullopt;
+}
+
+// Checks for conflicting options.
+std::optional<std::string> check_rest(const TrainingAppOptions& options, const ModeChoice& chosen,
+                                      const CommandLine& line) {
+  const TrainingOptions& training = options.training;
+  if (chosen.aggregate > 1 && !training.checkpoint.empty()) return "--checkpoint and --aggregate cannot be combined";
   if (line.given("--tensorboard-every") && training.tensorboard.empty())
     return "--tensorboard-every needs --tensorboard DIR";
   if (line.given("--trace-steps") && options.trace.path.empty()) return "--trace-steps needs --trace FILE";
   if (training.batch % training.micro_batches != 0)
     return fmt::format("--accumulate: batch size {} is not divisible by {} micro-batches", training.batch,
                        training.micro_batches);
-  if (training.mode == JobMode::allreduce && training.slots > 0)
-    return "--replicas is not for --mode allreduce: a step has one slot per worker";
-  if (training.mode == JobMode::async && training.slots > 0)
-    return "--replicas is not for --mode async: its steps have no slots; use local, sync or ssp";
-  if (training.mode != JobMode::local && line.given("--devices"))
-    return fmt::format("--devices is for --mode local; in mode {} start more workers", name(training.mode));
-  if (options.task.cpu_devices > std::max(1, training.slots)) {
+  const int slots = std::max(1, chosen.slots);
+  if (options.task.cpu_devices > slots)
     return fmt::format("{0} devices cannot share {1} slot{2} per step: use --replicas {0} or more",
-                       options.task.cpu_devices, std::max(1, training.slots), training.slots > 1 ? "s" : "");
-  }
+                       options.task.cpu_devices, slots, slots > 1 ? "s" : "");
   return std::nullopt;
 }
 
@@ -185,21 +215,23 @@ std::optional<EarlyExit> parse_training_options(const TrainingCommand& command, 
                                                 const std::vector<std::string>& arguments, bool launched) {
   double rate = options.learning_rate.rate(0);
   std::string schedule = "constant";
+  ModeChoice chosen;
   CommandLine line(command.program, "[OPTIONS]",
                    fmt::format(fmt::runtime(kDescription), command.program, command.purpose, command.examples));
   std::vector<CommandOption> model = command.own;
   for (CommandOption& option : model_options(options)) model.push_back(std::move(option));
   line.add("Data and model", std::move(model));
-  line.add("Training", training_options(options, rate, schedule));
-  line.add("Checkpoints and failures", checkpoint_options(options.training));
-  line.add("Output and records", record_options(options));
+  line.add("Training", training_options(options, chosen, rate, schedule));
+  line.add("Checkpoints and failures", checkpoint_options(options.training, chosen.servers));
+  line.add("Output and records", record_options(options, chosen));
   line.add("Devices", running_options(options.task));
   line.add("Place in a cluster", membership_options(options.membership));
   if (auto exit = line.parse(arguments)) return exit;
   options.in_cluster = launched || options.membership.given();
-  if (options.in_cluster && !line.given("--mode")) options.training.mode = JobMode::sync;
-  std::optional<std::string> problem = check_membership(command.program, options, launched);
-  if (!problem) problem = check_rest(options, line);
+  if (options.in_cluster && !line.given("--mode")) chosen.name = SyncMode::kName;
+  std::optional<std::string> problem = check_membership(command.program, options, chosen, launched);
+  if (!problem) problem = check_mode(chosen, line);
+  if (!problem) problem = check_rest(options, chosen, line);
   if (!problem && command.problem) problem = command.problem(line);
   if (problem) return line.wrong(*problem);
   try {
@@ -207,13 +239,14 @@ std::optional<EarlyExit> parse_training_options(const TrainingCommand& command, 
   } catch (const Error& error) {
     return line.wrong(error.within("--schedule").message());
   }
-  if (options.training.mode != JobMode::ssp) options.training.staleness = 0;
-  options.training.join_timeout = options.membership.join_timeout;
+  chosen.servers.join_timeout = options.membership.join_timeout;
+  options.training.mode = chosen.mode();
   return std::nullopt;
 }
 
-std::optional<std::string> cluster_problem(const std::string& program, const ClusterSpec& cluster, JobMode mode) {
-  if (mode == JobMode::allreduce) {
+std::optional<std::string> cluster_problem(const std::string& program, const ClusterSpec& cluster,
+                                           const JobMode& mode) {
+  if (std::holds_alternative<AllReduceMode>(mode)) {
     if (cluster.count("ps") == 0) return std::nullopt;
     return fmt::format(
         "--mode allreduce keeps the parameters on the workers, but cluster '{}' has ps tasks: use "

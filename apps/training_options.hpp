@@ -18,7 +18,7 @@ namespace troupe {
 struct TrainingAppOptions {
   Schedule learning_rate = 1e-3;
   ModelOptions compiled;  // precision and clipping; the rest is the app's
-  TrainingOptions training{.staleness = 1};
+  TrainingOptions training;
   TaskOptions task;
   TrainingTrace::Options trace;  // path "": none
   bool log_placement = false;
@@ -48,6 +48,6 @@ std::optional<EarlyExit> parse_training_options(const TrainingCommand& command, 
                                                 const std::vector<std::string>& arguments, bool launched);
 
 // Why the cluster cannot train, as a message for users; none if it can.
-std::optional<std::string> cluster_problem(const std::string& program, const ClusterSpec& cluster, JobMode mode);
+std::optional<std::string> cluster_problem(const std::string& program, const ClusterSpec& cluster, const JobMode& mode);
 
 }  // namespace troupe

@@ -15,10 +15,11 @@ namespace {
 // Continues the previous training if the settings are the same. Otherwise returns the differences.
 std::string go_on(const TrainingPlan& plan, TrainingOptions& options) {
   TrainingState& state = plan.state;
+  const ModeFields mode = fields_of(options.mode);
   const std::string settings =
       fmt::format("{}mode={}\n",
-                  settings_to_keep(job_settings(plan, static_cast<std::uint32_t>(options.slots),
-                                                static_cast<std::uint32_t>(options.backups), 0, 0)),
+                  settings_to_keep(job_settings(plan, static_cast<std::uint32_t>(mode.slots),
+                                                static_cast<std::uint32_t>(mode.backups), 0, 0)),
                   name(options.mode));
   const std::string before = std::exchange(state.settings, settings);
   if (!state.ended) return "";
@@ -291,9 +292,7 @@ TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluatio
     tell_warning(options, "begins_anew",
                  fmt::format("the optimizer restarts, but the parameters are kept: {}", differences));
   if (!evaluation) tell_warning(options, "no_test", "there is no evaluation data: the figures of new data are unknown");
-  return options.mode == JobMode::local       ? train_locally(plan)
-         : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
-                                              : train_in_cluster(plan);
+  return troupe::train(plan);
 }
 
 TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options) {

@@ -44,7 +44,7 @@ class RankTrainer {
         graph_(build_training_graph(plan, {.all_reduce = true})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         group_(plan.task, "training", std::move(workers),
-               {.timeout = plan.options.step_timeout, .stop = saves() ? &given_up_ : plan.options.stop}),
+               {.timeout = step_timeout(), .stop = saves() ? &given_up_ : plan.options.stop}),
         batches_(plan.train.open(training_batches(plan, group_.ranks(), 2))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
                  steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1)),
@@ -68,7 +68,7 @@ class RankTrainer {
   }
 
   TrainingResult run() {
-    record_.begin("allreduce", static_cast<std::uint64_t>(plan_.options.epochs));
+    record_.begin(std::string(AllReduceMode::kName), static_cast<std::uint64_t>(plan_.options.epochs));
     const ReadableState readable(plan_.state, [this] { return checkpoints_.read_parameters(); });
     try {
       TrainingResult out = train();
@@ -253,6 +253,7 @@ class RankTrainer {
         1 + static_cast<std::uint64_t>(1e9 * static_cast<double>(std::exchange(unshared_steps_, 0)) / longest);
   }
 
+  std::chrono::nanoseconds step_timeout() const { return std::get<AllReduceMode>(plan_.options.mode).step_timeout; }
   bool saves() const { return !plan_.options.checkpoint.empty(); }
 
   // With checkpoints a stop waits until all ranks know of it.
@@ -295,7 +296,7 @@ class RankTrainer {
     auto promise = std::make_shared<std::promise<StepResult>>();
     Running out{{}, promise->get_future()};
     // The group reports a missing rank long before this deadline.
-    const RunOptions options{.timeout = 2 * plan_.options.step_timeout,
+    const RunOptions options{.timeout = 2 * step_timeout(),
                              .random_step = static_cast<std::int64_t>(figures_.at().step),
                              .random_slot = group_.rank(),
                              .training = {.worker = group_.rank(),
@@ -391,8 +392,6 @@ TrainingResult train_by_all_reduce(const TrainingPlan& plan) {
     fail(Code::failed_precondition, "mode allreduce trains on the workers of a cluster, but {} is not a worker",
          self.to_string());
   const auto ranks = static_cast<int>(workers.size());
-  if (plan.options.slots != 0 && plan.options.slots != ranks)
-    invalid_argument("mode allreduce uses one slot per worker: {}, not {}", ranks, plan.options.slots);
   check_training(plan, ranks);
   return RankTrainer(plan, std::move(workers)).run();
 }

@@ -57,6 +57,7 @@ void commit_and_tell(FileSystem& files, const CheckpointManifest& manifest, cons
 CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(const Error&)> failed)
     : about_(std::make_shared<About>(plan.files)) {
   const TrainingOptions& options = plan.options;
+  const ParameterServers* servers = servers_of(options.mode);
   about_->directory = options.checkpoint;
   about_->kept = options.checkpoints_kept;
   about_->epochs = static_cast<std::uint32_t>(options.epochs);
@@ -64,7 +65,7 @@ CheckpointKeeper::CheckpointKeeper(const TrainingPlan& plan, std::function<void(
   if (keeps() && options.checkpoints_kept < 1)
     invalid_argument("at least one checkpoint in '{}' must be kept, not {}", options.checkpoint,
                      options.checkpoints_kept);
-  if (keeps() || !options.provenance.empty())
+  if (keeps() || (servers && !servers->provenance.empty()))
     writer_ = spawn_actor<ActorKind::checkpoint, CheckpointActorImpl>(
         plan.task.system(), plan.task.actors(), plan.task.name().to_string(),
         [about = about_, failed = std::move(failed)](const Error& why) {
@@ -94,7 +95,7 @@ std::optional<Checkpoint> CheckpointKeeper::newest(const std::string& settings) 
   if (!found) return found;
   const std::string wanted = settings_to_keep(settings);
   if (found->manifest().settings != wanted) {
-    const bool ranks = found->manifest().job.mode == name(JobMode::allreduce);
+    const bool ranks = found->manifest().job.mode == AllReduceMode::kName;
     fail(Code::failed_precondition,
          "checkpoint '{}' belongs to another job: {}; use another directory, or the options of that job{}",
          found->folder(), setting_differences(wanted, found->manifest().settings),
@@ -215,7 +216,7 @@ CheckpointManifest manifest_of(const TrainingPlan& plan, const std::string& sett
   out.job.slots = slots;
   out.job.batch = static_cast<std::uint64_t>(plan.options.batch);
   out.job.seed = plan.options.seed;
-  out.job.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  out.job.staleness = static_cast<std::uint64_t>(fields_of(plan.options.mode).staleness);
   out.job.epochs = static_cast<std::uint32_t>(plan.options.epochs);
   out.job.steps_per_epoch = steps_per_epoch;
   return out;

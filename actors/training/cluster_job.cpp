@@ -22,23 +22,27 @@ const Joined* answer_in(const std::optional<WorkerFrame>& frame, Incarnation inc
 
 }  // namespace
 
-ClusterJob::ClusterJob(const TrainingPlan& plan) : graph(build_training_graph(plan, {.on_shards = true})) {
+ClusterJob::ClusterJob(const TrainingPlan& plan)
+    : options(fields_of(plan.options.mode)),
+      servers(*servers_of(plan.options.mode)),
+      graph(build_training_graph(plan, {.on_shards = true})) {
   workers = static_cast<std::uint32_t>(plan.task.cluster().count("worker"));
   shards = static_cast<std::uint32_t>(plan.task.cluster().count("ps"));
   max_workers = static_cast<std::uint32_t>(plan.task.cluster().max_workers);
   if (shards == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one ps task");
   if (workers == 0) fail(Code::failed_precondition, "this mode needs a cluster with at least one worker");
-  const TrainingOptions& o = plan.options;
   const std::uint32_t most = std::max(workers, max_workers);
-  if (o.min_workers < 0 || o.min_workers > static_cast<int>(most))
-    invalid_argument("min_workers is {}, but the cluster has {} workers", o.min_workers, most);
-  mode = o.mode == JobMode::async ? TrainingMode::asynchronous
-         : o.mode == JobMode::ssp ? TrainingMode::bounded_staleness
-                                  : TrainingMode::synchronous;
-  slots = mode == TrainingMode::asynchronous ? 1 : o.slots > 0 ? static_cast<std::uint32_t>(o.slots) : workers;
+  if (servers.min_workers < 0 || servers.min_workers > static_cast<int>(most))
+    invalid_argument("min_workers is {}, but the cluster has {} workers", servers.min_workers, most);
+  mode = std::holds_alternative<AsyncMode>(plan.options.mode) ? TrainingMode::asynchronous
+         : std::holds_alternative<SspMode>(plan.options.mode) ? TrainingMode::bounded_staleness
+                                                              : TrainingMode::synchronous;
+  slots = mode == TrainingMode::asynchronous ? 1
+          : options.slots > 0                ? static_cast<std::uint32_t>(options.slots)
+                                             : workers;
   check_training(plan, static_cast<int>(slots));
-  backups = static_cast<std::uint32_t>(o.backups);
-  if (o.slots == 0 && backups > 0) {
+  backups = static_cast<std::uint32_t>(options.backups);
+  if (options.slots == 0 && backups > 0) {
     if (backups >= workers)
       invalid_argument("{} workers with {} backup slots leave no slot: set the number of slots", workers, backups);
     slots = workers - backups;

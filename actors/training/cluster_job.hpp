@@ -32,6 +32,8 @@ struct ClusterJob {
   std::uint32_t phases() const { return static_cast<std::uint32_t>(graph.phases.size()); }
   std::uint32_t phase_of(const std::string& variable) const { return phase_of_.at(variable); }
 
+  ModeFields options;
+  const ParameterServers& servers;  // of plan.options.mode, which must have them
   TrainingGraph graph;
   std::uint32_t workers = 0, shards = 0, slots = 1, backups = 0;
   std::uint32_t max_workers = 0;  // ClusterSpec::max_workers

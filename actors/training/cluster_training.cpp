@@ -12,8 +12,8 @@ constexpr std::chrono::milliseconds kBackOff{100};
 // Whether the job may continue once other tasks are back.
 bool may_pass(Code code) { return code == Code::unavailable || code == Code::aborted; }
 
-void await_shards(const TrainingPlan& plan) {
-  const auto deadline = std::chrono::steady_clock::now() + plan.options.rejoin_timeout;
+void await_shards(const TrainingPlan& plan, const ClusterJob& job) {
+  const auto deadline = std::chrono::steady_clock::now() + job.servers.rejoin_timeout;
   for (;;) {
     check_stop(plan);
     const auto left = deadline - std::chrono::steady_clock::now();
@@ -38,7 +38,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
   if (role != "ps" && role != "worker")
     fail(Code::failed_precondition, "tasks of job '{}' do not train: use ps or worker", role);
   const ClusterJob job(plan);
-  Attempt attempt{.after = plan.task.last_job(), .join_timeout = plan.options.join_timeout};
+  Attempt attempt{.after = plan.task.last_job(), .join_timeout = job.servers.join_timeout};
   Error before;
   for (int fruitless = 0;;) {
     Error why;
@@ -56,15 +56,14 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
                 : error;
     }
     fruitless = attempt.progress ? 0 : fruitless + 1;
-    if (plan.options.on_loss == TrainingOptions::OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless)
-      throw why;
+    if (job.servers.on_loss == OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless) throw why;
     if (plan.options.on_event)
       plan.options.on_event({.kind = "waits",
                              .task = plan.task.name(),
                              .text = fmt::format("{}; waiting for all ps tasks before continuing", why.message()),
                              .counts = {}});
     try {
-      await_shards(plan);
+      await_shards(plan, job);
     } catch (const Error& missing) {
       if (missing.code() == Code::cancelled) throw;
       throw why.within(missing.message());
@@ -75,7 +74,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
     const std::uint64_t last = plan.task.last_job();
     attempt = {.after = attempt.over || attempt.job == 0 ? last : attempt.job - 1,
                .job = attempt.over ? 0 : attempt.job,
-               .join_timeout = plan.options.rejoin_timeout};
+               .join_timeout = job.servers.rejoin_timeout};
   }
 }
 

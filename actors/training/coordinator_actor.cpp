@@ -18,11 +18,11 @@ std::map<std::string, std::uint64_t> counts_of(const JobCounters& c) {
 std::string_view mode_name(TrainingMode mode) {
   switch (mode) {
     case TrainingMode::synchronous:
-      return troupe::name(JobMode::sync);
+      return SyncMode::kName;
     case TrainingMode::bounded_staleness:
-      return troupe::name(JobMode::ssp);
+      return SspMode::kName;
     case TrainingMode::asynchronous:
-      return troupe::name(JobMode::async);
+      return AsyncMode::kName;
   }
   return "";
 }

@@ -17,25 +17,10 @@ std::string describe(const std::optional<LossScaling>& scaling) {
 
 }  // namespace
 
-std::string_view name(JobMode mode) {
-  switch (mode) {
-    case JobMode::local:
-      return "local";
-    case JobMode::sync:
-      return "sync";
-    case JobMode::async:
-      return "async";
-    case JobMode::allreduce:
-      return "allreduce";
-    case JobMode::ssp:
-      return "ssp";
-  }
-  return "?";
-}
-
 std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers,
                          std::uint32_t shards) {
   const TrainingOptions& o = plan.options;
+  const ModeFields mode = fields_of(o.mode);
   const auto examples = [](const BatchSource* source) {
     const auto count = source ? source->examples() : 0;
     return count ? std::to_string(*count) : "unknown";
@@ -45,9 +30,9 @@ std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uin
       "\ntest_examples={}\nevaluation_batch={}\nlast_step={}\nsimultaneous={}\nworkers={}\n"
       "ps={}\nmicro_batches={}\nsparse_mean={}\nclipping={}\naggregate={}\nstaleness_aware={}\nloss_scaling={}"
       "\nschema={}\ncallbacks={}\n{}",
-      name(o.mode), slots, backups, o.staleness, o.batch, o.epochs, o.seed, examples(&plan.train),
+      name(o.mode), slots, backups, mode.staleness, o.batch, o.epochs, o.seed, examples(&plan.train),
       examples(plan.evaluation), o.evaluation_batch, name(o.last_step), o.simultaneous, workers, shards,
-      o.micro_batches, name(o.sparse_mean), plan.clipping.to_string(), o.aggregate, o.staleness_aware,
+      o.micro_batches, name(o.sparse_mean), plan.clipping.to_string(), mode.aggregate, mode.staleness_aware,
       describe(plan.loss_scaling), to_string(plan.train.schema()), describe(o.callbacks), plan.description);
 }
 

@@ -23,7 +23,7 @@ class LocalTrainer {
  public:
   explicit LocalTrainer(const TrainingPlan& plan)
       : plan_(plan),
-        slots_(static_cast<std::uint32_t>(std::max(1, plan.options.slots))),
+        slots_(static_cast<std::uint32_t>(std::get<LocalMode>(plan.options.mode).slots)),
         graph_(build_training_graph(plan, {.slots = static_cast<int>(slots_), .devices = devices(plan.task)})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         batches_(plan.train.open(training_batches(plan, slots_, kStepsInFlight * slots_))),
@@ -51,7 +51,7 @@ class LocalTrainer {
   }
 
   TrainingResult run() {
-    record_.begin("local", static_cast<std::uint64_t>(plan_.options.epochs));
+    record_.begin(std::string(LocalMode::kName), static_cast<std::uint64_t>(plan_.options.epochs));
     const ReadableState readable(plan_.state, [this] { return checkpoints_.read_parameters(); });
     try {
       train();
@@ -246,7 +246,7 @@ class LocalTrainer {
 }  // namespace
 
 TrainingResult train_locally(const TrainingPlan& plan) {
-  check_training(plan, std::max(1, plan.options.slots));
+  check_training(plan, std::get<LocalMode>(plan.options.mode).slots);
   return LocalTrainer(plan).run();
 }
 

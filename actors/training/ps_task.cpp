@@ -82,13 +82,13 @@ void fill_with_initial_values(const ShardKeeper& keeper, const TrainingPlan& pla
   }
 }
 
-JobOptions::OnLoss policy_of(TrainingOptions::OnLoss on_loss) {
+JobOptions::OnLoss policy_of(OnLoss on_loss) {
   switch (on_loss) {
-    case TrainingOptions::OnLoss::fail:
+    case OnLoss::fail:
       return JobOptions::OnLoss::fail;
-    case TrainingOptions::OnLoss::shrink:
+    case OnLoss::shrink:
       return JobOptions::OnLoss::reassign;
-    case TrainingOptions::OnLoss::wait:
+    case OnLoss::wait:
       return JobOptions::OnLoss::wait;
   }
   return JobOptions::OnLoss::fail;
@@ -108,7 +108,7 @@ JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const At
   for (const auto& shards : of_phases) options.phase_shards.emplace_back(shards.begin(), shards.end());
   options.slots = job.slots;
   options.backups = job.backups;
-  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  options.staleness = static_cast<std::uint64_t>(job.options.staleness);
   options.epochs = static_cast<std::uint32_t>(plan.options.epochs);
   options.batch = static_cast<std::uint64_t>(plan.options.batch);
   options.steps_per_epoch = job.steps_per_epoch.value_or(JobOptions::kUnknown);
@@ -122,11 +122,11 @@ JobOptions job_options(const TrainingPlan& plan, const ClusterJob& job, const At
   options.settings = job.settings;
   options.join_timeout = attempt.join_timeout.count();
   options.lookahead = job.mode == TrainingMode::synchronous ? kTokensAhead - 1 : 0;
-  options.empty_timeout = plan.options.rejoin_timeout.count();
-  options.min_workers = static_cast<std::uint32_t>(plan.options.min_workers);
-  options.on_loss = policy_of(plan.options.on_loss);
-  options.grace = plan.options.rejoin_timeout.count();
-  options.step_timeout = plan.options.step_timeout.count();
+  options.empty_timeout = job.servers.rejoin_timeout.count();
+  options.min_workers = static_cast<std::uint32_t>(job.servers.min_workers);
+  options.on_loss = policy_of(job.servers.on_loss);
+  options.grace = job.servers.rejoin_timeout.count();
+  options.step_timeout = job.servers.step_timeout.count();
   options.fence = plan.guards.members;
   return options;
 }
@@ -139,14 +139,13 @@ ShardOptions shard_options(const TrainingPlan& plan, const ClusterJob& job, std:
   options.slots = job.slots;
   options.backups = job.backups;
   options.phases = job.phases();
-  options.staleness = static_cast<std::uint64_t>(plan.options.staleness);
+  options.staleness = static_cast<std::uint64_t>(job.options.staleness);
   options.sparse_mean = plan.options.sparse_mean;
-  options.accumulate = static_cast<std::uint32_t>(plan.options.aggregate);
-  options.scale_by_staleness = plan.options.staleness_aware;
-  options.keep_previous =
-      plan.options.on_loss != TrainingOptions::OnLoss::fail && job.mode == TrainingMode::synchronous;
+  options.accumulate = static_cast<std::uint32_t>(job.options.aggregate);
+  options.scale_by_staleness = job.options.staleness_aware;
+  options.keep_previous = job.servers.on_loss != OnLoss::fail && job.mode == TrainingMode::synchronous;
   options.keep_versions = kTokensAhead + job.phases() - 1;
-  options.keep_history = !plan.options.provenance.empty();
+  options.keep_history = !job.servers.provenance.empty();
   options.guards = plan.guards.shard;
   return options;
 }
@@ -251,7 +250,7 @@ class PsTask {
     std::optional<Beginning> from;
     try {
       if (!keeper_->provenance.empty()) make_directories(keeper_->checkpoints.files(), keeper_->provenance);
-      if (coordinates_ && !plan_.options.replay.empty()) replay_ = commits_to_replay();
+      if (coordinates_ && !job_.options.replay.empty()) replay_ = commits_to_replay();
       if (const auto* before = shard_before()) {
         keeper_->begin_with(*before);
         from = {plan_.state.ended->at, plan_.state.ended->at.step};
@@ -274,7 +273,7 @@ class PsTask {
   const ShardValues* shard_before() const { return plan_.state.ended ? plan_.state.ended->shard.get() : nullptr; }
 
   std::shared_ptr<const CommitLog> commits_to_replay() const {
-    const std::string& path = plan_.options.replay;
+    const std::string& path = job_.options.replay;
     CommitLog log;
     try {
       log = CommitLog::parse(read_file(keeper_->checkpoints.files(), path, kMaxCommits));

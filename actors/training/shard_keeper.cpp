@@ -27,7 +27,7 @@ ShardKeeper::ShardKeeper(const TrainingPlan& plan, const ClusterJob& job, std::f
       draws(draws_of(job, plan.options.seed)),
       on_event(plan.options.on_event),
       checkpoints(plan, std::move(failed)),
-      provenance(plan.options.provenance),
+      provenance(job.servers.provenance),
       store(std::make_shared<ParameterStore>(plan.task.device(), plan.task.kernels())),
       shard(plan.task.name().index),
       phases(job.phases()),
@@ -78,7 +78,7 @@ void ShardKeeper::write_commits(const CommitLog& commits) const {
 
 void ShardKeeper::begin_with(Checkpoint& from) {
   restore(from, *store, map, rules, draws, shard);
-  const bool asynchronous = from.manifest().job.mode == name(JobMode::async);
+  const bool asynchronous = from.manifest().job.mode == AsyncMode::kName;
   start = asynchronous && owns ? restored_cut(from, position, shards)
                                : ShardState::Cut{from.manifest().id.version * phases, {}};
 }

@@ -248,7 +248,8 @@ void TrainingCurves::point(const std::optional<LossWindows::Point>& point) {
 // made no update.
 std::optional<double> TrainingCurves::learning_rate(std::uint64_t steps) const {
   if (plan_.loss_scaling && !rate_.is_constant()) return std::nullopt;
-  const auto updates = std::max<std::int64_t>(1, static_cast<std::int64_t>(steps) / plan_.options.aggregate);
+  const auto updates =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(steps) / fields_of(plan_.options.mode).aggregate);
   return rate_.rate(updates - 1);
 }
 

@@ -1,11 +1,32 @@
 #include "troupe/actors/training/training_plan.hpp"
 
 #include <troupe/actors/training/callback.hpp>
+#include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
 
+ModeFields fields_of(const JobMode& mode) {
+  return std::visit(
+      Overloaded{
+          [](const LocalMode& m) { return ModeFields{.slots = m.slots}; },
+          [](const SyncMode& m) { return ModeFields{.slots = m.slots, .backups = m.backups, .replay = m.replay}; },
+          [](const SspMode& m) {
+            return ModeFields{.slots = m.slots, .backups = m.backups, .staleness = m.staleness, .replay = m.replay};
+          },
+          [](const AsyncMode& m) { return ModeFields{.aggregate = m.aggregate, .staleness_aware = m.staleness_aware}; },
+          [](const AllReduceMode&) { return ModeFields{}; }},
+      mode);
+}
+
+TrainingResult train(const TrainingPlan& plan) {
+  if (std::holds_alternative<LocalMode>(plan.options.mode)) return train_locally(plan);
+  if (std::holds_alternative<AllReduceMode>(plan.options.mode)) return train_by_all_reduce(plan);
+  return train_in_cluster(plan);
+}
+
 void check_training(const TrainingPlan& plan, int slots) {
   const TrainingOptions& o = plan.options;
+  const ModeFields mode = fields_of(o.mode);
   if (o.epochs < 1) invalid_argument("epochs must be at least 1, not {}", o.epochs);
   if (o.batch < 1) invalid_argument("batch must be at least 1, not {}", o.batch);
   if (o.micro_batches < 1 || o.micro_batches > 1024)
@@ -14,25 +35,23 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
   if (o.micro_batches > 1 && o.last_step == LastStep::keep)
     invalid_argument("micro_batches need batches of one size: set last_step to LastStep::drop or pad");
-  if (o.slots < 0) invalid_argument("slots must be 1 to 1024, or 0 for the mode's default, not {}", o.slots);
-  const bool steps_of_slots = o.mode == JobMode::sync || o.mode == JobMode::ssp;
-  if (o.backups < 0 || o.backups > 1024 || (o.backups > 0 && !steps_of_slots))
-    invalid_argument("modes sync and ssp have 0 to 1024 backup slots per step, other modes none: not {}", o.backups);
-  if (o.staleness < 0 || o.staleness > 1024 || (o.staleness > 0 && o.mode != JobMode::ssp))
-    invalid_argument("staleness must be 0 to 1024 in mode ssp and 0 in other modes, not {}", o.staleness);
-  if (o.aggregate < 1 || o.aggregate > 1024) invalid_argument("aggregate must be 1 to 1024, not {}", o.aggregate);
-  if (o.mode != JobMode::async && (o.aggregate > 1 || o.staleness_aware))
-    invalid_argument("aggregate and staleness_aware need mode async");
-  if (o.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
+  if (mode.slots < 0) invalid_argument("slots must be 1 to 1024, not {}", mode.slots);
+  if (mode.backups < 0 || mode.backups > 1024) invalid_argument("backups must be 0 to 1024, not {}", mode.backups);
+  if (mode.staleness < 0 || mode.staleness > 1024)
+    invalid_argument("staleness must be 0 to 1024, not {}", mode.staleness);
+  if (mode.aggregate < 1 || mode.aggregate > 1024)
+    invalid_argument("aggregate must be 1 to 1024, not {}", mode.aggregate);
+  if (mode.aggregate > 1 && !o.checkpoint.empty())  // the last save would wait for batches that never come
     invalid_argument("aggregate cannot be combined with checkpoints");
-  if (!o.provenance.empty() && (o.mode == JobMode::local || o.mode == JobMode::allreduce))
-    invalid_argument("provenance needs a mode with parameter servers");
+  if (!mode.replay.empty() && mode.backups == 0) invalid_argument("replay needs a job with backup slots");
+  const auto* servers = servers_of(o.mode);
+  const auto* ranks = std::get_if<AllReduceMode>(&o.mode);
+  if ((servers && servers->step_timeout.count() < 0) || (ranks && ranks->step_timeout.count() < 0))
+    invalid_argument("step_timeout must be at least 0 (0: no limit)");
   if (o.tensorboard_every < 1) invalid_argument("tensorboard_every must be at least 1");
-  if (!o.replay.empty() && o.backups == 0) invalid_argument("replay needs a job with backup slots");
-  if (o.step_timeout.count() < 0) invalid_argument("step_timeout must be at least 0 (0: no limit)");
   if (slots < 1 || slots > 1024) invalid_argument("slots must be 1 to 1024, not {}", slots);
   if (o.evaluation_batch < 1) invalid_argument("evaluation_batch must be at least 1, not {}", o.evaluation_batch);
-  const auto all = static_cast<std::uint32_t>(slots + o.backups);
+  const auto all = static_cast<std::uint32_t>(slots + mode.backups);
   if (steps_per_epoch(plan.train, training_batches(plan, all, 1)) == std::uint64_t{0})
     invalid_argument("one step needs {} x {} examples; the training set has {}", all, o.batch, *plan.train.examples());
   if (plan.evaluation && plan.evaluation->schema() != plan.train.schema())

@@ -32,9 +32,21 @@ struct TrainingPlan {
   TrainingGuards guards = {};
 };
 
+// The options of a mode; what it does not have is as if it were turned off.
+struct ModeFields {
+  int slots = 0;  // 0: follows from the number of workers
+  int backups = 0, staleness = 0, aggregate = 1;
+  bool staleness_aware = false;
+  std::string replay;
+};
+ModeFields fields_of(const JobMode& mode);
+
+// Trains in the plan's mode.
+TrainingResult train(const TrainingPlan& plan);
 // Trains in one process, with all slots as towers of one graph.
 TrainingResult train_locally(const TrainingPlan& plan);
-// Runs this task's part in a cluster: a worker computes, a ps task serves its shard. Returns when the job is over.
+// Runs this task's part in a mode with parameter servers: a worker computes, a ps task serves its shard. Returns when
+// the job is over.
 TrainingResult train_in_cluster(const TrainingPlan& plan);
 // Runs this rank's part in a cluster of workers only, each with all variables. Returns when all ranks have ended, with
 // the same parameters.

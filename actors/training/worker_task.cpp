@@ -35,7 +35,7 @@ class WorkerLoop {
         batches_(plan.train.open(training_batches(plan, job.slots + job.backups, kTokensAhead))),
         curves_(plan, job.graph, index_ == 0),
         hooks_(plan.options.hooks, [&job](const std::string& name) { return output_named(*job.sharded.graph, name); }),
-        mailbox_(std::make_shared<WorkerMailbox>(most_silence(plan.options), std::chrono::steady_clock::now,
+        mailbox_(std::make_shared<WorkerMailbox>(most_silence(job.servers), std::chrono::steady_clock::now,
                                                  plan.task.actors().why())) {
     const TrainingGraph& g = job.graph;
     for (const TrainingPhase& phase : g.phases) {
@@ -108,8 +108,8 @@ class WorkerLoop {
  private:
   JobRoutes routes() const { return {{}, {}, actor_, attempt_.job, incarnation_}; }
   // Exceeds the coordinator's deadlines.
-  static std::chrono::nanoseconds most_silence(const TrainingOptions& options) {
-    return options.step_timeout.count() > 0 ? options.join_timeout + 2 * options.step_timeout
+  static std::chrono::nanoseconds most_silence(const ParameterServers& servers) {
+    return servers.step_timeout.count() > 0 ? servers.join_timeout + 2 * servers.step_timeout
                                             : std::chrono::nanoseconds(0);
   }
   // The corresponding output in the sharded graph, which keeps the names.

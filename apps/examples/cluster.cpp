@@ -17,6 +17,8 @@ int main(int argc, char** argv) {
       return 2;
     }
     const bool alone = task->cluster().tasks.empty();
+    // Two batches per step, for any number of workers.
+    const JobMode mode = alone ? JobMode(LocalMode{.slots = 2}) : SyncMode{.slots = 2};
     const DataSplits data = draw_digits({.train = 4000, .test = 500});
     Model model(
         {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(64, Activation::relu), layers::dense(10)},
@@ -26,10 +28,7 @@ int main(int argc, char** argv) {
                    .metrics = {metrics::accuracy()}},
                   *task);
     const TrainingResult result =
-        model.fit(data, {.mode = alone ? JobMode::local : JobMode::sync,
-                         .epochs = 4,
-                         .slots = 2,  // batches per step, for any number of workers
-                         .on_epoch = [](const EpochLogs& done) {
+        model.fit(data, {.mode = mode, .epochs = 4, .on_epoch = [](const EpochLogs& done) {
                            fmt::print("epoch {}: loss {:.2f}\n", done.epoch + 1, done["loss"]);
                          }});
     if (result.chief)  // other workers and parameter servers print nothing

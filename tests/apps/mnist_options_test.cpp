@@ -31,23 +31,28 @@ std::string wrong(const Arguments& arguments, bool launched = false) {
   return exit->err;
 }
 
+// Of a ps task in mode sync.
+ParameterServers servers(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--job", "ps", "--task", "0"});
+  return *servers_of(good(arguments, true).training.mode);
+}
+
 TEST(MnistOptions, DefaultsTrainOnTheBuiltInDigitsInThisProcess) {
   const MnistOptions options = good({});
   EXPECT_EQ(options.data, "");
   EXPECT_EQ(options.digits.train, 12000);
   EXPECT_EQ(options.digits.test, 2000);
   EXPECT_EQ(options.model, MnistModel::mlp);
-  EXPECT_EQ(options.training.mode, JobMode::local);
+  EXPECT_EQ(name(options.training.mode), "local");
   EXPECT_EQ(options.training.epochs, 5);
   EXPECT_EQ(options.training.batch, 32);
   EXPECT_EQ(options.learning_rate.to_string(), "0.001");
   EXPECT_EQ(options.compiled.clipping.global_norm, 0);
   EXPECT_EQ(options.compiled.precision, DType::f32);
   EXPECT_EQ(options.training.seed, 0u);
-  EXPECT_EQ(options.training.slots, 0);
+  EXPECT_EQ(std::get<LocalMode>(options.training.mode).slots, 1);
   EXPECT_EQ(options.task.cpu_devices, 1);
   EXPECT_EQ(options.task.threads, 0);
-  EXPECT_EQ(options.training.step_timeout, std::chrono::minutes(10));
   EXPECT_FALSE(options.json);
   EXPECT_FALSE(options.in_cluster);
   EXPECT_TRUE(options.speaks());
@@ -66,7 +71,7 @@ TEST(MnistOptions, TakesWhatIsGiven) {
   EXPECT_EQ(options.learning_rate.to_string(), "0.0005");
   EXPECT_EQ(options.training.seed, 18446744073709551615u);
   EXPECT_EQ(options.model, MnistModel::cnn);
-  EXPECT_EQ(options.training.slots, 4);
+  EXPECT_EQ(std::get<LocalMode>(options.training.mode).slots, 4);
   EXPECT_EQ(options.task.cpu_devices, 2);
   EXPECT_EQ(options.task.threads, 1);
   EXPECT_EQ(options.save, "out");
@@ -85,7 +90,7 @@ TEST(MnistOptions, NumbersAreWholeDecimalAndInRange) {
   EXPECT_THAT(wrong({"--threads", "0"}), HasSubstr("from 1 to 1024"));
   EXPECT_THAT(wrong({"--devices", "0"}), HasSubstr("from 1 to 1024"));
   EXPECT_THAT(wrong({"--step-timeout", "-1"}), HasSubstr("from 0 to 86400"));
-  EXPECT_EQ(good({"--step-timeout", "0"}).training.step_timeout.count(), 0);
+  EXPECT_EQ(servers({"--step-timeout", "0"}).step_timeout.count(), 0);
   for (const char* text : {"-1", "18446744073709551616", "1.0", ""})
     EXPECT_THAT(wrong({"--seed", text}), HasSubstr("--seed: expected a whole number from 0 to 18446744073709551615"))
         << text;
@@ -157,24 +162,38 @@ TEST(MnistOptions, WhatIsNotBuiltNamesWhatIs) {
   EXPECT_THAT(wrong({"--backups", "1"}), HasSubstr("--backups is for --mode sync and ssp"));
 }
 
+TEST(MnistOptions, SetTheOptionsOfTheirMode) {
+  const auto mode = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--job", "worker", "--task", "0", "--step-timeout", "7"});
+    return good(arguments, true).training.mode;
+  };
+  const auto ssp = std::get<SspMode>(mode({"--mode", "ssp", "--replicas", "3", "--backups", "1", "--staleness", "4"}));
+  EXPECT_EQ(ssp.slots, 3);
+  EXPECT_EQ(ssp.backups, 1);
+  EXPECT_EQ(ssp.staleness, 4);
+  EXPECT_EQ(ssp.servers.step_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(std::get<SspMode>(mode({"--mode", "ssp"})).staleness, 1);
+  EXPECT_EQ(std::get<AllReduceMode>(mode({"--mode", "allreduce"})).step_timeout, std::chrono::seconds(7));
+  EXPECT_EQ(servers({}).step_timeout, std::chrono::minutes(10));
+}
+
 TEST(MnistOptions, WhatALossDoesIsAPolicy) {
-  using OnLoss = TrainingOptions::OnLoss;
-  EXPECT_EQ(good({}).training.on_loss, OnLoss::shrink);
+  EXPECT_EQ(servers({}).on_loss, OnLoss::shrink);
   for (const auto& [text, policy] :
        {std::pair{"fail", OnLoss::fail}, std::pair{"shrink", OnLoss::shrink}, std::pair{"wait", OnLoss::wait}})
-    EXPECT_EQ(good({"--on-loss", text}).training.on_loss, policy) << text;
+    EXPECT_EQ(servers({"--on-loss", text}).on_loss, policy) << text;
   EXPECT_THAT(wrong({"--on-loss", "panic"}), HasSubstr("--on-loss: expected fail, shrink or wait, not 'panic'"));
 }
 
 TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
   const auto async = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--mode", "async", "--job", "worker", "--task", "0"});
-    return good(more, true);
+    return std::get<AsyncMode>(good(more, true).training.mode);
   };
-  EXPECT_EQ(async({}).training.aggregate, 1);
-  EXPECT_FALSE(async({}).training.staleness_aware);
-  EXPECT_EQ(async({"--aggregate", "4"}).training.aggregate, 4);
-  EXPECT_TRUE(async({"--staleness-aware"}).training.staleness_aware);
+  EXPECT_EQ(async({}).aggregate, 1);
+  EXPECT_FALSE(async({}).staleness_aware);
+  EXPECT_EQ(async({"--aggregate", "4"}).aggregate, 4);
+  EXPECT_TRUE(async({"--staleness-aware"}).staleness_aware);
   EXPECT_THAT(wrong({"--aggregate", "0"}), HasSubstr("--aggregate: expected a whole number from 1 to 1024"));
   EXPECT_THAT(wrong({"--aggregate", "2"}), HasSubstr("are for --mode async"));
   EXPECT_THAT(
@@ -184,20 +203,17 @@ TEST(MnistOptions, UpdatesOfAsynchronousTrainingHavePolicies) {
 }
 
 TEST(MnistOptions, TheHistoryOfParametersIsAboutServers) {
-  const auto launched = [](std::vector<std::string> more) {
-    more.insert(more.end(), {"--job", "ps", "--task", "0"});
-    return good(more, true);
-  };
-  EXPECT_EQ(launched({"--provenance", "dir"}).training.provenance, "dir");
-  EXPECT_EQ(launched({"--backups", "1", "--replay", "dir/commits"}).training.replay, "dir/commits");
+  EXPECT_EQ(servers({"--provenance", "dir"}).provenance, "dir");
+  const MnistOptions replays = good({"--backups", "1", "--replay", "dir/commits", "--job", "ps", "--task", "0"}, true);
+  EXPECT_EQ(std::get<SyncMode>(replays.training.mode).replay, "dir/commits");
   EXPECT_THAT(wrong({"--provenance", "dir"}),
               HasSubstr("--provenance needs parameter servers, and mode local has none"));
   EXPECT_THAT(wrong({"--replay", "dir/commits"}), HasSubstr("--replay needs --backups"));
 }
 
 TEST(MnistOptions, TrainingMayBeginWithSomeOfTheWorkers) {
-  EXPECT_EQ(good({}).training.min_workers, 0);
-  EXPECT_EQ(good({"--min-workers", "2", "--job", "worker", "--task", "0"}, true).training.min_workers, 2);
+  EXPECT_EQ(servers({}).min_workers, 0);
+  EXPECT_EQ(servers({"--min-workers", "2"}).min_workers, 2);
   EXPECT_THAT(wrong({"--min-workers", "0"}), HasSubstr("--min-workers: expected a whole number from 1"));
   EXPECT_THAT(wrong({"--min-workers", "1"}),
               HasSubstr("--min-workers needs parameter servers, and mode local has none"));
@@ -217,16 +233,17 @@ TEST(MnistOptions, MemoryIsABigNumberWithAUnit) {
 TEST(MnistOptions, ATaskOfAClusterTrainsInSyncUnlessTold) {
   const MnistOptions by_hand = good({"--job", "worker", "--task", "1", "--cluster", "c.json"});
   EXPECT_TRUE(by_hand.in_cluster);
-  EXPECT_EQ(by_hand.training.mode, JobMode::sync);
+  EXPECT_EQ(name(by_hand.training.mode), "sync");
   EXPECT_EQ(by_hand.membership.name(), (TaskName{"worker", 1}));
   EXPECT_EQ(by_hand.membership.file, "c.json");
   EXPECT_FALSE(by_hand.speaks());
   const MnistOptions launched = good({"--mode", "async", "--job", "worker", "--task", "0"}, true);
   EXPECT_TRUE(launched.in_cluster);
-  EXPECT_EQ(launched.training.mode, JobMode::async);
+  EXPECT_EQ(name(launched.training.mode), "async");
   EXPECT_TRUE(launched.speaks());
   EXPECT_FALSE(good({"--job", "ps", "--task", "0"}, true).speaks());
-  EXPECT_EQ(good({"--mode", "sync", "--replicas", "8", "--job", "ps", "--task", "0"}, true).training.slots, 8);
+  const MnistOptions more = good({"--mode", "sync", "--replicas", "8", "--job", "ps", "--task", "0"}, true);
+  EXPECT_EQ(std::get<SyncMode>(more.training.mode).slots, 8);
 }
 
 TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
@@ -272,24 +289,24 @@ TEST(MnistOptions, AClusterThatTrainsHasBothJobs) {
   const auto cluster = [](const char* jobs) {
     return ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test");
   };
-  EXPECT_EQ(cluster_problem("troupe-mnist", cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), JobMode::sync),
+  EXPECT_EQ(cluster_problem("troupe-mnist", cluster(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])"), SyncMode{}),
             std::nullopt);
-  EXPECT_THAT(cluster_problem("troupe-mnist", cluster(R"("worker":["127.0.0.1:2"])"), JobMode::sync).value(),
+  EXPECT_THAT(cluster_problem("troupe-mnist", cluster(R"("worker":["127.0.0.1:2"])"), SyncMode{}).value(),
               AllOf(HasSubstr("'demo' has no ps: use"), HasSubstr("troupe-launch --ps 1")));
-  EXPECT_THAT(cluster_problem("troupe-mnist", cluster(R"("ps":["127.0.0.1:1"])"), JobMode::sync).value(),
+  EXPECT_THAT(cluster_problem("troupe-mnist", cluster(R"("ps":["127.0.0.1:1"])"), SyncMode{}).value(),
               HasSubstr("has no worker: use"));
 }
 
 TEST(MnistOptions, AnAllReduceIsAmongWorkersAlone) {
   const Arguments task = {"--mode", "allreduce", "--job", "worker", "--task", "0"};
-  EXPECT_EQ(std::get<MnistOptions>(parse_mnist_options(task, true)).training.mode, JobMode::allreduce);
+  EXPECT_EQ(name(good(task, true).training.mode), "allreduce");
   EXPECT_THAT(wrong({"--mode", "allreduce"}), HasSubstr("needs a cluster: troupe-launch --workers 2 -- "));
   EXPECT_THAT(wrong({"--mode", "allreduce", "--job", "worker", "--task", "0", "--replicas", "2"}, true),
               HasSubstr("--replicas is not for --mode allreduce"));
   const auto problem = [](const char* jobs) {
     return cluster_problem("troupe-mnist",
                            ClusterSpec::parse(std::string(R"({"name":"demo","token":"t",)") + jobs + "}", "test"),
-                           JobMode::allreduce);
+                           AllReduceMode{});
   };
   EXPECT_EQ(problem(R"("worker":["127.0.0.1:2"])"), std::nullopt);
   EXPECT_THAT(problem(R"("ps":["127.0.0.1:1"],"worker":["127.0.0.1:2"])").value(), HasSubstr("'demo' has ps tasks"));

@@ -25,9 +25,9 @@ std::string trained_by_model(const DataSplits& data, const OracleOptions& option
                                      {.precision = options.precision, .clipping = {.global_norm = options.clip_norm}}),
                 task);
   return model
-      .fit(data, {.epochs = options.epochs,
+      .fit(data, {.mode = LocalMode{.slots = options.slots},
+                  .epochs = options.epochs,
                   .batch = options.batch,
-                  .slots = options.slots,
                   .micro_batches = options.micro_batches,
                   .seed = options.seed})
       .params_sha256;

@@ -90,7 +90,7 @@ TEST(TagsOptions, DataAreNeededAndAClusterTrainsInModeSync) {
       {"--data", "x", "--model", "transformer", "--job", "worker", "--task", "0", "--cluster", "c.json"}, false);
   ASSERT_NE(std::get_if<TagsOptions>(&given), nullptr);
   EXPECT_EQ(std::get<TagsOptions>(given).model, TagsModel::transformer);
-  EXPECT_EQ(std::get<TagsOptions>(given).training.mode, JobMode::sync);
+  EXPECT_EQ(name(std::get<TagsOptions>(given).training.mode), "sync");
 }
 
 // Packages whose descriptions tell their tags: every program of the family is kept small.

@@ -35,7 +35,9 @@ constexpr std::int64_t kLong = 1'000'000'000;
 
 struct Options {
   Membership membership;
-  TrainingOptions training{.mode = JobMode::sync, .epochs = 2, .batch = 4, .checkpoint_every = 20};
+  TrainingOptions training{.epochs = 2, .batch = 4, .checkpoint_every = 20};
+  std::string mode{SyncMode::kName};
+  SyncMode sync;
   bool tables = false;
   std::string without;
   int examples = 256;
@@ -52,10 +54,10 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   CommandLine line(kProgram, "[OPTIONS]", "A task for the chaos harness: see tests/chaos/counting_model.hpp.");
   line.add(
       "Training",
-      {choice_option("--mode", training.mode, by_name({JobMode::sync, JobMode::async}), "How to train"),
+      {choice_option<std::string>("--mode", o.mode, {{"sync", "sync"}, {"async", "async"}}, "How to train"),
        flag("--tables", o.tables, "Train the model with tables (tests/chaos/table_model.hpp), not the counting one"),
-       whole_option("--slots", "N", training.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
-       whole_option("--backups", "N", training.backups, 0, 1000, "Slots of a step beyond those"),
+       whole_option("--slots", "N", o.sync.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
+       whole_option("--backups", "N", o.sync.backups, 0, 1000, "Slots of a step beyond those"),
        whole_option("--epochs", "N", training.epochs, 1, 1000000, "Epochs"),
        whole_option("--batch", "N", training.batch, 1, 1000, "Examples of a slot"),
        whole_option("--examples", "N", o.examples, 1, 65536, "Examples"),
@@ -102,8 +104,9 @@ std::pair<double, double> counts(const Parameters& parameters, std::int64_t exam
 
 void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals) {
   TrainingOptions training = o.training;
-  if (training.mode == JobMode::async) training.slots = 0;
-  training.join_timeout = o.membership.join_timeout;
+  SyncMode sync = o.sync;
+  sync.servers.join_timeout = o.membership.join_timeout;
+  training.mode = o.mode == AsyncMode::kName ? JobMode(AsyncMode{.servers = sync.servers}) : sync;
   training.on_event = [](const JobEvent& event) { print(event_json(event, std::chrono::system_clock::now())); };
   training.stop = &signals.stop();
   const Sequential layers = counting_model(o.examples);

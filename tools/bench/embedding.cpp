@@ -120,7 +120,7 @@ class CountingSource final : public BatchSource {
   mutable std::atomic<std::uint64_t> rows_{0};
 };
 
-double train_embedding(const EmbeddingJob& job, const BatchSource& data, JobMode mode, Task& task,
+double train_embedding(const EmbeddingJob& job, const BatchSource& data, const JobMode& mode, Task& task,
                        std::map<std::string, std::uint64_t>* counts = nullptr) {
   const Program program = program_of(job);
   TrainingOptions options{.mode = mode, .epochs = 1, .batch = static_cast<int>(job.batch), .quiet = true};
@@ -130,7 +130,7 @@ double train_embedding(const EmbeddingJob& job, const BatchSource& data, JobMode
   TrainingState state;
   const TrainingPlan plan{
       .program = program, .description = "bench", .train = data, .options = options, .state = state, .task = task};
-  return (mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan)).examples_per_second;
+  return train(plan).examples_per_second;
 }
 
 // Of this process, at most so far.
@@ -196,7 +196,7 @@ class EmbeddingAlone {
  public:
   explicit EmbeddingAlone(const EmbeddingJob& job)
       : job_(job), data_(read_examples(job.ids)), task_({.threads = 1, .gpus = {.count = 0}}) {}
-  double examples_per_second() { return train_embedding(job_, data_, JobMode::local, task_); }
+  double examples_per_second() { return train_embedding(job_, data_, LocalMode{}, task_); }
 
  private:
   EmbeddingJob job_;
@@ -259,7 +259,7 @@ void train_embedding_as_child() {
     const bool counts = line == "count";
     std::map<std::string, std::uint64_t> ended;
     const BatchSource& source = counts ? static_cast<const BatchSource&>(counting) : data;
-    const double figure = train_embedding(job, source, JobMode::async, task, &ended);
+    const double figure = train_embedding(job, source, AsyncMode{}, task, &ended);
     say(fmt::format("{} {} {} {} {}", figure, peak_mib(), counts && name.job == "worker" ? counting.rows() : 0,
                     ended["rows_pulled"], ended["rows_pushed"]));
   }

@@ -20,14 +20,13 @@ constexpr std::chrono::seconds kPatience{30};
 
 DataSplits digits_for(const Training& training) { return draw_digits({.train = training.images, .test = 10}); }
 
-TrainingResult train(const Training& t, JobMode mode, const DataSplits& data, Task& task) {
+TrainingResult train(const Training& t, const JobMode& mode, const DataSplits& data, Task& task) {
   Model model(mnist_layers(t.model), Shape{28, 28, 1}, DType::u8);
   model.compile({.optimizer = optimizers::Adam{.learning_rate = 1e-3},
                  .loss = Loss::sparse_softmax_cross_entropy,
                  .metrics = {metrics::accuracy()}},
                 task);
-  return model.fit(data,
-                   {.mode = mode, .epochs = t.epochs, .batch = t.batch, .slots = mode == JobMode::async ? 0 : t.slots});
+  return model.fit(data, {.mode = mode, .epochs = t.epochs, .batch = t.batch});
 }
 
 // The same job in one process, on one thread.
@@ -35,7 +34,9 @@ class OneProcess {
  public:
   explicit OneProcess(const Training& training)
       : training_(training), data_(digits_for(training)), task_({.threads = 1, .gpus = {.count = 0}}) {}
-  double images_per_second() { return train(training_, JobMode::local, data_, task_).examples_per_second; }
+  double images_per_second() {
+    return train(training_, LocalMode{.slots = training_.slots}, data_, task_).examples_per_second;
+  }
 
  private:
   Training training_;
@@ -130,8 +131,8 @@ void train_as_child() {
   if (!std::getline(std::cin, line)) return;
   task.join(ClusterSpec::parse(line, "the parent"), kPatience);
   say("ready");
-  while (std::getline(std::cin, line))
-    say(std::to_string(train(t, t.mode == "async" ? JobMode::async : JobMode::sync, data, task).examples_per_second));
+  const JobMode mode = t.mode == "async" ? JobMode(AsyncMode{}) : SyncMode{.slots = t.slots};
+  while (std::getline(std::cin, line)) say(std::to_string(train(t, mode, data, task).examples_per_second));
 }
 
 void add_cluster_training_cases(std::vector<Case>& cases) {

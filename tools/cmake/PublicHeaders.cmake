@@ -22,6 +22,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/training/hook.hpp
   actors/training/job.hpp
   actors/training/job_event.hpp
+  actors/training/job_mode.hpp
   actors/training/parameters.hpp
   actors/wire/defaults.hpp
   actors/wire/tls_files.hpp

@@ -74,7 +74,7 @@ class Supervision : public ::testing::Test {
           {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
           Shape{28, 28, 1}, DType::u8);
       model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
-      TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+      TrainingOptions options{.mode = SyncMode{}, .epochs = 2, .batch = 16};
       if (change) change(task.name(), options);
       if (task.name() == TaskName{"worker", 0})
         options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
@@ -86,7 +86,9 @@ class Supervision : public ::testing::Test {
   // The same after the actor of this kind of a task has failed, and a loss ends the job.
   std::vector<std::string> fit_without(const std::string& kind, std::size_t task) {
     return fit([&] { EXPECT_TRUE(tasks[task].actors().fail_next(kind)); },
-               [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+               [](const TaskName&, TrainingOptions& options) {
+                 options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
+               });
   }
   static std::string cause(const std::string& kind, const std::string& task) {
     return kind + " " + task + ": failed by a test";
@@ -137,7 +139,9 @@ TEST_F(Supervision, MessagesThatAreNoneHarmNobody) {
 TEST_F(Supervision, AKilledShardCoordinatorOrWorkerEndsTheJobThatItIsOf) {
   const auto fit_killing = [&](const std::string& kind, std::size_t task) {
     return fit([&] { EXPECT_EQ(tasks[task].actors().send_stray(kind, Stray::kill), 1); },
-               [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+               [](const TaskName&, TrainingOptions& options) {
+                 options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
+               });
   };
   EXPECT_THAT(fit_killing("shard", 1), Each(HasSubstr("shard /job:ps/task:1: killed")));
   EXPECT_THAT(fit_killing("coordinator", 0), Each(HasSubstr("coordinator /job:ps/task:0: killed")));
@@ -147,8 +151,9 @@ TEST_F(Supervision, AKilledShardCoordinatorOrWorkerEndsTheJobThatItIsOf) {
 
 TEST_F(Supervision, AKilledPeerIsALostLinkThatIsMadeAgain) {
   const auto wanted = fit([] {});
-  const auto out = fit([&] { EXPECT_GT(tasks[3].actors().send_stray("peer", Stray::kill), 0); },
-                       [](const TaskName&, TrainingOptions& options) { options.rejoin_timeout = 1s; });
+  const auto out = fit(
+      [&] { EXPECT_GT(tasks[3].actors().send_stray("peer", Stray::kill), 0); },
+      [](const TaskName&, TrainingOptions& options) { options.mode = SyncMode{.servers = {.rejoin_timeout = 1s}}; });
   for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(out[i], wanted[i]) << i;
   tasks[3].await("", testing::kPatience);
   EXPECT_FALSE(tasks[3].failure());
@@ -183,7 +188,7 @@ TEST_P(RolesOfATask, ThatFailEndTheTaskAndAllHearWhy) {
           self->send(caf::actor_cast<caf::actor>(tasks[3].handles().node), Observe{});
         }
       },
-      [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+      [](const TaskName&, TrainingOptions& options) { options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}}; });
   const std::string name = std::string_view(GetParam()) == "device" ? "/device:CPU:0" : "";
   EXPECT_THAT(out, Each(HasSubstr(cause(GetParam(), "/job:worker/task:1" + name))));
   EXPECT_THAT(tasks[3].failure().message(), StartsWith(cause(GetParam(), "/job:worker/task:1" + name)));
@@ -198,9 +203,9 @@ TEST_P(RolesOfATask, ThatAreKilledEndTheTaskAndAllHearWhy) {
     EXPECT_FALSE(tasks[3].failure());
     return;
   }
-  const auto out =
-      fit([&] { ASSERT_GT(tasks[3].actors().send_stray(GetParam(), Stray::kill), 0); },
-          [](const TaskName&, TrainingOptions& options) { options.on_loss = TrainingOptions::OnLoss::fail; });
+  const auto out = fit(
+      [&] { ASSERT_GT(tasks[3].actors().send_stray(GetParam(), Stray::kill), 0); },
+      [](const TaskName&, TrainingOptions& options) { options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}}; });
   const std::string killed = fmt::format("{} /job:worker/task:1", GetParam());
   EXPECT_THAT(out, Each(AllOf(HasSubstr(killed), HasSubstr(": killed"))));
   EXPECT_THAT(tasks[3].failure().message(), HasSubstr(": killed"));
@@ -214,7 +219,9 @@ TEST_F(Supervision, APeerThatFailsEndsItsLinkWhichIsMadeAgain) {
   const auto wanted = fit([] {});
   // A peer is told where a job's frames go when it begins: it fails then.
   EXPECT_TRUE(tasks[3].actors().fail_next("peer"));
-  const auto out = fit([] {}, [](const TaskName&, TrainingOptions& options) { options.rejoin_timeout = 1s; });
+  const auto out = fit(
+      [] {},
+      [](const TaskName&, TrainingOptions& options) { options.mode = SyncMode{.servers = {.rejoin_timeout = 1s}}; });
   for (const std::size_t i : {0, 1, 2}) EXPECT_EQ(out[i], wanted[i]) << i;  // the job may be over when worker 1 is back
   tasks[3].await("", testing::kPatience);
   EXPECT_FALSE(tasks[3].failure());
@@ -282,7 +289,7 @@ class Checkpoints : public Supervision {
                  options.checkpoint = directory.file("checkpoints");
                  options.checkpoint_every = 2;
                  options.epochs = failures == 1 ? 20 : 10'000;  // longer than it takes
-                 options.on_loss = TrainingOptions::OnLoss::fail;
+                 options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
                  if (task == TaskName{"worker", 1})
                    options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
                      if (left-- > 0) tasks[1].actors().fail_next("checkpoint");

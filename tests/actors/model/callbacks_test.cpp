@@ -104,12 +104,12 @@ TEST(Callbacks, DecideAlikeInAllModes) {
                                      Optimizer(optimizers::Adam{.learning_rate = Schedule(schedules::Exponential{
                                                                     .rate = 0.01, .factor = 0.5, .every = 20})})}) {
     Task alone;
-    const TrainingResult local = fit(alone, {.slots = 2}, optimizer);
+    const TrainingResult local = fit(alone, {.mode = LocalMode{.slots = 2}}, optimizer);
     EXPECT_EQ(local.steps, 40u);
     EXPECT_EQ(chief_of(servers.run(
-                  [&](Task& task) { return fit(task, {.mode = JobMode::sync, .slots = 2}, optimizer).params_sha256; })),
+                  [&](Task& task) { return fit(task, {.mode = SyncMode{.slots = 2}}, optimizer).params_sha256; })),
               local.params_sha256);
-    EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = JobMode::allreduce}, optimizer).params_sha256; }),
+    EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = AllReduceMode{}}, optimizer).params_sha256; }),
                 ::testing::Each(local.params_sha256));
   }
 }
@@ -131,22 +131,23 @@ TEST(Callbacks, TheValuesOfTheKeptEpochAreThoseOfATrainingThatEndsThere) {
 
 TEST(Callbacks, AJobThatResumesDecidesAsBefore) {
   Task whole;
-  const std::string expected = fit(whole, {.slots = 2}).params_sha256;
+  const std::string expected = fit(whole, {.mode = LocalMode{.slots = 2}}).params_sha256;
   for (const std::uint64_t stop_at : {7, 23, 35}) {  // before the epoch that is kept, after it, in the last
     testing::TemporaryDirectory directory;
     Task task;
     std::atomic<bool> stop = false;
     std::uint64_t steps = 0;
     const auto count = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = ++steps >= stop_at; };
-    TrainingOptions options{.slots = 2, .checkpoint = directory.path(), .checkpoint_every = 3};
+    TrainingOptions options{.mode = LocalMode{.slots = 2}, .checkpoint = directory.path(), .checkpoint_every = 3};
     options.on_progress = count;
     options.stop = &stop;
     EXPECT_EQ(error_of([&] { fit(task, options); }).code(), Code::cancelled);
     Task again;
-    EXPECT_EQ(fit(again, {.slots = 2, .checkpoint = directory.path()}).params_sha256, expected) << stop_at;
+    EXPECT_EQ(fit(again, {.mode = LocalMode{.slots = 2}, .checkpoint = directory.path()}).params_sha256, expected)
+        << stop_at;
     testing::JobTasks servers(2, 2);  // from the checkpoint at its end
     EXPECT_EQ(chief_of(servers.run([&](Task& one) {
-                return fit(one, {.mode = JobMode::sync, .slots = 2, .checkpoint = directory.path()}).params_sha256;
+                return fit(one, {.mode = SyncMode{.slots = 2}, .checkpoint = directory.path()}).params_sha256;
               })),
               expected)
         << stop_at;

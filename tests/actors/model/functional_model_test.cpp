@@ -108,11 +108,11 @@ TEST(FunctionalModel, HasTheSameBitsInAllModes) {
     return model.fit(data, options).params_sha256;
   };
   Task alone;
-  const std::string local = fit(alone, {.slots = 2});
+  const std::string local = fit(alone, {.mode = LocalMode{.slots = 2}});
   testing::JobTasks servers(2, 3), ranks(0, 2);
-  EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = JobMode::sync, .slots = 2}); }),
+  EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = SyncMode{.slots = 2}}); }),
               ::testing::Contains(local));
-  EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = JobMode::allreduce}); }), ::testing::Each(local));
+  EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = AllReduceMode{}}); }), ::testing::Each(local));
 }
 
 // One weight w = 1 of y = w x: regularization, weights and a step of plain gradient descent are computed by hand.
@@ -156,7 +156,7 @@ TEST(FunctionalModel, ConstrainsWeightsAfterUpdatesInAllModes) {
     options.batch = 5;
     options.quiet = true;
     const TrainingResult result = model.fit(data, options);
-    if (options.mode == JobMode::local) {
+    if (std::holds_alternative<LocalMode>(options.mode)) {
       const Tensor kernel = model.parameters().at("dense/kernel");  // [2, 8]
       for (int unit = 0; unit < 8; ++unit) {
         const float a = kernel.data<float>()[unit], b = kernel.data<float>()[8 + unit];
@@ -170,11 +170,11 @@ TEST(FunctionalModel, ConstrainsWeightsAfterUpdatesInAllModes) {
   };
   for (const Constraint& constraint : {constraints::max_norm(0.5), constraints::non_negative()}) {
     Task alone;
-    const std::string local = fit(alone, {.slots = 2}, constraint);
+    const std::string local = fit(alone, {.mode = LocalMode{.slots = 2}}, constraint);
     testing::JobTasks servers(2, 2), ranks(0, 2);
-    EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = JobMode::sync}, constraint); }),
+    EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = SyncMode{}}, constraint); }),
                 ::testing::Contains(local));
-    EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = JobMode::allreduce}, constraint); }),
+    EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = AllReduceMode{}}, constraint); }),
                 ::testing::Each(local));
   }
 }

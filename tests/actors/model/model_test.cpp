@@ -65,7 +65,9 @@ TEST(Model, TowersOnTwoDevicesGiveTheValuesOfOne) {
     Task task({.cpu_devices = devices, .threads = 1});
     Model model = small_model();
     model.compile(testing::classifying(optimizers::Momentum{}), task);
-    hashes.push_back(model.fit(testing::few_digits(), {.epochs = 1, .batch = 32, .slots = 2, .seed = 5}).params_sha256);
+    hashes.push_back(
+        model.fit(testing::few_digits(), {.mode = LocalMode{.slots = 2}, .epochs = 1, .batch = 32, .seed = 5})
+            .params_sha256);
   }
   EXPECT_EQ(hashes[0], hashes[1]);
 }
@@ -87,10 +89,12 @@ TEST(Model, RefusesOptionsThatMakeNoSense) {
   Model model = compiled_model();
   for (const TrainingOptions& options :
        {TrainingOptions{.epochs = 0}, TrainingOptions{.batch = 0}, TrainingOptions{.batch = -1},
-        TrainingOptions{.slots = -1}, TrainingOptions{.slots = 1025}, TrainingOptions{.batch = 321}})
+        TrainingOptions{.mode = LocalMode{.slots = 0}}, TrainingOptions{.mode = LocalMode{.slots = 1025}},
+        TrainingOptions{.batch = 321}})
     EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), options); }).code(), Code::invalid_argument)
-        << "epochs " << options.epochs << ", batch " << options.batch << ", slots " << options.slots;
-  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = JobMode::sync}); }).code(),
+        << "epochs " << options.epochs << ", batch " << options.batch << ", slots "
+        << std::get<LocalMode>(options.mode).slots;
+  EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.mode = SyncMode{}}); }).code(),
             Code::failed_precondition);
 }
 

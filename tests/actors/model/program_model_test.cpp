@@ -92,7 +92,7 @@ TEST(ProgramModel, HooksAreCalledAroundEachStep) {
   servers.run([&](Task& task) {
     Model model(scaled_line);
     model.compile({}, task);
-    TrainingOptions options{.mode = JobMode::sync, .epochs = 3, .batch = 1, .quiet = true};
+    TrainingOptions options{.mode = SyncMode{}, .epochs = 3, .batch = 1, .quiet = true};
     if (task.name().job == "worker") options.hooks = {watches[static_cast<std::size_t>(task.name().index)]};
     return model.fit(points(), options).params_sha256;
   });
@@ -102,7 +102,7 @@ TEST(ProgramModel, HooksAreCalledAroundEachStep) {
     Model model(scaled_line);
     model.compile({}, task);
     return model
-        .fit(points(), {.mode = JobMode::allreduce,
+        .fit(points(), {.mode = AllReduceMode{},
                         .epochs = 3,
                         .batch = 1,
                         .quiet = true,

@@ -47,7 +47,7 @@ Outcome train(JobTasks& tasks, const std::function<void(const TaskName&, Trainin
         {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
         Shape{28, 28, 1}, DType::u8);
     model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
-    TrainingOptions options{.mode = JobMode::allreduce, .epochs = 2, .batch = 16};
+    TrainingOptions options{.mode = AllReduceMode{}, .epochs = 2, .batch = 16};
     options.on_event = [&](const JobEvent& event) {
       const std::lock_guard lock(mutex);
       if (event.kind == "exchange") out.exchange.push_back(event.text);

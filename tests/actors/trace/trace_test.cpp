@@ -128,24 +128,22 @@ TEST(TraceOfTasks, AGraphOverTwoTasksHasItsKernelsInItsStepsAndArrowsForWhatCros
   for (const char* name : {"StepStart", "Put", "StepDone"}) EXPECT_EQ(arrows.count(name), 1u) << name;
 }
 
-TrainingResult train(Task& task, JobMode mode) {
+TrainingResult train(Task& task, const JobMode& mode) {
   Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
               Shape{28, 28, 1}, DType::u8);
   model.compile(testing::classifying(optimizers::SGD{}), task);
-  TrainingOptions options{.epochs = 1, .batch = 16};
-  options.mode = mode;
-  return model.fit(draw_digits({.train = 320, .test = 20}), options);
+  return model.fit(draw_digits({.train = 320, .test = 20}), {.mode = mode, .epochs = 1, .batch = 16});
 }
 
-std::vector<std::string> parameters(JobTasks& tasks, JobMode mode) {
+std::vector<std::string> parameters(JobTasks& tasks, const JobMode& mode) {
   return tasks.run([&](Task& task) { return train(task, mode).params_sha256; });
 }
 
 TEST(TraceOfTasks, TrainingWithParameterServersHasEveryArrowAndTheSameBits) {
   JobTasks tasks(2, 2);
-  const auto expected = parameters(tasks, JobMode::sync);
+  const auto expected = parameters(tasks, SyncMode{});
   for (std::size_t i = 0; i < 4; ++i) tasks[i].actors().trace().start();
-  EXPECT_EQ(parameters(tasks, JobMode::sync), expected);
+  EXPECT_EQ(parameters(tasks, SyncMode{}), expected);
   const TraceFile file = checked_file({&tasks[0], &tasks[1], &tasks[2], &tasks[3]}, "--tasks 4 --steps 10 --across");
   EXPECT_EQ(file.lost_arrows, 0u);
   const auto arrows = names_of(file, "arrow");
@@ -158,7 +156,7 @@ TEST(TraceOfTasks, TrainingWithParameterServersHasEveryArrowAndTheSameBits) {
 TEST(TraceOfTasks, TrainingByAllReduceHasEveryHop) {
   JobTasks tasks(0, 2);
   for (std::size_t i = 0; i < 2; ++i) tasks[i].actors().trace().start();
-  parameters(tasks, JobMode::allreduce);
+  parameters(tasks, AllReduceMode{});
   const TraceFile file = checked_file({&tasks[0], &tasks[1]}, "--tasks 2 --steps 10 --across");
   EXPECT_EQ(file.lost_arrows, 0u);
   EXPECT_EQ(names_of(file, "arrow").count("CollectivePart"), 1u);

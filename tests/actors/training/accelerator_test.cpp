@@ -46,7 +46,8 @@ TrainedModel train(Task& task, int slots = 1, double dropped = 0) {
   if (dropped > 0) parts.insert(parts.begin() + 3, layers::dropout(dropped));
   Model model(Sequential(parts), Shape{28, 28, 1}, DType::u8);
   model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
-  const TrainingResult result = model.fit(testing::few_digits(), {.epochs = 2, .batch = 32, .slots = slots});
+  const TrainingResult result =
+      model.fit(testing::few_digits(), {.mode = LocalMode{.slots = slots}, .epochs = 2, .batch = 32});
   EXPECT_EQ(result.params_sha256, model.params_sha256());
   return {result.params_sha256, result["val_accuracy"]};
 }

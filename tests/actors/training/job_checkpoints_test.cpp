@@ -53,7 +53,7 @@ class JobCheckpoints : public ::testing::Test {
     TrainingState state;
     const testing::ClassifierJob job(layers, adam, data);
     const TrainingPlan plan = job.plan(options, state, task, files);
-    return (options.mode == JobMode::local ? train_locally(plan) : train_in_cluster(plan)).params_sha256;
+    return troupe::train(plan).params_sha256;
   }
   std::string train(const TrainingOptions& options, FileSystem& files = posix_file_system()) const {
     Task task({.threads = 1});
@@ -106,8 +106,7 @@ TEST_F(JobCheckpoints, OfShardsThatCannotBeSavedAreToldAndTheJobEnds) {
     testing::JobTasks tasks(2, 2);
     const auto out = tasks.run([&](Task& task) {
       TrainingOptions options = saving();
-      options.mode = JobMode::sync;
-      options.slots = 1;
+      options.mode = SyncMode{.slots = 1};
       options.checkpoint = directory.file(what);
       return train(task, options, disk);
     });
@@ -171,8 +170,7 @@ TEST_F(JobCheckpoints, ThatAreDueWhileOneIsBeingWrittenAreLeftOut) {
 TEST_F(JobCheckpoints, OfShardsMayTakeManySteps) {
   SlowDisk disk("/shard-");
   TrainingOptions options = saving();
-  options.mode = JobMode::sync;
-  options.slots = 1;
+  options.mode = SyncMode{.slots = 1};
   options.epochs = 6;
   options.on_epoch = [&](const EpochLogs& epoch) {
     if (epoch.epoch == 4) disk.go_on();
@@ -189,16 +187,15 @@ bool is_ready(const std::future<std::string>& result) {
 
 // At the end a job waits until what it came to is saved, and says that it does.
 TEST_F(JobCheckpoints, TheLastOneIsWaitedFor) {
-  for (const JobMode mode : {JobMode::local, JobMode::sync}) {
-    SCOPED_TRACE(name(mode));
+  for (const bool cluster : {false, true}) {
+    SCOPED_TRACE(cluster);
     SlowDisk disk("checkpoint-000000000060/MANIFEST");
     TrainingOptions options = saving();
-    options.mode = mode;
-    options.slots = 1;
-    options.checkpoint = directory.file(mode == JobMode::sync ? "sync" : "local");
+    if (cluster) options.mode = SyncMode{.slots = 1};
+    options.checkpoint = directory.file(cluster ? "sync" : "local");
     Task alone({.threads = 1});
     std::optional<testing::JobTasks> tasks;
-    if (mode == JobMode::sync) tasks.emplace(1, 1);
+    if (cluster) tasks.emplace(1, 1);
     const auto waits = [&] {
       return tasks ? (*tasks)[0].introspection().view().why().text.find("the last checkpoint is being written") !=
                          std::string::npos

@@ -114,7 +114,7 @@ TEST(JobFigures, AgreeWithWhatTheJobHasDone) {
         {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
         Shape{28, 28, 1}, DType::u8);
     model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
-    TrainingOptions options{.mode = JobMode::sync, .epochs = job.epochs, .batch = job.batch};
+    TrainingOptions options{.mode = SyncMode{}, .epochs = job.epochs, .batch = job.batch};
     options.on_epoch = [&](const EpochLogs& epoch) {
       if (epoch.epoch + 1 != static_cast<std::uint32_t>(job.epochs)) return;
       ClusterSnapshot cluster;

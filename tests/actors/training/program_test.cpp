@@ -100,22 +100,19 @@ class Programs : public ::testing::Test {
                             .options = options,
                             .state = state,
                             .task = task};
-    const TrainingResult trained = options.mode == JobMode::local       ? train_locally(plan)
-                                   : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
-                                                                        : train_in_cluster(plan);
+    const TrainingResult trained = troupe::train(plan);
     result.hash = trained.params_sha256;
     result.steps = trained.steps;
     result.parameters = state.parameters;
     return result;
   }
   static Result local(Job job, int slots) {
-    job.options.mode = JobMode::local;
-    job.options.slots = slots;
+    job.options.mode = LocalMode{.slots = slots};
     Task task({.threads = 1});
     return run(job, task);
   }
   // Of the chief; the others' errors are failures.
-  static Result cluster(Job job, JobMode mode, int ps, int workers) {
+  static Result cluster(Job job, const JobMode& mode, int ps, int workers) {
     job.options.mode = mode;
     testing::JobTasks tasks(ps, workers);
     Result chief;
@@ -132,9 +129,8 @@ class Programs : public ::testing::Test {
     JobMode mode;
     int ps = 0, workers = 0;
   };
-  // With two slots: the same parameters and figures, bit by bit.
-  static void expect_same_in_clusters(Job job, const Result& expected, const std::vector<Tasks>& clusters) {
-    job.options.slots = 2;
+  // The same parameters and figures, bit by bit.
+  static void expect_same_in_clusters(const Job& job, const Result& expected, const std::vector<Tasks>& clusters) {
     for (const auto& [mode, ps, workers] : clusters) {
       SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
       const Result got = cluster(job, mode, ps, workers);
@@ -145,6 +141,7 @@ class Programs : public ::testing::Test {
     }
   }
 
+  const JobMode two_slots = SyncMode{.slots = 2};
   const Program regression = regress, pursuit = pursue;
   const TensorDataset train = line(65), test = line(23);
 };
@@ -157,7 +154,7 @@ TEST_F(Programs, HaveTheSameBitsAndFiguresInEveryMode) {
   EXPECT_LT(two.epochs[2]["val_mse"], two.epochs[0]["val_mse"] / 2);
   EXPECT_NEAR(two.epochs[2]["total"], two.epochs[2]["mse"] * 60, 1e-4);
   EXPECT_NEAR(two.epochs[2]["val_total"], two.epochs[2]["val_mse"] * 23, 1e-4);
-  expect_same_in_clusters(job, two, {{JobMode::sync, 1, 2}, {JobMode::sync, 2, 3}, {JobMode::allreduce, 0, 2}});
+  expect_same_in_clusters(job, two, {{two_slots, 1, 2}, {two_slots, 2, 3}, {AllReduceMode{}, 0, 2}});
 }
 
 TEST_F(Programs, PhasesSeeTheUpdatesOfThoseBeforeInEveryMode) {
@@ -168,8 +165,8 @@ TEST_F(Programs, PhasesSeeTheUpdatesOfThoseBeforeInEveryMode) {
   Job together = job;
   together.options.simultaneous = true;
   EXPECT_NE(local(together, 2).hash, two.hash);
-  expect_same_in_clusters(job, two, {{JobMode::sync, 1, 2}, {JobMode::sync, 2, 1}, {JobMode::allreduce, 0, 2}});
-  EXPECT_EQ(cluster(job, JobMode::async, 2, 2).steps, 52u);
+  expect_same_in_clusters(job, two, {{two_slots, 1, 2}, {two_slots, 2, 1}, {AllReduceMode{}, 0, 2}});
+  EXPECT_EQ(cluster(job, AsyncMode{}, 2, 2).steps, 52u);
 }
 
 TEST_F(Programs, TheDataMayBeOfUnknownLength) {
@@ -180,7 +177,7 @@ TEST_F(Programs, TheDataMayBeOfUnknownLength) {
   const Result found = local(job, 2);
   EXPECT_EQ(found.hash, two.hash);
   EXPECT_EQ(found.steps, 12u);
-  for (const auto& [mode, ps] : {std::pair(JobMode::sync, 1), std::pair(JobMode::allreduce, 0)}) {
+  for (const auto& [mode, ps] : {std::pair<JobMode, int>(SyncMode{}, 1), std::pair<JobMode, int>(AllReduceMode{}, 0)}) {
     const Result other = cluster(job, mode, ps, 2);
     EXPECT_EQ(other.hash, two.hash) << name(mode);
     EXPECT_EQ(other.steps, 12u) << name(mode);

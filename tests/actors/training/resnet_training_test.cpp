@@ -147,11 +147,11 @@ TEST(NormalisedModel, HasTheSameBitsWhereverItTrains) {
     return model.fit(digits(), options).params_sha256;
   };
   Task alone({.cpu_devices = 2, .threads = 1, .gpus = {.count = 0}});
-  const std::string local = fit(alone, {.slots = 2});
+  const std::string local = fit(alone, {.mode = LocalMode{.slots = 2}});
   testing::JobTasks servers(2, 2);
-  EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = JobMode::sync}); }), ::testing::Contains(local));
+  EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = SyncMode{}}); }), ::testing::Contains(local));
   testing::JobTasks ranks(0, 2);
-  EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = JobMode::allreduce}); }), ::testing::Each(local));
+  EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = AllReduceMode{}}); }), ::testing::Each(local));
 }
 
 TEST(NormalisedModel, GoesOnFromACheckpointWithItsBits) {

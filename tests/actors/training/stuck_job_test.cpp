@@ -27,12 +27,9 @@ using testing::JobTasks;
 // Trains until the test is over.
 class StuckJob : public ::testing::Test {
  protected:
-  void start(int ps, int workers, TrainingOptions options, const NetworkOptions& network = {}) {
+  void start(int ps, int workers, const SyncMode& mode, const NetworkOptions& network = {}) {
     tasks.emplace(ps, workers, network);
-    options.mode = JobMode::sync;
-    options.epochs = 1'000'000;
-    options.batch = 8;
-    options.stop = &stop;
+    TrainingOptions options{.mode = mode, .epochs = 1'000'000, .batch = 8, .stop = &stop};
     options.on_progress = [this](std::uint32_t, std::uint64_t, std::uint64_t) { ++steps; };
     training = std::async(std::launch::async, [this, options] {
       return tasks->run([&](Task& task) {
@@ -101,7 +98,7 @@ TEST_F(StuckJob, AShardWithAFullMailboxBehindFullLinks) {
 
 // Its process answers, its links are gone.
 TEST_F(StuckJob, AWorkerThatHasFailedAndIsWaitedFor) {
-  start(1, 2, {.on_loss = TrainingOptions::OnLoss::wait, .rejoin_timeout = 1h});
+  start(1, 2, {.servers = {.on_loss = OnLoss::wait, .rejoin_timeout = 1h}});
   ASSERT_TRUE((*tasks)[2].actors().fail_next("scheduler"));
   const std::string cause =
       "/job:worker/task:1 to join again: it was lost: /job:worker/task:1 has failed: scheduler /job:worker/task:1: "

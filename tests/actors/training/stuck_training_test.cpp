@@ -21,11 +21,13 @@ using testing::error_of;
 using ::testing::HasSubstr;
 
 struct Stuck {
-  JobMode mode;
+  std::function<JobMode(std::chrono::milliseconds step_timeout)> mode;
   int ps;
   std::string missing;  // what is said of the last worker
 };
-void PrintTo(const Stuck& stuck, std::ostream* out) { *out << "mode " << static_cast<int>(stuck.mode); }
+void PrintTo(const Stuck& stuck, std::ostream* out) {
+  *out << "mode " << name(stuck.mode(std::chrono::milliseconds(0)));
+}
 
 class StuckTraining : public ::testing::TestWithParam<Stuck> {};
 
@@ -40,7 +42,7 @@ std::vector<std::string> train(const Stuck& stuck_in, std::chrono::milliseconds 
     const Error error = error_of([&] {
       Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
       model.compile(testing::classifying(optimizers::SGD{}), task);
-      TrainingOptions options{.mode = stuck_in.mode, .epochs = 1000, .batch = 8, .step_timeout = step_timeout};
+      TrainingOptions options{.mode = stuck_in.mode(step_timeout), .epochs = 1000, .batch = 8};
       if (stuck) options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { others_failed.wait(); };
       model.fit(data, options);
     });
@@ -59,8 +61,10 @@ TEST_P(StuckTraining, FailsEverywhereNamingWhoIsMissing) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Modes, StuckTraining,
-    ::testing::Values(Stuck{JobMode::allreduce, 0, "rank 2 (/job:worker/task:2) has not begun all_reduce"},
-                      Stuck{JobMode::sync, 1, "(worker 2"}, Stuck{JobMode::async, 1, "(worker 2"}));
+    ::testing::Values(Stuck{[](auto limit) { return AllReduceMode{.step_timeout = limit}; }, 0,
+                            "rank 2 (/job:worker/task:2) has not begun all_reduce"},
+                      Stuck{[](auto limit) { return SyncMode{.servers = {.step_timeout = limit}}; }, 1, "(worker 2"},
+                      Stuck{[](auto limit) { return AsyncMode{.servers = {.step_timeout = limit}}; }, 1, "(worker 2"}));
 
 }  // namespace
 }  // namespace troupe

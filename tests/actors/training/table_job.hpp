@@ -74,14 +74,7 @@ inline TrainingResult run_table_job(const TableJob& job, Task& task, TrainingSta
                           .options = job.options,
                           .state = state,
                           .task = task};
-  switch (job.options.mode) {
-    case JobMode::local:
-      return train_locally(plan);
-    case JobMode::allreduce:
-      return train_by_all_reduce(plan);
-    default:
-      return train_in_cluster(plan);
-  }
+  return troupe::train(plan);
 }
 
 }  // namespace troupe::testing

@@ -28,14 +28,12 @@ class Tables : public ::testing::Test {
     return result;
   }
   static Result local(TableJob job, int slots) {
-    job.options.mode = JobMode::local;
-    job.options.slots = slots;
+    job.options.mode = LocalMode{.slots = slots};
     Task task({.threads = 1});
     return run(job, task);
   }
-  static Result cluster(TableJob job, JobMode mode, int ps, int workers, int slots = 2) {
+  static Result cluster(TableJob job, const JobMode& mode, int ps, int workers) {
     job.options.mode = mode;
-    job.options.slots = mode == JobMode::async ? 0 : slots;
     testing::JobTasks tasks(ps, workers);
     Result chief;
     const std::vector<std::string> errors = tasks.run([&](Task& task) {
@@ -53,6 +51,7 @@ class Tables : public ::testing::Test {
       EXPECT_EQ(got.epochs[i].figures, expected.epochs[i].figures) << i;
   }
 
+  const JobMode two_slots = SyncMode{.slots = 2};
   const TensorDataset train = testing::table_examples(200), test = testing::table_examples(37);
   const TrainingOptions options{.epochs = 2, .batch = 20, .evaluation_batch = 16};
 };
@@ -61,11 +60,12 @@ TEST_F(Tables, HaveTheSameBitsAndFiguresInEveryMode) {
   const TableJob job{.train = train, .evaluation = &test, .options = options};
   const Result two = local(job, 2);
   EXPECT_LT(two.epochs[1]["val_error"], two.epochs[0]["val_error"]);
-  for (const auto& [mode, ps, workers] : {std::tuple(JobMode::sync, 1, 2),
-                                          {JobMode::sync, 2, 2},
-                                          {JobMode::sync, 2, 3},
-                                          {JobMode::ssp, 3, 1},
-                                          {JobMode::allreduce, 0, 2}}) {
+  for (const auto& [mode, ps, workers] :
+       std::initializer_list<std::tuple<JobMode, int, int>>{{two_slots, 1, 2},
+                                                            {two_slots, 2, 2},
+                                                            {two_slots, 2, 3},
+                                                            {SspMode{.staleness = 0, .slots = 2}, 3, 1},
+                                                            {AllReduceMode{}, 0, 2}}) {
     SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
     expect_same(cluster(job, mode, ps, workers), two);
   }
@@ -73,7 +73,7 @@ TEST_F(Tables, HaveTheSameBitsAndFiguresInEveryMode) {
 
 TEST_F(Tables, OfOneAsynchronousWorkerHaveTheBitsOfOneSlot) {
   const TableJob job{.train = train, .options = options};
-  EXPECT_EQ(cluster(job, JobMode::async, 2, 1).hash, local(job, 1).hash);
+  EXPECT_EQ(cluster(job, AsyncMode{}, 2, 1).hash, local(job, 1).hash);
 }
 
 TEST_F(Tables, HaveTheSameBitsWhenUpdatesChangeAllRows) {
@@ -86,20 +86,20 @@ TEST_F(Tables, HaveTheSameBitsWhenUpdatesChangeAllRows) {
                              .options = options},
                             2)
                           .hash);
-  expect_same(cluster(job, JobMode::sync, 2, 2), two);
+  expect_same(cluster(job, two_slots, 2, 2), two);
 }
 
 TEST_F(Tables, OfSixteenBitsHaveTheSameBits) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const TableJob job{.program = TableProgram{.dtype = dtype}, .train = train, .options = options};
-    expect_same(cluster(job, JobMode::sync, 2, 2), local(job, 2));
+    expect_same(cluster(job, two_slots, 2, 2), local(job, 2));
   }
 }
 
 TEST_F(Tables, OfMicroBatchesHaveTheSameBits) {
   TableJob job{.train = train, .options = options};
   job.options.micro_batches = 2;
-  expect_same(cluster(job, JobMode::sync, 2, 2), local(job, 2));
+  expect_same(cluster(job, two_slots, 2, 2), local(job, 2));
 }
 
 // A save by two shards, resumed by one, three, and one process, and the reverse.
@@ -114,7 +114,7 @@ TEST_F(Tables, ResumeOnAnyNumberOfShards) {
       job.options.checkpoint = directory.file("saved");
       const auto go = [&](int ps, int epochs) {
         job.options.epochs = epochs;
-        return ps == 0 ? local(job, 2).hash : cluster(job, JobMode::sync, ps, 2).hash;
+        return ps == 0 ? local(job, 2).hash : cluster(job, two_slots, ps, 2).hash;
       };
       go(saved_by, 1);
       EXPECT_EQ(go(resumed_by, 2), undisturbed);
@@ -128,12 +128,12 @@ TEST_F(Tables, OnDemandHaveTheSameBitsInEveryMode) {
   const Result two = local(job, 2), whole = local({.train = train, .evaluation = &test, .options = options}, 2);
   EXPECT_NE(two.hash, whole.hash);
   EXPECT_EQ(two.epochs[1].figures, whole.epochs[1].figures);
-  for (const auto& [mode, ps, workers] :
-       {std::tuple(JobMode::sync, 1, 2), {JobMode::sync, 2, 3}, {JobMode::allreduce, 0, 2}}) {
+  for (const auto& [mode, ps, workers] : std::initializer_list<std::tuple<JobMode, int, int>>{
+           {two_slots, 1, 2}, {two_slots, 2, 3}, {AllReduceMode{}, 0, 2}}) {
     SCOPED_TRACE(fmt::format("{} with {} and {}", name(mode), ps, workers));
     expect_same(cluster(job, mode, ps, workers), two);
   }
-  EXPECT_EQ(cluster(job, JobMode::async, 2, 1).hash, local(job, 1).hash);
+  EXPECT_EQ(cluster(job, AsyncMode{}, 2, 1).hash, local(job, 1).hash);
 }
 
 TEST_F(Tables, OnDemandResumeOnAnyNumberOfShards) {
@@ -144,9 +144,9 @@ TEST_F(Tables, OnDemandResumeOnAnyNumberOfShards) {
     TableJob job = whole;
     job.options.checkpoint = directory.file("saved");
     job.options.epochs = 1;
-    cluster(job, JobMode::sync, 2, 2);
+    cluster(job, two_slots, 2, 2);
     job.options.epochs = 2;
-    EXPECT_EQ(cluster(job, JobMode::sync, resumed_by, 2).hash, undisturbed) << resumed_by;
+    EXPECT_EQ(cluster(job, two_slots, resumed_by, 2).hash, undisturbed) << resumed_by;
   }
 }
 
@@ -154,8 +154,8 @@ TEST_F(Tables, OnDemandResumeOnAnyNumberOfShards) {
 TEST_F(Tables, OnDemandTakeTheMemoryOfTheRowsThatWereUpdated) {
   const TableJob job{
       .program = TableProgram{.on_demand = true, .rows = 1'000'000'000}, .train = train, .options = options};
-  const std::string hash = cluster(job, JobMode::sync, 2, 2).hash;
-  EXPECT_EQ(cluster(job, JobMode::sync, 1, 1).hash, hash);
+  const std::string hash = cluster(job, two_slots, 2, 2).hash;
+  EXPECT_EQ(cluster(job, two_slots, 1, 1).hash, hash);
 }
 
 // The chief has no parameters to read but by rows.
@@ -168,13 +168,13 @@ TEST_F(Tables, MayBeAllThereIs) {
                             .optimizer = optimizers::Adam{.learning_rate = 0.01}}}};
   };
   const TableJob job{.program = program, .train = train, .options = options};
-  EXPECT_EQ(cluster(job, JobMode::sync, 2, 2).hash, local(job, 2).hash);
+  EXPECT_EQ(cluster(job, two_slots, 2, 2).hash, local(job, 2).hash);
 }
 
 TEST_F(Tables, OnDemandMustBeReadByLookupsAndUpdatedLazily) {
   const auto refused = [&](const Program& program) {
     TableJob job{.program = program, .train = train, .options = options};
-    job.options.mode = JobMode::sync;
+    job.options.mode = SyncMode{};
     testing::JobTasks tasks(1, 1);
     return tasks.run([&](Task& task) { return run(job, task).hash; });
   };

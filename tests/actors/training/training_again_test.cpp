@@ -30,7 +30,7 @@ class TrainingAgain : public ::testing::Test {
           {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
           Shape{28, 28, 1}, DType::u8);
       model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
-      TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+      TrainingOptions options{.mode = SyncMode{}, .epochs = 2, .batch = 16};
       if (change) change(task.name(), options);
       return model.fit(data, options).params_sha256;
     });
@@ -55,12 +55,12 @@ TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
         {layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu), layers::dense(10)},
         Shape{28, 28, 1}, DType::u8);
     model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
-    const TrainingOptions options{.mode = JobMode::sync, .epochs = 2, .batch = 16};
+    const TrainingOptions options{.mode = SyncMode{}, .epochs = 2, .batch = 16};
     model.fit(data, options);
     return model.fit(data, options).params_sha256;
   });
   EXPECT_EQ(twice, once);
-  for (const JobMode mode : {JobMode::async, JobMode::ssp}) {
+  for (const JobMode& mode : std::initializer_list<JobMode>{AsyncMode{}, SspMode{.staleness = 0}}) {
     std::atomic<std::uint64_t> steps = 0;
     const auto other = tasks.run([&](Task& task) {
       Model model(
@@ -74,7 +74,7 @@ TEST_F(TrainingAgain, FittingTwiceIsFittingLonger) {
       return std::string();
     });
     EXPECT_THAT(other, Each("")) << name(mode);
-    EXPECT_EQ(steps, mode == JobMode::async ? 80u : 40u) << name(mode);
+    EXPECT_EQ(steps, std::holds_alternative<AsyncMode>(mode) ? 80u : 40u) << name(mode);
   }
 }
 
@@ -87,8 +87,8 @@ TEST_F(TrainingAgain, CallbacksOfTheChiefSeeTheModel) {
     model.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}), task);
     std::atomic<bool> stop = false;
     double seen = -1;
-    TrainingOptions options{.mode = JobMode::sync, .epochs = 3, .batch = 16};
-    options.on_loss = TrainingOptions::OnLoss::fail;
+    TrainingOptions options{.mode = SyncMode{}, .epochs = 3, .batch = 16};
+    options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
     options.stop = &stop;
     options.on_epoch = [&](const EpochLogs&) {
       seen = model.evaluate(data.test)["loss"];
@@ -108,26 +108,24 @@ TEST_F(TrainingAgain, CallbacksOfTheChiefSeeTheModel) {
 }
 
 TEST_F(TrainingAgain, AStepMayHaveMoreSlotsThanItNeeds) {
-  for (const JobMode mode : {JobMode::sync, JobMode::ssp}) {
-    const auto out = fit([&](const TaskName&, TrainingOptions& options) { options.mode = mode, options.backups = 1; });
+  for (const JobMode& mode : std::initializer_list<JobMode>{SyncMode{.backups = 1}, SspMode{.backups = 1}}) {
+    const auto out = fit([&](const TaskName&, TrainingOptions& options) { options.mode = mode; });
     for (std::size_t i : {0, 1, 3}) EXPECT_EQ(out[i], "") << i;
     EXPECT_EQ(out[2].size(), 64u) << out[2];
   }
-  EXPECT_THAT(
-      fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::async, options.backups = 1; }),
-      Each(HasSubstr("backup slots")));
-  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.backups = 2; }),
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.mode = SyncMode{.backups = -1}; }),
+              Each(HasSubstr("backups must be 0 to 1024, not -1")));
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.mode = SyncMode{.backups = 2}; }),
               Each(HasSubstr("leave no slot")));
 }
 
 TEST_F(TrainingAgain, StepsMayBeginBeforeTheLastOnesAreApplied) {
-  const auto out =
-      fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp, options.staleness = 2; });
+  const auto out = fit([](const TaskName&, TrainingOptions& options) { options.mode = SspMode{.staleness = 2}; });
   EXPECT_EQ(out[2].size(), 64u) << out[2];
   const auto wanted = fit();
-  EXPECT_EQ(fit([](const TaskName&, TrainingOptions& options) { options.mode = JobMode::ssp; }), wanted)
+  EXPECT_EQ(fit([](const TaskName&, TrainingOptions& options) { options.mode = SspMode{.staleness = 0}; }), wanted)
       << "staleness 0 is synchronous";
-  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.staleness = 2; }),
+  EXPECT_THAT(fit([](const TaskName&, TrainingOptions& options) { options.mode = SspMode{.staleness = 1025}; }),
               Each(HasSubstr("staleness must be 0 to 1024")));
 }
 
@@ -135,7 +133,7 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
   const auto wanted = fit();
   std::atomic<bool> stop = false;
   const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
-    options.on_loss = TrainingOptions::OnLoss::fail;
+    options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
     if (name != TaskName{"worker", 1}) return;
     options.stop = &stop;
     options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
@@ -240,7 +238,7 @@ TEST_F(TrainingAgain, AShardThatStopsEndsTheJobForAllAndNoLaterOne) {
     std::atomic<bool> stop = false;
     const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
       options.epochs = 100'000;
-      options.on_loss = TrainingOptions::OnLoss::fail;
+      options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
       if (name == TaskName{"ps", shard}) options.stop = &stop;
       if (name.job == "worker") options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = true; };
     });
@@ -283,7 +281,7 @@ TEST_F(TrainingAgain, ATaskThatTrainsAloneIsToldAndTheOthersAreNotBotheredLater)
     Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
     model.compile(testing::classifying(optimizers::SGD{}), tasks[task]);
     try {
-      model.fit(data, {.mode = JobMode::sync, .epochs = 1, .join_timeout = patience});
+      model.fit(data, {.mode = SyncMode{.servers = {.join_timeout = patience}}, .epochs = 1});
     } catch (const Error& error) {
       return error.message();
     }

@@ -60,8 +60,8 @@ TEST(LossWindows, BeginWhereTheJobGoesOn) {
 // 20 steps of an epoch, a point every 8.
 class TrainingCurvesOf : public ::testing::Test {
  protected:
-  TrainingOptions curves(JobMode mode = JobMode::local, int slots = 1) {
-    TrainingOptions options{.mode = mode, .epochs = 3, .batch = 16 / slots, .slots = slots};
+  TrainingOptions curves(const JobMode& mode = LocalMode{}, int batch = 16) {
+    TrainingOptions options{.mode = mode, .epochs = 3, .batch = batch};
     options.tensorboard = place;
     options.tensorboard_every = 8;
     options.on_epoch = [this](const EpochLogs& e) { figures.push_back(e); };
@@ -81,9 +81,7 @@ class TrainingCurvesOf : public ::testing::Test {
     TrainingState state;
     const testing::ClassifierJob job(layers, optimizer, data);
     const TrainingPlan plan = job.plan(options, state, task, files);
-    const TrainingResult result = options.mode == JobMode::local       ? train_locally(plan)
-                                  : options.mode == JobMode::allreduce ? train_by_all_reduce(plan)
-                                                                       : train_in_cluster(plan);
+    const TrainingResult result = troupe::train(plan);
     return {result, state.parameters};
   }
   Trained train(const TrainingOptions& options, FileSystem& files = posix_file_system(),
@@ -205,15 +203,15 @@ TEST_F(TrainingCurvesOf, AJobThatBeginsAnewReplaceAll) {
 // The bits of synchronous training are those of as many slots in one process; so are the curves but for the loss, of
 // which each worker knows its own.
 TEST_F(TrainingCurvesOf, AClusterAreThoseOfOneProcess) {
-  const Trained local = train(curves(JobMode::local, 2));
+  const Trained local = train(curves(LocalMode{.slots = 2}, 8));
   const Curves wanted = testing::read_curves(place);
   const std::string elsewhere = directory.file("cluster");
-  for (const JobMode mode : {JobMode::sync, JobMode::allreduce}) {
+  for (const JobMode& mode : std::initializer_list<JobMode>{SyncMode{}, AllReduceMode{}}) {
     SCOPED_TRACE(name(mode));
-    testing::JobTasks tasks(mode == JobMode::sync ? 2 : 0, 2);
+    testing::JobTasks tasks(servers_of(mode) ? 2 : 0, 2);
     const std::string there = fmt::format("{}-{}", elsewhere, name(mode));
     tasks.run([&](Task& task) {
-      TrainingOptions options = curves(mode, 2);
+      TrainingOptions options = curves(mode, 8);
       options.on_epoch = nullptr;
       options.tensorboard = there;
       return train(task, options).result.params_sha256;
@@ -230,17 +228,16 @@ TEST_F(TrainingCurvesOf, AClusterAreThoseOfOneProcess) {
 }
 
 TEST_F(TrainingCurvesOf, OtherModesAreTheirFiguresAndParameters) {
-  for (const JobMode mode : {JobMode::ssp, JobMode::async}) {
+  for (const JobMode& mode : std::initializer_list<JobMode>{SspMode{.staleness = 0}, AsyncMode{}}) {
     testing::JobTasks tasks(1, 2);
     const std::string there = directory.file(std::string(name(mode)));
     tasks.run([&](Task& task) {
-      TrainingOptions options = curves(mode, 2);
-      if (mode == JobMode::async) options.slots = 0;
+      TrainingOptions options = curves(mode, 8);
       options.tensorboard = there;
       return train(task, options).result.params_sha256;
     });
     const Curves read = testing::read_curves(there);
-    const std::int64_t steps = mode == JobMode::async ? 40 : 20;  // of an epoch
+    const std::int64_t steps = std::holds_alternative<AsyncMode>(mode) ? 40 : 20;  // of an epoch
     EXPECT_THAT(steps_of(read.scalars.at("epoch/loss")), ElementsAre(steps, 2 * steps, 3 * steps)) << name(mode);
     EXPECT_LE(read.scalars.at("loss").back().step, 3 * steps)
         << "of the chief's own batches: the last may be of the other";
@@ -255,7 +252,7 @@ TEST_F(TrainingCurvesOf, AJobWhoseChiefIsLostAreThoseOfBoth) {
   {
     testing::JobTasks tasks(1, 2);
     const auto ended = tasks.run([&](Task& task) {
-      TrainingOptions options = curves(JobMode::sync, 2);
+      TrainingOptions options = curves(SyncMode{}, 8);
       options.on_epoch = [&](const EpochLogs&) { stop = true; };
       if (task.name() == TaskName{"worker", 0}) options.stop = &stop;
       return train(task, options).result.params_sha256;

@@ -28,28 +28,27 @@ const DataSplits& digits() {
   return data;
 }
 
-TrainingResult train(Task& task, const Training& training, JobMode mode, int slots) {
+TrainingResult train(Task& task, const Training& training, const JobMode& mode) {
   Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(16, Activation::relu),
                layers::dropout(0.25), layers::dense(10)},
               Shape{28, 28, 1}, DType::u8);
   model.compile(testing::classifying(training.optimizer, training.model), task);
   TrainingOptions options = training.options;
   options.mode = mode;
-  options.slots = slots;
   return model.fit(digits(), options);
 }
 
 TrainingResult result_in_one_process(const Training& training, int slots) {
   Task task({.threads = 1});
-  return train(task, training, JobMode::local, slots);
+  return train(task, training, LocalMode{.slots = slots});
 }
 std::string in_one_process(const Training& training, int slots) {
   return result_in_one_process(training, slots).params_sha256;
 }
 
 // The chief's.
-std::string in_cluster(JobTasks& tasks, const Training& training, JobMode mode, int slots, std::size_t shards) {
-  return tasks.run([&](Task& task) { return train(task, training, mode, slots).params_sha256; })[shards];
+std::string in_cluster(JobTasks& tasks, const Training& training, const JobMode& mode, std::size_t shards) {
+  return tasks.run([&](Task& task) { return train(task, training, mode).params_sha256; })[shards];
 }
 
 // One process against two and one shard, and a ring.
@@ -57,16 +56,15 @@ void expect_equal_bits_everywhere(const Training& training) {
   const std::string two_slots = in_one_process(training, 2);
   EXPECT_EQ(two_slots.size(), 64u);
   JobTasks two_shards(2, 2), ring(0, 2), one_shard(1, 1);
-  EXPECT_EQ(in_cluster(two_shards, training, JobMode::sync, 2, 2), two_slots);
-  EXPECT_EQ(in_cluster(one_shard, training, JobMode::sync, 2, 1), two_slots) << "all slots by one worker";
-  EXPECT_EQ(in_cluster(ring, training, JobMode::allreduce, 0, 0), two_slots);
+  EXPECT_EQ(in_cluster(two_shards, training, SyncMode{.slots = 2}, 2), two_slots);
+  EXPECT_EQ(in_cluster(one_shard, training, SyncMode{.slots = 2}, 1), two_slots) << "all slots by one worker";
+  EXPECT_EQ(in_cluster(ring, training, AllReduceMode{}, 0), two_slots);
 }
 
 // What tasks say if the last of them was started with `other`.
 std::vector<std::string> disagreeing(JobTasks& tasks, const TaskName& last, const Training& training,
-                                     const Training& other, JobMode mode) {
-  return tasks.run(
-      [&](Task& task) { return train(task, task.name() == last ? other : training, mode, 0).params_sha256; });
+                                     const Training& other, const JobMode& mode) {
+  return tasks.run([&](Task& task) { return train(task, task.name() == last ? other : training, mode).params_sha256; });
 }
 
 TEST(ClippedTraining, HasTheSameBitsEverywhere) {
@@ -86,9 +84,9 @@ TEST(ClippedTraining, WithAScaledLossHasTheSameBitsEverywhere) {
 TEST(ClippedTraining, TasksThatDisagreeAreTold) {
   const Training clipped{.model = {.clipping = {.global_norm = 0.5}}};
   JobTasks shards(1, 2), ring(0, 2);
-  EXPECT_THAT(disagreeing(shards, {"worker", 1}, clipped, {}, JobMode::sync),
+  EXPECT_THAT(disagreeing(shards, {"worker", 1}, clipped, {}, SyncMode{}),
               Each(HasSubstr("clipping is 'none', expected 'global norm 0.5'")));
-  EXPECT_THAT(disagreeing(ring, {"worker", 1}, clipped, {}, JobMode::allreduce),
+  EXPECT_THAT(disagreeing(ring, {"worker", 1}, clipped, {}, AllReduceMode{}),
               Each(AllOf(HasSubstr("clipping=global norm 0.5"), HasSubstr("clipping=none "))));
 }
 
@@ -116,7 +114,8 @@ TEST(ScheduledTraining, TasksThatDisagreeAreTold) {
   const Training scheduled{.optimizer = optimizers::SGD{.learning_rate = schedules::Step{.rate = 0.1, .every = 10}}};
   const Training other{.optimizer = optimizers::SGD{.learning_rate = schedules::Step{.rate = 0.1, .every = 11}}};
   JobTasks shards(1, 2), ring(0, 2);
-  for (auto& [tasks, mode] : {std::pair(&shards, JobMode::sync), std::pair(&ring, JobMode::allreduce)})
+  for (const auto& [tasks, mode] :
+       {std::pair<JobTasks*, JobMode>(&shards, SyncMode{}), std::pair<JobTasks*, JobMode>(&ring, AllReduceMode{})})
     EXPECT_THAT(disagreeing(*tasks, {"worker", 1}, scheduled, other, mode),
                 Each(AllOf(HasSubstr("every=10"), HasSubstr("every=11"))))
         << name(mode);
@@ -136,7 +135,7 @@ TEST(ScheduledTraining, OfAnAsynchronousWorkerFollowsTheUpdatesOfEachShard) {
       .model = {.clipping = {.global_norm = 0.5}},
       .options = {.epochs = 1, .batch = 16, .micro_batches = 2}};
   JobTasks tasks(2, 1);
-  EXPECT_EQ(in_cluster(tasks, once, JobMode::async, 0, 2), in_one_process(once, 1));
+  EXPECT_EQ(in_cluster(tasks, once, AsyncMode{}, 2), in_one_process(once, 1));
 }
 
 // On a shard the version counts, less what was skipped; staleness scales.
@@ -199,9 +198,9 @@ TEST(AccumulatedTraining, WithAScaledLossAndClippingHasTheSameBitsEverywhere) {
 TEST(AccumulatedTraining, TasksThatDisagreeAreTold) {
   const Training parts{.options = {.epochs = 2, .batch = 16, .micro_batches = 4}};
   JobTasks shards(1, 2), ring(0, 2);
-  EXPECT_THAT(disagreeing(shards, {"ps", 0}, {}, parts, JobMode::sync),
+  EXPECT_THAT(disagreeing(shards, {"ps", 0}, {}, parts, SyncMode{}),
               Each(HasSubstr("micro_batches is '1', expected '4'")));
-  EXPECT_THAT(disagreeing(ring, {"worker", 1}, parts, {}, JobMode::allreduce),
+  EXPECT_THAT(disagreeing(ring, {"worker", 1}, parts, {}, AllReduceMode{}),
               Each(AllOf(HasSubstr("micro_batches=4"), HasSubstr("micro_batches=1 "))));
 }
 
@@ -228,18 +227,15 @@ class Greys : public Layer {
   }
 };
 
-TrainingResult train_on_greys(Task& task, SparseMean sparse_mean, JobMode mode, int slots, int micro_batches = 1,
+TrainingResult train_on_greys(Task& task, SparseMean sparse_mean, const JobMode& mode, int micro_batches = 1,
                               int batch = 4) {
   Model model({layers::rescaling(1 / 255.0), std::make_shared<Greys>(), layers::dense(10)}, Shape{28, 28, 1},
               DType::u8);
   model.compile(testing::classifying(optimizers::Adagrad{.learning_rate = 0.1}, {.clipping = {.global_norm = 5}}),
                 task);
-  return model.fit(digits(), {.mode = mode,
-                              .epochs = 1,
-                              .batch = batch,
-                              .slots = slots,
-                              .micro_batches = micro_batches,
-                              .sparse_mean = sparse_mean});
+  return model.fit(
+      digits(),
+      {.mode = mode, .epochs = 1, .batch = batch, .micro_batches = micro_batches, .sparse_mean = sparse_mean});
 }
 
 TEST(SparseTraining, HasTheSameBitsOnShardsHoweverRowsAreAveraged) {
@@ -248,9 +244,11 @@ TEST(SparseTraining, HasTheSameBitsOnShardsHoweverRowsAreAveraged) {
   for (const SparseMean sparse_mean : {SparseMean::all_slots, SparseMean::touching_slots})
     for (const int micro_batches : {1, 2}) {
       Task alone({.threads = 1});
-      const std::string expected = train_on_greys(alone, sparse_mean, JobMode::local, 3, micro_batches).params_sha256;
-      const auto together = tasks.run(
-          [&](Task& task) { return train_on_greys(task, sparse_mean, JobMode::sync, 3, micro_batches).params_sha256; });
+      const std::string expected =
+          train_on_greys(alone, sparse_mean, LocalMode{.slots = 3}, micro_batches).params_sha256;
+      const auto together = tasks.run([&](Task& task) {
+        return train_on_greys(task, sparse_mean, SyncMode{.slots = 3}, micro_batches).params_sha256;
+      });
       EXPECT_EQ(together[2], expected) << name(sparse_mean) << ", " << micro_batches << " micro-batches";
       hashes.insert(expected);
     }
@@ -261,7 +259,7 @@ TEST(SparseTraining, TasksThatDisagreeAboutTheMeanAreTold) {
   JobTasks tasks(1, 1);
   const auto told = tasks.run([](Task& task) {
     const bool touching = task.name().job == "ps";
-    return train_on_greys(task, touching ? SparseMean::touching_slots : SparseMean::all_slots, JobMode::sync, 2)
+    return train_on_greys(task, touching ? SparseMean::touching_slots : SparseMean::all_slots, SyncMode{.slots = 2})
         .params_sha256;
   });
   EXPECT_THAT(told, Each(HasSubstr("sparse_mean is 'all_slots', expected 'touching_slots'")));
@@ -272,9 +270,9 @@ TEST(SparseTraining, OfWorkersWithGpusHasTheBitsOfCpus) {
   JobTasks tasks(1, 2, {},
                  std::vector<GpuOptions>(2, {.count = 1, .plugin = testing::built_library("libsimulated_gpu.so")}));
   Task alone({.threads = 1});
-  const std::string expected = train_on_greys(alone, SparseMean::touching_slots, JobMode::local, 2).params_sha256;
+  const std::string expected = train_on_greys(alone, SparseMean::touching_slots, LocalMode{.slots = 2}).params_sha256;
   const auto together = tasks.run(
-      [](Task& task) { return train_on_greys(task, SparseMean::touching_slots, JobMode::sync, 2).params_sha256; });
+      [](Task& task) { return train_on_greys(task, SparseMean::touching_slots, SyncMode{.slots = 2}).params_sha256; });
   EXPECT_EQ(together[1], expected);
 }
 
@@ -283,9 +281,9 @@ TEST(SparseTraining, OfOneExampleEachHasTheSameBitsByAllReduce) {
   JobTasks ring(0, 2);
   for (const SparseMean sparse_mean : {SparseMean::all_slots, SparseMean::touching_slots}) {
     Task alone({.threads = 1});
-    const std::string expected = train_on_greys(alone, sparse_mean, JobMode::local, 2, 1, 1).params_sha256;
-    const auto together = ring.run(
-        [&](Task& task) { return train_on_greys(task, sparse_mean, JobMode::allreduce, 0, 1, 1).params_sha256; });
+    const std::string expected = train_on_greys(alone, sparse_mean, LocalMode{.slots = 2}, 1, 1).params_sha256;
+    const auto together =
+        ring.run([&](Task& task) { return train_on_greys(task, sparse_mean, AllReduceMode{}, 1, 1).params_sha256; });
     EXPECT_THAT(together, Each(expected)) << name(sparse_mean);
   }
 }
