@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint64_t kMaxCommits = 1 << 30;  // maximum size of a commit log, in bytes
 
-// Initial values of this shard's variables, drawn by the owner from (seed, name).
+// Initial values of this shard's variables, drawn by the owner from (seed, name). Of a variable in pieces the shard
+// draws its own rows if they can be drawn one by one: then it never has the whole.
 class InitialValues {
  public:
   InitialValues(const TrainingPlan& plan, const ClusterJob& job)
@@ -27,15 +28,23 @@ class InitialValues {
   Tensor of_slice(const Slice& slice) {
     const Parameters& given = plan_.state.parameters;
     if (const auto it = given.find(slice.variable); it != given.end()) return cut(it->second, slice);
-    return cut(run(job_.sharded.initial_values.at(slice.variable), slice.variable), slice);
+    return draw(job_.sharded.initial_values.at(slice.variable), slice.variable, slice);
   }
   Tensor of_slot(const SlotVariable& slot, const Slice& slice, const Shape& variable) {
     if (slot.initial_value.empty()) return Tensor::zeros(slot.dtype, slot.shape == variable ? slice.shape : slot.shape);
-    const Tensor whole = run(slot.initial_value, slot.name);
-    return slot.shape == variable ? cut(whole, slice) : whole.clone();
+    if (slot.shape == variable) return draw(slot.initial_value, slot.name, slice);
+    return run(slot.initial_value, slot.name).clone();
   }
 
  private:
+  Tensor draw(const std::string& output, const std::string& variable, const Slice& slice) {
+    const Graph& graph = *job_.graph.graph;
+    const bool cut_off = slice.stride > 1 || slice.shape != job_.map.variable(slice.variable).shape;
+    if (cut_off && !output.empty() && RowDraws::can_draw(graph, graph.endpoint(output)))
+      return RowDraws(graph, graph.endpoint(output), plan_.options.seed)
+          .rows(plan_.task.device().parallelism(), slice.row_begin, slice.stride, slice.shape[0]);
+    return cut(run(output, variable), slice);
+  }
   Tensor run(const std::string& output, const std::string& variable) {
     if (output.empty()) fail(Code::failed_precondition, "variable '{}' has no initial value", variable);
     return session_.run({}, std::vector<Output>{job_.graph.graph->output(output)}, {}, {.random_step = 0})[0];

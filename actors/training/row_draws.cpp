@@ -11,6 +11,8 @@
 namespace troupe {
 namespace {
 
+constexpr std::int64_t kRowsTogether = 256;  // drawn by one thread
+
 enum class DrawnBy : std::uint8_t { none, fill, uniform, normal, truncated };
 constexpr auto kDrawnBy = op_table<DrawnBy>({
     {"Fill", DrawnBy::fill},
@@ -74,28 +76,51 @@ const Node& source_of(const Graph& graph, Endpoint value) {
   return *node;
 }
 
+// The constant that fills the output of this Fill; null if it is none.
+const Node* constant_filling(const Graph& graph, const Node& node) {
+  const Node& filled = source_of(graph, node.inputs[1]);
+  return filled.op->role == OpRole::constant ? &filled : nullptr;
+}
+
 }  // namespace
+
+bool RowDraws::can_draw(const Graph& graph, Endpoint value) {
+  const Node& node = source_of(graph, value);
+  const DrawnBy by = kDrawnBy.of(node);
+  const Shape& shape = graph.shape(value);
+  return by != DrawnBy::none && (by != DrawnBy::fill || constant_filling(graph, node)) && shape.fully_known() &&
+         shape.rank() > 0;
+}
 
 RowDraws::RowDraws(const Graph& graph, Endpoint value, std::uint64_t seed)
     : dtype_(graph.dtype(value)), shape_(graph.shape(value)), row_bytes_(0) {
   const Node& node = source_of(graph, value);
   const DrawnBy by = kDrawnBy.of(node);
-  const Node* filled = by == DrawnBy::fill ? &source_of(graph, node.inputs[1]) : nullptr;
-  if (by == DrawnBy::none || (filled && filled->op->role != OpRole::constant) || !shape_.fully_known() ||
-      shape_.rank() < 1)
+  if (!can_draw(graph, value))
     invalid_argument(
         "the rows of {} '{}' cannot be drawn one by one: the initial value must be constant, uniform or "
         "normal, of known shape",
         node.op->name, node.name);
   const std::int64_t width = shape_.without(0).num_elements();
   row_bytes_ = static_cast<std::size_t>(width) * size_of(dtype_);
-  if (filled) {
-    draw_ = equal_rows(filled->attributes.tensor("value"), width);
+  if (by == DrawnBy::fill) {
+    draw_ = equal_rows(constant_filling(graph, node)->attributes.tensor("value"), width);
     return;
   }
   const PhiloxStream stream =
       random_stream({.seed = seed}, random_node(original_name_hash(node), node.attributes.integer("seed")));
   dispatch(FloatTypes{}, dtype_, [&]<class T>() { draw_ = random_rows<T>(node, by, stream, width); });
+}
+
+Tensor RowDraws::rows(Parallelism& parallelism, std::int64_t first, std::int64_t stride, std::int64_t count) const {
+  Shape shape = shape_;
+  shape.set_dim(0, count);
+  Tensor out(dtype_, shape);
+  std::byte* to = out.mutable_raw();
+  parallelism.parallel_for(count, kRowsTogether, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) draw(first + i * stride, to + static_cast<std::size_t>(i) * row_bytes_);
+  });
+  return out;
 }
 
 }  // namespace troupe

@@ -202,6 +202,10 @@ class Sharder {
     rewriter_.copy(node);
   }
 
+  bool reads_table(const Node& node) const {
+    return kShardedParts.of(node) == ShardedPart::read &&
+           std::ranges::count(lookups_, node.inputs[0].node, &TableLookup::table) > 0;
+  }
   // Control edges of a node, as Outputs of the new graph.
   std::vector<Output> controls(const Node& node) {
     std::vector<Output> out;
@@ -213,7 +217,8 @@ class Sharder {
     return {{"T", slice.dtype}, {"slice", std::int64_t{slice.id}}, {"shard", std::int64_t{slice.shard}}};
   }
   void stands_for(const Node& old, Output replacement) {
-    rewriter_.replace_node(old, replacement.source());
+    // Nothing waits for the read of a whole table: updates, which wait for reads, follow lookups of theirs.
+    if (!reads_table(old)) rewriter_.replace_node(old, replacement.source());
     if (!old.output_types.empty()) rewriter_.replace({old.id, 0}, {replacement.node, replacement.index});
     for (const auto& [key, value] : old.attributes.all())
       if (key.starts_with('_')) rewriter_.to().set_attribute(replacement.source(), key, value);

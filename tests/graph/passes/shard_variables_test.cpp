@@ -141,7 +141,7 @@ struct Lookups : GraphBuilder {
     g.add({.op = "SparseApplySGD",
            .name = "train",
            .inputs = {table.handle, constant("lr", 1.0f), i, rows},
-           .controls = {both}});
+           .controls = {both, table.read()}});  // as apply_gradients() has it
     gather(table.read(), k, {.name = "evaluated"});
   }
 };
