@@ -1,7 +1,6 @@
 """Trains a table with TensorFlow's ParameterServerStrategy: two workers, two parameter servers and a coordinator, as
 "Parameter server training" of TensorFlow's guide does with a custom loop. A peer of troupe-bench: see mnist_data.py."""
 
-import functools
 import os
 import socket
 import subprocess
@@ -56,6 +55,11 @@ def update(variable, accumulator, gradient):
         var=variable.handle, accum=accumulator.handle, lr=RATE, epsilon=1e-7, grad=sums, indices=rows)
 
 
+def parts_of(initializer):
+    """Initial values of which each server draws its part: the whole is too large for a message."""
+    return lambda partition_shape, partition_offset: initializer(partition_shape, dtype=tf.float32)
+
+
 def main():
     directory, _, batch, epochs = mnist_data.arguments()
     rows = int(sys.argv[5])
@@ -72,9 +76,9 @@ def main():
         shape = (rows, UNITS)
         with strategy.scope():
             table = tf.Variable(
-                functools.partial(tf.random_uniform_initializer(-0.05, 0.05), shape=shape, dtype=tf.float32))
+                parts_of(tf.random_uniform_initializer(-0.05, 0.05)), shape=shape, dtype=tf.float32)
             accumulator = tf.Variable(
-                functools.partial(tf.constant_initializer(0.1), shape=shape, dtype=tf.float32), trainable=False)
+                parts_of(tf.constant_initializer(0.1)), shape=shape, dtype=tf.float32, trainable=False)
 
         def data():
             return tf.data.Dataset.from_tensor_slices(ids).batch(batch, drop_remainder=True).repeat().prefetch(2)
