@@ -55,9 +55,7 @@ void train(TrainingApp& app, Task& task, Console& console, StopSignals& signals)
   training.on_epoch = [&](const EpochLogs& epoch) {
     console.line(options.json ? app.epoch_json(epoch) : to_string(epoch, options.training.epochs));
   };
-  training.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
-    console.progress(epoch, step, steps, std::chrono::steady_clock::now());
-  };
+  training.on_progress = [&](const StepProgress& at) { console.progress(at, std::chrono::steady_clock::now()); };
   training.stop = &signals.stop();
   TrainingResult result;
   try {

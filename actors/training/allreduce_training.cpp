@@ -174,6 +174,7 @@ class RankTrainer {
   // Runs the rest of the current epoch.
   void run_epoch() {
     figures_.begin(steady_now_ns());
+    own_sums_.clear();
     const JobState& at = figures_.at();
     auto next = batch(at.step);
     record_.set_epoch(at.epoch + 1, figures_.all_steps());
@@ -194,7 +195,12 @@ class RankTrainer {
       if (checkpoints_.due(at.step)) save();
       if (stopping_) end_stopped();
       if (plan_.options.on_progress)
-        plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
+        plan_.options.on_progress({.epoch = at.epoch,
+                                   .step = figures_.complete(),
+                                   .steps = figures_.steps_per_epoch(),
+                                   .chief = group_.rank() == 0,
+                                   .sums = own_sums_,
+                                   .results = graph_.results});
     }
     if (figures_.complete() == 0)
       invalid_argument("the training data has no complete step in epoch {}: use a smaller batch", at.epoch);
@@ -206,7 +212,13 @@ class RankTrainer {
   // `figures`: of this rank's slot, by phase.
   void step_done(const std::vector<Tensor>& figures, std::uint64_t examples, std::int64_t began) {
     const std::uint64_t step = figures_.at().step;
-    const double loss = mean_loss(graph_.phases.front().layout.unpack(figures.front()));
+    const NamedSums first = graph_.phases.front().layout.unpack(figures.front());
+    if (plan_.options.on_progress) {
+      add(own_sums_, first);
+      for (std::size_t phase = 1; phase < figures.size(); ++phase)
+        add(own_sums_, graph_.phases[phase].layout.unpack(figures[phase]));
+    }
+    const double loss = mean_loss(first);
     curves_->step_done(step, loss, examples);
     record_.computed(step, group_.rank(), began, loss, examples);
     unshared_.push_back(static_cast<double>(examples));
@@ -366,6 +378,7 @@ class RankTrainer {
   std::unique_ptr<BatchReader> batches_, evaluation_;
   EpochFigures figures_;  // of all slots, but for those in unshared_
   EpochLogs logs_;
+  NamedSums own_sums_;            // of this rank's slots of the epoch, for on_progress
   std::vector<double> unshared_;  // of this rank's slots: examples and figures, step by step
   std::uint64_t unshared_steps_ = 0, share_every_ = 1;
   std::int64_t shared_ns_ = steady_now_ns();

@@ -48,6 +48,8 @@ std::map<std::string, Tensor> tensors_of(const NamedSums& sums, const std::map<s
   return out;
 }
 
+Figures StepProgress::figures() const { return figures_of(sums, results); }
+
 double mean_loss(const NamedSums& sums) {
   const std::vector<double>& loss = sums.at(0).values;
   return loss.at(1) == 0 ? 0 : loss[0] / loss[1];

@@ -27,6 +27,20 @@ struct EpochLogs {
   double operator[](std::string_view figure) const;
 };
 
+// How far this task is in an epoch.
+struct StepProgress {
+  std::uint32_t epoch = 0;  // from 0
+  std::uint64_t step = 0;   // complete ones of the epoch
+  std::uint64_t steps = 0;  // of the epoch; 0: unknown
+  bool chief = false;       // this task reports to the user
+  // Of the batches of the epoch that this task has computed.
+  const NamedSums& sums;
+  const std::map<std::string, FigureResult>& results;
+
+  // The means so far. Computed when called.
+  Figures figures() const;
+};
+
 // Throws not_found.
 double find_figure(const Figures& figures, std::string_view name);
 

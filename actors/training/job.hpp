@@ -45,7 +45,8 @@ struct TrainingOptions {
   // reports to the user: the chief, or rank 0. In cluster modes the loss covers only the batches computed by that task.
   std::string tensorboard{};
   std::uint64_t tensorboard_every = 100;
-  // fit() prints nothing. Otherwise, without on_event or on_epoch, it prints a line to stderr for each such call.
+  // fit() prints nothing. Otherwise, without on_event or on_epoch, it prints a line to stderr for each such call; and
+  // without on_progress the chief shows how far it is: a bar on a terminal, a line every ten seconds elsewhere.
   bool quiet = false;
   // Called for events other than the figures: lost tasks and how the job handles that, checkpoints. Runs on threads of
   // the runtime, possibly several at once.
@@ -59,8 +60,8 @@ struct TrainingOptions {
   std::vector<std::shared_ptr<Callback>> callbacks{};
   // Code around the steps that this task computes (actors/training/hook.hpp).
   std::vector<std::shared_ptr<TrainingHook>> hooks{};
-  // Called now and then on each worker: steps done and total steps of the epoch (0: unknown).
-  std::function<void(std::uint32_t epoch, std::uint64_t step, std::uint64_t steps)> on_progress{};
+  // Called after each step that this task computed, on the training thread.
+  std::function<void(const StepProgress&)> on_progress{};
   // Set by a signal handler: training stops soon and throws Code::cancelled. With checkpoints it saves first; so do the
   // other tasks, if the job cannot go on without this one.
   const std::atomic<bool>* stop = nullptr;

@@ -159,7 +159,12 @@ class LocalTrainer {
       in_flight.pop_front();
       checkpoints_.save(at, kept_);
       if (plan_.options.on_progress)
-        plan_.options.on_progress(at.epoch, figures_.complete(), figures_.steps_per_epoch());
+        plan_.options.on_progress({.epoch = at.epoch,
+                                   .step = figures_.complete(),
+                                   .steps = figures_.steps_per_epoch(),
+                                   .chief = true,
+                                   .sums = at.sums,
+                                   .results = graph_.results});
     }
     if (figures_.complete() == 0)
       invalid_argument("the training data has no complete step in epoch {}: use a smaller batch", at.epoch);

@@ -1,4 +1,4 @@
-// The default reports of fit() on stderr: a line for each epoch, and for events that its user should know.
+// The default reports of fit() on stderr: progress, a line for each epoch, and for events that its user should know.
 #pragma once
 
 #include <string>

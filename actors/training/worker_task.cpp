@@ -232,11 +232,12 @@ class WorkerLoop {
     epoch_ = epoch;
     figures_ = logs_of(epoch, job_.graph.results);
     record_.set_metrics({figures_.figures.begin(), figures_.figures.end()});
-    if (epoch.chief == index_) {
+    chief_ = epoch.chief == index_;
+    if (chief_) {
       if (plan_.options.on_epoch) plan_.options.on_epoch(figures_);
       epoch_end(plan_.options.callbacks, figures_);
     }
-    curves_.set_tells(epoch.chief == index_);
+    curves_.set_tells(chief_);
     curves_.epoch_done(figures_);
     if (curves_.on()) read_for_curves(epoch.steps);
   }
@@ -317,8 +318,16 @@ class WorkerLoop {
     const double loss = mean_loss(step.report.sums);
     record_.computed(token.step, token.slot, step.began_ns, loss, step.report.examples);
     if (token.phase == 0) curves_.step_done(token.step, loss, step.report.examples);
-    if (plan_.options.on_progress)
-      plan_.options.on_progress(token.epoch, token.batch + 1, job_.steps_per_epoch.value_or(0));
+    if (!plan_.options.on_progress) return;
+    if (token.epoch != own_epoch_) own_sums_.clear();
+    own_epoch_ = token.epoch;
+    add(own_sums_, step.report.sums);
+    plan_.options.on_progress({.epoch = token.epoch,
+                               .step = token.batch + 1,
+                               .steps = job_.steps_per_epoch.value_or(0),
+                               .chief = chief_,
+                               .sums = own_sums_,
+                               .results = job_.graph.results});
   }
 
   // Throws the error of the step or of the job.
@@ -526,6 +535,9 @@ class WorkerLoop {
   std::deque<std::shared_ptr<Running>> running_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   EpochDone epoch_;  // the last that has ended
+  bool chief_ = index_ == 0;
+  NamedSums own_sums_;  // of the batches of own_epoch_ that this worker computed, for on_progress
+  std::uint32_t own_epoch_ = 0;
   EpochLogs figures_;
 };
 

@@ -61,6 +61,13 @@ class MnistConsole : public ::testing::Test {
   std::string out() { return std::fflush(out_) == 0 ? out_text_ : "?"; }
   std::string err() { return std::fflush(err_) == 0 ? err_text_ : "?"; }
 
+  // Of ten, without figures.
+  StepProgress step(std::uint64_t number, bool chief = true) const {
+    return {.epoch = 0, .step = number, .steps = 10, .chief = chief, .sums = sums_, .results = results_};
+  }
+
+  const NamedSums sums_;
+  const std::map<std::string, FigureResult> results_;
   char* out_text_ = nullptr;
   char* err_text_ = nullptr;
   std::size_t size_ = 0;
@@ -73,13 +80,13 @@ TEST_F(MnistConsole, JsonHasNothingElseOnStdout) {
   options_.json = true;
   Console console("troupe-mnist", options_, out_, err_, false);
   console.begin(kWhat);
-  console.progress(0, 1, 10, Progress::Time(0s));
-  console.progress(0, 5, 10, Progress::Time(2s));
+  console.progress(step(1), Progress::Time(0s));
+  console.progress(step(5), Progress::Time(10s));
   console.line(epoch_json(kEpoch));
   console.note("a warning");
   console.line(final_json(kResult));
   EXPECT_EQ(out(), epoch_json(kEpoch) + "\n" + final_json(kResult) + "\n");
-  EXPECT_EQ(err(), "Epoch 1/5: step 5 of 10\ntroupe-mnist: a warning\n");
+  EXPECT_EQ(err(), "Epoch 1/5: step 5 of 10, 13 s left\ntroupe-mnist: a warning\n");
 }
 
 // Under troupe-launch what other tasks than the chief print on stdout comes to stderr, too.
@@ -105,13 +112,13 @@ TEST_F(MnistConsole, OtherTasksThanTheChiefShowNoProgress) {
   options_.membership = {.job = "worker", .index = 1};
   Console console("troupe-mnist", options_, out_, err_, true);
   console.begin(kWhat);
-  console.progress(0, 1, 10, Progress::Time(0s));
+  console.progress(step(1, false), Progress::Time(0s));
   EXPECT_EQ(out() + err(), "");
 }
 
 TEST_F(MnistConsole, TheBarGoesBeforeALineComes) {
   Console console("troupe-mnist", options_, out_, err_, true);
-  console.progress(0, 1, 10, Progress::Time(0s));
+  console.progress(step(1), Progress::Time(0s));
   const std::string bar = err();
   console.line(epoch_json(kEpoch));
   console.line(final_json(kResult));

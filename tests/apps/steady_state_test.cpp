@@ -102,7 +102,8 @@ Counted train(Model& model, Task& task, const DataSplits& data, std::uint64_t fr
   Counted out;
   TrainingOptions options{.epochs = 1, .batch = 32};
   std::uint64_t fresh = 0;
-  options.on_progress = [&](std::uint32_t, std::uint64_t done, std::uint64_t) {
+  options.on_progress = [&](const StepProgress& at) {
+    const std::uint64_t done = at.step;
     if (done < 10) wait_for_device(task);
     if (done == from) {
       fresh = task.device().allocator().stats().fresh;

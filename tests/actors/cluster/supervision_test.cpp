@@ -77,8 +77,8 @@ class Supervision : public ::testing::Test {
       TrainingOptions options{.mode = SyncMode{}, .epochs = 2, .batch = 16};
       if (change) change(task.name(), options);
       if (task.name() == TaskName{"worker", 0})
-        options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-          if (step == 3 && !called.exchange(true)) in_step();
+        options.on_progress = [&](const StepProgress& at) {
+          if (at.step == 3 && !called.exchange(true)) in_step();
         };
       return model.fit(data, options).params_sha256;
     });
@@ -291,7 +291,7 @@ class Checkpoints : public Supervision {
                  options.epochs = failures == 1 ? 20 : 10'000;  // longer than it takes
                  options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
                  if (task == TaskName{"worker", 1})
-                   options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
+                   options.on_progress = [&](const StepProgress&) {
                      if (left-- > 0) tasks[1].actors().fail_next("checkpoint");
                    };
                  if (task == TaskName{"ps", 0})

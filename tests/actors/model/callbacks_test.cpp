@@ -137,7 +137,7 @@ TEST(Callbacks, AJobThatResumesDecidesAsBefore) {
     Task task;
     std::atomic<bool> stop = false;
     std::uint64_t steps = 0;
-    const auto count = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = ++steps >= stop_at; };
+    const auto count = [&](const StepProgress&) { stop = ++steps >= stop_at; };
     TrainingOptions options{.mode = LocalMode{.slots = 2}, .checkpoint = directory.path(), .checkpoint_every = 3};
     options.on_progress = count;
     options.stop = &stop;

@@ -140,8 +140,8 @@ TEST(Model, LayersMayBeMadeOfOpsOfTheProgramsOwn) {
 TEST(Model, StopsWhenTold) {
   std::atomic<bool> stop = false;
   Model model = compiled_model();
-  const auto stop_at_third = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-    if (step >= 3) stop = true;
+  const auto stop_at_third = [&](const StepProgress& at) {
+    if (at.step >= 3) stop = true;
   };
   EXPECT_EQ(error_of([&] { model.fit(testing::few_digits(), {.on_progress = stop_at_third, .stop = &stop}); }).code(),
             Code::cancelled);
@@ -305,8 +305,8 @@ TEST(Model, FittingTwiceIsFittingLonger) {
     std::atomic<bool> stop = false;
     TrainingOptions first = whole;
     first.stop = &stop;
-    first.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t) {
-      if (epoch == 1 && step >= 7) stop = true;
+    first.on_progress = [&](const StepProgress& at) {
+      if (at.epoch == 1 && at.step >= 7) stop = true;
     };
     EXPECT_EQ(error_of([&] { stopped.fit(digits, first); }).code(), Code::cancelled);
     rest.epochs = 3;  // the second, and two more

@@ -106,8 +106,8 @@ TEST(GpuCollectives, AJobThatFailedLeavesNothingBehind) {
   const Outcome stopped = train(tasks, [&](const TaskName& name, TrainingOptions& options) {
     if (name.index != 1) return;
     options.stop = &stop;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-      if (step >= 3) stop = true;
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step >= 3) stop = true;
     };
   });
   for (const std::string& error : stopped.hashes)
@@ -119,8 +119,8 @@ TEST(GpuCollectives, ATaskThatIsLostIsNamed) {
   JobTasks tasks(0, 3, {}, std::vector(3, gpus(1)));
   const Outcome got = train(tasks, [&](const TaskName& name, TrainingOptions& options) {
     if (name.index != 1) return;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-      if (step == 3) tasks[1].shutdown();
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step == 3) tasks[1].shutdown();
     };
   });
   for (const std::size_t r : {0u, 2u}) EXPECT_THAT(got.hashes[r], HasSubstr("/job:worker/task:1")) << "rank " << r;

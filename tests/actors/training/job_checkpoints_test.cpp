@@ -145,8 +145,8 @@ TEST_F(JobCheckpoints, ThatAreDueWhileOneIsBeingWrittenAreLeftOut) {
   SlowDisk disk("checkpoint-000000000010/shard");
   TrainingOptions options = saving();
   options.checkpoints_kept = 100;
-  options.on_progress = [&](std::uint32_t epoch, std::uint64_t step, std::uint64_t steps) {
-    if (epoch * steps + step == 35) disk.go_on();
+  options.on_progress = [&](const StepProgress& at) {
+    if (at.epoch * at.steps + at.step == 35) disk.go_on();
   };
   EXPECT_EQ(train(options, disk), undisturbed);
   EXPECT_EQ(std::ranges::count_if(told, [](const std::string& t) { return t.starts_with("save_left_out"); }), 1);

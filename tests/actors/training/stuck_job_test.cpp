@@ -30,7 +30,7 @@ class StuckJob : public ::testing::Test {
   void start(int ps, int workers, const SyncMode& mode, const NetworkOptions& network = {}) {
     tasks.emplace(ps, workers, network);
     TrainingOptions options{.mode = mode, .epochs = 1'000'000, .batch = 8, .stop = &stop};
-    options.on_progress = [this](std::uint32_t, std::uint64_t, std::uint64_t) { ++steps; };
+    options.on_progress = [this](const StepProgress&) { ++steps; };
     training = std::async(std::launch::async, [this, options] {
       return tasks->run([&](Task& task) {
         Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(400, Activation::relu),

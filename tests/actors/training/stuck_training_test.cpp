@@ -43,7 +43,7 @@ std::vector<std::string> train(const Stuck& stuck_in, std::chrono::milliseconds 
       Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
       model.compile(testing::classifying(optimizers::SGD{}), task);
       TrainingOptions options{.mode = stuck_in.mode(step_timeout), .epochs = 1000, .batch = 8};
-      if (stuck) options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { others_failed.wait(); };
+      if (stuck) options.on_progress = [&](const StepProgress&) { others_failed.wait(); };
       model.fit(data, options);
     });
     if (!stuck) others_failed.count_down();

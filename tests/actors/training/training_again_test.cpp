@@ -136,8 +136,8 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
     options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
     if (name != TaskName{"worker", 1}) return;
     options.stop = &stop;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-      if (step >= 3) stop = true;
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step >= 3) stop = true;
     };
   });
   EXPECT_THAT(stopped[3], HasSubstr("stop"));
@@ -154,7 +154,7 @@ TEST_F(TrainingAgain, WhatAWorkerThatStopsLeavesBehindIsDoneByTheOther) {
     const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
       if (name != TaskName{"worker", 1}) return;
       options.stop = &stop;
-      options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) {
+      options.on_progress = [&](const StepProgress&) {
         if (++steps == at) stop = true;
       };
     });
@@ -203,12 +203,12 @@ TEST_F(TrainingAgain, AWorkerThatIsAMemberNoMoreJoinsAgain) {
         joins.notify_all();
       };
     if (name == TaskName{"worker", 0})  // the job is not over before the other is back
-      options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-        for (int now = joins; step >= 5 && now < 2; now = joins) joins.wait(now);
+      options.on_progress = [&](const StepProgress& at) {
+        for (int now = joins; at.step >= 5 && now < 2; now = joins) joins.wait(now);
       };
     if (name != TaskName{"worker", 1}) return;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-      if (step >= 3 && fences++ == 0)
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step >= 3 && fences++ == 0)
         caf::anon_send(worker,
                        Outbound{Fence{1, ~0ull, Error(Code::aborted, "given up for lost"), tasks[0].last_job()}});
     };
@@ -224,8 +224,8 @@ TEST_F(TrainingAgain, AnotherTellsTheUserWhenTheFirstStops) {
   const auto out = fit([&](const TaskName& name, TrainingOptions& options) {
     if (name != TaskName{"worker", 0}) return;
     options.stop = &stop;
-    options.on_progress = [&](std::uint32_t, std::uint64_t step, std::uint64_t) {
-      if (step >= 3) stop = true;
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step >= 3) stop = true;
     };
   });
   EXPECT_THAT(out[2], HasSubstr("stop"));
@@ -240,7 +240,7 @@ TEST_F(TrainingAgain, AShardThatStopsEndsTheJobForAllAndNoLaterOne) {
       options.epochs = 100'000;
       options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
       if (name == TaskName{"ps", shard}) options.stop = &stop;
-      if (name.job == "worker") options.on_progress = [&](std::uint32_t, std::uint64_t, std::uint64_t) { stop = true; };
+      if (name.job == "worker") options.on_progress = [&](const StepProgress&) { stop = true; };
     });
     for (std::size_t i = 0; i < 4; ++i) {
       if (i == static_cast<std::size_t>(shard)) continue;
