@@ -17,6 +17,7 @@
 #include "tests/chaos/counting_model.hpp"
 #include "tests/chaos/faulty_file_system.hpp"
 #include "tests/chaos/haunting.hpp"
+#include "tests/chaos/objectives_model.hpp"
 #include "tests/chaos/table_model.hpp"
 #include "tests/graph/training/classifier.hpp"
 #include <troupe/actors/base/actor_record.hpp>
@@ -33,12 +34,14 @@ constexpr const char* kProgram = "chaos_task";
 
 constexpr std::int64_t kLong = 1'000'000'000;
 
+enum class ModelKind : std::uint8_t { counting, tables, objectives };
+
 struct Options {
   Membership membership;
   TrainingOptions training{.epochs = 2, .batch = 4, .checkpoint_every = 20};
   std::string mode{SyncMode::kName};
   SyncMode sync;
-  bool tables = false;
+  ModelKind model = ModelKind::counting;
   std::string without;
   int examples = 256;
   StepTime time;
@@ -55,7 +58,10 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
   line.add(
       "Training",
       {choice_option<std::string>("--mode", o.mode, {{"sync", "sync"}, {"async", "async"}}, "How to train"),
-       flag("--tables", o.tables, "Train the model with tables (tests/chaos/table_model.hpp), not the counting one"),
+       choice_option<ModelKind>(
+           "--model", o.model,
+           {{"counting", ModelKind::counting}, {"tables", ModelKind::tables}, {"objectives", ModelKind::objectives}},
+           "What to train: see tests/chaos/NAME_model.hpp"),
        whole_option("--slots", "N", o.sync.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
        whole_option("--backups", "N", o.sync.backups, 0, 1000, "Slots of a step beyond those"),
        whole_option("--epochs", "N", training.epochs, 1, 1000000, "Epochs"),
@@ -90,16 +96,28 @@ void print(const std::string& line) {
 // How often the examples are in the variables that count them: the least and the most, over all.
 std::pair<double, double> counts(const Parameters& parameters, std::int64_t examples) {
   double least = 1e9, most = -1e9;
-  const auto seen = parameters.find("seen/table");
-  for (const auto& [name, value] : parameters) {
-    if (seen != parameters.end() && name != seen->first) continue;
-    const Tensor counting = seen == parameters.end() ? value : value.rows(0, examples);
-    for (const float count : counting.values<float>()) {
+  const auto counts_examples = [](const auto& variable) { return variable.first.starts_with("seen/"); };
+  const bool chosen = std::ranges::any_of(parameters, counts_examples);  // else all do
+  for (const auto& variable : parameters) {
+    if (chosen && !counts_examples(variable)) continue;
+    for (const float count : variable.second.rows(0, examples).template values<float>()) {
       least = std::min<double>(least, count);
       most = std::max<double>(most, count);
     }
   }
   return {least, most};
+}
+
+Program program_of(const Options& o) {
+  switch (o.model) {
+    case ModelKind::tables:
+      return table_model();
+    case ModelKind::objectives:
+      return objectives_model(o.examples);
+    case ModelKind::counting:
+      break;
+  }
+  return testing::classifier(counting_model(o.examples), optimizers::SGD{.learning_rate = 1.0});
 }
 
 void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals) {
@@ -109,14 +127,12 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   training.mode = o.mode == AsyncMode::kName ? JobMode(AsyncMode{.servers = sync.servers}) : sync;
   training.on_event = [](const JobEvent& event) { print(event_json(event, std::chrono::system_clock::now())); };
   training.stop = &signals.stop();
-  const Sequential layers = counting_model(o.examples);
-  const Optimizer optimizer = optimizers::SGD{.learning_rate = 1.0};
-  const DataSplits data = numbered_examples(o.examples);
   TrainingState state;
-  const TensorDataset source = o.tables ? tagged_examples(o.examples) : source_of(data.train);
-  const Program program = o.tables ? table_model() : testing::classifier(layers, optimizer);
+  const TensorDataset source =
+      o.model == ModelKind::counting ? source_of(numbered_examples(o.examples).train) : tagged_examples(o.examples);
+  const Program program = program_of(o);
   TrainingPlan plan{.program = program,
-                    .description = o.tables ? "tables" : "counting",
+                    .description = fmt::format("model {}", static_cast<int>(o.model)),
                     .train = source,
                     .options = training,
                     .state = state,

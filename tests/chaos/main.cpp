@@ -94,7 +94,7 @@ Verdict run_row(const Row& row, const Options& o, Workshop& workshop, const std:
 
 int run(const Options& o) {
   if (o.list) {
-    for (const Row& row : rows()) fmt::print("{:<15} {}\n{:<15} must: {}\n", row.name, row.fault, "", row.must);
+    for (const Row& row : rows()) fmt::print("{:<21} {}\n{:<21} must: {}\n", row.name, row.fault, "", row.must);
     return 0;
   }
   Workshop workshop(next_to_this_program(), o.lengthy);

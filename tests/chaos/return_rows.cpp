@@ -78,25 +78,19 @@ Outcome all_reduce(Workshop& workshop, std::uint64_t seed) {
   return finish(workshop, cluster, played.outcome);
 }
 
-// A multi-label job with tables: a worker, a parameter server or everything is killed.
-Outcome kill_tables(Workshop& workshop, std::uint64_t seed) {
+// A worker, a parameter server or everything is killed.
+Outcome kill_some(Workshop& workshop, std::uint64_t seed, const Arguments& job) {
   Dice dice(seed);
   const testing::TemporaryDirectory directory;
-  const Arguments app = {workshop.program("chaos_task"),
-                         "--tables",
-                         "--epochs",
-                         "3",
-                         "--examples",
-                         "8192",
-                         "--slots",
-                         "4"};  // 512 steps an epoch
+  Arguments app = {workshop.program("chaos_task"), "--examples", "8192", "--slots", "4"};
+  app.insert(app.end(), job.begin(), job.end());
   const std::string expected = workshop.expected_hash(app, [&] {
     ChaosCluster cluster({.app = app});
     return play(cluster, {}, "").hash;
   });
   const double at = dice.between(0.05, 1.2);
   if (seed % 3 == 2) {
-    ChaosCluster cluster({.app = saving(app, directory, 100)});
+    ChaosCluster cluster({.app = saving(app, directory, 30)});
     Played played = play(cluster, {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}}, expected);
     played.outcome.counts["from a checkpoint"] = cluster.find("restored", played.when["start "]) != nullptr;
     return finish(workshop, cluster, played.outcome);
@@ -104,7 +98,7 @@ Outcome kill_tables(Workshop& workshop, std::uint64_t seed) {
   const std::string victim =
       seed % 3 == 0 ? fmt::format("ps/{}", dice.below(2)) : fmt::format("worker/{}", dice.below(4));
   ChaosCluster cluster(
-      {.app = saving(app, directory, 100), .restarts = 5, .launcher = workshop.program("troupe-launch")});
+      {.app = saving(app, directory, 30), .restarts = 5, .launcher = workshop.program("troupe-launch")});
   Played played = play(cluster, {{FaultKind::kill, victim, at}}, expected);
   return finish(workshop, cluster, played.outcome);
 }
@@ -180,7 +174,21 @@ std::vector<Row> return_rows() {
        .long_runs = 30,
        .at_most = {},
        .at_least = {},
-       .run = kill_tables},
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_some(w, seed, {"--model", "tables", "--epochs", "3", "--batch", "8"});
+           }},
+      {.name = "kill-objectives",
+       .fault = "kill -9 of a parameter server, a worker or everything, of a job with two objectives",
+       .must = "resumes, the same parameters",
+       .short_runs = 3,
+       .long_runs = 30,
+       .at_most = {},
+       .at_least = {},
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_some(w, seed, {"--model", "objectives", "--epochs", "6", "--batch", "4"});
+           }},
       {.name = "allreduce",
        .fault = "kill -9 of a rank, another is stopped for 5 s, kill -9 of the third, under troupe-launch --restart",
        .must = "ends by itself, the same parameters",

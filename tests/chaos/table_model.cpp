@@ -8,7 +8,7 @@
 namespace troupe::chaos {
 namespace {
 
-constexpr std::int64_t kWords = 50'000, kUnits = 32, kCountUnits = 16, kWordsOfExample = 8, kTags = 12;
+constexpr std::int64_t kWords = 50'000, kUnits = 32, kCountUnits = 16, kWordsOfExample = 8;
 
 }  // namespace
 

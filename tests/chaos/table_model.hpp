@@ -11,7 +11,8 @@
 namespace troupe::chaos {
 
 Program table_model();
-TensorDataset tagged_examples(std::int64_t examples);  // at most kCountedRows
-inline constexpr std::int64_t kCountedRows = 80'000;
+// words i64 [8], number i64 [], tags f32 [kTags]; at most kCountedRows.
+TensorDataset tagged_examples(std::int64_t examples);
+inline constexpr std::int64_t kCountedRows = 80'000, kTags = 12;
 
 }  // namespace troupe::chaos

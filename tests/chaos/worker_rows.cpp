@@ -127,12 +127,12 @@ Outcome kill_asynchronous(Workshop& workshop, std::uint64_t seed, const Argument
   return finish(workshop, cluster, played.outcome);
 }
 
-// The rows of a table say how often each example was applied.
-Outcome kill_asynchronous_tables(Workshop& workshop, std::uint64_t seed) {
+// The model says how often each example was applied, to rows of a table or in each phase.
+Outcome kill_asynchronous_model(Workshop& workshop, std::uint64_t seed, const std::string& model) {
   Dice dice(seed);
   constexpr int kEpochs = 4;
-  const Arguments app = {workshop.program("chaos_task"), "--tables",   "--mode", "async",   "--epochs",
-                         std::to_string(kEpochs),        "--examples", "8192",   "--batch", "4"};
+  const Arguments app = {workshop.program("chaos_task"), "--model",    model,  "--mode",  "async", "--epochs",
+                         std::to_string(kEpochs),        "--examples", "8192", "--batch", "4"};
   const std::string victim = worker(dice.below(4));
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.05, 1.5)}};
   if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
@@ -202,7 +202,15 @@ std::vector<Row> worker_rows() {
        .long_runs = 20,
        .at_most = {},
        .at_least = {},
-       .run = kill_asynchronous_tables},
+       .run = [](Workshop& w, std::uint64_t seed) { return kill_asynchronous_model(w, seed, "tables"); }},
+      {.name = "kill-async-objectives",
+       .fault = "kill -9 of a worker of asynchronous training of two objectives",
+       .must = "each batch applied exactly once in both phases",
+       .short_runs = 2,
+       .long_runs = 20,
+       .at_most = {},
+       .at_least = {},
+       .run = [](Workshop& w, std::uint64_t seed) { return kill_asynchronous_model(w, seed, "objectives"); }},
       {.name = "stop-worker",
        .fault = "SIGSTOP of a worker for 10 s, then SIGCONT",
        .must = "evicted within 3 s, back within 3 s, the same parameters",

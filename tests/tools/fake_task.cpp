@@ -54,16 +54,17 @@ Arguments parse(int argc, char** argv) {
 
 void say_ready() { std::cerr << "ready" << std::endl; }
 
-sigset_t only_sigterm() {
+sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
+  sigaddset(&set, SIGINT);  // the launcher passes Ctrl-C on
   sigaddset(&set, SIGTERM);
   return set;
 }
 
-// Until SIGTERM, which main has blocked.
-void wait_for_sigterm() {
-  const sigset_t set = only_sigterm();
+// Until SIGTERM or SIGINT, which main has blocked.
+void wait_for_signal() {
+  const sigset_t set = ending_signals();
   say_ready();
   int number = 0;
   sigwait(&set, &number);
@@ -71,6 +72,7 @@ void wait_for_sigterm() {
 }
 
 [[noreturn]] void wait_for_ever() {
+  signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
   say_ready();
   for (;;) pause();
@@ -106,7 +108,7 @@ int main(int argc, char** argv) {
   if (action.starts_with("silent-once:")) die_once(action);
   // From now on: the launcher may ask a task to end before it has come to what it does.
   if (action == "stubborn") signal(SIGTERM, SIG_IGN);
-  if (const sigset_t set = only_sigterm(); action == "wait") sigprocmask(SIG_BLOCK, &set, nullptr);
+  if (const sigset_t set = ending_signals(); action == "wait") sigprocmask(SIG_BLOCK, &set, nullptr);
   auto handshake = troupe::LaunchHandshake::from_environment();
   if (!handshake) return 71;
   if (action == "mute") wait_for_ever();
@@ -131,7 +133,7 @@ int main(int argc, char** argv) {
     std::ifstream(action.substr(action.find(':') + 1)).get();
     std::cout << "through the gate" << std::endl;
   }
-  if (action == "wait") wait_for_sigterm();
+  if (action == "wait") wait_for_signal();
   if (action == "stubborn") wait_for_ever();
   if (action == "orphan") leave_orphan();
   if (action == "finish" && arguments.job == "worker" && arguments.index == "0") print_cluster(path, arguments.words);
