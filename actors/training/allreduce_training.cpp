@@ -246,13 +246,12 @@ class RankTrainer {
       std::uint64_t examples = 0;
       for (const Tensor& rank : all) examples += static_cast<std::uint64_t>(rank.data<double>()[at]);
       ++at;
-      NamedSums sums;
       for (const TrainingPhase& phase : graph_.phases) {
         const std::int64_t count = phase.figures[0].shape().num_elements();
-        for (const Tensor& rank : all) add(sums, phase.layout.unpack(rank.rows(at, at + count)));
+        for (const Tensor& rank : all) figures_.add_figures(phase.layout.unpack(rank.rows(at, at + count)));
         at += count;
       }
-      figures_.add_figures(sums, examples);
+      figures_.add_examples(examples);
     }
     unshared_.clear();
     double longest = 1;

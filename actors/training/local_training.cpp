@@ -203,13 +203,17 @@ class LocalTrainer {
     for (std::size_t phase = 0; phase < phases_.size(); ++phase) {
       std::vector<Tensor> fetched = step.phases[phase].get();
       if (phase == 0) hooks_.after_step(step.at, fetched);
-      for (const Tensor& figures : fetched) add(sums, graph_.phases[phase].layout.unpack(figures));
+      for (const Tensor& figures : fetched) {
+        const NamedSums of_slot = graph_.phases[phase].layout.unpack(figures);
+        figures_.add_figures(of_slot);
+        add(sums, of_slot);
+      }
     }
     const std::uint64_t number = figures_.at().step;
     const double loss = mean_loss(sums);
     record_.computed(number, 0, step.at_ns, loss, step.examples);
     curves_.step_done(number, loss, step.examples);
-    figures_.step_done(sums, step.examples, steady_now_ns());
+    figures_.step_done(step.examples, steady_now_ns());
   }
 
   void report() {

@@ -12,11 +12,6 @@ void EpochFigures::go_on_from(JobState at) {
   decisions_.replay(at_.history);
 }
 
-void EpochFigures::add_figures(const NamedSums& sums, std::uint64_t examples) {
-  add(at_.sums, sums);
-  at_.examples += examples;
-}
-
 void EpochFigures::step_done(std::int64_t now) {
   ++at_.step;
   const std::int64_t before = at_.job_ns - at_.epoch_ns;  // time of earlier epochs

@@ -32,12 +32,14 @@ class EpochFigures {
   // Starts the clock for the rest of the epoch.
   void begin(std::int64_t now) { began_ = now - at_.epoch_ns; }
   void step_done(std::int64_t now);
-  void step_done(const NamedSums& sums, std::uint64_t examples, std::int64_t now) {
-    add_figures(sums, examples);
+  void step_done(std::uint64_t examples, std::int64_t now) {
+    add_examples(examples);
     step_done(now);
   }
-  // Of all slots of one or more complete steps.
-  void add_figures(const NamedSums& sums, std::uint64_t examples);
+  // Of one slot. Call in the order of steps and slots, in which a coordinator adds them up too: the bits of sums depend
+  // on it.
+  void add_figures(const NamedSums& of_slot) { add(at_.sums, of_slot); }
+  void add_examples(std::uint64_t examples) { at_.examples += examples; }
   // Call when all steps of the epoch are complete, and all their figures added. Returns the figures of the epoch.
   EpochDone end(NamedSums evaluation);
   // Call after end(): whether that was the last epoch.

@@ -1,7 +1,9 @@
 // Models with several inputs and outputs: losses, weights and metrics by output.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -10,6 +12,7 @@
 #include <troupe/actors/model/model.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/metrics/classes.hpp>
+#include <troupe/graph/metrics/scores.hpp>
 #include <troupe/scheduler/data/tensor_dataset.hpp>
 
 namespace troupe {
@@ -113,6 +116,67 @@ TEST(FunctionalModel, HasTheSameBitsInAllModes) {
   EXPECT_THAT(servers.run([&](Task& task) { return fit(task, {.mode = SyncMode{.slots = 2}}); }),
               ::testing::Contains(local));
   EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = AllReduceMode{}}); }), ::testing::Each(local));
+}
+
+// Every kind of sums: counts, means, thresholds, classes, moments.
+ModelOptions with_all_metrics() {
+  ModelOptions options = both_learn();
+  options.outputs[0].metrics = {metrics::accuracy(),
+                                metrics::top_k_accuracy({.k = 2}),
+                                metrics::perplexity(),
+                                metrics::class_precision({.name = "precision"}),
+                                metrics::f1({.average = metrics::Average::micro, .name = "f1_micro"}),
+                                metrics::f1({.average = metrics::Average::macro, .name = "f1_macro"})};
+  options.outputs[1].metrics = {metrics::root_mean_squared_error("rmse"), metrics::loss(Loss::mean_absolute_error),
+                                metrics::r2_score(), metrics::cosine_similarity(), metrics::sum_of_outputs()};
+  options.outputs.push_back(
+      {.output = "heavy",
+       .loss = Loss::sigmoid_cross_entropy,
+       .target = "is_heavy",
+       .metrics = {metrics::binary_accuracy({.from_logits = true}),
+                   metrics::precision({.thresholds = {0.5}, .from_logits = true}),
+                   metrics::auc({.from_logits = true, .name = "roc"}),
+                   metrics::auc({.curve = metrics::Curve::pr, .from_logits = true, .name = "pr"})}});
+  return options;
+}
+
+TEST(FunctionalModel, EveryMetricHasTheSameBitsOverAnyNumberOfWorkers) {
+  std::vector<std::pair<std::string, Tensor>> components;
+  const TensorDataset some = people();
+  for (std::size_t i = 0; i < some.tensors().size(); ++i)
+    components.emplace_back(some.schema()[i].name, some.tensors()[i]);
+  Tensor heavy(DType::f32, Shape{kExamples, 1});
+  for (std::int64_t i = 0; i < kExamples; ++i)
+    heavy.mutable_data<float>()[i] = some.tensors()[4].data<float>()[i] > 1 ? 1.F : 0.F;
+  components.emplace_back("is_heavy", heavy);
+  const TensorDataset data(components);
+  const auto fit = [&](Task& task, TrainingOptions options) {
+    const Symbol point = input("point", Shape{2}), age = input("age", Shape{1});
+    const Symbol both = layers::concatenate()(layers::dense(8, Activation::tanh)(point), age);
+    Model model(Network(
+        {point, age},
+        {{"class", layers::dense(3)(both)}, {"risk", layers::dense(1)(both)}, {"heavy", layers::dense(1)(both)}}));
+    model.compile(with_all_metrics(), task);
+    options.slots = 3;
+    options.epochs = 2;
+    options.batch = 4;
+    options.quiet = true;
+    std::string figures;  // every bit
+    for (const auto& [name, value] : model.fit(data, data, options).figures) {
+      EXPECT_TRUE(std::isfinite(value)) << name;
+      figures += fmt::format("{} {:a}\n", name, value);
+    }
+    return figures;
+  };
+  Task alone;
+  const std::string expected = fit(alone, {});
+  EXPECT_EQ(std::ranges::count(expected, '\n'), 2 * (1 + 3 + 15)) << expected;
+  for (const int workers : {1, 2, 3}) {
+    SCOPED_TRACE(workers);
+    testing::JobTasks tasks(2, workers);
+    EXPECT_THAT(tasks.run([&](Task& task) { return fit(task, {.mode = JobMode::sync}); }),
+                ::testing::Contains(expected));
+  }
 }
 
 // One weight w = 1 of y = w x: regularization, weights and a step of plain gradient descent are computed by hand.
