@@ -110,6 +110,12 @@ ModelSignature Inference::signature(const BatchSchema& schema) const {
 
 void Inference::for_each_batch(const Parameters& values, const BatchSource& source, std::int64_t batch,
                                const Use& use) const {
+  for (const VariableRef& v : graph_.parameters)
+    if (!values.contains(v.name))
+      fail(Code::failed_precondition,
+           "the model has no value for '{}': after a job in a cluster, tables on demand or above 64 MiB stay on its ps "
+           "tasks; load_values() reads those of a checkpoint",
+           v.name);
   check_values(graph_.parameters, values, "the model", true);
   std::vector<Tensor> fed;
   for (const VariableRef& v : graph_.parameters) fed.push_back(values.at(v.name));

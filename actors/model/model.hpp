@@ -105,8 +105,8 @@ class Model {
   // The model of such a directory; one that was a program predicts only. Compiled as it was, it continues the training
   // that was saved (modes local and allreduce). Throws what load_model() throws.
   static Model load(const std::string& directory, const LoadModelOptions& options = {});
-  // Takes values of a saved model, .safetensors or .npz file: all, or those of a choice. A model without parameters
-  // begins with them, and with initial values for the others. Restarts the optimizer. Throws what
+  // Takes values of a saved model, checkpoint, .safetensors or .npz file: all, or those of a choice. A model without
+  // parameters begins with them, and with initial values for the others. Restarts the optimizer. Throws what
   // load_values() throws, and not_found or invalid_argument for values that are not the model's; then nothing changes.
   void load_values(const std::string& path, const ValueChoice& choice = {});
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/actors/checkpoint/reader.hpp>
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/graph/name_pattern.hpp>
 #include <troupe/kernels/readers/npz.hpp>
@@ -17,7 +18,8 @@ std::vector<NamedTensor> listed(const Parameters& values) {
 }
 
 [[noreturn]] void unknown_ending(const std::string& path) {
-  invalid_argument("'{}' is no file of values: its name must end in .safetensors or .npz", path);
+  invalid_argument("'{}' has no values: pass a saved model, a checkpoint, or a file that ends in .safetensors or .npz",
+                   path);
 }
 
 bool is_chosen(const ValueChoice& choice, std::string_view name) {
@@ -37,6 +39,38 @@ void check_patterns(const ValueChoice& choice, const std::vector<TensorInfo>& in
     if (std::ranges::none_of(infos, [&](const TensorInfo& info) { return matches(pattern, info.name); }))
       fail(Code::not_found, "'{}' has no value that '{}' matches; it has {}{}", path, pattern, infos.size(),
            infos.empty() ? " values" : fmt::format(", like '{}'", infos[0].name));
+}
+
+// The variables of a checkpoint, without the slots of optimizers.
+class CheckpointValues {
+ public:
+  CheckpointValues(FileSystem& files, const std::string& folder) : checkpoint_(open_checkpoint(files, folder)) {
+    for (const auto& [name, variable] : checkpoint_.variables())
+      if (variable.kind == TensorKind::variable)
+        infos_.push_back({.name = name, .dtype = variable.dtype, .shape = variable.shape});
+  }
+  const std::vector<TensorInfo>& tensors() const { return infos_; }
+  Tensor read(const std::string& name) {
+    if (checkpoint_.variable(name).listed)
+      fail(Code::unimplemented,
+           "'{}': '{}' is a table on demand, of which only the rows that were trained are stored; a model takes whole "
+           "values: leave it out by `except`",
+           checkpoint_.folder(), name);
+    return checkpoint_.read(name);
+  }
+
+ private:
+  Checkpoint checkpoint_;
+  std::vector<TensorInfo> infos_;
+};
+
+// The checkpoint that a path names: one, or a directory with several, of which the newest intact one counts. "": none.
+std::string checkpoint_at(FileSystem& files, const std::string& path) {
+  if (files.exists(join_path(path, kManifestName))) return path;
+  if (list_checkpoints(files, path).empty()) return {};
+  const auto newest = newest_whole_checkpoint(files, path);
+  if (!newest) fail(Code::data_loss, "'{}' has no checkpoint that is whole", path);
+  return newest->folder();
 }
 
 template <class File>
@@ -68,6 +102,8 @@ Parameters load_values(FileSystem& files, const std::string& path, const ValueCh
   if (is_saved_model(files, path)) return load_values(files, join_path(path, kModelValues), choice);
   if (path.ends_with(".safetensors")) return read_chosen(SafetensorsFile(files, path), path, choice);
   if (path.ends_with(".npz")) return read_chosen(NpzFile(files, path), path, choice);
+  if (const std::string folder = checkpoint_at(files, path); !folder.empty())
+    return read_chosen(CheckpointValues(files, folder), folder, choice);
   unknown_ending(path);
 }
 

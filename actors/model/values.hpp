@@ -1,4 +1,5 @@
-// Values of variables in files that others read and write, too: .safetensors and .npz.
+// Values of variables in files that others read and write, too (.safetensors and .npz), in saved models and in
+// checkpoints.
 //
 //   save_values(posix_file_system(), "digits.safetensors", values);
 //   Parameters encoder = load_values(posix_file_system(), "other-model",
@@ -26,9 +27,11 @@ struct ValueChoice {
 // another ending, and those of the format: .npz has no bf16, neither has strings.
 void save_values(FileSystem& files, const std::string& path, const Parameters& values);
 
-// Reads the chosen values of a file, or of a saved model (actors/model/saved_model.hpp). Throws FileSystem's errors,
-// data_loss for a damaged file, invalid_argument for another ending or two values that get the same name, and not_found
-// for a pattern of `only` that no name matches.
+// Reads the chosen values of a file, of a saved model (actors/model/saved_model.hpp), or of a checkpoint of a job or
+// Saver: its folder, or the directory, of which the newest intact one counts. Tables on demand are in no checkpoint as
+// a whole: unimplemented, unless they are left out. Throws FileSystem's errors, data_loss for a damaged file,
+// invalid_argument for another ending or two values that get the same name, and not_found for a pattern of `only` that
+// no name matches.
 Parameters load_values(FileSystem& files, const std::string& path, const ValueChoice& choice = {});
 
 // Replaces the values of those names in `values`. Throws, naming `source`, not_found for a name that `values` lacks and

@@ -60,7 +60,7 @@ class Builder {
       out_.loss_scale->on_shards = options_.on_shards;
     }
     if (options_.scalable_rates && !options_.on_shards)
-      out_.rate_scale = constant(graph_, Tensor::scalar(1.0), {.name = kRateScale});
+      out_.rate_scale = constant(graph_, Tensor::scalar(1.0), kRateScale);
     for (int slot = 0; slot < options_.slots; ++slot) {
       const int first = graph_.size();
       const auto device = graph_.on_device(device_of(slot));

@@ -1,8 +1,9 @@
-// A session restores what a training job saved.
+// A session restores what a training job saved, and a model takes its values.
 #include <gtest/gtest.h>
 
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/actors/training/classifier_job.hpp"
+#include <troupe/actors/model/values.hpp>
 #include <troupe/actors/session/saver.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
@@ -24,6 +25,10 @@ TEST(SaverOfAJob, ASessionHasTheVariablesOfTheJob) {
   }
   ASSERT_FALSE(state.parameters.empty());
 
+  for (const char* path : {"/job", "/job/checkpoint-000000000008"}) {
+    EXPECT_EQ(params_sha256(load_values(files, path)), params_sha256(state.parameters)) << path;
+    EXPECT_EQ(load_values(files, path, {.only = {"*/bias"}}).size(), 1u);
+  }
   const TrainingGraph training = build_training_graph(classifier(layers, adam), classifier_schema({28, 28, 1}), {});
   Session session(*training.graph);
   Saver saver(session, *training.graph, {.directory = "/job"}, files);

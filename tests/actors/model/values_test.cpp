@@ -61,7 +61,8 @@ TEST_F(Values, MistakesAreNamed) {
   EXPECT_EQ(refused("/v.npz", {.only = {"*/kernel"}, .prefixes = {{"body/dense/", ""}, {"head/", ""}}}),
             "invalid_argument: '/v.npz': 'head/kernel' and another value would both be called 'kernel'");
   EXPECT_EQ(refused("/v.bin"),
-            "invalid_argument: '/v.bin' is no file of values: its name must end in .safetensors or .npz");
+            "invalid_argument: '/v.bin' has no values: pass a saved model, a checkpoint, or a file that ends in "
+            ".safetensors or .npz");
   EXPECT_EQ(error_of([&] { save_values(files_, "/v", {}); }).code(), Code::invalid_argument);
   EXPECT_EQ(refused("/none.npz"), "not_found: '/none.npz' does not exist");
 }

@@ -4,7 +4,9 @@
 
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/actors/training/table_job.hpp"
+#include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/actors/model/values.hpp>
 
 namespace troupe {
 namespace {
@@ -145,6 +147,12 @@ TEST_F(Tables, OnDemandResumeOnAnyNumberOfShards) {
     job.options.checkpoint = directory.file("saved");
     job.options.epochs = 1;
     cluster(job, two_slots, 2, 2);
+    const auto load = [&](const ValueChoice& choice) {
+      return load_values(posix_file_system(), job.options.checkpoint, choice);
+    };
+    EXPECT_THAT(testing::error_of([&] { load({}); }).message(),
+                HasSubstr("only the rows that were trained are stored"));
+    EXPECT_EQ(load({.except = {"*table*"}}).count("out/w"), 1u);
     job.options.epochs = 2;
     EXPECT_EQ(cluster(job, two_slots, resumed_by, 2).hash, undisturbed) << resumed_by;
   }

@@ -385,7 +385,7 @@ void Simulation::take_pack(std::uint32_t index, const SlicePack& pack, const Put
     Put part = put;
     part.key.edge = EdgeId{slice};
     if (put.tensor.valid()) {
-      const Shape& shape = options_.model.specs()[slice].shape;
+      const Shape shape = options_.model.specs()[slice].shape;
       const std::int64_t end = begin + shape.num_elements();
       part.tensor = put.tensor.rows(begin, end).reshaped(shape);
       begin = end;
