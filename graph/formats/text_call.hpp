@@ -1,6 +1,6 @@
 // Options as text: calls with named arguments, which may be calls.
 //
-//   adamw(learning_rate=cosine(rate=0.001, end=0, steps=1000), beta1=0.9, weight_decay=decay(rate=0.1, except=["bias"]))
+//   adamw(learning_rate=cosine(rate=0.01, end=0, steps=1000), beta1=0.9, weight_decay=decay(rate=0.1, except=["bias"]))
 //
 //   call    NAME or NAME(NAME=VALUE, ...)         NAME: letters, digits and _, a letter first
 //   value   true, false, a number, "text", a call, or a list [VALUE, ...]
