@@ -157,7 +157,6 @@ TEST(FunctionalModel, EveryMetricHasTheSameBitsOverAnyNumberOfWorkers) {
         {point, age},
         {{"class", layers::dense(3)(both)}, {"risk", layers::dense(1)(both)}, {"heavy", layers::dense(1)(both)}}));
     model.compile(with_all_metrics(), task);
-    options.slots = 3;
     options.epochs = 2;
     options.batch = 4;
     options.quiet = true;
@@ -169,12 +168,12 @@ TEST(FunctionalModel, EveryMetricHasTheSameBitsOverAnyNumberOfWorkers) {
     return figures;
   };
   Task alone;
-  const std::string expected = fit(alone, {});
+  const std::string expected = fit(alone, {.mode = LocalMode{.slots = 3}});
   EXPECT_EQ(std::ranges::count(expected, '\n'), 2 * (1 + 3 + 15)) << expected;
   for (const int workers : {1, 2, 3}) {
     SCOPED_TRACE(workers);
     testing::JobTasks tasks(2, workers);
-    EXPECT_THAT(tasks.run([&](Task& task) { return fit(task, {.mode = JobMode::sync}); }),
+    EXPECT_THAT(tasks.run([&](Task& task) { return fit(task, {.mode = SyncMode{.slots = 3}}); }),
                 ::testing::Contains(expected));
   }
 }
