@@ -112,7 +112,7 @@ void Inference::for_each_batch(const Parameters& values, const BatchSource& sour
                                const Use& use) const {
   for (const VariableRef& v : graph_.parameters)
     if (!values.contains(v.name))
-      fail(Code::failed_precondition,
+      fail(Code::not_found,
            "the model has no value for '{}': after a job in a cluster, tables on demand or above 64 MiB stay on its ps "
            "tasks; load_values() reads those of a checkpoint",
            v.name);
