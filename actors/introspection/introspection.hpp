@@ -43,6 +43,7 @@ class Introspection {
   TrainingRecord& training() { return training_; }
   ClientRecord& client() { return client_; }
   ClusterView& view() { return view_; }
+  std::vector<LinkSnapshot> links() const;  // to the other tasks
   // Address and token for inspection; none without a socket.
   std::optional<HttpTarget> target() const;
 
@@ -52,7 +53,6 @@ class Introspection {
   std::string write_flight_record(const Error& why);
 
  private:
-  std::vector<LinkSnapshot> links() const;
   Waiting meeting() const;
   std::vector<KnownTask> others() const;
 

@@ -1,6 +1,6 @@
 #include "tools/bench/embedding.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 #include <random>
+#include <span>
 #include <sstream>
 #include <unordered_set>
 
@@ -16,6 +17,8 @@
 #include "tools/bench/child.hpp"
 #include "tools/bench/children.hpp"
 #include "tools/bench/mnist_contest.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/training/hook.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/scheduler/data/tensor_dataset.hpp>
@@ -120,13 +123,61 @@ class CountingSource final : public BatchSource {
   mutable std::atomic<std::uint64_t> rows_{0};
 };
 
+// What a task of the cluster tells of a job.
+struct EmbeddingFigures {
+  double examples_per_second = 0;
+  std::uint64_t peak_mib = 0;
+  std::uint64_t rows = 0, bytes_in = 0, bytes_out = 0;  // of a worker: distinct rows of its batches; to and from shards
+
+  std::string to_string() const {
+    return fmt::format("{} {} {} {} {}", examples_per_second, peak_mib, rows, bytes_in, bytes_out);
+  }
+  static EmbeddingFigures parse(const std::string& line) {
+    EmbeddingFigures f;
+    std::istringstream(line) >> f.examples_per_second >> f.peak_mib >> f.rows >> f.bytes_in >> f.bytes_out;
+    return f;
+  }
+};
+
+// Counts the bytes between a worker and the shards until all batches are applied: what follows, the chief reads the
+// table, is no step.
+class WireBytes final : public TrainingHook {
+ public:
+  explicit WireBytes(Task& task) : task_(task) {}
+  void begin(const Graph&) override { before_ = now(); }
+  void end() override { stop(); }
+  void stop() {
+    if (stopped_) return;
+    stopped_ = true;
+    const auto [in, out] = now();
+    in_ = in - before_.first;
+    out_ = out - before_.second;
+  }
+  std::uint64_t in() const { return in_; }
+  std::uint64_t out() const { return out_; }
+
+ private:
+  std::pair<std::uint64_t, std::uint64_t> now() const {
+    std::pair<std::uint64_t, std::uint64_t> sums;
+    for (const LinkSnapshot& link : task_.introspection().links())
+      if (link.peer.starts_with("/job:ps/")) sums.first += link.bytes_received, sums.second += link.bytes_sent;
+    return sums;
+  }
+
+  Task& task_;
+  bool stopped_ = false;
+  std::pair<std::uint64_t, std::uint64_t> before_;
+  std::uint64_t in_ = 0, out_ = 0;
+};
+
 double train_embedding(const EmbeddingJob& job, const BatchSource& data, const JobMode& mode, Task& task,
-                       std::map<std::string, std::uint64_t>* counts = nullptr) {
+                       const std::shared_ptr<WireBytes>& bytes = nullptr) {
   const Program program = program_of(job);
   TrainingOptions options{.mode = mode, .epochs = 1, .batch = static_cast<int>(job.batch), .quiet = true};
-  options.on_event = [&](const JobEvent& event) {
-    if (counts && event.kind == "ended") *counts = event.counts;
-  };
+  if (bytes) {
+    options.hooks = {bytes};
+    options.on_epoch = [&](const EpochLogs&) { bytes->stop(); };
+  }
   TrainingState state;
   const TrainingPlan plan{
       .program = program, .description = "bench", .train = data, .options = options, .state = state, .task = task};
@@ -154,23 +205,25 @@ class EmbeddingCluster {
     for (const auto& child : children_) child->write_line(in_one_line(spec_));
     for (const auto& child : children_) child->read_line(kJobPatience);
   }
-  double examples_per_second() { return std::stod(run("run")[0]); }
-  // "workers: peaks of 180 and 170 MiB; 1.003 x distinct rows x (row + id) bytes pulled, ..."
+  double examples_per_second() { return run("run").front().examples_per_second; }
+  // Trains once more: "peaks of 107, 91 MiB on workers, ...".
   std::string report() {
-    std::uint64_t distinct = 0, pulled = 0, pushed = 0;
-    std::string memory;
-    for (const std::string& answer : run("count")) {
-      std::istringstream words(answer);
-      double figure = 0;
-      std::uint64_t mib = 0, rows = 0, in = 0, out = 0;
-      words >> figure >> mib >> rows >> in >> out;
-      distinct += rows;
-      pulled += in;
-      pushed += out;
-      memory += fmt::format("{}{}", memory.empty() ? "" : ", ", mib);
+    const std::vector<EmbeddingFigures> figures = run("count");
+    std::uint64_t rows = 0, in = 0, out = 0;
+    std::vector<std::uint64_t> mib;
+    for (const EmbeddingFigures& f : figures) {
+      rows += f.rows;
+      in += f.bytes_in;
+      out += f.bytes_out;
+      mib.push_back(f.peak_mib);
     }
-    return fmt::format("peaks of {} MiB (workers, ps); {} distinct rows in batches, {} pulled, {} pushed", memory,
-                       distinct, pulled, pushed);
+    const std::span all(mib);
+    const double least = static_cast<double>(rows) * (kTableUnits * sizeof(float) + sizeof(std::uint32_t));
+    return fmt::format(
+        "peaks of {} MiB on workers, {} MiB on parameter servers; of {} distinct rows in batches x (row + id) workers "
+        "received {:.3f} and sent {:.3f}",
+        fmt::join(all.first(kEmbeddingWorkers), ", "), fmt::join(all.subspan(kEmbeddingWorkers), ", "), rows,
+        static_cast<double>(in) / least, static_cast<double>(out) / least);
   }
 
  private:
@@ -180,10 +233,10 @@ class EmbeddingCluster {
                                              static_cast<int>(job.on_demand)));
     spec_.tasks[task] = {"127.0.0.1", static_cast<std::uint16_t>(std::stoi(children_.back()->read_line()))};
   }
-  std::vector<std::string> run(const std::string& what) {
+  std::vector<EmbeddingFigures> run(const std::string& what) {
     for (const auto& child : children_) child->write_line(what);
-    std::vector<std::string> answers;
-    for (const auto& child : children_) answers.push_back(child->read_line(kJobPatience));
+    std::vector<EmbeddingFigures> answers;
+    for (const auto& child : children_) answers.push_back(EmbeddingFigures::parse(child->read_line(kJobPatience)));
     return answers;
   }
 
@@ -204,38 +257,40 @@ class EmbeddingAlone {
   Task task_;
 };
 
-void add_embedding_case(std::vector<Case>& cases, const std::string& name, double exponent, bool against_one) {
-  cases.push_back(
-      {.bench = "embedding",
-       .name = fmt::format("ps-{}{}", name, against_one ? "-one" : ""),
-       .unit = "examples/s",
-       .more_is_better = true,
-       .measures =
-           fmt::format("training a table of 10^7 rows of {} floats with two workers and two parameter servers of "
-                       "one thread, mode async, {} ids an example ({}), batches of 1024, Adagrad",
-                       kTableUnits, kIdsPerExample, name),
-       .peer = against_one ? "the same lookups and updates in one process, on one thread"
-                           : "TensorFlow's ParameterServerStrategy if Python has it, with as many processes",
-       .ratio_target = against_one ? 0.4 : 4,
-       .prepare = [exponent, against_one](const Settings& settings) -> Contest {
-         EmbeddingJob job;
-         if (settings.quick) job.rows = 20'000, job.batch = 64;
-         const std::int64_t steps = settings.quick ? 2 : 60;
-         const auto ids = std::make_shared<IdsFile>(steps * kEmbeddingWorkers * job.batch, job.rows, exponent);
-         job.ids = ids->path();
-         auto cluster = std::make_shared<EmbeddingCluster>(job);
-         fmt::print(stderr, "troupe-bench: {}\n", cluster->report());
-         Contest contest{.troupe = [cluster, ids] { return cluster->examples_per_second(); }, .peers = {}, .rounds = 1};
-         if (against_one) {
-           auto alone = std::make_shared<EmbeddingAlone>(job);
-           contest.peers.push_back({"one process, one thread", [alone] { return alone->examples_per_second(); }});
-         } else if (auto peer = script_peer({"embedding_tensorflow.py", {std::to_string(job.rows)}},
-                                            {.model = "table", .batch = static_cast<int>(job.batch), .epochs = 1},
-                                            ids->directory(), settings)) {
-           contest.peers.push_back(std::move(*peer));
-         }
-         return contest;
-       }});
+enum class Beside { peer, one, none };
+
+std::string measured(const std::string& ids, const char* rows, const char* how) {
+  return fmt::format(
+      "training a table of {} rows of {} floats{} with two workers and two parameter servers of one thread, mode "
+      "async, "
+      "{} ids an example ({}), batches of 1024, Adagrad",
+      rows, kTableUnits, how, kIdsPerExample, ids);
+}
+
+void add_embedding_case(std::vector<Case>& cases, Case described, EmbeddingJob job, double exponent, Beside beside) {
+  described.bench = "embedding";
+  described.unit = "examples/s";
+  described.more_is_better = true;
+  described.prepare = [=](const Settings& settings) mutable -> Contest {
+    if (settings.quick) job.rows = std::min<std::int64_t>(job.rows, 20'000), job.batch = 64;
+    const std::int64_t steps = settings.quick ? 2 : 60;
+    const auto ids = std::make_shared<IdsFile>(steps * kEmbeddingWorkers * job.batch, job.rows, exponent);
+    job.ids = ids->path();
+    auto cluster = std::make_shared<EmbeddingCluster>(job);
+    if (beside != Beside::one) fmt::print(stderr, "troupe-bench: {}\n", cluster->report());
+    Contest contest{.troupe = [cluster, ids] { return cluster->examples_per_second(); }, .peers = {}, .rounds = 1};
+    if (beside == Beside::one) {
+      auto alone = std::make_shared<EmbeddingAlone>(job);
+      contest.peers.push_back({"one process, one thread", [alone] { return alone->examples_per_second(); }});
+    } else if (beside == Beside::peer) {
+      if (auto peer = script_peer({"embedding_tensorflow.py", {std::to_string(job.rows)}},
+                                  {.model = "table", .batch = static_cast<int>(job.batch), .epochs = 1},
+                                  ids->directory(), settings))
+        contest.peers.push_back(std::move(*peer));
+    }
+    return contest;
+  };
+  cases.push_back(std::move(described));
 }
 
 }  // namespace
@@ -257,19 +312,37 @@ void train_embedding_as_child() {
   say("ready");
   while (std::getline(std::cin, line)) {
     const bool counts = line == "count";
-    std::map<std::string, std::uint64_t> ended;
     const BatchSource& source = counts ? static_cast<const BatchSource&>(counting) : data;
-    const double figure = train_embedding(job, source, AsyncMode{}, task, &ended);
-    say(fmt::format("{} {} {} {} {}", figure, peak_mib(), counts && name.job == "worker" ? counting.rows() : 0,
-                    ended["rows_pulled"], ended["rows_pushed"]));
+    const auto bytes = counts && name.job == "worker" ? std::make_shared<WireBytes>(task) : nullptr;
+    EmbeddingFigures figures{.examples_per_second = train_embedding(job, source, AsyncMode{}, task, bytes),
+                             .peak_mib = peak_mib()};
+    if (bytes) {
+      figures.rows = counting.rows();
+      figures.bytes_in = bytes->in();
+      figures.bytes_out = bytes->out();
+    }
+    say(figures.to_string());
   }
 }
 
 void add_embedding_cases(std::vector<Case>& cases) {
-  for (const bool against_one : {false, true}) {
-    add_embedding_case(cases, "zipf", 1.1, against_one);
-    add_embedding_case(cases, "uniform", 0, against_one);
-  }
+  const std::pair<const char*, double> draws[] = {{"zipf", 1.1}, {"uniform", 0}};
+  for (const auto& [ids, exponent] : draws)
+    add_embedding_case(cases,
+                       {.name = fmt::format("ps-{}", ids),
+                        .measures = measured(ids, "10^7", ""),
+                        .peer = "TensorFlow's ParameterServerStrategy if Python has it, with as many processes",
+                        .ratio_target = 4},
+                       {}, exponent, Beside::peer);
+  for (const auto& [ids, exponent] : draws)
+    add_embedding_case(cases,
+                       {.name = fmt::format("ps-{}-one", ids),
+                        .measures = measured(ids, "10^7", ""),
+                        .peer = "the same lookups and updates in one process, on one thread",
+                        .ratio_target = 0.4},
+                       {}, exponent, Beside::one);
+  add_embedding_case(cases, {.name = "ps-billion", .measures = measured("uniform", "10^9", ", drawn on demand,")},
+                     {.rows = 1'000'000'000, .on_demand = true}, 0, Beside::none);
 }
 
 }  // namespace troupe::bench
