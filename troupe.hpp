@@ -11,6 +11,7 @@
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/saver.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/tensorboard/summary_writer.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/devices/kernel.hpp>

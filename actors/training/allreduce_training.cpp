@@ -59,6 +59,7 @@ class RankTrainer {
       if (phases_.empty()) {
         of_phase.insert(of_phase.end(), hooks_.feeds().begin(), hooks_.feeds().end());
         fetches.insert(fetches.end(), hooks_.fetches().begin(), hooks_.fetches().end());
+        first_feeds_ = of_phase;
       }
       phases_.push_back(session_.callable(of_phase, fetches, {phase.train}));
     }
@@ -88,6 +89,8 @@ class RankTrainer {
  private:
   TrainingResult train() {
     curves_.emplace(plan_, graph_, group_.rank() == 0);  // here, where other ranks learn of a failure
+    if (const Outputs summaries = curves_->summary_outputs(); group_.rank() == 0 && !summaries.empty())
+      summaries_ = session_.callable(first_feeds_, summaries);
     initialize();
     trained_ = true;
     hooks_.begin(*graph_.graph);
@@ -319,6 +322,8 @@ class RankTrainer {
     std::vector<Tensor> feeds = batch.components;
     if (graph_.rate_scale.valid()) feeds.push_back(Tensor::scalar(figures_.decisions().last().rate_scale));
     if (phase == 0) hooks_.before_step({figures_.at().epoch, figures_.at().step, group_.rank()}, feeds);
+    if (phase == 0 && summaries_ && curves_->takes_summaries(figures_.at().step))
+      curves_->summaries(figures_.at().step, (*summaries_)(feeds, options));
     out.step =
         phases_[phase].start(std::move(feeds), options, [promise](StepResult r) { promise->set_value(std::move(r)); });
     return out;
@@ -389,6 +394,8 @@ class RankTrainer {
   std::optional<TrainingCurves> curves_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   std::vector<Callable> phases_;
+  Outputs first_feeds_;                // of the first phase
+  std::optional<Callable> summaries_;  // with these
   Callable evaluate_;
   Parameters kept_;               // EpochDecision::keep
   bool trained_ = false;          // parameters exist

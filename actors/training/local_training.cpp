@@ -43,6 +43,8 @@ class LocalTrainer {
         of_phase.insert(of_phase.end(), hooks_.feeds().begin(), hooks_.feeds().end());
         fetches.insert(fetches.end(), hooks_.fetches().begin(), hooks_.fetches().end());
       }
+      if (const Outputs summaries = curves_.summary_outputs(); phases_.empty() && !summaries.empty())
+        summaries_ = session_.callable(of_phase, summaries);
       phases_.push_back(session_.callable(of_phase, fetches, {phase.train}));
     }
     if (!plan.evaluation) return;
@@ -121,6 +123,7 @@ class LocalTrainer {
     std::int64_t at_ns = 0;
     HookStep at;
     std::uint64_t examples = 0;
+    std::future<std::vector<Tensor>> summaries{};  // if this step takes them
     std::vector<std::future<std::vector<Tensor>>> phases;
   };
 
@@ -173,7 +176,8 @@ class LocalTrainer {
   }
 
   bool in_order() const {
-    return std::ranges::all_of(phases_, [](const Callable& phase) { return phase.in_order(); });
+    return std::ranges::all_of(phases_, [](const Callable& phase) { return phase.in_order(); }) &&
+           (!summaries_ || summaries_->in_order());
   }
 
   // nullopt: the epoch has no such step.
@@ -191,9 +195,15 @@ class LocalTrainer {
     for (const Callable& phase : phases_) {
       if (!started.phases.empty() && !in_order()) started.phases.back().wait();
       std::vector<Tensor> of_phase = feeds;
-      if (started.phases.empty()) hooks_.before_step(started.at, of_phase);
-      started.phases.push_back(phase.async(
-          std::move(of_phase), {.random_step = static_cast<std::int64_t>(step), .training = {.number = step}}));
+      const RunOptions options{.random_step = static_cast<std::int64_t>(step), .training = {.number = step}};
+      if (started.phases.empty()) {
+        hooks_.before_step(started.at, of_phase);
+        if (summaries_ && curves_.takes_summaries(step)) {
+          started.summaries = summaries_->async(of_phase, options);
+          if (!in_order()) started.summaries.wait();
+        }
+      }
+      started.phases.push_back(phase.async(std::move(of_phase), options));
     }
     return started;
   }
@@ -210,6 +220,7 @@ class LocalTrainer {
       }
     }
     const std::uint64_t number = figures_.at().step;
+    if (step.summaries.valid()) curves_.summaries(number, step.summaries.get());
     const double loss = mean_loss(sums);
     record_.computed(number, 0, step.at_ns, loss, step.examples);
     curves_.step_done(number, loss, step.examples);
@@ -248,6 +259,7 @@ class LocalTrainer {
   HookRun hooks_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   std::vector<Callable> phases_;
+  std::optional<Callable> summaries_;  // with the feeds of the first phase
   Callable evaluate_;
   Parameters kept_;  // EpochDecision::keep
 };

@@ -11,7 +11,7 @@
 #include <troupe/actors/checkpoint/writer_actor.hpp>
 #include <troupe/actors/tensorboard/event_file.hpp>
 #include <troupe/actors/tensorboard/graph_def.hpp>
-#include <troupe/actors/tensorboard/histogram.hpp>
+#include <troupe/actors/tensorboard/summary_values.hpp>
 
 namespace troupe {
 namespace {
@@ -28,18 +28,6 @@ tensorboard::Event event_at(std::uint64_t step) {
   event.set_wall_time(now());
   event.set_step(static_cast<std::int64_t>(step));
   return event;
-}
-
-void add_scalar(tensorboard::Event& event, const std::string& tag, double value) {
-  auto& added = *event.mutable_summary()->add_value();
-  added.set_tag(tag);
-  added.set_simple_value(static_cast<float>(value));
-}
-
-std::uint64_t bytes_of(const Parameters& values) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, value] : values) bytes += value.num_bytes();
-  return bytes;
 }
 
 // Whether a later write may succeed. If not, the caller should learn that there will be no curves.
@@ -112,13 +100,19 @@ class TrainingCurves::Writer {
   void post(const std::shared_ptr<Writer>& self, tensorboard::Event event, bool opens) {
     post(self, [self, event = std::move(event), opens] { self->write(event, opens); });
   }
-  void post_histograms(const std::shared_ptr<Writer>& self, tensorboard::Event event, Parameters values) {
-    const std::uint64_t bytes = bytes_of(values), before = waiting_bytes_.fetch_add(bytes);
+  // A value of an event, which is made when it is written.
+  struct Late {
+    SummaryOutput summary;
+    Tensor value;
+  };
+  void post(const std::shared_ptr<Writer>& self, tensorboard::Event event, std::vector<Late> values) {
+    std::uint64_t bytes = 0;
+    for (const Late& late : values) bytes += late.value.num_bytes();
+    const std::uint64_t before = waiting_bytes_.fetch_add(bytes);
     const std::shared_ptr<void> end(nullptr, [self, bytes](void*) { self->waiting_bytes_.fetch_sub(bytes); });
     if (before > 0 && before + bytes > limits_.bytes) return tell_slow();
-    post(self, [self, event = std::move(event), values = std::move(values), end]() mutable {
-      self->write_histograms(event, values);
-    });
+    post(self,
+         [self, event = std::move(event), values = std::move(values), end]() mutable { self->write(event, values); });
   }
   void post(const std::shared_ptr<Writer>& self, std::function<void()> work, bool always = false) {
     const std::shared_ptr<void> end(nullptr, [self](void*) { self->waiting_.fetch_sub(1); });
@@ -153,14 +147,18 @@ class TrainingCurves::Writer {
     }
   }
 
-  void write_histograms(tensorboard::Event& event, const Parameters& values) {
+  void write(tensorboard::Event& event, const std::vector<Late>& values) {
     if (!file_) return;
-    for (const auto& [name, value] : values) {
-      auto& added = *event.mutable_summary()->add_value();
-      added.set_tag(fmt::format("parameters/{}", name));
-      *added.mutable_histo() = histogram_of(value);
-    }
+    for (const Late& late : values) add(*event.mutable_summary(), late);
     write(event, false);
+  }
+
+  void add(tensorboard::Summary& summary, const Late& late) {
+    try {
+      add_summary(summary, late.summary, late.value);
+    } catch (const Error& error) {  // an image without pixels
+      tell(fmt::format("cannot write the summary '{}': {}", late.summary.tag, error.message()));
+    }
   }
 
   // The file may end with half an event, so it is abandoned.
@@ -195,6 +193,7 @@ TrainingCurves::TrainingCurves(const TrainingPlan& plan, const TrainingGraph& gr
                                const CurveLimits& limits)
     : plan_(plan),
       rate_(troupe::learning_rate(graph.optimizers.front())),
+      summaries_(graph.summaries),
       tells_(tells),
       windows_(std::max<std::uint64_t>(1, plan.options.tensorboard_every)) {
   if (plan.options.tensorboard.empty()) return;
@@ -227,20 +226,49 @@ void TrainingCurves::epoch_done(const EpochLogs& figures) {
   begin(figures.steps);
   point(windows_.complete(figures.steps, figures.epoch + 1 == static_cast<std::uint32_t>(plan_.options.epochs)));
   tensorboard::Event event = event_at(figures.steps);
-  for (const auto& [name, value] : figures.figures) add_scalar(event, "epoch/" + name, value);
-  add_scalar(event, "epoch/examples_per_second", figures.examples_per_second);
+  tensorboard::Summary& summary = *event.mutable_summary();
+  for (const auto& [name, value] : figures.figures) add_scalar(summary, "epoch/" + name, value);
+  add_scalar(summary, "epoch/examples_per_second", figures.examples_per_second);
   writer_->post(writer_, std::move(event), true);
 }
 
 void TrainingCurves::parameters(std::uint64_t steps, Parameters values) {
-  if (on()) writer_->post_histograms(writer_, event_at(steps), std::move(values));
+  if (!on()) return;
+  std::vector<Writer::Late> histograms;
+  for (auto& [name, value] : values)
+    histograms.push_back(
+        {.summary = {.kind = SummaryKind::histogram, .tag = "parameters/" + name}, .value = std::move(value)});
+  writer_->post(writer_, event_at(steps), std::move(histograms));
+}
+
+Outputs TrainingCurves::summary_outputs() const {
+  Outputs out;
+  if (writer_)
+    for (const SummaryOutput& summary : summaries_) out.push_back(summary.value);
+  return out;
+}
+
+bool TrainingCurves::takes_summaries(std::uint64_t step) {
+  if (!on() || summaries_.empty() || step < next_summaries_) return false;
+  const std::uint64_t every = std::max<std::uint64_t>(1, plan_.options.tensorboard_every);
+  next_summaries_ = (step / every + 1) * every;
+  return true;
+}
+
+void TrainingCurves::summaries(std::uint64_t step, std::vector<Tensor> values) {
+  if (!on()) return;
+  begin(step == 0 ? 0 : step + 1);
+  std::vector<Writer::Late> late;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    late.push_back({.summary = summaries_[i], .value = std::move(values[i])});
+  writer_->post(writer_, event_at(step + 1), std::move(late));
 }
 
 void TrainingCurves::point(const std::optional<LossWindows::Point>& point) {
   if (!point) return;
   tensorboard::Event event = event_at(point->steps);
-  add_scalar(event, "loss", point->loss);
-  if (const auto rate = learning_rate(point->steps)) add_scalar(event, "learning_rate", *rate);
+  add_scalar(*event.mutable_summary(), "loss", point->loss);
+  if (const auto rate = learning_rate(point->steps)) add_scalar(*event.mutable_summary(), "learning_rate", *rate);
   writer_->post(writer_, std::move(event), false);
 }
 

@@ -7,6 +7,8 @@
 //   epoch/FIGURE, epoch/val_FIGURE    the scalar figures of the program, and those of the evaluation
 //   epoch/examples_per_second
 //   parameters/NAME                   histograms after each epoch
+//   the summaries of the program      (graph/builder/summary.hpp) in the first of every tensorboard_every steps that
+//                                     the task computes, at the number of steps complete after it
 //   the graph
 #pragma once
 
@@ -45,7 +47,7 @@ class LossWindows {
 // Limits of the queue to a slow disk; beyond them curves are dropped.
 struct CurveLimits {
   int events = 1024;
-  std::uint64_t bytes = 256 << 20;  // of parameters queued for histograms; one set is always accepted
+  std::uint64_t bytes = 256 << 20;  // of queued parameters and summaries; one set is always accepted
 };
 
 // Used by one thread, that of the training.
@@ -70,6 +72,13 @@ class TrainingCurves {
   // Queues histograms after `steps` steps. The values must not be modified.
   void parameters(std::uint64_t steps, Parameters values);
 
+  // The outputs of the graph to compute for summaries(); empty: there is none to compute.
+  Outputs summary_outputs() const;
+  // Whether they are to be computed in this step, counted from 0; the same step asks once.
+  bool takes_summaries(std::uint64_t step);
+  // Their values, which must not be modified.
+  void summaries(std::uint64_t step, std::vector<Tensor> values);
+
   // Waits at the end until all is written, at most 10 s.
   void wait() const;
 
@@ -81,6 +90,8 @@ class TrainingCurves {
 
   const TrainingPlan& plan_;
   const Schedule rate_;
+  const std::vector<SummaryOutput> summaries_;
+  std::uint64_t next_summaries_ = 0;  // the first step that takes them
   std::shared_ptr<Writer> writer_;
   bool tells_;
   bool begun_ = false;

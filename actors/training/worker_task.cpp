@@ -43,6 +43,8 @@ class WorkerLoop {
       if (phases_.empty()) {
         feeds.insert(feeds.end(), hooks_.feeds().begin(), hooks_.feeds().end());
         fetches.insert(fetches.end(), hooks_.fetches().begin(), hooks_.fetches().end());
+        if (const Outputs summaries = curves_.summary_outputs(); !summaries.empty())
+          summaries_ = session_.callable(feeds, here(summaries));
       }
       phases_.push_back(session_.callable(feeds, fetches, {here(phase.train)}));
     }
@@ -171,7 +173,7 @@ class WorkerLoop {
     TokenDone report;
     std::int64_t began_ns = steady_now_ns();
     StepId id;
-    bool curves = false;  // reads the parameters for the curves
+    enum class For { job, parameters_of_curves, summaries } what = For::job;
     std::atomic<bool> ended{false};
     StepResult result;
   };
@@ -257,7 +259,11 @@ class WorkerLoop {
       return tell(std::move(out));
     }
     std::vector<Tensor> feeds = batch->components;
-    if (trains && token.phase == 0) hooks_.before_step({token.epoch, token.step, token.slot}, feeds);
+    if (trains && token.phase == 0) {
+      hooks_.before_step({token.epoch, token.step, token.slot}, feeds);
+      if (summaries_ && curves_.takes_summaries(token.step))
+        start(*summaries_, feeds, token)->what = Running::For::summaries;
+    }
     start(trains ? phases_[token.phase] : evaluate_, std::move(feeds), token, work.id)->report.examples =
         static_cast<std::uint64_t>(batch->examples);
   }
@@ -284,15 +290,18 @@ class WorkerLoop {
   }
 
   void read_for_curves(std::uint64_t steps) {
-    if (!small_.empty()) start(*read_all_, {}, reading(steps))->curves = true;
+    if (!small_.empty()) start(*read_all_, {}, reading(steps))->what = Running::For::parameters_of_curves;
   }
 
   void end_first() {
     const auto step = running_.front();
-    if (step->curves) {
+    if (step->what != Running::For::job) {
       running_.pop_front();
-      // The training steps report why it failed.
-      if (!step->result.error) curves_.parameters(step->report.token.step, trained_of(step->result.fetches));
+      if (step->result.error) return;  // the training steps report why it failed
+      if (step->what == Running::For::summaries)
+        curves_.summaries(step->report.token.step, std::move(step->result.fetches));
+      else
+        curves_.parameters(step->report.token.step, trained_of(step->result.fetches));
       return;
     }
     const bool unused = tokens_->unused(step->work);
@@ -361,7 +370,7 @@ class WorkerLoop {
   TrainingResult finish() {
     while (!running_.empty()) {  // unused and cancelled, except reads for the curves
       const bool ended = running_.front()->ended.load(std::memory_order_acquire);
-      if (ended && running_.front()->curves)
+      if (ended && running_.front()->what != Running::For::job)
         end_first();
       else if (ended)
         running_.pop_front();
@@ -521,6 +530,7 @@ class WorkerLoop {
   Session session_;
   std::unique_ptr<BatchReader> batches_, evaluation_;
   std::vector<Callable> phases_;
+  std::optional<Callable> summaries_;  // with the feeds of the first phase
   Callable evaluate_;
   std::optional<Callable> read_all_;  // none if there is nothing to read
   std::vector<std::string> small_;    // the parameters that it reads

@@ -24,4 +24,5 @@
 #include <troupe/graph/builder/reduce.hpp>
 #include <troupe/graph/builder/signal.hpp>
 #include <troupe/graph/builder/softmax.hpp>
+#include <troupe/graph/builder/summary.hpp>
 #include <troupe/graph/builder/text.hpp>

@@ -174,8 +174,10 @@ class Builder {
   // Computes figures and gradients from its batch.
   void compute(Tower& t) {
     std::vector<RunningAverage> averages;
+    const int begin = graph_.size();
     const ProgramOutputs outputs = apply(t.batch, &averages);
     const bool first = out_.phases.empty();
+    if (first) out_.summaries = summaries_of(graph_, begin);
     if (outputs.objectives.empty()) invalid_argument("the program has no objective: nothing would be trained");
     if (first) begin_phases(outputs);
     for (std::size_t phase = 0; phase < out_.phases.size(); ++phase) {

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/graph/builder/summary.hpp>
 #include <troupe/graph/training/clipping.hpp>
 #include <troupe/graph/training/program.hpp>
 #include <troupe/graph/training/sparse_mean.hpp>
@@ -79,6 +80,9 @@ struct TrainingGraph {
   FigureLayout eval_layout{};
   std::map<std::string, Output> predictions{};
   std::map<std::string, FigureResult> results{};  // of all figures, by name
+
+  // Of the first slot and micro-batch, in training. None in a graph that only evaluates.
+  std::vector<SummaryOutput> summaries{};
 
   // Of the program, in order of creation: trained ones, running averages, and those that nothing updates.
   std::vector<VariableRef> parameters{};

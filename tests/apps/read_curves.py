@@ -9,7 +9,7 @@ import sys
 
 from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
 
-ALL = {"scalars": 0, "histograms": 0, "compressedHistograms": 0, "tensors": 0}  # instead of a sample
+ALL = {"scalars": 0, "histograms": 0, "compressedHistograms": 0, "images": 0, "tensors": 0}  # instead of a sample
 
 
 def classic(directory):
@@ -26,8 +26,17 @@ def classic(directory):
             ]
             for tag in tags["histograms"]
         },
+        "images": {
+            tag: [[p.step, p.width, p.height, p.encoded_image_string.hex()] for p in events.Images(tag)]
+            for tag in tags["images"]
+        },
+        "texts": {
+            tag: [[p.step, p.tensor_proto.string_val[0].decode()] for p in events.Tensors(tag)]
+            for tag in tags["tensors"]
+        },
         "graph": [
-            {"name": n.name, "op": n.op, "device": n.device, "input": list(n.input)} for n in events.Graph().node
+            {"name": n.name, "op": n.op, "device": n.device, "input": list(n.input)}
+            for n in (events.Graph().node if tags["graph"] else [])
         ],
         "file_version": events.file_version,
     }
@@ -36,7 +45,7 @@ def classic(directory):
 def converted(directory):
     """As the pages of today's TensorBoard get it: everything is a tensor."""
     events = plugin_event_accumulator.EventAccumulator(
-        directory, size_guidance=ALL, tensor_size_guidance={"scalars": 0, "histograms": 0}
+        directory, size_guidance=ALL, tensor_size_guidance={"scalars": 0, "histograms": 0, "images": 0, "text": 0}
     )
     events.Reload()
     return {tag: events.SummaryMetadata(tag).plugin_data.plugin_name for tag in events.Tags()["tensors"]}

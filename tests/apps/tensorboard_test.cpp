@@ -9,6 +9,7 @@
 #include "tests/actors/tensorboard/event_reader.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/paths.hpp"
+#include <troupe/actors/tensorboard/summary_writer.hpp>
 
 namespace troupe {
 namespace {
@@ -178,6 +179,32 @@ TEST_F(TensorBoard, LoadsTheFiles) {
                                  {"input", std::vector<std::string>(node.input().begin(), node.input().end())}};
     EXPECT_EQ(seen.at("graph")[static_cast<std::size_t>(i)], ours) << node.name();
   }
+}
+
+TEST_F(TensorBoard, LoadsSummariesOfLoopsOfOnesOwn) {
+  const std::string python = this->python();
+  if (python.empty()) GTEST_SKIP() << "TensorBoard is not installed: tools/setup.sh --with-tensorboard";
+  summary::Writer writer(place);
+  writer.scalar("loss", 0.5, 1);
+  writer.histogram("weights", Tensor::of<float>(Shape{3}, {1, 2, 3}), 2);
+  writer.image("digits", Tensor::of<std::uint8_t>(Shape{2, 1, 2, 1}, {0, 255, 7, 9}), 3);
+  writer.text("words", "some *words*", 4);
+  Arguments command = reading(python);
+  command.push_back(place);
+  Process process(command);
+  ASSERT_EQ(process.wait(), 0) << process.err;
+  const nlohmann::json seen = nlohmann::json::parse(process.out);
+  EXPECT_EQ(seen.at("scalars").at("loss").at(0).at(2), 0.5);
+  EXPECT_EQ(seen.at("histograms").at("weights").at(0).at("sum"), 6);
+  const std::string text = seen.at("images").at("digits/image/1").at(0).at(3);
+  EXPECT_EQ(seen.at("images").at("digits/image/1").at(0), nlohmann::json({3, 2, 1, text}));
+  EXPECT_EQ(text.substr(0, 16), "89504e470d0a1a0a");
+  EXPECT_EQ(seen.at("texts"), nlohmann::json({{"words", {{4, "some *words*"}}}}));
+  EXPECT_EQ(seen.at("plugins"), nlohmann::json({{"loss", "scalars"},
+                                                {"weights", "histograms"},
+                                                {"digits/image/0", "images"},
+                                                {"digits/image/1", "images"},
+                                                {"words", "text"}}));
 }
 
 }  // namespace

@@ -131,6 +131,23 @@ TEST(Pages, DataOfTheirOwn) {
   EXPECT_EQ(model.evaluate(images)["accuracy"], 1);  // all are labelled 0
 }
 
+TEST(Pages, SummariesOfProgramsAndLoops) {
+  testing::TemporaryDirectory directory;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(directory.path());
+#include <pages/summaries.inc>
+  std::filesystem::current_path(before);
+  const auto text = [&](const std::string& curves) {
+    std::string all;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.file(curves)))
+      all += read_file(posix_file_system(), entry.path(), 1 << 20);
+    return all;
+  };
+  for (const char* tag : {"slope", "errors", "epoch/loss"}) EXPECT_THAT(text("curves/line"), ::testing::HasSubstr(tag));
+  for (const char* word : {"square", "Squares of *ten* numbers"})
+    EXPECT_THAT(text("curves/squares"), ::testing::HasSubstr(word));
+}
+
 TEST(Pages, GraphsGradientsAndSessions) {
   const std::string_view shown =
 #include <pages/graph_output.inc>

@@ -70,7 +70,7 @@ const std::vector<Library> kLibraries = {
     {"the compiler's OpenMP", R"(omp\.h)", {}},
     {"nanobind", "nanobind/.*", {"apps/python/"}},
     {"RE2", R"(re2/.*)", {"kernels/"}},
-    {"zlib", R"(zlib\.h)", {"kernels/readers/"}},
+    {"zlib", R"(zlib\.h)", {"kernels/readers/", "actors/tensorboard/"}},
     {"CUDA", R"((cuda|cooperative_groups|nv).*\.h|cuda/.*)", {"devices/cuda/", "kernels/cuda/", "tools/bench/cuda/"}},
     {"NCCL", R"(nccl.*\.h)", {"devices/cuda/"}},
     {"cuBLAS, cuDNN, CUB", R"((cublas|cudnn).*\.h|(cub|thrust)/.*)", {"kernels/cuda/", "tools/bench/cuda/"}},

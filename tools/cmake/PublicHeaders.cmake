@@ -16,6 +16,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/session/saver.hpp
   actors/session/session.hpp
   actors/steps/training_step.hpp
+  actors/tensorboard/summary_writer.hpp
   actors/training/callback.hpp
   actors/training/dataset_source.hpp
   actors/training/epoch_logs.hpp
@@ -58,6 +59,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/reduce.hpp
   graph/builder/signal.hpp
   graph/builder/softmax.hpp
+  graph/builder/summary.hpp
   graph/builder/text.hpp
   graph/builder/variable.hpp
   graph/data/batch_schema.hpp

@@ -1,6 +1,7 @@
-// What TensorBoard reads: records, event files, histograms, graphs.
+// What TensorBoard reads: records, event files, histograms, graphs, summaries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <limits>
@@ -11,7 +12,9 @@
 #include <troupe/actors/tensorboard/event_file.hpp>
 #include <troupe/actors/tensorboard/graph_def.hpp>
 #include <troupe/actors/tensorboard/histogram.hpp>
+#include <troupe/actors/tensorboard/png.hpp>
 #include <troupe/actors/tensorboard/record.hpp>
+#include <troupe/actors/tensorboard/summary_writer.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/messages/error.hpp>
@@ -231,6 +234,101 @@ TEST(GraphDefOf, NamesTensorsAndLeavesThemOut) {
   const auto def = graph_def_of(graph);
   EXPECT_EQ(def.node(c.node).attr().at("value").s(), "f32[1000,10]");
   EXPECT_LT(def.ByteSizeLong(), 1000u);
+}
+
+// The rows of an image that is one chunk of data, each after its filter.
+std::string rows_of(const std::string& png, std::size_t size) {
+  const std::size_t begin = png.find("IDAT") + 4;
+  std::string rows(size, '?');
+  uLongf got = size;
+  EXPECT_EQ(::uncompress(reinterpret_cast<Bytef*>(rows.data()), &got,
+                         reinterpret_cast<const Bytef*>(png.data()) + begin, png.size() - begin),
+            Z_OK);
+  EXPECT_EQ(got, size);
+  return rows;
+}
+
+// The bytes around the compressed rows are those that Python's zlib.crc32 and struct make.
+TEST(PngOf, HasSignatureHeaderAndEnd) {
+  const std::vector<std::uint8_t> pixels = {255, 0, 0, 0, 0, 255};
+  const std::string rgb = png_of(pixels, 1, 2, 3), grey = png_of(std::span(pixels).first(2), 2, 1, 1);
+  const std::string signature = "89504e470d0a1a0a", end = "0000000049454e44ae426082";
+  EXPECT_EQ(hex(rgb).substr(0, 66), signature + "0000000d49484452000000020000000108020000007b40e8dd");
+  EXPECT_EQ(hex(grey).substr(0, 66), signature + "0000000d4948445200000001000000020800000000bceae9fb");
+  EXPECT_EQ(hex(rgb).substr(2 * rgb.size() - end.size()), end);
+  EXPECT_EQ(hex(rows_of(rgb, 7)), "00ff00000000ff");
+  EXPECT_EQ(hex(rows_of(grey, 4)), "00ff0000");
+  const std::size_t data = rgb.find("IDAT"), size = rgb.size() - 16 - data - 4;  // and its length and CRC
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < 4; ++i) crc = crc << 8 | static_cast<unsigned char>(rgb[data + 4 + size + i]);
+  EXPECT_EQ(crc, ::crc32(0, reinterpret_cast<const Bytef*>(rgb.data()) + data, static_cast<uInt>(size + 4)));
+}
+
+TEST(PngOf, OtherImagesAreRefused) {
+  const std::vector<std::uint8_t> pixels(12);
+  EXPECT_THAT(error_of([&] { png_of(pixels, 1, 2, 5); }).message(), HasSubstr("1 to 4 channels, not 5"));
+  EXPECT_THAT(error_of([&] { png_of(pixels, 2, 2, 4); }).message(), HasSubstr("2 x 2 x 4 has 12 values"));
+  EXPECT_THAT(error_of([&] { png_of({}, 0, 2, 3); }).message(), HasSubstr("0 x 2 pixels"));
+  EXPECT_THAT(error_of([&] { png_of(pixels, 1LL << 62, 1LL << 62, 3); }).message(), HasSubstr("cannot be written"));
+}
+
+class SummaryWriter : public ::testing::Test {
+ protected:
+  std::vector<proto::tensorboard::Event> written() const {
+    auto events = testing::read_events(testing::event_files(directory.file("curves")).at(0));
+    events.erase(events.begin());  // the version
+    return events;
+  }
+  const testing::TemporaryDirectory directory;
+  summary::Writer writer{directory.file("curves")};
+};
+
+TEST_F(SummaryWriter, WritesNumbersHistogramsAndTexts) {
+  writer.scalar("loss", 0.25, 7);
+  writer.histogram("weights", Tensor::of<float>(Shape{2, 2}, {1, 1, 2, 3}), 8);
+  writer.text("words", "some *words*", 9);
+  const auto events = written();
+  ASSERT_EQ(events.size(), 3u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(events[static_cast<std::size_t>(i)].step(), 7 + i);
+  EXPECT_EQ(events[0].summary().value(0).tag(), "loss");
+  EXPECT_EQ(events[0].summary().value(0).simple_value(), 0.25F);
+  EXPECT_EQ(events[1].summary().value(0).histo().sum(), 7);
+  // Tag 1, tensor 8 (dtype 1: DT_STRING, tensor_shape 2: a scalar, string_val 8), metadata 9 (plugin_data 1 with the
+  // name 1, data_class 4: a tensor).
+  EXPECT_EQ(hex(events[2].summary().value(0).SerializeAsString()), "0a05" + hex("words") + "4212" + "0807" + "1200" +
+                                                                       "420c" + hex("some *words*") + "4a0a" + "0a06" +
+                                                                       "0a04" + hex("text") + "2002");
+}
+
+TEST_F(SummaryWriter, WritesTheFirstImagesOfABatch) {
+  Tensor images(DType::f32, Shape{3, 1, 2, 1});
+  std::ranges::copy(std::vector<float>{0, 1, 0.5, -1, std::nanf(""), 7}, images.mutable_data<float>());
+  writer.image("grey", images, 1, 2);
+  writer.image("one", Tensor::of<std::uint8_t>(Shape{1, 1, 2, 1}, {3, 4}), 2, 1);
+  const auto events = written();
+  const auto& grey = events[0].summary();
+  ASSERT_EQ(grey.value_size(), 2);
+  EXPECT_EQ(grey.value(0).tag(), "grey/image/0");
+  EXPECT_EQ(grey.value(1).tag(), "grey/image/1");
+  EXPECT_EQ(hex(rows_of(grey.value(0).image().encoded_image_string(), 3)), "0000ff");
+  EXPECT_EQ(hex(rows_of(grey.value(1).image().encoded_image_string(), 3)), "008000");
+  EXPECT_EQ(grey.value(0).image().height(), 1);
+  EXPECT_EQ(grey.value(0).image().width(), 2);
+  EXPECT_EQ(grey.value(0).image().colorspace(), 1);
+  EXPECT_EQ(events[1].summary().value(0).tag(), "one/image");
+  EXPECT_EQ(hex(rows_of(events[1].summary().value(0).image().encoded_image_string(), 3)), "000304");
+  writer.image("all", images, 3, 5);
+  EXPECT_EQ(written()[2].summary().value_size(), 3);
+}
+
+TEST_F(SummaryWriter, RefusesOtherTensors) {
+  EXPECT_THAT(error_of([&] {
+                writer.image("x", Tensor(DType::i32, Shape{1, 1, 1, 1}), 0);
+              }).message(),
+              HasSubstr("images must be u8 or floats [n, height, width, channels], not i32[1,1,1,1]"));
+  EXPECT_THAT(error_of([&] { writer.histogram("x", Tensor(DType::string, Shape{1}), 0); }).message(),
+              HasSubstr("a histogram needs numbers, not string"));
+  EXPECT_THAT(written(), IsEmpty());
 }
 
 }  // namespace

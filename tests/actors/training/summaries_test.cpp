@@ -1,0 +1,115 @@
+// Summaries of a program that trains: what TensorBoard gets in each mode.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/tensorboard/event_reader.hpp"
+#include "tests/actors/training/job_tasks.hpp"
+#include "tests/temporary_directory.hpp"
+#include <troupe/graph/training/towers.hpp>
+#include <troupe/troupe.hpp>
+
+namespace troupe {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+// y = slope x, learnt by SGD from x = 1, 2, ... Each batch has the same examples.
+ProgramOutputs watched_line(ProgramContext& c) {
+  const VariableRef slope = c.variable("slope", {.shape = {}}, initializers::zeros());
+  const Output now = slope.read();
+  const Output error = now * c["x"] - c["y"];
+  const auto scope = c.graph.scope("line");
+  summary::scalar("slope", now);
+  summary::scalar("examples", mean(shape_of(c["x"])));
+  summary::histogram("errors", error);
+  summary::text("words", constant(c.graph, Tensor::scalar(std::string("a *line*"))));
+  summary::image("x", reshape(c["x"], {-1, 1, 1, 1}), 1);
+  return {.objectives = {{.loss = mean(error * error), .optimizer = optimizers::SGD{.learning_rate = 0.125}}}};
+}
+
+ProgramOutputs plain_line(ProgramContext& c) {
+  const VariableRef slope = c.variable("slope", {.shape = {}}, initializers::zeros());
+  const Output error = slope.read() * c["x"] - c["y"];
+  return {.objectives = {{.loss = mean(error * error), .optimizer = optimizers::SGD{.learning_rate = 0.125}}}};
+}
+
+// 8 steps of 2 slots of 2 examples, x = 1 and y = 2: the slope begins with 0 and comes to 2 - 2 (3/4)^t.
+class TrainedSummaries : public ::testing::Test {
+ protected:
+  std::string fit(Task& task, const TrainingOptions& options, const Program& program = watched_line) const {
+    Model model(program);
+    model.compile({}, task);
+    return model.fit(data, options).params_sha256;
+  }
+  TrainingOptions options(const JobMode& mode, bool curves = true) const {
+    TrainingOptions out{.mode = mode, .epochs = 1, .batch = 2, .quiet = true};
+    if (curves) out.tensorboard = directory.file("curves");
+    out.tensorboard_every = 3;
+    return out;
+  }
+  // Those of the program.
+  void expect_all() const {
+    std::map<std::string, std::vector<std::pair<std::int64_t, proto::tensorboard::Summary::Value>>> values;
+    for (const std::string& path : testing::event_files(directory.file("curves")))
+      for (const auto& event : testing::read_events(path))
+        for (const auto& value : event.summary().value())
+          if (value.tag().starts_with("line/")) values[value.tag()].emplace_back(event.step(), value);
+    ASSERT_EQ(values.size(), 5u);
+    for (const auto& [tag, points] : values) {
+      std::vector<std::int64_t> steps;
+      for (const auto& [step, value] : points) steps.push_back(step);
+      EXPECT_THAT(steps, ElementsAre(1, 4, 7)) << tag;
+    }
+    float slope = 0;
+    for (const auto& [step, value] : values.at("line/slope")) {
+      for (std::int64_t update = step == 1 ? 3 : 0; update < 3; ++update) slope = slope + 0.25F * (2 - slope);
+      EXPECT_EQ(value.simple_value(), slope) << step;
+    }
+    EXPECT_EQ(values.at("line/examples")[0].second.simple_value(), 2);
+    EXPECT_EQ(values.at("line/errors")[0].second.histo().num(), 2);
+    EXPECT_EQ(values.at("line/errors")[0].second.histo().max(), -2);
+    EXPECT_EQ(values.at("line/words")[0].second.tensor().string_val(0), "a *line*");
+    EXPECT_EQ(values.at("line/x/image")[0].second.image().colorspace(), 1);
+  }
+
+  const testing::TemporaryDirectory directory;
+  const TensorDataset data{{{"x", Tensor::of<float>(Shape{32}, std::vector<float>(32, 1))},
+                            {"y", Tensor::of<float>(Shape{32}, std::vector<float>(32, 2))}}};
+};
+
+TEST_F(TrainedSummaries, OfOneProcessAreThoseOfItsFirstSlot) {
+  Task task({.threads = 1});
+  const std::string hash = fit(task, options(LocalMode{.slots = 2}));
+  expect_all();
+  EXPECT_EQ(fit(task, options(LocalMode{.slots = 2}, false)), hash);
+  EXPECT_EQ(fit(task, options(LocalMode{.slots = 2}), plain_line), hash);
+}
+
+TEST_F(TrainedSummaries, OfJobsWithShardsAreThoseOfTheChief) {
+  testing::JobTasks tasks(2, 1);
+  const auto out = tasks.run([&](Task& task) { return fit(task, options(SyncMode{.slots = 2})); });
+  expect_all();
+  Task alone({.threads = 1});
+  EXPECT_THAT(out, ::testing::Contains(fit(alone, options(LocalMode{.slots = 2}, false))));
+}
+
+TEST_F(TrainedSummaries, OfRanksAreThoseOfTheFirst) {
+  testing::JobTasks tasks(0, 2);
+  const auto out = tasks.run([&](Task& task) { return fit(task, options(AllReduceMode{})); });
+  expect_all();
+  Task alone({.threads = 1});
+  EXPECT_THAT(out, Each(fit(alone, options(LocalMode{.slots = 2}, false))));
+}
+
+TEST_F(TrainedSummaries, OfMicroBatchesAreThoseOfTheFirst) {
+  const TrainingGraph graph =
+      build_training_graph(watched_line, data.schema(), {.slots = 2, .batch = 4, .micro_batches = 2});
+  std::vector<std::string> tags;
+  for (const SummaryOutput& summary : graph.summaries) tags.push_back(summary.tag);
+  EXPECT_THAT(tags, ElementsAre("line/slope", "line/examples", "line/errors", "line/words", "line/x"));
+  EXPECT_EQ(graph.summaries[2].value.shape(), Shape{2});
+}
+
+}  // namespace
+}  // namespace troupe
