@@ -14,26 +14,15 @@
 namespace troupe {
 namespace {
 
-// Ops that a shard replaces, or whose settings it reads.
-enum class ShardedPart : std::uint8_t { none, read, assignment, learning_rate, sums, constraint };
+// Ops that a shard replaces.
+enum class ShardedPart : std::uint8_t { none, read, assignment, sums, constraint };
 constexpr auto kShardedParts = op_table<ShardedPart>({
     {"ReadVariable", ShardedPart::read},
     {"AssignVariable", ShardedPart::assignment},
     {"InitializeVariable", ShardedPart::assignment},
-    {"LearningRate", ShardedPart::learning_rate},
     {"ConstrainVariable", ShardedPart::constraint},
     {"SumRows", ShardedPart::sums},
 });
-
-// The position of the named input among the node's inputs; -1 if the op has none. Update rules take no lists.
-int position(const Node& node, std::string_view input) {
-  const auto it = std::ranges::find(node.op->inputs, input, &ArgDef::name);
-  return it == node.op->inputs.end() ? -1 : static_cast<int>(it - node.op->inputs.begin());
-}
-std::optional<Endpoint> input_of(const Node& node, std::string_view input) {
-  const int at = position(node, input);
-  return at < 0 ? std::nullopt : std::optional(node.inputs[static_cast<std::size_t>(at)]);
-}
 
 struct PlaceInPack {
   std::size_t pack = 0;  // in ShardedGraph::packs
@@ -57,11 +46,9 @@ class Sharder {
 
   ShardedGraph run() {
     find_variables();
-    for (int id = 0; id < graph_.size(); ++id)
-      if (graph_.node(id).op->update_rule && owner(graph_.node(id))) add_rule(graph_.node(id));
-    for (int id = 0; id < graph_.size(); ++id)
-      if (kShardedParts.of(graph_.node(id)) == ShardedPart::constraint && owner(graph_.node(id)))
-        add_constraint(graph_.node(id));
+    result_.rules = update_rules(graph_, sharded_);
+    for (const auto& [variable, rule] : result_.rules)
+      for (const SlotVariable& slot : rule.slots) slots_.emplace(graph_.get(slot.name).id, variable);
     if (phase_of_) pack();
     for (const TableLookup& lookup : table_lookups(graph_)) {
       if (!sharded_.contains(lookup.table)) continue;
@@ -97,74 +84,14 @@ class Sharder {
         invalid_argument("variable '{}' is {}{} in the graph, but {}{} in the shard map", spec.name, name(info.dtype),
                          info.shape.to_string(), name(spec.dtype), spec.shape.to_string());
       sharded_.emplace(node->id, spec.name);
-      result_.initial_values.emplace(spec.name, initial_value(info));
+      result_.initial_values.emplace(spec.name, initial_value_of(graph_, info));
     }
-  }
-
-  std::string initial_value(const VariableInfo& info) const {
-    return info.initial_value.node < 0 ? "" : output_name(graph_, info.initial_value);
   }
 
   // The sharded variable whose handle is the node's first input, or null.
   const std::string* owner(const Node& node) const {
     const auto it = node.inputs.empty() ? sharded_.end() : sharded_.find(node.inputs[0].node);
     return it == sharded_.end() ? nullptr : &it->second;
-  }
-
-  void add_rule(const Node& node) {
-    const std::string& variable = *owner(node);
-    UpdateRule rule{.op = node.op->name,
-                    .attributes = node.attributes,
-                    .learning_rate = {},
-                    .schedule = {},
-                    .counts_updates = position(node, "t") >= 0,
-                    .sparse = takes_rows(node),
-                    .fixed_rate = node.attributes.has(kFixedRate) && node.attributes.boolean(kFixedRate),
-                    .guarded = node.attributes.has(kGuarded) && node.attributes.boolean(kGuarded)};
-    if (position(node, "lr") >= 0) add_learning_rate(node, rule);
-    for (std::size_t i = 1; i < node.inputs.size(); ++i) {
-      if (graph_.dtype(node.inputs[i]) != DType::resource) continue;
-      const auto slot = info_.find(node.inputs[i].node);
-      if (slot == info_.end() || sharded_.contains(node.inputs[i].node))
-        invalid_argument("{} '{}': its '{}' must be a variable that is not in the shard map", node.op->name, node.name,
-                         node.op->inputs[i].name);
-      if (!slots_.emplace(node.inputs[i].node, variable).second)
-        invalid_argument("{} '{}': '{}' is also a slot of another variable", node.op->name, node.name,
-                         slot->second.name);
-      rule.slots.push_back({.role = node.op->inputs[i].name,
-                            .name = slot->second.name,
-                            .dtype = slot->second.dtype,
-                            .shape = slot->second.shape,
-                            .initial_value = initial_value(slot->second)});
-    }
-    if (!result_.rules.emplace(variable, std::move(rule)).second)
-      invalid_argument("{} '{}': variable '{}' is already updated by another node; a shard applies one rule",
-                       node.op->name, node.name, variable);
-  }
-
-  void add_constraint(const Node& node) {
-    const std::string& variable = *owner(node);
-    const auto rule = result_.rules.find(variable);
-    if (rule == result_.rules.end() || rule->second.constraint)
-      invalid_argument("{} '{}': a shard constrains '{}' once, after its update", node.op->name, node.name, variable);
-    rule->second.constraint = node.attributes;
-  }
-
-  void add_learning_rate(const Node& node, UpdateRule& rule) const {
-    const auto lr = input_of(node, "lr");
-    const Node* source = lr ? &graph_.node(lr->node) : nullptr;
-    while (source && source->op->forwards) source = &graph_.node(source->inputs[0].node);
-    if (source && source->op->role == OpRole::constant) {
-      rule.learning_rate = source->attributes.tensor("value");
-    } else if (source && kShardedParts.of(*source) == ShardedPart::learning_rate) {
-      rule.schedule = Schedule::of(source->attributes);
-    } else {
-      invalid_argument(
-          "{} '{}': the learning rate of '{}' is {}, but must be a Const or a LearningRate: the shard has no other "
-          "node",
-          node.op->name, node.name, *owner(node),
-          source ? fmt::format("{} '{}'", source->op->name, source->name) : "missing");
-    }
   }
 
   void pack() {
@@ -544,37 +471,11 @@ class Sharder {
 
 }  // namespace
 
-bool UpdateRule::changes_rows_only() const {
-  return sparse && !(attributes.has("exact") && attributes.boolean("exact"));
-}
-
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of) {
   ShardedGraph sharded = Sharder(graph, map, phase_of).run();
   // Not compared with `graph`: updates leave it, so what they waited for no longer runs before their successors.
   sharded.graph = verified("shard_variables", std::move(sharded.graph));
   return sharded;
-}
-
-std::vector<VariableSpec> updated_variables(const Graph& graph) {
-  std::map<std::string, VariableSpec> found;
-  for (int id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    const Node* variable = node.op->update_rule ? &graph.node(node.inputs[0].node) : nullptr;
-    if (variable && variable->op->role == OpRole::variable)
-      found.try_emplace(variable->name,
-                        VariableSpec{variable->name, variable->attributes.dtype("T"), variable->output_shapes[0],
-                                     takes_rows(node), is_on_demand(*variable)});
-  }
-  for (int id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    if (kShardedParts.of(node) != ShardedPart::constraint || node.attributes.string("kind") == "non_negative") continue;
-    const auto variable = found.find(graph.node(node.inputs[0].node).name);
-    const std::vector<std::int64_t>& axes = node.attributes.integers("axes");
-    if (variable != found.end() && std::ranges::find(axes, 0) != axes.end()) variable->second.whole = true;
-  }
-  std::vector<VariableSpec> out;
-  for (auto& [name, spec] : found) out.push_back(std::move(spec));
-  return out;
 }
 
 }  // namespace troupe

@@ -10,36 +10,10 @@
 #include <vector>
 
 #include <troupe/graph/graph.hpp>
-#include <troupe/graph/optimizers/schedules.hpp>
 #include <troupe/graph/passes/shard_map.hpp>
+#include <troupe/graph/passes/update_rules.hpp>
 
 namespace troupe {
-
-// A variable that an optimizer keeps for each trained variable. If it has the variable's shape, it is cut the same way.
-struct SlotVariable {
-  std::string role;  // the op's input: "accum", "m"
-  std::string name;
-  DType dtype = DType::invalid;
-  Shape shape;
-  std::string initial_value;  // an output of the graph before sharding, or ""
-};
-
-// How a shard applies gradients to a variable: runs `op` on (slice, slots' slices, learning_rate, [t], gradient).
-struct UpdateRule {
-  std::string op;                    // "ApplyAdam" or "SparseApplyAdam"
-  Attributes attributes;             // of the op
-  std::vector<SlotVariable> slots;   // in the order of the op's inputs
-  Tensor learning_rate;              // a scalar; invalid: it follows `schedule`, or the op takes none
-  std::optional<Schedule> schedule;  // of the number of the update, less one
-  bool counts_updates = false;       // the op takes t: the number of this update, from 1
-  bool sparse = false;
-  std::optional<Attributes> constraint{};  // of a ConstrainVariable that follows each update
-  bool fixed_rate = false;  // Update::rate_scale does not count: the rate is the part of a running average
-  bool guarded = false;     // a gradient that is not finite changes nothing and does not count as an update
-
-  // Whether an update leaves the rows that its gradient does not have as they are (SlotUpdates::lazy).
-  bool changes_rows_only() const;
-};
 
 // Nodes with which a table's rows are read by their numbers.
 struct TableReads {
@@ -80,9 +54,5 @@ using PhaseOf = std::function<std::uint32_t(const std::string& variable)>;
 // if two nodes update it, if its learning rate is neither a Const nor a LearningRate, if anything else uses it or its
 // slots, or if it is on demand, but no table.
 ShardedGraph shard_variables(const Graph& graph, const ShardMap& map, const PhaseOf& phase_of = nullptr);
-
-// The variables that an optimizer updates (the first input of an Apply or SparseApply node), by name: the input of a
-// ShardMap.
-std::vector<VariableSpec> updated_variables(const Graph& graph);
 
 }  // namespace troupe
