@@ -105,6 +105,11 @@ TEST(Progress, TheTimeLeftIsOfTheEpochAsFarAsItWasSeen) {
             "Epoch 2/2: step 1 of 36001, loss 0");
   EXPECT_EQ(progress.update(epoch.step(11, 36001, 1), 2, 0, at(60s))->substr(0, 40),
             "Epoch 2/2: step 11 of 36001, 9:59:50 lef");
+  Progress next(false);
+  next.update(epoch.step(1, 100, 0), 2, 0, at(0ms));
+  next.update(epoch.step(1, 100, 1), 2, 0, at(90s));
+  EXPECT_EQ(next.update(epoch.step(11, 100, 1), 2, 0, at(100s))->substr(0, 37),
+            "Epoch 2/2: step 11 of 100, 1:29 left,");
 }
 
 TEST(Progress, SmallFiguresKeepTheirDigits) {

@@ -102,6 +102,28 @@ TEST_F(TrainedSummaries, OfRanksAreThoseOfTheFirst) {
   EXPECT_THAT(out, Each(fit(alone, options(LocalMode{.slots = 2}, false))));
 }
 
+// A layer of one's own, twice.
+struct Watched final : Layer {
+  std::string kind() const override { return "watched"; }
+  Output apply(LayerContext&, Output x) const override {
+    summary::histogram("values", x);
+    return x;
+  }
+};
+
+TEST_F(TrainedSummaries, OfLayersHaveTheirNames) {
+  Task task({.threads = 1});
+  Model model({layers::rescaling(1 / 255.0), layers::flatten(), std::make_shared<Watched>(), layers::dense(10),
+               std::make_shared<Watched>()},
+              Shape{28, 28, 1}, DType::u8);
+  model.compile({.loss = Loss::sparse_softmax_cross_entropy}, task);
+  model.fit(draw_digits({.train = 64, .test = 8}),
+            {.epochs = 1, .batch = 16, .tensorboard = directory.file("curves"), .quiet = true});
+  const auto histograms = testing::read_curves(directory.file("curves")).histograms;
+  EXPECT_EQ(histograms.at("watched/values").at(0).second.num(), 16 * 784);
+  EXPECT_EQ(histograms.at("watched_1/values").at(0).second.num(), 16 * 10);
+}
+
 TEST_F(TrainedSummaries, OfMicroBatchesAreThoseOfTheFirst) {
   const TrainingGraph graph =
       build_training_graph(watched_line, data.schema(), {.slots = 2, .batch = 4, .micro_batches = 2});
