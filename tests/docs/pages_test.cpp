@@ -133,10 +133,8 @@ TEST(Pages, DataOfTheirOwn) {
 
 TEST(Pages, SummariesOfProgramsAndLoops) {
   testing::TemporaryDirectory directory;
-  const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(directory.path());
 #include <pages/summaries.inc>
-  std::filesystem::current_path(before);
   const auto text = [&](const std::string& curves) {
     std::string all;
     for (const auto& entry : std::filesystem::directory_iterator(directory.file(curves)))
