@@ -102,6 +102,42 @@ TEST_F(TrainedSummaries, OfRanksAreThoseOfTheFirst) {
   EXPECT_THAT(out, Each(fit(alone, options(LocalMode{.slots = 2}, false))));
 }
 
+// Two phases: b follows a, which follows y.
+ProgramOutputs watched_pursuit(ProgramContext& c) {
+  const Output a = c.variable("a", {.shape = {}}, initializers::zeros()).read();
+  const Output b = c.variable("b", {.shape = {}}, initializers::zeros()).read();
+  const Output to_y = a - c["y"], to_a = stop_gradient(a) - b;
+  summary::scalar("distance", mean(to_a));
+  const Optimizer sgd = optimizers::SGD{.learning_rate = 0.125};
+  return {.objectives = {{.name = "first", .loss = mean(to_y * to_y), .train = {"a"}, .optimizer = sgd},
+                         {.name = "second", .loss = mean(to_a * to_a), .train = {"b"}, .optimizer = sgd}}};
+}
+
+TEST_F(TrainedSummaries, MayReadWhatLaterPhasesTrain) {
+  const auto distances = [&](const JobMode& mode, const std::function<void(const TrainingOptions&)>& train) {
+    TrainingOptions out = options(mode);
+    out.tensorboard = directory.file(std::string(name(mode)));
+    train(out);
+    return testing::read_curves(out.tensorboard).scalars.at("distance");
+  };
+  const auto local = distances(LocalMode{.slots = 2}, [&](const TrainingOptions& options) {
+    Task task({.threads = 1});
+    fit(task, options, watched_pursuit);
+  });
+  ASSERT_EQ(local.size(), 3u);
+  EXPECT_EQ(local[0].value, 0);
+  EXPECT_GT(local[1].value, 0);
+  for (const auto& [mode, ps, workers] : std::initializer_list<std::tuple<JobMode, int, int>>{
+           {SyncMode{.slots = 2}, 2, 1}, {SspMode{.staleness = 0, .slots = 2}, 2, 1}, {AllReduceMode{}, 0, 2}})
+    EXPECT_EQ(distances(mode,
+                        [&, ps = ps, workers = workers](const TrainingOptions& options) {
+                          testing::JobTasks tasks(ps, workers);
+                          tasks.run([&](Task& task) { return fit(task, options, watched_pursuit); });
+                        }),
+              local)
+        << name(mode);
+}
+
 // A layer of one's own, twice.
 struct Watched final : Layer {
   std::string kind() const override { return "watched"; }
