@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer and
 # UndefinedBehaviorSanitizer; if clang is installed, then fuzzes the parsers of frames, proofs, requests from other
-# tasks and ONNX models for two minutes. Ends with the build's time by folder and a summary of the tests. Exit code 0:
-# all passed.
+# tasks, ONNX models, files of tensors and saved models for some two minutes. Ends with the build's time by folder and a
+# summary of the tests. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
