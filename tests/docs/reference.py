@@ -167,7 +167,7 @@ def pages(root, programs):
 def told_events(root):
     """The events that the code tells of: of jobs, in JSON of the programs, of members."""
     told = set()
-    for folder in ("actors/training", "apps", "apps/mnist", "tools/checkpoint"):
+    for folder in ("actors/model", "actors/training", "apps", "apps/mnist", "tools/checkpoint"):
         for file in os.listdir(os.path.join(root, folder)):
             if not file.endswith((".cpp", ".hpp")):
                 continue
