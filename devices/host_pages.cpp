@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include <troupe/messages/buffer.hpp>
-
 namespace troupe {
 namespace {
 
@@ -15,6 +13,12 @@ constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kPage = 4096;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+class ReservedPages final : public Buffer {
+ public:
+  using Buffer::Buffer;
+  ~ReservedPages() override { ::munmap(data(), round_up(size(), kPage)); }
+};
 
 }  // namespace
 
@@ -38,6 +42,14 @@ void free_host_pages(void* data, std::size_t bytes) {
     std::free(data);
   else
     ::munmap(data, round_up(bytes, kPage));
+}
+
+BufferRef reserve_host_pages(std::size_t bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* data = bytes == 0 ? MAP_FAILED : ::mmap(nullptr, round_up(bytes, kPage), PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (data == MAP_FAILED) return {};
+  ::madvise(data, bytes, MADV_HUGEPAGE);
+  return BufferRef(new ReservedPages(data, bytes, MemorySpace{}));
 }
 
 }  // namespace troupe

@@ -1,10 +1,13 @@
 #include "troupe/actors/model/model.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include <troupe/actors/model/inference.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/job_settings.hpp>
+#include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/actors/training/training_report.hpp>
 #include <troupe/scheduler/training/job_members.hpp>
@@ -348,7 +351,10 @@ void Model::load_values(const std::string& path, const ValueChoice& choice) {
   if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load values before or after it");
   const Parameters loaded = troupe::load_values(posix_file_system(), path, choice);
   check_values(impl_->prediction(impl_->input_schema()).variables(), loaded, path, false);
-  for (const auto& [name, value] : loaded) impl_->state.parameters[name] = value;
+  for (const auto& [name, value] : loaded) {
+    impl_->state.parameters[name] = value;
+    std::erase(impl_->state.on_shards, name);
+  }
   impl_->state.ended.reset();
 }
 
@@ -358,8 +364,13 @@ Parameters Model::parameters() {
 }
 
 std::string Model::params_sha256() {
+  const TrainingState& state = impl_->state;
+  if (!state.on_shards.empty())
+    fail(Code::failed_precondition,
+         "the model's tables {} stay on the parameter servers: TrainingResult::params_sha256 is the hash with them",
+         fmt::join(state.on_shards, ", "));
   impl_->read_state();
-  return troupe::params_sha256(impl_->state.parameters);
+  return troupe::params_sha256(state.parameters, state.draws);
 }
 
 std::string Model::summary() const {

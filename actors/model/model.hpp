@@ -112,7 +112,8 @@ class Model {
 
   // All values, by name. Throws failed_precondition if there are none yet.
   Parameters parameters();
-  // Hash of the parameters: docs/design/training.md.
+  // Hash of the parameters, that of the last fit()'s TrainingResult: docs/design/training.md. Throws
+  // failed_precondition if tables stayed on parameter servers.
   std::string params_sha256();
   // A table of the layers. Throws failed_precondition for a program.
   std::string summary() const;

@@ -71,13 +71,14 @@ class LocalTrainer {
     curves_.wait();
     record_.end();
     leave();
-    TrainingResult out{
-        .chief = true,
-        .figures = logs_.figures,
-        .steps = figures_.at().step,
-        .seconds = figures_.seconds(),
-        .examples_per_second = figures_.examples_per_second(),
-        .params_sha256 = params_sha256(plan_.state.parameters, draws_on_demand(*graph_.graph, plan_.options.seed))};
+    plan_.state.draws = draws_on_demand(*graph_.graph, plan_.options.seed);
+    plan_.state.on_shards.clear();
+    TrainingResult out{.chief = true,
+                       .figures = logs_.figures,
+                       .steps = figures_.at().step,
+                       .seconds = figures_.seconds(),
+                       .examples_per_second = figures_.examples_per_second(),
+                       .params_sha256 = params_sha256(plan_.state.parameters, plan_.state.draws)};
     if (graph_.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(session_.run(graph_.loss_scale->skipped).item<std::int64_t>());
       out.loss_scale = session_.run(graph_.loss_scale->scale).item<float>();

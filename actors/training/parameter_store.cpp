@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <troupe/devices/host_pages.hpp>
 #include <troupe/kernels/cpu/finite.hpp>
 #include <troupe/scheduler/run/single_kernel.hpp>
 
@@ -83,7 +84,7 @@ void ParameterStore::add_on_demand(const Slice& slice, const UpdateRule& rule, s
                                    UpdatedRows rows, std::int64_t skipped) {
   Entry entry{.name = slice.variable,
               .variables = {},
-              .on_demand = OnDemand{std::move(draws), slice.row_begin, slice.stride, {}},
+              .on_demand = OnDemand{std::move(draws), slice.row_begin, slice.stride, slice.shape[0], {}},
               .rule = rule,
               .kernel = nullptr,
               .skipped = skipped};
@@ -153,17 +154,23 @@ UpdatedRows ParameterStore::updated_rows(std::uint32_t slice) const {
   return out;
 }
 
-// Room for so many rows, half as many again when it has to grow.
+// Room for so many rows, half as many again when it has to grow: mostly in place. Memory is reserved for all rows of
+// the slice; where that is refused, and after an update that left old values to their readers, rows are copied.
 void ParameterStore::make_room(Entry& entry, std::int64_t rows) const {
   for (auto& variable : entry.variables) {
     const Tensor& old = variable->value();
     const std::int64_t room = old.shape()[0];
     if (rows <= room) return;
-    Shape shape = old.shape();
-    shape.set_dim(0, std::max<std::int64_t>({rows, room + room / 2, 1024}));
-    Tensor more = device_.allocator().tensor(old.dtype(), shape);
-    if (old.num_bytes() > 0) std::memcpy(more.mutable_raw(), old.raw(), old.num_bytes());
-    variable = make_variable(std::string(variable->name()), std::move(more));
+    Shape shape = old.shape(), all = shape;
+    shape.set_dim(0, std::min(entry.on_demand->rows, std::max<std::int64_t>({rows, room + room / 2, 1024})));
+    all.set_dim(0, entry.on_demand->rows);
+    BufferRef memory = old.buffer();
+    if (old.raw() != memory->data() || memory->size() < checked_bytes(old.dtype(), shape)) {
+      memory = reserve_host_pages(checked_bytes(old.dtype(), all));
+      if (!memory) memory = device_.allocator().tensor(old.dtype(), shape).buffer();
+      if (old.num_bytes() > 0) std::memcpy(memory->data(), old.raw(), old.num_bytes());
+    }
+    variable = make_variable(std::string(variable->name()), Tensor(old.dtype(), shape, std::move(memory), 0));
   }
 }
 

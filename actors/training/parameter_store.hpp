@@ -60,12 +60,12 @@ class ParameterStore final : public ShardStore {
  private:
   struct OnDemand {
     std::vector<RowDraws> draws;  // of the value and the slots
-    std::int64_t row_begin = 0, stride = 1;
+    std::int64_t row_begin = 0, stride = 1, rows = 0;
     RowPlaces places;
   };
   struct Entry {
     std::string name;
-    // The value, then the slots. Of a slice on demand: rows by place, and room for more.
+    // The value, then the slots. Of a slice on demand: rows by place, and room for more, in memory reserved for all.
     std::vector<std::unique_ptr<Variable>> variables;
     std::optional<OnDemand> on_demand;
     UpdateRule rule;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <troupe/actors/training/parameters.hpp>
+#include <troupe/actors/training/row_draws.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
 
@@ -29,6 +30,10 @@ struct ShardValues {
 struct TrainingState {
   // The model's; empty: none yet. In modes with parameter servers: on the chief.
   Parameters parameters;
+  // First values of those on demand, by name (params_sha256); the tables that are not among `parameters`, as they
+  // stayed on the shards.
+  std::map<std::string, RowDraws> draws{};
+  std::vector<std::string> on_shards{};
   // Returns the current parameters; for callbacks of a running training, on their thread. Null: no training is running.
   std::function<Parameters()> read;
 

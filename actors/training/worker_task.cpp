@@ -3,7 +3,6 @@
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <deque>
-#include <numeric>
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
@@ -12,16 +11,13 @@
 #include <troupe/actors/training/callback.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/hook.hpp>
-#include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/training_curves.hpp>
+#include <troupe/actors/training/worker_tables.hpp>
 #include <troupe/messages/overloaded.hpp>
 #include <troupe/scheduler/training/worker_tokens.hpp>
 
 namespace troupe {
 namespace {
-
-constexpr std::size_t kMostTableBytes = 64 << 20;   // of a table that the chief reads whole at the end
-constexpr std::int64_t kTablePieceBytes = 4 << 20;  // of another that is in its memory at a time
 
 class WorkerLoop {
  public:
@@ -32,6 +28,7 @@ class WorkerLoop {
         index_(static_cast<std::uint32_t>(plan.task.name().index)),
         session_(plan.task, *job.sharded.graph,
                  {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
+        tables_(plan, job, session_),
         batches_(plan.train.open(training_batches(plan, job.slots + job.backups, kTokensAhead))),
         curves_(plan, job.graph, index_ == 0),
         hooks_(plan.options.hooks, [&job](const std::string& name) { return output_named(*job.sharded.graph, name); }),
@@ -54,7 +51,7 @@ class WorkerLoop {
     }
     Outputs reads;
     for (const VariableRef& v : g.parameters) {
-      if (add_table(v)) continue;
+      if (tables_.add(v)) continue;
       small_.push_back(v.name);
       reads.push_back(here(v.read()));
     }
@@ -124,31 +121,6 @@ class WorkerLoop {
     for (const Output& output : outputs) out.push_back(here(output));
     return out;
   }
-  // A table of which a worker never has all rows.
-  struct Table {
-    VariableRef variable;
-    Callable rows, numbers;
-    std::optional<RowDraws> draws;  // if it is on demand
-  };
-  bool add_table(const VariableRef& v) {
-    const auto found = job_.sharded.tables.find(v.name);
-    if (found == job_.sharded.tables.end()) return false;
-    const TableReads& reads = found->second;
-    const bool on_demand = !reads.numbers.empty();
-    if (!on_demand && checked_bytes(v.dtype, v.shape) <= kMostTableBytes) return false;
-    Table table{.variable = v, .rows = {}, .numbers = {}, .draws = {}};
-    Graph& graph = *job_.sharded.graph;
-    table.rows = session_.callable({graph.output(reads.ids)}, {graph.output(reads.rows)});
-    if (on_demand) {
-      Outputs numbers;
-      for (const std::string& name : reads.numbers) numbers.push_back(graph.output(name));
-      table.numbers = session_.callable({}, numbers);
-      table.draws.emplace(*job_.graph.graph, Endpoint{v.initial_value.node, v.initial_value.index}, plan_.options.seed);
-    }
-    tables_.push_back(std::move(table));
-    return true;
-  }
-
   // Variables that nothing updates are not on shards: each worker has them.
   Feeds frozen_values() const {
     Feeds out;
@@ -397,13 +369,18 @@ class WorkerLoop {
     const auto values = read_all(token);
     const std::size_t trained = small_.size();
     plan_.state.parameters = trained_of(values);
+    plan_.state.draws.clear();
+    plan_.state.on_shards = tables_.names();
     const double examples = static_cast<double>(epoch_.examples) * (epoch_.epoch + 1);  // epochs are alike
-    TrainingResult out{.chief = true,
-                       .figures = figures_.figures,
-                       .steps = figures_.steps,
-                       .seconds = figures_.seconds,
-                       .examples_per_second = figures_.seconds > 0 ? examples / figures_.seconds : 0,
-                       .params_sha256 = hash_of(plan_.state.parameters, token)};
+    TrainingResult out{
+        .chief = true,
+        .figures = figures_.figures,
+        .steps = figures_.steps,
+        .seconds = figures_.seconds,
+        .examples_per_second = figures_.seconds > 0 ? examples / figures_.seconds : 0,
+        .params_sha256 = tables_.hash(plan_.state.parameters, [&](const Callable& call, std::vector<Tensor> feeds) {
+          return read(call, std::move(feeds), token);
+        })};
     if (job_.graph.loss_scale) {
       out.skipped_steps = static_cast<std::uint64_t>(values[trained].item<std::int64_t>());
       out.loss_scale = values[trained + 1].item<float>();
@@ -460,52 +437,6 @@ class WorkerLoop {
     return out;
   }
 
-  // Of all parameters: tables come from their shards in pieces.
-  std::string hash_of(const Parameters& small, const Token& token) {
-    if (tables_.empty()) return params_sha256(small);
-    std::map<std::string, const Table*> tables;
-    for (const Table& table : tables_) tables.emplace(table.variable.name, &table);
-    std::vector<std::string> names = small_;
-    for (const Table& table : tables_) names.push_back(table.variable.name);
-    std::ranges::sort(names);
-    ParameterHash hash;
-    for (const std::string& name : names)
-      if (const auto table = tables.find(name); table != tables.end())
-        hash_table(*table->second, token, hash);
-      else
-        hash.add(name, small.at(name));
-    return hash.hex();
-  }
-
-  void hash_table(const Table& table, const Token& token, ParameterHash& hash) {
-    const VariableRef& v = table.variable;
-    hash.begin(v.name, v.dtype, v.shape);
-    std::vector<std::int64_t> updated;
-    if (table.draws) {
-      const std::vector<Tensor> numbers = read(table.numbers, {}, token);
-      for (std::size_t k = 0; k < numbers.size(); ++k)
-        for (const std::int64_t row : numbers[k].values<std::int64_t>())
-          updated.push_back(row * std::ssize(numbers) + static_cast<std::int64_t>(k));
-      std::ranges::sort(updated);
-    }
-    const std::int64_t count = table.draws ? std::ssize(updated) : v.shape[0];
-    const auto row_bytes = static_cast<std::int64_t>(checked_bytes(v.dtype, v.shape.without(0)));
-    const std::int64_t step = std::max<std::int64_t>(1, kTablePieceBytes / std::max<std::int64_t>(1, row_bytes));
-    for (std::int64_t first = 0; first < count; first += step) {
-      std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(step, count - first)));
-      if (table.draws)
-        std::copy_n(updated.begin() + first, numbers.size(), numbers.begin());
-      else
-        std::iota(numbers.begin(), numbers.end(), first);
-      const Tensor ids = Tensor::of<std::int64_t>(Shape{std::ssize(numbers)}, numbers);
-      const Tensor rows = read(table.rows, {ids}, token)[0];
-      if (table.draws)
-        hash.changed_rows(numbers, rows, *table.draws);
-      else
-        hash.rows(rows);
-    }
-  }
-
   std::vector<Tensor> read_all(const Token& token) {
     return read_all_ ? read(*read_all_, {}, token) : std::vector<Tensor>();
   }
@@ -528,13 +459,13 @@ class WorkerLoop {
   UserStop stop_{plan_.options, kReasonPatience};
   bool kept_ = false;  // the parameters of when it was stopped
   Session session_;
+  WorkerTables tables_;
   std::unique_ptr<BatchReader> batches_, evaluation_;
   std::vector<Callable> phases_;
   std::optional<Callable> summaries_;  // with the feeds of the first phase
   Callable evaluate_;
   std::optional<Callable> read_all_;  // none if there is nothing to read
-  std::vector<std::string> small_;    // the parameters that it reads
-  std::vector<Table> tables_;         // the others
+  std::vector<std::string> small_;    // the parameters that it reads: all but those of tables_
   TrainingCurves curves_;
   HookRun hooks_;
   std::shared_ptr<WorkerMailbox> mailbox_;

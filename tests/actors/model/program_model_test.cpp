@@ -54,6 +54,33 @@ TEST(ProgramModel, IsLoadedToPredict) {
   EXPECT_EQ(error_of([&] { loaded.fit(points(), {}); }).code(), Code::failed_precondition);
 }
 
+ProgramOutputs few_rows(ProgramContext& c) {
+  const VariableRef table =
+      c.variable("table", {.shape = Shape{50'000, 4}, .on_demand = true}, initializers::random_uniform());
+  const Output y = mean(gather(table.read(), c["ids"]), {1});
+  return {.objectives = {
+              {.loss = mean(squared_difference(y, c["y"])), .optimizer = optimizers::SGD{.learning_rate = 0.1}}}};
+}
+
+// Only rows that training has changed count in it. On a cluster they stay on the shards.
+TEST(ProgramModel, TheHashOfTablesOnDemandIsThatOfTheTraining) {
+  const TensorDataset data(
+      {{"ids", Tensor::vector<std::int64_t>({7, 49'999, 7, 12})}, {"y", Tensor::vector<float>({2, 4, 6, -2})}});
+  Model model(few_rows);
+  const std::string local = model.fit(data, {.batch = 2, .quiet = true}).params_sha256;
+  EXPECT_EQ(model.params_sha256(), local);
+  testing::JobTasks tasks(2, 1);
+  EXPECT_THAT(tasks.run([&](Task& task) {
+    Model member(few_rows);
+    member.compile({}, task);
+    const TrainingResult result = member.fit(data, {.mode = SyncMode{}, .batch = 2, .quiet = true});
+    if (!result.chief) return std::string();
+    EXPECT_EQ(result.params_sha256, local);
+    return error_of([&] { (void)member.params_sha256(); }).message();
+  }),
+              ::testing::Contains(HasSubstr("TrainingResult::params_sha256 is the hash with them")));
+}
+
 // Feeds the factor of the loss, and sees the slope that each step computed with.
 class Watch final : public TrainingHook {
  public:

@@ -1,6 +1,7 @@
 // Tables of which workers pull the rows of their batch: the same bits in every mode, however rows are dealt out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/actors/training/table_job.hpp"
@@ -15,6 +16,13 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::TableJob;
 using testing::TableProgram;
+
+// Memory of this process, at most so far.
+std::int64_t peak_kib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
 
 class Tables : public ::testing::Test {
  protected:
@@ -162,7 +170,9 @@ TEST_F(Tables, OnDemandResumeOnAnyNumberOfShards) {
 TEST_F(Tables, OnDemandTakeTheMemoryOfTheRowsThatWereUpdated) {
   const TableJob job{
       .program = TableProgram{.on_demand = true, .rows = 1'000'000'000}, .train = train, .options = options};
+  const std::int64_t before = peak_kib();
   const std::string hash = cluster(job, two_slots, 2, 2).hash;
+  EXPECT_LT(peak_kib() - before, 256 << 10);  // all four tasks are in this process
   EXPECT_EQ(cluster(job, two_slots, 1, 1).hash, hash);
 }
 
