@@ -134,6 +134,8 @@ TEST_F(TrainingAgain, AWorkerThatStopsEndsTheJobForAllAndNoLaterOne) {
   std::atomic<bool> stop = false;
   const auto stopped = fit([&](const TaskName& name, TrainingOptions& options) {
     options.mode = SyncMode{.servers = {.on_loss = OnLoss::fail}};
+    options.epochs = 10'000;  // the other worker cannot do them before this one has left
+    options.quiet = true;
     if (name != TaskName{"worker", 1}) return;
     options.stop = &stop;
     options.on_progress = [&](const StepProgress& at) {
