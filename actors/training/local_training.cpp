@@ -2,6 +2,7 @@
 #include <chrono>
 #include <deque>
 #include <future>
+#include <optional>
 
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -17,7 +18,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kStepsInFlight = 4;
+// Steps that are started before earlier ones end: more of those that are short.
+constexpr std::size_t kStepsInFlight = 4, kShortStepsInFlight = 8;
+constexpr std::int64_t kShortNs = 10'000'000;
 
 class LocalTrainer {
  public:
@@ -26,7 +29,7 @@ class LocalTrainer {
         slots_(static_cast<std::uint32_t>(std::get<LocalMode>(plan.options.mode).slots)),
         graph_(build_training_graph(plan, {.slots = static_cast<int>(slots_), .devices = devices(plan.task)})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
-        batches_(plan.train.open(training_batches(plan, slots_, kStepsInFlight * slots_))),
+        batches_(plan.train.open(training_batches(plan, slots_, kShortStepsInFlight * slots_))),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
                  steps_per_epoch(plan.train, training_batches(plan, slots_, 1)),
                  control_of(plan.options.callbacks, graph_.results)),
@@ -128,13 +131,17 @@ class LocalTrainer {
     std::vector<std::future<std::vector<Tensor>>> phases;
   };
 
+  // New steps start when half of those in flight are done: waking this thread costs the device 10 to 25 us.
+  std::size_t steps_in_flight() const {
+    if (!in_order() || hooks_.any()) return 1;
+    const auto done = static_cast<std::int64_t>(figures_.complete());
+    return done > 0 && figures_.at().epoch_ns < done * kShortNs ? kShortStepsInFlight : kStepsInFlight;
+  }
+
   // Runs the rest of the current epoch.
   void run_epoch() {
     figures_.begin(steady_now_ns());
     const JobState& at = figures_.at();
-    // Batches of the next steps are gathered while earlier steps run. New steps start when half of those in flight are
-    // done: waking this thread costs the device as much as a small kernel.
-    const std::size_t most_in_flight = in_order() && !hooks_.any() ? kStepsInFlight : 1;
     std::deque<Started> in_flight;
     record_.set_epoch(at.epoch + 1, figures_.all_steps());
     Error stop;
@@ -142,6 +149,7 @@ class LocalTrainer {
     for (std::uint64_t next = at.step; !all_started || !in_flight.empty();) {
       if (!stop) stop = stop_of(plan_);
       if (stop && in_flight.empty()) throw stop;
+      const std::size_t most_in_flight = steps_in_flight();
       if (!stop && !all_started && in_flight.size() <= most_in_flight / 2) {
         while (in_flight.size() < most_in_flight) {
           auto started = start_step(next);

@@ -187,7 +187,7 @@ std::vector<Row> return_rows() {
        .at_least = {},
        .run =
            [](Workshop& w, std::uint64_t seed) {
-             return kill_some(w, seed, {"--model", "objectives", "--epochs", "6", "--batch", "4"});
+             return kill_some(w, seed, {"--model", "objectives", "--epochs", "4", "--batch", "4"});
            }},
       {.name = "allreduce",
        .fault = "kill -9 of a rank, another is stopped for 5 s, kill -9 of the third, under troupe-launch --restart",
