@@ -229,6 +229,7 @@ std::optional<EarlyExit> parse_training_options(const TrainingCommand& command, 
   if (auto exit = line.parse(arguments)) return exit;
   options.in_cluster = launched || options.membership.given();
   if (options.in_cluster && !line.given("--mode")) chosen.name = SyncMode::kName;
+  if (command.rate && !line.given("--lr")) rate = command.rate();
   std::optional<std::string> problem = check_membership(command.program, options, chosen, launched);
   if (!problem) problem = check_mode(chosen, line);
   if (!problem) problem = check_rest(options, chosen, line);

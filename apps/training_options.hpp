@@ -37,6 +37,8 @@ struct TrainingCommand {
   std::string purpose{};   // the first lines of its help
   std::string examples{};  // of one process; those of clusters follow
   std::vector<CommandOption> own{};
+  // The learning rate without --lr; null: that of the options.
+  std::function<double()> rate{};
   // Why its own options conflict; null: they never do.
   std::function<std::optional<std::string>(const CommandLine&)> problem{};
 };

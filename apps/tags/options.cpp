@@ -12,7 +12,9 @@ constexpr const char* kTagsExamples =
   troupe-tags --data DIR
   troupe-tags --data DIR --model transformer --epochs 5 --save tagger
 
-Models: bag adds up the vectors of the words, transformer also looks at their order and company.)";
+Models: bag adds up the vectors of the words, transformer also looks at their order and company, with --lr 0.002
+unless you pass another.)";
+constexpr double kTransformerRate = 0.002;
 
 }  // namespace
 
@@ -30,6 +32,8 @@ std::variant<TagsOptions, EarlyExit> parse_tags_options(const std::vector<std::s
                             "Model: the mean of the words' vectors, or a block of a transformer"),
               whole_option("--vocabulary", "N", options.vocabulary, 1, 1'000'000,
                            "Most frequent words to know; all others are one word")},
+      .rate =
+          [&] { return options.model == TagsModel::transformer ? kTransformerRate : options.learning_rate.rate(0); },
       .problem = [&](const CommandLine&) -> std::optional<std::string> {
         if (!options.data.empty()) return std::nullopt;
         return "--data is missing: pass the directory with train.tsv and test.tsv";

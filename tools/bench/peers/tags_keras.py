@@ -90,13 +90,14 @@ def main():
     parser.add_argument("--model", choices=("bag", "transformer"), default="bag")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--lr", type=float, help="default: 0.01, transformer 0.002, as of troupe-tags")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args()
     if options.threads:
         tf.config.threading.set_intra_op_parallelism_threads(options.threads)
         tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    rate = options.lr or (0.002 if options.model == "transformer" else 0.01)
     keras.utils.set_random_seed(options.seed)
     texts, tags = read(options.data, "train.tsv")
     test_texts, test_tags = read(options.data, "test.tsv")
@@ -107,7 +108,7 @@ def main():
     y, _ = multi_hot(tags, labels)
     test_y, unseen = multi_hot(test_tags, labels)
     model = make_model(options.model, vectorize.vocabulary_size(), len(labels))
-    model.compile(optimizer=keras.optimizers.Adam(options.lr), loss=keras.losses.BinaryCrossentropy(from_logits=True))
+    model.compile(optimizer=keras.optimizers.Adam(rate), loss=keras.losses.BinaryCrossentropy(from_logits=True))
     steps = len(x) // options.batch  # as Troupe, which drops the last ones of an epoch
     batches = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x), seed=options.seed).batch(
         options.batch, drop_remainder=True)
