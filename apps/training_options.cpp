@@ -38,7 +38,7 @@ exponential,factor=F[,every=N]; cosine,steps=N[,end=R]; polynomial,steps=N[,end=
 Results go to stdout; progress, warnings and errors to stderr. Exit code: 0 on success, 1 on failure,
 2 on wrong usage, 130 or 143 after SIGINT or SIGTERM.)";
 
-// What the command line says of the mode, whichever it is.
+// Holds the options of all modes as the command line gives them.
 struct ModeChoice {
   std::string_view name = LocalMode::kName;
   int slots = 0, backups = SyncMode{}.backups, staleness = SspMode{}.staleness, aggregate = AsyncMode{}.aggregate;

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-// What a job does after an epoch (scheduler/training/epoch_control.hpp).
+// The decision after an epoch: how the job goes on (scheduler/training/epoch_control.hpp).
 struct EpochDecision {
   bool stop = false;      // it was the last
   bool keep = false;      // training ends with the values of now, unless a later epoch is kept

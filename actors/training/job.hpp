@@ -55,8 +55,8 @@ struct TrainingOptions {
   std::function<void(const std::string&)> on_placement{};
   // Called on the chief after each epoch, on the training thread.
   std::function<void(const EpochLogs&)> on_epoch{};
-  // What follows from the figures of epochs, and what is done after each (actors/training/callback.hpp). All tasks must
-  // have the same ones.
+  // Decide by the figures of epochs how the training goes on, or do something after each
+  // (actors/training/callback.hpp). All tasks must have the same ones.
   std::vector<std::shared_ptr<Callback>> callbacks{};
   // Code around the steps that this task computes (actors/training/hook.hpp).
   std::vector<std::shared_ptr<TrainingHook>> hooks{};

@@ -11,10 +11,10 @@
 
 namespace troupe {
 
-// What the loss of a task does. fail: ends the job. shrink: a worker's tokens go to the others, and it may rejoin at
-// any time. wait: its tokens are kept for rejoin_timeout, then go to the others. With shrink and wait, when a ps task
-// is lost, all others wait for it to return and resume with it from where the job can continue. The final parameters
-// are those of an undisturbed job.
+// Says how a job takes the loss of a task. fail: ends the job. shrink: a worker's tokens go to the others, and it may
+// rejoin at any time. wait: its tokens are kept for rejoin_timeout, then go to the others. With shrink and wait, when a
+// ps task is lost, all others wait for it to return and resume with it from where the job can continue. The final
+// parameters are those of an undisturbed job.
 enum class OnLoss : std::uint8_t { fail, shrink, wait };
 
 // Of the modes that need a cluster with at least one ps task.
@@ -46,8 +46,8 @@ struct SyncMode {
   // Extra slots per step. A step uses the first N that arrive, so slow workers do not hold it up. Which ones depends on
   // timing, and so do the parameters.
   int backups = 0;
-  std::string
-      replay{};  // with backups: a file `commits`. Its steps use the same slots again and so give the same bits.
+  // With backups: a file `commits`. Its steps use the same slots again and so give the same bits.
+  std::string replay{};
   ParameterServers servers{};
 };
 

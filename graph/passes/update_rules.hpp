@@ -1,4 +1,4 @@
-// What the nodes that update variables say of each: how a shard applies a gradient, as data.
+// Reads from a graph how its variables are updated: rules, as data, by which a shard applies gradients.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
-// What a training does after an epoch: a function of the figures of the epochs so far, computed where epochs end: by
-// the coordinator, by each rank of an all-reduce, or by local training. A job that resumes computes it again from the
-// figures in its checkpoint.
+// Decides after each epoch how a training goes on, as a function of the figures so far. Runs where epochs end: in the
+// coordinator, in each rank of an all-reduce, or in local training. A job that resumes decides again, from the figures
+// in its checkpoint.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What is decided after epochs has the same effect in all modes, and after a job resumes.
+// Decisions after epochs have the same effect in all modes, and after a job resumes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -170,6 +170,10 @@ TEST(FunctionalModel, EveryMetricHasTheSameBitsOverAnyNumberOfWorkers) {
   Task alone;
   const std::string expected = fit(alone, {.mode = LocalMode{.slots = 3}});
   EXPECT_EQ(std::ranges::count(expected, '\n'), 2 * (1 + 3 + 15)) << expected;
+  // Two ranks add up gradients in the order of two slots.
+  testing::JobTasks ranks(0, 2);
+  EXPECT_THAT(ranks.run([&](Task& task) { return fit(task, {.mode = AllReduceMode{}}); }),
+              ::testing::Contains(fit(alone, {.mode = LocalMode{.slots = 2}})));
   for (const int workers : {1, 2, 3}) {
     SCOPED_TRACE(workers);
     testing::JobTasks tasks(2, workers);
