@@ -186,6 +186,15 @@ void strided_copy(Device& device, const Tensor& source, std::int64_t source_offs
                   std::int64_t target_offset, std::span<const CopyDim> dims) {
   CopyLoops loops = merge_loops(dims);
   if (loops.total == 0) return;
+  const CopyDim& inner = loops.dims[loops.rank - 1];
+  const bool contiguous = loops.rank == 1 && inner.source_stride == 1 && inner.target_stride == 1;
+  if (contiguous && loops.total <= kCopyGrain && source.dtype() != DType::string) {
+    const std::size_t size = size_of(source.dtype());
+    std::memcpy(target.mutable_raw() + static_cast<std::size_t>(target_offset) * size,
+                source.raw() + static_cast<std::size_t>(source_offset) * size,
+                static_cast<std::size_t>(loops.total) * size);
+    return;
+  }
   lengthen_inner(loops);
   const auto copy = [&]<class E>() {
     copy_all<E>(device.parallelism(), loops, source.raw(), source_offset, target.mutable_raw(), target_offset);

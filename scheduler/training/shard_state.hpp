@@ -1,14 +1,14 @@
 // The training protocol of one parameter shard: stages pushed gradients, applies them, and answers pulls.
 //
 //   synchronous, bounded_staleness: gradients are staged by (turn, slot, slice). Once all slots of turn `version` have
-//   pushed a slice, it is updated with mean_of its N gradients in slot order, while other slices still arrive. When all
+//   pushed a slice, it is updated with mean_of its N gradients in slot order, while others still arrive. When all
 //   slices of the turn's phase are updated, the version becomes turn + 1; turns whose phase has no slices here are
 //   passed over. So results depend neither on which worker computed a slot nor on arrival times. With backup slots a
 //   turn has more than N slots, and waits for the coordinator's Commit, which names N of them.
 //   asynchronous: the gradients of a phase of a worker's batch are applied together when all have arrived, never twice.
 //   Not earlier: the rest may never arrive, and an update cannot be undone.
 //
-// A Pull or Push may name a pack of small slices: it is that of each of them, in one message.
+// Small slices travel in packs: a Push names the pack, and is that of each of its slices; a Pull may name either.
 //
 // All slices of a phase change version together: no reader sees half an update. Values are handles of tensors that
 // never change. A message that is not accepted leaves the state unchanged: repeated or late ones are dropped and
@@ -194,26 +194,40 @@ class ShardState {
  private:
   struct Owned {
     SliceSpec spec;
-    std::optional<bool> sparse;  // the form of its gradients, fixed by the first
-    bool updated = false;        // already at version_ + 1 in the store
-    KeptValue current;           // if so: its value at version_, if kept
+    std::size_t unit = 0;  // in units_
+    bool updated = false;  // already at version_ + 1 in the store
+    KeptValue current;     // if so: its value at version_, if kept
   };
 
-  // What a message names: a slice, or a pack.
+  // What is pushed, staged and updated as one: a slice, or a pack.
+  struct Unit {
+    std::vector<std::size_t> slices;  // positions in slices_
+    std::optional<SlicePack> pack;
+    std::uint32_t phase = 0;
+    std::optional<bool> sparse{};  // the form of its gradients, fixed by the first
+  };
+
+  // What a Pull names: a slice, or a pack.
   struct Named {
     std::span<const std::size_t> slices;  // positions in slices_
     const SlicePack* pack = nullptr;
   };
 
-  void add_packs(const std::vector<SlicePack>& packs);
+  static std::vector<Owned> sorted(const ShardOptions& options, std::vector<SliceSpec> slices);
+  std::vector<Unit> in_units(const std::vector<SlicePack>& packs) const;
+  UnitCounts counts() const;
+  template <class... Args>
+  static Error error(Code code, fmt::format_string<Args...> format, Args&&... args) {
+    return Error(code, fmt::format(format, std::forward<Args>(args)...));
+  }
   Error refuse(Error error);
-  std::optional<Named> named(std::uint32_t id) const;
-  Error push_pack(Push& message, const Named& pack, TrainingOutbox& out);
-  Error push_one(Push& message, TrainingOutbox& out);
-  Error check(const Push& message, std::size_t& slice) const;
   Error find_slice(std::uint32_t id, std::size_t& slice) const;
-  Error push_slot(Push& message, std::size_t slice, TrainingOutbox& out);
-  Error push_batch(Push& message, std::size_t slice, TrainingOutbox& out);
+  // Pushes: shard_pushes.cpp
+  Error find_unit(std::uint32_t id, std::size_t& unit) const;
+  Error check(const Push& message, std::size_t& unit) const;
+  static Error check_pack(const SlicePack& pack, const Push& message);
+  Error push_slot(Push& message, std::size_t unit, TrainingOutbox& out);
+  Error push_batch(Push& message, std::size_t unit, TrainingOutbox& out);
   Error check_pulled_version(const Push& message) const;
   Error check_commit(const Commit& message) const;
   std::uint64_t turn_of(std::uint64_t step, std::uint32_t phase) const {
@@ -222,38 +236,40 @@ class ShardState {
   SlotSource source_of(std::uint64_t turn, std::uint32_t slot, Fate fate) const;
   bool has_part_in(std::uint64_t turn) const { return counts_.of_turn(turn) > 0; }
   std::uint64_t own_turn(std::uint64_t turn) const;
-  bool is_last_of_phase(std::size_t slice) const;
+  bool is_last_of_phase(std::size_t unit) const;
   std::uint64_t unchanged_since() const;
   void pass_over();
   bool is_fenced(std::uint32_t worker, std::uint64_t view);
-  void drop(const Push& message, Fate fate);
+  void drop(const Push& message, std::size_t unit, Fate fate);
   void advance(TrainingOutbox& out);
-  void choose_alone(std::size_t slice);
-  void stage(GradientSet& set, Push& message, std::size_t slice);
-  Error check_rows_of(const Pull& message, const Named& wanted) const;
-  void update_slice(std::size_t slice, std::vector<PushedGradient> gradients, std::uint64_t number, double rate_scale,
-                    bool keep, TrainingOutbox& out);
-  void update_early(std::size_t slice, TrainingOutbox& out);
+  void choose_alone(std::size_t unit);
+  void stage(GradientSet& set, Push& message, std::size_t unit);
+  void update(const Unit& unit, std::vector<PushedGradient> gradients, std::uint64_t number, double rate_scale,
+              bool keep, TrainingOutbox& out);
+  void update_early(std::size_t unit, TrainingOutbox& out);
   void update_batches(std::uint32_t phase, TrainingOutbox& out);
+  double note_staleness(const std::vector<std::uint64_t>& pulled_versions);
+  void say_staged(const Push& message, TrainingOutbox& out) const;
   void publish(std::size_t batches);
   void take_cuts();
   KeptValue kept(std::size_t slice, const PushedGradient& gradient) const;
+  // Pulls: shard_pulls.cpp
+  std::optional<Named> named(std::uint32_t id) const;
+  Error check_rows_of(const Pull& message, const Named& wanted) const;
   std::size_t versions_back(std::uint64_t version) const;
   Tensor value_at(std::size_t slice, std::size_t versions_back) const;
   Tensor rows_at(std::size_t slice, const Tensor& rows, std::size_t versions_back) const;
-  double note_staleness(const std::vector<std::uint64_t>& pulled_versions);
-  void say_staged(const Push& message, TrainingOutbox& out) const;
   bool can_answer(const Pull& message, const Named& wanted) const;
   void answer(const Pull& message, const Named& wanted, TrainingOutbox& out);
   void release(TrainingOutbox& out);
 
   ShardOptions options_;
-  std::vector<Owned> slices_;           // by id
-  std::vector<std::size_t> positions_;  // 0, 1, ...: Named::slices of each alone
-  std::map<std::uint32_t, std::pair<SlicePack, std::vector<std::size_t>>> packs_;  // by id, with the positions
+  std::vector<Owned> slices_;  // by id
+  std::vector<Unit> units_;
+  std::map<std::uint32_t, std::size_t> packs_;  // by id: in units_
   ShardStore& store_;
   std::uint64_t version_;
-  SliceCounts counts_;
+  UnitCounts counts_;
   // If kept: of the versions before version_, oldest first, what its next update changed in each slice.
   std::deque<std::vector<KeptValue>> previous_;
   SlotStage slots_;

@@ -6,26 +6,27 @@
 
 namespace troupe {
 
-void GradientSet::add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version, std::uint32_t worker) {
+void GradientSet::add(std::size_t unit, PushedGradient gradient, std::uint64_t pulled_version, std::uint32_t worker,
+                      std::size_t slices) {
   bytes_ += gradient.num_bytes();
-  gradients_[slice] = std::move(gradient);
-  has_[slice] = true;
+  gradients_[unit] = std::move(gradient);
+  has_[unit] = true;
   pulled_version_ = std::min(pulled_version_, pulled_version);
   ++have_;
   if (senders_.empty() || senders_.back().first != worker) senders_.emplace_back(worker, 0);
-  ++senders_.back().second;
+  senders_.back().second += slices;
 }
 
-PushedGradient GradientSet::take(std::size_t slice) {
-  bytes_ -= gradients_[slice].num_bytes();
-  return std::exchange(gradients_[slice], {});
+PushedGradient GradientSet::take(std::size_t unit) {
+  bytes_ -= gradients_[unit].num_bytes();
+  return std::exchange(gradients_[unit], {});
 }
 
 SlotStage::Turn& SlotStage::turn(std::uint64_t number) {
   const auto [found, made] = turns_.try_emplace(number);
   Turn& turn = found->second;
   if (made) {
-    turn.sets.assign(slots_, GradientSet(slices_.all, slices_.of_turn(number)));
+    turn.sets.assign(slots_, GradientSet(units_.all, units_.of_turn(number)));
     if (needed_ == slots_) {
       turn.used.resize(slots_);
       std::iota(turn.used.begin(), turn.used.end(), 0u);
@@ -60,11 +61,11 @@ bool SlotStage::whole(std::uint64_t number) const {
   return std::ranges::all_of(turn.used, [&](std::uint32_t slot) { return turn.sets[slot].whole(); });
 }
 
-bool SlotStage::whole(std::uint64_t number, std::size_t slice) const {
+bool SlotStage::whole(std::uint64_t number, std::size_t unit) const {
   const auto found = turns_.find(number);
   if (found == turns_.end() || found->second.used.empty()) return false;
   const Turn& turn = found->second;
-  return std::ranges::all_of(turn.used, [&](std::uint32_t slot) { return turn.sets[slot].has(slice); });
+  return std::ranges::all_of(turn.used, [&](std::uint32_t slot) { return turn.sets[slot].has(unit); });
 }
 
 std::vector<std::uint32_t> SlotStage::missing(std::uint64_t number) const {
@@ -78,10 +79,11 @@ std::vector<std::uint32_t> SlotStage::missing(std::uint64_t number) const {
   return missing;
 }
 
-std::vector<PushedGradient> SlotStage::take(std::uint64_t number, std::size_t slice) {
+std::vector<PushedGradient> SlotStage::take(std::uint64_t number, std::size_t unit) {
   std::vector<PushedGradient> gradients;
   Turn& turn = turns_.at(number);
-  for (const std::uint32_t slot : turn.used) gradients.push_back(turn.sets[slot].take(slice));
+  gradients.reserve(turn.used.size());
+  for (const std::uint32_t slot : turn.used) gradients.push_back(turn.sets[slot].take(unit));
   return gradients;
 }
 
@@ -103,7 +105,7 @@ SlotStage::Taken SlotStage::take(std::uint64_t number) {
 }
 
 GradientSet& BatchStage::at(std::uint32_t worker, std::uint64_t turn) {
-  return batches_.try_emplace({worker, turn}, slices_.all, slices_.of_turn(turn)).first->second;
+  return batches_.try_emplace({worker, turn}, units_.all, units_.of_turn(turn)).first->second;
 }
 
 std::size_t BatchStage::open(std::uint32_t worker) const {

@@ -1,6 +1,6 @@
-// Stages gradients on a shard until their group is complete: the slots of a synchronous turn, or the slices of an
-// asynchronous one (scheduler/training/turns.hpp). Slices are numbered from 0 in the shard's order; gradients are
-// already checked, and of the turn's phase.
+// Stages gradients on a shard until their group is complete: the slots of a synchronous turn, or the units of an
+// asynchronous one (scheduler/training/turns.hpp). A unit is a slice, or a pack of slices: its gradient arrives in one
+// message. Units are numbered from 0 in the shard's order; gradients are already checked, and of the turn's phase.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,30 @@
 
 namespace troupe {
 
-// The slices of a shard: how many there are, and how many each phase updates.
-struct SliceCounts {
+// The units of a shard: how many there are, and how many each phase updates.
+struct UnitCounts {
   std::size_t all = 0;
   std::vector<std::size_t> by_phase = {};
 
   std::size_t of_turn(std::uint64_t turn) const { return by_phase[turn % by_phase.size()]; }
 };
 
-// The gradients of one micro-batch, one per slice of the phase.
+// The gradients of one micro-batch, one per unit of the phase.
 class GradientSet {
  public:
-  GradientSet(std::size_t slices, std::size_t needed) : gradients_(slices), has_(slices), needed_(needed) {}
+  GradientSet(std::size_t units, std::size_t needed) : gradients_(units), has_(units), needed_(needed) {}
 
-  bool has(std::size_t slice) const { return has_[slice]; }  // also after take()
-  void add(std::size_t slice, PushedGradient gradient, std::uint64_t pulled_version, std::uint32_t worker);
+  bool has(std::size_t unit) const { return has_[unit]; }  // also after take()
+  // `slices`: of the unit.
+  void add(std::size_t unit, PushedGradient gradient, std::uint64_t pulled_version, std::uint32_t worker,
+           std::size_t slices = 1);
   bool whole() const { return have_ == needed_; }
   std::size_t have() const { return have_; }
   std::size_t bytes() const { return bytes_; }  // not yet taken
   // The oldest version that any gradient was computed on.
   std::uint64_t pulled_version() const { return pulled_version_; }
-  PushedGradient take(std::size_t slice);
-  // (worker, number of gradients) for each run of gradients from one sender, in order of arrival.
+  PushedGradient take(std::size_t unit);
+  // (worker, number of gradients of slices) for each run of gradients from one sender, in order of arrival.
   const std::vector<std::pair<std::uint32_t, std::uint64_t>>& senders() const { return senders_; }
 
  private:
@@ -51,8 +53,8 @@ class GradientSet {
 // The slots of the turns from the shard's version on. A turn uses `needed` of its slots: all, or those set by choose().
 class SlotStage {
  public:
-  SlotStage(SliceCounts slices, std::uint32_t slots, std::uint32_t needed)
-      : slices_(std::move(slices)), slots_(slots), needed_(needed) {}
+  SlotStage(UnitCounts units, std::uint32_t slots, std::uint32_t needed)
+      : units_(std::move(units)), slots_(slots), needed_(needed) {}
 
   // The set of (turn, slot), created if needed.
   GradientSet& at(std::uint64_t turn, std::uint32_t slot);
@@ -63,12 +65,12 @@ class SlotStage {
   bool uses(std::uint64_t turn, std::uint32_t slot) const;
   // Whether all slots that `turn` uses are whole.
   bool whole(std::uint64_t turn) const;
-  // Whether all slots that `turn` uses have the gradient of this slice.
-  bool whole(std::uint64_t turn, std::size_t slice) const;
+  // Whether all slots that `turn` uses have the gradient of this unit.
+  bool whole(std::uint64_t turn, std::size_t unit) const;
   // Slots that are not whole; once slots are chosen, only those.
   std::vector<std::uint32_t> missing(std::uint64_t turn) const;
-  // Takes the gradients of a slice, in the order of the slots that the turn uses; all must have arrived.
-  std::vector<PushedGradient> take(std::uint64_t turn, std::size_t slice);
+  // Takes the gradients of a unit, in the order of the slots that the turn uses; all must have arrived.
+  std::vector<PushedGradient> take(std::uint64_t turn, std::size_t unit);
 
   struct Taken {
     std::vector<std::uint32_t> slots;
@@ -86,7 +88,7 @@ class SlotStage {
   };
   Turn& turn(std::uint64_t number);
 
-  SliceCounts slices_;
+  UnitCounts units_;
   std::uint32_t slots_;
   std::uint32_t needed_;
   std::map<std::uint64_t, Turn> turns_;
@@ -95,7 +97,7 @@ class SlotStage {
 // The partially arrived turns of each worker.
 class BatchStage {
  public:
-  explicit BatchStage(SliceCounts slices) : slices_(std::move(slices)) {}
+  explicit BatchStage(UnitCounts units) : units_(std::move(units)) {}
 
   // The set of `turn` as computed by `worker`, created if needed.
   GradientSet& at(std::uint32_t worker, std::uint64_t turn);
@@ -109,7 +111,7 @@ class BatchStage {
   std::size_t size() const { return batches_.size(); }
 
  private:
-  SliceCounts slices_;
+  UnitCounts units_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, GradientSet> batches_;
 };
 

@@ -376,25 +376,27 @@ TEST_F(PackedShard, IsPushedAndPulledAsOne) {
   EXPECT_EQ(state->counters().pushes, 4u);  // counts slices
 }
 
-TEST_F(PackedShard, MixesWithPushesAndPullsOfItsSlices) {
-  make_packed({.slots = 2});
+TEST_F(PackedShard, AnswersPullsOfItsSlicesAndOfAnEarlierVersion) {
+  make_packed({.slots = 1});
   EXPECT_FALSE(push(joined(0, 0, 1, 10)));
-  EXPECT_FALSE(push(0, 1, 10, 3));
-  EXPECT_FALSE(pull(30, 0));  // slice 10 is updated already: the version before is kept
-  EXPECT_TRUE(bitwise_equal(said<Put>().at(0).tensor, Tensor::vector<float>({0, 0})));
-  EXPECT_FALSE(push(0, 1, 20, 30));
-  EXPECT_FALSE(pull(10, 1));
-  EXPECT_EQ(said<Put>().at(1).tensor.item<float>(), 2);
-  EXPECT_FALSE(pull(30, 0));  // an earlier version, whole
-  EXPECT_TRUE(bitwise_equal(said<Put>().at(2).tensor, Tensor::vector<float>({0, 0})));
+  EXPECT_FALSE(pull(20, 1));
+  EXPECT_EQ(said<Put>().at(0).tensor.item<float>(), 10);
+  EXPECT_FALSE(pull(30, 0));
+  EXPECT_TRUE(bitwise_equal(said<Put>().at(1).tensor, Tensor::vector<float>({0, 0})));
 }
 
-TEST_F(PackedShard, WaitsUntilAllItsSlicesHaveTheVersion) {
-  make_packed({.slots = 1, .keep_previous = false});
-  EXPECT_FALSE(push(0, 0, 10, 1));
-  EXPECT_FALSE(pull(30, 0));
+TEST_F(PackedShard, WaitsForOtherSlicesOfItsPhase) {
+  store.values[25] = Tensor::vector<float>({0});
+  const ShardOptions options{.shard = 3, .workers = 4, .slots = 1, .keep_previous = false};
+  state = std::make_unique<ShardState>(
+      options,
+      std::vector<SliceSpec>{
+          {10, "a", DType::f32, Shape{1}}, {20, "b", DType::f32, Shape{1}}, {25, "c", DType::f32, Shape{1}}},
+      store, packs());
+  EXPECT_FALSE(push(joined(0, 0, 1, 2)));
+  EXPECT_FALSE(pull(30, 0));  // its values are those of version 1, which is not published
   EXPECT_TRUE(said<Put>().empty());
-  EXPECT_FALSE(push(0, 0, 20, 2));
+  EXPECT_FALSE(push(0, 0, 25, 3));
   ASSERT_EQ(said<Put>().size(), 1u);
   EXPECT_TRUE(bitwise_equal(said<Put>()[0].tensor, Tensor::vector<float>({1, 2})));
 }
@@ -416,6 +418,7 @@ TEST_F(PackedShard, RefusesWhatDoesNotFit) {
   Push sparse = joined(0, 0, 1, 2);
   sparse.indices = Tensor::vector<std::int64_t>({0, 1});
   expect_refused(push(sparse), Code::invalid_argument, "pack 30: it has no sparse gradient");
+  expect_refused(push(0, 0, 20, 1), Code::invalid_argument, "slice 20 (b) alone, but it travels in pack 30");
   expect_refused(pull(31, 0), Code::invalid_argument, "slice 31 is not on this shard");
   const auto with = [&](SlicePack pack) {
     ShardState state({}, {{10, "a", DType::f32, Shape{1}}, {20, "b", DType::f32, Shape{1}}}, store, {pack});
@@ -424,6 +427,8 @@ TEST_F(PackedShard, RefusesWhatDoesNotFit) {
   EXPECT_THROW(with({.id = 30, .dtype = DType::f32, .elements = 3, .slices = {10, 20}}), Error);
   EXPECT_THROW(with({.id = 30, .dtype = DType::f64, .elements = 2, .slices = {10, 20}}), Error);
   EXPECT_THROW(with({.id = 30, .dtype = DType::f32, .elements = 2, .slices = {10, 21}}), Error);
+  EXPECT_THROW(with({.id = 30, .dtype = DType::f32, .elements = 2, .slices = {10, 10}}), Error);
+  EXPECT_THROW(with({.id = 30, .dtype = DType::f32, .elements = 0, .slices = {}}), Error);
 }
 
 TEST(ShardOptions, ThatContradictEachOtherAreRefused) {
