@@ -182,9 +182,11 @@ TEST_F(CudaDeviceTest, EventsAreReachedInOrder) {
   std::vector<int> order;
   for (int i = 0; i < 20; ++i)
     device_->compute().record()->on_reached([&, i] {
-      const std::lock_guard lock(mutex);
-      order.push_back(i);
-      if (i == 19) last.set_value();
+      {
+        const std::lock_guard lock(mutex);
+        order.push_back(i);
+      }
+      if (i == 19) last.set_value();  // then the test may end, and the mutex with it
     });
   EXPECT_TRUE(order.empty());
   driver_->hold(driver_->stream(kCompute), false);
