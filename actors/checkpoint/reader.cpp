@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstring>
 
-#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/packed_strings.hpp>
 

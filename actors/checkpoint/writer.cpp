@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/packed_strings.hpp>
 

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 
 namespace troupe {
 namespace {

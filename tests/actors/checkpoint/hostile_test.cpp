@@ -9,7 +9,7 @@
 #include "tests/actors/checkpoint/example.hpp"
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/error_of.hpp"
-#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 
 namespace troupe {
 namespace {

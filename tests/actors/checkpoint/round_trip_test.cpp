@@ -6,7 +6,7 @@
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
-#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 #include <troupe/messages/packed_strings.hpp>
 
 namespace troupe {

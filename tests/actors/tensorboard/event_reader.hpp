@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "messages/proto/tensorboard.pb.h"
-#include <troupe/actors/checkpoint/crc32c.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 
 // For GoogleTest, whose own way makes the compiler warn.
 namespace troupe::proto::tensorboard {

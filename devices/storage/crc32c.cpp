@@ -1,4 +1,4 @@
-#include "troupe/actors/checkpoint/crc32c.hpp"
+#include "troupe/devices/storage/crc32c.hpp"
 
 #include <isa-l/crc.h>
 

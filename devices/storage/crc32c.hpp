@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli) as in RFC 3720: the checksum of checkpoint tensors and manifests.
+// CRC-32C (Castagnoli) as in RFC 3720: the checksum of checkpoint tensors, manifests and TFRecord files.
 #pragma once
 
 #include <cstddef>
