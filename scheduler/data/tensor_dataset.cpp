@@ -8,6 +8,7 @@
 
 #include <troupe/messages/error.hpp>
 #include <troupe/scheduler/data/permutation.hpp>
+#include <troupe/scheduler/data/slot_rows.hpp>
 
 namespace troupe {
 namespace {
@@ -59,25 +60,14 @@ class TensorReader final : public BatchReader {
       order_ = permutation(plan_.seed, epoch, static_cast<std::uint64_t>(rows_));
       epoch_ = epoch;
     }
-    const auto [first, end] = range(static_cast<std::int64_t>(step), slot);
+    const auto [first, end] = rows_of_slot(plan_, static_cast<std::uint64_t>(rows_), step, slot);
     Batch& batch = ring_[next_];
     next_ = (next_ + 1) % ring_.size();
-    gather({order_, first, end - first, rows_}, batch);
+    gather({order_, static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first), rows_}, batch);
     return batch;
   }
 
  private:
-  // The examples of a slot, in the epoch's order.
-  std::pair<std::int64_t, std::int64_t> range(std::int64_t step, std::int64_t slot) const {
-    const std::int64_t slots = plan_.slots, begin = step * slots * plan_.batch;
-    const std::int64_t left = rows_ - begin;
-    if (left >= slots * plan_.batch || plan_.last == LastStep::pad)
-      return {begin + slot * plan_.batch, begin + (slot + 1) * plan_.batch};
-    const std::int64_t share = left / slots, more = left % slots;
-    const std::int64_t first = begin + slot * share + std::min(slot, more);
-    return {first, first + share + (slot < more ? 1 : 0)};
-  }
-
   void gather(const Rows& rows, Batch& batch) {
     batch.examples = rows.count;
     batch.components.resize(tensors_.size());
@@ -124,9 +114,7 @@ TensorDataset::TensorDataset(std::vector<std::pair<std::string, Tensor>> compone
 }
 
 std::unique_ptr<BatchReader> TensorDataset::open(const BatchPlan& plan) const {
-  if (plan.batch < 1 || plan.slots < 1)
-    invalid_argument("a batch has at least 1 example and a step at least 1 slot, not {} and {}", plan.batch,
-                     plan.slots);
+  check_plan(plan);
   if (plan.shuffle && rows_ > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
     invalid_argument("{} examples are too many to shuffle", rows_);
   return std::make_unique<TensorReader>(tensors_, rows_, plan, *steps_per_epoch(*this, plan));

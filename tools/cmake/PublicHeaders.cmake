@@ -63,6 +63,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/text.hpp
   graph/builder/variable.hpp
   graph/data/batch_schema.hpp
+  graph/data/pipeline.hpp
   graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
@@ -134,6 +135,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/tensor.hpp
   messages/tensor_list.hpp
   scheduler/data/batch_source.hpp
+  scheduler/data/pipeline_source.hpp
   scheduler/data/tensor_dataset.hpp
   scheduler/training/epoch_control.hpp
   troupe.hpp)

@@ -1,0 +1,172 @@
+// Data sets as descriptions: sources and transformations that chain. A description says what the elements of an epoch
+// are and in which order; the same description gives the same elements on every task, whatever runs it
+// (scheduler/data/pipeline_source.hpp).
+//
+//   const auto digits = data::tensors({{"image", images}, {"label", labels}}).shuffle(7).take(50'000);
+//
+// An element is a list of tensors, the components of the schema. A pipeline is *addressable* if any element can be made
+// alone from its number; else it is *forward*: elements are made in order. The schema, the number of elements and the
+// order are known when the pipeline is built; functions throw invalid_argument for what cannot be, naming the stage.
+//
+// Pipelines are values: copies share their stages, which never change.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <troupe/graph/data/batch_schema.hpp>
+#include <troupe/messages/tensor.hpp>
+
+namespace troupe::data {
+
+using Element = std::vector<Tensor>;
+
+// Which element a function is called for. Random numbers drawn from these are the same on every task.
+struct ElementContext {
+  std::uint64_t epoch = 0;   // of the function's input: repetitions have their own
+  std::uint64_t number = 0;  // of the function's input, from 0 in each epoch
+};
+
+// Functions of elements: pure, and called by several threads at a time.
+using MapFunction = std::function<Element(const Element&, const ElementContext&)>;
+using FilterFunction = std::function<bool(const Element&)>;
+using FlatMapFunction = std::function<std::vector<Element>(const Element&, const ElementContext&)>;
+
+struct Stage;
+using StageRef = std::shared_ptr<const Stage>;
+
+// ---- Sources
+struct TensorsStage {
+  std::vector<Tensor> tensors{};  // [elements, example...]
+};
+struct RangeStage {
+  std::int64_t begin = 0, step = 1;
+};
+// ---- Transformations
+struct MapStage {
+  MapFunction function{};
+};
+struct FilterStage {
+  FilterFunction keep{};
+};
+struct FlatMapStage {
+  FlatMapFunction function{};
+};
+struct TakeStage {
+  std::uint64_t first = 0, count = 0;  // elements [first, first + count) of the input, or fewer
+};
+struct ShardStage {
+  std::uint64_t shards = 1, index = 0;
+};
+struct RepeatStage {
+  std::uint64_t times = 1;
+};
+// A permutation of the whole input where that is addressable; else of each block of `buffer` elements.
+struct ShuffleStage {
+  std::uint64_t seed = 0;
+  std::uint64_t buffer = 0;
+  bool each_epoch = true;  // another order in each epoch
+};
+struct BatchStage {
+  std::int64_t size = 1;
+  bool drop_rest = false;
+  bool pad = false;  // components with unknown dimensions, to the largest of the batch
+  std::vector<Tensor> padding{};
+};
+struct UnbatchStage {};
+struct WindowStage {
+  std::int64_t size = 1, shift = 1;
+};
+struct ZipStage {};
+struct ConcatenateStage {};
+// Which of its inputs the next element comes from, drawn with these weights. Ends with the first input that does.
+struct SampleStage {
+  std::vector<double> weights{};
+  std::uint64_t seed = 0;
+};
+
+using StageKind =
+    std::variant<TensorsStage, RangeStage, MapStage, FilterStage, FlatMapStage, TakeStage, ShardStage, RepeatStage,
+                 ShuffleStage, BatchStage, UnbatchStage, WindowStage, ZipStage, ConcatenateStage, SampleStage>;
+
+struct Stage {
+  std::string name{};  // "map decode": what errors and figures call it
+  StageKind kind{};
+  std::vector<StageRef> inputs{};
+  BatchSchema schema{};  // of an element
+  std::optional<std::uint64_t> size{};
+  std::string forward_because{};  // empty: addressable
+};
+
+struct ShuffleOptions {
+  std::uint64_t buffer = 1 << 16;  // elements, of a forward pipeline
+  bool each_epoch = true;
+};
+
+struct BatchOptions {
+  bool drop_rest = false;  // of fewer elements than a batch
+};
+
+class Pipeline {
+ public:
+  const BatchSchema& schema() const { return stage_->schema; }
+  // Elements of an epoch; nullopt: unknown.
+  std::optional<std::uint64_t> size() const { return stage_->size; }
+  bool addressable() const { return stage_->forward_because.empty(); }
+  // Why not: "stage 'filter long' leaves out elements". Empty: it is addressable.
+  const std::string& forward_because() const { return stage_->forward_because; }
+  const StageRef& stage() const { return stage_; }
+  // One line per stage, the source first: name, schema, number of elements.
+  std::string describe() const;
+
+  // The function's results have `schema`; their dtypes and shapes are checked.
+  Pipeline map(const std::string& name, BatchSchema schema, MapFunction function) const;
+  Pipeline filter(const std::string& name, FilterFunction keep) const;
+  // The elements that the function makes of each, one after the other.
+  Pipeline flat_map(const std::string& name, BatchSchema schema, FlatMapFunction function) const;
+  Pipeline take(std::uint64_t count) const;
+  Pipeline skip(std::uint64_t count) const;
+  // Elements index, index + shards, and so on.
+  Pipeline shard(std::uint64_t shards, std::uint64_t index) const;
+  Pipeline repeat(std::uint64_t times) const;
+  // The whole order of an addressable pipeline is drawn from (seed, epoch). Of a forward pipeline, that of each block
+  // of ShuffleOptions::buffer elements.
+  Pipeline shuffle(std::uint64_t seed, ShuffleOptions options = {}) const;
+  // Elements together: each component gets a first dimension. Their shapes must be alike.
+  Pipeline batch(std::int64_t size, BatchOptions options = {}) const;
+  // Likewise; unknown dimensions are filled up to the largest of the batch with `padding`, a scalar per component
+  // (invalid: 0, "").
+  Pipeline padded_batch(std::int64_t size, std::vector<Tensor> padding = {}, BatchOptions options = {}) const;
+  // The rows of all components as elements.
+  Pipeline unbatch() const;
+  // `size` consecutive elements together, of which each begins `shift` after the one before; whole ones only.
+  Pipeline window(std::int64_t size, std::int64_t shift = 1) const;
+  Pipeline concatenate(const Pipeline& after) const;
+
+ private:
+  friend Pipeline make_pipeline(Stage stage);
+  Pipeline() = default;
+  Pipeline then(std::string name, StageKind kind, BatchSchema schema, std::optional<std::uint64_t> size,
+                std::string forward_because) const;
+  StageRef stage_;
+};
+
+// The rows of tensors with equal first dimensions, by component.
+Pipeline tensors(std::vector<std::pair<std::string, Tensor>> components);
+// i64 scalars begin, begin + step, ... below end (above it, of a negative step), as one component.
+Pipeline range(std::int64_t begin, std::int64_t end, std::int64_t step = 1, const std::string& component = "number");
+// An element of each, with the components of all; as many as the shortest has. Names must differ.
+Pipeline zip(const std::vector<Pipeline>& pipelines);
+// Elements of pipelines with one schema, each drawn with its weight from (seed, epoch, number).
+Pipeline sample(const std::vector<Pipeline>& pipelines, std::vector<double> weights, std::uint64_t seed);
+
+// Throws data_loss that names the stage unless the element fits the stage's schema.
+void check_element(const Stage& stage, const Element& element);
+
+}  // namespace troupe::data

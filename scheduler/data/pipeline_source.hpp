@@ -1,0 +1,33 @@
+// Batches of a pipeline (graph/data/pipeline.hpp), for training.
+//
+//   model.fit(PipelineSource(data::tensors({{"image", images}, {"label", labels}}).shuffle(7)));
+//
+// The order is the pipeline's: BatchPlan::shuffle and seed do not count. The examples of an epoch are its elements in
+// order; step t has the next batch * slots of them, slot after slot. If its last stage is batch or padded_batch, the
+// examples are the elements before that, and the batches are made as it says; its size must be BatchPlan::batch.
+//
+// Addressable pipelines: a reader makes just the examples of the batches that it is asked for. Forward ones: each
+// reader goes through all elements up to there, and goes back to a position it has kept when it is asked for an earlier
+// step.
+#pragma once
+
+#include <troupe/graph/data/pipeline.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
+
+namespace troupe {
+
+class PipelineSource final : public BatchSource {
+ public:
+  explicit PipelineSource(const data::Pipeline& pipeline);
+
+  const BatchSchema& schema() const override { return examples_->schema; }
+  std::optional<std::uint64_t> examples() const override { return examples_->size; }
+  // Throws invalid_argument for a batch or slots below 1 and for a batch that is not that of the pipeline.
+  std::unique_ptr<BatchReader> open(const BatchPlan& plan) const override;
+
+ private:
+  data::StageRef examples_;
+  data::BatchStage how_;  // size 0: any
+};
+
+}  // namespace troupe

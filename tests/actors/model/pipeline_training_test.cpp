@@ -1,0 +1,95 @@
+// Models trained from pipelines end with the bits of the same examples in memory, in all modes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/actors/training/job_tasks.hpp"
+#include <troupe/actors/model/model.hpp>
+#include <troupe/scheduler/data/element_stream.hpp>
+#include <troupe/scheduler/data/pipeline_source.hpp>
+#include <troupe/scheduler/data/tensor_dataset.hpp>
+
+namespace troupe {
+namespace {
+
+using data::Element;
+using data::ElementContext;
+using data::Pipeline;
+
+constexpr std::int64_t kElements = 150;
+
+// Points and their values, drawn from the number of the element; another order in each epoch.
+Pipeline points() {
+  return data::range(0, kElements)
+      .shuffle(3)
+      .map("point", {{"x", DType::f32, Shape{2}}, {"y", DType::f32, Shape{1}}},
+           [](const Element& e, const ElementContext& context) -> Element {
+             const auto number = static_cast<float>(e[0].item<std::int64_t>());
+             const float a = number / 75 - 1, b = static_cast<float>(context.number % 7) / 7;
+             return {Tensor::vector<float>({a, b}), Tensor::vector<float>({a * b + 1})};
+           });
+}
+
+// The same without every fifth, twice: the number of examples is not known.
+Pipeline some_points() {
+  return points()
+      .filter("most", [](const Element& e) { return static_cast<int>(e[0].data<float>()[0] * 75 + 75.5F) % 5 != 0; })
+      .flat_map("twice", points().schema(),
+                [](const Element& e, const ElementContext&) {
+                  return std::vector<Element>{e, e};
+                })
+      .shuffle(5, {.buffer = 32});
+}
+
+std::string trained(const BatchSource& source, Task& task, TrainingOptions options) {
+  Model model({layers::dense(6, Activation::tanh), layers::dense(1)}, Shape{2});
+  model.compile({.optimizer = optimizers::Adam{}, .outputs = {{.loss = Loss::mean_squared_error}}}, task);
+  options.batch = 4;
+  options.quiet = true;
+  const TrainingResult result = model.fit(source, options);
+  return result.chief ? fmt::format("{} after {} steps", result.params_sha256, result.steps) : "";
+}
+
+// The examples of an epoch, in memory.
+TensorDataset in_memory(const Pipeline& pipeline, std::uint64_t epoch) {
+  const auto stream = open_stream(pipeline.batch(1 << 20).stage());
+  stream->start(epoch);
+  const Element all = *stream->next();
+  return TensorDataset({{"x", all[0]}, {"y", all[1]}});
+}
+
+class PipelineTraining : public ::testing::TestWithParam<bool> {
+ protected:
+  static Pipeline pipeline() { return GetParam() ? points() : some_points(); }
+};
+
+TEST_P(PipelineTraining, OneEpochIsThatOfItsExamplesInMemory) {
+  Task task;
+  const TrainingOptions options{.mode = LocalMode{.slots = 2}, .epochs = 1};
+  const std::string expected = trained(PipelineSource(data::tensors({{"x", in_memory(pipeline(), 0).tensors()[0]},
+                                                                     {"y", in_memory(pipeline(), 0).tensors()[1]}})),
+                                       task, options);
+  EXPECT_EQ(trained(PipelineSource(pipeline()), task, options), expected);
+  EXPECT_EQ(trained(PipelineSource(pipeline().batch(4)), task, options), expected);
+}
+
+TEST_P(PipelineTraining, HasTheSameBitsOverAnyNumberOfWorkers) {
+  const PipelineSource source(pipeline());
+  Task alone;
+  const std::string expected = trained(source, alone, {.mode = LocalMode{.slots = 3}, .epochs = 2});
+  for (const int workers : {1, 3}) {
+    SCOPED_TRACE(workers);
+    testing::JobTasks tasks(2, workers);
+    EXPECT_THAT(
+        tasks.run([&](Task& task) { return trained(source, task, {.mode = SyncMode{.slots = 3}, .epochs = 2}); }),
+        ::testing::Contains(expected));
+  }
+  testing::JobTasks ranks(0, 2);
+  EXPECT_THAT(ranks.run([&](Task& task) { return trained(source, task, {.mode = AllReduceMode{}, .epochs = 2}); }),
+              ::testing::Contains(trained(source, alone, {.mode = LocalMode{.slots = 2}, .epochs = 2})));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PipelineTraining, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Addressable" : "Forward"; });
+
+}  // namespace
+}  // namespace troupe

@@ -1,0 +1,89 @@
+#include "troupe/scheduler/data/pipeline_source.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/error_of.hpp"
+#include <troupe/scheduler/data/tensor_dataset.hpp>
+
+namespace troupe::testing {
+namespace {
+
+using data::Element;
+using data::Pipeline;
+using Numbers = std::vector<std::int64_t>;
+
+std::optional<Numbers> numbers_of(BatchReader& reader, std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) {
+  const auto batch = reader.read(epoch, step, slot);
+  if (!batch) return std::nullopt;
+  const auto values = batch->components.at(0).values<std::int64_t>();
+  EXPECT_EQ(std::ssize(values), batch->examples);
+  return Numbers(values.begin(), values.end());
+}
+
+Pipeline in_order(const Pipeline& pipeline) {
+  return pipeline.filter("all", [](const Element&) { return true; });
+}
+
+// Slots get what those of a data set in memory get, for every number of examples, and whatever was read before.
+TEST(PipelineSource, SlotsHaveTheExamplesOfADataSetInMemory) {
+  for (std::int64_t n = 1; n < 30; ++n) {
+    Tensor values(DType::i64, Shape{n});
+    for (std::int64_t i = 0; i < n; ++i) values.mutable_data<std::int64_t>()[i] = 10 * i;
+    const TensorDataset memory({{"number", values}});
+    const PipelineSource table(data::range(0, 10 * n, 10)), stream(in_order(data::range(0, 10 * n, 10)));
+    EXPECT_EQ(table.examples(), static_cast<std::uint64_t>(n));
+    EXPECT_EQ(stream.examples(), std::nullopt);
+    for (const LastStep last : {LastStep::drop, LastStep::keep, LastStep::pad}) {
+      const BatchPlan plan{.batch = 3, .slots = 2, .shuffle = false, .last = last};
+      const auto expected = memory.open(plan), from_table = table.open(plan), from_stream = stream.open(plan);
+      for (const std::uint64_t step : {0u, 1u, 4u, 2u, 3u, 0u, 5u, 6u})
+        for (const std::uint32_t slot : {1u, 0u}) {
+          const auto wanted = numbers_of(*expected, 1, step, slot);
+          EXPECT_EQ(numbers_of(*from_table, 1, step, slot), wanted) << n << " " << name(last) << " " << step;
+          EXPECT_EQ(numbers_of(*from_stream, 1, step, slot), wanted) << n << " " << name(last) << " " << step;
+        }
+    }
+  }
+}
+
+TEST(PipelineSource, AReaderOfAStreamGoesBackAndToOtherEpochs) {
+  const PipelineSource source(in_order(data::range(0, 3000)).shuffle(4, {.buffer = 50}));
+  const BatchPlan plan{.batch = 2, .slots = 3};
+  const auto straight = source.open(plan), jumping = source.open(plan);
+  for (const std::uint32_t epoch : {0u, 1u}) {
+    std::vector<Numbers> all;
+    while (const auto numbers = numbers_of(*straight, epoch, all.size(), 1)) all.push_back(*numbers);
+    ASSERT_EQ(all.size(), 500u);
+    for (const std::uint64_t step : {499u, 3u, 200u, 199u, 0u, 64u, 63u, 300u})
+      EXPECT_EQ(numbers_of(*jumping, epoch, step, 1), all[step]) << step;
+  }
+}
+
+TEST(PipelineSource, MakesTheBatchesOfItsLastStage) {
+  const Pipeline lengths = data::range(1, 5).map(
+      "ones", {{"ones", DType::i64, Shape{kUnknown}}}, [](const Element& e, const data::ElementContext&) -> Element {
+        Tensor ones(DType::i64, Shape{e[0].item<std::int64_t>()});
+        std::fill_n(ones.mutable_data<std::int64_t>(), ones.num_elements(), 1);
+        return {ones};
+      });
+  const PipelineSource source(lengths.padded_batch(2));
+  EXPECT_EQ(source.schema()[0].shape, Shape{kUnknown});
+  const auto reader = source.open({.batch = 2});
+  EXPECT_TRUE(bitwise_equal(reader->read(0, 0, 0)->components[0], Tensor::of<std::int64_t>(Shape{2, 2}, {1, 0, 1, 1})));
+  EXPECT_THAT(error_of([&] { source.open({.batch = 3}); }).message(),
+              ::testing::HasSubstr("the pipeline makes batches of 2, but batches of 3 are wanted"));
+  EXPECT_EQ(error_of([&] { source.open({.batch = 2, .slots = 0}); }).code(), Code::invalid_argument);
+}
+
+TEST(PipelineSource, ABatchInUseIsNotWrittenAgain) {
+  const PipelineSource source(data::range(0, 100));
+  const auto reader = source.open({.batch = 2, .in_use = 2});
+  const auto kept = reader->read(0, 0, 0);
+  const void* const first = kept->components[0].raw();
+  for (std::uint64_t step = 1; step < 6; ++step) EXPECT_NE(reader->read(0, step, 0)->components[0].raw(), first);
+  EXPECT_EQ(kept->components[0].data<std::int64_t>()[1], 1);
+}
+
+}  // namespace
+}  // namespace troupe::testing

@@ -1,0 +1,379 @@
+// Pipelines: descriptions, and the elements that tables and streams make of them, compared with lists made by a few
+// lines per stage.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "tests/error_of.hpp"
+#include <troupe/graph/data/pipeline.hpp>
+#include <troupe/messages/philox.hpp>
+#include <troupe/scheduler/data/element_stream.hpp>
+#include <troupe/scheduler/data/element_table.hpp>
+#include <troupe/scheduler/data/permutation.hpp>
+
+namespace troupe::testing {
+namespace {
+
+using data::Element;
+using data::Pipeline;
+using ::testing::HasSubstr;
+using Numbers = std::vector<std::int64_t>;
+
+const BatchSchema kNumber = {{"number", DType::i64, Shape{}}};
+
+std::int64_t number_in(const Element& element) { return element.at(0).item<std::int64_t>(); }
+Element element_of(std::int64_t number) { return {Tensor::scalar(number)}; }
+
+// A pipeline of numbers, and its elements in an epoch.
+struct Pair {
+  Pipeline pipeline;
+  std::function<Numbers(std::uint64_t epoch)> expected;
+};
+
+Pair range_pair(std::int64_t n) {
+  return {data::range(0, n), [n](std::uint64_t) {
+            Numbers out(static_cast<std::size_t>(n));
+            std::iota(out.begin(), out.end(), 0);
+            return out;
+          }};
+}
+
+Pair mapped(const Pair& from) {
+  return {from.pipeline.map("add", kNumber,
+                            [](const Element& e, const data::ElementContext& c) {
+                              return element_of(2 * number_in(e) + static_cast<std::int64_t>(c.number + 100 * c.epoch));
+                            }),
+          [from](std::uint64_t epoch) {
+            Numbers out = from.expected(epoch);
+            for (std::size_t i = 0; i < out.size(); ++i)
+              out[i] = 2 * out[i] + static_cast<std::int64_t>(i + 100 * epoch);
+            return out;
+          }};
+}
+
+Pair filtered(const Pair& from, std::int64_t divisor) {
+  return {from.pipeline.filter("some", [=](const Element& e) { return number_in(e) % divisor != 1; }),
+          [=](std::uint64_t epoch) {
+            Numbers out = from.expected(epoch);
+            std::erase_if(out, [=](std::int64_t x) { return x % divisor == 1; });
+            return out;
+          }};
+}
+
+Pair flat_mapped(const Pair& from) {
+  return {from.pipeline.flat_map("copies", kNumber,
+                                 [](const Element& e, const data::ElementContext&) {
+                                   return std::vector<Element>(static_cast<std::size_t>(number_in(e) & 3), e);
+                                 }),
+          [from](std::uint64_t epoch) {
+            Numbers out;
+            for (const std::int64_t x : from.expected(epoch)) out.insert(out.end(), static_cast<std::size_t>(x & 3), x);
+            return out;
+          }};
+}
+
+Pair taken(const Pair& from, std::size_t first, std::size_t count) {
+  return {from.pipeline.skip(first).take(count), [=](std::uint64_t epoch) {
+            Numbers out = from.expected(epoch);
+            out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(std::min(first, out.size())));
+            out.resize(std::min(count, out.size()));
+            return out;
+          }};
+}
+
+Pair sharded(const Pair& from, std::size_t shards, std::size_t index) {
+  return {from.pipeline.shard(shards, index), [=](std::uint64_t epoch) {
+            const Numbers all = from.expected(epoch);
+            Numbers out;
+            for (std::size_t i = index; i < all.size(); i += shards) out.push_back(all[i]);
+            return out;
+          }};
+}
+
+Pair repeated(const Pair& from, std::uint64_t times) {
+  return {from.pipeline.repeat(times), [=](std::uint64_t epoch) {
+            Numbers out;
+            for (std::uint64_t i = 0; i < times; ++i)
+              for (const std::int64_t x : from.expected(epoch * times + i)) out.push_back(x);
+            return out;
+          }};
+}
+
+Pair shuffled(const Pair& from, std::uint64_t seed, std::uint64_t buffer, bool each_epoch) {
+  const bool whole = from.pipeline.addressable();
+  return {from.pipeline.shuffle(seed, {.buffer = buffer, .each_epoch = each_epoch}), [=](std::uint64_t epoch) {
+            const Numbers all = from.expected(epoch);
+            const std::uint64_t drawn = each_epoch ? epoch : 0;
+            Numbers out;
+            if (whole) {
+              for (const std::uint32_t i : permutation(seed, drawn, all.size())) out.push_back(all[i]);
+              return out;
+            }
+            for (std::size_t block = 0; block * buffer < all.size(); ++block) {
+              const std::size_t first = block * buffer, size = std::min<std::size_t>(buffer, all.size() - first);
+              for (const std::uint32_t i : permutation(mix64(seed ^ mix64(block)), drawn, size))
+                out.push_back(all[first + i]);
+            }
+            return out;
+          }};
+}
+
+Pair regrouped(const Pair& from, std::int64_t size, bool drop) {
+  return {from.pipeline.batch(size, {.drop_rest = drop}).unbatch(), [=](std::uint64_t epoch) {
+            Numbers out = from.expected(epoch);
+            if (drop) out.resize(out.size() - out.size() % static_cast<std::size_t>(size));
+            return out;
+          }};
+}
+
+Pair windowed(const Pair& from, std::size_t size, std::size_t shift) {
+  return {from.pipeline.window(static_cast<std::int64_t>(size), static_cast<std::int64_t>(shift)).unbatch(),
+          [=](std::uint64_t epoch) {
+            const Numbers all = from.expected(epoch);
+            Numbers out;
+            for (std::size_t first = 0; first + size <= all.size(); first += shift)
+              out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(first),
+                         all.begin() + static_cast<std::ptrdiff_t>(first + size));
+            return out;
+          }};
+}
+
+Pair concatenated(const Pair& a, const Pair& b) {
+  return {a.pipeline.concatenate(b.pipeline), [=](std::uint64_t epoch) {
+            Numbers out = a.expected(epoch);
+            for (const std::int64_t x : b.expected(epoch)) out.push_back(x);
+            return out;
+          }};
+}
+
+Pair summed(const Pair& a, const Pair& b) {
+  const Pipeline other = b.pipeline.map("rename", {{"other", DType::i64, Shape{}}},
+                                        [](const Element& e, const data::ElementContext&) { return e; });
+  return {data::zip({a.pipeline, other})
+              .map("sum", kNumber,
+                   [](const Element& e, const data::ElementContext&) {
+                     return element_of(e[0].item<std::int64_t>() - e[1].item<std::int64_t>());
+                   }),
+          [=](std::uint64_t epoch) {
+            const Numbers x = a.expected(epoch), y = b.expected(epoch);
+            Numbers out;
+            for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i) out.push_back(x[i] - y[i]);
+            return out;
+          }};
+}
+
+class Chain {
+ public:
+  explicit Chain(std::uint64_t seed) : random_(seed) {}
+  Pair draw(int stages) {
+    Pair pair = range_pair(static_cast<std::int64_t>(below(40)));
+    for (int i = 0; i < stages; ++i) pair = then(pair);
+    return pair;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  Pair then(const Pair& pair) {
+    switch (below(12)) {
+      case 0:
+        return mapped(pair);
+      case 1:
+        return filtered(pair, static_cast<std::int64_t>(2 + below(4)));
+      case 2:
+        return flat_mapped(pair);
+      case 3:
+        return taken(pair, below(6), below(40));
+      case 4: {
+        const std::uint64_t shards = 1 + below(3);
+        return sharded(pair, shards, below(shards));
+      }
+      case 5:
+        return repeated(pair, below(3));
+      case 6:
+        return regrouped(pair, static_cast<std::int64_t>(1 + below(5)), below(2) == 0);
+      case 7:
+        return windowed(pair, 1 + below(4), 1 + below(5));
+      case 8:
+        return concatenated(pair, draw(1));
+      case 9:
+        return summed(pair, draw(1));
+      default:
+        return shuffled(pair, below(100), 1 + below(9), below(2) == 0);
+    }
+  }
+  std::mt19937_64 random_;
+};
+
+std::vector<std::int64_t> rest_of(ElementStream& stream) {
+  Numbers out;
+  while (const auto element = stream.next()) out.push_back(number_in(*element));
+  return out;
+}
+
+TEST(Pipeline, RandomOnesHaveTheElementsOfTheirStagesAndGoOnFromAnyPosition) {
+  int addressable = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const Pair pair = Chain(seed).draw(1 + static_cast<int>(seed % 5));
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, pair.pipeline.describe()));
+    const auto stream = open_stream(pair.pipeline.stage());
+    for (const std::uint64_t epoch : {3u, 0u}) {
+      const Numbers expected = pair.expected(epoch);
+      ASSERT_EQ(pair.pipeline.size().value_or(expected.size()), expected.size());
+      std::vector<StreamPosition> positions(1);
+      stream->start(epoch);
+      stream->save(positions[0]);
+      Numbers got;
+      while (const auto element = stream->next()) {
+        got.push_back(number_in(*element));
+        stream->save(positions.emplace_back());
+      }
+      ASSERT_EQ(got, expected);
+      for (std::size_t at = 0; at < positions.size(); at += 1 + at / 8) {
+        stream->start(epoch);
+        PositionReader in(positions[at]);
+        stream->restore(in);
+        ASSERT_TRUE(in.at_end());
+        ASSERT_EQ(rest_of(*stream), Numbers(expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end())) << at;
+      }
+      if (!pair.pipeline.addressable()) continue;
+      ++addressable;
+      const auto table = open_table(pair.pipeline.stage());
+      for (std::size_t i = expected.size(); i-- > 0;) {
+        ASSERT_EQ(number_in(table->read(epoch, i)), expected[i]);
+        std::vector<Tensor> rows = {Tensor(DType::i64, Shape{3})};
+        table->read_row(epoch, i, 1, rows);
+        ASSERT_EQ(rows[0].data<std::int64_t>()[1], expected[i]);
+      }
+    }
+  }
+  EXPECT_GT(addressable, 100);
+  EXPECT_LT(addressable, 700);
+}
+
+TEST(Pipeline, SaysWhyItIsReadInOrder) {
+  const Pipeline numbers = data::range(0, 10);
+  EXPECT_TRUE(numbers.shuffle(1).batch(4).addressable());
+  const Pipeline some = numbers.filter("even", [](const Element&) { return true; }).take(3);
+  EXPECT_EQ(some.forward_because(), "stage 'filter even' leaves out elements");
+  EXPECT_EQ(some.size(), std::nullopt);
+  EXPECT_THAT(error_of([&] { open_table(some.stage()); }).message(), HasSubstr("leaves out elements"));
+  EXPECT_EQ(
+      numbers.shuffle(1).batch(4).describe(),
+      "range: number i64[]; 10 elements\nshuffle: number i64[]; 10 elements\nbatch 4: number i64[?]; 3 elements\n");
+}
+
+TEST(Pipeline, TensorsOfAnyTypeKeepTheirRows) {
+  const Pipeline pipeline =
+      data::tensors({{"x", Tensor::of<float>(Shape{3, 2}, {1, 2, 3, 4, 5, 6})},
+                     {"word", Tensor::of<std::string>(Shape{3}, {"a", "b", "a word too long for a small string"})}});
+  const auto table = open_table(pipeline.shuffle(5).stage());
+  std::vector<Tensor> rows = {Tensor(DType::f32, Shape{3, 2}), Tensor(DType::string, Shape{3})};
+  for (std::uint64_t i = 0; i < 3; ++i) table->read_row(2, i, static_cast<std::int64_t>(i), rows);
+  const auto order = permutation(5, 2, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rows[0].data<float>()[2 * i], static_cast<float>(2 * order[i] + 1));
+    const Element one = table->read(2, i);
+    EXPECT_EQ(one[1].item<std::string>(), rows[1].data<std::string>()[i]);
+    EXPECT_EQ(one[0].shape(), Shape{2});
+  }
+}
+
+TEST(Pipeline, PadsToTheLargestOfABatch) {
+  const Pipeline sequences =
+      data::range(1, 6).map("sequence", {{"ids", DType::i64, Shape{kUnknown}}, {"text", DType::string, Shape{}}},
+                            [](const Element& e, const data::ElementContext&) -> Element {
+                              Tensor ids(DType::i64, Shape{number_in(e) % 4});
+                              for (std::int64_t i = 0; i < ids.num_elements(); ++i)
+                                ids.mutable_data<std::int64_t>()[i] = 7;
+                              return {ids, Tensor::scalar<std::string>(std::to_string(number_in(e)))};
+                            });
+  const auto stream = open_stream(sequences.padded_batch(3, {Tensor::scalar<std::int64_t>(-1), Tensor()}).stage());
+  stream->start(0);
+  const auto first = stream->next(), second = stream->next();
+  EXPECT_TRUE(bitwise_equal(first->at(0), Tensor::of<std::int64_t>(Shape{3, 3}, {7, -1, -1, 7, 7, -1, 7, 7, 7})));
+  EXPECT_TRUE(bitwise_equal(second->at(0), Tensor::of<std::int64_t>(Shape{2, 1}, {-1, 7})));
+  EXPECT_EQ(second->at(1).data<std::string>()[1], "5");
+  EXPECT_FALSE(stream->next());
+  const auto unpadded = open_stream(sequences.batch(3).stage());
+  unpadded->start(0);
+  const Error error = error_of([&] { unpadded->next(); });
+  EXPECT_EQ(error.code(), Code::data_loss);
+  EXPECT_THAT(error.message(), HasSubstr("stage 'batch 3': 'ids' is [1] in one element and [2] in another"));
+}
+
+TEST(Pipeline, SamplesByWeight) {
+  const auto constant = [](std::int64_t value) {
+    return data::range(0, 4000).map("is", kNumber,
+                                    [=](const Element&, const data::ElementContext&) { return element_of(value); });
+  };
+  const Pipeline mixed = data::sample({constant(0), constant(1), constant(2)}, {3, 0, 1}, 9);
+  EXPECT_FALSE(mixed.addressable());
+  const auto stream = open_stream(mixed.take(4000).stage());
+  std::vector<Numbers> epochs;
+  for (const std::uint64_t epoch : {0u, 1u, 0u}) {
+    stream->start(epoch);
+    epochs.push_back(rest_of(*stream));
+  }
+  EXPECT_EQ(epochs[0], epochs[2]);
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_EQ(std::ranges::count(epochs[0], 1), 0);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(epochs[0], 0)), 3000, 140);  // five standard deviations
+}
+
+TEST(Pipeline, FunctionsThatFailOrMakeSomethingElseAreNamed) {
+  const auto next_of = [](const Pipeline& pipeline) {
+    return error_of([&] {
+             const auto stream = open_stream(pipeline.stage());
+             stream->start(0);
+             stream->next();
+           })
+        .to_string();
+  };
+  const Pipeline numbers = data::range(0, 3);
+  EXPECT_THAT(next_of(numbers.map("decode", kNumber,
+                                  [](const Element&, const data::ElementContext&) -> Element {
+                                    throw std::runtime_error("no image");
+                                  })),
+              ::testing::AllOf(HasSubstr("stage 'map decode'"), HasSubstr("no image")));
+  EXPECT_THAT(next_of(numbers.map(
+                  "wrong", kNumber,
+                  [](const Element&, const data::ElementContext&) -> Element { return {Tensor::scalar(1.0f)}; })),
+              HasSubstr("stage 'map wrong' made 'number' as f32[], expected i64[]"));
+  EXPECT_THAT(
+      next_of(numbers.flat_map("none", kNumber,
+                               [](const Element&, const data::ElementContext&) { return std::vector<Element>{{}}; })),
+      HasSubstr("stage 'flat_map none' made an element of 0 components, expected 1"));
+}
+
+TEST(Pipeline, WhatCannotBeIsRefusedWhenItIsBuilt) {
+  const Pipeline numbers = data::range(0, 3);
+  const auto refused = [](auto&& build) { return error_of([&] { static_cast<void>(build()); }).message(); };
+  EXPECT_THAT(refused([&] { return data::range(0, 3, 0); }), HasSubstr("step must not be 0"));
+  EXPECT_THAT(refused([&] { return numbers.batch(0); }), HasSubstr("at least 1 element"));
+  EXPECT_THAT(refused([&] { return numbers.shard(2, 2); }), HasSubstr("shard 2 of 2"));
+  EXPECT_THAT(refused([&] { return numbers.unbatch(); }), HasSubstr("'number' is a scalar"));
+  EXPECT_THAT(refused([&] { return numbers.concatenate(data::range(0, 3, 1, "other")); }), HasSubstr("concatenate"));
+  EXPECT_THAT(refused([&] { return data::zip({numbers, numbers}); }), HasSubstr("two components 'number'"));
+  EXPECT_THAT(refused([&] { return data::zip({}); }), HasSubstr("at least one"));
+  EXPECT_THAT(refused([&] { return data::sample({numbers}, {-1}, 1); }), HasSubstr("must not be negative"));
+  EXPECT_THAT(refused([&] { return numbers.padded_batch(2, {Tensor::scalar(1.0f)}); }),
+              HasSubstr("padding of 'number'"));
+  EXPECT_THAT(refused([&] {
+                return data::tensors({{"x", Tensor::vector<float>({1})}, {"y", Tensor::vector<float>({1, 2})}});
+              }),
+              HasSubstr("'y' has 2 elements, but 'x' has 1"));
+}
+
+TEST(Pipeline, APositionOfAnotherPipelineIsRefused) {
+  const auto stream = open_stream(data::range(0, 3).filter("all", [](const Element&) { return true; }).stage());
+  stream->start(0);
+  for (const StreamPosition& position : {StreamPosition{}, StreamPosition{0}, StreamPosition{0, 4}}) {
+    PositionReader in(position);
+    EXPECT_EQ(error_of([&] { stream->restore(in); }).code(), Code::data_loss);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::testing
