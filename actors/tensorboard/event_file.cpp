@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-#include <troupe/actors/tensorboard/record.hpp>
+#include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {

@@ -1,4 +1,5 @@
-// A TensorBoard event file: records (record.hpp), each holding an Event. The first gives the version: "brain.Event:2".
+// A TensorBoard event file: records (kernels/readers/tfrecord.hpp), each holding an Event. The first gives the version:
+// "brain.Event:2".
 //
 // TensorBoard reads all files of a directory with "tfevents" in their names as one run, ordered by name:
 // "events.out.tfevents.SECONDS.HOST.PROCESS". A restarted program adds a file whose name sorts after all existing ones.

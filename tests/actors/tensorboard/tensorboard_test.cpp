@@ -1,4 +1,4 @@
-// What TensorBoard reads: records, event files, histograms, graphs, summaries.
+// What TensorBoard reads: event files, histograms, graphs, summaries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -13,7 +13,6 @@
 #include <troupe/actors/tensorboard/graph_def.hpp>
 #include <troupe/actors/tensorboard/histogram.hpp>
 #include <troupe/actors/tensorboard/png.hpp>
-#include <troupe/actors/tensorboard/record.hpp>
 #include <troupe/actors/tensorboard/summary_writer.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
@@ -32,14 +31,6 @@ std::string hex(std::string_view bytes) {
   std::string out;
   for (const unsigned char c : bytes) out += fmt::format("{:02x}", c);
   return out;
-}
-
-// The bytes that TensorBoard's own functions make.
-TEST(Record, HasTheBytesThatTensorBoardExpects) {
-  EXPECT_EQ(masked_crc32c(""), 0xa282ead8u);
-  EXPECT_EQ(masked_crc32c("123456789"), 0xc78ab0e5u);
-  EXPECT_EQ(hex(record_of("")), "000000000000000029039807d8ea82a2");
-  EXPECT_EQ(hex(record_of("abc")), "0300000000000000b099490e6162636e57f121");
 }
 
 class EventFiles : public ::testing::Test {
