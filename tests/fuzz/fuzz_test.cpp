@@ -8,6 +8,7 @@
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
+#include "tests/fuzz/records_fuzz.hpp"
 #include "tests/fuzz/saved_model_fuzz.hpp"
 #include "tests/fuzz/tensor_files_fuzz.hpp"
 
@@ -112,6 +113,16 @@ TEST(TensorFilesFuzz, BadFilesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_tensors_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(tensor_file_seeds(), run);
+}
+
+TEST(RecordsFuzz, SeedsAreRead) {
+  for (const std::string& seed : record_seeds()) EXPECT_EQ(read_records_of_stranger(seed), seed[0] == 2 ? 1u : 3u);
+}
+
+TEST(RecordsFuzz, BadFilesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_records_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(record_seeds(), run);
 }
 
 TEST(SavedModelFuzz, SeedsAreRead) {
