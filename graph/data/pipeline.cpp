@@ -223,6 +223,16 @@ Pipeline range(std::int64_t begin, std::int64_t end, std::int64_t step, const st
                         .size = length / each + (length % each != 0 ? 1 : 0)});
 }
 
+Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const ElementSource> source,
+                     SplitsOptions options) {
+  if (options.cycle == 0) invalid_argument("stage '{}': at least one split is read at a time", name);
+  if (source->splits() == 0) invalid_argument("stage '{}': the source has no splits", name);
+  return make_pipeline({.name = name,
+                        .kind = SplitsStage{std::move(source), options.cycle, options.shuffle, options.seed},
+                        .schema = std::move(schema),
+                        .forward_because = fmt::format("stage '{}' reads its files in order", name)});
+}
+
 Pipeline zip(const std::vector<Pipeline>& pipelines) {
   if (pipelines.empty()) invalid_argument("zip: there must be at least one pipeline");
   Stage stage{.name = "zip", .kind = ZipStage{}};

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <troupe/graph/data/batch_schema.hpp>
+#include <troupe/graph/data/element_source.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe::data {
@@ -47,6 +48,14 @@ struct TensorsStage {
 };
 struct RangeStage {
   std::int64_t begin = 0, step = 1;
+};
+// The elements of `cycle` splits at a time, in turn: one of each, the splits in their order. Where a split ends the
+// next that has not begun takes its place.
+struct SplitsStage {
+  std::shared_ptr<const ElementSource> source{};
+  std::uint64_t cycle = 1;
+  bool shuffle = false;  // the order of splits is drawn from (seed, epoch)
+  std::uint64_t seed = 0;
 };
 // ---- Transformations
 struct MapStage {
@@ -91,9 +100,9 @@ struct SampleStage {
   std::uint64_t seed = 0;
 };
 
-using StageKind =
-    std::variant<TensorsStage, RangeStage, MapStage, FilterStage, FlatMapStage, TakeStage, ShardStage, RepeatStage,
-                 ShuffleStage, BatchStage, UnbatchStage, WindowStage, ZipStage, ConcatenateStage, SampleStage>;
+using StageKind = std::variant<TensorsStage, RangeStage, SplitsStage, MapStage, FilterStage, FlatMapStage, TakeStage,
+                               ShardStage, RepeatStage, ShuffleStage, BatchStage, UnbatchStage, WindowStage, ZipStage,
+                               ConcatenateStage, SampleStage>;
 
 struct Stage {
   std::string name{};  // "map decode": what errors and figures call it
@@ -161,6 +170,14 @@ class Pipeline {
 Pipeline tensors(std::vector<std::pair<std::string, Tensor>> components);
 // i64 scalars begin, begin + step, ... below end (above it, of a negative step), as one component.
 Pipeline range(std::int64_t begin, std::int64_t end, std::int64_t step = 1, const std::string& component = "number");
+struct SplitsOptions {
+  std::uint64_t cycle = 16;  // splits read in turn
+  bool shuffle = false;      // splits come in another order in each epoch,
+  std::uint64_t seed = 0;    // drawn from it
+};
+// The elements of a source. `name`: of the stage.
+Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const ElementSource> source,
+                     SplitsOptions options = {});
 // An element of each, with the components of all; as many as the shortest has. Names must differ.
 Pipeline zip(const std::vector<Pipeline>& pipelines);
 // Elements of pipelines with one schema, each drawn with its weight from (seed, epoch, number).

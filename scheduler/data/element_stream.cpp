@@ -10,6 +10,7 @@
 #include <troupe/scheduler/data/buffering_streams.hpp>
 #include <troupe/scheduler/data/counting_stream.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
+#include <troupe/scheduler/data/splits_stream.hpp>
 #include <troupe/scheduler/data/stage_call.hpp>
 
 namespace troupe {
@@ -208,6 +209,8 @@ Stream of_one(const StageRef& stage, std::vector<Stream>& inputs) {
 Stream stream_of(const StageRef& stage, std::vector<Stream> inputs) {
   return std::visit(
       Overloaded{
+          [&](const data::SplitsStage&) { return splits_stream(stage); },
+
           [&](const data::MapStage&) { return of_one<MapStream>(stage, inputs); },
           [&](const data::FilterStage&) { return of_one<FilterStream>(stage, inputs); },
           [&](const data::FlatMapStage&) { return flat_map_stream(stage, std::move(inputs.at(0))); },
@@ -223,7 +226,8 @@ Stream stream_of(const StageRef& stage, std::vector<Stream> inputs) {
             return std::make_unique<ConcatenateStream>(stage, std::move(inputs));
           },
           [&](const data::SampleStage&) -> Stream { return std::make_unique<SampleStream>(stage, std::move(inputs)); },
-          [&](const auto&) -> Stream { fail(Code::internal, "stage '{}' has no stream", stage->name); }},
+          [&](const data::TensorsStage&) -> Stream { return std::make_unique<TableStream>(stage); },
+          [&](const data::RangeStage&) -> Stream { return std::make_unique<TableStream>(stage); }},
       stage->kind);
 }
 

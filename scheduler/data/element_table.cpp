@@ -198,6 +198,8 @@ class ConcatenatedTable final : public ElementTable {
 
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // epoch and number in the input
 
+[[noreturn]] TableRef no_table(const Stage& stage) { fail(Code::internal, "stage '{}' has no table", stage.name); }
+
 TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs) {
   const auto one = [&] { return std::move(inputs.at(0)); };
   return std::visit(
@@ -236,7 +238,10 @@ TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs) {
           [&](const data::ConcatenateStage&) -> TableRef {
             return std::make_shared<ConcatenatedTable>(*stage, std::move(inputs));
           },
-          [&](const auto&) -> TableRef { fail(Code::internal, "stage '{}' has no table", stage->name); }},
+          [&](const data::SplitsStage&) -> TableRef { return no_table(*stage); },
+          [&](const data::FilterStage&) -> TableRef { return no_table(*stage); },
+          [&](const data::FlatMapStage&) -> TableRef { return no_table(*stage); },
+          [&](const data::SampleStage&) -> TableRef { return no_table(*stage); }},
       stage->kind);
 }
 

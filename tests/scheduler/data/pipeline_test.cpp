@@ -164,17 +164,78 @@ Pair summed(const Pair& a, const Pair& b) {
           }};
 }
 
+// Split k has the numbers 1000 k, 1000 k + 1, ...
+class NumberSplits final : public data::ElementSource {
+ public:
+  explicit NumberSplits(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {}
+  std::uint64_t splits() const override { return sizes_.size(); }
+  std::string name(std::uint64_t split) const override { return fmt::format("split {}", split); }
+  std::unique_ptr<data::ElementCursor> open(std::uint64_t split) const override {
+    return std::make_unique<Cursor>(1000 * static_cast<std::int64_t>(split), sizes_.at(split));
+  }
+
+ private:
+  class Cursor final : public data::ElementCursor {
+   public:
+    Cursor(std::int64_t first, std::int64_t size) : first_(first), size_(size) {}
+    bool next(Element& element) override {
+      if (at_ == size_) return false;
+      element = element_of(first_ + at_++);
+      return true;
+    }
+    std::uint64_t position() const override { return static_cast<std::uint64_t>(at_); }
+    void seek(std::uint64_t position) override { at_ = static_cast<std::int64_t>(position); }
+
+   private:
+    std::int64_t first_, size_, at_ = 0;
+  };
+  std::vector<std::int64_t> sizes_;
+};
+
+Pair splits_pair(std::vector<std::int64_t> sizes, std::uint64_t cycle, bool shuffle) {
+  return {data::from_source("splits", kNumber, std::make_shared<NumberSplits>(sizes),
+                            {.cycle = cycle, .shuffle = shuffle, .seed = 8}),
+          [=](std::uint64_t epoch) {
+            // The splits in their order, those being read, and what they have given.
+            std::vector<std::uint32_t> order(sizes.size());
+            std::iota(order.begin(), order.end(), 0u);
+            if (shuffle) order = permutation(8, epoch, sizes.size());
+            std::vector<std::pair<std::uint32_t, std::int64_t>> open;
+            std::size_t begun = 0;
+            for (; begun < std::min<std::size_t>(cycle, sizes.size()); ++begun) open.emplace_back(order[begun], 0);
+            Numbers out;
+            for (std::size_t turn = 0; !open.empty();) {
+              auto& [split, given] = open[turn];
+              if (given < sizes[split]) {
+                out.push_back(1000 * split + given++);
+                turn = (turn + 1) % open.size();
+              } else if (begun < sizes.size()) {
+                open[turn] = {order[begun++], 0};
+              } else {
+                open.erase(open.begin() + static_cast<std::ptrdiff_t>(turn));
+                if (turn == open.size()) turn = 0;
+              }
+            }
+            return out;
+          }};
+}
+
 class Chain {
  public:
   explicit Chain(std::uint64_t seed) : random_(seed) {}
   Pair draw(int stages) {
-    Pair pair = range_pair(static_cast<std::int64_t>(below(40)));
+    Pair pair = below(3) == 0 ? draw_splits() : range_pair(static_cast<std::int64_t>(below(40)));
     for (int i = 0; i < stages; ++i) pair = then(pair);
     return pair;
   }
 
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  Pair draw_splits() {
+    std::vector<std::int64_t> sizes(1 + below(6));
+    for (std::int64_t& size : sizes) size = static_cast<std::int64_t>(below(9));
+    return splits_pair(sizes, 1 + below(4), below(2) == 0);
+  }
   Pair then(const Pair& pair) {
     switch (below(12)) {
       case 0:
@@ -248,8 +309,21 @@ TEST(Pipeline, RandomOnesHaveTheElementsOfTheirStagesAndGoOnFromAnyPosition) {
       }
     }
   }
-  EXPECT_GT(addressable, 100);
+  EXPECT_GT(addressable, 80);
   EXPECT_LT(addressable, 700);
+}
+
+TEST(Pipeline, SplitsAreReadInTurn) {
+  const auto numbers_of = [](const Pair& pair, std::uint64_t epoch) {
+    const auto stream = open_stream(pair.pipeline.stage());
+    stream->start(epoch);
+    return rest_of(*stream);
+  };
+  EXPECT_EQ(numbers_of(splits_pair({3, 1, 2, 1}, 2, false), 0), (Numbers{0, 1000, 1, 2000, 2, 2001, 3000}));
+  EXPECT_EQ(numbers_of(splits_pair({2, 0, 1}, 1, false), 0), (Numbers{0, 1, 2000}));
+  const Pair shuffled = splits_pair({1, 1, 1, 1, 1, 1}, 1, true);
+  EXPECT_NE(numbers_of(shuffled, 0), numbers_of(shuffled, 1));
+  EXPECT_EQ(shuffled.pipeline.forward_because(), "stage 'splits' reads its files in order");
 }
 
 TEST(Pipeline, SaysWhyItIsReadInOrder) {

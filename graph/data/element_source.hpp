@@ -1,0 +1,36 @@
+// Sources of elements that are read in order, from places of their own: files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/messages/tensor.hpp>
+
+namespace troupe::data {
+
+// Reads the elements of one split, from its beginning. Not thread-safe.
+class ElementCursor {
+ public:
+  virtual ~ElementCursor() = default;
+  // The components of the next element; false at the end.
+  virtual bool next(std::vector<Tensor>& element) = 0;
+  // Of the next element: a number that means something to cursors of this split only.
+  virtual std::uint64_t position() const = 0;
+  // Throws data_loss for a position that the split does not have.
+  virtual void seek(std::uint64_t position) = 0;
+};
+
+// Thread-safe.
+class ElementSource {
+ public:
+  virtual ~ElementSource() = default;
+  // How many splits there are, and what each has, follows from the description alone.
+  virtual std::uint64_t splits() const = 0;
+  // What errors and figures call a split: a path.
+  virtual std::string name(std::uint64_t split) const = 0;
+  virtual std::unique_ptr<ElementCursor> open(std::uint64_t split) const = 0;
+};
+
+}  // namespace troupe::data

@@ -1,0 +1,104 @@
+#include "troupe/scheduler/data/splits_stream.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/messages/error.hpp>
+#include <troupe/scheduler/data/counting_stream.hpp>
+#include <troupe/scheduler/data/permutation.hpp>
+
+namespace troupe {
+namespace {
+
+// The position: the places of the turn, the next of them, how many splits have begun; for each place whether it is
+// open, its split's number in the epoch's order and its position there.
+class SplitsStream final : public ElementStream {
+ public:
+  explicit SplitsStream(data::StageRef stage)
+      : stage_(std::move(stage)), how_(std::get<data::SplitsStage>(stage_->kind)), all_(how_.source->splits()) {}
+
+  void start(std::uint64_t epoch) override {
+    order_.clear();
+    if (how_.shuffle) order_ = permutation(how_.seed, epoch, all_);
+    places_.clear();
+    places_.resize(std::min(how_.cycle, all_));
+    begun_ = turn_ = 0;
+    for (Place& place : places_) begin(place);
+  }
+
+  std::optional<data::Element> next() override {
+    while (!places_.empty()) {
+      Place& place = places_[turn_];
+      data::Element element;
+      if (cursor_of(place).next(element)) {
+        turn_ = (turn_ + 1) % places_.size();
+        data::check_element(*stage_, element);
+        return element;
+      }
+      if (begun_ < all_) {
+        begin(place);
+        continue;
+      }
+      places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(turn_));
+      if (turn_ == places_.size()) turn_ = 0;
+    }
+    return std::nullopt;
+  }
+
+  void save(StreamPosition& out) const override {
+    out.insert(out.end(), {places_.size(), turn_, begun_});
+    for (const Place& place : places_) {
+      out.push_back(place.split);
+      out.push_back(place.cursor ? place.cursor->position() : place.position);
+    }
+  }
+
+  void restore(PositionReader& in) override {
+    const std::uint64_t places = in.take();
+    turn_ = in.take();
+    begun_ = in.take();
+    if (places > std::min(how_.cycle, all_) || begun_ > all_ || turn_ >= std::max<std::uint64_t>(places, 1))
+      refuse_position(*stage_);
+    places_.clear();
+    for (std::uint64_t i = 0; i < places; ++i) {
+      Place place{.split = in.take()};
+      if (place.split >= begun_) refuse_position(*stage_);
+      place.position = in.take();
+      places_.push_back(std::move(place));
+    }
+  }
+
+ private:
+  struct Place {
+    std::uint64_t split = 0;     // in the epoch's order
+    std::uint64_t position = 0;  // to open it at; kAtBegin: its beginning
+    std::unique_ptr<data::ElementCursor> cursor{};
+  };
+  static constexpr std::uint64_t kAtBegin = ~std::uint64_t{0};
+
+  void begin(Place& place) { place = {.split = begun_++, .position = kAtBegin, .cursor = nullptr}; }
+  // Opened when it is needed: a stream that goes to another position has opened nothing for it.
+  data::ElementCursor& cursor_of(Place& place) const {
+    if (!place.cursor) {
+      place.cursor = how_.source->open(order_.empty() ? place.split : order_[place.split]);
+      if (place.position != kAtBegin) place.cursor->seek(place.position);
+    }
+    return *place.cursor;
+  }
+
+  const data::StageRef stage_;
+  const data::SplitsStage& how_;
+  const std::uint64_t all_;
+  std::vector<std::uint32_t> order_;  // of splits; empty: as they are numbered
+  std::vector<Place> places_;
+  std::uint64_t turn_ = 0;
+  std::uint64_t begun_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ElementStream> splits_stream(const data::StageRef& stage) {
+  return std::make_unique<SplitsStream>(stage);
+}
+
+}  // namespace troupe
