@@ -109,14 +109,19 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
+  kernels/readers/byte_stream.hpp
   kernels/readers/dataset.hpp
   kernels/readers/digits.hpp
+  kernels/readers/example.hpp
   kernels/readers/idx.hpp
   kernels/readers/npy.hpp
   kernels/readers/npz.hpp
+  kernels/readers/record_parser.hpp
+  kernels/readers/record_stream.hpp
   kernels/readers/safetensors.hpp
   kernels/readers/tensor_file.hpp
   kernels/readers/text_table.hpp
+  kernels/readers/tfrecord.hpp
   messages/attributes.hpp
   messages/buffer.hpp
   messages/device_name.hpp

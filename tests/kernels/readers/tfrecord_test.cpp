@@ -144,10 +144,12 @@ TEST_F(TfRecords, ErrorsSayWhichRecordAndWhy) {
 
 TEST_F(TfRecords, ALengthThatIsNotThereTakesNoMemory) {
   for (const std::uint64_t length : {std::uint64_t{1} << 60, ~std::uint64_t{0}, ~std::uint64_t{0} - 15}) {
-    put(record_of("good") + frame_of(length, "abc"));
+    put(record_of("good") + frame_of(length, "abc") + record_of("where 64 bits overflow"));
     EXPECT_THAT(refused(), StartsWith("data_loss: /f: record at byte 20: has "));
     EXPECT_THAT(refused({.most_bytes = ~std::uint64_t{0}}), StartsWith("data_loss: /f: record at byte 20: "));
     EXPECT_THAT(read({.skip_damaged = true, .most_bytes = ~std::uint64_t{0}}), ElementsAre("good"));
+    EXPECT_EQ(skipped_, 1u);
+    EXPECT_THAT(read({.skip_damaged = true}), ElementsAre("good"));
     EXPECT_EQ(skipped_, 1u);
   }
 }
