@@ -1,4 +1,4 @@
-// Sources of elements that are read in order, from places of their own: files.
+// Sources of elements that lie elsewhere: in files. ElementSource is read in order, IndexedSource by number.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,15 @@ class ElementSource {
   // What errors and figures call a split: a path.
   virtual std::string name(std::uint64_t split) const = 0;
   virtual std::unique_ptr<ElementCursor> open(std::uint64_t split) const = 0;
+};
+
+// Thread-safe.
+class IndexedSource {
+ public:
+  virtual ~IndexedSource() = default;
+  virtual std::uint64_t size() const = 0;
+  // The components of element `index`, below size().
+  virtual std::vector<Tensor> read(std::uint64_t index) const = 0;
 };
 
 }  // namespace troupe::data

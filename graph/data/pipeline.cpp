@@ -233,6 +233,12 @@ Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_pt
                         .forward_because = fmt::format("stage '{}' reads its files in order", name)});
 }
 
+Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const IndexedSource> source) {
+  const std::uint64_t size = source->size();
+  return make_pipeline(
+      {.name = name, .kind = IndexedStage{std::move(source)}, .schema = std::move(schema), .size = size});
+}
+
 Pipeline zip(const std::vector<Pipeline>& pipelines) {
   if (pipelines.empty()) invalid_argument("zip: there must be at least one pipeline");
   Stage stage{.name = "zip", .kind = ZipStage{}};

@@ -49,6 +49,9 @@ struct TensorsStage {
 struct RangeStage {
   std::int64_t begin = 0, step = 1;
 };
+struct IndexedStage {
+  std::shared_ptr<const IndexedSource> source{};
+};
 // The elements of `cycle` splits at a time, in turn: one of each, the splits in their order. Where a split ends the
 // next that has not begun takes its place.
 struct SplitsStage {
@@ -100,9 +103,9 @@ struct SampleStage {
   std::uint64_t seed = 0;
 };
 
-using StageKind = std::variant<TensorsStage, RangeStage, SplitsStage, MapStage, FilterStage, FlatMapStage, TakeStage,
-                               ShardStage, RepeatStage, ShuffleStage, BatchStage, UnbatchStage, WindowStage, ZipStage,
-                               ConcatenateStage, SampleStage>;
+using StageKind = std::variant<TensorsStage, RangeStage, IndexedStage, SplitsStage, MapStage, FilterStage, FlatMapStage,
+                               TakeStage, ShardStage, RepeatStage, ShuffleStage, BatchStage, UnbatchStage, WindowStage,
+                               ZipStage, ConcatenateStage, SampleStage>;
 
 struct Stage {
   std::string name{};  // "map decode": what errors and figures call it
@@ -178,6 +181,8 @@ struct SplitsOptions {
 // The elements of a source. `name`: of the stage.
 Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const ElementSource> source,
                      SplitsOptions options = {});
+// Likewise, addressable.
+Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const IndexedSource> source);
 // An element of each, with the components of all; as many as the shortest has. Names must differ.
 Pipeline zip(const std::vector<Pipeline>& pipelines);
 // Elements of pipelines with one schema, each drawn with its weight from (seed, epoch, number).

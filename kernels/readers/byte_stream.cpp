@@ -13,8 +13,9 @@
 namespace troupe {
 namespace {
 
-constexpr std::size_t kWindow = 256 << 10;  // read at a time
-constexpr std::size_t kPacked = 64 << 10;   // of compressed bytes
+constexpr std::size_t kWindow = 256 << 10;   // read at a time
+constexpr std::size_t kAfterSeek = 4 << 10;  // at first
+constexpr std::size_t kPacked = 64 << 10;    // of compressed bytes
 // Of zstd: frames that need a larger window of past data are refused, as by its own tool by default.
 constexpr int kZstdWindowLog = 27;
 
@@ -168,6 +169,7 @@ void ByteStream::open() {
   begin_ = end_ = 0;
   offset_ = 0;
   ended_ = false;
+  at_once_ = kWindow;
 }
 
 std::string_view ByteStream::peek(std::size_t wanted) {
@@ -179,7 +181,9 @@ std::string_view ByteStream::peek(std::size_t wanted) {
     }
     // Grows as bytes come: a length in a damaged file must not allocate.
     if (end_ == window_.size()) window_.resize(std::max(kWindow, 2 * window_.size()));
-    const std::size_t n = source_->read(std::span(window_).subspan(end_));
+    const std::size_t room = window_.size() - end_, most = std::max(at_once_, wanted - (end_ - begin_));
+    const std::size_t n = source_->read(std::span(window_).subspan(end_, std::min(room, most)));
+    at_once_ = std::min(kWindow, 2 * at_once_);
     end_ += n;
     ended_ = n == 0;
   }
@@ -197,10 +201,12 @@ void ByteStream::seek(std::uint64_t offset) {
     auto& plain = static_cast<PlainSource&>(*source_);
     if (offset > plain.size())
       fail(Code::data_loss, "{}: has {} bytes, but must have at least {}", path_, plain.size(), offset);
+    if (offset >= offset_ && offset - offset_ <= end_ - begin_) return skip(static_cast<std::size_t>(offset - offset_));
     plain.go_to(offset);
     begin_ = end_ = 0;
     ended_ = false;
     offset_ = offset;
+    at_once_ = kAfterSeek;
     return;
   }
   if (offset < offset_) open();

@@ -40,7 +40,7 @@ class ByteStream {
   // Of the next byte, in the decompressed file.
   std::uint64_t offset() const { return offset_; }
   // Goes to an offset; beyond the end: data_loss. Plain files go there at once; compressed ones are decompressed up to
-  // there, from the beginning if it lies behind.
+  // there, from the beginning if it lies behind. Then little is read at first, and more as bytes are taken.
   void seek(std::uint64_t offset);
 
   Compression compression() const { return compression_; }
@@ -59,6 +59,7 @@ class ByteStream {
   std::unique_ptr<Source> source_;
   std::vector<char> window_;
   std::size_t begin_ = 0, end_ = 0;  // of the bytes in the window
+  std::size_t at_once_ = 0;          // bytes that the next read asks for, of a plain file
   bool ended_ = false;               // the source has no more
   std::uint64_t offset_ = 0;
 };

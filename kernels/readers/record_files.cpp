@@ -1,15 +1,28 @@
 #include "troupe/kernels/readers/record_files.hpp"
 
+#include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include <troupe/devices/storage/file_pattern.hpp>
+#include <troupe/kernels/readers/record_index.hpp>
+#include <troupe/kernels/readers/tfrecord.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
+namespace {
+
+std::vector<Tensor> element_of_record(std::string_view record, const RecordPlace& place, const RecordParser* parser) {
+  if (parser) return parser->parse(record, place);
+  return {Tensor::scalar(std::string(record))};
+}
+
+}  // namespace
 
 class RecordFiles::Cursor final : public data::ElementCursor {
  public:
   Cursor(const RecordFiles& all, const std::string& path)
-      : all_(all), path_(path), stream_(all.open_(all.files_, path)) {}
+      : all_(all), path_(path), stream_(all.format_.open(all.files_, path)) {}
 
   bool next(std::vector<Tensor>& element) override {
     const std::uint64_t offset = stream_->position();
@@ -18,10 +31,7 @@ class RecordFiles::Cursor final : public data::ElementCursor {
     all_.skipped_.fetch_add(stream_->skipped() - std::exchange(skipped_, stream_->skipped()),
                             std::memory_order_relaxed);
     if (!found) return false;
-    if (all_.parser_)
-      element = all_.parser_->parse(record, {path_, offset});
-    else
-      element = {Tensor::scalar(std::string(record))};
+    element = element_of_record(record, {path_, offset}, all_.parser_.get());
     return true;
   }
   std::uint64_t position() const override { return stream_->position(); }
@@ -34,22 +44,86 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   std::uint64_t skipped_ = 0;
 };
 
-RecordFiles::RecordFiles(FileSystem& files, std::vector<std::string> paths, OpenRecords open,
+RecordFormat tfrecord_format(RecordOptions options) {
+  return {"tfrecord", [options](FileSystem& files, const std::string& path) {
+            return std::make_unique<TfRecordStream>(files, path, options);
+          }};
+}
+
+RecordFiles::RecordFiles(FileSystem& files, std::vector<std::string> paths, RecordFormat format,
                          std::shared_ptr<const RecordParser> parser)
-    : files_(files), paths_(std::move(paths)), open_(std::move(open)), parser_(std::move(parser)) {}
+    : files_(files), paths_(std::move(paths)), format_(std::move(format)), parser_(std::move(parser)) {}
 
 std::unique_ptr<data::ElementCursor> RecordFiles::open(std::uint64_t split) const {
   return std::make_unique<Cursor>(*this, paths_.at(split));
 }
 
-data::Pipeline data::records(const std::string& name, const std::string& pattern, OpenRecords open,
+// A file with its index. Streams that nobody reads from are kept, one for each thread that ever read at a time.
+class IndexedRecords::Indexed {
+ public:
+  Indexed(FileSystem& files, std::string path, const RecordFormat& format)
+      : files_(files), path_(std::move(path)), format_(format), index_(index_of_records(files, path_, format)) {}
+
+  std::uint64_t records() const { return index_.offsets.size(); }
+  std::vector<Tensor> read(std::uint64_t number, const RecordParser* parser) const {
+    std::unique_ptr<RecordStream> stream = take();
+    const RecordPlace place{path_, index_.offsets[number]};
+    stream->seek(place.offset);
+    std::string_view record;
+    if (!stream->next(record))
+      fail(Code::data_loss, "{}: has no record at byte {}, unlike its index", path_, place.offset);
+    std::vector<Tensor> element = element_of_record(record, place, parser);
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(stream));
+    return element;
+  }
+
+ private:
+  std::unique_ptr<RecordStream> take() const {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return format_.open(files_, path_);
+    std::unique_ptr<RecordStream> stream = std::move(free_.back());
+    free_.pop_back();
+    return stream;
+  }
+
+  FileSystem& files_;
+  const std::string path_;
+  const RecordFormat format_;
+  const RecordIndex index_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<RecordStream>> free_;
+};
+
+IndexedRecords::IndexedRecords(FileSystem& files, std::vector<std::string> paths, RecordFormat format,
+                               std::shared_ptr<const RecordParser> parser)
+    : parser_(std::move(parser)) {
+  for (std::string& path : paths) {
+    files_.push_back(std::make_unique<Indexed>(files, std::move(path), format));
+    ends_.push_back(size() + files_.back()->records());
+  }
+}
+IndexedRecords::~IndexedRecords() = default;
+
+std::uint64_t IndexedRecords::size() const { return ends_.empty() ? 0 : ends_.back(); }
+
+std::vector<Tensor> IndexedRecords::read(std::uint64_t index) const {
+  const auto file = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
+  return files_.at(file)->read(index - (file == 0 ? 0 : ends_[file - 1]), parser_.get());
+}
+
+data::Pipeline data::records(const std::string& pattern, const RecordFormat& format,
                              std::shared_ptr<const RecordParser> parser, const FilesOptions& options) {
   FileSystem& files = options.files ? *options.files : posix_file_system();
   BatchSchema schema = parser ? parser->schema() : BatchSchema{{"record", DType::string, Shape{}}};
-  return from_source(
-      name, std::move(schema),
-      std::make_shared<RecordFiles>(files, files_matching(files, pattern), std::move(open), std::move(parser)),
-      options.splits);
+  const std::string name = fmt::format("{} {}", format.name, pattern);
+  std::vector<std::string> paths = files_matching(files, pattern);
+  if (options.addressable)
+    return from_source(name, std::move(schema),
+                       std::make_shared<const IndexedRecords>(files, std::move(paths), format, std::move(parser)));
+  return from_source(name, std::move(schema),
+                     std::make_shared<const RecordFiles>(files, std::move(paths), format, std::move(parser)),
+                     options.splits);
 }
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
-// Files of records as a pipeline's source: each file is a split, each record an element.
+// Files of records as a pipeline's source: each record is an element.
 //
-//   const auto lines = data::records("lines", "train-*.txt.gz", open_lines);
+//   const auto digits = data::records("train-*.tfrecord", tfrecord_format(), parser);                     // in order
+//   const auto any = data::records("train-*.tfrecord", tfrecord_format(), parser, {.addressable = true});  // by number
 #pragma once
 
 #include <atomic>
@@ -16,13 +17,19 @@
 
 namespace troupe {
 
-// Opens the records of a file. Thread-safe.
-using OpenRecords = std::function<std::unique_ptr<RecordStream>(FileSystem& files, const std::string& path)>;
+struct RecordFormat {
+  std::string name{};  // "tfrecord": equal formats give equal records
+  // Opens the records of a file. Thread-safe.
+  std::function<std::unique_ptr<RecordStream>(FileSystem& files, const std::string& path)> open{};
+};
 
+RecordFormat tfrecord_format(RecordOptions options = {});
+
+// In order: each file is a split.
 class RecordFiles final : public data::ElementSource {
  public:
   // No parser: elements are the records themselves, a string each.
-  RecordFiles(FileSystem& files, std::vector<std::string> paths, OpenRecords open,
+  RecordFiles(FileSystem& files, std::vector<std::string> paths, RecordFormat format,
               std::shared_ptr<const RecordParser> parser = nullptr);
 
   std::uint64_t splits() const override { return paths_.size(); }
@@ -36,21 +43,40 @@ class RecordFiles final : public data::ElementSource {
   class Cursor;
   FileSystem& files_;
   std::vector<std::string> paths_;
-  OpenRecords open_;
+  RecordFormat format_;
   std::shared_ptr<const RecordParser> parser_;
   mutable std::atomic<std::uint64_t> skipped_{0};
+};
+
+// By number: first those of the first file, then those of the second, and so on. Makes an index beside each file that
+// has none (record_index.hpp).
+class IndexedRecords final : public data::IndexedSource {
+ public:
+  IndexedRecords(FileSystem& files, std::vector<std::string> paths, RecordFormat format,
+                 std::shared_ptr<const RecordParser> parser = nullptr);
+  ~IndexedRecords() override;
+  std::uint64_t size() const override;
+  std::vector<Tensor> read(std::uint64_t index) const override;
+
+ private:
+  class Indexed;
+  std::shared_ptr<const RecordParser> parser_;
+  std::vector<std::unique_ptr<Indexed>> files_;
+  std::vector<std::uint64_t> ends_;  // of each file: the number of the first record behind it
 };
 
 namespace data {
 
 struct FilesOptions {
   FileSystem* files = nullptr;  // null: those of this machine; outlives the pipeline
-  SplitsOptions splits{};
+  bool addressable = false;     // any record by number, through an index beside each file that is made once
+  SplitsOptions splits{};       // unless addressable
 };
 
 // The records of the files that match (devices/storage/file_pattern.hpp), which are found now, in the order of their
-// names. Without a parser they have one component, the string "record". Throws not_found if no file matches.
-Pipeline records(const std::string& name, const std::string& pattern, OpenRecords open,
+// names. Without a parser they have one component, the string "record". Throws not_found if no file matches, and what
+// index_of_records() throws.
+Pipeline records(const std::string& pattern, const RecordFormat& format,
                  std::shared_ptr<const RecordParser> parser = nullptr, const FilesOptions& options = {});
 
 }  // namespace data

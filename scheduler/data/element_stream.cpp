@@ -227,6 +227,7 @@ Stream stream_of(const StageRef& stage, std::vector<Stream> inputs) {
           },
           [&](const data::SampleStage&) -> Stream { return std::make_unique<SampleStream>(stage, std::move(inputs)); },
           [&](const data::TensorsStage&) -> Stream { return std::make_unique<TableStream>(stage); },
+          [&](const data::IndexedStage&) -> Stream { return std::make_unique<TableStream>(stage); },
           [&](const data::RangeStage&) -> Stream { return std::make_unique<TableStream>(stage); }},
       stage->kind);
 }

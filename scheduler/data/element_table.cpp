@@ -63,6 +63,19 @@ class RangeTable final : public ElementTable {
   data::RangeStage stage_;
 };
 
+class IndexedTable final : public ElementTable {
+ public:
+  explicit IndexedTable(StageRef stage) : stage_(std::move(stage)) {}
+  Element read(std::uint64_t, std::uint64_t index) const override {
+    Element out = std::get<data::IndexedStage>(stage_->kind).source->read(index);
+    data::check_element(*stage_, out);
+    return out;
+  }
+
+ private:
+  StageRef stage_;
+};
+
 class MapTable final : public ElementTable {
  public:
   MapTable(StageRef stage, TableRef input) : stage_(std::move(stage)), input_(std::move(input)) {}
@@ -206,6 +219,7 @@ TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs) {
       Overloaded{
           [&](const data::TensorsStage& s) -> TableRef { return std::make_shared<TensorsTable>(s); },
           [&](const data::RangeStage& s) -> TableRef { return std::make_shared<RangeTable>(s); },
+          [&](const data::IndexedStage&) -> TableRef { return std::make_shared<IndexedTable>(stage); },
           [&](const data::MapStage&) -> TableRef { return std::make_shared<MapTable>(stage, one()); },
           [&](const data::TakeStage& s) -> TableRef {
             return renumbered(one(),
