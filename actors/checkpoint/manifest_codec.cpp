@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "messages/proto/checkpoint.pb.h"
-#include <troupe/devices/storage/crc32c.hpp>
 #include <troupe/actors/checkpoint/manifest.hpp>
+#include <troupe/devices/storage/crc32c.hpp>
 #include <troupe/messages/body_codec.hpp>
 #include <troupe/messages/error.hpp>
 

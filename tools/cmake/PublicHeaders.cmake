@@ -63,6 +63,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/text.hpp
   graph/builder/variable.hpp
   graph/data/batch_schema.hpp
+  graph/data/element_source.hpp
   graph/data/pipeline.hpp
   graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
@@ -116,6 +117,7 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/idx.hpp
   kernels/readers/npy.hpp
   kernels/readers/npz.hpp
+  kernels/readers/record_files.hpp
   kernels/readers/record_parser.hpp
   kernels/readers/record_stream.hpp
   kernels/readers/safetensors.hpp
