@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,17 @@
 
 namespace troupe::data {
 
+// Copies tensors to row `row` of tensors with a leading dimension: shapes are alike, or it throws data_loss.
+void copy_to_row(std::span<const Tensor> element, std::int64_t row, std::span<Tensor> out);
+
 // Reads the elements of one split, from its beginning. Not thread-safe.
 class ElementCursor {
  public:
   virtual ~ElementCursor() = default;
   // The components of the next element; false at the end.
   virtual bool next(std::vector<Tensor>& element) = 0;
+  // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
+  virtual bool next_row(std::int64_t row, std::span<Tensor> out);
   // Of the next element: a number that means something to cursors of this split only.
   virtual std::uint64_t position() const = 0;
   // Throws data_loss for a position that the split does not have.
@@ -40,6 +46,8 @@ class IndexedSource {
   virtual std::uint64_t size() const = 0;
   // The components of element `index`, below size().
   virtual std::vector<Tensor> read(std::uint64_t index) const = 0;
+  // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
+  virtual void read_row(std::uint64_t index, std::int64_t row, std::span<Tensor> out) const;
 };
 
 }  // namespace troupe::data

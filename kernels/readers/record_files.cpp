@@ -25,19 +25,32 @@ class RecordFiles::Cursor final : public data::ElementCursor {
       : all_(all), path_(path), stream_(all.format_.open(all.files_, path)) {}
 
   bool next(std::vector<Tensor>& element) override {
-    const std::uint64_t offset = stream_->position();
     std::string_view record;
-    const bool found = stream_->next(record);
-    all_.skipped_.fetch_add(stream_->skipped() - std::exchange(skipped_, stream_->skipped()),
-                            std::memory_order_relaxed);
-    if (!found) return false;
-    element = element_of_record(record, {path_, offset}, all_.parser_.get());
+    RecordPlace place{path_};
+    if (!take(record, place)) return false;
+    element = element_of_record(record, place, all_.parser_.get());
+    return true;
+  }
+  bool next_row(std::int64_t row, std::span<Tensor> out) override {
+    if (!all_.parser_) return ElementCursor::next_row(row, out);
+    std::string_view record;
+    RecordPlace place{path_};
+    if (!take(record, place)) return false;
+    all_.parser_->parse(record, place, row, out);
     return true;
   }
   std::uint64_t position() const override { return stream_->position(); }
   void seek(std::uint64_t position) override { stream_->seek(position); }
 
  private:
+  bool take(std::string_view& record, RecordPlace& place) {
+    place.offset = stream_->position();
+    const bool found = stream_->next(record);
+    if (const std::uint64_t skipped = stream_->skipped(); skipped != skipped_)
+      all_.skipped_.fetch_add(skipped - std::exchange(skipped_, skipped), std::memory_order_relaxed);
+    return found;
+  }
+
   const RecordFiles& all_;
   const std::string& path_;
   const std::unique_ptr<RecordStream> stream_;
@@ -65,17 +78,18 @@ class IndexedRecords::Indexed {
       : files_(files), path_(std::move(path)), format_(format), index_(index_of_records(files, path_, format)) {}
 
   std::uint64_t records() const { return index_.offsets.size(); }
-  std::vector<Tensor> read(std::uint64_t number, const RecordParser* parser) const {
+  // Calls `use` with the record and its place.
+  template <class Use>
+  void read(std::uint64_t number, Use&& use) const {
     std::unique_ptr<RecordStream> stream = take();
     const RecordPlace place{path_, index_.offsets[number]};
     stream->seek(place.offset);
     std::string_view record;
     if (!stream->next(record))
       fail(Code::data_loss, "{}: has no record at byte {}, unlike its index", path_, place.offset);
-    std::vector<Tensor> element = element_of_record(record, place, parser);
+    use(record, place);
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(stream));
-    return element;
   }
 
  private:
@@ -107,9 +121,26 @@ IndexedRecords::~IndexedRecords() = default;
 
 std::uint64_t IndexedRecords::size() const { return ends_.empty() ? 0 : ends_.back(); }
 
-std::vector<Tensor> IndexedRecords::read(std::uint64_t index) const {
+// The file of a record, and the record's number there.
+std::pair<const IndexedRecords::Indexed*, std::uint64_t> IndexedRecords::find(std::uint64_t index) const {
   const auto file = static_cast<std::size_t>(std::ranges::upper_bound(ends_, index) - ends_.begin());
-  return files_.at(file)->read(index - (file == 0 ? 0 : ends_[file - 1]), parser_.get());
+  return {files_.at(file).get(), index - (file == 0 ? 0 : ends_[file - 1])};
+}
+
+std::vector<Tensor> IndexedRecords::read(std::uint64_t index) const {
+  const auto [file, number] = find(index);
+  std::vector<Tensor> element;
+  file->read(number, [&](std::string_view record, const RecordPlace& place) {
+    element = element_of_record(record, place, parser_.get());
+  });
+  return element;
+}
+
+void IndexedRecords::read_row(std::uint64_t index, std::int64_t row, std::span<Tensor> out) const {
+  if (!parser_) return IndexedSource::read_row(index, row, out);
+  const auto [file, number] = find(index);
+  file->read(number,
+             [&](std::string_view record, const RecordPlace& place) { parser_->parse(record, place, row, out); });
 }
 
 data::Pipeline data::records(const std::string& pattern, const RecordFormat& format,

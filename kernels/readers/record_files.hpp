@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/devices/storage/file_system.hpp>
@@ -57,9 +58,11 @@ class IndexedRecords final : public data::IndexedSource {
   ~IndexedRecords() override;
   std::uint64_t size() const override;
   std::vector<Tensor> read(std::uint64_t index) const override;
+  void read_row(std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override;
 
  private:
   class Indexed;
+  std::pair<const Indexed*, std::uint64_t> find(std::uint64_t index) const;
   std::shared_ptr<const RecordParser> parser_;
   std::vector<std::unique_ptr<Indexed>> files_;
   std::vector<std::uint64_t> ends_;  // of each file: the number of the first record behind it

@@ -31,6 +31,11 @@ class TableStream final : public ElementStream {
     if (index_ >= *stage_->size) return std::nullopt;
     return table_->read(epoch_, index_++);
   }
+  bool next_row(std::int64_t row, std::span<Tensor> out) override {
+    if (index_ >= *stage_->size) return false;
+    table_->read_row(epoch_, index_++, row, out);
+    return true;
+  }
   void save(StreamPosition& out) const override { out.push_back(index_); }
   void restore(PositionReader& in) override {
     index_ = in.take();
@@ -233,6 +238,12 @@ Stream stream_of(const StageRef& stage, std::vector<Stream> inputs) {
 }
 
 }  // namespace
+
+bool ElementStream::next_row(std::int64_t row, std::span<Tensor> out) {
+  const auto element = next();
+  if (element) data::copy_to_row(*element, row, out);
+  return element.has_value();
+}
 
 void refuse_position(const data::Stage& stage) {
   fail(Code::data_loss, "stage '{}': the position is none of this pipeline", stage.name);

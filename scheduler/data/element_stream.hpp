@@ -36,6 +36,9 @@ class ElementStream {
   // nullopt: the epoch is over. Throws what functions throw, and data_loss for what does not fit the schema, both
   // naming the stage.
   virtual std::optional<data::Element> next() = 0;
+  // Likewise, to row `row` of tensors with a leading dimension; false: the epoch is over. Only for schemas without
+  // unknown dimensions.
+  virtual bool next_row(std::int64_t row, std::span<Tensor> out);
   // Appends the position of the next element.
   virtual void save(StreamPosition& out) const = 0;
   // Goes to a position that was saved in the epoch that began last. Throws data_loss for one that cannot be.

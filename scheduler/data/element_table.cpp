@@ -71,6 +71,9 @@ class IndexedTable final : public ElementTable {
     data::check_element(*stage_, out);
     return out;
   }
+  void read_row(std::uint64_t, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
+    std::get<data::IndexedStage>(stage_->kind).source->read_row(index, row, out);
+  }
 
  private:
   StageRef stage_;
@@ -261,20 +264,8 @@ TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs) {
 
 }  // namespace
 
-void copy_to_row(const Element& element, std::int64_t row, std::span<Tensor> out) {
-  for (std::size_t i = 0; i < element.size(); ++i) {
-    const Tensor& from = element[i];
-    if (from.dtype() == DType::string) {
-      std::copy_n(from.data<std::string>(), from.num_elements(),
-                  out[i].mutable_data<std::string>() + row * from.num_elements());
-      continue;
-    }
-    std::memcpy(out[i].mutable_raw() + static_cast<std::size_t>(row) * from.num_bytes(), from.raw(), from.num_bytes());
-  }
-}
-
 void ElementTable::read_row(std::uint64_t epoch, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const {
-  copy_to_row(read(epoch, index), row, out);
+  data::copy_to_row(read(epoch, index), row, out);
 }
 
 std::shared_ptr<const ElementTable> open_table(const StageRef& stage) {

@@ -24,7 +24,4 @@ class ElementTable {
 // Throws failed_precondition, saying why, for a pipeline that is not addressable.
 std::shared_ptr<const ElementTable> open_table(const data::StageRef& stage);
 
-// Copies an element to row `row` of tensors with a leading dimension; shapes are alike.
-void copy_to_row(const data::Element& element, std::int64_t row, std::span<Tensor> out);
-
 }  // namespace troupe

@@ -20,6 +20,12 @@ bool fixed_shapes(const BatchSchema& schema) {
   return std::ranges::all_of(schema, [](const BatchComponent& c) { return c.shape.fully_known(); });
 }
 
+Tensor tensor_of(const BatchComponent& component, std::int64_t examples, const BatchPlan& plan) {
+  const Shape shape = component.batch_shape(examples);
+  return plan.memory && component.dtype != DType::string ? plan.memory->tensor(component.dtype, shape)
+                                                         : Tensor(component.dtype, shape);
+}
+
 class TableReader final : public BatchReader {
  public:
   TableReader(StageRef stage, data::BatchStage how, const BatchPlan& plan, std::optional<std::uint64_t> steps)
@@ -59,8 +65,7 @@ class TableReader final : public BatchReader {
       Tensor& tensor = batch.components[i];
       const Shape shape = component.batch_shape(batch.examples);
       if (tensor.valid() && tensor.shape() == shape && tensor.unique()) continue;
-      tensor = plan_.memory && component.dtype != DType::string ? plan_.memory->tensor(component.dtype, shape)
-                                                                : Tensor(component.dtype, shape);
+      tensor = tensor_of(component, batch.examples, plan_);
     }
   }
 
@@ -77,17 +82,29 @@ class TableReader final : public BatchReader {
 class StreamReader final : public BatchReader {
  public:
   StreamReader(StageRef stage, data::BatchStage how, const BatchPlan& plan)
-      : stage_(std::move(stage)), how_(std::move(how)), plan_(plan), stream_(open_stream(stage_)) {}
+      : stage_(std::move(stage)),
+        how_(std::move(how)),
+        plan_(plan),
+        stream_(open_stream(stage_)),
+        fixed_(fixed_shapes(stage_->schema)) {}
 
   std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
     if (slot >= plan_.slots) invalid_argument("slot {} of {}", slot, plan_.slots);
     if (!begun_ || epoch != epoch_) begin(epoch);
-    if (loaded_ != step || step_.empty()) go_to(step);
-    if (step_.empty()) return std::nullopt;
-    const auto [first, end] = rows_of_slot(plan_, step_.size(), 0, slot);
-    return Batch{
-        assemble_batch(how_, stage_->name, stage_->schema, std::span(step_).subspan(first, end - first), plan_.memory),
-        static_cast<std::int64_t>(end - first)};
+    if (loaded_ != step || have_ == 0) go_to(step);
+    if (have_ == 0) return std::nullopt;
+    const auto [first, end] = rows_of_slot(plan_, have_, 0, slot);
+    Batch batch{.examples = static_cast<std::int64_t>(end - first)};
+    if (!fixed_) {
+      const auto examples = std::span(elements_).subspan(first, end - first);
+      batch.components = assemble_batch(how_, stage_->name, stage_->schema, examples, plan_.memory);
+      return batch;
+    }
+    for (const Tensor& rows : rows_) {
+      const Tensor part = rows.rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end));
+      batch.components.push_back(part.aligned() ? part : part.clone());  // bits must not depend on where a slot lies
+    }
+    return batch;
   }
 
  private:
@@ -102,8 +119,7 @@ class StreamReader final : public BatchReader {
   }
   void start(std::uint32_t epoch) {
     stream_->start(epoch);
-    next_ = 0;
-    step_.clear();
+    next_ = have_ = 0;
   }
 
   void go_to(std::uint64_t step) {
@@ -117,51 +133,63 @@ class StreamReader final : public BatchReader {
         next_ = at;
       }
     }
-    step_.clear();
-    while (next_ <= step)
+    do {
       if (!load()) return;
+    } while (loaded_ != step);
   }
 
   // The examples of the next step; false if the epoch is over.
   bool load() {
     if (next_ % kEvery == 0 && !positions_.contains(next_)) stream_->save(positions_[next_]);
-    step_.clear();
-    while (step_.size() < examples_of_step()) {
-      auto element = stream_->next();
-      if (!element) break;
-      step_.push_back(std::move(*element));
-    }
-    if (step_.size() < examples_of_step()) end_of_epoch();
-    if (step_.empty()) return false;
+    have_ = 0;
+    elements_.clear();
+    rows_.clear();
+    if (fixed_)
+      for (const BatchComponent& component : stage_->schema)
+        rows_.push_back(tensor_of(component, static_cast<std::int64_t>(examples_of_step()), plan_));
+    while (have_ < examples_of_step())
+      if (!take(*stream_)) break;
+    if (have_ < examples_of_step()) end_of_epoch();
+    if (have_ == 0) return false;
     loaded_ = next_++;
     return true;
   }
 
+  bool take(ElementStream& stream) {
+    if (fixed_) {
+      if (!stream.next_row(static_cast<std::int64_t>(have_), rows_)) return false;
+    } else {
+      auto element = stream.next();
+      if (!element) return false;
+      elements_.push_back(std::move(*element));
+    }
+    ++have_;
+    return true;
+  }
+
+  // Of the step that the epoch does not fill.
   void end_of_epoch() {
-    const bool keep = plan_.last == LastStep::keep && step_.size() >= plan_.slots;
-    const bool pad = plan_.last == LastStep::pad && !step_.empty();
-    if (!keep && !pad) return step_.clear();
-    if (!pad) return;
+    if (plan_.last == LastStep::drop || (plan_.last == LastStep::keep && have_ < plan_.slots)) have_ = 0;
+    if (plan_.last != LastStep::pad || have_ == 0) return;
     const auto again = open_stream(stage_);
     again->start(epoch_);
-    while (step_.size() < examples_of_step()) {
-      auto element = again->next();
-      if (element)
-        step_.push_back(std::move(*element));
-      else
-        again->start(epoch_);
-    }
+    while (have_ < examples_of_step())
+      if (!take(*again)) again->start(epoch_);
   }
 
   const StageRef stage_;
   const data::BatchStage how_;
   const BatchPlan plan_;
   const std::unique_ptr<ElementStream> stream_;
+  const bool fixed_;
   bool begun_ = false;
   std::uint32_t epoch_ = 0;
-  std::uint64_t next_ = 0;                             // step
-  std::uint64_t loaded_ = 0;                           // the step of step_
-  std::vector<Element> step_;                          // its examples, of all slots
+  std::uint64_t next_ = 0;    // step
+  std::uint64_t loaded_ = 0;  // the step of those below
+  // Its examples, of all slots: rows, or of unknown shapes elements.
+  std::uint64_t have_ = 0;
+  std::vector<Tensor> rows_;
+  std::vector<Element> elements_;
   std::map<std::uint64_t, StreamPosition> positions_;  // by step
 };
 

@@ -27,22 +27,13 @@ class SplitsStream final : public ElementStream {
   }
 
   std::optional<data::Element> next() override {
-    while (!places_.empty()) {
-      Place& place = places_[turn_];
-      data::Element element;
-      if (cursor_of(place).next(element)) {
-        turn_ = (turn_ + 1) % places_.size();
-        data::check_element(*stage_, element);
-        return element;
-      }
-      if (begun_ < all_) {
-        begin(place);
-        continue;
-      }
-      places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(turn_));
-      if (turn_ == places_.size()) turn_ = 0;
-    }
-    return std::nullopt;
+    data::Element element;
+    if (!next_from([&](data::ElementCursor& cursor) { return cursor.next(element); })) return std::nullopt;
+    data::check_element(*stage_, element);
+    return element;
+  }
+  bool next_row(std::int64_t row, std::span<Tensor> out) override {
+    return next_from([&](data::ElementCursor& cursor) { return cursor.next_row(row, out); });
   }
 
   void save(StreamPosition& out) const override {
@@ -76,6 +67,24 @@ class SplitsStream final : public ElementStream {
   };
   static constexpr std::uint64_t kAtBegin = ~std::uint64_t{0};
 
+  // Calls `take` for the split whose turn it is; those that have ended give their place away.
+  template <class Take>
+  bool next_from(Take&& take) {
+    while (!places_.empty()) {
+      Place& place = places_[turn_];
+      if (take(cursor_of(place))) {
+        turn_ = (turn_ + 1) % places_.size();
+        return true;
+      }
+      if (begun_ < all_) {
+        begin(place);
+        continue;
+      }
+      places_.erase(places_.begin() + static_cast<std::ptrdiff_t>(turn_));
+      if (turn_ == places_.size()) turn_ = 0;
+    }
+    return false;
+  }
   void begin(Place& place) { place = {.split = begun_++, .position = kAtBegin, .cursor = nullptr}; }
   // Opened when it is needed: a stream that goes to another position has opened nothing for it.
   data::ElementCursor& cursor_of(Place& place) const {
