@@ -29,4 +29,8 @@
 #include <troupe/graph/optimizers/updates.hpp>
 #include <troupe/graph/training/network_program.hpp>
 #include <troupe/kernels/readers/digits.hpp>
+#include <troupe/kernels/readers/example.hpp>
 #include <troupe/kernels/readers/idx.hpp>
+#include <troupe/kernels/readers/record_files.hpp>
+#include <troupe/kernels/readers/tfrecord.hpp>
+#include <troupe/scheduler/data/pipeline_source.hpp>

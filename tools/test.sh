@@ -38,7 +38,7 @@ for argument in "$@"; do
 done
 
 jobs="$(nproc)"
-asan_targets=(test_messages test_graph test_scheduler test_fuzz test_actors)
+asan_targets=(test_messages test_graph test_kernels_readers test_scheduler test_fuzz test_actors)
 failures=()  # failed builds and runs
 results=()   # of test runs: NAME=FILE
 

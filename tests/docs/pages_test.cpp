@@ -131,6 +131,17 @@ TEST(Pages, DataOfTheirOwn) {
   EXPECT_EQ(model.evaluate(images)["accuracy"], 1);  // all are labelled 0
 }
 
+TEST(Pages, PipelinesOfRecords) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  ::testing::internal::CaptureStdout();
+#include <pages/pipelines.inc>
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              ::testing::HasSubstr("tfrecord points*.tfrecord: x f32[2], sum f32[1]; 400 elements"));
+  EXPECT_GT(result["r2_score"], 0.9);
+  EXPECT_EQ(points.forward_because(), "stage 'filter small' leaves out elements");
+}
+
 TEST(Pages, SummariesOfProgramsAndLoops) {
   testing::TemporaryDirectory directory;
   std::filesystem::current_path(directory.path());

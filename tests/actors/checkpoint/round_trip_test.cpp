@@ -6,7 +6,6 @@
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
-#include <troupe/devices/storage/crc32c.hpp>
 #include <troupe/messages/packed_strings.hpp>
 
 namespace troupe {
@@ -24,15 +23,6 @@ std::vector<std::string> names_in(FileSystem& files, const std::string& director
   std::vector<std::string> out;
   for (const DirectoryEntry& entry : files.list(directory)) out.push_back(entry.name);
   return out;
-}
-
-TEST(Crc32c, IsThatOfRfc3720) {
-  EXPECT_EQ(crc32c("123456789"), 0xe3069283u);
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);
-  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62a8ab43u);
-  EXPECT_EQ(crc32c(""), 0u);
-  const auto bytes = std::as_bytes(std::span(std::string_view("123456789")));
-  EXPECT_EQ(crc32c(bytes.subspan(4), crc32c(bytes.first(4))), 0xe3069283u);
 }
 
 TEST(Checkpoint, ComesBackFromADiskBitByBit) {

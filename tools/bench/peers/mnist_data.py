@@ -12,10 +12,15 @@ def arguments():
     return directory, model, int(batch), int(epochs)
 
 
+def load_bytes(directory):
+    """Images of shape [n, 28, 28] as bytes, and labels."""
+    images = numpy.fromfile(directory + "/images.u8", dtype=numpy.uint8).reshape(-1, 28, 28)
+    return images, numpy.fromfile(directory + "/labels.i32", dtype=numpy.int32)
+
+
 def load(directory):
     """Floats in [0, 1] of shape [n, 28, 28], and labels."""
-    images = numpy.fromfile(directory + "/images.u8", dtype=numpy.uint8).reshape(-1, 28, 28)
-    labels = numpy.fromfile(directory + "/labels.i32", dtype=numpy.int32)
+    images, labels = load_bytes(directory)
     return images.astype(numpy.float32) / 255, labels
 
 
