@@ -19,6 +19,7 @@
 #include "tests/chaos/haunting.hpp"
 #include "tests/chaos/objectives_model.hpp"
 #include "tests/chaos/table_model.hpp"
+#include "tests/chaos/tagged_records.hpp"
 #include "tests/graph/training/classifier.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/cluster/membership_options.hpp>
@@ -42,6 +43,7 @@ struct Options {
   std::string mode{SyncMode::kName};
   SyncMode sync;
   ModelKind model = ModelKind::counting;
+  DataKind data = DataKind::memory;
   std::string without;
   int examples = 256;
   StepTime time;
@@ -62,6 +64,10 @@ std::variant<Options, EarlyExit> parse_options(int argc, char** argv) {
            "--model", o.model,
            {{"counting", ModelKind::counting}, {"tables", ModelKind::tables}, {"objectives", ModelKind::objectives}},
            "What to train: see tests/chaos/NAME_model.hpp"),
+       choice_option<DataKind>(
+           "--data", o.data,
+           {{"memory", DataKind::memory}, {"records", DataKind::records}, {"stream", DataKind::stream}},
+           "Where examples come from, unless those of the counting model: see tests/chaos/tagged_records.hpp"),
        whole_option("--slots", "N", o.sync.slots, 0, 1000, "Slots of a step; 0: the number of workers"),
        whole_option("--backups", "N", o.sync.backups, 0, 1000, "Slots of a step beyond those"),
        whole_option("--epochs", "N", training.epochs, 1, 1000000, "Epochs"),
@@ -120,6 +126,13 @@ Program program_of(const Options& o) {
   return testing::classifier(counting_model(o.examples), optimizers::SGD{.learning_rate = 1.0});
 }
 
+std::unique_ptr<BatchSource> source_of_examples(const Options& o) {
+  if (o.model == ModelKind::counting)
+    return std::make_unique<TensorDataset>(source_of(numbered_examples(o.examples).train));
+  if (o.data == DataKind::memory) return std::make_unique<TensorDataset>(tagged_examples(o.examples));
+  return std::make_unique<PipelineSource>(tagged_records(o.examples, o.data));
+}
+
 void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals) {
   TrainingOptions training = o.training;
   SyncMode sync = o.sync;
@@ -128,12 +141,11 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   training.on_event = [](const JobEvent& event) { print(event_json(event, std::chrono::system_clock::now())); };
   training.stop = &signals.stop();
   TrainingState state;
-  const TensorDataset source =
-      o.model == ModelKind::counting ? source_of(numbered_examples(o.examples).train) : tagged_examples(o.examples);
+  const std::unique_ptr<BatchSource> source = source_of_examples(o);
   const Program program = program_of(o);
   TrainingPlan plan{.program = program,
                     .description = fmt::format("model {}", static_cast<int>(o.model)),
-                    .train = source,
+                    .train = *source,
                     .options = training,
                     .state = state,
                     .task = task,

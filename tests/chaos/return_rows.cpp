@@ -189,6 +189,28 @@ std::vector<Row> return_rows() {
            [](Workshop& w, std::uint64_t seed) {
              return kill_some(w, seed, {"--model", "objectives", "--epochs", "4", "--batch", "4"});
            }},
+      {.name = "kill-records",
+       .fault = "the same of a job that reads TFRecord files by number, shuffled",
+       .must = "resumes, the same parameters",
+       .short_runs = 3,
+       .long_runs = 30,
+       .at_most = {},
+       .at_least = {},
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_some(w, seed, {"--model", "tables", "--data", "records", "--epochs", "3", "--batch", "8"});
+           }},
+      {.name = "kill-stream",
+       .fault = "the same of a job that reads TFRecord files in order, filtered and shuffled",
+       .must = "resumes, the same parameters",
+       .short_runs = 3,
+       .long_runs = 30,
+       .at_most = {},
+       .at_least = {},
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_some(w, seed, {"--model", "tables", "--data", "stream", "--epochs", "3", "--batch", "8"});
+           }},
       {.name = "allreduce",
        .fault = "kill -9 of a rank, another is stopped for 5 s, kill -9 of the third, under troupe-launch --restart",
        .must = "ends by itself, the same parameters",

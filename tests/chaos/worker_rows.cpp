@@ -128,11 +128,13 @@ Outcome kill_asynchronous(Workshop& workshop, std::uint64_t seed, const Argument
 }
 
 // The model says how often each example was applied, to rows of a table or in each phase.
-Outcome kill_asynchronous_model(Workshop& workshop, std::uint64_t seed, const std::string& model) {
+Outcome kill_asynchronous_model(Workshop& workshop, std::uint64_t seed, const std::string& model,
+                                const std::string& data = "memory") {
   Dice dice(seed);
   constexpr int kEpochs = 4;
-  const Arguments app = {workshop.program("chaos_task"), "--model",    model,  "--mode",  "async", "--epochs",
-                         std::to_string(kEpochs),        "--examples", "8192", "--batch", "4"};
+  const Arguments app = {
+      workshop.program("chaos_task"), "--model",    model,  "--data",  data, "--mode", "async", "--epochs",
+      std::to_string(kEpochs),        "--examples", "8192", "--batch", "4"};
   const std::string victim = worker(dice.below(4));
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.05, 1.5)}};
   if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
@@ -211,6 +213,17 @@ std::vector<Row> worker_rows() {
        .at_most = {},
        .at_least = {},
        .run = [](Workshop& w, std::uint64_t seed) { return kill_asynchronous_model(w, seed, "objectives"); }},
+      {.name = "kill-async-records",
+       .fault = "kill -9 of a worker of asynchronous training that reads TFRecord files, by number or in order",
+       .must = "each example applied exactly once in each epoch",
+       .short_runs = 2,
+       .long_runs = 20,
+       .at_most = {},
+       .at_least = {},
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_asynchronous_model(w, seed, "tables", seed % 2 == 0 ? "records" : "stream");
+           }},
       {.name = "stop-worker",
        .fault = "SIGSTOP of a worker for 10 s, then SIGCONT",
        .must = "evicted within 3 s, back within 3 s, the same parameters",
