@@ -72,14 +72,15 @@ TEST_F(TagFiles, ThatAreDamagedAreNamed) {
   };
   EXPECT_THAT(message(directory_.write("bad.tsv", "a\tb\tc\nd\te\n")),
               AllOf(HasSubstr("bad.tsv: line 2"), HasSubstr("3")));
-  EXPECT_THAT(message((directory_.path() / "none.tsv").string()), HasSubstr("none.tsv: cannot open"));
+  EXPECT_THAT(message((directory_.path() / "none.tsv").string()),
+              AllOf(HasSubstr("cannot open"), HasSubstr("none.tsv")));
   const std::string whole = directory_.path() / "whole.tsv.gz";
   gzFile file = gzopen(whole.c_str(), "wb");
   gzputs(file, kTrain);
   gzclose(file);
   EXPECT_EQ(load_tags(directory_.path() / "whole.tsv", test, 100).labels.size(), 3u);
   std::filesystem::resize_file(whole, std::filesystem::file_size(whole) - 9);
-  EXPECT_THAT(message(whole), HasSubstr("whole.tsv.gz: after"));
+  EXPECT_THAT(message(whole), HasSubstr("whole.tsv.gz: the file ends within compressed data"));
 }
 
 TEST(TagsOptions, DataAreNeededAndAClusterTrainsInModeSync) {

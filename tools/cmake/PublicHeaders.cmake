@@ -114,7 +114,9 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/dataset.hpp
   kernels/readers/digits.hpp
   kernels/readers/example.hpp
+  kernels/readers/fixed_stream.hpp
   kernels/readers/idx.hpp
+  kernels/readers/line_stream.hpp
   kernels/readers/npy.hpp
   kernels/readers/npz.hpp
   kernels/readers/record_files.hpp
