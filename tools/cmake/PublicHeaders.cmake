@@ -111,6 +111,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
   kernels/readers/byte_stream.hpp
+  kernels/readers/csv.hpp
   kernels/readers/dataset.hpp
   kernels/readers/digits.hpp
   kernels/readers/example.hpp
