@@ -6,6 +6,7 @@
 
 #include "tests/fuzz/authentication_fuzz.hpp"
 #include "tests/fuzz/control_fuzz.hpp"
+#include "tests/fuzz/csv_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
 #include "tests/fuzz/records_fuzz.hpp"
@@ -123,6 +124,18 @@ TEST(RecordsFuzz, BadFilesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_records_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(record_seeds(), run);
+}
+
+TEST(CsvFuzz, SeedsAreRead) {
+  std::vector<std::size_t> rows;
+  for (const std::string& seed : csv_seeds()) rows.push_back(read_csv_of_stranger(seed));
+  EXPECT_EQ(rows, (std::vector<std::size_t>{3, 3, 3, 2, 2}));
+}
+
+TEST(CsvFuzz, BadFilesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_csv_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(csv_seeds(), run);
 }
 
 TEST(SavedModelFuzz, SeedsAreRead) {
