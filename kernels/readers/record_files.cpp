@@ -6,7 +6,6 @@
 
 #include <troupe/devices/storage/file_pattern.hpp>
 #include <troupe/kernels/readers/record_index.hpp>
-#include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -56,12 +55,6 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   const std::unique_ptr<RecordStream> stream_;
   std::uint64_t skipped_ = 0;
 };
-
-RecordFormat tfrecord_format(RecordOptions options) {
-  return {"tfrecord", [options](FileSystem& files, const std::string& path) {
-            return std::make_unique<TfRecordStream>(files, path, options);
-          }};
-}
 
 RecordFiles::RecordFiles(FileSystem& files, std::vector<std::string> paths, RecordFormat format,
                          std::shared_ptr<const RecordParser> parser)

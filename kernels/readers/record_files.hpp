@@ -1,5 +1,7 @@
 // Files of records as a pipeline's source: each record is an element.
 //
+// record_formats.hpp has the formats:
+//
 //   const auto digits = data::records("train-*.tfrecord", tfrecord_format(), parser);                     // in order
 //   const auto any = data::records("train-*.tfrecord", tfrecord_format(), parser, {.addressable = true});  // by number
 #pragma once
@@ -23,8 +25,6 @@ struct RecordFormat {
   // Opens the records of a file. Thread-safe.
   std::function<std::unique_ptr<RecordStream>(FileSystem& files, const std::string& path)> open{};
 };
-
-RecordFormat tfrecord_format(RecordOptions options = {});
 
 // In order: each file is a split.
 class RecordFiles final : public data::ElementSource {

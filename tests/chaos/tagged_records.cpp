@@ -3,7 +3,7 @@
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/chaos/table_model.hpp"
 #include <troupe/kernels/readers/example.hpp>
-#include <troupe/kernels/readers/record_files.hpp>
+#include <troupe/kernels/readers/record_formats.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 
 namespace troupe::chaos {

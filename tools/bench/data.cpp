@@ -11,7 +11,7 @@
 #include <troupe/devices/storage/file_system.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/example.hpp>
-#include <troupe/kernels/readers/record_files.hpp>
+#include <troupe/kernels/readers/record_formats.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
 

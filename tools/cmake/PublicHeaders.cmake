@@ -122,6 +122,7 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/npy.hpp
   kernels/readers/npz.hpp
   kernels/readers/record_files.hpp
+  kernels/readers/record_formats.hpp
   kernels/readers/record_parser.hpp
   kernels/readers/record_stream.hpp
   kernels/readers/safetensors.hpp

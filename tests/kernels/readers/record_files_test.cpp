@@ -10,6 +10,8 @@
 #include "tests/error_of.hpp"
 #include "tests/kernels/readers/compressed.hpp"
 #include <troupe/kernels/readers/example.hpp>
+#include <troupe/kernels/readers/json_lines.hpp>
+#include <troupe/kernels/readers/record_formats.hpp>
 #include <troupe/kernels/readers/record_index.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 
@@ -173,6 +175,45 @@ TEST_F(RecordFilesTest, PipelinesFindTheirFilesAndParseThem) {
   EXPECT_EQ(in_order.schema(), (BatchSchema{{"record", DType::string, Shape{}}}));
   EXPECT_EQ(error_of([&] { data::records("/d/*.csv", tfrecord_format(), nullptr, {.files = &files_}); }).code(),
             Code::not_found);
+}
+
+TEST_F(RecordFilesTest, TextAndFixedRecordsAreReadByNumberToo) {
+  put("/lines", "first\r\n\n\nsecond\nthird");
+  const IndexedRecords lines(files_, {"/lines"}, lines_format({.skip_empty = true, .header_lines = 1}));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines.read(1).at(0).item<std::string>(), "third");
+  EXPECT_EQ(lines.read(0).at(0).item<std::string>(), "second");
+  EXPECT_THAT(error_of([&] { IndexedRecords(files_, {"/lines"}, lines_format()); }).message(),
+              HasSubstr("/lines.index: counts lines behind 1, without empty ones, not lines"));
+  put("/fixed", "hh111222333f");
+  const IndexedRecords fixed(files_, {"/fixed"},
+                             fixed_format({.record_bytes = 3, .header_bytes = 2, .footer_bytes = 1}));
+  ASSERT_EQ(fixed.size(), 3u);
+  EXPECT_EQ(fixed.read(2).at(0).item<std::string>(), "333");
+  put("/json", "{\"a\": 1}\n\n{\"a\": 2}\n");
+  const auto parser = std::make_shared<JsonLinesParser>(std::vector<JsonField>{{.name = "a", .dtype = DType::i64}});
+  const IndexedRecords json(files_, {"/json"}, lines_format({.skip_empty = true}), parser);
+  EXPECT_EQ(json.read(1).at(0).item<std::int64_t>(), 2);
+}
+
+TEST_F(RecordFilesTest, CsvFilesHaveTheColumnsOfTheirHeader) {
+  put("/1.csv", "size,name,price\n1.5,\"a, b\",10\n2.5,c,20\n");
+  put("/2.csv", "size,name,price\n3.5,d,30\n");
+  const data::Pipeline all = data::csv("/*.csv", {}, {.files = &files_, .addressable = true});
+  EXPECT_EQ(
+      all.schema(),
+      (BatchSchema{{"size", DType::f32, Shape{}}, {"name", DType::string, Shape{}}, {"price", DType::i64, Shape{}}}));
+  EXPECT_EQ(all.size(), 3u);
+  const auto& source = *std::get<data::IndexedStage>(all.stage()->kind).source;
+  EXPECT_EQ(source.read(0).at(1).item<std::string>(), "a, b");
+  EXPECT_EQ(source.read(2).at(2).item<std::int64_t>(), 30);
+  std::vector<Tensor> rows = {Tensor(DType::f32, Shape{2}), Tensor(DType::string, Shape{2}),
+                              Tensor(DType::i64, Shape{2})};
+  source.read_row(1, 1, rows);
+  EXPECT_EQ(rows[0].data<float>()[1], 2.5f);
+  put("/3.csv", "size,title,price\n3.5,d,30\n");
+  const Error error = error_of([&] { data::csv("/*.csv", {}, {.files = &files_}); });
+  EXPECT_EQ(error.message(), "/3.csv: has the columns size, title, price, expected size, name, price");
 }
 
 }  // namespace

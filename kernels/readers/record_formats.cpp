@@ -1,0 +1,54 @@
+#include "troupe/kernels/readers/record_formats.hpp"
+
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <utility>
+
+#include <troupe/devices/storage/file_pattern.hpp>
+#include <troupe/kernels/readers/tfrecord.hpp>
+#include <troupe/messages/error.hpp>
+
+namespace troupe {
+
+RecordFormat tfrecord_format(RecordOptions options) {
+  return {"tfrecord", [options](FileSystem& files, const std::string& path) {
+            return std::make_unique<TfRecordStream>(files, path, options);
+          }};
+}
+
+// Names say all that decides where records are: an index of other records does not fit.
+RecordFormat lines_format(const LineOptions& options) {
+  std::string name = "lines";
+  if (options.header_lines > 0) name += fmt::format(" behind {}", options.header_lines);
+  if (options.skip_empty) name += ", without empty ones";
+  if (options.quoted != '\0') name += fmt::format(", quotes {} between {}", options.quoted, options.separator);
+  return {std::move(name), [options](FileSystem& files, const std::string& path) {
+            return std::make_unique<LineStream>(files, path, options);
+          }};
+}
+
+RecordFormat fixed_format(const FixedOptions& options) {
+  return {fmt::format("{} bytes between {} and {}", options.record_bytes, options.header_bytes, options.footer_bytes),
+          [options](FileSystem& files, const std::string& path) {
+            return std::make_unique<FixedStream>(files, path, options);
+          }};
+}
+
+data::Pipeline data::csv(const std::string& pattern, CsvOptions options, const FilesOptions& files) {
+  FileSystem& from = files.files ? *files.files : posix_file_system();
+  const std::vector<std::string> paths = files_matching(from, pattern);
+  if (options.columns.empty()) options.columns = infer_csv(from, paths[0], options.format);
+  if (options.format.header) {
+    std::vector<std::string> wanted;
+    for (const CsvColumn& column : options.columns) wanted.push_back(column.name);
+    for (const std::string& path : paths)
+      if (const CsvHeader header = read_csv_header(from, path, options.format); header.names != wanted)
+        fail(Code::data_loss, "{}: has the columns {}, expected {}", path, fmt::join(header.names, ", "),
+             fmt::join(wanted, ", "));
+  }
+  const RecordFormat lines = lines_format(csv_lines(options.format));
+  return records(pattern, lines, std::make_shared<CsvParser>(std::move(options)), files);
+}
+
+}  // namespace troupe
