@@ -15,6 +15,7 @@ libraries=(
   libisal-dev                                   # checksums of checkpoints
   libre2-dev                                    # regular expressions in graphs
   libfmt-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
+  libjpeg62-turbo-dev libpng-dev                # images
   libssl-dev zlib1g-dev libzstd-dev libncurses-dev  # TLS and hashing, compression, terminal
   protobuf-compiler libprotobuf-dev             # wire and file schemas
   libonnx-testdata libgtest-dev libgmock-dev libtbb-dev          # tests; a peer of the benchmarks

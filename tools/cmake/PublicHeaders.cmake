@@ -117,6 +117,8 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/example.hpp
   kernels/readers/fixed_stream.hpp
   kernels/readers/idx.hpp
+  kernels/readers/image.hpp
+  kernels/readers/image_folder.hpp
   kernels/readers/json_lines.hpp
   kernels/readers/line_stream.hpp
   kernels/readers/npy.hpp
