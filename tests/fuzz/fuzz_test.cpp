@@ -8,6 +8,7 @@
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/csv_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
+#include "tests/fuzz/images_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
 #include "tests/fuzz/records_fuzz.hpp"
 #include "tests/fuzz/saved_model_fuzz.hpp"
@@ -114,6 +115,16 @@ TEST(TensorFilesFuzz, BadFilesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_tensors_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(tensor_file_seeds(), run);
+}
+
+TEST(ImagesFuzz, SeedsAreDecoded) {
+  for (const std::string& seed : image_seeds()) EXPECT_EQ(decode_image_of_stranger(seed), 144u);
+}
+
+TEST(ImagesFuzz, BadImagesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(decode_image_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(image_seeds(), run);
 }
 
 TEST(RecordsFuzz, SeedsAreRead) {
