@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <chrono>
+#include <cmath>
+#include <fstream>
 #include <functional>
+#include <random>
 
 #include "tools/bench/cases.hpp"
 #include "tools/bench/mnist_contest.hpp"
@@ -116,6 +120,105 @@ Case pipeline_case(const char* name, const char* measures, const char* peer, dou
           }};
 }
 
+// Numbers with up to 8 digits, in a CSV file of 40 columns.
+class NumbersFile {
+ public:
+  explicit NumbersFile(std::int64_t rows)
+      : files_(Dataset{Tensor(DType::u8, Shape{0}), Tensor(DType::i32, Shape{0})}), rows_(rows) {
+    std::mt19937 random(5);
+    std::array<char, 32> text;
+    std::string header;
+    for (int c = 0; c < kColumns; ++c) header += fmt::format("{}c{}", c == 0 ? "" : ",", c);
+    text_.reserve(static_cast<std::size_t>(rows) * kColumns * 10);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (int c = 0; c < kColumns; ++c) {
+        const float value = static_cast<float>(static_cast<int>(random() % 2'000'001) - 1'000'000) / 997;
+        sum_ += static_cast<double>(value);
+        text_.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
+        text_ += c + 1 < kColumns ? ',' : '\n';
+      }
+    std::ofstream out(path(), std::ios::binary);
+    out << header << '\n' << text_;
+    if (!out.flush()) fail(Code::unavailable, "cannot write to '{}'", path());
+  }
+  static constexpr int kColumns = 40;
+  std::string path() const { return directory() + "/numbers.csv"; }
+  const std::string& directory() const { return files_.directory(); }
+  const std::string& text() const { return text_; }
+  double rows() const { return static_cast<double>(rows_); }
+  // Throws internal unless this is the sum of all numbers, but for rounding.
+  void check(double sum) const {
+    if (std::abs(sum - sum_) > 1e-3 * rows()) fail(Code::internal, "numbers add up to {}, expected {}", sum, sum_);
+  }
+
+ private:
+  ImageFiles files_;  // empty ones, in a folder of its own
+  std::int64_t rows_;
+  std::string text_;  // without the header
+  double sum_ = 0;
+};
+
+double sum_of(std::span<const float> numbers) {
+  double sum = 0;
+  for (const float number : numbers) sum += static_cast<double>(number);
+  return sum;
+}
+
+// Rows per second of the file in batches.
+std::function<double()> rows_per_second(const std::shared_ptr<NumbersFile>& file) {
+  CsvOptions options{.columns = infer_csv(posix_file_system(), file->path()), .components = {{"x"}}};
+  for (std::size_t c = 0; c < options.columns.size(); ++c) options.components[0].columns.push_back(c);
+  const auto source = std::make_shared<PipelineSource>(data::csv(file->path(), std::move(options)));
+  return [file, source] {
+    const auto reader = source->open({.batch = kBatch, .last = LastStep::keep});
+    double sum = 0;
+    const double seconds = seconds_of([&] {
+      for (std::uint64_t step = 0; auto batch = reader->read(0, step, 0); ++step)
+        sum += sum_of(batch->components[0].values<float>());
+    });
+    file->check(sum);
+    return file->rows() / seconds;
+  };
+}
+
+// All numbers of the text.
+double parsed_alone(const NumbersFile& file) {
+  const char* at = file.text().data();
+  const char* const end = at + file.text().size();
+  double sum = 0;
+  const double seconds = seconds_of([&] {
+    for (float number = 0; at < end; ++at) {  // over the separator
+      at = std::from_chars(at, end, number).ptr;
+      sum += static_cast<double>(number);
+    }
+  });
+  file.check(sum);
+  return file.rows() / seconds;
+}
+
+Case csv_case(bool alone) {
+  return {.bench = "data",
+          .name = alone ? "csv-digits" : "csv",
+          .unit = "rows/s",
+          .more_is_better = true,
+          .measures = "a CSV file of 10^6 rows of 40 numbers, in batches f32 [128, 40], on one thread",
+          .peer = alone ? "std::from_chars on the same digits in memory, nothing else (libstdc++'s is fast_float)"
+                        : "tf.data: CsvDataset, batch; one thread",
+          .ratio_target = alone ? 0.5 : 5,
+          .prepare = [=](const Settings& settings) -> Contest {
+            auto file = std::make_shared<NumbersFile>(settings.quick ? 1000 : 1'000'000);
+            Contest contest{.troupe = rows_per_second(file), .peers = {}, .rounds = 1};
+            if (alone) {
+              contest.peers.push_back({"from_chars", [file] { return parsed_alone(*file); }});
+            } else if (auto tensorflow =
+                           script_peer({"data_tensorflow.py", {}}, {.model = "csv", .batch = kBatch, .epochs = 1},
+                                       file->directory(), settings)) {
+              contest.peers.push_back(std::move(*tensorflow));
+            }
+            return contest;
+          }};
+}
+
 // All bytes of a file, in pieces.
 double read_all(const std::string& path) {
   std::array<char, 256 << 10> buffer;
@@ -163,6 +266,7 @@ void add_data_cases(std::vector<Case>& cases) {
   cases.push_back(pipeline_case("tfrecord",
                                 "60,000 tf.train.Examples of a TFRecord file, parsed, in batches of 128, on one thread",
                                 "tf.data: TFRecordDataset, batch, parse_example; one thread", 2.5, of_examples));
+  for (const bool alone : {false, true}) cases.push_back(csv_case(alone));
   cases.push_back(records_case());
 }
 

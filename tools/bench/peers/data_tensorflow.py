@@ -34,20 +34,33 @@ def tfrecord(directory, batch):
     return tf.data.TFRecordDataset(directory + "/data.tfrecord").batch(batch).map(parse)
 
 
-def main():
-    directory, case, batch, epochs = mnist_data.arguments()
-    dataset = {"memory": memory, "tfrecord": tfrecord}[case](directory, batch)
+def csv(directory, batch):
+    rows = tf.data.experimental.CsvDataset(directory + "/numbers.csv", [tf.float32] * 40, header=True)
+    return rows.batch(batch).map(lambda *columns: tf.stack(columns, axis=1))
+
+
+def one_thread(dataset):
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
-    dataset = dataset.with_options(options)
+    return dataset.with_options(options)
+
+
+def main():
+    directory, case, batch, epochs = mnist_data.arguments()
+    dataset = one_thread({"memory": memory, "tfrecord": tfrecord, "csv": csv}[case](directory, batch))
     _, labels = mnist_data.load_bytes(directory)
 
-    def run_epoch():
+    def labelled():
         total = sum(int(batch_labels.numpy().sum()) for _, batch_labels in dataset)
         assert total == int(labels.sum()), "labels add up to %d" % total
+        return len(labels)
 
-    run_epoch()
-    mnist_data.serve("TensorFlow " + ".".join(tf.__version__.split(".")[:2]), len(labels), run_epoch, epochs)
+    def numbers():
+        return sum(len(rows.numpy()) for rows in dataset)
+
+    run_epoch = numbers if case == "csv" else labelled
+    count = run_epoch()
+    mnist_data.serve("TensorFlow " + ".".join(tf.__version__.split(".")[:2]), count, run_epoch, epochs)
 
 
 main()
