@@ -17,13 +17,13 @@ namespace troupe::testing {
 struct JpegForm {
   J_COLOR_SPACE from = JCS_RGB;  // of the pixels: JCS_GRAYSCALE, JCS_RGB, JCS_CMYK
   bool progressive = false;
-  bool two_scans = false;  // of a grey progressive image: all bits of DC, all of AC
-  bool adobe = true;       // a CMYK file has Adobe's mark
+  std::vector<jpeg_scan_info> scans{};  // none: one scan, or the usual ones of a progressive image
+  bool adobe = true;                    // a CMYK file has Adobe's mark
 };
 
 // Pixels of [height, width, channels].
 inline std::string jpeg_file(const std::vector<std::uint8_t>& pixels, unsigned height, unsigned width,
-                             JpegForm form = {}) {
+                             const JpegForm& form = {}) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
@@ -39,8 +39,10 @@ inline std::string jpeg_file(const std::vector<std::uint8_t>& pixels, unsigned h
   jpeg_set_quality(&jpeg, 95, TRUE);
   jpeg.write_Adobe_marker = form.from == JCS_CMYK && form.adobe ? TRUE : FALSE;
   if (form.progressive) jpeg_simple_progression(&jpeg);
-  const jpeg_scan_info scans[] = {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}};
-  if (form.two_scans) jpeg.scan_info = scans, jpeg.num_scans = 2;
+  if (!form.scans.empty()) {
+    jpeg.scan_info = form.scans.data();
+    jpeg.num_scans = static_cast<int>(form.scans.size());
+  }
   jpeg_start_compress(&jpeg, TRUE);
   for (unsigned y = 0; y < height; ++y) {
     auto* row =

@@ -219,9 +219,18 @@ TEST(Image, ErrorsSayWhatIsWrong) {
   EXPECT_EQ(refused(jpeg).code(), Code::ok);
 }
 
+TEST(Image, AJpegWithoutTheScanOfAComponentIsRefused) {
+  const std::string whole = jpeg_file(gradient(16, 16, 3), 16, 16,
+                                      {.scans = {{1, {0}, 0, 63, 0, 0}, {1, {1}, 0, 63, 0, 0}, {1, {2}, 0, 63, 0, 0}}});
+  EXPECT_EQ(refused(whole).code(), Code::ok);
+  const std::string bad = whole.substr(0, whole.rfind("\xff\xda")) + "\xff\xd9";
+  EXPECT_EQ(refused(bad).message(), "/dog.x: a damaged JPEG image: component 2 has no data");
+}
+
 // Each scan takes a pass over the image.
 TEST(Image, ProgressiveImagesOfManyScansAreRefused) {
-  std::string jpeg = jpeg_file(gradient(8, 8, 1), 8, 8, {.from = JCS_GRAYSCALE, .two_scans = true});
+  std::string jpeg = jpeg_file(gradient(8, 8, 1), 8, 8,
+                               {.from = JCS_GRAYSCALE, .scans = {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}}});
   const std::size_t last = jpeg.rfind("\xff\xda");
   const std::string scan = jpeg.substr(last, jpeg.size() - 2 - last);
   const auto add = [&](int scans) {
