@@ -31,6 +31,7 @@
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/example.hpp>
 #include <troupe/kernels/readers/idx.hpp>
+#include <troupe/kernels/readers/image_folder.hpp>
 #include <troupe/kernels/readers/json_lines.hpp>
 #include <troupe/kernels/readers/record_formats.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>

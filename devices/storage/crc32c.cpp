@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #ifdef __SSE4_2__
-#include <nmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace troupe {

@@ -1,6 +1,6 @@
 // Formats of files of records, and pipelines of them.
 //
-//   const auto rows = data::csv("houses-*.csv", {.components = {{"x", DType::f32, {0, 1, 2}}, {"y", DType::f32, {3}}}});
+//   const auto rows = data::csv("houses-*.csv", {.components = {{"x", DType::f32, {0, 1}}, {"y", DType::f32, {2}}}});
 //   const auto users = data::records("users.jsonl", lines_format({.skip_empty = true}), json_parser);
 #pragma once
 
