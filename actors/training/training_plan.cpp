@@ -29,6 +29,9 @@ void check_training(const TrainingPlan& plan, int slots) {
   const ModeFields mode = fields_of(o.mode);
   if (o.epochs < 1) invalid_argument("epochs must be at least 1, not {}", o.epochs);
   if (o.batch < 1) invalid_argument("batch must be at least 1, not {}", o.batch);
+  if (const auto wanted = plan.train.batch(); wanted && *wanted != o.batch)
+    invalid_argument("the training data makes batches of {}, but TrainingOptions::batch is {}: set it to {}", *wanted,
+                     o.batch, *wanted);
   if (o.micro_batches < 1 || o.micro_batches > 1024)
     invalid_argument("micro_batches must be 1 to 1024, not {}", o.micro_batches);
   if (o.batch % o.micro_batches != 0)

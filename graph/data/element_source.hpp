@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <troupe/messages/tensor.hpp>
@@ -34,8 +33,6 @@ class ElementSource {
   virtual ~ElementSource() = default;
   // How many splits there are, and what each has, follows from the description alone.
   virtual std::uint64_t splits() const = 0;
-  // What errors and figures call a split: a path.
-  virtual std::string name(std::uint64_t split) const = 0;
   virtual std::unique_ptr<ElementCursor> open(std::uint64_t split) const = 0;
 };
 

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kEntryValue = tag_of(2, kLengthDelimited);  // of
 enum class ListKind : std::uint8_t { none = 0, bytes = 1, floats = 2, integers = 3 };
 std::string_view name_of(ListKind kind);  // "no list", "bytes_list", "float_list", "int64_list"
 
-// What errors name.
+// Names the record in errors.
 struct WireContext {
   std::string_view record;
   const RecordPlace& place;

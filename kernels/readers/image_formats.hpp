@@ -18,7 +18,7 @@ namespace troupe {
 class ImageDecoder {
  public:
   virtual ~ImageDecoder() = default;
-  // What stands before the pixels.
+  // Reads the part before the pixels.
   virtual bool read_header() = 0;
   virtual ImageInfo info() const = 0;
   // Why Troupe cannot decode it; empty: it can.

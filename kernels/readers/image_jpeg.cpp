@@ -91,7 +91,7 @@ class JpegDecoder final : public ImageDecoder {
  private:
   bool is_cmyk() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
 
-  // What libjpeg calls.
+  // Called by libjpeg.
   [[noreturn]] static void leave(j_common_ptr jpeg) {
     auto* decoder = static_cast<JpegDecoder*>(jpeg->client_data);
     jpeg->err->format_message(jpeg, decoder->message_);

@@ -87,7 +87,7 @@ class PngDecoder final : public ImageDecoder {
            png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
   }
 
-  // What libpng calls.
+  // Called by libpng.
   [[noreturn]] static void leave(png_structp png, png_const_charp message) {
     auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
     std::snprintf(decoder->message_, sizeof decoder->message_, "%s", message);

@@ -71,7 +71,7 @@ bool convert_json(const json& value, T& out) {
     if (!value.is_boolean()) return false;
     out = value.get<bool>();
   } else if constexpr (std::integral<T>) {
-    // What fits 63 bits without a sign is unsigned, what has a minus is not.
+    // The library keeps numbers without a minus as unsigned ones.
     if (value.is_number_unsigned()) {
       const auto number = value.get<std::uint64_t>();
       if (!std::in_range<T>(number)) return false;

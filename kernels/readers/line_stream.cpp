@@ -81,7 +81,7 @@ bool LineStream::read_line(std::string_view& line) {
     const std::size_t newline = at_end ? bytes.npos : end.find(bytes);
     seen = bytes.size();
     const bool whole = newline != bytes.npos || at_end;
-    // What may be a carriage return does not count before it is known.
+    // Do not count the last byte: it may be a carriage return.
     if (!whole && (seen < 2 || fits(seen - 1))) continue;
     line = bytes.substr(0, newline);
     if (newline != bytes.npos && line.ends_with('\r')) line.remove_suffix(1);

@@ -136,12 +136,22 @@ void IndexedRecords::read_row(std::uint64_t index, std::int64_t row, std::span<T
              [&](std::string_view record, const RecordPlace& place) { parser_->parse(record, place, row, out); });
 }
 
+std::vector<std::string> data_files_matching(FileSystem& files, const std::string& pattern) {
+  const std::vector<std::string> all = files_matching(files, pattern);
+  std::vector<std::string> out = all;
+  const auto is_index = [&](const std::string& path) {
+    return std::ranges::any_of(all, [&](const std::string& other) { return path == index_path(other); });
+  };
+  std::erase_if(out, is_index);
+  return out;
+}
+
 data::Pipeline data::records(const std::string& pattern, const RecordFormat& format,
                              std::shared_ptr<const RecordParser> parser, const FilesOptions& options) {
   FileSystem& files = options.files ? *options.files : posix_file_system();
   BatchSchema schema = parser ? parser->schema() : BatchSchema{{"record", DType::string, Shape{}}};
   const std::string name = fmt::format("{} {}", format.name, pattern);
-  std::vector<std::string> paths = files_matching(files, pattern);
+  std::vector<std::string> paths = data_files_matching(files, pattern);
   if (options.addressable)
     return from_source(name, std::move(schema),
                        std::make_shared<const IndexedRecords>(files, std::move(paths), format, std::move(parser)));

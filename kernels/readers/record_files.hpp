@@ -34,7 +34,6 @@ class RecordFiles final : public data::ElementSource {
               std::shared_ptr<const RecordParser> parser = nullptr);
 
   std::uint64_t splits() const override { return paths_.size(); }
-  std::string name(std::uint64_t split) const override { return paths_.at(split); }
   std::unique_ptr<data::ElementCursor> open(std::uint64_t split) const override;
 
   // Damaged records that all cursors so far have left out (RecordOptions::skip_damaged). Any thread.
@@ -68,6 +67,10 @@ class IndexedRecords final : public data::IndexedSource {
   std::vector<std::uint64_t> ends_;  // of each file: the number of the first record behind it
 };
 
+// The files that match (devices/storage/file_pattern.hpp), without the indices of others among them. Throws not_found
+// if there are none.
+std::vector<std::string> data_files_matching(FileSystem& files, const std::string& pattern);
+
 namespace data {
 
 struct FilesOptions {
@@ -76,8 +79,8 @@ struct FilesOptions {
   SplitsOptions splits{};       // unless addressable
 };
 
-// The records of the files that match (devices/storage/file_pattern.hpp), which are found now, in the order of their
-// names. Without a parser they have one component, the string "record". Throws not_found if no file matches, and what
+// The records of the files that match (data_files_matching()), which are found now, in the order of their names.
+// Without a parser they have one component, the string "record". Throws not_found if no file matches, and what
 // index_of_records() throws.
 Pipeline records(const std::string& pattern, const RecordFormat& format,
                  std::shared_ptr<const RecordParser> parser = nullptr, const FilesOptions& options = {});

@@ -5,7 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include <troupe/devices/storage/file_pattern.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -37,7 +36,7 @@ RecordFormat fixed_format(const FixedOptions& options) {
 
 data::Pipeline data::csv(const std::string& pattern, CsvOptions options, const FilesOptions& files) {
   FileSystem& from = files.files ? *files.files : posix_file_system();
-  const std::vector<std::string> paths = files_matching(from, pattern);
+  const std::vector<std::string> paths = data_files_matching(from, pattern);
   if (options.columns.empty()) options.columns = infer_csv(from, paths[0], options.format);
   if (options.format.header) {
     std::vector<std::string> wanted;

@@ -4,7 +4,7 @@
 //   8 bytes  length of the data        4 bytes  masked CRC-32C of these 8 bytes
 //   data                               4 bytes  masked CRC-32C of the data
 //
-// What the data means is not part of the format: a tf.train.Example (example.hpp), an event of TensorBoard, any bytes.
+// The format does not say what the data means: a tf.train.Example (example.hpp), an event of TensorBoard, any bytes.
 #pragma once
 
 #include <cstdint>

@@ -60,6 +60,8 @@ class BatchSource {
   virtual const BatchSchema& schema() const = 0;
   // Of an epoch; nullopt: unknown.
   virtual std::optional<std::uint64_t> examples() const = 0;
+  // The examples of a batch that it says training must have; nullopt: any number.
+  virtual std::optional<std::int64_t> batch() const { return std::nullopt; }
   // The source must outlive the reader.
   virtual std::unique_ptr<BatchReader> open(const BatchPlan& plan) const = 0;
 };

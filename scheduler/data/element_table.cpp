@@ -67,15 +67,17 @@ class IndexedTable final : public ElementTable {
  public:
   explicit IndexedTable(StageRef stage) : stage_(std::move(stage)) {}
   Element read(std::uint64_t, std::uint64_t index) const override {
-    Element out = std::get<data::IndexedStage>(stage_->kind).source->read(index);
+    Element out = call_stage(*stage_, [&] { return source().read(index); });
     data::check_element(*stage_, out);
     return out;
   }
   void read_row(std::uint64_t, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
-    std::get<data::IndexedStage>(stage_->kind).source->read_row(index, row, out);
+    call_stage(*stage_, [&] { source().read_row(index, row, out); });
   }
 
  private:
+  const data::IndexedSource& source() const { return *std::get<data::IndexedStage>(stage_->kind).source; }
+
   StageRef stage_;
 };
 

@@ -204,9 +204,6 @@ PipelineSource::PipelineSource(const data::Pipeline& pipeline) : examples_(pipel
 
 std::unique_ptr<BatchReader> PipelineSource::open(const BatchPlan& plan) const {
   check_plan(plan);
-  if (how_.size != 0 && how_.size != plan.batch)
-    invalid_argument("the pipeline makes batches of {}, but batches of {} are wanted: make them equal", how_.size,
-                     plan.batch);
   if (examples_->forward_because.empty())
     return std::make_unique<TableReader>(examples_, how_, plan, steps_per_epoch(*this, plan));
   return std::make_unique<StreamReader>(examples_, how_, plan);

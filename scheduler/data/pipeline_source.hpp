@@ -4,7 +4,8 @@
 //
 // The order is the pipeline's: BatchPlan::shuffle and seed do not count. The examples of an epoch are its elements in
 // order; step t has the next batch * slots of them, slot after slot. If its last stage is batch or padded_batch, the
-// examples are the elements before that, and the batches are made as it says; its size must be BatchPlan::batch.
+// examples are the elements before that, and the batches are made as it says: its size is batch(), which training must
+// have, while evaluation may take batches of any size.
 //
 // Addressable pipelines: a reader makes just the examples of the batches that it is asked for. Forward ones: each
 // reader goes through all elements up to there, and goes back to a position it has kept when it is asked for an earlier
@@ -22,7 +23,10 @@ class PipelineSource final : public BatchSource {
 
   const BatchSchema& schema() const override { return examples_->schema; }
   std::optional<std::uint64_t> examples() const override { return examples_->size; }
-  // Throws invalid_argument for a batch or slots below 1 and for a batch that is not that of the pipeline.
+  std::optional<std::int64_t> batch() const override {
+    return how_.size == 0 ? std::nullopt : std::optional(how_.size);
+  }
+  // Throws invalid_argument for a batch or slots below 1.
   std::unique_ptr<BatchReader> open(const BatchPlan& plan) const override;
 
  private:

@@ -6,6 +6,7 @@
 #include <troupe/messages/error.hpp>
 #include <troupe/scheduler/data/counting_stream.hpp>
 #include <troupe/scheduler/data/permutation.hpp>
+#include <troupe/scheduler/data/stage_call.hpp>
 
 namespace troupe {
 namespace {
@@ -72,7 +73,7 @@ class SplitsStream final : public ElementStream {
   bool next_from(Take&& take) {
     while (!places_.empty()) {
       Place& place = places_[turn_];
-      if (take(cursor_of(place))) {
+      if (call_stage(*stage_, [&] { return take(cursor_of(place)); })) {
         turn_ = (turn_ + 1) % places_.size();
         return true;
       }

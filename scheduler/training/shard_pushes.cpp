@@ -57,8 +57,8 @@ Error ShardState::check(const Push& message, std::size_t& unit) const {
   const Unit& named = units_[unit];
   const SliceSpec& spec = slices_[named.slices.front()].spec;
   if (message.phase != named.phase)
-    return error(Code::invalid_argument, "gradient of slice {} ({}) in phase {}, but it is trained in phase {}",
-                 message.slice, spec.name, message.phase, named.phase);
+    return error(Code::invalid_argument, "gradient of {} {} ({}) in phase {}, but it is trained in phase {}",
+                 named.pack ? "pack" : "slice", message.slice, spec.name, message.phase, named.phase);
   if (message.step >= ~std::uint64_t{0} / options_.phases)
     return error(Code::out_of_range, "push for step {}", message.step);
   if (named.pack) return check_pack(*named.pack, message);

@@ -34,79 +34,13 @@
 #include <troupe/scheduler/training/kept_value.hpp>
 #include <troupe/scheduler/training/outgoing.hpp>
 #include <troupe/scheduler/training/shard_ledger.hpp>
+#include <troupe/scheduler/training/shard_options.hpp>
+#include <troupe/scheduler/training/shard_store.hpp>
 #include <troupe/scheduler/training/staging.hpp>
 #include <troupe/scheduler/training/turns.hpp>
 #include <troupe/scheduler/waits/wait_graph.hpp>
 
 namespace troupe {
-
-struct Update {
-  PushedGradient gradient;
-  std::uint64_t step = 0;  // number of this update of the slice, from 1: Adam's t
-  double rate_scale = 1;   // multiplies the learning rate
-};
-
-// The values of a shard's slices and the kernels that update them.
-class ShardStore {
- public:
-  virtual ~ShardStore() = default;
-  // The current value of a slice. The handle's contents never change: apply must not write to memory with another
-  // holder. Of a slice on demand: the numbers of its updated rows.
-  virtual Tensor value(std::uint32_t slice) = 0;
-  // These rows of it (i64 [n]), copied.
-  virtual Tensor rows(std::uint32_t slice, const Tensor& rows) { return rows_of(value(slice), rows); }
-  // Keeps the current value as the one that training ends with, instead of an earlier one; returns it, or the current
-  // value if none was kept.
-  virtual void keep_as_final(std::uint32_t slice) = 0;
-  virtual Tensor final_value(std::uint32_t slice) = 0;
-  // Updates a slice and its optimizer slots. An exception fails the shard.
-  virtual void apply(std::uint32_t slice, const Update& update) = 0;
-};
-
-// Guards that tests disable to prove that they detect their absence.
-struct ShardGuards {
-  bool dedupe = true;       // a gradient of a slot, or a batch, counts once
-  bool stale = true;        // a gradient of an earlier step is dropped; else it counts for this step
-  bool versions = true;     // a gradient must be computed on the version of its step
-  bool fence = true;        // a push or pull must be from a member
-  bool own_updates = true;  // asynchronous: a worker's pull sees its earlier pushes
-  bool commit = true;       // the coordinator chooses among backup slots; else the shard takes the first
-  bool rows = true;         // a pull of rows at an earlier version gets them from before later updates
-};
-
-struct ShardOptions {
-  TrainingMode mode = TrainingMode::synchronous;
-  std::uint32_t shard = 0;      // its index
-  std::uint32_t workers = 1;    // worker indices are below this
-  std::uint32_t slots = 1;      // N; 1 if asynchronous
-  std::uint32_t backups = 0;    // slots per turn beyond N; not asynchronous
-  std::uint32_t phases = 1;     // of a step
-  std::uint64_t staleness = 0;  // bounded_staleness only, in steps
-  SparseMean sparse_mean = SparseMean::all_slots;
-  std::uint64_t version = 0;  // of the initial values
-  BatchSet applied;           // asynchronous: turns in the initial values, see own_turn()
-  // Synchronous: keeps the values before the last update, for pulls of exactly that version. Needed when tokens of lost
-  // workers are reassigned: the new worker may find one shard a step ahead of another, and must see the values its
-  // predecessor saw. Costs the memory of the values once more, twice during an update (of slices that are updated by
-  // rows: of these rows). Without it, a pull of an already updated slice waits for the next version.
-  bool keep_previous = true;
-  // Number of these: JobOptions::lookahead + 1, and those of turns passed over.
-  std::uint32_t keep_versions = 1;
-  // Asynchronous: number of batches averaged into one update of a phase. Batches left over at the end of training are
-  // not applied.
-  std::uint32_t accumulate = 1;
-  // Asynchronous: scale the learning rate by 1 / staleness (Zhang et al., "Staleness-aware Async-SGD", IJCAI
-  // 2016).
-  bool scale_by_staleness = false;
-  // Asynchronous: maximum number of incomplete turns per worker.
-  std::size_t max_open_batches = 16;
-  // Number of last versions with recorded provenance.
-  std::size_t provenance = 1024;
-  bool keep_history = false;  // record all versions for take_history()
-  // Maximum number of parked pulls; further ones are refused.
-  std::size_t max_parked = 1 << 16;
-  ShardGuards guards;
-};
 
 struct ShardCounters {
   std::uint64_t pulls = 0;        // answered, immediately or later

@@ -147,6 +147,17 @@ Outcome lose_node(Workshop& workshop, std::uint64_t seed) {
   return finish(workshop, cluster, played.outcome);
 }
 
+Row killed_job(std::string name, std::string fault, Arguments job) {
+  return {.name = std::move(name),
+          .fault = std::move(fault),
+          .must = "resumes, the same parameters",
+          .short_runs = 3,
+          .long_runs = 30,
+          .at_most = {},
+          .at_least = {},
+          .run = [job = std::move(job)](Workshop& w, std::uint64_t seed) { return kill_some(w, seed, job); }};
+}
+
 }  // namespace
 
 std::vector<Row> return_rows() {
@@ -167,50 +178,16 @@ std::vector<Row> return_rows() {
        .at_most = {{"resumes", 10}},
        .at_least = {},
        .run = kill_shard},
-      {.name = "kill-tables",
-       .fault = "kill -9 of a parameter server, a worker or everything, of a multi-label job with sparse tables",
-       .must = "resumes, the same parameters",
-       .short_runs = 3,
-       .long_runs = 30,
-       .at_most = {},
-       .at_least = {},
-       .run =
-           [](Workshop& w, std::uint64_t seed) {
-             return kill_some(w, seed, {"--model", "tables", "--epochs", "3", "--batch", "8"});
-           }},
-      {.name = "kill-objectives",
-       .fault = "kill -9 of a parameter server, a worker or everything, of a job with two objectives",
-       .must = "resumes, the same parameters",
-       .short_runs = 3,
-       .long_runs = 30,
-       .at_most = {},
-       .at_least = {},
-       .run =
-           [](Workshop& w, std::uint64_t seed) {
-             return kill_some(w, seed, {"--model", "objectives", "--epochs", "4", "--batch", "4"});
-           }},
-      {.name = "kill-records",
-       .fault = "the same of a job that reads TFRecord files by number, shuffled",
-       .must = "resumes, the same parameters",
-       .short_runs = 3,
-       .long_runs = 30,
-       .at_most = {},
-       .at_least = {},
-       .run =
-           [](Workshop& w, std::uint64_t seed) {
-             return kill_some(w, seed, {"--model", "tables", "--data", "records", "--epochs", "3", "--batch", "8"});
-           }},
-      {.name = "kill-stream",
-       .fault = "the same of a job that reads TFRecord files in order, filtered and shuffled",
-       .must = "resumes, the same parameters",
-       .short_runs = 3,
-       .long_runs = 30,
-       .at_most = {},
-       .at_least = {},
-       .run =
-           [](Workshop& w, std::uint64_t seed) {
-             return kill_some(w, seed, {"--model", "tables", "--data", "stream", "--epochs", "3", "--batch", "8"});
-           }},
+      killed_job("kill-tables",
+                 "kill -9 of a parameter server, a worker or everything, of a multi-label job with sparse tables",
+                 {"--model", "tables", "--epochs", "3", "--batch", "8"}),
+      killed_job("kill-objectives",
+                 "kill -9 of a parameter server, a worker or everything, of a job with two objectives",
+                 {"--model", "objectives", "--epochs", "4", "--batch", "4"}),
+      killed_job("kill-records", "the same of a job that reads TFRecord files by number, shuffled",
+                 {"--model", "tables", "--data", "records", "--epochs", "3", "--batch", "8"}),
+      killed_job("kill-stream", "the same of a job that reads TFRecord files in order, filtered and shuffled",
+                 {"--model", "tables", "--data", "stream", "--epochs", "3", "--batch", "8"}),
       {.name = "allreduce",
        .fault = "kill -9 of a rank, another is stopped for 5 s, kill -9 of the third, under troupe-launch --restart",
        .must = "ends by itself, the same parameters",

@@ -139,6 +139,8 @@ TEST(Pages, PipelinesOfRecords) {
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
               ::testing::HasSubstr("tfrecord points*.tfrecord: x f32[2], sum f32[1]; 400 elements"));
   EXPECT_GT(result["r2_score"], 0.9);
+  EXPECT_GT(score, 0.99);
+  EXPECT_EQ(sums.shape(), (Shape{380, 1}));  // 19 of 20 columns are below 0.85
   EXPECT_EQ(points.forward_because(), "stage 'filter small' leaves out elements");
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/actors/training/job_tasks.hpp"
+#include "tests/error_of.hpp"
 #include <troupe/actors/model/model.hpp>
 #include <troupe/scheduler/data/element_stream.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
@@ -70,6 +71,8 @@ TEST_P(PipelineTraining, OneEpochIsThatOfItsExamplesInMemory) {
                                        task, options);
   EXPECT_EQ(trained(PipelineSource(pipeline()), task, options), expected);
   EXPECT_EQ(trained(PipelineSource(pipeline().batch(4)), task, options), expected);
+  EXPECT_EQ(testing::error_of([&] { trained(PipelineSource(pipeline().batch(5)), task, options); }).message(),
+            "the training data makes batches of 5, but TrainingOptions::batch is 4: set it to 5");
 }
 
 TEST_P(PipelineTraining, HasTheSameBitsOverAnyNumberOfWorkers) {

@@ -169,7 +169,6 @@ class NumberSplits final : public data::ElementSource {
  public:
   explicit NumberSplits(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {}
   std::uint64_t splits() const override { return sizes_.size(); }
-  std::string name(std::uint64_t split) const override { return fmt::format("split {}", split); }
   std::unique_ptr<data::ElementCursor> open(std::uint64_t split) const override {
     return std::make_unique<Cursor>(1000 * static_cast<std::int64_t>(split), sizes_.at(split));
   }
