@@ -22,6 +22,15 @@ struct Batch {
   std::int64_t examples = 0;
 };
 
+// A batch whose examples are found, but not made.
+struct UnmadeBatch {
+  std::uint32_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint32_t slot = 0;
+  std::int64_t examples = 0;
+  std::shared_ptr<const void> noted{};  // what its reader needs to make it
+};
+
 // What becomes of examples that do not fill all slots of the last step of an epoch.
 enum class LastStep : std::uint8_t {
   drop,  // they are left out
@@ -40,18 +49,27 @@ struct BatchPlan {
   std::uint64_t seed = 0;
   bool shuffle = true;  // another order in each epoch, which follows from the seed; else that of the source
   LastStep last = LastStep::drop;
-  // Batches that a reader's caller uses at a time: that many reads later their memory may be used again, once nobody
-  // else holds it.
+  // Batches that a reader's caller uses at a time, with those being made: that many batches later their memory may be
+  // used again, once nobody else holds it.
   std::size_t in_use = 1;
   Allocator* memory = nullptr;  // for batches, on the host; null: anywhere
 };
 
-// One task's view of a source. Not thread-safe.
+// One task's view of a source. A batch is read in two parts: begin() finds its examples, one call at a time; make()
+// does the rest, on any threads:
+//
+//   if (auto unmade = reader.begin(epoch, step, slot)) later = [&, unmade] { return reader.make(std::move(*unmade)); };
 class BatchReader {
  public:
   virtual ~BatchReader() = default;
-  // nullopt: the epoch is over before this step, for every slot.
-  virtual std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) = 0;
+  // What must go in order. nullopt: the epoch is over before this step, for every slot. Not thread-safe. Steps in
+  // ascending order cost least, unless the source is addressable().
+  virtual std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) = 0;
+  // Makes a batch that this reader has begun: any number of threads at a time, also while another calls begin(). Throws
+  // what functions of the source throw; begin() may be called again for the same batch.
+  virtual Batch make(UnmadeBatch&& unmade) const = 0;
+  // Both, at once. Not thread-safe.
+  virtual std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot);
 };
 
 class BatchSource {
@@ -62,6 +80,8 @@ class BatchSource {
   virtual std::optional<std::uint64_t> examples() const = 0;
   // The examples of a batch that it says training must have; nullopt: any number.
   virtual std::optional<std::int64_t> batch() const { return std::nullopt; }
+  // Whether steps in any order cost the same. Else a reader goes through all that comes before a step.
+  virtual bool addressable() const { return true; }
   // The source must outlive the reader.
   virtual std::unique_ptr<BatchReader> open(const BatchPlan& plan) const = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <troupe/messages/error.hpp>
 #include <troupe/scheduler/data/batch_assembly.hpp>
+#include <troupe/scheduler/data/batch_ring.hpp>
 #include <troupe/scheduler/data/element_stream.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
 #include <troupe/scheduler/data/slot_rows.hpp>
@@ -35,48 +36,37 @@ class TableReader final : public BatchReader {
         steps_(*steps),
         table_(open_table(stage_)),
         fixed_(fixed_shapes(stage_->schema)),
-        ring_(std::max<std::size_t>(1, plan.in_use)) {}
+        ring_(plan) {}
 
-  std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
+  std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
     if (slot >= plan_.slots) invalid_argument("slot {} of {}", slot, plan_.slots);
     if (step >= steps_) return std::nullopt;
+    const auto [first, end] = rows_of_slot(plan_, *stage_->size, step, slot);
+    return UnmadeBatch{.epoch = epoch, .step = step, .slot = slot, .examples = static_cast<std::int64_t>(end - first)};
+  }
+
+  Batch make(UnmadeBatch&& unmade) const override {
     const std::uint64_t all = *stage_->size;
-    const auto [first, end] = rows_of_slot(plan_, all, step, slot);
-    Batch& batch = ring_[next_];
-    next_ = (next_ + 1) % ring_.size();
-    batch.examples = static_cast<std::int64_t>(end - first);
+    const auto [first, end] = rows_of_slot(plan_, all, unmade.step, unmade.slot);
     if (fixed_) {
-      make_room(batch);
+      Batch batch = ring_.take(stage_->schema, unmade.examples);
       for (std::uint64_t i = first; i < end; ++i)
-        table_->read_row(epoch, i % all, static_cast<std::int64_t>(i - first), batch.components);
-    } else {
-      std::vector<Element> elements;
-      for (std::uint64_t i = first; i < end; ++i) elements.push_back(table_->read(epoch, i % all));
-      batch.components = assemble_batch(how_, stage_->name, stage_->schema, elements, plan_.memory);
+        table_->read_row(unmade.epoch, i % all, static_cast<std::int64_t>(i - first), batch.components);
+      return batch;
     }
-    return batch;
+    std::vector<Element> elements;
+    for (std::uint64_t i = first; i < end; ++i) elements.push_back(table_->read(unmade.epoch, i % all));
+    return {assemble_batch(how_, stage_->name, stage_->schema, elements, plan_.memory), unmade.examples};
   }
 
  private:
-  void make_room(Batch& batch) const {
-    batch.components.resize(stage_->schema.size());
-    for (std::size_t i = 0; i < stage_->schema.size(); ++i) {
-      const BatchComponent& component = stage_->schema[i];
-      Tensor& tensor = batch.components[i];
-      const Shape shape = component.batch_shape(batch.examples);
-      if (tensor.valid() && tensor.shape() == shape && tensor.unique()) continue;
-      tensor = tensor_of(component, batch.examples, plan_);
-    }
-  }
-
   const StageRef stage_;
   const data::BatchStage how_;
   const BatchPlan plan_;
   const std::uint64_t steps_;
   const std::shared_ptr<const ElementTable> table_;
   const bool fixed_;
-  std::vector<Batch> ring_;
-  std::size_t next_ = 0;
+  mutable BatchRing ring_;
 };
 
 class StreamReader final : public BatchReader {
@@ -88,30 +78,34 @@ class StreamReader final : public BatchReader {
         stream_(open_stream(stage_)),
         fixed_(fixed_shapes(stage_->schema)) {}
 
-  std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
+  std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
     if (slot >= plan_.slots) invalid_argument("slot {} of {}", slot, plan_.slots);
-    if (!begun_ || epoch != epoch_) begin(epoch);
+    if (!begun_ || epoch != epoch_) begin_epoch(epoch);
     if (loaded_ != step || have_ == 0) go_to(step);
     if (have_ == 0) return std::nullopt;
     const auto [first, end] = rows_of_slot(plan_, have_, 0, slot);
-    Batch batch{.examples = static_cast<std::int64_t>(end - first)};
+    auto made = std::make_shared<Batch>(Batch{.examples = static_cast<std::int64_t>(end - first)});
+    Batch& batch = *made;
+    UnmadeBatch unmade{epoch, step, slot, batch.examples, std::move(made)};
     if (!fixed_) {
       const auto examples = std::span(elements_).subspan(first, end - first);
       batch.components = assemble_batch(how_, stage_->name, stage_->schema, examples, plan_.memory);
-      return batch;
+      return unmade;
     }
     for (const Tensor& rows : rows_) {
       const Tensor part = rows.rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end));
       batch.components.push_back(part.aligned() ? part : part.clone());  // bits must not depend on where a slot lies
     }
-    return batch;
+    return unmade;
   }
+
+  Batch make(UnmadeBatch&& unmade) const override { return *static_cast<const Batch*>(unmade.noted.get()); }
 
  private:
   static constexpr std::uint64_t kEvery = 64;  // steps between positions that are kept
   std::uint64_t examples_of_step() const { return static_cast<std::uint64_t>(plan_.batch) * plan_.slots; }
 
-  void begin(std::uint32_t epoch) {
+  void begin_epoch(std::uint32_t epoch) {
     positions_.clear();
     start(epoch);
     begun_ = true;

@@ -7,6 +7,7 @@
 #include <span>
 
 #include <troupe/messages/error.hpp>
+#include <troupe/scheduler/data/batch_ring.hpp>
 #include <troupe/scheduler/data/permutation.hpp>
 #include <troupe/scheduler/data/slot_rows.hpp>
 
@@ -50,50 +51,41 @@ void copy_rows(const Tensor& from, const Rows& rows, Tensor& to) {
 
 class TensorReader final : public BatchReader {
  public:
-  TensorReader(const std::vector<Tensor>& tensors, std::int64_t rows, const BatchPlan& plan, std::uint64_t steps)
-      : tensors_(tensors), rows_(rows), plan_(plan), steps_(steps), ring_(std::max<std::size_t>(1, plan.in_use)) {}
+  TensorReader(const BatchSchema& schema, const std::vector<Tensor>& tensors, std::int64_t rows, const BatchPlan& plan,
+               std::uint64_t steps)
+      : schema_(schema), tensors_(tensors), rows_(rows), plan_(plan), steps_(steps), ring_(plan) {}
 
-  std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
+  std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
     if (slot >= plan_.slots) invalid_argument("slot {} of {}", slot, plan_.slots);
     if (step >= steps_) return std::nullopt;
-    if (plan_.shuffle && (order_.empty() || epoch != epoch_)) {
-      order_ = permutation(plan_.seed, epoch, static_cast<std::uint64_t>(rows_));
+    if (plan_.shuffle && (!order_ || epoch != epoch_)) {
+      order_ = std::make_shared<const Order>(permutation(plan_.seed, epoch, static_cast<std::uint64_t>(rows_)));
       epoch_ = epoch;
     }
     const auto [first, end] = rows_of_slot(plan_, static_cast<std::uint64_t>(rows_), step, slot);
-    Batch& batch = ring_[next_];
-    next_ = (next_ + 1) % ring_.size();
-    gather({order_, static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first), rows_}, batch);
+    return UnmadeBatch{epoch, step, slot, static_cast<std::int64_t>(end - first), order_};
+  }
+
+  Batch make(UnmadeBatch&& unmade) const override {
+    const auto [first, end] = rows_of_slot(plan_, static_cast<std::uint64_t>(rows_), unmade.step, unmade.slot);
+    Rows rows{{}, static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first), rows_};
+    if (unmade.noted) rows.order = *static_cast<const Order*>(unmade.noted.get());
+    Batch batch = ring_.take(schema_, rows.count);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) copy_rows(tensors_[i], rows, batch.components[i]);
     return batch;
   }
 
  private:
-  void gather(const Rows& rows, Batch& batch) {
-    batch.examples = rows.count;
-    batch.components.resize(tensors_.size());
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      Shape shape = tensors_[i].shape();
-      shape.set_dim(0, rows.count);
-      reuse_or_allocate(batch.components[i], tensors_[i].dtype(), shape);
-      copy_rows(tensors_[i], rows, batch.components[i]);
-    }
-  }
+  using Order = std::vector<std::uint32_t>;
 
-  void reuse_or_allocate(Tensor& tensor, DType dtype, const Shape& shape) const {
-    const bool fits = tensor.valid() && tensor.dtype() == dtype && tensor.shape() == shape && tensor.unique() &&
-                      tensor.aligned() && tensor.space().on_host();
-    if (!fits)
-      tensor = plan_.memory && dtype != DType::string ? plan_.memory->tensor(dtype, shape) : Tensor(dtype, shape);
-  }
-
+  const BatchSchema& schema_;
   const std::vector<Tensor>& tensors_;
   const std::int64_t rows_;
   const BatchPlan plan_;
   const std::uint64_t steps_;
   std::uint32_t epoch_ = 0;
-  std::vector<std::uint32_t> order_;
-  std::vector<Batch> ring_;
-  std::size_t next_ = 0;
+  std::shared_ptr<const Order> order_;  // of the epoch; null: unless they are shuffled
+  mutable BatchRing ring_;
 };
 
 }  // namespace
@@ -117,7 +109,7 @@ std::unique_ptr<BatchReader> TensorDataset::open(const BatchPlan& plan) const {
   check_plan(plan);
   if (plan.shuffle && rows_ > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
     invalid_argument("{} examples are too many to shuffle", rows_);
-  return std::make_unique<TensorReader>(tensors_, rows_, plan, *steps_per_epoch(*this, plan));
+  return std::make_unique<TensorReader>(schema_, tensors_, rows_, plan, *steps_per_epoch(*this, plan));
 }
 
 std::pair<TensorDataset, TensorDataset> TensorDataset::split(double last_part) const {

@@ -94,12 +94,13 @@ class CountingReader final : public BatchReader {
  public:
   CountingReader(std::unique_ptr<BatchReader> reader, std::atomic<std::uint64_t>& rows)
       : reader_(std::move(reader)), rows_(rows) {}
-  std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
-    auto batch = reader_->read(epoch, step, slot);
-    if (batch) {
-      const auto ids = batch->components[0].values<std::int64_t>();
-      rows_ += std::unordered_set<std::int64_t>(ids.begin(), ids.end()).size();
-    }
+  std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
+    return reader_->begin(epoch, step, slot);
+  }
+  Batch make(UnmadeBatch&& unmade) const override {
+    Batch batch = reader_->make(std::move(unmade));
+    const auto ids = batch.components[0].values<std::int64_t>();
+    rows_ += std::unordered_set<std::int64_t>(ids.begin(), ids.end()).size();
     return batch;
   }
 
@@ -113,6 +114,7 @@ class CountingSource final : public BatchSource {
   explicit CountingSource(const BatchSource& source) : source_(source) {}
   const BatchSchema& schema() const override { return source_.schema(); }
   std::optional<std::uint64_t> examples() const override { return source_.examples(); }
+  bool addressable() const override { return source_.addressable(); }
   std::unique_ptr<BatchReader> open(const BatchPlan& plan) const override {
     return std::make_unique<CountingReader>(source_.open(plan), rows_);
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/error_of.hpp"
 #include <troupe/scheduler/data/tensor_dataset.hpp>
 
@@ -57,6 +59,40 @@ TEST(PipelineSource, AReaderOfAStreamGoesBackAndToOtherEpochs) {
     ASSERT_EQ(all.size(), 500u);
     for (const std::uint64_t step : {499u, 3u, 200u, 199u, 0u, 64u, 63u, 300u})
       EXPECT_EQ(numbers_of(*jumping, epoch, step, 1), all[step]) << step;
+  }
+}
+
+// Batches made on other threads, each from what begin() noted, are those of read(); memory in use is not written.
+TEST(PipelineSource, SeveralThreadsMakeTheBatchesThatOneBegins) {
+  Tensor values(DType::i64, Shape{600});
+  for (std::int64_t i = 0; i < 600; ++i) values.mutable_data<std::int64_t>()[i] = 7 * i;
+  const TensorDataset memory({{"number", values}});
+  const PipelineSource table(data::range(0, 600).shuffle(1)), stream(in_order(data::range(0, 600)).shuffle(2));
+  EXPECT_TRUE(memory.addressable() && table.addressable() && !stream.addressable());
+  for (const BatchSource* source : {static_cast<const BatchSource*>(&memory), static_cast<const BatchSource*>(&table),
+                                    static_cast<const BatchSource*>(&stream)}) {
+    const BatchPlan plan{.batch = 5, .slots = 2, .in_use = 2};
+    const auto reader = source->open(plan), other = source->open(plan);
+    std::vector<UnmadeBatch> unmade;
+    std::vector<Numbers> expected;
+    for (const std::uint32_t epoch : {0u, 1u})
+      for (std::uint64_t step = 0; auto batch = reader->begin(epoch, step, 1); ++step) {
+        EXPECT_EQ(batch->examples, 5);
+        unmade.push_back(std::move(*batch));
+        expected.push_back(*numbers_of(*other, epoch, step, 1));
+      }
+    ASSERT_EQ(unmade.size(), 120u);
+    std::vector<Batch> made(unmade.size());
+    std::vector<std::jthread> threads;
+    for (std::size_t first = 0; first < 3; ++first)
+      threads.emplace_back([&, first] {
+        for (std::size_t i = first; i < unmade.size(); i += 3) made[i] = reader->make(std::move(unmade[i]));
+      });
+    threads.clear();
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const auto got = made[i].components.at(0).values<std::int64_t>();
+      EXPECT_EQ(Numbers(got.begin(), got.end()), expected[i]) << i;
+    }
   }
 }
 
