@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <troupe/messages/tensor.hpp>
@@ -34,6 +36,10 @@ class ElementSource {
   // How many splits there are, and what each has, follows from the description alone.
   virtual std::uint64_t splits() const = 0;
   virtual std::unique_ptr<ElementCursor> open(std::uint64_t split) const = 0;
+  // Elements of all splits, if they are known before any is read.
+  virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
+  // Why elements cannot be read by number: "'a.npz:x.npy' is deflated". Empty: nobody asked for it.
+  virtual std::string in_order_because() const { return {}; }
 };
 
 // Thread-safe.

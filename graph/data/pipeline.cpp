@@ -226,10 +226,14 @@ Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_pt
                      SplitsOptions options) {
   if (options.cycle == 0) invalid_argument("stage '{}': at least one split is read at a time", name);
   if (source->splits() == 0) invalid_argument("stage '{}': the source has no splits", name);
+  const std::string because = source->in_order_because();
+  const std::optional<std::uint64_t> size = source->size();
   return make_pipeline({.name = name,
                         .kind = SplitsStage{std::move(source), options.cycle, options.shuffle, options.seed},
                         .schema = std::move(schema),
-                        .forward_because = fmt::format("stage '{}' reads its files in order", name)});
+                        .size = size,
+                        .forward_because = fmt::format("stage '{}' reads its files in order{}{}", name,
+                                                       because.empty() ? "" : ": ", because)});
 }
 
 Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const IndexedSource> source) {

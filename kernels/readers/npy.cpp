@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 
 #include <troupe/messages/error.hpp>
 
@@ -167,7 +168,8 @@ Tensor npy_row_major(const Tensor& x, const Shape& shape) {
 
 }  // namespace
 
-NpyHeader read_npy_header(ReadBytes read, std::uint64_t size, const std::string& what) {
+NpyHeader read_npy_header(ReadBytes read, std::optional<std::uint64_t> known_size, const std::string& what) {
+  const std::uint64_t size = known_size.value_or(std::numeric_limits<std::uint64_t>::max());
   std::array<std::uint8_t, 12> start{};
   const auto bytes = std::as_writable_bytes(std::span(start));
   if (size < 10) fail(Code::data_loss, "'{}': not an .npy file: it has {} bytes", what, size);
@@ -197,17 +199,21 @@ NpyHeader read_npy_header(ReadBytes read, std::uint64_t size, const std::string&
   } catch (const Error& error) {
     fail(Code::data_loss, "'{}': .npy header: {}", what, error.message());
   }
-  if (header.element_bytes != size - header.header_bytes)
+  if (known_size && header.element_bytes != size - header.header_bytes)
     fail(Code::data_loss, "'{}': byte {}: {}{} needs {} bytes, but {} follow the header", what, header.header_bytes,
          header.info.stored_type, header.info.shape.to_string(), header.element_bytes, size - header.header_bytes);
   return header;
 }
 
-Tensor read_npy_elements(const NpyHeader& header, ReadBytes read, const std::string& what) {
-  const TensorInfo& info = header.info;
+void check_npy_dtype(const TensorInfo& info, const std::string& what) {
   if (info.dtype == DType::invalid)
     fail(Code::unimplemented, "'{}': Troupe has no dtype for NumPy's '{}': convert the array{}", what, info.stored_type,
          info.stored_type.ends_with("V2") ? "; bf16 can be in safetensors" : "");
+}
+
+Tensor read_npy_elements(const NpyHeader& header, ReadBytes read, const std::string& what) {
+  const TensorInfo& info = header.info;
+  check_npy_dtype(info, what);
   const bool transposed = header.column_major && info.shape.rank() > 1;
   Tensor tensor(info.dtype, info.shape);
   read({tensor.mutable_raw(), tensor.num_bytes()});

@@ -27,8 +27,11 @@ struct NpyHeader {
   std::uint64_t header_bytes = 0;   // before the elements
   std::uint64_t element_bytes = 0;  // of all of them; 0 for a dtype that Troupe does not have
 };
-// `what` is the name in errors. `size`: the bytes of header and elements, which must be all there are.
-NpyHeader read_npy_header(ReadBytes read, std::uint64_t size, const std::string& what);
+// `what` is the name in errors. `size`: the bytes of header and elements, which must be all there are; nullopt:
+// unknown, of a file that is compressed.
+NpyHeader read_npy_header(ReadBytes read, std::optional<std::uint64_t> size, const std::string& what);
+// Throws unimplemented for a dtype that Troupe does not have, naming it.
+void check_npy_dtype(const TensorInfo& info, const std::string& what);
 // The elements, behind the header.
 Tensor read_npy_elements(const NpyHeader& header, ReadBytes read, const std::string& what);
 // Throws unimplemented for a dtype that NumPy does not have.

@@ -43,6 +43,10 @@ class ZipMember {
   // Throws data_loss unless all has been read, and has the checksum of the directory.
   void finish();
 
+  // Where the packed bytes begin in the file.
+  std::uint64_t packed_begin() const { return end_ - entry_.packed; }
+  bool stored() const { return !stream_; }
+
  private:
   void read_stored(std::span<std::byte> out);
   // Returns how many bytes there were.

@@ -110,6 +110,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
+  kernels/readers/array_files.hpp
   kernels/readers/byte_stream.hpp
   kernels/readers/csv.hpp
   kernels/readers/dataset.hpp

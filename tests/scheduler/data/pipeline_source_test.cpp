@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/error_of.hpp"
@@ -47,6 +48,54 @@ TEST(PipelineSource, SlotsHaveTheExamplesOfADataSetInMemory) {
         }
     }
   }
+}
+
+// Numbers from 0 that are read in order, though it is known how many there are.
+class CountedNumbers final : public data::ElementSource {
+ public:
+  explicit CountedNumbers(std::int64_t count) : count_(count) {}
+  std::uint64_t splits() const override { return 1; }
+  std::optional<std::uint64_t> size() const override { return static_cast<std::uint64_t>(count_); }
+  std::string in_order_because() const override { return "'numbers.gz' is compressed"; }
+  std::unique_ptr<data::ElementCursor> open(std::uint64_t) const override {
+    class Cursor final : public data::ElementCursor {
+     public:
+      explicit Cursor(std::int64_t count) : count_(count) {}
+      bool next(std::vector<Tensor>& element) override {
+        if (at_ == count_) return false;
+        element = {Tensor::scalar(at_++)};
+        return true;
+      }
+      std::uint64_t position() const override { return static_cast<std::uint64_t>(at_); }
+      void seek(std::uint64_t position) override { at_ = static_cast<std::int64_t>(position); }
+
+     private:
+      std::int64_t count_, at_ = 0;
+    };
+    return std::make_unique<Cursor>(count_);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+TEST(PipelineSource, AStreamMayKnowItsSize) {
+  const Pipeline numbers =
+      data::from_source("numbers", {{"number", DType::i64, {}}}, std::make_shared<const CountedNumbers>(7));
+  EXPECT_EQ(numbers.forward_because(), "stage 'numbers' reads its files in order: 'numbers.gz' is compressed");
+  const PipelineSource source(numbers.shuffle(3).batch(2));
+  EXPECT_EQ(source.examples(), 7u);
+  const BatchPlan plan{.batch = 2, .slots = 1, .last = LastStep::keep};
+  EXPECT_EQ(steps_per_epoch(source, plan), 4u);
+  const auto reader = source.open(plan);
+  Numbers all;
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    const auto numbers_of_step = numbers_of(*reader, 0, step, 0).value();
+    all.insert(all.end(), numbers_of_step.begin(), numbers_of_step.end());
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(all, (Numbers{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(numbers_of(*reader, 0, 4, 0), std::nullopt);
 }
 
 TEST(PipelineSource, AReaderOfAStreamGoesBackAndToOtherEpochs) {
