@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer and
 # UndefinedBehaviorSanitizer; if clang is installed, then fuzzes the parsers of frames, proofs, requests from other
-# tasks, ONNX models, files of tensors, files of records, CSV, images and saved models for some two minutes. Ends with
-# the build's time by folder and a summary of the tests. Exit code 0: all passed.
+# tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images and saved models for some two
+# minutes. Ends with the build's time by folder and a summary of the tests. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -103,8 +103,8 @@ if [[ "$asan" == yes ]]; then
 fi
 
 if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
-  fuzz frames=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=10 \
-    saved_model=25 || failures+=("fuzz")
+  fuzz frames=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
+    arrays=10 saved_model=25 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then

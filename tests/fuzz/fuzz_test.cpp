@@ -4,11 +4,13 @@
 #include <functional>
 #include <random>
 
+#include "tests/fuzz/arrays_fuzz.hpp"
 #include "tests/fuzz/authentication_fuzz.hpp"
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/csv_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/images_fuzz.hpp"
+#include "tests/fuzz/json_lines_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
 #include "tests/fuzz/records_fuzz.hpp"
 #include "tests/fuzz/saved_model_fuzz.hpp"
@@ -147,6 +149,28 @@ TEST(CsvFuzz, BadFilesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_csv_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(csv_seeds(), run);
+}
+
+TEST(JsonLinesFuzz, SeedsAreRead) {
+  std::vector<std::size_t> lines;
+  for (const std::string& seed : json_lines_seeds()) lines.push_back(read_json_lines_of_stranger(seed));
+  EXPECT_EQ(lines, (std::vector<std::size_t>{2, 1}));
+}
+
+TEST(JsonLinesFuzz, BadFilesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_json_lines_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(json_lines_seeds(), run);
+}
+
+TEST(ArraysFuzz, SeedsAreRead) {
+  for (const std::string& seed : array_seeds()) EXPECT_EQ(read_arrays_of_stranger(seed), 2u);
+}
+
+TEST(ArraysFuzz, BadFilesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_arrays_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(array_seeds(), run);
 }
 
 TEST(SavedModelFuzz, SeedsAreRead) {
