@@ -13,8 +13,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <troupe/messages/tensor.hpp>
 
@@ -38,6 +40,34 @@ struct ImageOptions {
 
 // Reads what stands before the pixels. `what` is the name in errors: a path.
 ImageInfo image_info(std::string_view bytes, const std::string& what);
+
+class ImageDecoder;
+
+// Decodes an image from its top, some rows at a time, so that what is made of it need not wait in memory. Not
+// thread-safe.
+class ImageRows {
+ public:
+  // `bytes` outlive it. Throws invalid_argument for other channels.
+  ImageRows(std::string_view bytes, std::string what, ImageOptions options = {});
+  ~ImageRows();
+  ImageRows(const ImageRows&) = delete;
+  ImageRows& operator=(const ImageRows&) = delete;
+
+  const ImageInfo& info() const { return info_; }  // its channels are those of decoded pixels
+  // Writes the next rows, [rows, width, channels]. Images of passes (interlaced PNG) are decoded whole at the first
+  // call. Damage may be found at any call, up to that of the last row. Throws invalid_argument for more rows than are
+  // left.
+  void read(std::uint8_t* to, std::int64_t rows);
+
+ private:
+  void decode(std::uint8_t* to, std::int64_t rows);
+  std::string what_;
+  std::unique_ptr<ImageDecoder> decoder_;
+  ImageInfo info_;
+  std::int64_t stored_ = 0;  // channels
+  std::int64_t read_ = 0;    // rows
+  std::vector<std::uint8_t> buffer_;
+};
 
 // Throws invalid_argument for other channels.
 Tensor decode_image(std::string_view bytes, const std::string& what, ImageOptions options = {});

@@ -26,7 +26,8 @@ bool names_image(std::string_view name) {
 ImageFolder::ImageFolder(const std::string& directory, const ImageFolderOptions& options)
     : files_(options.files ? *options.files : posix_file_system()),
       directory_(directory),
-      options_{.channels = options.channels, .max_pixels = options.max_pixels} {
+      options_{.channels = options.channels, .max_pixels = options.max_pixels},
+      decode_(options.decode) {
   if (options.channels != 1 && options.channels != 3)
     invalid_argument("{}: images of a folder have 1 or 3 channels, not {}", directory, options.channels);
   for (const DirectoryEntry& entry : files_.list(directory)) {
@@ -49,11 +50,14 @@ std::string ImageFolder::path(std::uint64_t index) const {
 
 std::vector<Tensor> ImageFolder::read(std::uint64_t index) const {
   const std::string file = path(index);
-  return {decode_image(read_file(files_, file, kMaxImageFile), file, options_), Tensor::scalar(label(index))};
+  const std::string bytes = read_file(files_, file, kMaxImageFile);
+  return {decode_ ? decode_image(bytes, file, options_) : Tensor::scalar(bytes), Tensor::scalar(label(index))};
 }
 
 BatchSchema ImageFolder::schema() const {
-  return {{"image", DType::u8, Shape{kUnknown, kUnknown, options_.channels}}, {"label", DType::i64, Shape{}}};
+  BatchComponent image{"image", DType::string, Shape{}};
+  if (decode_) image = {"image", DType::u8, Shape{kUnknown, kUnknown, options_.channels}};
+  return {std::move(image), {"label", DType::i64, Shape{}}};
 }
 
 data::Pipeline data::image_folder(std::shared_ptr<const ImageFolder> folder) {

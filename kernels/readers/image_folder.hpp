@@ -19,6 +19,7 @@ namespace troupe {
 struct ImageFolderOptions {
   FileSystem* files = nullptr;  // null: those of this machine; outlives the source
   int channels = 3;             // 1: grey, 3: RGB
+  bool decode = true;           // false: elements have the bytes of files instead
   std::int64_t max_pixels = ImageOptions{}.max_pixels;
 };
 
@@ -31,10 +32,10 @@ class ImageFolder final : public data::IndexedSource {
   explicit ImageFolder(const std::string& directory, const ImageFolderOptions& options = {});
 
   std::uint64_t size() const override { return images_.size(); }
-  // The image and its label. Throws what decode_image() and FileSystem throw, naming the file.
+  // The image, or its file's bytes, and its label. Throws what decode_image() and FileSystem throw, naming the file.
   std::vector<Tensor> read(std::uint64_t index) const override;
 
-  BatchSchema schema() const;  // image u8[?,?,channels], label i64[]
+  BatchSchema schema() const;  // image u8[?,?,channels], or string[] of bytes; label i64[]
   // By label.
   const std::vector<std::string>& classes() const { return classes_; }
   std::string path(std::uint64_t index) const;
@@ -49,6 +50,7 @@ class ImageFolder final : public data::IndexedSource {
   FileSystem& files_;
   std::string directory_;
   ImageOptions options_;
+  bool decode_;
   std::vector<std::string> classes_;
   std::vector<Image> images_;
 };

@@ -28,8 +28,10 @@ class ImageDecoder {
   // Makes ready for pixels of `wanted` channels (0: as stored), and says how many they will have. More than wanted have
   // to be converted: 3 are RGB; 4 are the light that cyan, magenta, yellow and black let through.
   virtual bool start(int wanted, int& channels) = 0;
-  // Writes [height, width, channels].
-  virtual bool read_pixels(std::uint8_t* pixels) = 0;
+  // Whether pixels come several times, ever finer, so that all rows have to be read at once.
+  virtual bool in_passes() const { return false; }
+  // Writes the next rows, [count, width, channels]. With the last one the file is read to its end.
+  virtual bool read_rows(std::uint8_t* pixels, std::int64_t count) = 0;
   virtual const char* message() const = 0;  // the library's
 };
 

@@ -66,16 +66,18 @@ class JpegDecoder final : public ImageDecoder {
     return true;
   }
 
-  bool read_pixels(std::uint8_t* pixels) override {
+  bool read_rows(std::uint8_t* pixels, std::int64_t count) override {
     if (setjmp(back_) != 0) return false;
     const std::size_t row_bytes = std::size_t{jpeg_.output_width} * static_cast<std::size_t>(jpeg_.output_components);
-    while (jpeg_.output_scanline < jpeg_.output_height) {
-      JSAMPROW row = pixels + jpeg_.output_scanline * row_bytes;
+    const JDIMENSION first = jpeg_.output_scanline, end = first + static_cast<JDIMENSION>(count);
+    while (jpeg_.output_scanline < end) {
+      JSAMPROW row = pixels + (jpeg_.output_scanline - first) * row_bytes;
       jpeg_read_scanlines(&jpeg_, &row, 1);
       // Adobe's programs write light, as we want it; the standard's CMYK is ink.
       if (is_cmyk() && !jpeg_.saw_Adobe_marker)
         for (std::size_t i = 0; i < row_bytes; ++i) row[i] = static_cast<JSAMPLE>(255 - row[i]);
     }
+    if (end < jpeg_.output_height) return true;
     // A component without a scan would be grey.
     for (int i = 0; i < jpeg_.num_components; ++i)
       if (jpeg_.comp_info[i].quant_table == nullptr) {

@@ -68,13 +68,15 @@ class PngDecoder final : public ImageDecoder {
     return true;
   }
 
-  bool read_pixels(std::uint8_t* pixels) override {
+  bool in_passes() const override { return passes_ > 1; }
+
+  bool read_rows(std::uint8_t* pixels, std::int64_t count) override {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    const std::size_t row_bytes = png_get_rowbytes(png_, info_);
-    const std::size_t height = png_get_image_height(png_, info_);
+    const std::size_t row_bytes = png_get_rowbytes(png_, info_), rows = static_cast<std::size_t>(count);
     for (int pass = 0; pass < passes_; ++pass)
-      for (std::size_t row = 0; row < height; ++row) png_read_row(png_, pixels + row * row_bytes, nullptr);
-    png_read_end(png_, nullptr);
+      for (std::size_t row = 0; row < rows; ++row) png_read_row(png_, pixels + row * row_bytes, nullptr);
+    rows_read_ += rows;
+    if (rows_read_ == png_get_image_height(png_, info_)) png_read_end(png_, nullptr);
     return true;
   }
 
@@ -106,6 +108,7 @@ class PngDecoder final : public ImageDecoder {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;
+  std::size_t rows_read_ = 0;
   char message_[256] = "";
 };
 

@@ -65,6 +65,13 @@ TEST_F(ImageFolderTest, ItIsAnAddressablePipeline) {
   EXPECT_NO_THROW(data::check_element(*images.stage(), ImageFolder("/d", {.files = &files_, .channels = 1}).read(0)));
 }
 
+TEST_F(ImageFolderTest, BytesMayStayAsTheyAre) {
+  put("/d/a/1.png", "not decoded");
+  const data::Pipeline bytes = data::image_folder("/d", {.files = &files_, .decode = false});
+  EXPECT_EQ(to_string(bytes.schema()), "image string[], label i64[]");
+  EXPECT_EQ(ImageFolder("/d", {.files = &files_, .decode = false}).read(0)[0].item<std::string>(), "not decoded");
+}
+
 TEST_F(ImageFolderTest, ErrorsNameTheFile) {
   put("/d/a/1.png", "\x89PNG\r\n\x1a\n");
   put_png("/d/a/2.png", 1, 20, 20);

@@ -111,6 +111,28 @@ TEST(Image, CmykOfJpegBecomesRgb) {
   }
 }
 
+TEST(Image, RowsAreDecodedInPartsAsAtOnce) {
+  const auto samples = random_samples(20 * 16 * 3, 8);
+  for (const std::string& file :
+       {jpeg_file(gradient(20, 16, 3), 20, 16), jpeg_file(gradient(20, 16, 3), 20, 16, {.progressive = true}),
+        jpeg_file(gradient(20, 16, 4), 20, 16, {.from = JCS_CMYK}), png_file(samples, 20, 16),
+        png_file(samples, 20, 16, {.interlaced = true})})
+    for (const int channels : {1, 3}) {
+      ImageRows rows(file, "f", {.channels = channels});
+      EXPECT_EQ(rows.info().channels, channels);
+      Pixels parts(static_cast<std::size_t>(20 * 16 * channels));
+      std::int64_t row = 0;
+      for (const std::int64_t count : {1, 0, 7, 8, 4}) {
+        rows.read(parts.data() + row * 16 * channels, count);
+        row += count;
+      }
+      EXPECT_EQ(parts, pixels_of(decode_image(file, "f", {.channels = channels})));
+      EXPECT_EQ(error_of([&] { rows.read(parts.data(), 1); }).to_string(),
+                "invalid_argument: f: 1 rows behind the first 20 of 20");
+      EXPECT_EQ(error_of([&] { rows.read(parts.data(), -1); }).code(), Code::invalid_argument);
+    }
+}
+
 TEST(Image, PngOfAllTypesAndDepthsIsExact) {
   constexpr unsigned kHeight = 11, kWidth = 13;
   for (const int type : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_PALETTE, PNG_COLOR_TYPE_GRAY_ALPHA,
