@@ -80,7 +80,17 @@ std::string Pipeline::describe() const {
 }
 
 Pipeline Pipeline::map(const std::string& name, BatchSchema schema, MapFunction function) const {
-  return then(named("map", name), MapStage{std::move(function)}, std::move(schema), size(), {});
+  return then(named("map", name), MapStage{.function = std::move(function)}, std::move(schema), size(), {});
+}
+
+Pipeline Pipeline::map(const Transformation& transformation) const {
+  const std::string stage = named("map", transformation.name);
+  try {
+    auto [schema, function, to_row] = transformation.prepare(this->schema());
+    return then(stage, MapStage{std::move(function), std::move(to_row)}, std::move(schema), size(), {});
+  } catch (const Error& error) {
+    throw error.within(fmt::format("stage '{}'", stage));
+  }
 }
 
 Pipeline Pipeline::filter(const std::string& name, FilterFunction keep) const {

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,8 +37,23 @@ struct ElementContext {
 
 // Functions of elements: pure, and called by several threads at a time.
 using MapFunction = std::function<Element(const Element&, const ElementContext&)>;
+// What a MapFunction makes, written to row `row` of tensors with a leading dimension.
+using MapToRow = std::function<void(const Element&, const ElementContext&, std::int64_t row, std::span<Tensor> out)>;
 using FilterFunction = std::function<bool(const Element&)>;
 using FlatMapFunction = std::function<std::vector<Element>(const Element&, const ElementContext&)>;
+
+// A function with a name, that knows what it makes of elements of a schema: kernels/images/transformations.hpp has
+// some.
+struct Transformation {
+  struct Prepared {
+    BatchSchema schema{};  // of the results
+    MapFunction function{};
+    MapToRow to_row{};  // none: the function's results are copied
+  };
+  std::string name{};
+  // Throws invalid_argument for elements that it cannot work on.
+  std::function<Prepared(const BatchSchema& elements)> prepare{};
+};
 
 struct Stage;
 using StageRef = std::shared_ptr<const Stage>;
@@ -63,6 +79,7 @@ struct SplitsStage {
 // ---- Transformations
 struct MapStage {
   MapFunction function{};
+  MapToRow to_row{};  // none: the function's results are copied
 };
 struct FilterStage {
   FilterFunction keep{};
@@ -139,6 +156,8 @@ class Pipeline {
 
   // The function's results have `schema`; their dtypes and shapes are checked.
   Pipeline map(const std::string& name, BatchSchema schema, MapFunction function) const;
+  // The schema follows from that of the elements.
+  Pipeline map(const Transformation& transformation) const;
   Pipeline filter(const std::string& name, FilterFunction keep) const;
   // The elements that the function makes of each, one after the other.
   Pipeline flat_map(const std::string& name, BatchSchema schema, FlatMapFunction function) const;

@@ -56,6 +56,11 @@ class MapStream final : public CountingStream {
     if (!given) return std::nullopt;
     return mapped(*stage_, *given, {epoch_, taken_ - 1});
   }
+  bool next_row(std::int64_t row, std::span<Tensor> out) override {
+    const auto given = take();
+    if (given) mapped_to_row(*stage_, *given, {epoch_, taken_ - 1}, row, out);
+    return given.has_value();
+  }
 };
 
 class FilterStream final : public CountingStream {

@@ -87,6 +87,9 @@ class MapTable final : public ElementTable {
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
     return mapped(*stage_, input_->read(epoch, index), {epoch, index});
   }
+  void read_row(std::uint64_t epoch, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
+    mapped_to_row(*stage_, input_->read(epoch, index), {epoch, index}, row, out);
+  }
 
  private:
   StageRef stage_;

@@ -24,4 +24,12 @@ inline data::Element mapped(const data::Stage& stage, const data::Element& given
   return out;
 }
 
+// Likewise, to row `row` of tensors with a leading dimension.
+inline void mapped_to_row(const data::Stage& stage, const data::Element& given, const data::ElementContext& context,
+                          std::int64_t row, std::span<Tensor> out) {
+  const auto& to_row = std::get<data::MapStage>(stage.kind).to_row;
+  if (!to_row) return data::copy_to_row(mapped(stage, given, context), row, out);
+  call_stage(stage, [&] { to_row(given, context, row, out); });
+}
+
 }  // namespace troupe
