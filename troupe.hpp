@@ -28,6 +28,7 @@
 #include <troupe/graph/metrics/scores.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
 #include <troupe/graph/training/network_program.hpp>
+#include <troupe/kernels/images/transformations.hpp>
 #include <troupe/kernels/readers/array_files.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/kernels/readers/example.hpp>

@@ -33,7 +33,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"training"}}},
     {"devices", {{""}, {"collective", "cpu", "storage"}, {"cuda"}}},
     {"scheduler", {{"data", "plan", "trace", "waits"}, {"collective", "run", "training"}}},
-    {"kernels", {{"common", "readers"}, {"cpu", "cuda"}, {""}}},
+    {"kernels", {{"common", "readers"}, {"cpu", "cuda", "images"}, {""}}},
     {"actors",
      {{"base", "wire"},
       {"checkpoint", "network", "steps"},

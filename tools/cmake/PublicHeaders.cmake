@@ -63,6 +63,8 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/text.hpp
   graph/builder/variable.hpp
   graph/data/batch_schema.hpp
+  graph/data/component_function.hpp
+  graph/data/element_random.hpp
   graph/data/element_source.hpp
   graph/data/pipeline.hpp
   graph/formats/onnx/onnx.hpp
@@ -110,6 +112,11 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
+  kernels/images/color.hpp
+  kernels/images/geometry.hpp
+  kernels/images/image_box.hpp
+  kernels/images/resize.hpp
+  kernels/images/transformations.hpp
   kernels/readers/array_files.hpp
   kernels/readers/byte_stream.hpp
   kernels/readers/csv.hpp
@@ -145,6 +152,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/limits.hpp
   messages/local.hpp
   messages/named_sums.hpp
+  messages/philox.hpp
   messages/receiver.hpp
   messages/shape.hpp
   messages/tensor.hpp
