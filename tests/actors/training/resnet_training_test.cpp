@@ -24,7 +24,7 @@ using testing::error_of;
 struct Images {
   Tensor images, labels;
 };
-Images images(std::int64_t count) {
+Images some_images(std::int64_t count) {
   Images out{Tensor(DType::f32, Shape{count, 32, 32, 3}), Tensor(DType::i32, Shape{count})};
   std::uint32_t random = 7;
   float* pixel = out.images.mutable_data<float>();
@@ -49,7 +49,7 @@ std::vector<float> train(Sequential model, const SessionOptions& options, const 
   Session session(*t.graph, options);
   session.run_targets({t.initializer});
   const Callable step = session.callable({t.images[0], t.labels[0]}, {t.loss_sum}, {t.train});
-  const Images batch = images(12);
+  const Images batch = some_images(12);
   std::vector<float> losses;
   for (int i = 0; i < 8; ++i)
     losses.push_back(static_cast<float>(step({batch.images, batch.labels})[0].item<double>() / 12));
