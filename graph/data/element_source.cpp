@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <troupe/messages/error.hpp>
 
@@ -23,6 +24,29 @@ void copy_to_row(std::span<const Tensor> element, std::int64_t row, std::span<Te
                   from.num_bytes());
   }
 }
+
+namespace {
+
+class MadeElement final : public UnmadeElement {
+ public:
+  explicit MadeElement(std::vector<Tensor> components) : components_(std::move(components)) {}
+  std::vector<Tensor> make() const override { return components_; }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override { copy_to_row(components_, row, out); }
+
+ private:
+  std::vector<Tensor> components_;
+};
+
+}  // namespace
+
+void UnmadeElement::make_row(std::int64_t row, std::span<Tensor> out) const { copy_to_row(make(), row, out); }
+
+std::unique_ptr<const UnmadeElement> ElementCursor::next_unmade() {
+  std::vector<Tensor> element;
+  return next(element) ? std::make_unique<const MadeElement>(std::move(element)) : nullptr;
+}
+
+bool ElementCursor::skip() { return next_unmade() != nullptr; }
 
 bool ElementCursor::next_row(std::int64_t row, std::span<Tensor> out) {
   std::vector<Tensor> element;

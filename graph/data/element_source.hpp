@@ -15,6 +15,17 @@ namespace troupe::data {
 // Copies tensors to row `row` of tensors with a leading dimension: shapes are alike, or it throws data_loss.
 void copy_to_row(std::span<const Tensor> element, std::int64_t row, std::span<Tensor> out);
 
+// An element that is read, but not made: the work left is pure, such as parsing a record. Any thread may do it, any
+// number of times. The source must outlive it.
+class UnmadeElement {
+ public:
+  virtual ~UnmadeElement() = default;
+  // Its components. Throws data_loss for what cannot be made.
+  virtual std::vector<Tensor> make() const = 0;
+  // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
+  virtual void make_row(std::int64_t row, std::span<Tensor> out) const;
+};
+
 // Reads the elements of one split, from its beginning. Not thread-safe.
 class ElementCursor {
  public:
@@ -23,6 +34,11 @@ class ElementCursor {
   virtual bool next(std::vector<Tensor>& element) = 0;
   // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
   virtual bool next_row(std::int64_t row, std::span<Tensor> out);
+  // The next element, to be made later; null at the end. A cursor whose elements are much work to make once they are
+  // read overrides it: that work is then shared by threads, and not done for elements that nobody needs.
+  virtual std::unique_ptr<const UnmadeElement> next_unmade();
+  // Passes over the next element; false at the end.
+  virtual bool skip();
   // Of the next element: a number that means something to cursors of this split only.
   virtual std::uint64_t position() const = 0;
   // Throws data_loss for a position that the split does not have.

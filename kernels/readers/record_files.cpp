@@ -38,10 +38,35 @@ class RecordFiles::Cursor final : public data::ElementCursor {
     all_.parser_->parse(record, place, row, out);
     return true;
   }
+  std::unique_ptr<const data::UnmadeElement> next_unmade() override {
+    if (!all_.parser_) return ElementCursor::next_unmade();
+    std::string_view record;
+    RecordPlace place{path_};
+    if (!take(record, place)) return nullptr;
+    return std::make_unique<const Unparsed>(*all_.parser_, record, place);
+  }
+  bool skip() override {
+    std::string_view record;
+    RecordPlace place;
+    return take(record, place);
+  }
   std::uint64_t position() const override { return stream_->position(); }
   void seek(std::uint64_t position) override { stream_->seek(position); }
 
  private:
+  class Unparsed final : public data::UnmadeElement {
+   public:
+    Unparsed(const RecordParser& parser, std::string_view record, const RecordPlace& place)
+        : parser_(parser), record_(record), place_(place) {}
+    std::vector<Tensor> make() const override { return parser_.parse(record_, place_); }
+    void make_row(std::int64_t row, std::span<Tensor> out) const override { parser_.parse(record_, place_, row, out); }
+
+   private:
+    const RecordParser& parser_;
+    const std::string record_;
+    const RecordPlace place_;  // the path is the source's
+  };
+
   bool take(std::string_view& record, RecordPlace& place) {
     place.offset = stream_->position();
     const bool found = stream_->next(record);

@@ -26,10 +26,14 @@ class ExpandingStream : public CountingStream {
     given_ = 0;
     note();
   }
-  std::optional<Element> next() override {
-    while (given_ == made_.size())
-      if (!expand_next()) return std::nullopt;
-    return made_[given_++];
+  std::optional<PendingElement> next_pending() override {
+    if (!at_next()) return std::nullopt;
+    return PendingElement(made_[given_++]);
+  }
+  bool skip() override {
+    if (!at_next()) return false;
+    ++given_;
+    return true;
   }
   void save(StreamPosition& out) const override {
     // With none left it is the position of the next one: nothing has to be made again.
@@ -56,13 +60,18 @@ class ExpandingStream : public CountingStream {
   virtual std::vector<Element> expand(const Element& element) = 0;
 
  private:
+  bool at_next() {
+    while (given_ == made_.size())
+      if (!expand_next()) return false;
+    return true;
+  }
   void note() {
     before_.clear();
     CountingStream::save(before_);
   }
   bool expand_next() {
     note();
-    const auto element = take();
+    const auto element = take_made();
     if (!element) return false;
     made_ = expand(*element);
     given_ = 0;
@@ -117,9 +126,14 @@ class ShuffleStream final : public CountingStream {
     forget();
     block_ = 0;
   }
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override {
     if (given_ == order_.size() && !fill()) return std::nullopt;
     return std::move(elements_[order_[given_++]]);
+  }
+  bool skip() override {
+    if (given_ == order_.size() && !fill()) return false;
+    ++given_;
+    return true;
   }
   void save(StreamPosition& out) const override {
     const bool left = given_ < order_.size();
@@ -161,7 +175,7 @@ class ShuffleStream final : public CountingStream {
     return !elements_.empty();
   }
 
-  std::vector<Element> elements_;  // of the block
+  std::vector<PendingElement> elements_;  // of the block
   std::vector<std::uint32_t> order_;
   std::size_t given_ = 0;
   std::uint64_t block_ = 0;  // the next to fill
@@ -176,7 +190,7 @@ class WindowStream final : public CountingStream {
     kept_.clear();
     to_drop_ = 0;
   }
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override {
     const auto& how = kind<data::WindowStage>();
     // Those before the window that the last one left.
     while (to_drop_ > 0 && !kept_.empty()) {
@@ -184,18 +198,18 @@ class WindowStream final : public CountingStream {
       --to_drop_;
     }
     for (; to_drop_ > 0; --to_drop_)
-      if (!take()) return std::nullopt;
+      if (!pass_over()) return std::nullopt;
     while (std::ssize(kept_) < how.size) {
       StreamPosition before;
       CountingStream::save(before);
-      auto element = take();
+      auto element = take_made();
       if (!element) return std::nullopt;
       kept_.push_back({std::move(*element), std::move(before)});
     }
     std::vector<Element> elements;
     for (const Kept& kept : kept_) elements.push_back(kept.element);
     to_drop_ = static_cast<std::uint64_t>(how.shift);
-    return assemble_batch({.size = how.size}, stage_->name, stage_->inputs[0]->schema, elements);
+    return PendingElement(assemble_batch({.size = how.size}, stage_->name, stage_->inputs[0]->schema, elements));
   }
   void save(StreamPosition& out) const override {
     const std::uint64_t drop = std::min<std::uint64_t>(to_drop_, kept_.size());

@@ -29,10 +29,20 @@ class CountingStream : public ElementStream {
 
  protected:
   // The next element of the input, whose number is then taken_ - 1.
-  std::optional<data::Element> take() {
+  std::optional<PendingElement> take() {
+    auto element = input_->next_pending();
+    if (element) ++taken_;
+    return element;
+  }
+  std::optional<data::Element> take_made() {
     auto element = input_->next();
     if (element) ++taken_;
     return element;
+  }
+  bool pass_over() {
+    const bool passed = input_->skip();
+    if (passed) ++taken_;
+    return passed;
   }
   template <class Kind>
   const Kind& kind() const {

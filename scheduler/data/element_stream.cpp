@@ -6,7 +6,6 @@
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/overloaded.hpp>
 #include <troupe/messages/philox.hpp>
-#include <troupe/scheduler/data/batch_assembly.hpp>
 #include <troupe/scheduler/data/buffering_streams.hpp>
 #include <troupe/scheduler/data/counting_stream.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
@@ -27,9 +26,14 @@ class TableStream final : public ElementStream {
     epoch_ = epoch;
     index_ = 0;
   }
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override {
     if (index_ >= *stage_->size) return std::nullopt;
-    return table_->read(epoch_, index_++);
+    return PendingElement::of_table(table_, epoch_, index_++);
+  }
+  bool skip() override {
+    if (index_ >= *stage_->size) return false;
+    ++index_;
+    return true;
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     if (index_ >= *stage_->size) return false;
@@ -51,64 +55,85 @@ class TableStream final : public ElementStream {
 class MapStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<Element> next() override {
-    const auto given = take();
+  std::optional<PendingElement> next_pending() override {
+    auto given = take();
     if (!given) return std::nullopt;
-    return mapped(*stage_, *given, {epoch_, taken_ - 1});
+    return PendingElement::mapped(*stage_, {epoch_, taken_ - 1}, std::move(*given));
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
-    const auto given = take();
+    const auto given = take_made();
     if (given) mapped_to_row(*stage_, *given, {epoch_, taken_ - 1}, row, out);
     return given.has_value();
   }
+  bool skip() override { return pass_over(); }
 };
 
 class FilterStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<Element> next() override {
-    auto element = take();
-    while (element && !call_stage(*stage_, [&] { return kind<data::FilterStage>().keep(*element); })) element = take();
-    return element;
+  std::optional<PendingElement> next_pending() override {
+    while (auto element = take_made())
+      if (call_stage(*stage_, [&] { return kind<data::FilterStage>().keep(*element); }))
+        return PendingElement(std::move(*element));
+    return std::nullopt;
   }
 };
 
 class TakeStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override { return at_next() ? take() : std::nullopt; }
+  bool next_row(std::int64_t row, std::span<Tensor> out) override {
+    const bool taken = at_next() && input_->next_row(row, out);
+    if (taken) ++taken_;
+    return taken;
+  }
+  bool skip() override { return at_next() && pass_over(); }
+
+ private:
+  // Goes to the first; false after the last.
+  bool at_next() {
     const auto& [first, count] = kind<data::TakeStage>();
     while (taken_ < first)
-      if (!take()) return std::nullopt;
-    if (taken_ - first >= count) return std::nullopt;
-    return take();
+      if (!pass_over()) return false;
+    return taken_ - first < count;
   }
 };
 
 class ShardStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override { return at_next() ? take() : std::nullopt; }
+  bool skip() override { return at_next() && pass_over(); }
+
+ private:
+  bool at_next() {
     const auto& [shards, index] = kind<data::ShardStage>();
-    auto element = take();
-    while (element && (taken_ - 1) % shards != index) element = take();
-    return element;
+    while (taken_ % shards != index)
+      if (!pass_over()) return false;
+    return true;
   }
 };
 
 class BatchStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override {
     const auto& how = kind<data::BatchStage>();
-    std::vector<Element> elements;
+    std::vector<PendingElement> elements;
     while (std::ssize(elements) < how.size) {
       auto element = take();
       if (!element) break;
       elements.push_back(std::move(*element));
     }
     if (elements.empty() || (how.drop_rest && std::ssize(elements) < how.size)) return std::nullopt;
-    return assemble_batch(how, stage_->name, stage_->inputs[0]->schema, elements);
+    return PendingElement::grouped(*stage_, std::move(elements));
+  }
+  bool skip() override {
+    const auto& how = kind<data::BatchStage>();
+    std::int64_t passed = 0;
+    while (passed < how.size && pass_over()) ++passed;
+    return how.drop_rest ? passed == how.size : passed > 0;
   }
 };
 
@@ -119,12 +144,13 @@ class RepeatStream final : public ElementStream {
     epoch_ = epoch;
     begin(0);
   }
-  std::optional<Element> next() override {
-    while (round_ < times()) {
-      if (auto element = input_->next()) return element;
-      if (++round_ < times()) begin(round_);
-    }
-    return std::nullopt;
+  std::optional<PendingElement> next_pending() override {
+    std::optional<PendingElement> element;
+    rounds([&] { return (element = input_->next_pending()).has_value(); });
+    return element;
+  }
+  bool skip() override {
+    return rounds([&] { return input_->skip(); });
   }
   void save(StreamPosition& out) const override {
     out.push_back(round_);
@@ -136,6 +162,15 @@ class RepeatStream final : public ElementStream {
   }
 
  private:
+  // Whether `take` has found an element in this round or in one of the next.
+  template <class Take>
+  bool rounds(Take&& take) {
+    while (round_ < times()) {
+      if (take()) return true;
+      if (++round_ < times()) begin(round_);
+    }
+    return false;
+  }
   std::uint64_t times() const { return std::get<data::RepeatStage>(stage_->kind).times; }
   void begin(std::uint64_t round) {
     round_ = round;
@@ -174,31 +209,43 @@ class JoiningStream : public ElementStream {
 class ZipStream final : public JoiningStream {
  public:
   using JoiningStream::JoiningStream;
-  std::optional<Element> next() override {
-    Element out;
+  std::optional<PendingElement> next_pending() override {
+    std::vector<PendingElement> elements;
     for (const Stream& input : inputs_) {
-      auto element = input->next();
+      auto element = input->next_pending();
       if (!element) return std::nullopt;
-      std::ranges::move(*element, std::back_inserter(out));
+      elements.push_back(std::move(*element));
     }
-    return out;
+    return PendingElement::zipped(*stage_, std::move(elements));
+  }
+  bool skip() override {
+    return std::ranges::all_of(inputs_, [](const Stream& input) { return input->skip(); });
   }
 };
 
 class ConcatenateStream final : public JoiningStream {
  public:
   using JoiningStream::JoiningStream;
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override {
     for (; at_ < inputs_.size(); ++at_)
-      if (auto element = inputs_[at_]->next()) return element;
+      if (auto element = inputs_[at_]->next_pending()) return element;
     return std::nullopt;
+  }
+  bool skip() override {
+    for (; at_ < inputs_.size(); ++at_)
+      if (inputs_[at_]->skip()) return true;
+    return false;
   }
 };
 
 class SampleStream final : public JoiningStream {
  public:
   using JoiningStream::JoiningStream;
-  std::optional<Element> next() override {
+  std::optional<PendingElement> next_pending() override { return draw().next_pending(); }
+  bool skip() override { return draw().skip(); }
+
+ private:
+  ElementStream& draw() {
     const auto& [weights, seed] = std::get<data::SampleStage>(stage_->kind);
     double sum = 0;
     for (const double weight : weights) sum += weight;
@@ -207,7 +254,7 @@ class SampleStream final : public JoiningStream {
     std::size_t drawn = 0;
     while (drawn + 1 < weights.size() && left >= weights[drawn]) left -= weights[drawn++];
     while (weights[drawn] == 0) --drawn;  // rounding has gone beyond the last that can be drawn
-    return inputs_[drawn]->next();
+    return *inputs_[drawn];
   }
 };
 
@@ -244,11 +291,18 @@ Stream stream_of(const StageRef& stage, std::vector<Stream> inputs) {
 
 }  // namespace
 
+std::optional<Element> ElementStream::next() {
+  const auto element = next_pending();
+  return element ? std::optional(element->make()) : std::nullopt;
+}
+
 bool ElementStream::next_row(std::int64_t row, std::span<Tensor> out) {
-  const auto element = next();
-  if (element) data::copy_to_row(*element, row, out);
+  const auto element = next_pending();
+  if (element) element->make_row(row, out);
   return element.has_value();
 }
+
+bool ElementStream::skip() { return next_pending().has_value(); }
 
 void refuse_position(const data::Stage& stage) {
   fail(Code::data_loss, "stage '{}': the position is none of this pipeline", stage.name);

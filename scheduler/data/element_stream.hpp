@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/graph/data/pipeline.hpp>
+#include <troupe/scheduler/data/pending_element.hpp>
 
 namespace troupe {
 
@@ -33,12 +34,17 @@ class ElementStream {
   virtual ~ElementStream() = default;
   // Goes to the beginning of an epoch. Comes before anything else.
   virtual void start(std::uint64_t epoch) = 0;
-  // nullopt: the epoch is over. Throws what functions throw, and data_loss for what does not fit the schema, both
-  // naming the stage.
-  virtual std::optional<data::Element> next() = 0;
+  // nullopt: the epoch is over. What is left to do for the element may fail later; this throws what reading it throws,
+  // and what functions throw that the order needs, naming the stage.
+  virtual std::optional<PendingElement> next_pending() = 0;
+  // The next element, made. Throws what functions throw, and data_loss for what does not fit the schema, both naming
+  // the stage.
+  std::optional<data::Element> next();
   // Likewise, to row `row` of tensors with a leading dimension; false: the epoch is over. Only for schemas without
   // unknown dimensions.
   virtual bool next_row(std::int64_t row, std::span<Tensor> out);
+  // Passes over the next element; false: the epoch is over.
+  virtual bool skip();
   // Appends the position of the next element.
   virtual void save(StreamPosition& out) const = 0;
   // Goes to a position that was saved in the epoch that began last. Throws data_loss for one that cannot be.

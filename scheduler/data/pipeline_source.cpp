@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 
 #include <troupe/messages/error.hpp>
@@ -19,12 +20,6 @@ using data::StageRef;
 
 bool fixed_shapes(const BatchSchema& schema) {
   return std::ranges::all_of(schema, [](const BatchComponent& c) { return c.shape.fully_known(); });
-}
-
-Tensor tensor_of(const BatchComponent& component, std::int64_t examples, const BatchPlan& plan) {
-  const Shape shape = component.batch_shape(examples);
-  return plan.memory && component.dtype != DType::string ? plan.memory->tensor(component.dtype, shape)
-                                                         : Tensor(component.dtype, shape);
 }
 
 class TableReader final : public BatchReader {
@@ -69,6 +64,14 @@ class TableReader final : public BatchReader {
   mutable BatchRing ring_;
 };
 
+// The examples of a step, of all slots: not made.
+using StepElements = std::vector<PendingElement>;
+
+BatchPlan with_one_more(BatchPlan plan) {
+  ++plan.in_use;
+  return plan;
+}
+
 class StreamReader final : public BatchReader {
  public:
   StreamReader(StageRef stage, data::BatchStage how, const BatchPlan& plan)
@@ -76,99 +79,125 @@ class StreamReader final : public BatchReader {
         how_(std::move(how)),
         plan_(plan),
         stream_(open_stream(stage_)),
-        fixed_(fixed_shapes(stage_->schema)) {}
+        fixed_(fixed_shapes(stage_->schema)),
+        ring_(with_one_more(plan)) {}
 
   std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
     if (slot >= plan_.slots) invalid_argument("slot {} of {}", slot, plan_.slots);
-    if (!begun_ || epoch != epoch_) begin_epoch(epoch);
-    if (loaded_ != step || have_ == 0) go_to(step);
-    if (have_ == 0) return std::nullopt;
-    const auto [first, end] = rows_of_slot(plan_, have_, 0, slot);
-    auto made = std::make_shared<Batch>(Batch{.examples = static_cast<std::int64_t>(end - first)});
-    Batch& batch = *made;
-    UnmadeBatch unmade{epoch, step, slot, batch.examples, std::move(made)};
-    if (!fixed_) {
-      const auto examples = std::span(elements_).subspan(first, end - first);
-      batch.components = assemble_batch(how_, stage_->name, stage_->schema, examples, plan_.memory);
-      return unmade;
+    come_to(epoch);
+    if (!begun_ || begun_step_ != step) {
+      auto elements = std::make_shared<StepElements>();
+      const std::uint64_t have = fill(step, [&](ElementStream& stream) {
+        auto element = stream.next_pending();
+        if (element) elements->push_back(std::move(*element));
+        return element.has_value();
+      });
+      if (have == 0) return std::nullopt;
+      begun_ = std::move(elements);
+      begun_step_ = step;
     }
-    for (const Tensor& rows : rows_) {
-      const Tensor part = rows.rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(end));
-      batch.components.push_back(part.aligned() ? part : part.clone());  // bits must not depend on where a slot lies
-    }
-    return unmade;
+    const auto [first, end] = rows_of_slot(plan_, begun_->size(), 0, slot);
+    return UnmadeBatch{epoch, step, slot, static_cast<std::int64_t>(end - first), begun_};
   }
 
-  Batch make(UnmadeBatch&& unmade) const override { return *static_cast<const Batch*>(unmade.noted.get()); }
+  Batch make(UnmadeBatch&& unmade) const override {
+    const std::span<const PendingElement> all = *static_cast<const StepElements*>(unmade.noted.get());
+    const auto [first, end] = rows_of_slot(plan_, all.size(), 0, unmade.slot);
+    const auto examples = all.subspan(first, end - first);
+    if (!fixed_)
+      return {assemble_batch(how_, stage_->name, stage_->schema, made_of(examples), plan_.memory), unmade.examples};
+    Batch batch = ring_.take(stage_->schema, unmade.examples);
+    for (std::size_t i = 0; i < examples.size(); ++i)
+      examples[i].make_row(static_cast<std::int64_t>(i), batch.components);
+    return batch;
+  }
+
+  // With one slot elements go straight to their rows.
+  std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
+    if (!fixed_ || plan_.slots > 1) return BatchReader::read(epoch, step, slot);
+    if (slot >= plan_.slots) invalid_argument("slot {} of {}", slot, plan_.slots);
+    come_to(epoch);
+    if (read_ && read_step_ == step) return read_;
+    read_.reset();
+    Batch batch = ring_.take(stage_->schema, plan_.batch);
+    std::int64_t row = 0;
+    const std::uint64_t have =
+        fill(step, [&](ElementStream& stream) { return stream.next_row(row, batch.components) && ++row > 0; });
+    if (have == 0) return std::nullopt;
+    batch.examples = static_cast<std::int64_t>(have);
+    if (batch.examples < plan_.batch)
+      for (Tensor& tensor : batch.components) tensor = tensor.rows(0, batch.examples);
+    read_ = std::move(batch);
+    read_step_ = step;
+    return read_;
+  }
 
  private:
   static constexpr std::uint64_t kEvery = 64;  // steps between positions that are kept
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   std::uint64_t examples_of_step() const { return static_cast<std::uint64_t>(plan_.batch) * plan_.slots; }
 
-  void begin_epoch(std::uint32_t epoch) {
-    positions_.clear();
-    start(epoch);
-    begun_ = true;
+  void come_to(std::uint32_t epoch) {
+    if (epoch_ == epoch) return;
     epoch_ = epoch;
-  }
-  void start(std::uint32_t epoch) {
-    stream_->start(epoch);
-    next_ = have_ = 0;
+    positions_.clear();
+    begun_.reset();
+    read_.reset();
+    next_ = end_ = kNone;
   }
 
-  void go_to(std::uint64_t step) {
+  // Calls `take` with a stream for each example of the step, while it finds one. Returns how many it has found; 0: the
+  // epoch is over before the step.
+  template <class Take>
+  std::uint64_t fill(std::uint64_t step, Take&& take) {
+    if (!go_to(step)) return 0;
+    const std::uint64_t all = examples_of_step();
+    std::uint64_t have = pass(step, take);
+    if (have == all) return have;
+    if (plan_.last == LastStep::drop || (plan_.last == LastStep::keep && have < plan_.slots)) have = 0;
+    end_ = have == 0 ? step : step + 1;
+    if (plan_.last != LastStep::pad || have == 0) return have;
+    const auto again = open_stream(stage_);
+    for (again->start(*epoch_); have < all; ++have)
+      while (!take(*again)) again->start(*epoch_);
+    return have;
+  }
+
+  // Brings the stream to a step; false if the epoch is over before.
+  bool go_to(std::uint64_t step) {
+    if (step >= end_) return false;
     if (step < next_) {
-      start(epoch_);
+      next_ = kNone;
+      stream_->start(*epoch_);
       const auto kept = positions_.upper_bound(step);
       if (kept != positions_.begin()) {
-        const auto& [at, position] = *std::prev(kept);
-        PositionReader in(position);
+        PositionReader in(std::prev(kept)->second);
         stream_->restore(in);
-        next_ = at;
       }
+      next_ = kept == positions_.begin() ? 0 : std::prev(kept)->first;
     }
-    do {
-      if (!load()) return;
-    } while (loaded_ != step);
-  }
-
-  // The examples of the next step; false if the epoch is over.
-  bool load() {
-    if (next_ % kEvery == 0 && !positions_.contains(next_)) stream_->save(positions_[next_]);
-    have_ = 0;
-    elements_.clear();
-    rows_.clear();
-    if (fixed_)
-      for (const BatchComponent& component : stage_->schema)
-        rows_.push_back(tensor_of(component, static_cast<std::int64_t>(examples_of_step()), plan_));
-    while (have_ < examples_of_step())
-      if (!take(*stream_)) break;
-    if (have_ < examples_of_step()) end_of_epoch();
-    if (have_ == 0) return false;
-    loaded_ = next_++;
+    while (next_ < step) {
+      const std::uint64_t passed = next_;
+      if (pass(passed, [](ElementStream& stream) { return stream.skip(); }) == examples_of_step()) continue;
+      end_ = passed + 1;  // at most: it has not all of its examples
+      return false;
+    }
     return true;
   }
 
-  bool take(ElementStream& stream) {
-    if (fixed_) {
-      if (!stream.next_row(static_cast<std::int64_t>(have_), rows_)) return false;
-    } else {
-      auto element = stream.next();
-      if (!element) return false;
-      elements_.push_back(std::move(*element));
+  // Takes the examples of the step that the stream is at. Until it is at the next, and if that fails, it is nowhere.
+  template <class Take>
+  std::uint64_t pass(std::uint64_t step, Take&& take) {
+    next_ = kNone;
+    if (step % kEvery == 0 && !positions_.contains(step)) {
+      StreamPosition position;
+      stream_->save(position);
+      positions_.emplace(step, std::move(position));
     }
-    ++have_;
-    return true;
-  }
-
-  // Of the step that the epoch does not fill.
-  void end_of_epoch() {
-    if (plan_.last == LastStep::drop || (plan_.last == LastStep::keep && have_ < plan_.slots)) have_ = 0;
-    if (plan_.last != LastStep::pad || have_ == 0) return;
-    const auto again = open_stream(stage_);
-    again->start(epoch_);
-    while (have_ < examples_of_step())
-      if (!take(*again)) again->start(epoch_);
+    std::uint64_t have = 0;
+    while (have < examples_of_step() && take(*stream_)) ++have;
+    if (have == examples_of_step()) next_ = step + 1;
+    return have;
   }
 
   const StageRef stage_;
@@ -176,14 +205,14 @@ class StreamReader final : public BatchReader {
   const BatchPlan plan_;
   const std::unique_ptr<ElementStream> stream_;
   const bool fixed_;
-  bool begun_ = false;
-  std::uint32_t epoch_ = 0;
-  std::uint64_t next_ = 0;    // step
-  std::uint64_t loaded_ = 0;  // the step of those below
-  // Its examples, of all slots: rows, or of unknown shapes elements.
-  std::uint64_t have_ = 0;
-  std::vector<Tensor> rows_;
-  std::vector<Element> elements_;
+  mutable BatchRing ring_;
+  std::optional<std::uint32_t> epoch_;
+  std::uint64_t next_ = kNone;                 // the step that the stream is at; none: it is nowhere
+  std::uint64_t end_ = kNone;                  // the epoch is over before this step; none: not known
+  std::shared_ptr<const StepElements> begun_;  // of the step begun last
+  std::uint64_t begun_step_ = 0;
+  std::optional<Batch> read_;  // with one slot
+  std::uint64_t read_step_ = 0;
   std::map<std::uint64_t, StreamPosition> positions_;  // by step
 };
 

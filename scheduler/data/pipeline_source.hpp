@@ -9,7 +9,8 @@
 //
 // Addressable pipelines: a reader makes just the examples of the batches that it is asked for. Forward ones: each
 // reader goes through all elements up to there, and goes back to a position it has kept when it is asked for an earlier
-// step.
+// step. What does not decide the order is left to make(): records are parsed, and functions of map called, for the
+// examples of batches that are made, unless a later stage looks at elements (filter, flat_map, unbatch, window).
 #pragma once
 
 #include <troupe/graph/data/pipeline.hpp>

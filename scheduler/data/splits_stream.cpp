@@ -27,11 +27,14 @@ class SplitsStream final : public ElementStream {
     for (Place& place : places_) begin(place);
   }
 
-  std::optional<data::Element> next() override {
-    data::Element element;
-    if (!next_from([&](data::ElementCursor& cursor) { return cursor.next(element); })) return std::nullopt;
-    data::check_element(*stage_, element);
-    return element;
+  std::optional<PendingElement> next_pending() override {
+    std::unique_ptr<const data::UnmadeElement> element;
+    if (!next_from([&](data::ElementCursor& cursor) { return (element = cursor.next_unmade()) != nullptr; }))
+      return std::nullopt;
+    return PendingElement(*stage_, std::move(element));
+  }
+  bool skip() override {
+    return next_from([](data::ElementCursor& cursor) { return cursor.skip(); });
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     return next_from([&](data::ElementCursor& cursor) { return cursor.next_row(row, out); });

@@ -46,6 +46,46 @@ class RecordFilesTest : public ::testing::Test {
   MemoryFileSystem files_;
 };
 
+// Parses a record to its length and counts the calls.
+class LengthParser final : public RecordParser {
+ public:
+  const BatchSchema& schema() const override { return schema_; }
+  void parse(std::string_view record, const RecordPlace&, std::int64_t row, std::span<Tensor> out) const override {
+    ++calls;
+    out[0].mutable_data<std::int64_t>()[row] = std::ssize(record);
+  }
+  std::vector<Tensor> parse(std::string_view record, const RecordPlace& place) const override {
+    ++calls;
+    if (record.find("bad") != std::string_view::npos) fail(Code::data_loss, "{}: byte {}", place.file, place.offset);
+    return {Tensor::scalar<std::int64_t>(std::ssize(record))};
+  }
+  mutable int calls = 0;
+
+ private:
+  BatchSchema schema_{{"length", DType::i64, Shape{}}};
+};
+
+// Also when the cursor, and the memory of its file, are gone.
+TEST_F(RecordFilesTest, RecordsAreParsedWhenElementsAreMade) {
+  put("/a", record_of("one") + record_of("passed over") + record_of("three") + record_of("bad"));
+  const auto parser = std::make_shared<LengthParser>();
+  const RecordFiles source(files_, {"/a"}, tfrecord_format(), parser);
+  auto cursor = source.open(0);
+  const auto first = cursor->next_unmade();
+  EXPECT_TRUE(cursor->skip());
+  const auto third = cursor->next_unmade(), last = cursor->next_unmade();
+  EXPECT_EQ(cursor->next_unmade(), nullptr);
+  EXPECT_FALSE(cursor->skip());
+  cursor.reset();
+  EXPECT_EQ(parser->calls, 0);
+  EXPECT_EQ(first->make().at(0).item<std::int64_t>(), 3);
+  std::vector<Tensor> rows = {Tensor(DType::i64, Shape{2})};
+  third->make_row(1, rows);
+  EXPECT_EQ(rows[0].data<std::int64_t>()[1], 5);
+  EXPECT_EQ(parser->calls, 2);
+  EXPECT_THAT(error_of([&] { last->make(); }).message(), HasSubstr("/a: byte "));
+}
+
 TEST_F(RecordFilesTest, EachFileIsASplitThatGoesOnFromAnyPosition) {
   put_records("/a", 50);
   put("/b", gzip(record_of("only")));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "tests/error_of.hpp"
@@ -38,14 +39,17 @@ TEST(PipelineSource, SlotsHaveTheExamplesOfADataSetInMemory) {
     EXPECT_EQ(table.examples(), static_cast<std::uint64_t>(n));
     EXPECT_EQ(stream.examples(), std::nullopt);
     for (const LastStep last : {LastStep::drop, LastStep::keep, LastStep::pad}) {
-      const BatchPlan plan{.batch = 3, .slots = 2, .shuffle = false, .last = last};
-      const auto expected = memory.open(plan), from_table = table.open(plan), from_stream = stream.open(plan);
-      for (const std::uint64_t step : {0u, 1u, 4u, 2u, 3u, 0u, 5u, 6u})
-        for (const std::uint32_t slot : {1u, 0u}) {
-          const auto wanted = numbers_of(*expected, 1, step, slot);
-          EXPECT_EQ(numbers_of(*from_table, 1, step, slot), wanted) << n << " " << name(last) << " " << step;
-          EXPECT_EQ(numbers_of(*from_stream, 1, step, slot), wanted) << n << " " << name(last) << " " << step;
-        }
+      for (const std::uint32_t slots : {2u, 1u}) {
+        const BatchPlan plan{.batch = 3, .slots = slots, .shuffle = false, .last = last};
+        const auto expected = memory.open(plan), from_table = table.open(plan), from_stream = stream.open(plan);
+        for (const std::uint64_t step : {0u, 1u, 4u, 2u, 2u, 3u, 0u, 5u, 6u, 9u, 2u})
+          for (std::uint32_t slot = slots; slot-- > 0;) {
+            SCOPED_TRACE(fmt::format("{} {} {} {}", n, name(last), step, slot));
+            const auto wanted = numbers_of(*expected, 1, step, slot);
+            EXPECT_EQ(numbers_of(*from_table, 1, step, slot), wanted);
+            EXPECT_EQ(numbers_of(*from_stream, 1, step, slot), wanted);
+          }
+      }
     }
   }
 }
@@ -142,6 +146,74 @@ TEST(PipelineSource, SeveralThreadsMakeTheBatchesThatOneBegins) {
       const auto got = made[i].components.at(0).values<std::int64_t>();
       EXPECT_EQ(Numbers(got.begin(), got.end()), expected[i]) << i;
     }
+  }
+}
+
+// What is pure waits for make(): only the examples of a slot that is made are mapped, also behind other stages.
+TEST(PipelineSource, MapsTheExamplesOfASlotOnlyAndWhenTheyAreMade) {
+  std::atomic<int> mapped = 0;
+  const auto counted = [&](const Pipeline& pipeline) {
+    return pipeline.map("count", pipeline.schema(), [&](const Element& e, const data::ElementContext& context) {
+      ++mapped;
+      return Element{Tensor::scalar(e[0].item<std::int64_t>() + static_cast<std::int64_t>(1000 * context.number))};
+    });
+  };
+  const Pipeline renamed = in_order(data::range(0, 99, 1, "other"));
+  const std::vector<Pipeline> pipelines = {
+      counted(in_order(data::range(0, 40))),
+      counted(in_order(data::range(0, 40))).shuffle(1, {.buffer = 16}).take(38).skip(2).shard(1, 0).repeat(2),
+      data::zip({counted(in_order(data::range(0, 40))), renamed}),
+      counted(data::range(0, 40)).concatenate(in_order(data::range(0, 9))),
+      data::sample({counted(in_order(data::range(0, 40)))}, {1}, 4)};
+  for (const Pipeline& pipeline : pipelines) {
+    SCOPED_TRACE(pipeline.describe());
+    const PipelineSource source(pipeline);
+    const auto reader = source.open({.batch = 3, .slots = 4});
+    mapped = 0;
+    auto first = reader->begin(0, 0, 1), second = reader->begin(0, 2, 3);
+    EXPECT_EQ(mapped, 0);
+    ASSERT_TRUE(first && second);
+    const Batch made = reader->make(UnmadeBatch(*second));
+    EXPECT_EQ(mapped, 3);
+    EXPECT_TRUE(bitwise_equal(made.components[0], reader->read(0, 2, 3)->components[0]));
+    EXPECT_EQ(mapped, 6);
+  }
+  // Stages that look at elements need the results.
+  const PipelineSource looks(counted(data::range(0, 40)).filter("all", [](const Element&) { return true; }));
+  mapped = 0;
+  const auto reader = looks.open({.batch = 3, .slots = 4});
+  EXPECT_TRUE(reader->begin(0, 0, 0));
+  EXPECT_EQ(mapped, 12);
+}
+
+TEST(PipelineSource, AFailureInAStepLeavesTheOthers) {
+  std::atomic<bool> fails = false;
+  const auto check = [&](const Element& e) {
+    if (fails && e[0].item<std::int64_t>() == 7) fail(Code::unavailable, "not now");
+    return true;
+  };
+  const PipelineSource source(data::range(0, 40).filter("flaky", check));
+  for (const std::uint32_t slots : {1u, 2u}) {
+    const auto reader = source.open({.batch = 2, .slots = slots}), other = source.open({.batch = 2, .slots = slots});
+    for (std::uint64_t step = 0; const auto wanted = numbers_of(*other, 0, step, 0); ++step) {
+      fails = true;
+      if (step == 6 / (2 * slots)) {
+        EXPECT_EQ(error_of([&] { reader->read(0, step, 0); }).code(), Code::unavailable);
+      }
+      fails = false;
+      EXPECT_EQ(numbers_of(*reader, 0, step, 0), wanted) << step;
+    }
+  }
+}
+
+TEST(PipelineSource, AnEpochThatIsOverStaysOver) {
+  const PipelineSource source(data::sample({data::range(0, 3), data::range(100, 200)}, {1, 1}, 2));
+  for (const std::uint32_t slots : {1u, 2u}) {
+    const auto reader = source.open({.batch = 1, .slots = slots});
+    std::uint64_t steps = 0;
+    while (reader->read(0, steps, 0)) ++steps;
+    EXPECT_LT(steps, 30u);
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(reader->read(0, steps, slots - 1));
   }
 }
 

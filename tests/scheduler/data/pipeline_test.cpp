@@ -297,6 +297,24 @@ TEST(Pipeline, RandomOnesHaveTheElementsOfTheirStagesAndGoOnFromAnyPosition) {
         ASSERT_TRUE(in.at_end());
         ASSERT_EQ(rest_of(*stream), Numbers(expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end())) << at;
       }
+      // Some passed over, some to rows; the others are made when the stream has gone elsewhere, the last first.
+      stream->start(epoch);
+      std::vector<std::pair<std::size_t, PendingElement>> pending;
+      std::vector<Tensor> row = {Tensor(DType::i64, Shape{1})};
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (i % 3 == 0) {
+          pending.emplace_back(i, *stream->next_pending());
+        } else if ((i + seed) % 4 == 0) {
+          ASSERT_TRUE(stream->next_row(0, row));
+          ASSERT_EQ(row[0].data<std::int64_t>()[0], expected[i]) << i;
+        } else {
+          ASSERT_TRUE(stream->skip());
+        }
+      }
+      ASSERT_FALSE(stream->skip());
+      stream->start(7);
+      for (; !pending.empty(); pending.pop_back())
+        ASSERT_EQ(number_in(pending.back().second.make()), expected[pending.back().first]);
       if (!pair.pipeline.addressable()) continue;
       ++addressable;
       const auto table = open_table(pair.pipeline.stage());
@@ -374,6 +392,15 @@ TEST(Pipeline, PadsToTheLargestOfABatch) {
   const Error error = error_of([&] { unpadded->next(); });
   EXPECT_EQ(error.code(), Code::data_loss);
   EXPECT_THAT(error.message(), HasSubstr("stage 'batch 3': 'ids' is [1] in one element and [2] in another"));
+}
+
+TEST(Pipeline, BatchesArePassedOverWhole) {
+  const auto stream = open_stream(filtered(range_pair(11), 50).pipeline.batch(3).stage());
+  stream->start(0);
+  EXPECT_TRUE(stream->skip() && stream->skip());
+  EXPECT_EQ(stream->next()->at(0).data<std::int64_t>()[0], 7);
+  EXPECT_TRUE(stream->skip());
+  EXPECT_FALSE(stream->skip());
 }
 
 TEST(Pipeline, SamplesByWeight) {

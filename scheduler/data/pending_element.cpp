@@ -1,0 +1,132 @@
+#include "troupe/scheduler/data/pending_element.hpp"
+
+#include <iterator>
+
+#include <troupe/scheduler/data/batch_assembly.hpp>
+#include <troupe/scheduler/data/stage_call.hpp>
+
+namespace troupe {
+namespace {
+
+using data::Element;
+using data::UnmadeElement;
+
+class MappedElement final : public UnmadeElement {
+ public:
+  MappedElement(const data::Stage& map, const data::ElementContext& context, PendingElement given)
+      : map_(map), context_(context), given_(std::move(given)) {}
+  Element make() const override { return mapped(map_, given_.make(), context_); }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override {
+    mapped_to_row(map_, given_.make(), context_, row, out);
+  }
+
+ private:
+  const data::Stage& map_;
+  const data::ElementContext context_;
+  const PendingElement given_;
+};
+
+class ZippedElement final : public UnmadeElement {
+ public:
+  ZippedElement(const data::Stage& zip, std::vector<PendingElement> elements)
+      : zip_(zip), elements_(std::move(elements)) {}
+  Element make() const override {
+    Element out;
+    for (const PendingElement& element : elements_) {
+      Element part = element.make();
+      std::move(part.begin(), part.end(), std::back_inserter(out));
+    }
+    return out;
+  }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override {
+    for (std::size_t i = 0; i < elements_.size(); ++i) {
+      const std::size_t width = zip_.inputs[i]->schema.size();
+      elements_[i].make_row(row, out.first(width));
+      out = out.subspan(width);
+    }
+  }
+
+ private:
+  const data::Stage& zip_;
+  const std::vector<PendingElement> elements_;
+};
+
+class GroupedElement final : public UnmadeElement {
+ public:
+  GroupedElement(const data::Stage& batch, std::vector<PendingElement> elements)
+      : batch_(batch), elements_(std::move(elements)) {}
+  Element make() const override {
+    return assemble_batch(std::get<data::BatchStage>(batch_.kind), batch_.name, batch_.inputs[0]->schema,
+                          made_of(elements_));
+  }
+
+ private:
+  const data::Stage& batch_;
+  const std::vector<PendingElement> elements_;
+};
+
+class TableElement final : public UnmadeElement {
+ public:
+  TableElement(std::shared_ptr<const ElementTable> table, std::uint64_t epoch, std::uint64_t index)
+      : table_(std::move(table)), epoch_(epoch), index_(index) {}
+  Element make() const override { return table_->read(epoch_, index_); }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override { table_->read_row(epoch_, index_, row, out); }
+
+ private:
+  const std::shared_ptr<const ElementTable> table_;
+  const std::uint64_t epoch_, index_;
+};
+
+class KeptElement final : public UnmadeElement {
+ public:
+  KeptElement(data::StageRef stage, PendingElement element) : stage_(std::move(stage)), element_(std::move(element)) {}
+  Element make() const override { return element_.make(); }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override { element_.make_row(row, out); }
+
+ private:
+  const data::StageRef stage_;
+  const PendingElement element_;
+};
+
+}  // namespace
+
+Element PendingElement::make() const {
+  if (!unmade_) return made_;
+  if (!source_) return unmade_->make();
+  Element element = call_stage(*source_, [&] { return unmade_->make(); });
+  data::check_element(*source_, element);
+  return element;
+}
+
+void PendingElement::make_row(std::int64_t row, std::span<Tensor> out) const {
+  if (!unmade_) return data::copy_to_row(made_, row, out);
+  if (!source_) return unmade_->make_row(row, out);
+  call_stage(*source_, [&] { unmade_->make_row(row, out); });
+}
+
+PendingElement PendingElement::mapped(const data::Stage& map, const data::ElementContext& context,
+                                      PendingElement given) {
+  return PendingElement(std::make_unique<const MappedElement>(map, context, std::move(given)));
+}
+PendingElement PendingElement::zipped(const data::Stage& zip, std::vector<PendingElement> elements) {
+  return PendingElement(std::make_unique<const ZippedElement>(zip, std::move(elements)));
+}
+PendingElement PendingElement::grouped(const data::Stage& batch, std::vector<PendingElement> elements) {
+  return PendingElement(std::make_unique<const GroupedElement>(batch, std::move(elements)));
+}
+PendingElement PendingElement::of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch,
+                                        std::uint64_t index) {
+  return PendingElement(std::make_unique<const TableElement>(std::move(table), epoch, index));
+}
+PendingElement PendingElement::kept(data::StageRef stage, PendingElement element) {
+  return PendingElement(std::make_unique<const KeptElement>(std::move(stage), std::move(element)));
+}
+
+std::vector<Element> made_of(std::span<const PendingElement> elements) {
+  std::vector<Element> out;
+  out.reserve(elements.size());
+  for (const PendingElement& element : elements) out.push_back(element.make());
+  return out;
+}
+
+}  // namespace troupe

@@ -1,0 +1,49 @@
+// Elements of a pipeline that is read in order, with the pure work that is left: parsing, functions of map, batches in
+// the middle. Streams pass them on without doing it; a thread that needs an element makes it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <troupe/graph/data/pipeline.hpp>
+#include <troupe/scheduler/data/element_table.hpp>
+
+namespace troupe {
+
+// Making is thread-safe and always gives the same. The stages of the pipeline must outlive it.
+class PendingElement {
+ public:
+  explicit PendingElement(data::Element made) : made_(std::move(made)) {}
+  // Not made by a stage's source: errors name the stage, and what it makes is checked.
+  PendingElement(const data::Stage& source, std::unique_ptr<const data::UnmadeElement> unmade)
+      : source_(&source), unmade_(std::move(unmade)) {}
+
+  // Throws what functions throw, and data_loss for what does not fit the schema, both naming the stage.
+  data::Element make() const;
+  // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
+  void make_row(std::int64_t row, std::span<Tensor> out) const;
+
+  // The result of a map stage's function.
+  static PendingElement mapped(const data::Stage& map, const data::ElementContext& context, PendingElement given);
+  // The components of all elements, one of each input.
+  static PendingElement zipped(const data::Stage& zip, std::vector<PendingElement> elements);
+  // A batch.
+  static PendingElement grouped(const data::Stage& batch, std::vector<PendingElement> elements);
+  static PendingElement of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch, std::uint64_t index);
+  // One that keeps its stages alive.
+  static PendingElement kept(data::StageRef stage, PendingElement element);
+
+ private:
+  explicit PendingElement(std::unique_ptr<const data::UnmadeElement> unmade) : unmade_(std::move(unmade)) {}
+
+  const data::Stage* source_ = nullptr;
+  std::unique_ptr<const data::UnmadeElement> unmade_;  // null: made
+  data::Element made_;
+};
+
+std::vector<data::Element> made_of(std::span<const PendingElement> elements);
+
+}  // namespace troupe
