@@ -32,12 +32,24 @@ class MadeElement final : public UnmadeElement {
   explicit MadeElement(std::vector<Tensor> components) : components_(std::move(components)) {}
   std::vector<Tensor> make() const override { return components_; }
   void make_row(std::int64_t row, std::span<Tensor> out) const override { copy_to_row(components_, row, out); }
+  std::size_t num_bytes() const override { return data::num_bytes(components_); }
 
  private:
   std::vector<Tensor> components_;
 };
 
 }  // namespace
+
+std::size_t num_bytes(std::span<const Tensor> element) {
+  std::size_t bytes = 0;
+  for (const Tensor& tensor : element) {
+    if (tensor.dtype() != DType::string)
+      bytes += tensor.num_bytes();
+    else
+      for (const std::string& text : tensor.values<std::string>()) bytes += text.size();
+  }
+  return bytes;
+}
 
 void UnmadeElement::make_row(std::int64_t row, std::span<Tensor> out) const { copy_to_row(make(), row, out); }
 

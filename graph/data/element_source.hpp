@@ -24,7 +24,11 @@ class UnmadeElement {
   virtual std::vector<Tensor> make() const = 0;
   // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
   virtual void make_row(std::int64_t row, std::span<Tensor> out) const;
+  // That it holds in memory.
+  virtual std::size_t num_bytes() const { return 0; }
 };
+
+std::size_t num_bytes(std::span<const Tensor> element);  // of strings: their characters
 
 // Reads the elements of one split, from its beginning. Not thread-safe.
 class ElementCursor {
@@ -54,6 +58,8 @@ class ElementSource {
   virtual std::unique_ptr<ElementCursor> open(std::uint64_t split) const = 0;
   // Elements of all splits, if they are known before any is read.
   virtual std::optional<std::uint64_t> size() const { return std::nullopt; }
+  // Damaged records that all cursors so far have left out.
+  virtual std::uint64_t skipped() const { return 0; }
   // Why elements cannot be read by number: "'a.npz:x.npy' is deflated". Empty: nobody asked for it.
   virtual std::string in_order_because() const { return {}; }
 };

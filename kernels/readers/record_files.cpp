@@ -60,6 +60,7 @@ class RecordFiles::Cursor final : public data::ElementCursor {
         : parser_(parser), record_(record), place_(place) {}
     std::vector<Tensor> make() const override { return parser_.parse(record_, place_); }
     void make_row(std::int64_t row, std::span<Tensor> out) const override { parser_.parse(record_, place_, row, out); }
+    std::size_t num_bytes() const override { return record_.size(); }
 
    private:
     const RecordParser& parser_;

@@ -37,7 +37,7 @@ class RecordFiles final : public data::ElementSource {
   std::unique_ptr<data::ElementCursor> open(std::uint64_t split) const override;
 
   // Damaged records that all cursors so far have left out (RecordOptions::skip_damaged). Any thread.
-  std::uint64_t skipped() const { return skipped_.load(std::memory_order_relaxed); }
+  std::uint64_t skipped() const override { return skipped_.load(std::memory_order_relaxed); }
 
  private:
   class Cursor;

@@ -28,6 +28,7 @@ class ExpandingStream : public CountingStream {
   }
   std::optional<PendingElement> next_pending() override {
     if (!at_next()) return std::nullopt;
+    tally_.add();
     return PendingElement(made_[given_++]);
   }
   bool skip() override {
@@ -73,7 +74,7 @@ class ExpandingStream : public CountingStream {
     note();
     const auto element = take_made();
     if (!element) return false;
-    made_ = expand(*element);
+    made_ = timed(tally_.counter(), taken_ - 1, [&] { return expand(*element); });
     given_ = 0;
     return true;
   }
@@ -121,6 +122,7 @@ class UnbatchStream final : public ExpandingStream {
 class ShuffleStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
+  ~ShuffleStream() override { forget(); }
   void start(std::uint64_t epoch) override {
     CountingStream::start(epoch);
     forget();
@@ -128,6 +130,7 @@ class ShuffleStream final : public CountingStream {
   }
   std::optional<PendingElement> next_pending() override {
     if (given_ == order_.size() && !fill()) return std::nullopt;
+    tally_.add();
     return std::move(elements_[order_[given_++]]);
   }
   bool skip() override {
@@ -159,6 +162,7 @@ class ShuffleStream final : public CountingStream {
     elements_.clear();
     order_.clear();
     given_ = 0;
+    if (tally_.counter()) tally_.counter()->hold(-std::exchange(held_, 0));
   }
   bool fill() {
     const auto& how = kind<data::ShuffleStage>();
@@ -168,8 +172,10 @@ class ShuffleStream final : public CountingStream {
     while (elements_.size() < how.buffer) {
       auto element = take();
       if (!element) break;
+      if (tally_.counter()) held_ += static_cast<std::int64_t>(element->num_bytes());
       elements_.push_back(std::move(*element));
     }
+    if (tally_.counter()) tally_.counter()->hold(held_);
     const std::uint64_t epoch = how.each_epoch ? epoch_ : 0;
     order_ = permutation(mix64(how.seed ^ mix64(block_++)), epoch, elements_.size());
     return !elements_.empty();
@@ -179,6 +185,7 @@ class ShuffleStream final : public CountingStream {
   std::vector<std::uint32_t> order_;
   std::size_t given_ = 0;
   std::uint64_t block_ = 0;  // the next to fill
+  std::int64_t held_ = 0;    // bytes of the block
   StreamPosition before_;    // the block
 };
 
@@ -209,7 +216,10 @@ class WindowStream final : public CountingStream {
     std::vector<Element> elements;
     for (const Kept& kept : kept_) elements.push_back(kept.element);
     to_drop_ = static_cast<std::uint64_t>(how.shift);
-    return PendingElement(assemble_batch({.size = how.size}, stage_->name, stage_->inputs[0]->schema, elements));
+    tally_.add();
+    return PendingElement(timed(tally_.counter(), tally_.count(), [&] {
+      return assemble_batch({.size = how.size}, stage_->name, stage_->inputs[0]->schema, elements);
+    }));
   }
   void save(StreamPosition& out) const override {
     const std::uint64_t drop = std::min<std::uint64_t>(to_drop_, kept_.size());
@@ -238,17 +248,21 @@ class WindowStream final : public CountingStream {
 
 }  // namespace
 
-std::unique_ptr<ElementStream> flat_map_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input) {
-  return std::make_unique<FlatMapStream>(stage, std::move(input));
+std::unique_ptr<ElementStream> flat_map_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                               StageCounter* counter) {
+  return std::make_unique<FlatMapStream>(stage, std::move(input), counter);
 }
-std::unique_ptr<ElementStream> unbatch_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input) {
-  return std::make_unique<UnbatchStream>(stage, std::move(input));
+std::unique_ptr<ElementStream> unbatch_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                              StageCounter* counter) {
+  return std::make_unique<UnbatchStream>(stage, std::move(input), counter);
 }
-std::unique_ptr<ElementStream> shuffle_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input) {
-  return std::make_unique<ShuffleStream>(stage, std::move(input));
+std::unique_ptr<ElementStream> shuffle_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                              StageCounter* counter) {
+  return std::make_unique<ShuffleStream>(stage, std::move(input), counter);
 }
-std::unique_ptr<ElementStream> window_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input) {
-  return std::make_unique<WindowStream>(stage, std::move(input));
+std::unique_ptr<ElementStream> window_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                             StageCounter* counter) {
+  return std::make_unique<WindowStream>(stage, std::move(input), counter);
 }
 
 }  // namespace troupe

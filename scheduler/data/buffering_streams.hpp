@@ -7,9 +7,15 @@
 
 namespace troupe {
 
-std::unique_ptr<ElementStream> flat_map_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input);
-std::unique_ptr<ElementStream> unbatch_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input);
-std::unique_ptr<ElementStream> shuffle_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input);
-std::unique_ptr<ElementStream> window_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input);
+// `counter`: of the stage, or null.
+
+std::unique_ptr<ElementStream> flat_map_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                               StageCounter* counter);
+std::unique_ptr<ElementStream> unbatch_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                              StageCounter* counter);
+std::unique_ptr<ElementStream> shuffle_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                              StageCounter* counter);
+std::unique_ptr<ElementStream> window_stream(const data::StageRef& stage, std::unique_ptr<ElementStream> input,
+                                             StageCounter* counter);
 
 }  // namespace troupe

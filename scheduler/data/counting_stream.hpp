@@ -5,14 +5,16 @@
 #include <utility>
 
 #include <troupe/scheduler/data/element_stream.hpp>
+#include <troupe/scheduler/data/pipeline_statistics.hpp>
 
 namespace troupe {
 
 // Counts the elements of its input.
 class CountingStream : public ElementStream {
  public:
-  CountingStream(data::StageRef stage, std::unique_ptr<ElementStream> input)
-      : stage_(std::move(stage)), input_(std::move(input)) {}
+  // `counter`: of the stage, or null.
+  CountingStream(data::StageRef stage, std::unique_ptr<ElementStream> input, StageCounter* counter)
+      : stage_(std::move(stage)), input_(std::move(input)), tally_(counter) {}
   void start(std::uint64_t epoch) override {
     epoch_ = epoch;
     taken_ = 0;
@@ -52,6 +54,7 @@ class CountingStream : public ElementStream {
   data::StageRef stage_;
   std::unique_ptr<ElementStream> input_;
   std::uint64_t epoch_ = 0, taken_ = 0;
+  StageTally tally_;  // elements passed on
 };
 
 // Throws data_loss: the position is none of the stage's.

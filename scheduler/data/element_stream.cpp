@@ -1,6 +1,7 @@
 #include "troupe/scheduler/data/element_stream.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include <troupe/messages/error.hpp>
@@ -21,7 +22,8 @@ using Stream = std::unique_ptr<ElementStream>;
 
 class TableStream final : public ElementStream {
  public:
-  explicit TableStream(const StageRef& stage) : stage_(stage), table_(open_table(stage)) {}
+  TableStream(const StageRef& stage, const PipelineStatistics* statistics)
+      : stage_(stage), table_(open_table(stage, statistics)) {}
   void start(std::uint64_t epoch) override {
     epoch_ = epoch;
     index_ = 0;
@@ -37,6 +39,7 @@ class TableStream final : public ElementStream {
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     if (index_ >= *stage_->size) return false;
+    table_->count(1);
     table_->read_row(epoch_, index_++, row, out);
     return true;
   }
@@ -58,11 +61,11 @@ class MapStream final : public CountingStream {
   std::optional<PendingElement> next_pending() override {
     auto given = take();
     if (!given) return std::nullopt;
-    return PendingElement::mapped(*stage_, {epoch_, taken_ - 1}, std::move(*given));
+    return PendingElement::mapped(*stage_, {epoch_, taken_ - 1}, std::move(*given), tally_.counter());
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     const auto given = take_made();
-    if (given) mapped_to_row(*stage_, *given, {epoch_, taken_ - 1}, row, out);
+    if (given) mapped_to_row(*stage_, *given, {epoch_, taken_ - 1}, row, out, tally_.counter());
     return given.has_value();
   }
   bool skip() override { return pass_over(); }
@@ -72,9 +75,16 @@ class FilterStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
   std::optional<PendingElement> next_pending() override {
+    const auto keep = [&](const Element& element) {
+      return call_stage(*stage_, [&] {
+        return timed(tally_.counter(), taken_ - 1, [&] { return kind<data::FilterStage>().keep(element); });
+      });
+    };
     while (auto element = take_made())
-      if (call_stage(*stage_, [&] { return kind<data::FilterStage>().keep(*element); }))
+      if (keep(*element)) {
+        tally_.add();
         return PendingElement(std::move(*element));
+      }
     return std::nullopt;
   }
 };
@@ -82,10 +92,15 @@ class FilterStream final : public CountingStream {
 class TakeStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<PendingElement> next_pending() override { return at_next() ? take() : std::nullopt; }
+  std::optional<PendingElement> next_pending() override {
+    auto element = at_next() ? take() : std::nullopt;
+    if (element) tally_.add();
+    return element;
+  }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     const bool taken = at_next() && input_->next_row(row, out);
     if (taken) ++taken_;
+    if (taken) tally_.add();
     return taken;
   }
   bool skip() override { return at_next() && pass_over(); }
@@ -103,7 +118,11 @@ class TakeStream final : public CountingStream {
 class ShardStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
-  std::optional<PendingElement> next_pending() override { return at_next() ? take() : std::nullopt; }
+  std::optional<PendingElement> next_pending() override {
+    auto element = at_next() ? take() : std::nullopt;
+    if (element) tally_.add();
+    return element;
+  }
   bool skip() override { return at_next() && pass_over(); }
 
  private:
@@ -127,7 +146,7 @@ class BatchStream final : public CountingStream {
       elements.push_back(std::move(*element));
     }
     if (elements.empty() || (how.drop_rest && std::ssize(elements) < how.size)) return std::nullopt;
-    return PendingElement::grouped(*stage_, std::move(elements));
+    return PendingElement::grouped(*stage_, std::move(elements), tally_.counter());
   }
   bool skip() override {
     const auto& how = kind<data::BatchStage>();
@@ -139,14 +158,15 @@ class BatchStream final : public CountingStream {
 
 class RepeatStream final : public ElementStream {
  public:
-  RepeatStream(StageRef stage, Stream input) : stage_(std::move(stage)), input_(std::move(input)) {}
+  RepeatStream(StageRef stage, Stream input, StageCounter* counter)
+      : stage_(std::move(stage)), input_(std::move(input)), tally_(counter) {}
   void start(std::uint64_t epoch) override {
     epoch_ = epoch;
     begin(0);
   }
   std::optional<PendingElement> next_pending() override {
     std::optional<PendingElement> element;
-    rounds([&] { return (element = input_->next_pending()).has_value(); });
+    if (rounds([&] { return (element = input_->next_pending()).has_value(); })) tally_.add();
     return element;
   }
   bool skip() override {
@@ -179,12 +199,14 @@ class RepeatStream final : public ElementStream {
   StageRef stage_;
   Stream input_;
   std::uint64_t epoch_ = 0, round_ = 0;
+  StageTally tally_;
 };
 
 // Streams with several inputs.
 class JoiningStream : public ElementStream {
  public:
-  JoiningStream(StageRef stage, std::vector<Stream> inputs) : stage_(std::move(stage)), inputs_(std::move(inputs)) {}
+  JoiningStream(StageRef stage, std::vector<Stream> inputs, StageCounter* counter)
+      : stage_(std::move(stage)), inputs_(std::move(inputs)), tally_(counter) {}
   void start(std::uint64_t epoch) override {
     epoch_ = epoch;
     at_ = 0;
@@ -204,6 +226,7 @@ class JoiningStream : public ElementStream {
   std::vector<Stream> inputs_;
   std::uint64_t epoch_ = 0;
   std::uint64_t at_ = 0;  // the input, or the number of the next element
+  StageTally tally_;      // elements passed on
 };
 
 class ZipStream final : public JoiningStream {
@@ -216,6 +239,7 @@ class ZipStream final : public JoiningStream {
       if (!element) return std::nullopt;
       elements.push_back(std::move(*element));
     }
+    tally_.add();
     return PendingElement::zipped(*stage_, std::move(elements));
   }
   bool skip() override {
@@ -228,7 +252,10 @@ class ConcatenateStream final : public JoiningStream {
   using JoiningStream::JoiningStream;
   std::optional<PendingElement> next_pending() override {
     for (; at_ < inputs_.size(); ++at_)
-      if (auto element = inputs_[at_]->next_pending()) return element;
+      if (auto element = inputs_[at_]->next_pending()) {
+        tally_.add();
+        return element;
+      }
     return std::nullopt;
   }
   bool skip() override {
@@ -241,7 +268,11 @@ class ConcatenateStream final : public JoiningStream {
 class SampleStream final : public JoiningStream {
  public:
   using JoiningStream::JoiningStream;
-  std::optional<PendingElement> next_pending() override { return draw().next_pending(); }
+  std::optional<PendingElement> next_pending() override {
+    auto element = draw().next_pending();
+    if (element) tally_.add();
+    return element;
+  }
   bool skip() override { return draw().skip(); }
 
  private:
@@ -258,34 +289,33 @@ class SampleStream final : public JoiningStream {
   }
 };
 
-template <class T>
-Stream of_one(const StageRef& stage, std::vector<Stream>& inputs) {
-  return std::make_unique<T>(stage, std::move(inputs.at(0)));
-}
-
-Stream stream_of(const StageRef& stage, std::vector<Stream> inputs) {
+Stream stream_of(const StageRef& stage, std::vector<Stream> inputs, const PipelineStatistics* statistics) {
+  StageCounter* const counter = counter_of(statistics, *stage);
+  const auto of_one = [&]<class T>(std::type_identity<T>) -> Stream {
+    return std::make_unique<T>(stage, std::move(inputs.at(0)), counter);
+  };
+  const auto of_several = [&]<class T>(std::type_identity<T>) -> Stream {
+    return std::make_unique<T>(stage, std::move(inputs), counter);
+  };
+  const auto table = [&] { return std::make_unique<TableStream>(stage, statistics); };
   return std::visit(
-      Overloaded{
-          [&](const data::SplitsStage&) { return splits_stream(stage); },
-
-          [&](const data::MapStage&) { return of_one<MapStream>(stage, inputs); },
-          [&](const data::FilterStage&) { return of_one<FilterStream>(stage, inputs); },
-          [&](const data::FlatMapStage&) { return flat_map_stream(stage, std::move(inputs.at(0))); },
-          [&](const data::TakeStage&) { return of_one<TakeStream>(stage, inputs); },
-          [&](const data::ShardStage&) { return of_one<ShardStream>(stage, inputs); },
-          [&](const data::RepeatStage&) { return of_one<RepeatStream>(stage, inputs); },
-          [&](const data::ShuffleStage&) { return shuffle_stream(stage, std::move(inputs.at(0))); },
-          [&](const data::BatchStage&) { return of_one<BatchStream>(stage, inputs); },
-          [&](const data::UnbatchStage&) { return unbatch_stream(stage, std::move(inputs.at(0))); },
-          [&](const data::WindowStage&) { return window_stream(stage, std::move(inputs.at(0))); },
-          [&](const data::ZipStage&) -> Stream { return std::make_unique<ZipStream>(stage, std::move(inputs)); },
-          [&](const data::ConcatenateStage&) -> Stream {
-            return std::make_unique<ConcatenateStream>(stage, std::move(inputs));
-          },
-          [&](const data::SampleStage&) -> Stream { return std::make_unique<SampleStream>(stage, std::move(inputs)); },
-          [&](const data::TensorsStage&) -> Stream { return std::make_unique<TableStream>(stage); },
-          [&](const data::IndexedStage&) -> Stream { return std::make_unique<TableStream>(stage); },
-          [&](const data::RangeStage&) -> Stream { return std::make_unique<TableStream>(stage); }},
+      Overloaded{[&](const data::SplitsStage&) { return splits_stream(stage, counter); },
+                 [&](const data::MapStage&) { return of_one(std::type_identity<MapStream>()); },
+                 [&](const data::FilterStage&) { return of_one(std::type_identity<FilterStream>()); },
+                 [&](const data::FlatMapStage&) { return flat_map_stream(stage, std::move(inputs.at(0)), counter); },
+                 [&](const data::TakeStage&) { return of_one(std::type_identity<TakeStream>()); },
+                 [&](const data::ShardStage&) { return of_one(std::type_identity<ShardStream>()); },
+                 [&](const data::RepeatStage&) { return of_one(std::type_identity<RepeatStream>()); },
+                 [&](const data::ShuffleStage&) { return shuffle_stream(stage, std::move(inputs.at(0)), counter); },
+                 [&](const data::BatchStage&) { return of_one(std::type_identity<BatchStream>()); },
+                 [&](const data::UnbatchStage&) { return unbatch_stream(stage, std::move(inputs.at(0)), counter); },
+                 [&](const data::WindowStage&) { return window_stream(stage, std::move(inputs.at(0)), counter); },
+                 [&](const data::ZipStage&) { return of_several(std::type_identity<ZipStream>()); },
+                 [&](const data::ConcatenateStage&) { return of_several(std::type_identity<ConcatenateStream>()); },
+                 [&](const data::SampleStage&) { return of_several(std::type_identity<SampleStream>()); },
+                 [&](const data::TensorsStage&) -> Stream { return table(); },
+                 [&](const data::IndexedStage&) -> Stream { return table(); },
+                 [&](const data::RangeStage&) -> Stream { return table(); }},
       stage->kind);
 }
 
@@ -315,11 +345,11 @@ std::uint64_t PositionReader::take() {
   return number;
 }
 
-std::unique_ptr<ElementStream> open_stream(const StageRef& stage) {
-  if (stage->forward_because.empty()) return std::make_unique<TableStream>(stage);
+std::unique_ptr<ElementStream> open_stream(const StageRef& stage, const PipelineStatistics* statistics) {
+  if (stage->forward_because.empty()) return std::make_unique<TableStream>(stage, statistics);
   std::vector<Stream> inputs;
-  for (const StageRef& input : stage->inputs) inputs.push_back(open_stream(input));
-  return stream_of(stage, std::move(inputs));
+  for (const StageRef& input : stage->inputs) inputs.push_back(open_stream(input, statistics));
+  return stream_of(stage, std::move(inputs), statistics);
 }
 
 }  // namespace troupe

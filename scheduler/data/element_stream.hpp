@@ -51,6 +51,7 @@ class ElementStream {
   virtual void restore(PositionReader& in) = 0;
 };
 
-std::unique_ptr<ElementStream> open_stream(const data::StageRef& stage);
+// `statistics`: counts what its stages do and outlives the stream and its elements, or null.
+std::unique_ptr<ElementStream> open_stream(const data::StageRef& stage, const PipelineStatistics* statistics = nullptr);
 
 }  // namespace troupe

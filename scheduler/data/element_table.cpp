@@ -20,9 +20,25 @@ using data::Stage;
 using data::StageRef;
 using TableRef = std::shared_ptr<const ElementTable>;
 
-class TensorsTable final : public ElementTable {
+// What tables have in common: each element is made of one of each input.
+class StageTable : public ElementTable {
  public:
-  explicit TensorsTable(const data::TensorsStage& stage) : tensors_(stage.tensors) {}
+  StageTable(StageCounter* counter, std::vector<TableRef> inputs) : counter_(counter), inputs_(std::move(inputs)) {}
+  void count(std::uint64_t elements) const override {
+    if (counter_) counter_->add(elements);
+    for (const TableRef& input : inputs_) input->count(elements);
+  }
+
+ protected:
+  const ElementTable& input() const { return *inputs_[0]; }
+  StageCounter* const counter_;  // null: counts nothing
+  const std::vector<TableRef> inputs_;
+};
+
+class TensorsTable final : public StageTable {
+ public:
+  TensorsTable(const data::TensorsStage& stage, StageCounter* counter)
+      : StageTable(counter, {}), tensors_(stage.tensors) {}
   Element read(std::uint64_t, std::uint64_t index) const override {
     Element out;
     const auto at = static_cast<std::int64_t>(index);
@@ -45,14 +61,20 @@ class TensorsTable final : public ElementTable {
       std::memcpy(out[i].mutable_raw() + static_cast<std::size_t>(row) * bytes, from.raw() + index * bytes, bytes);
     }
   }
+  void read_rows(std::uint64_t epoch, std::span<const std::uint64_t> indices, std::int64_t row,
+                 std::span<Tensor> out) const override {
+    timed(counter_, 0, [&] {
+      for (const std::uint64_t index : indices) read_row(epoch, index, row++, out);
+    });
+  }
 
  private:
   std::vector<Tensor> tensors_;
 };
 
-class RangeTable final : public ElementTable {
+class RangeTable final : public StageTable {
  public:
-  explicit RangeTable(const data::RangeStage& stage) : stage_(stage) {}
+  RangeTable(const data::RangeStage& stage, StageCounter* counter) : StageTable(counter, {}), stage_(stage) {}
   Element read(std::uint64_t, std::uint64_t index) const override {
     // Wraps only for what the range does not have.
     return {Tensor::scalar(static_cast<std::int64_t>(static_cast<std::uint64_t>(stage_.begin) +
@@ -63,16 +85,16 @@ class RangeTable final : public ElementTable {
   data::RangeStage stage_;
 };
 
-class IndexedTable final : public ElementTable {
+class IndexedTable final : public StageTable {
  public:
-  explicit IndexedTable(StageRef stage) : stage_(std::move(stage)) {}
+  IndexedTable(StageRef stage, StageCounter* counter) : StageTable(counter, {}), stage_(std::move(stage)) {}
   Element read(std::uint64_t, std::uint64_t index) const override {
-    Element out = call_stage(*stage_, [&] { return source().read(index); });
+    Element out = call_stage(*stage_, [&] { return timed(counter_, index, [&] { return source().read(index); }); });
     data::check_element(*stage_, out);
     return out;
   }
   void read_row(std::uint64_t, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
-    call_stage(*stage_, [&] { source().read_row(index, row, out); });
+    call_stage(*stage_, [&] { timed(counter_, index, [&] { source().read_row(index, row, out); }); });
   }
 
  private:
@@ -81,43 +103,62 @@ class IndexedTable final : public ElementTable {
   StageRef stage_;
 };
 
-class MapTable final : public ElementTable {
+class MapTable final : public StageTable {
  public:
-  MapTable(StageRef stage, TableRef input) : stage_(std::move(stage)), input_(std::move(input)) {}
+  MapTable(StageRef stage, TableRef input, StageCounter* counter)
+      : StageTable(nullptr, {std::move(input)}), stage_(std::move(stage)), calls_(counter) {}
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
-    return mapped(*stage_, input_->read(epoch, index), {epoch, index});
+    return mapped(*stage_, input().read(epoch, index), {epoch, index}, calls_);
   }
   void read_row(std::uint64_t epoch, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
-    mapped_to_row(*stage_, input_->read(epoch, index), {epoch, index}, row, out);
+    mapped_to_row(*stage_, input().read(epoch, index), {epoch, index}, row, out, calls_);
   }
 
  private:
   StageRef stage_;
-  TableRef input_;
+  StageCounter* const calls_;  // counted one by one
 };
 
-// Elements of another table, under other numbers: take, shard, repeat.
+// Elements of another table, under other numbers: take, shard, repeat, shuffle.
 template <class Number>
-class RenumberedTable final : public ElementTable {
+class RenumberedTable final : public StageTable {
  public:
-  RenumberedTable(TableRef input, Number number) : input_(std::move(input)), number_(std::move(number)) {}
+  RenumberedTable(TableRef input, Number number, StageCounter* counter)
+      : StageTable(counter, {std::move(input)}), number_(std::move(number)) {}
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
     const auto [in_epoch, at] = number_(epoch, index);
-    return input_->read(in_epoch, at);
+    return input().read(in_epoch, at);
   }
   void read_row(std::uint64_t epoch, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
     const auto [in_epoch, at] = number_(epoch, index);
-    input_->read_row(in_epoch, at, row, out);
+    input().read_row(in_epoch, at, row, out);
+  }
+  void read_rows(std::uint64_t epoch, std::span<const std::uint64_t> indices, std::int64_t row,
+                 std::span<Tensor> out) const override {
+    std::vector<std::uint64_t> numbers;  // of one epoch of the input
+    numbers.reserve(indices.size());
+    std::uint64_t of = 0;
+    const auto read = [&] {
+      input().read_rows(of, numbers, row, out);
+      row += std::ssize(numbers);
+      numbers.clear();
+    };
+    for (const std::uint64_t index : indices) {
+      const auto [in_epoch, at] = number_(epoch, index);
+      if (!numbers.empty() && in_epoch != of) read();
+      of = in_epoch;
+      numbers.push_back(at);
+    }
+    read();
   }
 
  private:
-  TableRef input_;
-  Number number_;
+  const Number number_;
 };
 
 template <class Number>
-TableRef renumbered(TableRef input, Number number) {
-  return std::make_shared<RenumberedTable<Number>>(std::move(input), std::move(number));
+TableRef renumbered(TableRef input, Number number, StageCounter* counter) {
+  return std::make_shared<RenumberedTable<Number>>(std::move(input), std::move(number), counter);
 }
 
 // The orders of the last epochs asked for: tasks read a few at a time.
@@ -142,32 +183,36 @@ class Orders {
 };
 
 // Several elements of a table as one: batch, window.
-class GroupTable final : public ElementTable {
+class GroupTable final : public StageTable {
  public:
-  GroupTable(StageRef stage, data::BatchStage how, std::uint64_t shift, TableRef input)
-      : stage_(std::move(stage)), how_(std::move(how)), shift_(shift), input_(std::move(input)) {}
+  GroupTable(StageRef stage, data::BatchStage how, std::uint64_t shift, TableRef input, StageCounter* counter)
+      : StageTable(counter, {std::move(input)}), stage_(std::move(stage)), how_(std::move(how)), shift_(shift) {}
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
     const std::uint64_t first = index * shift_;
     const std::uint64_t count =
         std::min<std::uint64_t>(static_cast<std::uint64_t>(how_.size), *stage_->inputs[0]->size - first);
+    input().count(count);
     std::vector<Element> elements;
-    for (std::uint64_t i = 0; i < count; ++i) elements.push_back(input_->read(epoch, first + i));
-    return assemble_batch(how_, stage_->name, stage_->inputs[0]->schema, elements);
+    for (std::uint64_t i = 0; i < count; ++i) elements.push_back(input().read(epoch, first + i));
+    return timed(counter_, 0, [&] { return assemble_batch(how_, stage_->name, stage_->inputs[0]->schema, elements); });
+  }
+  void count(std::uint64_t elements) const override {
+    if (counter_) counter_->add(elements);  // those of the input vary
   }
 
  private:
-  StageRef stage_;
-  data::BatchStage how_;
-  std::uint64_t shift_;
-  TableRef input_;
+  const StageRef stage_;
+  const data::BatchStage how_;
+  const std::uint64_t shift_;
 };
 
-class UnbatchTable final : public ElementTable {
+class UnbatchTable final : public StageTable {
  public:
-  UnbatchTable(const Stage& stage, TableRef input)
-      : rows_(static_cast<std::uint64_t>(stage.inputs[0]->schema[0].shape.dim(0))), input_(std::move(input)) {}
+  UnbatchTable(const Stage& stage, TableRef input, StageCounter* counter)
+      : StageTable(counter, {std::move(input)}),
+        rows_(static_cast<std::uint64_t>(stage.inputs[0]->schema[0].shape.dim(0))) {}
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
-    Element out = input_->read(epoch, index / rows_);
+    Element out = input().read(epoch, index / rows_);
     const auto row = static_cast<std::int64_t>(index % rows_);
     for (Tensor& tensor : out)
       tensor = tensor.rows(row, row + 1).reshaped(tensor.shape().sub(1, tensor.shape().rank()));
@@ -175,13 +220,13 @@ class UnbatchTable final : public ElementTable {
   }
 
  private:
-  std::uint64_t rows_;
-  TableRef input_;
+  const std::uint64_t rows_;
 };
 
-class ZipTable final : public ElementTable {
+class ZipTable final : public StageTable {
  public:
-  ZipTable(const Stage& stage, std::vector<TableRef> inputs) : inputs_(std::move(inputs)) {
+  ZipTable(const Stage& stage, std::vector<TableRef> inputs, StageCounter* counter)
+      : StageTable(counter, std::move(inputs)) {
     for (const StageRef& input : stage.inputs) widths_.push_back(input->schema.size());
   }
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
@@ -196,69 +241,83 @@ class ZipTable final : public ElementTable {
   }
 
  private:
-  std::vector<TableRef> inputs_;
   std::vector<std::size_t> widths_;
 };
 
-class ConcatenatedTable final : public ElementTable {
+class ConcatenatedTable final : public StageTable {
  public:
-  ConcatenatedTable(const Stage& stage, std::vector<TableRef> inputs)
-      : first_(*stage.inputs[0]->size), inputs_(std::move(inputs)) {}
+  ConcatenatedTable(const Stage& stage, std::vector<TableRef> inputs, StageCounter* counter)
+      : StageTable(counter, std::move(inputs)), first_(*stage.inputs[0]->size) {}
   Element read(std::uint64_t epoch, std::uint64_t index) const override {
-    return index < first_ ? inputs_[0]->read(epoch, index) : inputs_[1]->read(epoch, index - first_);
+    const auto [table, at] = find(index);
+    table.count(1);
+    return table.read(epoch, at);
   }
   void read_row(std::uint64_t epoch, std::uint64_t index, std::int64_t row, std::span<Tensor> out) const override {
-    return index < first_ ? inputs_[0]->read_row(epoch, index, row, out)
-                          : inputs_[1]->read_row(epoch, index - first_, row, out);
+    const auto [table, at] = find(index);
+    table.count(1);
+    table.read_row(epoch, at, row, out);
+  }
+  void count(std::uint64_t elements) const override {
+    if (counter_) counter_->add(elements);  // whose they are is known when they are read
   }
 
  private:
-  std::uint64_t first_;
-  std::vector<TableRef> inputs_;
+  std::pair<const ElementTable&, std::uint64_t> find(std::uint64_t index) const {
+    if (index < first_) return {*inputs_[0], index};
+    return {*inputs_[1], index - first_};
+  }
+  const std::uint64_t first_;
 };
 
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // epoch and number in the input
 
 [[noreturn]] TableRef no_table(const Stage& stage) { fail(Code::internal, "stage '{}' has no table", stage.name); }
 
-TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs) {
+TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs, StageCounter* counter) {
   const auto one = [&] { return std::move(inputs.at(0)); };
   return std::visit(
       Overloaded{
-          [&](const data::TensorsStage& s) -> TableRef { return std::make_shared<TensorsTable>(s); },
-          [&](const data::RangeStage& s) -> TableRef { return std::make_shared<RangeTable>(s); },
-          [&](const data::IndexedStage&) -> TableRef { return std::make_shared<IndexedTable>(stage); },
-          [&](const data::MapStage&) -> TableRef { return std::make_shared<MapTable>(stage, one()); },
+          [&](const data::TensorsStage& s) -> TableRef { return std::make_shared<TensorsTable>(s, counter); },
+          [&](const data::RangeStage& s) -> TableRef { return std::make_shared<RangeTable>(s, counter); },
+          [&](const data::IndexedStage&) -> TableRef { return std::make_shared<IndexedTable>(stage, counter); },
+          [&](const data::MapStage&) -> TableRef { return std::make_shared<MapTable>(stage, one(), counter); },
           [&](const data::TakeStage& s) -> TableRef {
-            return renumbered(one(),
-                              [first = s.first](std::uint64_t e, std::uint64_t i) { return Place(e, first + i); });
+            return renumbered(
+                one(), [first = s.first](std::uint64_t e, std::uint64_t i) { return Place(e, first + i); }, counter);
           },
           [&](const data::ShardStage& s) -> TableRef {
-            return renumbered(one(),
-                              [s](std::uint64_t e, std::uint64_t i) { return Place(e, s.index + i * s.shards); });
+            return renumbered(
+                one(), [s](std::uint64_t e, std::uint64_t i) { return Place(e, s.index + i * s.shards); }, counter);
           },
           [&](const data::RepeatStage& s) -> TableRef {
-            return renumbered(one(),
-                              [times = s.times, size = *stage->inputs[0]->size](std::uint64_t e, std::uint64_t i) {
-                                return Place(e * times + i / size, i % size);
-                              });
+            return renumbered(
+                one(),
+                [times = s.times, size = *stage->inputs[0]->size](std::uint64_t e, std::uint64_t i) {
+                  return Place(e * times + i / size, i % size);
+                },
+                counter);
           },
           [&](const data::ShuffleStage& s) -> TableRef {
-            return renumbered(one(),
-                              [each = s.each_epoch, orders = std::make_shared<Orders>(s.seed, *stage->size)](
-                                  std::uint64_t e, std::uint64_t i) { return Place(e, orders->at(each ? e : 0, i)); });
+            return renumbered(
+                one(),
+                [each = s.each_epoch, orders = std::make_shared<Orders>(s.seed, *stage->size)](
+                    std::uint64_t e, std::uint64_t i) { return Place(e, orders->at(each ? e : 0, i)); },
+                counter);
           },
           [&](const data::BatchStage& s) -> TableRef {
-            return std::make_shared<GroupTable>(stage, s, static_cast<std::uint64_t>(s.size), one());
+            return std::make_shared<GroupTable>(stage, s, static_cast<std::uint64_t>(s.size), one(), counter);
           },
           [&](const data::WindowStage& s) -> TableRef {
             return std::make_shared<GroupTable>(stage, data::BatchStage{.size = s.size},
-                                                static_cast<std::uint64_t>(s.shift), one());
+                                                static_cast<std::uint64_t>(s.shift), one(), counter);
           },
-          [&](const data::UnbatchStage&) -> TableRef { return std::make_shared<UnbatchTable>(*stage, one()); },
-          [&](const data::ZipStage&) -> TableRef { return std::make_shared<ZipTable>(*stage, std::move(inputs)); },
+          [&](const data::UnbatchStage&) -> TableRef { return std::make_shared<UnbatchTable>(*stage, one(), counter); },
+          [&](const data::ZipStage&) -> TableRef {
+            return std::make_shared<ZipTable>(*stage, std::move(inputs), counter);
+          },
           [&](const data::ConcatenateStage&) -> TableRef {
-            return std::make_shared<ConcatenatedTable>(*stage, std::move(inputs));
+            return std::make_shared<ConcatenatedTable>(*stage, std::move(inputs), counter);
           },
           [&](const data::SplitsStage&) -> TableRef { return no_table(*stage); },
           [&](const data::FilterStage&) -> TableRef { return no_table(*stage); },
@@ -273,12 +332,17 @@ void ElementTable::read_row(std::uint64_t epoch, std::uint64_t index, std::int64
   data::copy_to_row(read(epoch, index), row, out);
 }
 
-std::shared_ptr<const ElementTable> open_table(const StageRef& stage) {
+void ElementTable::read_rows(std::uint64_t epoch, std::span<const std::uint64_t> indices, std::int64_t row,
+                             std::span<Tensor> out) const {
+  for (const std::uint64_t index : indices) read_row(epoch, index, row++, out);
+}
+
+std::shared_ptr<const ElementTable> open_table(const StageRef& stage, const PipelineStatistics* statistics) {
   if (!stage->forward_because.empty())
     fail(Code::failed_precondition, "the pipeline is read in order: {}", stage->forward_because);
   std::vector<TableRef> inputs;
-  for (const StageRef& input : stage->inputs) inputs.push_back(open_table(input));
-  return table_of(stage, std::move(inputs));
+  for (const StageRef& input : stage->inputs) inputs.push_back(open_table(input, statistics));
+  return table_of(stage, std::move(inputs), counter_of(statistics, *stage));
 }
 
 }  // namespace troupe

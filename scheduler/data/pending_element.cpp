@@ -13,18 +13,27 @@ using data::UnmadeElement;
 
 class MappedElement final : public UnmadeElement {
  public:
-  MappedElement(const data::Stage& map, const data::ElementContext& context, PendingElement given)
-      : map_(map), context_(context), given_(std::move(given)) {}
-  Element make() const override { return mapped(map_, given_.make(), context_); }
+  MappedElement(const data::Stage& map, const data::ElementContext& context, PendingElement given,
+                StageCounter* counter)
+      : map_(map), context_(context), given_(std::move(given)), counter_(counter) {}
+  Element make() const override { return mapped(map_, given_.make(), context_, counter_); }
   void make_row(std::int64_t row, std::span<Tensor> out) const override {
-    mapped_to_row(map_, given_.make(), context_, row, out);
+    mapped_to_row(map_, given_.make(), context_, row, out, counter_);
   }
+  std::size_t num_bytes() const override { return given_.num_bytes(); }
 
  private:
   const data::Stage& map_;
   const data::ElementContext context_;
   const PendingElement given_;
+  StageCounter* const counter_;
 };
+
+std::size_t bytes_of(std::span<const PendingElement> elements) {
+  std::size_t bytes = 0;
+  for (const PendingElement& element : elements) bytes += element.num_bytes();
+  return bytes;
+}
 
 class ZippedElement final : public UnmadeElement {
  public:
@@ -45,6 +54,7 @@ class ZippedElement final : public UnmadeElement {
       out = out.subspan(width);
     }
   }
+  std::size_t num_bytes() const override { return bytes_of(elements_); }
 
  private:
   const data::Stage& zip_;
@@ -53,24 +63,35 @@ class ZippedElement final : public UnmadeElement {
 
 class GroupedElement final : public UnmadeElement {
  public:
-  GroupedElement(const data::Stage& batch, std::vector<PendingElement> elements)
-      : batch_(batch), elements_(std::move(elements)) {}
+  GroupedElement(const data::Stage& batch, std::vector<PendingElement> elements, StageCounter* counter)
+      : batch_(batch), elements_(std::move(elements)), counter_(counter) {}
   Element make() const override {
-    return assemble_batch(std::get<data::BatchStage>(batch_.kind), batch_.name, batch_.inputs[0]->schema,
-                          made_of(elements_));
+    const std::vector<Element> made = made_of(elements_);
+    if (counter_) counter_->add(1);
+    return timed(counter_, 0, [&] {
+      return assemble_batch(std::get<data::BatchStage>(batch_.kind), batch_.name, batch_.inputs[0]->schema, made);
+    });
   }
+  std::size_t num_bytes() const override { return bytes_of(elements_); }
 
  private:
   const data::Stage& batch_;
   const std::vector<PendingElement> elements_;
+  StageCounter* const counter_;
 };
 
 class TableElement final : public UnmadeElement {
  public:
   TableElement(std::shared_ptr<const ElementTable> table, std::uint64_t epoch, std::uint64_t index)
       : table_(std::move(table)), epoch_(epoch), index_(index) {}
-  Element make() const override { return table_->read(epoch_, index_); }
-  void make_row(std::int64_t row, std::span<Tensor> out) const override { table_->read_row(epoch_, index_, row, out); }
+  Element make() const override {
+    table_->count(1);
+    return table_->read(epoch_, index_);
+  }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override {
+    table_->count(1);
+    table_->read_row(epoch_, index_, row, out);
+  }
 
  private:
   const std::shared_ptr<const ElementTable> table_;
@@ -82,6 +103,7 @@ class KeptElement final : public UnmadeElement {
   KeptElement(data::StageRef stage, PendingElement element) : stage_(std::move(stage)), element_(std::move(element)) {}
   Element make() const override { return element_.make(); }
   void make_row(std::int64_t row, std::span<Tensor> out) const override { element_.make_row(row, out); }
+  std::size_t num_bytes() const override { return element_.num_bytes(); }
 
  private:
   const data::StageRef stage_;
@@ -93,7 +115,7 @@ class KeptElement final : public UnmadeElement {
 Element PendingElement::make() const {
   if (!unmade_) return made_;
   if (!source_) return unmade_->make();
-  Element element = call_stage(*source_, [&] { return unmade_->make(); });
+  Element element = call_stage(*source_, [&] { return timed(counter_, number_, [&] { return unmade_->make(); }); });
   data::check_element(*source_, element);
   return element;
 }
@@ -101,18 +123,21 @@ Element PendingElement::make() const {
 void PendingElement::make_row(std::int64_t row, std::span<Tensor> out) const {
   if (!unmade_) return data::copy_to_row(made_, row, out);
   if (!source_) return unmade_->make_row(row, out);
-  call_stage(*source_, [&] { unmade_->make_row(row, out); });
+  call_stage(*source_, [&] { timed(counter_, number_, [&] { unmade_->make_row(row, out); }); });
 }
 
-PendingElement PendingElement::mapped(const data::Stage& map, const data::ElementContext& context,
-                                      PendingElement given) {
-  return PendingElement(std::make_unique<const MappedElement>(map, context, std::move(given)));
+std::size_t PendingElement::num_bytes() const { return unmade_ ? unmade_->num_bytes() : data::num_bytes(made_); }
+
+PendingElement PendingElement::mapped(const data::Stage& map, const data::ElementContext& context, PendingElement given,
+                                      StageCounter* counter) {
+  return PendingElement(std::make_unique<const MappedElement>(map, context, std::move(given), counter));
 }
 PendingElement PendingElement::zipped(const data::Stage& zip, std::vector<PendingElement> elements) {
   return PendingElement(std::make_unique<const ZippedElement>(zip, std::move(elements)));
 }
-PendingElement PendingElement::grouped(const data::Stage& batch, std::vector<PendingElement> elements) {
-  return PendingElement(std::make_unique<const GroupedElement>(batch, std::move(elements)));
+PendingElement PendingElement::grouped(const data::Stage& batch, std::vector<PendingElement> elements,
+                                       StageCounter* counter) {
+  return PendingElement(std::make_unique<const GroupedElement>(batch, std::move(elements), counter));
 }
 PendingElement PendingElement::of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch,
                                         std::uint64_t index) {

@@ -10,6 +10,7 @@
 
 #include <troupe/graph/data/pipeline.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
+#include <troupe/scheduler/data/pipeline_statistics.hpp>
 
 namespace troupe {
 
@@ -17,21 +18,27 @@ namespace troupe {
 class PendingElement {
  public:
   explicit PendingElement(data::Element made) : made_(std::move(made)) {}
-  // Not made by a stage's source: errors name the stage, and what it makes is checked.
-  PendingElement(const data::Stage& source, std::unique_ptr<const data::UnmadeElement> unmade)
-      : source_(&source), unmade_(std::move(unmade)) {}
+  // Element `number` that a stage's source has read: errors name the stage, and what it makes is checked. `counter`: of
+  // the stage, or null; here and below it must outlive the element.
+  PendingElement(const data::Stage& source, std::unique_ptr<const data::UnmadeElement> unmade, std::uint64_t number,
+                 StageCounter* counter)
+      : source_(&source), unmade_(std::move(unmade)), number_(number), counter_(counter) {}
 
   // Throws what functions throw, and data_loss for what does not fit the schema, both naming the stage.
   data::Element make() const;
   // Likewise, to row `row` of tensors with a leading dimension. Only for schemas without unknown dimensions.
   void make_row(std::int64_t row, std::span<Tensor> out) const;
 
+  // That it holds in memory.
+  std::size_t num_bytes() const;
+
   // The result of a map stage's function.
-  static PendingElement mapped(const data::Stage& map, const data::ElementContext& context, PendingElement given);
+  static PendingElement mapped(const data::Stage& map, const data::ElementContext& context, PendingElement given,
+                               StageCounter* counter);
   // The components of all elements, one of each input.
   static PendingElement zipped(const data::Stage& zip, std::vector<PendingElement> elements);
   // A batch.
-  static PendingElement grouped(const data::Stage& batch, std::vector<PendingElement> elements);
+  static PendingElement grouped(const data::Stage& batch, std::vector<PendingElement> elements, StageCounter* counter);
   static PendingElement of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch, std::uint64_t index);
   // One that keeps its stages alive.
   static PendingElement kept(data::StageRef stage, PendingElement element);
@@ -42,6 +49,8 @@ class PendingElement {
   const data::Stage* source_ = nullptr;
   std::unique_ptr<const data::UnmadeElement> unmade_;  // null: made
   data::Element made_;
+  std::uint64_t number_ = 0;
+  StageCounter* counter_ = nullptr;
 };
 
 std::vector<data::Element> made_of(std::span<const PendingElement> elements);

@@ -24,12 +24,14 @@ bool fixed_shapes(const BatchSchema& schema) {
 
 class TableReader final : public BatchReader {
  public:
-  TableReader(StageRef stage, data::BatchStage how, const BatchPlan& plan, std::optional<std::uint64_t> steps)
+  TableReader(StageRef stage, data::BatchStage how, const BatchPlan& plan, std::optional<std::uint64_t> steps,
+              const PipelineStatistics& statistics, StageCounter* batches)
       : stage_(std::move(stage)),
         how_(std::move(how)),
         plan_(plan),
         steps_(*steps),
-        table_(open_table(stage_)),
+        table_(open_table(stage_, &statistics)),
+        batches_(batches),
         fixed_(fixed_shapes(stage_->schema)),
         ring_(plan) {}
 
@@ -43,15 +45,20 @@ class TableReader final : public BatchReader {
   Batch make(UnmadeBatch&& unmade) const override {
     const std::uint64_t all = *stage_->size;
     const auto [first, end] = rows_of_slot(plan_, all, unmade.step, unmade.slot);
+    table_->count(end - first);
+    if (batches_) batches_->add(1);
     if (fixed_) {
       Batch batch = ring_.take(stage_->schema, unmade.examples);
-      for (std::uint64_t i = first; i < end; ++i)
-        table_->read_row(unmade.epoch, i % all, static_cast<std::int64_t>(i - first), batch.components);
+      std::vector<std::uint64_t> indices;
+      for (std::uint64_t i = first; i < end; ++i) indices.push_back(i % all);
+      table_->read_rows(unmade.epoch, indices, 0, batch.components);
       return batch;
     }
     std::vector<Element> elements;
     for (std::uint64_t i = first; i < end; ++i) elements.push_back(table_->read(unmade.epoch, i % all));
-    return {assemble_batch(how_, stage_->name, stage_->schema, elements, plan_.memory), unmade.examples};
+    return timed(batches_, 0, [&]() -> Batch {
+      return {assemble_batch(how_, stage_->name, stage_->schema, elements, plan_.memory), unmade.examples};
+    });
   }
 
  private:
@@ -60,6 +67,7 @@ class TableReader final : public BatchReader {
   const BatchPlan plan_;
   const std::uint64_t steps_;
   const std::shared_ptr<const ElementTable> table_;
+  StageCounter* const batches_;  // null: the pipeline makes none
   const bool fixed_;
   mutable BatchRing ring_;
 };
@@ -74,11 +82,14 @@ BatchPlan with_one_more(BatchPlan plan) {
 
 class StreamReader final : public BatchReader {
  public:
-  StreamReader(StageRef stage, data::BatchStage how, const BatchPlan& plan)
+  StreamReader(StageRef stage, data::BatchStage how, const BatchPlan& plan, const PipelineStatistics& statistics,
+               StageCounter* batches)
       : stage_(std::move(stage)),
         how_(std::move(how)),
         plan_(plan),
-        stream_(open_stream(stage_)),
+        statistics_(statistics),
+        batches_(batches),
+        stream_(open_stream(stage_, &statistics)),
         fixed_(fixed_shapes(stage_->schema)),
         ring_(with_one_more(plan)) {}
 
@@ -104,8 +115,13 @@ class StreamReader final : public BatchReader {
     const std::span<const PendingElement> all = *static_cast<const StepElements*>(unmade.noted.get());
     const auto [first, end] = rows_of_slot(plan_, all.size(), 0, unmade.slot);
     const auto examples = all.subspan(first, end - first);
-    if (!fixed_)
-      return {assemble_batch(how_, stage_->name, stage_->schema, made_of(examples), plan_.memory), unmade.examples};
+    if (batches_) batches_->add(1);
+    if (!fixed_) {
+      const std::vector<Element> made = made_of(examples);
+      return timed(batches_, 0, [&]() -> Batch {
+        return {assemble_batch(how_, stage_->name, stage_->schema, made, plan_.memory), unmade.examples};
+      });
+    }
     Batch batch = ring_.take(stage_->schema, unmade.examples);
     for (std::size_t i = 0; i < examples.size(); ++i)
       examples[i].make_row(static_cast<std::int64_t>(i), batch.components);
@@ -124,6 +140,7 @@ class StreamReader final : public BatchReader {
     const std::uint64_t have =
         fill(step, [&](ElementStream& stream) { return stream.next_row(row, batch.components) && ++row > 0; });
     if (have == 0) return std::nullopt;
+    if (batches_) batches_->add(1);
     batch.examples = static_cast<std::int64_t>(have);
     if (batch.examples < plan_.batch)
       for (Tensor& tensor : batch.components) tensor = tensor.rows(0, batch.examples);
@@ -157,7 +174,7 @@ class StreamReader final : public BatchReader {
     if (plan_.last == LastStep::drop || (plan_.last == LastStep::keep && have < plan_.slots)) have = 0;
     end_ = have == 0 ? step : step + 1;
     if (plan_.last != LastStep::pad || have == 0) return have;
-    const auto again = open_stream(stage_);
+    const auto again = open_stream(stage_, &statistics_);
     for (again->start(*epoch_); have < all; ++have)
       while (!take(*again)) again->start(*epoch_);
     return have;
@@ -203,6 +220,8 @@ class StreamReader final : public BatchReader {
   const StageRef stage_;
   const data::BatchStage how_;
   const BatchPlan plan_;
+  const PipelineStatistics& statistics_;
+  StageCounter* const batches_;  // null: the pipeline makes none
   const std::unique_ptr<ElementStream> stream_;
   const bool fixed_;
   mutable BatchRing ring_;
@@ -218,9 +237,13 @@ class StreamReader final : public BatchReader {
 
 }  // namespace
 
-PipelineSource::PipelineSource(const data::Pipeline& pipeline) : examples_(pipeline.stage()), how_{.size = 0} {
+PipelineSource::PipelineSource(const data::Pipeline& pipeline)
+    : statistics_(std::make_shared<PipelineStatistics>(pipeline.stage())),
+      examples_(pipeline.stage()),
+      how_{.size = 0} {
   if (const auto* batch = std::get_if<data::BatchStage>(&examples_->kind)) {
     how_ = *batch;
+    batches_ = statistics_->of(*examples_);
     examples_ = examples_->inputs[0];
   }
 }
@@ -228,8 +251,8 @@ PipelineSource::PipelineSource(const data::Pipeline& pipeline) : examples_(pipel
 std::unique_ptr<BatchReader> PipelineSource::open(const BatchPlan& plan) const {
   check_plan(plan);
   if (examples_->forward_because.empty())
-    return std::make_unique<TableReader>(examples_, how_, plan, steps_per_epoch(*this, plan));
-  return std::make_unique<StreamReader>(examples_, how_, plan);
+    return std::make_unique<TableReader>(examples_, how_, plan, steps_per_epoch(*this, plan), *statistics_, batches_);
+  return std::make_unique<StreamReader>(examples_, how_, plan, *statistics_, batches_);
 }
 
 }  // namespace troupe

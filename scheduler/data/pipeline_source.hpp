@@ -15,6 +15,7 @@
 
 #include <troupe/graph/data/pipeline.hpp>
 #include <troupe/scheduler/data/batch_source.hpp>
+#include <troupe/scheduler/data/pipeline_statistics.hpp>
 
 namespace troupe {
 
@@ -30,8 +31,12 @@ class PipelineSource final : public BatchSource {
   bool addressable() const override { return examples_->forward_because.empty(); }
   // Throws invalid_argument for a batch or slots below 1.
   std::unique_ptr<BatchReader> open(const BatchPlan& plan) const override;
+  // What the stages have done for all readers so far.
+  const PipelineStatistics& statistics() const { return *statistics_; }
 
  private:
+  std::shared_ptr<PipelineStatistics> statistics_;
+  StageCounter* batches_ = nullptr;  // of the last stage, if it makes batches
   data::StageRef examples_;
   data::BatchStage how_;  // size 0: any
 };

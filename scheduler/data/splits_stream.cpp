@@ -15,8 +15,11 @@ namespace {
 // open, its split's number in the epoch's order and its position there.
 class SplitsStream final : public ElementStream {
  public:
-  explicit SplitsStream(data::StageRef stage)
-      : stage_(std::move(stage)), how_(std::get<data::SplitsStage>(stage_->kind)), all_(how_.source->splits()) {}
+  SplitsStream(data::StageRef stage, StageCounter* counter)
+      : stage_(std::move(stage)),
+        how_(std::get<data::SplitsStage>(stage_->kind)),
+        all_(how_.source->splits()),
+        tally_(counter) {}
 
   void start(std::uint64_t epoch) override {
     order_.clear();
@@ -31,13 +34,16 @@ class SplitsStream final : public ElementStream {
     std::unique_ptr<const data::UnmadeElement> element;
     if (!next_from([&](data::ElementCursor& cursor) { return (element = cursor.next_unmade()) != nullptr; }))
       return std::nullopt;
-    return PendingElement(*stage_, std::move(element));
+    tally_.add();
+    return PendingElement(*stage_, std::move(element), tally_.count(), tally_.counter());
   }
   bool skip() override {
     return next_from([](data::ElementCursor& cursor) { return cursor.skip(); });
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
-    return next_from([&](data::ElementCursor& cursor) { return cursor.next_row(row, out); });
+    const bool found = next_from([&](data::ElementCursor& cursor) { return cursor.next_row(row, out); });
+    if (found) tally_.add();
+    return found;
   }
 
   void save(StreamPosition& out) const override {
@@ -76,7 +82,10 @@ class SplitsStream final : public ElementStream {
   bool next_from(Take&& take) {
     while (!places_.empty()) {
       Place& place = places_[turn_];
-      if (call_stage(*stage_, [&] { return take(cursor_of(place)); })) {
+      if (call_stage(*stage_, [&] {
+            data::ElementCursor& cursor = cursor_of(place);
+            return timed(tally_.counter(), tally_.count(), [&] { return take(cursor); });
+          })) {
         turn_ = (turn_ + 1) % places_.size();
         return true;
       }
@@ -106,12 +115,13 @@ class SplitsStream final : public ElementStream {
   std::vector<Place> places_;
   std::uint64_t turn_ = 0;
   std::uint64_t begun_ = 0;
+  StageTally tally_;  // elements read
 };
 
 }  // namespace
 
-std::unique_ptr<ElementStream> splits_stream(const data::StageRef& stage) {
-  return std::make_unique<SplitsStream>(stage);
+std::unique_ptr<ElementStream> splits_stream(const data::StageRef& stage, StageCounter* counter) {
+  return std::make_unique<SplitsStream>(stage, counter);
 }
 
 }  // namespace troupe

@@ -7,6 +7,7 @@
 
 namespace troupe {
 
-std::unique_ptr<ElementStream> splits_stream(const data::StageRef& stage);
+// `counter`: of the stage, or null.
+std::unique_ptr<ElementStream> splits_stream(const data::StageRef& stage, StageCounter* counter);
 
 }  // namespace troupe

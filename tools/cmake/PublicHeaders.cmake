@@ -159,6 +159,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/tensor_list.hpp
   scheduler/data/batch_source.hpp
   scheduler/data/pipeline_source.hpp
+  scheduler/data/pipeline_statistics.hpp
   scheduler/data/tensor_dataset.hpp
   scheduler/training/epoch_control.hpp
   troupe.hpp)
