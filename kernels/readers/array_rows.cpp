@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include <troupe/kernels/readers/byte_stream.hpp>
+#include <troupe/kernels/readers/idx_types.hpp>
 #include <troupe/kernels/readers/npy.hpp>
 #include <troupe/kernels/readers/npz.hpp>
 #include <troupe/messages/error.hpp>
@@ -18,14 +18,6 @@ constexpr std::uint64_t kMostRowBytes = std::uint64_t{1} << 30, kMostWholeBytes 
 // Deflate expands a byte to at most 1032 (zlib's technical notes).
 constexpr std::uint64_t kArrayExpansion = 1032;
 constexpr std::size_t kRowPiece = std::size_t{1} << 20;  // of a row, read at a time from a deflated member
-
-struct IdxType {
-  std::uint8_t code;
-  DType dtype;
-};
-// http://yann.lecun.com/exdb/mnist
-constexpr std::array kIdxTypes = {IdxType{0x08, DType::u8},  IdxType{0x09, DType::i8},  IdxType{0x0b, DType::i16},
-                                  IdxType{0x0c, DType::i32}, IdxType{0x0d, DType::f32}, IdxType{0x0e, DType::f64}};
 
 void check_rows(const StoredArray& array) {
   if (array.info.shape.rank() == 0)

@@ -1,7 +1,5 @@
 #include "troupe/kernels/readers/tfrecord.hpp"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include <troupe/devices/storage/crc32c.hpp>
+#include <troupe/kernels/readers/gzip_file.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -144,65 +143,25 @@ void TfRecordStream::seek(std::uint64_t position) {
   bytes_.seek(position);
 }
 
-class TfRecordWriter::Deflater {
- public:
-  Deflater() {
-    constexpr int kGzip = 16 + MAX_WBITS;
-    if (deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-      fail(Code::resource_exhausted, "zlib: out of memory");
-  }
-  Deflater(const Deflater&) = delete;
-  Deflater& operator=(const Deflater&) = delete;
-  ~Deflater() { deflateEnd(&stream_); }
-
-  // Appends what the bytes become to `out`; `last`: and the end of the compressed data.
-  void deflate_to(std::string& out, std::string_view bytes, bool last) {
-    constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // zlib counts in 32 bits
-    do {
-      const std::string_view piece = bytes.substr(0, kMostAtOnce);
-      bytes.remove_prefix(piece.size());
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(piece.data()));
-      stream_.avail_in = static_cast<uInt>(piece.size());
-      do {
-        stream_.next_out = reinterpret_cast<Bytef*>(room_.data());
-        stream_.avail_out = static_cast<uInt>(room_.size());
-        deflate(&stream_, last && bytes.empty() ? Z_FINISH : Z_NO_FLUSH);
-        out.append(room_.data(), room_.size() - stream_.avail_out);
-      } while (stream_.avail_out == 0);
-    } while (!bytes.empty());
-  }
-
- private:
-  z_stream stream_{};
-  std::string room_ = std::string(64 << 10, '\0');
-};
-
 TfRecordWriter::TfRecordWriter(WritableFile& file, TfRecordWriterOptions options)
-    : file_(file), deflater_(options.gzip ? std::make_unique<Deflater>() : nullptr) {}
+    : file_(file), gzip_(options.gzip ? std::make_unique<GzipFile>(file) : nullptr) {}
 TfRecordWriter::~TfRecordWriter() = default;
 
 void TfRecordWriter::append(std::string_view record) {
-  put(framed_length(record.size()));
-  put(record);
-  put(framed_checksum(record));
+  buffer_ += framed_length(record.size());
+  buffer_ += record;
+  buffer_ += framed_checksum(record);
+  if (buffer_.size() >= kWriteAtOnce) flush();
 }
 
 void TfRecordWriter::finish() {
-  if (deflater_) deflater_->deflate_to(buffer_, {}, true);
   flush();
-}
-
-void TfRecordWriter::put(std::string_view bytes) {
-  if (deflater_)
-    deflater_->deflate_to(buffer_, bytes, false);
-  else
-    buffer_ += bytes;
-  if (buffer_.size() >= kWriteAtOnce) flush();
+  if (gzip_) gzip_->finish();
 }
 
 void TfRecordWriter::flush() {
   if (buffer_.empty()) return;
-  file_.append(std::as_bytes(std::span(buffer_)));
+  (gzip_ ? *gzip_ : file_).append(std::as_bytes(std::span(buffer_)));
   buffer_.clear();
 }
 

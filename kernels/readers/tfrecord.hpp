@@ -16,6 +16,8 @@
 
 namespace troupe {
 
+class GzipFile;
+
 // A CRC that is safe inside data which is itself checksummed: rotated right by 15 bits, plus 0xa282ead8.
 std::uint32_t masked_crc32c(std::string_view bytes);
 
@@ -70,13 +72,11 @@ class TfRecordWriter {
   void finish();
 
  private:
-  class Deflater;
-  void put(std::string_view bytes);
   void flush();
 
   WritableFile& file_;
-  std::unique_ptr<Deflater> deflater_;  // null: not compressed
-  std::string buffer_;                  // for the file
+  std::unique_ptr<GzipFile> gzip_;  // null: not compressed
+  std::string buffer_;
 };
 
 }  // namespace troupe

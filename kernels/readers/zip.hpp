@@ -9,7 +9,9 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <troupe/devices/storage/file_system.hpp>
@@ -64,6 +66,9 @@ class ZipMember {
   std::vector<std::byte> input_{};
 };
 
+// The checksum of what had the checksum `crc` (0: nothing) with these bytes behind it.
+std::uint32_t zip_crc(std::uint32_t crc, std::span<const std::byte> bytes);
+
 struct ZipOptions {
   bool compress = false;
   bool wide = false;  // records of 64 bits also where 32 bits would do
@@ -75,6 +80,9 @@ class ZipWriter {
   ZipWriter(WritableFile& file, std::string path, ZipOptions options);
   // A member of two pieces. Throws invalid_argument for a name that is too long.
   void add(const std::string& name, std::span<const std::byte> head, std::span<const std::byte> body);
+  // A stored member of a head and `size` bytes that `write` appends. `crc`: the checksum of both, zip_crc().
+  void add(const std::string& name, std::string_view head, std::uint64_t size, std::uint32_t crc,
+           FunctionRef<void(WritableFile&)> write);
   void finish();
 
  private:
@@ -82,6 +90,7 @@ class ZipWriter {
     ZipEntry entry{};
     bool wide = false;
   };
+  ZipEntry begin_member(const std::string& name, std::uint64_t size, bool& wide) const;
   void append(const std::string& bytes);
   void append_deflated(ZipEntry& entry, std::span<const std::byte> head, std::span<const std::byte> body);
   std::string directory_record(const Written& member) const;

@@ -14,10 +14,6 @@ constexpr std::uint16_t kSizesFollow = 8, kUtf8 = 0x800;
 constexpr std::uint64_t kNarrowVersion = 20, kWideVersion = 45;
 constexpr std::uint64_t kFirstDate = 0x21;  // 1980-01-01, the format's first day
 
-std::uint32_t crc_of(std::uint32_t crc, std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 // Greater than what deflate makes of any `size` bytes: it stores them in blocks with 5 bytes each.
 std::uint64_t packed_bound(std::uint64_t size) { return size + size / 1000 + 64; }
 
@@ -51,6 +47,10 @@ std::string local_record(const ZipEntry& entry, bool wide) {
 
 }  // namespace
 
+std::uint32_t zip_crc(std::uint32_t crc, std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 ZipWriter::ZipWriter(WritableFile& file, std::string path, ZipOptions options)
     : file_(file), path_(std::move(path)), options_(options) {}
 
@@ -59,13 +59,32 @@ void ZipWriter::append(const std::string& bytes) {
   at_ += bytes.size();
 }
 
-void ZipWriter::add(const std::string& name, std::span<const std::byte> head, std::span<const std::byte> body) {
+ZipEntry ZipWriter::begin_member(const std::string& name, std::uint64_t size, bool& wide) const {
   if (name.empty() || name.size() > kWide16)
     invalid_argument("cannot write '{}': a name of {} bytes: 1 to {} are possible", path_, name.size(), kWide16);
   const bool ascii = std::ranges::all_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   ZipEntry entry{.name = name, .begin = at_, .flags = static_cast<std::uint16_t>(ascii ? 0 : kUtf8)};
+  wide = options_.wide || packed_bound(size) >= kWide32;
+  return entry;
+}
+
+void ZipWriter::add(const std::string& name, std::string_view head, std::uint64_t size, std::uint32_t crc,
+                    FunctionRef<void(WritableFile&)> write) {
+  bool wide = false;
+  ZipEntry entry = begin_member(name, head.size() + size, wide);
+  entry.crc = crc;
+  entry.packed = entry.size = head.size() + size;
+  append(local_record(entry, wide));
+  file_.append(std::as_bytes(std::span(head)));
+  write(file_);
+  at_ += entry.size;
+  members_.push_back({.entry = std::move(entry), .wide = wide});
+}
+
+void ZipWriter::add(const std::string& name, std::span<const std::byte> head, std::span<const std::byte> body) {
   const std::uint64_t size = head.size() + body.size();
-  const bool wide = options_.wide || packed_bound(size) >= kWide32;
+  bool wide = false;
+  ZipEntry entry = begin_member(name, size, wide);
   if (options_.compress) {
     entry.method = kDeflated;
     entry.flags |= kSizesFollow;
@@ -78,7 +97,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> head, st
       wide ? put<8>(descriptor, value) : put<4>(descriptor, value);
     append(descriptor);
   } else {
-    entry.crc = crc_of(crc_of(0, head), body);
+    entry.crc = zip_crc(zip_crc(0, head), body);
     entry.packed = entry.size = size;
     append(local_record(entry, wide));
     for (const auto& piece : {head, body}) file_.append(piece);
@@ -106,7 +125,7 @@ void ZipWriter::append_deflated(ZipEntry& entry, std::span<const std::byte> head
   for (auto rest : {head, body})
     while (!rest.empty()) {
       const auto piece = rest.first(std::min(rest.size(), std::size_t{1} << 20));
-      entry.crc = crc_of(entry.crc, piece);
+      entry.crc = zip_crc(entry.crc, piece);
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(piece.data()));
       stream.avail_in = static_cast<uInt>(piece.size());
       pump(Z_NO_FLUSH);

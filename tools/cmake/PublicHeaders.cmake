@@ -118,12 +118,14 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/images/resize.hpp
   kernels/images/transformations.hpp
   kernels/readers/array_files.hpp
+  kernels/readers/array_writer.hpp
   kernels/readers/byte_stream.hpp
   kernels/readers/csv.hpp
   kernels/readers/dataset.hpp
   kernels/readers/digits.hpp
   kernels/readers/example.hpp
   kernels/readers/fixed_stream.hpp
+  kernels/readers/gzip_file.hpp
   kernels/readers/idx.hpp
   kernels/readers/image.hpp
   kernels/readers/image_folder.hpp
