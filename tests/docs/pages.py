@@ -31,6 +31,7 @@ BLOCK = re.compile(r"(?:^<!-- test: (?P<name>[\w-]+) -->\n)?^```(?P<language>\w*
 # Not run, and why.
 SKIPPED = {
     "saving_layout": "a list of files: tests/actors/model/saved_model_test.cpp",
+    "data_files_output": "what data_files prints, which is compared",
     "picture": "a drawing",
     "demo": "builds everything; CI runs tools/test.sh, and demo_output is compared",
     "build": "installs packages and builds everything, as CI does",
@@ -90,6 +91,12 @@ COMMANDS = {
 END
 chmod 600 cluster.json"""),
     "onnx": Command("hand", creates=["basic.txt", "again.onnx"], says=""),
+    "data_files": Command("hand", before="""cat > points.csv <<END
+x_0,x_1,label
+1.5,-2.5,3
+0.25,0,4
+3,7,5
+END""", prints="data_files_output", creates=["points.npz", "points.tfrecord.gz"], says=""),
     "tags": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
     "tags_cluster": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
     "language": Command("launch", [("--epochs 3", "--epochs 1 --batch 4")], before=PACKAGES,
