@@ -17,6 +17,7 @@
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/data/texts.hpp>
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/gradients/jacobian.hpp>
@@ -38,3 +39,4 @@
 #include <troupe/kernels/readers/record_formats.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
+#include <troupe/scheduler/data/vocabulary.hpp>

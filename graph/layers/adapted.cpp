@@ -1,6 +1,5 @@
 // Statistics and vocabularies that preprocessing layers learn from data, on the host.
 #include <algorithm>
-#include <cctype>
 
 #include <troupe/graph/layers/preprocessing.hpp>
 
@@ -46,8 +45,8 @@ Tensor floats_of(const std::vector<double>& values) {
   return tensor;
 }
 
-template <class Value>
-std::vector<Value> by_frequency(const std::map<Value, std::int64_t>& counts, std::size_t most) {
+template <class Value, class Counts>
+std::vector<Value> by_frequency(const Counts& counts, std::size_t most) {
   std::vector<std::pair<std::int64_t, Value>> ordered;
   for (const auto& [value, count] : counts) ordered.emplace_back(count, value);
   std::ranges::sort(ordered, std::greater<>());
@@ -101,8 +100,7 @@ Tensor FeatureStatistics::variance() const {
 
 void VocabularyBuilder::update(const Tensor& values) {
   if (values.dtype() == DType::string) {
-    for (const std::string& v : values.values<std::string>())
-      if (!v.empty()) ++strings_[v];
+    for (const std::string& v : values.values<std::string>()) add(v);
   } else if (values.dtype() == DType::i32) {
     for (const std::int32_t v : values.values<std::int32_t>()) ++integers_[v];
   } else if (values.dtype() == DType::i64) {
@@ -112,35 +110,28 @@ void VocabularyBuilder::update(const Tensor& values) {
   }
 }
 
+void VocabularyBuilder::add(std::string_view word) {
+  if (word.empty()) return;
+  auto found = strings_.find(word);
+  if (found == strings_.end()) found = strings_.emplace(word, 0).first;
+  ++found->second;
+}
+
 std::vector<std::string> VocabularyBuilder::strings(std::size_t most) const {
   if (!integers_.empty()) fail(Code::failed_precondition, "vocabulary: the values are integers");
-  return by_frequency(strings_, most);
+  return by_frequency<std::string>(strings_, most);
 }
 
 std::vector<std::int64_t> VocabularyBuilder::integers(std::size_t most) const {
   if (!strings_.empty()) fail(Code::failed_precondition, "vocabulary: the values are strings");
-  return by_frequency(integers_, most);
+  return by_frequency<std::int64_t>(integers_, most);
 }
 
 Tensor split_words(const Tensor& texts) {
   std::vector<std::string> words;
-  for (const std::string& text : texts.values<std::string>()) {
-    std::string word;
-    const auto end_word = [&] {
-      if (!word.empty()) words.push_back(std::exchange(word, {}));
-    };
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte < 128 && std::isspace(byte))
-        end_word();
-      else if (byte >= 128 || !std::ispunct(byte))
-        word += byte < 128 ? static_cast<char>(std::tolower(byte)) : c;
-    }
-    end_word();
-  }
-  Tensor tensor(DType::string, Shape{static_cast<std::int64_t>(words.size())});
-  std::ranges::move(words, tensor.mutable_data<std::string>());
-  return tensor;
+  for (const std::string& text : texts.values<std::string>())
+    texts::each_word(text, {}, [&](std::string_view word) { words.emplace_back(word); });
+  return Tensor::of<std::string>(Shape{std::ssize(words)}, words);
 }
 
 std::vector<double> layers::quantiles(const Tensor& values, std::int64_t bins) {

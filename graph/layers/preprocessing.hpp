@@ -12,9 +12,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <troupe/graph/layers/network.hpp>
+#include <troupe/graph/words.hpp>
 
 namespace troupe {
 
@@ -36,12 +39,13 @@ class FeatureStatistics {
 class VocabularyBuilder {
  public:
   void update(const Tensor& values);  // string, i32 or i64
+  void add(std::string_view word);
   // The `most` most frequent ones, of all but the empty string; 0: all. Throw failed_precondition for the other dtype.
   std::vector<std::string> strings(std::size_t most = 0) const;
   std::vector<std::int64_t> integers(std::size_t most = 0) const;
 
  private:
-  std::map<std::string, std::int64_t> strings_;
+  std::unordered_map<std::string, std::int64_t, texts::TextHash, std::equal_to<>> strings_;
   std::map<std::int64_t, std::int64_t> integers_;
 };
 
@@ -78,7 +82,7 @@ LayerPtr integer_lookup(std::vector<std::int64_t> vocabulary, LookupOptions opti
 // Back: integers -> strings; "[UNK]" for out_of_vocabulary, "" for a masked one.
 LayerPtr string_of_lookup(std::vector<std::string> vocabulary, LookupOptions options = {});
 
-enum class TextOutput { ids, multi_hot, count };
+using TextOutput = texts::VectorOutput;
 struct TextOptions {
   TextOutput output = TextOutput::ids;
   std::int64_t length = 0;  // of ids: rows are cut or padded with 0 to it; 0: to the longest row of the batch

@@ -5,6 +5,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include <troupe/graph/words.hpp>
 #include <troupe/kernels/common/array.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/gather.hpp>
@@ -19,7 +20,8 @@ using TableKeys = Types<std::string, std::int32_t, std::int64_t>;
 constexpr std::int64_t kLookupGrain = 4096;
 
 template <class K>
-using KeyTable = std::unordered_map<K, std::int64_t>;
+using KeyTable =
+    std::conditional_t<std::is_same_v<K, std::string>, texts::WordTable, std::unordered_map<K, std::int64_t>>;
 
 template <class K>
 std::shared_ptr<const KeyTable<K>> table_of(const Tensor& keys) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include <troupe/graph/words.hpp>
 #include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/typed_kernels.hpp>
@@ -15,14 +16,6 @@ namespace troupe {
 namespace {
 
 constexpr std::int64_t kStringGrain = 1024;
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-std::string_view stripped(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 // A kernel that makes one element of each string.
 template <class Out, class Fn>
@@ -88,7 +81,7 @@ void register_splits(KernelRegistry& registry) {
       std::vector<std::string> values;
       std::vector<std::int64_t> splits{0};
       for (const std::string& text : c.input(0).values<std::string>()) {
-        for (const std::string_view part : split_text(text, separator)) values.emplace_back(part);
+        texts::split_text(text, separator, [&](std::string_view part) { values.emplace_back(part); });
         splits.push_back(std::ssize(values));
       }
       set_ragged(c, values, splits);
@@ -97,17 +90,15 @@ void register_splits(KernelRegistry& registry) {
   add_untyped(registry, "StringNGrams", [](const KernelInit& init) -> Kernel {
     return [low = init.attributes.integer("min_length"), high = init.attributes.integer("max_length"),
             separator = init.attributes.string("separator")](KernelContext& c) {
-      const auto words = c.input(0).values<std::string>();
+      const auto strings = c.input(0).values<std::string>();
+      const std::vector<std::string_view> words(strings.begin(), strings.end());
       const auto rows = checked_splits(c.input(1), c.input(0).num_elements());
       std::vector<std::string> values;
       std::vector<std::int64_t> splits{0};
       for (std::size_t r = 0; r + 1 < rows.size(); ++r) {
-        for (std::int64_t n = low; n <= std::min(high, rows[r + 1] - rows[r]); ++n)
-          for (std::int64_t at = rows[r]; at + n <= rows[r + 1]; ++at) {
-            std::string gram = words[static_cast<std::size_t>(at)];
-            for (std::int64_t k = 1; k < n; ++k) gram += separator + words[static_cast<std::size_t>(at + k)];
-            values.push_back(std::move(gram));
-          }
+        const auto first = static_cast<std::size_t>(rows[r]), count = static_cast<std::size_t>(rows[r + 1]) - first;
+        texts::make_ngrams(std::span(words).subspan(first, count), low, high, separator,
+                           [&](std::string_view gram) { values.emplace_back(gram); });
         splits.push_back(std::ssize(values));
       }
       set_ragged(c, values, splits);
@@ -159,7 +150,7 @@ void register_joins_of_strings(KernelRegistry& registry) {
 void register_normalizer(KernelRegistry& registry) {
   add_untyped(registry, "StringNormalizer", [](const KernelInit& init) -> Kernel {
     const bool sensitive = init.attributes.boolean("is_case_sensitive");
-    const auto key = [sensitive](const std::string& word) { return sensitive ? word : lower(word); };
+    const auto key = [sensitive](const std::string& word) { return sensitive ? word : texts::lower(word); };
     std::unordered_set<std::string> stopwords;
     for (const std::string& word : init.attributes.get<std::vector<std::string>>("stopwords"))
       stopwords.insert(key(word));
@@ -167,7 +158,7 @@ void register_normalizer(KernelRegistry& registry) {
       std::vector<std::string> kept;
       for (const std::string& word : c.input(0).values<std::string>()) {
         if (!stopwords.empty() && stopwords.contains(key(word))) continue;
-        kept.push_back(change == "lower" ? lower(word) : change == "upper" ? upper(word) : word);
+        kept.push_back(change == "lower" ? texts::lower(word) : change == "upper" ? texts::upper(word) : word);
       }
       if (kept.empty()) kept.emplace_back();
       Shape shape{std::ssize(kept)};
@@ -178,36 +169,6 @@ void register_normalizer(KernelRegistry& registry) {
 }
 
 }  // namespace
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
-
-std::string upper(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return out;
-}
-
-std::vector<std::string_view> split_text(std::string_view text, std::string_view separator) {
-  std::vector<std::string_view> parts;
-  if (!separator.empty()) {
-    for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {
-      parts.push_back(text.substr(0, end));
-      text.remove_prefix(end + separator.size());
-    }
-    parts.push_back(text);
-    return parts;
-  }
-  for (text = stripped(text); !text.empty(); text = stripped(text)) {
-    const auto end = std::ranges::find_if(text, is_space) - text.begin();
-    parts.push_back(text.substr(0, static_cast<std::size_t>(end)));
-    text.remove_prefix(static_cast<std::size_t>(end));
-  }
-  return parts;
-}
 
 std::int64_t hash_bucket(std::string_view text, std::uint64_t seed, std::int64_t buckets) {
   std::uint64_t h = 0xcbf29ce484222325ull ^ seed;
@@ -227,9 +188,10 @@ std::span<const std::int64_t> checked_splits(const Tensor& row_splits, std::int6
 }
 
 void register_text_kernels(KernelRegistry& registry) {
-  add_each<std::string>(registry, "StringLower", [](const std::string& text) { return lower(text); });
-  add_each<std::string>(registry, "StringUpper", [](const std::string& text) { return upper(text); });
-  add_each<std::string>(registry, "StringStrip", [](const std::string& text) { return std::string(stripped(text)); });
+  add_each<std::string>(registry, "StringLower", [](const std::string& text) { return texts::lower(text); });
+  add_each<std::string>(registry, "StringUpper", [](const std::string& text) { return texts::upper(text); });
+  add_each<std::string>(registry, "StringStrip",
+                        [](const std::string& text) { return std::string(texts::stripped(text)); });
   add_each<std::int64_t>(registry, "StringLength", [](const std::string& text) { return std::ssize(text); });
   add_untyped(registry, "StringToHashBucket", [](const KernelInit& init) -> Kernel {
     return each_string<std::int64_t>([buckets = init.attributes.integer("buckets"),

@@ -5,17 +5,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 
-// ASCII letters only.
-std::string lower(std::string_view text);
-std::string upper(std::string_view text);
-// Between occurrences of `separator`; with "", between runs of ASCII white space.
-std::vector<std::string_view> split_text(std::string_view text, std::string_view separator);
 // In [0, buckets), evenly: FNV-1a, then the finaliser of splitmix64 (Steele, Lea & Flood 2014).
 std::int64_t hash_bucket(std::string_view text, std::uint64_t seed, std::int64_t buckets);
 // The splits, which must begin with 0, end with `values`, and ascend. Throws invalid_argument.

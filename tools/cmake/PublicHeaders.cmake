@@ -67,6 +67,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/data/element_random.hpp
   graph/data/element_source.hpp
   graph/data/pipeline.hpp
+  graph/data/texts.hpp
   graph/formats/onnx/onnx.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
@@ -112,6 +113,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
+  graph/words.hpp
   kernels/images/color.hpp
   kernels/images/geometry.hpp
   kernels/images/image_box.hpp
@@ -163,5 +165,6 @@ set(TROUPE_PUBLIC_HEADERS
   scheduler/data/pipeline_source.hpp
   scheduler/data/pipeline_statistics.hpp
   scheduler/data/tensor_dataset.hpp
+  scheduler/data/vocabulary.hpp
   scheduler/training/epoch_control.hpp
   troupe.hpp)

@@ -1,8 +1,11 @@
 // Preprocessing layers beside Keras 3 (TensorFlow 2.21): the numbers are what its layers give.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/graph/layers/layer_values.hpp"
 #include "tests/graph/messages.hpp"
+#include <troupe/graph/data/texts.hpp>
 #include <troupe/graph/layers/network_format.hpp>
 
 namespace troupe {
@@ -110,6 +113,40 @@ TEST(Preprocessing, TextsBecomeIdsOrCounts) {
                         {"A", "b"}, {.length = 3, .lower = false, .strip_punctuation = false, .separator = "|"}),
                     strings({"b|A|a"})),
             "i64[1,3] = 3 2 1");
+}
+
+// Of random bytes, among them white space, punctuation and bytes above 127.
+TEST(Preprocessing, PipelinesMakeOfTextsWhatTheLayerMakes) {
+  std::mt19937 random(3);
+  Words texts;
+  for (int i = 0; i < 50; ++i) {
+    std::string text;
+    for (unsigned n = random() % 80; n > 0; --n)
+      text += random() % 3 == 0 ? static_cast<char>(random()) : "Ab c"[n % 4];
+    texts.push_back(text);
+  }
+  const Words vocabulary = {"a", "b", "c", "ab", "ca", "b c", "a b c"};
+  for (const std::int64_t ngrams : {1, 3})
+    for (const bool changed : {false, true})
+      for (const auto output : {layers::TextOutput::ids, layers::TextOutput::count, layers::TextOutput::multi_hot}) {
+        const std::int64_t length = output == layers::TextOutput::ids ? 40 : 0;
+        const auto stage = texts::vectorize(
+            "text", vocabulary,
+            {.output = output, .length = length, .lower = changed, .strip_punctuation = changed, .ngrams = ngrams});
+        const auto prepared = stage.prepare({{"text", DType::string, Shape{}}});
+        const Tensor of_layer = apply_layer(layers::text_vectorization(vocabulary, {.output = output,
+                                                                                    .length = length,
+                                                                                    .lower = changed,
+                                                                                    .strip_punctuation = changed,
+                                                                                    .ngrams = ngrams}),
+                                            {strings(texts)})
+                                    .outputs[0];
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+          const Tensor row = of_layer.rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1);
+          const Tensor made = prepared.function({Tensor::scalar(texts[i])}, {})[0];
+          EXPECT_TRUE(bitwise_equal(made, row.reshaped(Shape{row.num_elements()})));
+        }
+      }
 }
 
 TEST(Preprocessing, VocabulariesAreInOrderOfFrequency) {
