@@ -9,61 +9,82 @@ namespace {
 
 constexpr std::size_t kVector = 4;  // floats: a pixel is computed as one vector
 
-// The weights of pixels around one place, of an axis of `before` pixels.
+// The weights of pixels around one place.
 struct Taps {
   std::int64_t first = 0;
-  std::vector<double> weights;
+  std::vector<double> weights{};
+  void scale_to_one() {
+    double sum = 0;
+    for (const double weight : weights) sum += weight;
+    for (double& weight : weights) weight /= sum;
+  }
 };
 
-Taps bilinear_taps(double center, std::int64_t before) {
-  const double low = std::floor(center), right = center - low;
-  const auto clamped = [&](double at) {
-    return std::clamp<std::int64_t>(static_cast<std::int64_t>(at), 0, before - 1);
-  };
-  if (clamped(low) == clamped(low + 1)) return {clamped(low), {1}};
-  return {clamped(low), {1 - right, right}};
-}
+// Of an axis that shrinks `scale` times, from `before` pixels.
+class Axis {
+ public:
+  Axis(double scale, std::int64_t before, ResizeOptions options)
+      : scale_(scale), before_(before), options_(options), smooth_(options.antialias && scale > 1) {}
 
-// A triangle of half width `scale`, as in Pillow and in tf.image.resize(antialias=True).
-Taps triangle_taps(double center, double scale, std::int64_t before) {
-  const double middle = center + 0.5;
-  const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(std::floor(middle - scale + 0.5)), 0);
-  const auto end = std::min(static_cast<std::int64_t>(std::floor(middle + scale + 0.5)), before);
-  Taps taps{first, {}};
-  double sum = 0;
-  for (std::int64_t i = first; i < end; ++i) {
-    taps.weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(i) - center) / scale));
-    sum += taps.weights.back();
+  std::int64_t most_taps() const {
+    double most = 2;
+    if (options_.interpolation == Interpolation::nearest) most = 1;
+    if (options_.interpolation == Interpolation::area)
+      most = scale_ == std::floor(scale_) ? scale_ : std::ceil(scale_) + 1;
+    if (options_.interpolation == Interpolation::bilinear && smooth_) most = std::ceil(2 * scale_);
+    return std::min(static_cast<std::int64_t>(most), before_);
   }
-  for (double& weight : taps.weights) weight /= sum;
-  return taps;
-}
 
-Taps area_taps(std::int64_t j, double scale, std::int64_t before) {
-  const double begin = static_cast<double>(j) * scale, end = begin + scale;
-  Taps taps{std::min(static_cast<std::int64_t>(begin), before - 1), {}};
-  double sum = 0;
-  for (std::int64_t i = taps.first; i < before && (i == taps.first || static_cast<double>(i) < end); ++i) {
-    const double covered = std::min(end, static_cast<double>(i + 1)) - std::max(begin, static_cast<double>(i));
-    taps.weights.push_back(std::max(0.0, covered));
-    sum += taps.weights.back();
+  // Of pixel j of the result.
+  void weigh(std::int64_t j, Taps& taps) const {
+    taps.weights.clear();
+    const double center = (static_cast<double>(j) + 0.5) * scale_ - 0.5;
+    switch (options_.interpolation) {
+      case Interpolation::nearest:
+        taps.first = std::min(static_cast<std::int64_t>(center + 0.5), before_ - 1);
+        taps.weights.push_back(1);
+        return;
+      case Interpolation::area:
+        return weigh_area(j, taps);
+      case Interpolation::bilinear:
+        return smooth_ ? weigh_triangle(center, taps) : weigh_two(center, taps);
+    }
   }
-  for (double& weight : taps.weights) weight /= sum;
-  return taps;
-}
 
-Taps taps_of(std::int64_t j, double scale, std::int64_t before, ResizeOptions options) {
-  const double center = (static_cast<double>(j) + 0.5) * scale - 0.5;
-  switch (options.interpolation) {
-    case Interpolation::nearest:
-      return {std::min(static_cast<std::int64_t>(center + 0.5), before - 1), {1}};
-    case Interpolation::area:
-      return area_taps(j, scale, before);
-    case Interpolation::bilinear:
-      break;
+ private:
+  void weigh_two(double center, Taps& taps) const {
+    const double low = std::floor(center), right = center - low;
+    taps.first = std::max<std::int64_t>(static_cast<std::int64_t>(low), 0);
+    if (low < 0 || taps.first + 1 == before_)
+      taps.weights = {1};
+    else
+      taps.weights = {1 - right, right};
   }
-  return options.antialias && scale > 1 ? triangle_taps(center, scale, before) : bilinear_taps(center, before);
-}
+
+  // A triangle of half width `scale`, as in Pillow and in tf.image.resize(antialias=True).
+  void weigh_triangle(double center, Taps& taps) const {
+    const auto bound = [](double at) { return static_cast<std::int64_t>(std::floor(at + 1)); };
+    taps.first = std::max<std::int64_t>(bound(center - scale_), 0);
+    const std::int64_t end = std::min(bound(center + scale_), before_);
+    for (std::int64_t i = taps.first; i < end; ++i)
+      taps.weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(i) - center) / scale_));
+    taps.scale_to_one();
+  }
+
+  void weigh_area(std::int64_t j, Taps& taps) const {
+    const double begin = static_cast<double>(j) * scale_, end = begin + scale_;
+    taps.first = std::min(static_cast<std::int64_t>(begin), before_ - 1);
+    for (std::int64_t i = taps.first; i < before_ && (i == taps.first || static_cast<double>(i) < end); ++i)
+      taps.weights.push_back(
+          std::max(0.0, std::min(end, static_cast<double>(i + 1)) - std::max(begin, static_cast<double>(i))));
+    taps.scale_to_one();
+  }
+
+  const double scale_;
+  const std::int64_t before_;
+  const ResizeOptions options_;
+  const bool smooth_;
+};
 
 // to[i] = weight * from[i], or that added to it.
 template <bool kAdd, class T>
@@ -87,20 +108,20 @@ void write_sums(const float* from, float* to, std::int64_t count) { std::copy_n(
 }  // namespace
 
 AxisWeights axis_weights(std::int64_t before, std::int64_t after, ResizeOptions options) {
-  const double scale = static_cast<double>(before) / static_cast<double>(after);
-  std::vector<Taps> all;
-  AxisWeights out;
+  const Axis axis(static_cast<double>(before) / static_cast<double>(after), before, options);
+  const auto most = static_cast<std::size_t>(axis.most_taps());
+  AxisWeights out{
+      .taps = axis.most_taps(), .first = {}, .weights = std::vector<float>(static_cast<std::size_t>(after) * most)};
+  out.first.reserve(static_cast<std::size_t>(after));
+  Taps taps;
   for (std::int64_t j = 0; j < after; ++j) {
-    all.push_back(taps_of(j, scale, before, options));
-    out.taps = std::max(out.taps, std::ssize(all.back().weights));
-  }
-  for (const Taps& taps : all) {
+    axis.weigh(j, taps);
+    // Rounding may add one that hardly counts.
+    const std::size_t count = std::min(taps.weights.size(), most);
     const std::int64_t first = std::min(taps.first, before - out.taps);
-    const auto ahead = static_cast<std::size_t>(taps.first - first), at = out.weights.size();
+    float* to = out.weights.data() + static_cast<std::size_t>(j) * most + static_cast<std::size_t>(taps.first - first);
+    for (std::size_t k = 0; k < count; ++k) to[k] = static_cast<float>(taps.weights[k]);
     out.first.push_back(first);
-    out.weights.resize(at + static_cast<std::size_t>(out.taps));
-    for (std::size_t k = 0; k < taps.weights.size(); ++k)
-      out.weights[at + ahead + k] = static_cast<float>(taps.weights[k]);
   }
   return out;
 }
