@@ -39,12 +39,21 @@ class SplitRows {
       const std::string_view bytes = readers_[i]->next();
       copy_row(split_[i], row_, bytes, place(i, bytes.size()));
     }
+    end_row();
+  }
+  // Passes over a row.
+  void skip() {
+    for (const auto& reader : readers_) reader->next();
+    end_row();
+  }
+
+ private:
+  void end_row() {
     ++row_;
     if (at_end())
       for (const auto& reader : readers_) reader->finish();
   }
 
- private:
   const ArraySplit& split_;
   std::vector<std::unique_ptr<RowReader>> readers_;
   std::uint64_t row_ = 0;
@@ -105,6 +114,11 @@ class ArraysInOrder final : public data::ElementSource {
     bool next_row(std::int64_t row, std::span<Tensor> out) override {
       if (rows_.at_end()) return false;
       read_to_row(rows_, split_, row, out);
+      return true;
+    }
+    bool skip() override {
+      if (rows_.at_end()) return false;
+      rows_.skip();
       return true;
     }
     std::uint64_t position() const override { return rows_.row(); }

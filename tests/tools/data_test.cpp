@@ -10,6 +10,7 @@
 
 #include "tests/apps/process.hpp"
 #include "tests/kernels/readers/compressed.hpp"
+#include "tests/kernels/readers/image_files.hpp"
 #include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 #include "tools/data/element_text.hpp"
@@ -176,6 +177,32 @@ TEST_F(DataTool, ImagesAreBytesOfExamples) {
             "     0  image u8[4] = 97 98 99 100\n        label i64[] = 7\n");
   run_well({"convert", mnist, "again.idx", "--components", "image"});
   EXPECT_EQ(content("again.idx"), content("images"));
+}
+
+TEST_F(DataTool, FoldersOfImagesAreReadAndConverted) {
+  const auto image = [](unsigned height, unsigned shade) {
+    return testing::png_file(std::vector<unsigned>(static_cast<std::size_t>(height) * 2 * 3, shade), height, 2,
+                             {.type = PNG_COLOR_TYPE_RGB, .depth = 8});
+  };
+  for (const char* folder : {"set", "set/cat", "set/dog"}) std::filesystem::create_directory(directory_.file(folder));
+  write("set/cat/1.png", image(3, 7));
+  write("set/dog/1.png", image(3, 9));
+  EXPECT_THAT(run_well({"info", "set"}), AllOf(StartsWith("set: images\n  files     2 images in 2 folders, "),
+                                               HasSubstr("  schema    image:u8[?,?,3],label:i64 (2 classes by folder)\n"
+                                                         "  classes   cat, dog\n  elements  2\n")));
+  EXPECT_THAT(run_well({"head", "set", "--count", "1"}), StartsWith("     0  image u8[3,2,3] = 7 7 7 7 7 7 7 7 ...\n"));
+  EXPECT_THAT(run_well({"convert", "set", "set.tfrecord"}), HasSubstr("--schema 'image:u8[3,2,3],label:i64'\n"));
+  EXPECT_THAT(run_well({"stats", "set.tfrecord", "--schema", "image:u8[3,2,3]"}),
+              HasSubstr("36 values: 7 to 9, mean 8, deviation 1;"));
+  run_well({"convert", "set", "files.tfrecord", "--encoded"});
+  EXPECT_THAT(run_well({"head", "files.tfrecord"}), HasSubstr("image string[] = \"\\x89PNG"));
+  write("set/dog/2.png", image(4, 9));
+  EXPECT_THAT(run({"convert", "set", "set.npz"}).err,
+              HasSubstr("'image' of element 2 is u8[4,2,3], but those before are [3,2,3]"));
+  write("set/dog/3.png", image(4, 9).substr(0, 50));
+  const DataRan verified = run({"verify", "set"});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.out, AllOf(HasSubstr("damaged: set/dog/3.png: "), HasSubstr("set: 3 elements, 1 damaged\n")));
 }
 
 TEST_F(DataTool, WhatAFormatCannotHoldIsRefusedAndTheOldFileStays) {

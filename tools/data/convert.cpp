@@ -48,18 +48,19 @@ int convert(FileSystem& files, const std::string& pattern, const std::string& ou
   tell_notes(input);
   if (std::ranges::find(input.paths, out) != input.paths.end())
     invalid_argument("'{}' is read and written: pass another OUT", out);
-  BatchSchema schema;
+  BatchSchema fixed, written;
   std::unique_ptr<ElementWriter> writer;
   std::uint64_t number = 0, damaged = 0;
   const auto open = [&](const data::Element* first) {
-    schema = written_schema(format, input.schema, first, options.f32, out);
-    writer = open_writer(counted, out, format, schema);
+    fixed = fixed_schema(format, input.schema, first, out);
+    written = written_schema(format, fixed, options.f32, out);
+    writer = open_writer(counted, out, format, written);
   };
   ProgressBar bar("converting", counted, bytes_of(files, input));
   Walk how;
   how.element = [&](data::Element&& element) {
     if (!writer) open(&element);
-    writer->write(converted(schema, std::move(element), out, number));
+    writer->write(converted(fixed, written, std::move(element), out, number));
     ++number;
     bar.update();
     return true;
@@ -76,11 +77,10 @@ int convert(FileSystem& files, const std::string& pattern, const std::string& ou
                                   {"elements", number},
                                   {"bytes", bytes},
                                   {"damaged", damaged},
-                                  {"schema", schema_text(input.schema)}}));
+                                  {"schema", schema_text(fixed)}}));
   else
     fmt::print("{}: {}, {} elements, {}{}{}\n", out, name(format), number, bytes_text(bytes),
-               damaged > 0 ? fmt::format("; {} damaged ones left out", damaged) : "",
-               reading_hint(format, input.schema));
+               damaged > 0 ? fmt::format("; {} damaged ones left out", damaged) : "", reading_hint(format, fixed));
   return 0;
 }
 

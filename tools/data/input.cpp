@@ -130,8 +130,9 @@ void open_arrays(FileSystem& files, Input& input, const std::vector<std::pair<st
   }
 }
 
-void open_images(FileSystem& files, Input& input) {
-  input.images = std::make_shared<const ImageFolder>(input.pattern, ImageFolderOptions{.files = &files});
+void open_images(FileSystem& files, Input& input, bool encoded) {
+  input.images =
+      std::make_shared<const ImageFolder>(input.pattern, ImageFolderOptions{.files = &files, .decode = !encoded});
   input.schema_from = fmt::format("{} classes by folder", input.images->classes().size());
   input.pipeline = data::image_folder(input.images);
 }
@@ -197,7 +198,7 @@ Input open_input(FileSystem& files, const std::string& pattern, const InputOptio
   if (input.format <= Format::fixed)
     open_records(files, input, options);
   else if (input.format == Format::images)
-    open_images(files, input);
+    open_images(files, input, options.encoded);
   else
     open_arrays(files, input, named, wanted);
   select(input, wanted);

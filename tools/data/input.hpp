@@ -38,6 +38,7 @@ struct InputOptions {
   std::uint64_t record_bytes = 0;  // 0: not of fixed size
   std::uint64_t header_bytes = 0, footer_bytes = 0;
   bool no_header = false;  // csv, tsv
+  bool encoded = false;    // images as the bytes of their files
   bool skip = false;       // damaged records and images are left out and counted
   bool use_index = false;  // records are addressable where each file has an index
 };

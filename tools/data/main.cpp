@@ -36,6 +36,7 @@ What does not follow from them is given, as are parts of what is there:
   troupe-data head train.tfrecord --schema 'image:u8[28,28],label:i64'
   troupe-data stats users.jsonl --schema 'age:i64=0,name:string'       =0: in place of what is missing
   troupe-data convert digits.npz labels.idx --components label
+  troupe-data convert flowers flowers.tfrecord --encoded               the files of a folder of images, and their labels
 
 OUT ends in .tfrecord, .csv, .tsv, .jsonl, .txt (each also with .gz), .npy, .npz or .idx. It is replaced when all is
 written; memory is bounded, whatever the number of elements. u8 arrays become one byte string of an Example.
@@ -91,6 +92,7 @@ int main(int argc, char** argv) {
             whole_option("--record-bytes", "N", input.record_bytes, 1, kMostBytes, "Records of a fixed size"),
             whole_option("--header-bytes", "N", input.header_bytes, 0, kMostBytes, "Passed over before these"),
             whole_option("--footer-bytes", "N", input.footer_bytes, 0, kMostBytes, "Passed over behind them"),
+            flag("--encoded", input.encoded, "Images as the bytes of their files, not as pixels"),
             flag("--skip", input.skip, "Leave out damaged records, and count them")});
   line.add("Output", {flag("--json", options.json, "Print one JSON object per line"),
                       unsigned_option("--count", "N", options.count, "Elements that head shows"),

@@ -193,29 +193,36 @@ Tensor cast_to(const Tensor& x) {
   return out;
 }
 
-bool has_fixed_shapes(Format format) { return format != Format::tfrecord && format != Format::jsonl; }
+// Whether elements of the component must have one shape. Examples keep lists: other shapes must be known to read them
+// again.
+bool needs_one_shape(Format format, const BatchComponent& c) {
+  if (format == Format::tfrecord) return c.shape.rank() > 1;
+  return format != Format::jsonl;
+}
 
 }  // namespace
 
-BatchSchema written_schema(Format format, const BatchSchema& schema, const data::Element* first, bool f32,
-                           const std::string& path) {
-  BatchSchema out = schema;
+BatchSchema fixed_schema(Format format, const BatchSchema& schema, const data::Element* first,
+                         const std::string& path) {
   if ((format == Format::text || format == Format::npy || format == Format::idx) && schema.size() != 1)
     invalid_argument("cannot write '{}': {} holds one component, not {}: {}; pick one with --components", path,
                      name(format), schema.size(), schema_text(schema));
+  BatchSchema out = schema;
   for (std::size_t i = 0; i < out.size(); ++i) {
     BatchComponent& c = out[i];
+    if (c.shape.fully_known() || !needs_one_shape(format, c)) continue;
+    if (first == nullptr) refuse(path, format, c, "has fixed shapes, and there is no element to take them from");
+    c.shape = (*first)[i].shape();
+  }
+  return out;
+}
+
+BatchSchema written_schema(Format format, const BatchSchema& fixed, bool f32, const std::string& path) {
+  BatchSchema out = fixed;
+  for (BatchComponent& c : out) {
     c.dtype = written_dtype(format, c, f32, path);
-    if (has_fixed_shapes(format) && !c.shape.fully_known()) {
-      if (first == nullptr) refuse(path, format, c, "has fixed shapes, and there is no element to take them from");
-      c.shape = (*first)[i].shape();
-    }
     // The bytes of an image, as TensorFlow's own data sets have them.
-    if (format == Format::tfrecord && c.dtype == DType::u8 && c.shape.rank() > 0) {
-      if (!c.shape.fully_known() && c.shape.rank() > 1)
-        refuse(path, format, c, "keeps no shapes: make images of one size");
-      c = {c.name, DType::string, {}};
-    }
+    if (format == Format::tfrecord && c.dtype == DType::u8 && c.shape.rank() > 0) c = {c.name, DType::string, {}};
   }
   return out;
 }
@@ -249,22 +256,22 @@ std::unique_ptr<ElementWriter> open_writer(FileSystem& files, const std::string&
   }
 }
 
-data::Element converted(const BatchSchema& to, data::Element&& element, const std::string& path, std::uint64_t number) {
+data::Element converted(const BatchSchema& fixed, const BatchSchema& to, data::Element&& element,
+                        const std::string& path, std::uint64_t number) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     Tensor& x = element[i];
-    if (x.dtype() != to[i].dtype) {
-      if (to[i].dtype == DType::string)
-        x = Tensor::scalar(std::string(reinterpret_cast<const char*>(x.raw()), x.num_bytes()));
-      else if (to[i].dtype == DType::f32)
-        x = cast_to<float>(x);
-      else if (to[i].dtype == DType::u8)
-        x = cast_to<std::uint8_t>(x);
-      else
-        x = cast_to<std::int64_t>(x);
-    }
-    if (!x.shape().compatible_with(to[i].shape))
+    if (!x.shape().compatible_with(fixed[i].shape))
       invalid_argument("'{}': '{}' of element {} is {}{}, but those before are {}: this format has rows of one shape",
-                       path, to[i].name, number, name(x.dtype()), x.shape().to_string(), to[i].shape.to_string());
+                       path, to[i].name, number, name(x.dtype()), x.shape().to_string(), fixed[i].shape.to_string());
+    if (x.dtype() == to[i].dtype) continue;
+    if (to[i].dtype == DType::string)
+      x = Tensor::scalar(std::string(reinterpret_cast<const char*>(x.raw()), x.num_bytes()));
+    else if (to[i].dtype == DType::f32)
+      x = cast_to<float>(x);
+    else if (to[i].dtype == DType::u8)
+      x = cast_to<std::uint8_t>(x);
+    else
+      x = cast_to<std::int64_t>(x);
   }
   return std::move(element);
 }

@@ -19,14 +19,15 @@ class ElementWriter {
   virtual void finish() = 0;
 };
 
-// The schema that elements of `schema` have in a file of the format: u8[28,28] is a string in a tf.train.Example.
-// Throws invalid_argument, naming the component and what to do, for what the format cannot hold. Of elements of unknown
-// shapes where it has none, `first` decides.
-BatchSchema written_schema(Format format, const BatchSchema& schema, const data::Element* first, bool f32,
-                           const std::string& path);
+// The schema with the shapes that elements have in a file of the format: where it keeps none that vary, unknown
+// dimensions are those of `first` (null: there is no element). Throws invalid_argument, naming the component.
+BatchSchema fixed_schema(Format format, const BatchSchema& schema, const data::Element* first, const std::string& path);
+// What of it is written: u8[28,28] is a string in a tf.train.Example. Throws invalid_argument, naming the component and
+// what to do, for what the format cannot hold.
+BatchSchema written_schema(Format format, const BatchSchema& fixed, bool f32, const std::string& path);
+// An element of the fixed schema as it is written. Throws invalid_argument for one of another shape, with its number.
+data::Element converted(const BatchSchema& fixed, const BatchSchema& to, data::Element&& element,
+                        const std::string& path, std::uint64_t number);
 std::unique_ptr<ElementWriter> open_writer(FileSystem& files, const std::string& path, Format format,
                                            const BatchSchema& schema);
-// An element as written_schema() says.
-data::Element converted(const BatchSchema& to, data::Element&& element, const std::string& path, std::uint64_t number);
-
 }  // namespace troupe::data_tool

@@ -228,6 +228,11 @@ TEST_F(ArrayFiles, CompressedOnesGoOnFromAnyPosition) {
       ASSERT_TRUE(cursor->next(element));
       EXPECT_EQ(element[0].data<float>()[0], 200.0f * static_cast<float>(row));
     }
+    cursor->seek(298);
+    EXPECT_TRUE(cursor->skip());
+    ASSERT_TRUE(cursor->next(element));
+    EXPECT_EQ(element[0].data<float>()[0], 200.0f * 299);
+    EXPECT_FALSE(cursor->skip());
     cursor->seek(300);
     EXPECT_FALSE(cursor->next(element));
     EXPECT_THAT(error_of([&] { cursor->seek(301); }).message(), HasSubstr("has 300 rows, but must have at least 301"));
