@@ -108,9 +108,23 @@ struct BatchStage {
   bool pad = false;  // components with unknown dimensions, to the largest of the batch
   std::vector<Tensor> padding{};
 };
+// Elements of like length together. An element waits in its bucket until that is full; what is left at the end of an
+// epoch comes in the order of the buckets.
+struct BucketStage {
+  std::function<std::int64_t(const Element&)> length{};
+  std::vector<std::int64_t> boundaries{};  // bucket i: lengths from boundaries[i - 1] on, below boundaries[i]
+  std::vector<std::int64_t> sizes{};       // of each bucket's batches: one more than boundaries
+  BatchStage batch{};                      // how batches are made; its size does not count
+};
 struct UnbatchStage {};
 struct WindowStage {
   std::int64_t size = 1, shift = 1;
+};
+// Of `cycle` sub-pipelines at a time, `block` elements each in turn. Where one ends, that of the next element of the
+// input takes its place.
+struct InterleaveStage {
+  std::function<StageRef(const Element&, const ElementContext&)> function{};
+  std::uint64_t cycle = 1, block = 1;
 };
 struct ZipStage {};
 struct ConcatenateStage {};
@@ -121,8 +135,8 @@ struct SampleStage {
 };
 
 using StageKind = std::variant<TensorsStage, RangeStage, IndexedStage, SplitsStage, MapStage, FilterStage, FlatMapStage,
-                               TakeStage, ShardStage, RepeatStage, ShuffleStage, BatchStage, UnbatchStage, WindowStage,
-                               ZipStage, ConcatenateStage, SampleStage>;
+                               TakeStage, ShardStage, RepeatStage, ShuffleStage, BatchStage, BucketStage, UnbatchStage,
+                               WindowStage, InterleaveStage, ZipStage, ConcatenateStage, SampleStage>;
 
 struct Stage {
   std::string name{};  // "map decode": what errors and figures call it
@@ -140,6 +154,18 @@ struct ShuffleOptions {
 
 struct BatchOptions {
   bool drop_rest = false;  // of fewer elements than a batch
+};
+
+struct InterleaveOptions {
+  std::uint64_t cycle = 16;  // sub-pipelines read in turn
+  std::uint64_t block = 1;   // elements of each before the next has its turn
+};
+
+struct BucketOptions {
+  std::vector<std::int64_t> boundaries{};  // ascending: lengths below the first, from it to below the second, ...
+  std::vector<std::int64_t> sizes{};       // batch sizes of the buckets: one more than boundaries
+  std::vector<Tensor> padding{};           // as padded_batch() takes it
+  bool drop_rest = false;                  // of fewer elements than a bucket's batch
 };
 
 class Pipeline {
@@ -174,11 +200,23 @@ class Pipeline {
   // Likewise; unknown dimensions are filled up to the largest of the batch with `padding`, a scalar per component
   // (invalid: 0, "").
   Pipeline padded_batch(std::int64_t size, std::vector<Tensor> padding = {}, BatchOptions options = {}) const;
+  // Batches of elements of like length, padded to the largest of the batch. The length is what the function says, or
+  // the first dimension of a component. As a pipeline's last stage it makes the batches of training
+  // (scheduler/data/pipeline_source.hpp).
+  Pipeline bucketed_batch(std::function<std::int64_t(const Element&)> length, BucketOptions options) const;
+  Pipeline bucketed_batch(const std::string& component, BucketOptions options) const;
   // The rows of all components as elements.
   Pipeline unbatch() const;
   // `size` consecutive elements together, of which each begins `shift` after the one before; whole ones only.
   Pipeline window(std::int64_t size, std::int64_t shift = 1) const;
   Pipeline concatenate(const Pipeline& after) const;
+  // The elements, of `schema`, of the pipelines that the function makes of elements, several pipelines in turn. Their
+  // epochs are those of this one.
+  Pipeline interleave(const std::string& name, BatchSchema schema,
+                      std::function<Pipeline(const Element&, const ElementContext&)> function,
+                      InterleaveOptions options = {}) const;
+  // Each element with its number, from 0 in each epoch, as one more component, i64.
+  Pipeline enumerate(const std::string& component = "index") const;
 
  private:
   friend Pipeline make_pipeline(Stage stage);
@@ -202,6 +240,13 @@ Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_pt
                      SplitsOptions options = {});
 // Likewise, addressable.
 Pipeline from_source(const std::string& name, BatchSchema schema, std::shared_ptr<const IndexedSource> source);
+// Makes the next element; nullopt: there are no more.
+using Generator = std::function<std::optional<Element>()>;
+// What generators make: split `i` is that of begin(i), which makes the same elements each time it is called. Elements
+// that have passed are made again to go back to a position: for much work per element, from_source() takes cursors.
+// `splits`: how many there are.
+Pipeline generate(const std::string& name, BatchSchema schema, std::function<Generator(std::uint64_t split)> begin,
+                  std::uint64_t splits = 1, SplitsOptions options = {});
 // An element of each, with the components of all; as many as the shortest has. Names must differ.
 Pipeline zip(const std::vector<Pipeline>& pipelines);
 // Elements of pipelines with one schema, each drawn with its weight from (seed, epoch, number).

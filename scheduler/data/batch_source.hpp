@@ -27,7 +27,7 @@ struct UnmadeBatch {
   std::uint32_t epoch = 0;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
-  std::int64_t examples = 0;
+  std::int64_t examples = 0;            // 0: known when it is made
   std::shared_ptr<const void> noted{};  // what its reader needs to make it
 };
 

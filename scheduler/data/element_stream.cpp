@@ -7,9 +7,11 @@
 #include <troupe/messages/error.hpp>
 #include <troupe/messages/overloaded.hpp>
 #include <troupe/messages/philox.hpp>
+#include <troupe/scheduler/data/bucket_stream.hpp>
 #include <troupe/scheduler/data/buffering_streams.hpp>
 #include <troupe/scheduler/data/counting_stream.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
+#include <troupe/scheduler/data/interleave_stream.hpp>
 #include <troupe/scheduler/data/splits_stream.hpp>
 #include <troupe/scheduler/data/stage_call.hpp>
 
@@ -146,7 +148,7 @@ class BatchStream final : public CountingStream {
       elements.push_back(std::move(*element));
     }
     if (elements.empty() || (how.drop_rest && std::ssize(elements) < how.size)) return std::nullopt;
-    return PendingElement::grouped(*stage_, std::move(elements), tally_.counter());
+    return PendingElement::grouped(*stage_, how, std::move(elements), tally_.counter());
   }
   bool skip() override {
     const auto& how = kind<data::BatchStage>();
@@ -269,13 +271,22 @@ class SampleStream final : public JoiningStream {
  public:
   using JoiningStream::JoiningStream;
   std::optional<PendingElement> next_pending() override {
+    if (at_ == kOver) return std::nullopt;
     auto element = draw().next_pending();
-    if (element) tally_.add();
+    if (element)
+      tally_.add();
+    else
+      at_ = kOver;
     return element;
   }
-  bool skip() override { return draw().skip(); }
+  bool skip() override {
+    const bool passed = at_ != kOver && draw().skip();
+    if (!passed) at_ = kOver;
+    return passed;
+  }
 
  private:
+  static constexpr std::uint64_t kOver = ~std::uint64_t{0};  // one of the inputs has ended
   ElementStream& draw() {
     const auto& [weights, seed] = std::get<data::SampleStage>(stage_->kind);
     double sum = 0;
@@ -299,23 +310,26 @@ Stream stream_of(const StageRef& stage, std::vector<Stream> inputs, const Pipeli
   };
   const auto table = [&] { return std::make_unique<TableStream>(stage, statistics); };
   return std::visit(
-      Overloaded{[&](const data::SplitsStage&) { return splits_stream(stage, counter); },
-                 [&](const data::MapStage&) { return of_one(std::type_identity<MapStream>()); },
-                 [&](const data::FilterStage&) { return of_one(std::type_identity<FilterStream>()); },
-                 [&](const data::FlatMapStage&) { return flat_map_stream(stage, std::move(inputs.at(0)), counter); },
-                 [&](const data::TakeStage&) { return of_one(std::type_identity<TakeStream>()); },
-                 [&](const data::ShardStage&) { return of_one(std::type_identity<ShardStream>()); },
-                 [&](const data::RepeatStage&) { return of_one(std::type_identity<RepeatStream>()); },
-                 [&](const data::ShuffleStage&) { return shuffle_stream(stage, std::move(inputs.at(0)), counter); },
-                 [&](const data::BatchStage&) { return of_one(std::type_identity<BatchStream>()); },
-                 [&](const data::UnbatchStage&) { return unbatch_stream(stage, std::move(inputs.at(0)), counter); },
-                 [&](const data::WindowStage&) { return window_stream(stage, std::move(inputs.at(0)), counter); },
-                 [&](const data::ZipStage&) { return of_several(std::type_identity<ZipStream>()); },
-                 [&](const data::ConcatenateStage&) { return of_several(std::type_identity<ConcatenateStream>()); },
-                 [&](const data::SampleStage&) { return of_several(std::type_identity<SampleStream>()); },
-                 [&](const data::TensorsStage&) -> Stream { return table(); },
-                 [&](const data::IndexedStage&) -> Stream { return table(); },
-                 [&](const data::RangeStage&) -> Stream { return table(); }},
+      Overloaded{
+          [&](const data::SplitsStage&) { return splits_stream(stage, counter); },
+          [&](const data::MapStage&) { return of_one(std::type_identity<MapStream>()); },
+          [&](const data::FilterStage&) { return of_one(std::type_identity<FilterStream>()); },
+          [&](const data::FlatMapStage&) { return flat_map_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::TakeStage&) { return of_one(std::type_identity<TakeStream>()); },
+          [&](const data::ShardStage&) { return of_one(std::type_identity<ShardStream>()); },
+          [&](const data::RepeatStage&) { return of_one(std::type_identity<RepeatStream>()); },
+          [&](const data::ShuffleStage&) { return shuffle_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::BatchStage&) { return of_one(std::type_identity<BatchStream>()); },
+          [&](const data::BucketStage&) { return bucket_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::InterleaveStage&) { return interleave_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::UnbatchStage&) { return unbatch_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::WindowStage&) { return window_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::ZipStage&) { return of_several(std::type_identity<ZipStream>()); },
+          [&](const data::ConcatenateStage&) { return of_several(std::type_identity<ConcatenateStream>()); },
+          [&](const data::SampleStage&) { return of_several(std::type_identity<SampleStream>()); },
+          [&](const data::TensorsStage&) -> Stream { return table(); },
+          [&](const data::IndexedStage&) -> Stream { return table(); },
+          [&](const data::RangeStage&) -> Stream { return table(); }},
       stage->kind);
 }
 

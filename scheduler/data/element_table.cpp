@@ -322,6 +322,8 @@ TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs, StageCoun
           [&](const data::SplitsStage&) -> TableRef { return no_table(*stage); },
           [&](const data::FilterStage&) -> TableRef { return no_table(*stage); },
           [&](const data::FlatMapStage&) -> TableRef { return no_table(*stage); },
+          [&](const data::BucketStage&) -> TableRef { return no_table(*stage); },
+          [&](const data::InterleaveStage&) -> TableRef { return no_table(*stage); },
           [&](const data::SampleStage&) -> TableRef { return no_table(*stage); }},
       stage->kind);
 }

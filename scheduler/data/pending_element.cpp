@@ -63,19 +63,19 @@ class ZippedElement final : public UnmadeElement {
 
 class GroupedElement final : public UnmadeElement {
  public:
-  GroupedElement(const data::Stage& batch, std::vector<PendingElement> elements, StageCounter* counter)
-      : batch_(batch), elements_(std::move(elements)), counter_(counter) {}
+  GroupedElement(const data::Stage& batch, const data::BatchStage& how, std::vector<PendingElement> elements,
+                 StageCounter* counter)
+      : batch_(batch), how_(how), elements_(std::move(elements)), counter_(counter) {}
   Element make() const override {
     const std::vector<Element> made = made_of(elements_);
     if (counter_) counter_->add(1);
-    return timed(counter_, 0, [&] {
-      return assemble_batch(std::get<data::BatchStage>(batch_.kind), batch_.name, batch_.inputs[0]->schema, made);
-    });
+    return timed(counter_, 0, [&] { return assemble_batch(how_, batch_.name, batch_.inputs[0]->schema, made); });
   }
   std::size_t num_bytes() const override { return bytes_of(elements_); }
 
  private:
   const data::Stage& batch_;
+  const data::BatchStage& how_;
   const std::vector<PendingElement> elements_;
   StageCounter* const counter_;
 };
@@ -100,14 +100,21 @@ class TableElement final : public UnmadeElement {
 
 class KeptElement final : public UnmadeElement {
  public:
-  KeptElement(data::StageRef stage, PendingElement element) : stage_(std::move(stage)), element_(std::move(element)) {}
-  Element make() const override { return element_.make(); }
-  void make_row(std::int64_t row, std::span<Tensor> out) const override { element_.make_row(row, out); }
+  KeptElement(data::StageRef stage, PendingElement element, std::uint64_t number, StageCounter* counter)
+      : stage_(std::move(stage)), element_(std::move(element)), number_(number), counter_(counter) {}
+  Element make() const override {
+    return timed(counter_, number_, [&] { return element_.make(); });
+  }
+  void make_row(std::int64_t row, std::span<Tensor> out) const override {
+    timed(counter_, number_, [&] { element_.make_row(row, out); });
+  }
   std::size_t num_bytes() const override { return element_.num_bytes(); }
 
  private:
   const data::StageRef stage_;
   const PendingElement element_;
+  const std::uint64_t number_;
+  StageCounter* const counter_;
 };
 
 }  // namespace
@@ -135,16 +142,17 @@ PendingElement PendingElement::mapped(const data::Stage& map, const data::Elemen
 PendingElement PendingElement::zipped(const data::Stage& zip, std::vector<PendingElement> elements) {
   return PendingElement(std::make_unique<const ZippedElement>(zip, std::move(elements)));
 }
-PendingElement PendingElement::grouped(const data::Stage& batch, std::vector<PendingElement> elements,
-                                       StageCounter* counter) {
-  return PendingElement(std::make_unique<const GroupedElement>(batch, std::move(elements), counter));
+PendingElement PendingElement::grouped(const data::Stage& batch, const data::BatchStage& how,
+                                       std::vector<PendingElement> elements, StageCounter* counter) {
+  return PendingElement(std::make_unique<const GroupedElement>(batch, how, std::move(elements), counter));
 }
 PendingElement PendingElement::of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch,
                                         std::uint64_t index) {
   return PendingElement(std::make_unique<const TableElement>(std::move(table), epoch, index));
 }
-PendingElement PendingElement::kept(data::StageRef stage, PendingElement element) {
-  return PendingElement(std::make_unique<const KeptElement>(std::move(stage), std::move(element)));
+PendingElement PendingElement::kept(data::StageRef stage, PendingElement element, std::uint64_t number,
+                                    StageCounter* counter) {
+  return PendingElement(std::make_unique<const KeptElement>(std::move(stage), std::move(element), number, counter));
 }
 
 std::vector<Element> made_of(std::span<const PendingElement> elements) {

@@ -37,11 +37,12 @@ class PendingElement {
                                StageCounter* counter);
   // The components of all elements, one of each input.
   static PendingElement zipped(const data::Stage& zip, std::vector<PendingElement> elements);
-  // A batch.
-  static PendingElement grouped(const data::Stage& batch, std::vector<PendingElement> elements, StageCounter* counter);
+  // A batch, made as `how` says.
+  static PendingElement grouped(const data::Stage& batch, const data::BatchStage& how,
+                                std::vector<PendingElement> elements, StageCounter* counter);
   static PendingElement of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch, std::uint64_t index);
-  // One that keeps its stages alive.
-  static PendingElement kept(data::StageRef stage, PendingElement element);
+  // One that keeps its stages alive. Making it, element `number`, counts as work of `counter`, or of none.
+  static PendingElement kept(data::StageRef stage, PendingElement element, std::uint64_t number, StageCounter* counter);
 
  private:
   explicit PendingElement(std::unique_ptr<const data::UnmadeElement> unmade) : unmade_(std::move(unmade)) {}

@@ -75,6 +75,12 @@ class TableReader final : public BatchReader {
 // The examples of a step, of all slots: not made.
 using StepElements = std::vector<PendingElement>;
 
+// Of a stage whose elements are batches already: each is an example here.
+BatchPlan of_single_elements(BatchPlan plan) {
+  plan.batch = 1;
+  return plan;
+}
+
 BatchPlan with_one_more(BatchPlan plan) {
   ++plan.in_use;
   return plan;
@@ -90,7 +96,8 @@ class StreamReader final : public BatchReader {
         statistics_(statistics),
         batches_(batches),
         stream_(open_stream(stage_, &statistics)),
-        fixed_(fixed_shapes(stage_->schema)),
+        whole_(std::holds_alternative<data::BucketStage>(stage_->kind)),
+        fixed_(!whole_ && fixed_shapes(stage_->schema)),
         ring_(with_one_more(plan)) {}
 
   std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
@@ -108,13 +115,18 @@ class StreamReader final : public BatchReader {
       begun_step_ = step;
     }
     const auto [first, end] = rows_of_slot(plan_, begun_->size(), 0, slot);
-    return UnmadeBatch{epoch, step, slot, static_cast<std::int64_t>(end - first), begun_};
+    return UnmadeBatch{epoch, step, slot, whole_ ? 0 : static_cast<std::int64_t>(end - first), begun_};
   }
 
   Batch make(UnmadeBatch&& unmade) const override {
     const std::span<const PendingElement> all = *static_cast<const StepElements*>(unmade.noted.get());
     const auto [first, end] = rows_of_slot(plan_, all.size(), 0, unmade.slot);
     const auto examples = all.subspan(first, end - first);
+    if (whole_) {
+      Batch batch{examples.front().make()};
+      batch.examples = batch.components.at(0).shape()[0];
+      return batch;
+    }
     if (batches_) batches_->add(1);
     if (!fixed_) {
       const std::vector<Element> made = made_of(examples);
@@ -223,6 +235,7 @@ class StreamReader final : public BatchReader {
   const PipelineStatistics& statistics_;
   StageCounter* const batches_;  // null: the pipeline makes none
   const std::unique_ptr<ElementStream> stream_;
+  const bool whole_;  // elements are batches
   const bool fixed_;
   mutable BatchRing ring_;
   std::optional<std::uint32_t> epoch_;
@@ -252,7 +265,8 @@ std::unique_ptr<BatchReader> PipelineSource::open(const BatchPlan& plan) const {
   check_plan(plan);
   if (examples_->forward_because.empty())
     return std::make_unique<TableReader>(examples_, how_, plan, steps_per_epoch(*this, plan), *statistics_, batches_);
-  return std::make_unique<StreamReader>(examples_, how_, plan, *statistics_, batches_);
+  return std::make_unique<StreamReader>(examples_, how_, bucketed() ? of_single_elements(plan) : plan, *statistics_,
+                                        batches_);
 }
 
 }  // namespace troupe

@@ -7,10 +7,15 @@
 // examples are the elements before that, and the batches are made as it says: its size is batch(), which training must
 // have, while evaluation may take batches of any size.
 //
+// With bucketed_batch as its last stage the pipeline itself makes batches, of the buckets' sizes: slot after slot has
+// the next of them, and BatchPlan::batch does not count. A step that they do not fill is left out, or with
+// LastStep::pad filled from the start.
+//
 // Addressable pipelines: a reader makes just the examples of the batches that it is asked for. Forward ones: each
 // reader goes through all elements up to there, and goes back to a position it has kept when it is asked for an earlier
 // step. What does not decide the order is left to make(): records are parsed, and functions of map called, for the
-// examples of batches that are made, unless a later stage looks at elements (filter, flat_map, unbatch, window).
+// examples of batches that are made, unless a later stage looks at elements (filter, flat_map, unbatch, window,
+// bucketed_batch, the input of interleave).
 #pragma once
 
 #include <troupe/graph/data/pipeline.hpp>
@@ -23,8 +28,8 @@ class PipelineSource final : public BatchSource {
  public:
   explicit PipelineSource(const data::Pipeline& pipeline);
 
-  const BatchSchema& schema() const override { return examples_->schema; }
-  std::optional<std::uint64_t> examples() const override { return examples_->size; }
+  const BatchSchema& schema() const override { return (bucketed() ? examples_->inputs[0] : examples_)->schema; }
+  std::optional<std::uint64_t> examples() const override { return bucketed() ? std::nullopt : examples_->size; }
   std::optional<std::int64_t> batch() const override {
     return how_.size == 0 ? std::nullopt : std::optional(how_.size);
   }
@@ -35,6 +40,8 @@ class PipelineSource final : public BatchSource {
   const PipelineStatistics& statistics() const { return *statistics_; }
 
  private:
+  bool bucketed() const { return std::holds_alternative<data::BucketStage>(examples_->kind); }
+
   std::shared_ptr<PipelineStatistics> statistics_;
   StageCounter* batches_ = nullptr;  // of the last stage, if it makes batches
   data::StageRef examples_;

@@ -234,6 +234,37 @@ TEST(PipelineSource, MakesTheBatchesOfItsLastStage) {
   EXPECT_EQ(error_of([&] { source.open({.batch = 2, .slots = 0}); }).code(), Code::invalid_argument);
 }
 
+// Batches of like lengths, of the buckets' sizes, padded to the longest in each.
+TEST(PipelineSource, BucketsAreBatchesOfTheirOwn) {
+  const Pipeline words = data::range(0, 10).map(
+      "word", {{"ids", DType::i64, Shape{kUnknown}}}, [](const Element& e, const data::ElementContext&) -> Element {
+        Tensor ids(DType::i64, Shape{1 + e[0].item<std::int64_t>() % 4});
+        std::fill_n(ids.mutable_data<std::int64_t>(), ids.num_elements(), e[0].item<std::int64_t>());
+        return {ids};
+      });
+  // Lengths 1 2 3 4 1 2 3 4 1 2: at most 2, of numbers 0 1 4 5 8 9; and longer ones, of 2 3 6 7.
+  const Pipeline batches =
+      words.bucketed_batch("ids", {.boundaries = {3}, .sizes = {3, 2}, .padding = {Tensor::scalar<std::int64_t>(-1)}});
+  EXPECT_THAT(batches.forward_because(), ::testing::HasSubstr("sorts elements by their length"));
+  const PipelineSource source(batches);
+  EXPECT_EQ(source.schema(), words.schema());
+  EXPECT_EQ(source.examples(), std::nullopt);
+  EXPECT_EQ(source.batch(), std::nullopt);
+  const auto reader = source.open({.batch = 7});
+  const Batch first = *reader->read(0, 0, 0), second = *reader->read(0, 1, 0);
+  EXPECT_EQ(first.examples, 2);
+  EXPECT_TRUE(bitwise_equal(first.components[0], Tensor::of<std::int64_t>(Shape{2, 4}, {2, 2, 2, -1, 3, 3, 3, 3})));
+  EXPECT_EQ(second.examples, 3);
+  EXPECT_TRUE(bitwise_equal(second.components[0], Tensor::of<std::int64_t>(Shape{3, 2}, {0, -1, 1, 1, 4, -1})));
+  EXPECT_EQ(reader->read(0, 2, 0)->components[0].data<std::int64_t>()[0], 6);
+  EXPECT_EQ(reader->read(0, 3, 0)->examples, 3);
+  EXPECT_FALSE(reader->read(0, 4, 0));
+  const auto slots = source.open({.batch = 1, .slots = 3}), padded = source.open({.slots = 3, .last = LastStep::pad});
+  EXPECT_TRUE(bitwise_equal(slots->read(0, 0, 1)->components[0], second.components[0]));
+  EXPECT_FALSE(slots->read(0, 1, 0));
+  EXPECT_TRUE(bitwise_equal(padded->read(0, 1, 1)->components[0], first.components[0]));
+}
+
 TEST(PipelineSource, ABatchInUseIsNotWrittenAgain) {
   const PipelineSource source(data::range(0, 100));
   const auto reader = source.open({.batch = 2, .in_use = 2});

@@ -219,6 +219,92 @@ Pair splits_pair(std::vector<std::int64_t> sizes, std::uint64_t cycle, bool shuf
           }};
 }
 
+// Number n becomes n & 3 numbers from 10 n on; those of every third number are read in order.
+Pair interleaved(const Pair& from, std::size_t cycle, std::size_t block) {
+  const auto part = [](const Element& e, const data::ElementContext&) {
+    const std::int64_t n = number_in(e);
+    const Pipeline numbers = data::range(10 * n, 10 * n + (n & 3));
+    return n % 3 == 0 ? numbers.filter("all", [](const Element&) { return true; }) : numbers;
+  };
+  return {from.pipeline.interleave("parts", kNumber, part, {.cycle = cycle, .block = block}), [=](std::uint64_t epoch) {
+            const Numbers all = from.expected(epoch);
+            std::vector<Numbers> open;
+            std::size_t begun = 0;
+            const auto begin = [&] {
+              Numbers part;
+              for (std::int64_t i = (all[begun] & 3) - 1; i >= 0; --i) part.push_back(10 * all[begun] + i);
+              ++begun;
+              return part;
+            };
+            while (open.size() < cycle && begun < all.size()) open.push_back(begin());
+            Numbers out;
+            for (std::size_t turn = 0, given = 0; !open.empty();) {
+              if (!open[turn].empty()) {
+                out.push_back(open[turn].back());
+                open[turn].pop_back();
+                if (++given < block) continue;
+                turn = (turn + 1) % open.size();
+              } else if (begun < all.size()) {
+                open[turn] = begin();
+              } else {
+                open.erase(open.begin() + static_cast<std::ptrdiff_t>(turn));
+                if (turn == open.size()) turn = 0;
+              }
+              given = 0;
+            }
+            return out;
+          }};
+}
+
+Pair bucketed(const Pair& from, bool drop) {
+  const auto length = [](const Element& e) { return number_in(e) & 7; };
+  const std::vector<std::int64_t> sizes = {2, 3, 1};
+  return {from.pipeline.bucketed_batch(length, {.boundaries = {2, 5}, .sizes = sizes, .drop_rest = drop}).unbatch(),
+          [=](std::uint64_t epoch) {
+            std::vector<Numbers> buckets(3);
+            Numbers out;
+            const auto empty = [&](Numbers& bucket) {
+              out.insert(out.end(), bucket.begin(), bucket.end());
+              bucket.clear();
+            };
+            for (const std::int64_t x : from.expected(epoch)) {
+              const std::size_t i = (x & 7) < 2 ? 0 : (x & 7) < 5 ? 1 : 2;
+              buckets[i].push_back(x);
+              if (std::ssize(buckets[i]) == sizes[i]) empty(buckets[i]);
+            }
+            for (Numbers& bucket : buckets)
+              if (!drop) empty(bucket);
+            return out;
+          }};
+}
+
+Pair numbered(const Pair& from) {
+  return {from.pipeline.enumerate("at").map("add", kNumber,
+                                            [](const Element& e, const data::ElementContext&) {
+                                              return element_of(number_in(e) - 3 * e.at(1).item<std::int64_t>());
+                                            }),
+          [from](std::uint64_t epoch) {
+            Numbers out = from.expected(epoch);
+            for (std::size_t i = 0; i < out.size(); ++i) out[i] -= 3 * static_cast<std::int64_t>(i);
+            return out;
+          }};
+}
+
+// Split k makes the numbers 100 k, 100 k + 1, ...: sizes[k] of them.
+Pair generated(std::vector<std::int64_t> sizes, std::uint64_t cycle) {
+  const auto begin = [sizes](std::uint64_t split) -> data::Generator {
+    const std::int64_t first = 100 * static_cast<std::int64_t>(split);
+    return [at = first, end = first + sizes.at(split)]() mutable {
+      return at < end ? std::optional(element_of(at++)) : std::nullopt;
+    };
+  };
+  return {data::generate("made", kNumber, begin, sizes.size(), {.cycle = cycle}), [=](std::uint64_t) {
+            Numbers out = splits_pair(sizes, cycle, false).expected(0);
+            for (std::int64_t& x : out) x = x / 1000 * 100 + x % 1000;
+            return out;
+          }};
+}
+
 class Chain {
  public:
   explicit Chain(std::uint64_t seed) : random_(seed) {}
@@ -233,10 +319,11 @@ class Chain {
   Pair draw_splits() {
     std::vector<std::int64_t> sizes(1 + below(6));
     for (std::int64_t& size : sizes) size = static_cast<std::int64_t>(below(9));
+    if (below(3) == 0) return generated(sizes, 1 + below(4));
     return splits_pair(sizes, 1 + below(4), below(2) == 0);
   }
   Pair then(const Pair& pair) {
-    switch (below(12)) {
+    switch (below(16)) {
       case 0:
         return mapped(pair);
       case 1:
@@ -259,6 +346,14 @@ class Chain {
         return concatenated(pair, draw(1));
       case 9:
         return summed(pair, draw(1));
+      case 10: {
+        const std::size_t cycle = 1 + below(4);
+        return interleaved(pair, cycle, 1 + below(3));
+      }
+      case 11:
+        return bucketed(pair, below(2) == 0);
+      case 12:
+        return numbered(pair);
       default:
         return shuffled(pair, below(100), 1 + below(9), below(2) == 0);
     }
@@ -442,9 +537,40 @@ TEST(Pipeline, FunctionsThatFailOrMakeSomethingElseAreNamed) {
                   [](const Element&, const data::ElementContext&) -> Element { return {Tensor::scalar(1.0f)}; })),
               HasSubstr("stage 'map wrong' made 'number' as f32[], expected i64[]"));
   EXPECT_THAT(
+      next_of(numbers.interleave(
+          "other", kNumber, [](const Element&, const data::ElementContext&) { return data::range(0, 3, 1, "other"); })),
+      HasSubstr("stage 'interleave other' made a pipeline of other i64[], expected number i64[]"));
+  EXPECT_THAT(next_of(data::generate("broken", kNumber,
+                                     [](std::uint64_t) -> data::Generator {
+                                       return []() -> std::optional<Element> {
+                                         throw std::runtime_error("no more memory");
+                                       };
+                                     })),
+              ::testing::AllOf(HasSubstr("stage 'broken'"), HasSubstr("no more memory")));
+  EXPECT_THAT(
       next_of(numbers.flat_map("none", kNumber,
                                [](const Element&, const data::ElementContext&) { return std::vector<Element>{{}}; })),
       HasSubstr("stage 'flat_map none' made an element of 0 components, expected 1"));
+}
+
+TEST(Pipeline, AGeneratorThatHasChangedIsRefused) {
+  std::int64_t most = 3;
+  const Pipeline pipeline = data::generate("made", kNumber, [&](std::uint64_t) -> data::Generator {
+    return [&, at = std::int64_t{0}]() mutable { return at < most ? std::optional(element_of(at++)) : std::nullopt; };
+  });
+  const auto stream = open_stream(pipeline.stage());
+  stream->start(0);
+  while (stream->skip()) {
+  }
+  StreamPosition position;
+  stream->start(0);
+  for (int i = 0; i < 3; ++i) stream->skip();
+  stream->save(position);
+  most = 1;
+  stream->start(0);
+  PositionReader in(position);
+  stream->restore(in);
+  EXPECT_THAT(error_of([&] { stream->next(); }).message(), HasSubstr("has made 1 elements, but at least 3 before"));
 }
 
 TEST(Pipeline, WhatCannotBeIsRefusedWhenItIsBuilt) {
@@ -456,6 +582,23 @@ TEST(Pipeline, WhatCannotBeIsRefusedWhenItIsBuilt) {
   EXPECT_THAT(refused([&] { return numbers.unbatch(); }), HasSubstr("'number' is a scalar"));
   EXPECT_THAT(refused([&] { return numbers.concatenate(data::range(0, 3, 1, "other")); }), HasSubstr("concatenate"));
   EXPECT_THAT(refused([&] { return data::zip({numbers, numbers}); }), HasSubstr("two components 'number'"));
+  EXPECT_THAT(refused([&] { return numbers.bucketed_batch("number", {.sizes = {1}}); }), HasSubstr("has no length"));
+  EXPECT_THAT(refused([&] { return numbers.bucketed_batch("other", {.sizes = {1}}); }), HasSubstr("no component"));
+  const auto zero = [](const Element&) { return std::int64_t{0}; };
+  EXPECT_THAT(refused([&] { return numbers.bucketed_batch(zero, {.boundaries = {1}, .sizes = {1}}); }),
+              HasSubstr("1 batch sizes for 1 boundaries, expected 2"));
+  EXPECT_THAT(refused([&] {
+                return numbers.bucketed_batch(zero, {.boundaries = {2, 2}, .sizes = {1, 1, 1}});
+              }),
+              HasSubstr("must ascend"));
+  EXPECT_THAT(refused([&] { return numbers.bucketed_batch(zero, {.sizes = {0}}); }), HasSubstr("at least 1 element"));
+  EXPECT_THAT(refused([&] {
+                return numbers.interleave("none", kNumber,
+                                          [&](const Element&, const data::ElementContext&) { return numbers; },
+                                          {.cycle = 0});
+              }),
+              HasSubstr("stage 'interleave none': cycle 0"));
+  EXPECT_THAT(refused([&] { return numbers.enumerate("number"); }), HasSubstr("two components 'number'"));
   EXPECT_THAT(refused([&] { return data::zip({}); }), HasSubstr("at least one"));
   EXPECT_THAT(refused([&] { return data::sample({numbers}, {-1}, 1); }), HasSubstr("must not be negative"));
   EXPECT_THAT(refused([&] { return numbers.padded_batch(2, {Tensor::scalar(1.0f)}); }),
