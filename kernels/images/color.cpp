@@ -122,13 +122,17 @@ void write_grey(const Tensor& image, Tensor& out) {
   }
 }
 
+// Elements one vector at a time: so bytes are widened from memory, not from wider vectors.
 template <class T>
 void write_normalized(const T* __restrict x, float* __restrict y, const float* __restrict scale,
                       const float* __restrict shift, std::int64_t period, std::int64_t count) {
+  static_assert(kNormalizedAtOnce == 16);
+  const auto write = [=](std::int64_t i, std::int64_t k) { y[i] = static_cast<float>(x[i]) * scale[k] + shift[k]; };
   std::int64_t i = 0;
   for (; i + period <= count; i += period)
-    for (std::int64_t k = 0; k < period; ++k) y[i + k] = static_cast<float>(x[i + k]) * scale[k] + shift[k];
-  for (std::int64_t k = 0; i + k < count; ++k) y[i + k] = static_cast<float>(x[i + k]) * scale[k] + shift[k];
+    for (std::int64_t k = 0; k < period; k += kNormalizedAtOnce)
+      for (std::int64_t l = 0; l < kNormalizedAtOnce; ++l) write(i + k + l, k + l);
+  for (std::int64_t k = 0; i + k < count; ++k) write(i + k, k);
 }
 
 }  // namespace

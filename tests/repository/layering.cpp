@@ -72,7 +72,7 @@ const std::vector<Library> kLibraries = {
     {"RE2", R"(re2/.*)", {"kernels/"}},
     {"zlib", R"(zlib\.h)", {"kernels/readers/", "actors/tensorboard/"}},
     {"zstd", R"(zstd\.h)", {"kernels/readers/"}},
-    {"libjpeg", R"((jpeglib|jerror)\.h)", {"kernels/readers/"}},
+    {"libjpeg", R"((jpeglib|jerror)\.h)", {"kernels/readers/", "tools/bench/"}},
     {"libpng", R"(png\.h)", {"kernels/readers/"}},
     {"CUDA", R"((cuda|cooperative_groups|nv).*\.h|cuda/.*)", {"devices/cuda/", "kernels/cuda/", "tools/bench/cuda/"}},
     {"NCCL", R"(nccl.*\.h)", {"devices/cuda/"}},
