@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tests/actors/training/classifying.hpp"
+#include "tests/kernels/readers/image_files.hpp"
 #include "tests/processes/places.hpp"
 #include "tests/temporary_directory.hpp"
 // As the pages say it: the fragments need no more.
@@ -142,6 +143,41 @@ TEST(Pages, PipelinesOfRecords) {
   EXPECT_GT(score, 0.99);
   EXPECT_EQ(sums.shape(), (Shape{380, 1}));  // 19 of 20 columns are below 0.85
   EXPECT_EQ(points.forward_because(), "stage 'filter small' leaves out elements");
+}
+
+TEST(Pages, PipelinesOfImages) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  for (const std::string kind : {"rose", "tulip"}) {
+    std::filesystem::create_directories("flowers/" + kind);
+    for (unsigned i = 0; i < 16; ++i) {
+      std::vector<std::uint8_t> pixels;  // roses are red
+      for (unsigned p = 0; p < 30 * 40; ++p) pixels.insert(pixels.end(), {200, 90, static_cast<std::uint8_t>(p + i)});
+      if (kind == "tulip")
+        for (std::size_t p = 0; p < pixels.size(); p += 3) std::swap(pixels[p], pixels[p + 1]);
+      directory.write(fmt::format("flowers/{}/{}.jpg", kind, i), testing::jpeg_file(pixels, 30, 40));
+    }
+  }
+  ::testing::internal::CaptureStdout();
+#include <pages/pipelines_images.inc>
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              ::testing::HasSubstr("map normalize image: image f32[24,24,3], label i64[]; 32 elements"));
+  EXPECT_EQ(model.evaluate(PipelineSource(flowers))["accuracy"], 1);
+}
+
+TEST(Pages, PipelinesOfTexts) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  std::string file = "text,stars\n";
+  for (int i = 0; i < 100; ++i)
+    file += fmt::format("\"The {} {}, really!\",{}\n", i % 3 == 0 ? "shoe" : "HAT", i % 2 == 0 ? "fits" : "hurts",
+                        1 - i % 2);
+  directory.write("reviews.csv", file);
+  ::testing::internal::CaptureStdout();
+#include <pages/pipelines_texts.inc>
+  ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(words[0], "the");
+  EXPECT_EQ(model.evaluate(PipelineSource(ids))["accuracy"], 1);
 }
 
 TEST(Pages, SummariesOfProgramsAndLoops) {
