@@ -15,6 +15,9 @@
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/devices/kernel.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/http_file_system.hpp>
+#include <troupe/devices/storage/remote/s3_file_system.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/data/texts.hpp>

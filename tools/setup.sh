@@ -15,6 +15,7 @@ libraries=(
   libisal-dev                                   # checksums of checkpoints
   libre2-dev                                    # regular expressions in graphs
   libfmt-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
+  libcurl4-openssl-dev                          # files on web servers and in object stores
   libjpeg62-turbo-dev libpng-dev                # images
   libssl-dev zlib1g-dev libzstd-dev libncurses-dev  # TLS and hashing, compression, terminal
   protobuf-compiler libprotobuf-dev             # wire and file schemas
@@ -29,7 +30,7 @@ tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 # Of the environment build/python, from PyPI: what the module is built with, and what its tests compare with. onnx and
 # onnxruntime read what is written here.
 python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime safetensors)
-python_peers=(tensorflow-cpu==2.21.0 jax)
+python_peers=(tensorflow-cpu==2.21.0 jax 'moto[server]==5.2.5')  # moto: an object store for a test
 
 usage() {
   cat <<TEXT

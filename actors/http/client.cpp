@@ -1,42 +1,16 @@
 #include "troupe/actors/http/client.hpp"
 
 #include <fmt/core.h>
-#include <pthread.h>
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 // Last, because of its size.
 #include <httplib.h>
 
 #include <troupe/actors/http/server.hpp>
+#include <troupe/messages/no_broken_pipe.hpp>
 
 namespace troupe {
-namespace {
-
-// Ignores SIGPIPE, which a write to a closed connection raises, in the requesting thread only; the library would ignore
-// it in the whole process.
-class NoBrokenPipe {
- public:
-  NoBrokenPipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~NoBrokenPipe() {
-    if (sigismember(&before_, SIGPIPE)) return;
-    const timespec at_once{};
-    while (sigtimedwait(&pipe_, nullptr, &at_once) > 0) continue;
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoBrokenPipe(const NoBrokenPipe&) = delete;
-  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
-
- private:
-  sigset_t pipe_, before_;
-};
-
-}  // namespace
 
 bool HttpTarget::is_url(const std::string& text) { return text.starts_with("http://") || text.starts_with("https://"); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -37,6 +38,14 @@ void add_matching(FileSystem& files, const std::string& directory, std::string_v
   }
 }
 
+// Where names begin: behind "/", "s3://bucket/", "file:///"; 0 of a relative path.
+std::size_t root_bytes(std::string_view pattern) {
+  const std::string_view scheme = scheme_of(pattern);
+  if (scheme.empty()) return pattern.starts_with('/') ? 1 : 0;
+  const std::size_t slash = pattern.find('/', scheme.size() + std::string_view("://").size());
+  return slash == pattern.npos ? pattern.size() : slash + 1;
+}
+
 }  // namespace
 
 // Goes back to the last '*' only: linear in each piece between two of them.
@@ -62,9 +71,14 @@ bool matches_pattern(std::string_view name, std::string_view pattern) {
 
 std::vector<std::string> files_matching(FileSystem& files, const std::string& pattern) {
   std::vector<std::string> out;
-  const bool absolute = pattern.starts_with('/');
-  add_matching(files, absolute ? "/" : "", std::string_view(pattern).substr(absolute ? 1 : 0), out);
-  if (out.empty()) fail(Code::not_found, "{}: there is no such file", pattern);
+  if (is_http(pattern)) {
+    if (shown_path(pattern).find('*') != std::string::npos) (void)files.list(pattern);  // says that it cannot
+    if (files.exists(pattern)) out.push_back(pattern);
+  } else {
+    const std::size_t root = root_bytes(pattern);
+    add_matching(files, pattern.substr(0, root), std::string_view(pattern).substr(root), out);
+  }
+  if (out.empty()) fail(Code::not_found, "{}: there is no such file", shown_path(pattern));
   std::ranges::sort(out);
   return out;
 }

@@ -1,4 +1,4 @@
-// The files that Troupe keeps (checkpoints, saved models), behind one small interface: POSIX now, object stores later.
+// Files behind one small interface: of this machine here, on web servers and in object stores by file_systems.hpp.
 //
 // Paths use the file system's syntax; folders are separated by '/'. Anything that must survive a machine crash has to
 // be synced: a file's content by WritableFile::sync(), the names in a folder (of files created, renamed and removed) by

@@ -33,6 +33,12 @@ set(TROUPE_PUBLIC_HEADERS
   devices/kernel.hpp
   devices/recording.hpp
   devices/storage/file_system.hpp
+  devices/storage/file_systems.hpp
+  devices/storage/remote/http_file_system.hpp
+  devices/storage/remote/http_options.hpp
+  devices/storage/remote/read_only_file_system.hpp
+  devices/storage/remote/s3_file_system.hpp
+  devices/storage/remote/s3_options.hpp
   graph/builder/activations.hpp
   graph/builder/array.hpp
   graph/builder/attention.hpp

@@ -45,6 +45,7 @@ find_package(fmt REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(oneDNN REQUIRED)
 find_package(ISAL REQUIRED)
+find_package(CURL 7.85 REQUIRED)  # libcurl4-openssl-dev; with protocols by name
 find_package(zstd REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)

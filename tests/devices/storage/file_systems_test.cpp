@@ -1,0 +1,72 @@
+#include "troupe/devices/storage/file_systems.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/devices/storage/scripted_http_server.hpp"
+#include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
+#include <troupe/devices/storage/file_pattern.hpp>
+
+namespace troupe::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(FileSystems, AreChosenByScheme) {
+  EXPECT_EQ(&file_system_of("data/train.csv"), &posix_file_system());
+  EXPECT_EQ(&file_system_of("/a/b://c"), &posix_file_system());
+  FileSystem& web = file_system_of("https://host/a");
+  EXPECT_EQ(&web, &file_system_of("http://other/b"));
+  FileSystem& store = file_system_of("s3://bucket/a");
+  EXPECT_EQ(&store, &file_system_of("s3://other/b"));
+  EXPECT_NE(&store, &web);
+  const Error error = error_of([] { file_system_of("gs://bucket/a"); });
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("'gs'"), HasSubstr("s3://")));
+}
+
+TEST(FileSystems, AreOneForAllPaths) {
+  EXPECT_EQ(&file_system_of(std::vector<std::string>{"http://a/b", "https://c/d"}), &file_system_of("http://e"));
+  for (const std::vector<std::string>& paths :
+       {std::vector<std::string>{}, {"a", "http://b/c"}, {"s3://bucket/a", "http://b/c"}})
+    EXPECT_EQ(error_of([&] { file_system_of(paths); }).code(), Code::invalid_argument);
+}
+
+TEST(FileSystems, UrlsOfFilesAreFilesOfThisMachine) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.write("a 1.csv", "content"), url = "file://" + path;
+  FileSystem& files = file_system_of(url);
+  EXPECT_EQ(read_file(files, url, 100), "content");
+  EXPECT_EQ(read_file(files, "file://localhost" + path, 100), "content");
+  EXPECT_TRUE(files.exists(url));
+  EXPECT_THAT(files_matching(files, "file://" + directory.file("a*.csv")), ElementsAre(url));
+  replace_file(files, url, "new", "x");
+  make_directories(files, "file://" + directory.file("b"));
+  files.rename(url, "file://" + directory.file("b/c"));
+  EXPECT_EQ(content_of(directory.file("b/c")), "new");
+  remove_tree(files, "file://" + directory.file("b"));
+  EXPECT_TRUE(files.list("file://" + directory.file("")).empty());
+  EXPECT_EQ(error_of([&] { files.open("file://host/a"); }).code(), Code::invalid_argument);
+}
+
+TEST(FileSystems, FilesOnTheWebAreFoundByTheirUrlAlone) {
+  ScriptedHttpServer server([](const SeenRequest& request, int) {
+    return request.target.starts_with("/there") ? http_file_answer(request, "content") : http_answer(404, "", "");
+  });
+  const std::string there = server.url("/there?a=*&b=?"), gone = server.url("/gone?secret");
+  FileSystem& files = file_system_of(there);
+  EXPECT_THAT(files_matching(files, there), ElementsAre(there));
+  EXPECT_EQ(read_file(files, there, 100), "content");
+  const Error error = error_of([&] { files_matching(files, gone); });
+  EXPECT_EQ(error.code(), Code::not_found);
+  EXPECT_EQ(error.message(), server.url("/gone") + ": there is no such file");
+  const Error pattern = error_of([&] { files_matching(files, server.url("/there*")); });
+  EXPECT_EQ(pattern.code(), Code::unimplemented);
+  EXPECT_THAT(pattern.message(), HasSubstr("http has no folders; name each file"));
+}
+
+}  // namespace
+}  // namespace troupe::testing

@@ -1,0 +1,41 @@
+#include "troupe/devices/storage/remote/url.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/error_of.hpp"
+
+namespace troupe::testing {
+namespace {
+
+TEST(Url, SchemesAreLowerCaseWords) {
+  EXPECT_EQ(scheme_of("s3://bucket/key"), "s3");
+  for (const char* const path : {"data.csv", "/a://b", "://a", "A://b", "a:/b", ""})
+    EXPECT_EQ(scheme_of(path), "") << path;
+  EXPECT_TRUE(is_http("http://a") && is_http("https://a"));
+  EXPECT_FALSE(is_http("s3://a") || is_http("httpx://a"));
+}
+
+TEST(Url, IsShownWithoutWhatMayBeSecret) {
+  EXPECT_EQ(shown_path("https://me:word@host:8/a/b@c?key=word#word"), "https://host:8/a/b@c");
+  EXPECT_EQ(shown_path("http://host?word"), "http://host");
+  EXPECT_EQ(shown_path("http://a@b@host/"), "http://host/");
+  EXPECT_EQ(shown_path("/data?.csv"), "/data?.csv");
+  EXPECT_EQ(shown_path("s3://bucket/a?b"), "s3://bucket/a?b");
+}
+
+TEST(Url, SuffixesAreBeforeTheQuery) {
+  EXPECT_EQ(with_suffix("https://host/a.csv?key=1", ".index"), "https://host/a.csv.index?key=1");
+  EXPECT_EQ(with_suffix("https://host/a.csv", ".index"), "https://host/a.csv.index");
+  EXPECT_EQ(with_suffix("/a?b", ".index"), "/a?b.index");
+}
+
+TEST(Url, BytesArePercentEncoded) {
+  EXPECT_EQ(percent_encode("aZ09-._~/ +\xff"), "aZ09-._~%2F%20%2B%FF");
+  EXPECT_EQ(percent_encode("a/b c", true), "a/b%20c");
+  EXPECT_EQ(percent_decode("a%2Fb+c%2b%fF"), "a/b c+\xff");
+  for (const char* const text : {"%", "a%2", "%g0", "%0g", "%%"})
+    EXPECT_EQ(error_of([&] { percent_decode(text); }).code(), Code::data_loss) << text;
+}
+
+}  // namespace
+}  // namespace troupe::testing
