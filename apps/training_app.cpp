@@ -11,6 +11,7 @@
 #include "apps/training_trace.hpp"
 #include <troupe/actors/introspection/trace_recording.hpp>
 #include <troupe/actors/training/training_report.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -19,7 +20,7 @@ namespace {
 // Called before training, so that a wrong path does not lose the result.
 void prepare_save(const std::string& directory) {
   try {
-    check_model_directory(posix_file_system(), directory);
+    check_model_directory(file_system_of(directory), directory);
   } catch (const Error& error) {
     throw error.within("--save");
   }

@@ -340,16 +340,16 @@ Tensor Model::predict(const Tensor& examples) {
 
 void Model::save(const std::string& directory, const SavedModel& more) {
   impl_->read_state();
-  save_model(posix_file_system(), directory, impl_->saved(more));
+  save_model(file_system_of(directory), directory, impl_->saved(more));
 }
 
 Model Model::load(const std::string& directory, const LoadModelOptions& options) {
-  return Model(std::make_unique<Impl>(load_model(posix_file_system(), directory, options)));
+  return Model(std::make_unique<Impl>(load_model(file_system_of(directory), directory, options)));
 }
 
 void Model::load_values(const std::string& path, const ValueChoice& choice) {
   if (impl_->state.read) fail(Code::failed_precondition, "fit() is running: load values before or after it");
-  const Parameters loaded = troupe::load_values(posix_file_system(), path, choice);
+  const Parameters loaded = troupe::load_values(file_system_of(path), path, choice);
   check_values(impl_->prediction(impl_->input_schema()).variables(), loaded, path, false);
   for (const auto& [name, value] : loaded) {
     impl_->state.parameters[name] = value;

@@ -4,6 +4,7 @@
 
 #include <troupe/actors/checkpoint/reader.hpp>
 #include <troupe/actors/model/saved_model.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/graph/name_pattern.hpp>
 #include <troupe/kernels/readers/npz.hpp>
 #include <troupe/kernels/readers/safetensors.hpp>
@@ -99,9 +100,13 @@ void save_values(FileSystem& files, const std::string& path, const Parameters& v
 }
 
 Parameters load_values(FileSystem& files, const std::string& path, const ValueChoice& choice) {
-  if (is_saved_model(files, path)) return load_values(files, join_path(path, kModelValues), choice);
-  if (path.ends_with(".safetensors")) return read_chosen(SafetensorsFile(files, path), path, choice);
-  if (path.ends_with(".npz")) return read_chosen(NpzFile(files, path), path, choice);
+  const std::string shown = shown_path(path);
+  const bool is_safetensors = shown.ends_with(".safetensors"), is_npz = shown.ends_with(".npz");
+  // Elsewhere a file of values is taken for one without a question: the server may refuse to tell what is not there.
+  const bool is_file = (is_safetensors || is_npz) && !scheme_of(path).empty();
+  if (!is_file && is_saved_model(files, path)) return load_values(files, join_path(path, kModelValues), choice);
+  if (is_safetensors) return read_chosen(SafetensorsFile(files, path), shown, choice);
+  if (is_npz) return read_chosen(NpzFile(files, path), shown, choice);
   if (const std::string folder = checkpoint_at(files, path); !folder.empty())
     return read_chosen(CheckpointValues(files, folder), folder, choice);
   unknown_ending(path);

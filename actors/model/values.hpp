@@ -2,7 +2,7 @@
 // checkpoints.
 //
 //   save_values(posix_file_system(), "digits.safetensors", values);
-//   Parameters encoder = load_values(posix_file_system(), "other-model",
+//   Parameters encoder = load_values(file_system_of("s3://models/other"), "s3://models/other",
 //                                    {.only = {"body/encoder/*"}, .prefixes = {{"body/", ""}}});
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <troupe/actors/training/parameters.hpp>
-#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 
 namespace troupe {
 

@@ -4,6 +4,7 @@
 
 #include <troupe/actors/checkpoint/reader.hpp>
 #include <troupe/actors/checkpoint/writer.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/name_pattern.hpp>
 #include <troupe/graph/optimizers/optimizers.hpp>
@@ -123,6 +124,8 @@ class Saver::Impl {
 
 Saver::Saver(Session& session, Graph& graph, SaverOptions options, FileSystem& files)
     : impl_(std::make_unique<Impl>(session, graph, std::move(options), files)) {}
+Saver::Saver(Session& session, Graph& graph, SaverOptions options)
+    : Saver(session, graph, options, file_system_of(options.directory)) {}
 
 Saver::~Saver() = default;
 

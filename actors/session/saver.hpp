@@ -37,7 +37,8 @@ class Saver {
  public:
   // Both must outlive the saver, `files` too. Variables added to the graph later are not saved. Throws invalid_argument
   // for options without a sense and for a pattern of `only` that no variable matches.
-  Saver(Session& session, Graph& graph, SaverOptions options, FileSystem& files = posix_file_system());
+  Saver(Session& session, Graph& graph, SaverOptions options, FileSystem& files);
+  Saver(Session& session, Graph& graph, SaverOptions options);  // files by the directory's scheme: file_system_of()
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;

@@ -4,6 +4,7 @@
 
 #include <troupe/actors/tensorboard/event_file.hpp>
 #include <troupe/actors/tensorboard/summary_values.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 
 namespace troupe::summary {
 namespace {
@@ -32,6 +33,7 @@ class Writer::Impl {
 };
 
 Writer::Writer(const std::string& directory, FileSystem& files) : impl_(std::make_unique<Impl>(files, directory)) {}
+Writer::Writer(const std::string& directory) : Writer(directory, file_system_of(directory)) {}
 Writer::~Writer() = default;
 Writer::Writer(Writer&&) noexcept = default;
 Writer& Writer::operator=(Writer&&) noexcept = default;

@@ -23,7 +23,8 @@ namespace troupe::summary {
 // those of FileSystem, and invalid_argument for other tensors. Not thread-safe.
 class Writer {
  public:
-  explicit Writer(const std::string& directory, FileSystem& files = posix_file_system());
+  Writer(const std::string& directory, FileSystem& files);
+  explicit Writer(const std::string& directory);  // files by the directory's scheme: file_system_of()
   ~Writer();
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;

@@ -5,7 +5,7 @@
 #include <troupe/actors/training/job.hpp>
 #include <troupe/actors/training/parameters.hpp>
 #include <troupe/actors/training/training_state.hpp>
-#include <troupe/devices/storage/file_system.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/graph/training/towers.hpp>
 #include <troupe/scheduler/data/batch_source.hpp>
 #include <troupe/scheduler/training/shard_state.hpp>
@@ -28,7 +28,7 @@ struct TrainingPlan {
   const TrainingOptions& options;
   TrainingState& state;  // read at the start, updated at the end
   Task& task;
-  FileSystem& files = posix_file_system();  // of checkpoints; outlives the task
+  FileSystem& files = file_system_of(options.checkpoint);  // of checkpoints; outlives the task
   TrainingGuards guards = {};
 };
 

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "apps/python/bindings.hpp"
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/kernels/readers/npy.hpp>
 #include <troupe/kernels/readers/npz.hpp>
 #include <troupe/kernels/readers/safetensors.hpp>
@@ -38,32 +39,32 @@ std::vector<std::string> names_in(const File& file) {
 void bind_files(nb::module_& m) {
   nb::class_<SafetensorsFile>(m, "SafetensorsFile")
       .def("__init__", [](SafetensorsFile* self,
-                          const std::string& path) { new (self) SafetensorsFile(posix_file_system(), path); })
+                          const std::string& path) { new (self) SafetensorsFile(file_system_of(path), path); })
       .def("names", &names_in<SafetensorsFile>)
       .def_prop_ro("metadata", &SafetensorsFile::metadata)
       .def(
           "read", [](SafetensorsFile& file, const std::string& name) { return file.read(name); }, released());
   nb::class_<NpzFile>(m, "NpzFile")
-      .def("__init__", [](NpzFile* self, const std::string& path) { new (self) NpzFile(posix_file_system(), path); })
+      .def("__init__", [](NpzFile* self, const std::string& path) { new (self) NpzFile(file_system_of(path), path); })
       .def("names", &names_in<NpzFile>)
       .def(
           "read", [](NpzFile& file, const std::string& name) { return file.read(name); }, released());
   m.def(
       "write_safetensors",
       [](const std::string& path, const Named& tensors, const SafetensorsMetadata& metadata) {
-        write_safetensors(posix_file_system(), path, named_tensors(tensors), metadata);
+        write_safetensors(file_system_of(path), path, named_tensors(tensors), metadata);
       },
       released());
   m.def(
       "write_npz",
       [](const std::string& path, const Named& tensors, bool compress, bool zip64) {
-        write_npz(posix_file_system(), path, named_tensors(tensors), {.compress = compress, .zip64 = zip64});
+        write_npz(file_system_of(path), path, named_tensors(tensors), {.compress = compress, .zip64 = zip64});
       },
       released());
   m.def(
-      "read_npy", [](const std::string& path) { return read_npy(posix_file_system(), path); }, released());
+      "read_npy", [](const std::string& path) { return read_npy(file_system_of(path), path); }, released());
   m.def(
-      "write_npy", [](const std::string& path, const Tensor& tensor) { write_npy(posix_file_system(), path, tensor); },
+      "write_npy", [](const std::string& path, const Tensor& tensor) { write_npy(file_system_of(path), path, tensor); },
       released());
 }
 

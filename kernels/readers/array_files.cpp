@@ -7,6 +7,8 @@
 #include <mutex>
 
 #include <troupe/devices/storage/file_pattern.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/array_rows.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -212,8 +214,8 @@ data::Pipeline rows_pipeline(const std::string& name, FileSystem& files, std::ve
     const BatchSchema of_split = schema_of(split);
     if (schema.empty()) schema = of_split;
     if (of_split != schema)
-      fail(Code::data_loss, "'{}': has rows {}, but those of '{}' are {}", split[0].path, to_string(of_split),
-           splits[0][0].path, to_string(schema));
+      fail(Code::data_loss, "'{}': has rows {}, but those of '{}' are {}", shown_path(split[0].path),
+           to_string(of_split), shown_path(splits[0][0].path), to_string(schema));
     by_number = by_number && std::ranges::all_of(split, [](const auto& a) { return a.in_order_because.empty(); });
   }
   if (by_number)
@@ -222,37 +224,37 @@ data::Pipeline rows_pipeline(const std::string& name, FileSystem& files, std::ve
                            options);
 }
 
-FileSystem& file_system_of(const data::ArrayOptions& options) {
-  return options.files ? *options.files : posix_file_system();
+FileSystem& files_of(const data::ArrayOptions& options, const std::string& path) {
+  return options.files ? *options.files : file_system_of(path);
 }
 
 }  // namespace
 
 data::Pipeline data::npy(const std::string& pattern, const ArrayOptions& options) {
-  FileSystem& files = file_system_of(options);
+  FileSystem& files = files_of(options, pattern);
   std::vector<ArraySplit> splits;
   for (const std::string& path : files_matching(files, pattern))
     splits.push_back({npy_array(files, path, options.component)});
-  return rows_pipeline("npy " + pattern, files, std::move(splits), options.splits);
+  return rows_pipeline("npy " + shown_path(pattern), files, std::move(splits), options.splits);
 }
 
 data::Pipeline data::npz(const std::string& pattern, const ArrayOptions& options) {
-  FileSystem& files = file_system_of(options);
+  FileSystem& files = files_of(options, pattern);
   std::vector<ArraySplit> splits;
   for (const std::string& path : files_matching(files, pattern))
     splits.push_back(npz_arrays(files, path, options.arrays));
-  return rows_pipeline("npz " + pattern, files, std::move(splits), options.splits);
+  return rows_pipeline("npz " + shown_path(pattern), files, std::move(splits), options.splits);
 }
 
 data::Pipeline data::idx(const std::vector<std::pair<std::string, std::string>>& components,
                          const ArrayOptions& options) {
-  FileSystem& files = file_system_of(options);
   if (components.empty()) invalid_argument("idx: pass the name of a component and a path, or several");
+  FileSystem& files = files_of(options, components[0].second);
   ArraySplit split;
   std::string name = "idx";
   for (const auto& [component, path] : components) {
     split.push_back(idx_array(files, path, component));
-    name += " " + path;
+    name += " " + shown_path(path);
   }
   return rows_pipeline(name, files, {std::move(split)}, options.splits);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/byte_stream.hpp>
 #include <troupe/kernels/readers/idx_types.hpp>
 #include <troupe/kernels/readers/npy.hpp>
@@ -74,7 +75,10 @@ class StreamedRows final : public RowReader {
 
 class DeflatedRows final : public RowReader {
  public:
-  DeflatedRows(FileSystem& files, const StoredArray& array) : array_(array), file_(files.open(array.path)) { begin(); }
+  DeflatedRows(FileSystem& files, const StoredArray& array)
+      : array_(array), shown_(shown_path(array.path)), file_(files.open(array.path)) {
+    begin();
+  }
   void seek(std::uint64_t row) override {
     if (row < row_) begin();
     while (row_ < row) next();
@@ -88,7 +92,7 @@ class DeflatedRows final : public RowReader {
 
  private:
   void begin() {
-    member_.emplace(*file_, *array_.deflated, array_.path);
+    member_.emplace(*file_, *array_.deflated, shown_);
     read(array_.begin);
     row_ = 0;
   }
@@ -105,6 +109,7 @@ class DeflatedRows final : public RowReader {
   }
 
   const StoredArray& array_;
+  const std::string shown_;
   const std::unique_ptr<ReadableFile> file_;
   std::optional<ZipMember> member_;
   std::uint64_t row_ = 0;
@@ -155,41 +160,43 @@ std::size_t StoredArray::row_bytes() const {
 }
 
 StoredArray npy_array(FileSystem& files, const std::string& path, const std::string& component) {
-  StoredArray array{.path = path, .what = path, .info = {.name = component}};
+  const std::string shown = shown_path(path);
+  StoredArray array{.path = path, .what = shown, .info = {.name = component}};
   ByteStream bytes(files, path);
   const auto read = [&](std::span<std::byte> out) {
     const std::string_view seen = bytes.peek(out.size());
     if (seen.size() < out.size())
-      fail(Code::data_loss, "'{}': not an .npy file: it ends at byte {}", path, bytes.offset() + seen.size());
+      fail(Code::data_loss, "'{}': not an .npy file: it ends at byte {}", shown, bytes.offset() + seen.size());
     std::memcpy(out.data(), seen.data(), out.size());
     bytes.skip(out.size());
   };
   std::optional<std::uint64_t> size;
   if (bytes.compression() == Compression::none) size = files.open(path)->size();
-  const bool by_columns = take_npy_header(array, read_npy_header(read, size, path));
-  if (!size) array.in_order_because = fmt::format("'{}' is compressed ({})", path, name(bytes.compression()));
+  const bool by_columns = take_npy_header(array, read_npy_header(read, size, shown));
+  if (!size) array.in_order_because = fmt::format("'{}' is compressed ({})", shown, name(bytes.compression()));
   check_rows(array);
   if (by_columns && !size)
     fail(Code::unimplemented,
          "'{}': is compressed and stored by columns (fortran_order): decompress it, or save numpy.ascontiguousarray(x)",
-         path);
+         shown);
   if (by_columns) keep_in_memory(array, read_npy(files, path));
   return array;
 }
 
 std::vector<StoredArray> npz_arrays(FileSystem& files, const std::string& path, const std::vector<std::string>& names) {
+  const std::string shown = shown_path(path);
   NpzFile archive(files, path);
   std::vector<std::string> wanted = names;
   if (wanted.empty())
     for (const TensorInfo& info : archive.tensors()) wanted.push_back(info.name);
   const auto file = files.open(path);
-  const std::vector<ZipEntry> entries = read_zip_directory(*file, path);
+  const std::vector<ZipEntry> entries = read_zip_directory(*file, shown);
   std::vector<StoredArray> out;
   for (const std::string& name : wanted) {
-    static_cast<void>(index_of(archive.tensors(), name, path));
+    static_cast<void>(index_of(archive.tensors(), name, shown));
     const auto entry = std::ranges::find(entries, name + ".npy", &ZipEntry::name);
-    StoredArray array{.path = path, .what = path + ":" + entry->name, .info = {.name = name}};
-    ZipMember member(*file, *entry, path);
+    StoredArray array{.path = path, .what = shown + ":" + entry->name, .info = {.name = name}};
+    ZipMember member(*file, *entry, shown);
     const auto read = [&](std::span<std::byte> bytes) { member.read(bytes); };
     const bool by_columns = take_npy_header(array, read_npy_header(read, entry->size, array.what));
     if (member.stored()) {
@@ -206,12 +213,13 @@ std::vector<StoredArray> npz_arrays(FileSystem& files, const std::string& path, 
 }
 
 StoredArray idx_array(FileSystem& files, const std::string& path, const std::string& component) {
-  StoredArray array{.path = path, .what = path, .info = {.name = component}, .big_endian = true};
+  const std::string shown = shown_path(path);
+  StoredArray array{.path = path, .what = shown, .info = {.name = component}, .big_endian = true};
   ByteStream bytes(files, path);
   const auto word = [&](std::string_view what) {
     const std::string_view seen = bytes.peek(4);
     if (seen.size() < 4)
-      fail(Code::data_loss, "'{}': byte {}: the file ends within {}", path, bytes.offset() + seen.size(), what);
+      fail(Code::data_loss, "'{}': byte {}: the file ends within {}", shown, bytes.offset() + seen.size(), what);
     std::uint32_t out = 0;
     for (int i = 0; i < 4; ++i) out = out << 8 | static_cast<unsigned char>(seen[static_cast<std::size_t>(i)]);
     bytes.skip(4);
@@ -223,7 +231,7 @@ StoredArray idx_array(FileSystem& files, const std::string& path, const std::str
     fail(Code::data_loss,
          "'{}': byte 0: the magic number is {:08x}, expected 0000TTNN: TT a type (08, 09, 0b to 0e) and NN from 01 to "
          "{:02x} dimensions",
-         path, magic, kMaxRank);
+         shown, magic, kMaxRank);
   array.info.dtype = type->dtype;
   array.info.stored_type = fmt::format("{:02x}", type->code);
   array.info.shape = Shape::unknown(static_cast<int>(rank));
@@ -233,19 +241,19 @@ StoredArray idx_array(FileSystem& files, const std::string& path, const std::str
   try {
     size = checked_bytes(array.info.dtype, array.info.shape);
   } catch (const Error& error) {
-    fail(Code::data_loss, "'{}': byte 4: {}", path, error.message());
+    fail(Code::data_loss, "'{}': byte 4: {}", shown, error.message());
   }
   const std::uint64_t file_size = files.open(path)->size();
   const std::string dims = std::string(name(array.info.dtype)) + array.info.shape.to_string();
   if (bytes.compression() == Compression::none) {
     if (size != file_size - array.begin)
-      fail(Code::data_loss, "'{}': byte {}: {} needs {} bytes, but {} follow the header", path, array.begin, dims, size,
-           file_size - array.begin);
+      fail(Code::data_loss, "'{}': byte {}: {} needs {} bytes, but {} follow the header", shown, array.begin, dims,
+           size, file_size - array.begin);
   } else {
-    array.in_order_because = fmt::format("'{}' is compressed ({})", path, name(bytes.compression()));
+    array.in_order_because = fmt::format("'{}' is compressed ({})", shown, name(bytes.compression()));
     if (bytes.compression() == Compression::gzip && size / kArrayExpansion > file_size)
-      fail(Code::data_loss, "'{}': byte 4: {} needs {} bytes, but {} compressed ones cannot unpack to that", path, dims,
-           size, file_size);
+      fail(Code::data_loss, "'{}': byte 4: {} needs {} bytes, but {} compressed ones cannot unpack to that", shown,
+           dims, size, file_size);
   }
   check_rows(array);
   return array;

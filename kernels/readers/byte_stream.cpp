@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -142,7 +143,10 @@ class ByteStream::ZstdSource final : public Source {
   std::vector<char> packed_ = std::vector<char>(kPacked);
 };
 
-ByteStream::ByteStream(FileSystem& files, std::string path) : files_(&files), path_(std::move(path)) { open(); }
+ByteStream::ByteStream(FileSystem& files, std::string path)
+    : files_(&files), path_(std::move(path)), shown_(shown_path(path_)) {
+  open();
+}
 ByteStream::~ByteStream() = default;
 
 void ByteStream::open() {
@@ -157,13 +161,13 @@ void ByteStream::open() {
                                             : Compression::none;
   switch (compression_) {
     case Compression::none:
-      source_ = std::make_unique<PlainSource>(std::move(file), path_);
+      source_ = std::make_unique<PlainSource>(std::move(file), shown_);
       break;
     case Compression::gzip:
-      source_ = std::make_unique<GzipSource>(std::move(file), path_);
+      source_ = std::make_unique<GzipSource>(std::move(file), shown_);
       break;
     case Compression::zstd:
-      source_ = std::make_unique<ZstdSource>(std::move(file), path_);
+      source_ = std::make_unique<ZstdSource>(std::move(file), shown_);
       break;
   }
   begin_ = end_ = 0;
@@ -191,7 +195,7 @@ std::string_view ByteStream::peek(std::size_t wanted) {
 }
 
 void ByteStream::skip(std::size_t bytes) {
-  if (bytes > end_ - begin_) fail(Code::internal, "{}: {} bytes passed over of {} seen", path_, bytes, end_ - begin_);
+  if (bytes > end_ - begin_) fail(Code::internal, "{}: {} bytes passed over of {} seen", shown_, bytes, end_ - begin_);
   begin_ += bytes;
   offset_ += bytes;
 }
@@ -200,7 +204,7 @@ void ByteStream::seek(std::uint64_t offset) {
   if (compression_ == Compression::none) {
     auto& plain = static_cast<PlainSource&>(*source_);
     if (offset > plain.size())
-      fail(Code::data_loss, "{}: has {} bytes, but must have at least {}", path_, plain.size(), offset);
+      fail(Code::data_loss, "{}: has {} bytes, but must have at least {}", shown_, plain.size(), offset);
     if (offset >= offset_ && offset - offset_ <= end_ - begin_) return skip(static_cast<std::size_t>(offset - offset_));
     plain.go_to(offset);
     begin_ = end_ = 0;
@@ -212,7 +216,7 @@ void ByteStream::seek(std::uint64_t offset) {
   if (offset < offset_) open();
   while (offset_ < offset) {
     const std::size_t seen = peek(1).size();
-    if (seen == 0) fail(Code::data_loss, "{}: has {} bytes, but must have at least {}", path_, offset_, offset);
+    if (seen == 0) fail(Code::data_loss, "{}: has {} bytes, but must have at least {}", shown_, offset_, offset);
     skip(static_cast<std::size_t>(std::min<std::uint64_t>(seen, offset - offset_)));
   }
 }

@@ -44,7 +44,7 @@ class ByteStream {
   void seek(std::uint64_t offset);
 
   Compression compression() const { return compression_; }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return shown_; }  // as errors show it: of a URL, without secrets
 
  private:
   class Source;
@@ -54,7 +54,7 @@ class ByteStream {
   void open();
 
   FileSystem* files_;
-  std::string path_;
+  std::string path_, shown_;
   Compression compression_ = Compression::none;
   std::unique_ptr<Source> source_;
   std::vector<char> window_;

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 
 namespace troupe {
 namespace {
@@ -24,22 +24,14 @@ using Bytes = std::span<const std::uint8_t>;
 // Deflate expands a byte to at most 1032 (zlib's technical notes), which bounds the size a small file may claim.
 constexpr std::size_t kMaxExpansion = 1032;
 
-std::vector<std::uint8_t> read_file(const fs::path& file, std::size_t max_bytes) {
-  std::error_code ignored;  // any error also makes opening the file fail
-  if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) {
-    fail(Code::data_loss, "{}: not a regular file", file.string());
-  }
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in) fail(Code::not_found, "{}: cannot open the file: {}", file.string(), std::strerror(errno));
-  const std::streamoff size = in.tellg();
-  if (size < 0 || static_cast<std::uint64_t>(size) > max_bytes) {
-    fail(Code::resource_exhausted, "{}: the file has {} bytes, more than the limit of {}", file.string(), size,
+std::vector<std::uint8_t> read_idx_file(const std::string& file, std::size_t max_bytes) {
+  const auto in = file_system_of(file).open(file);
+  const std::uint64_t size = in->size();
+  if (size > max_bytes)
+    fail(Code::resource_exhausted, "{}: the file has {} bytes, more than the limit of {}", shown_path(file), size,
          max_bytes);
-  }
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
-  in.seekg(0);
-  in.read(reinterpret_cast<char*>(bytes.data()), size);
-  if (!in) fail(Code::data_loss, "{}: read failed at byte {} of {}", file.string(), in.gcount(), size);
+  in->read(0, std::as_writable_bytes(std::span(bytes)));
   return bytes;
 }
 
@@ -173,8 +165,8 @@ fs::path find_file(const fs::path& directory, const std::string& base, const std
   for (const char separator : {'-', '.'}) {
     for (const char* ending : {"", ".gz"}) {
       const std::string name = base + separator + kind + ending;
-      std::error_code ignored;
-      if (fs::is_regular_file(directory / name, ignored)) return directory / name;
+      const fs::path file = directory / name;
+      if (file_system_of(file.string()).exists(file.string())) return file;
       tried += (tried.empty() ? "" : ", ") + name;
     }
   }
@@ -207,10 +199,11 @@ Dataset load_pair(const fs::path& directory, const std::string& prefix) {
 
 }  // namespace
 
-Tensor read_idx(const fs::path& file, std::size_t max_bytes) {
+Tensor read_idx(const fs::path& path, std::size_t max_bytes) {
   constexpr std::size_t kHeaderRoom = 4096;
   const std::size_t max_file = std::min(max_bytes, std::numeric_limits<std::size_t>::max() / 2) + kHeaderRoom;
-  const std::vector<std::uint8_t> bytes = read_file(file, max_file);
+  const std::vector<std::uint8_t> bytes = read_idx_file(path.string(), max_file);
+  const fs::path file = shown_path(path.string());
   Source source(file, bytes);
   const Shape shape = read_header(source);
   std::size_t size = 0;
@@ -234,7 +227,7 @@ Tensor read_idx(const fs::path& file, std::size_t max_bytes) {
 }
 
 DataSplits load_mnist(const fs::path& directory) {
-  if (!fs::is_directory(directory)) {
+  if (scheme_of(directory.string()).empty() && !fs::is_directory(directory)) {
     fail(Code::not_found, "{}: no such directory; pass the directory with the MNIST files", directory.string());
   }
   return {load_pair(directory, "train"), load_pair(directory, "t10k")};

@@ -2,8 +2,9 @@
 //   two zero bytes, a type (0x08: unsigned byte), the number of dimensions, each dimension as 32 bits
 //   big-endian, elements.
 //
-// Files are untrusted: every field is checked before use, and every size before allocation. Errors (not_found, or
-// data_loss for a malformed file) name the file, the byte and what was expected.
+// Files are untrusted: every field is checked before use, and every size before allocation. Errors (those of
+// FileSystem, data_loss for a malformed file) name the file, the byte and what was expected. Paths may be of any scheme
+// (file_system_of()).
 #pragma once
 
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -24,7 +25,7 @@ bool names_image(std::string_view name) {
 }  // namespace
 
 ImageFolder::ImageFolder(const std::string& directory, const ImageFolderOptions& options)
-    : files_(options.files ? *options.files : posix_file_system()),
+    : files_(options.files ? *options.files : file_system_of(directory)),
       directory_(directory),
       options_{.channels = options.channels, .max_pixels = options.max_pixels},
       decode_(options.decode) {

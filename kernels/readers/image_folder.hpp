@@ -17,7 +17,7 @@
 namespace troupe {
 
 struct ImageFolderOptions {
-  FileSystem* files = nullptr;  // null: those of this machine; outlives the source
+  FileSystem* files = nullptr;  // null: by the path's scheme (file_system_of()); outlives the source
   int channels = 3;             // 1: grey, 3: RGB
   bool decode = true;           // false: elements have the bytes of files instead
   std::int64_t max_pixels = ImageOptions{}.max_pixels;

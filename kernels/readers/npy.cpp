@@ -7,6 +7,7 @@
 #include <charconv>
 #include <limits>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -246,8 +247,9 @@ Tensor read_npy(FileSystem& files, const std::string& path) {
     file->read(at, out);
     at += out.size();
   };
-  const NpyHeader header = read_npy_header(read, file->size(), path);
-  return read_npy_elements(header, read, path);
+  const std::string shown = shown_path(path);
+  const NpyHeader header = read_npy_header(read, file->size(), shown);
+  return read_npy_elements(header, read, shown);
 }
 
 void write_npy(FileSystem& files, const std::string& path, const Tensor& tensor) {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/npy.hpp>
 #include <troupe/kernels/readers/zip.hpp>
 #include <troupe/messages/error.hpp>
@@ -15,7 +16,7 @@ std::string member_name(const std::string& path, const std::string& member) { re
 
 }  // namespace
 
-NpzFile::NpzFile(FileSystem& files, const std::string& path) : NpzFile(files.open(path), path) {}
+NpzFile::NpzFile(FileSystem& files, const std::string& path) : NpzFile(files.open(path), shown_path(path)) {}
 
 NpzFile::NpzFile(std::unique_ptr<ReadableFile> file, std::string path)
     : path_(std::move(path)), file_(std::move(file)) {

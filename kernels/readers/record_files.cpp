@@ -5,6 +5,8 @@
 #include <utility>
 
 #include <troupe/devices/storage/file_pattern.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/record_index.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -21,11 +23,11 @@ std::vector<Tensor> element_of_record(std::string_view record, const RecordPlace
 class RecordFiles::Cursor final : public data::ElementCursor {
  public:
   Cursor(const RecordFiles& all, const std::string& path)
-      : all_(all), path_(path), stream_(all.format_.open(all.files_, path)) {}
+      : all_(all), shown_(shown_path(path)), stream_(all.format_.open(all.files_, path)) {}
 
   bool next(std::vector<Tensor>& element) override {
     std::string_view record;
-    RecordPlace place{path_};
+    RecordPlace place{shown_};
     if (!take(record, place)) return false;
     element = element_of_record(record, place, all_.parser_.get());
     return true;
@@ -33,7 +35,7 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     if (!all_.parser_) return ElementCursor::next_row(row, out);
     std::string_view record;
-    RecordPlace place{path_};
+    RecordPlace place{shown_};
     if (!take(record, place)) return false;
     all_.parser_->parse(record, place, row, out);
     return true;
@@ -77,7 +79,7 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   }
 
   const RecordFiles& all_;
-  const std::string& path_;
+  const std::string shown_;
   const std::unique_ptr<RecordStream> stream_;
   std::uint64_t skipped_ = 0;
 };
@@ -94,18 +96,22 @@ std::unique_ptr<data::ElementCursor> RecordFiles::open(std::uint64_t split) cons
 class IndexedRecords::Indexed {
  public:
   Indexed(FileSystem& files, std::string path, const RecordFormat& format)
-      : files_(files), path_(std::move(path)), format_(format), index_(index_of_records(files, path_, format)) {}
+      : files_(files),
+        path_(std::move(path)),
+        shown_(shown_path(path_)),
+        format_(format),
+        index_(index_of_records(files, path_, format)) {}
 
   std::uint64_t records() const { return index_.offsets.size(); }
   // Calls `use` with the record and its place.
   template <class Use>
   void read(std::uint64_t number, Use&& use) const {
     std::unique_ptr<RecordStream> stream = take();
-    const RecordPlace place{path_, index_.offsets[number]};
+    const RecordPlace place{shown_, index_.offsets[number]};
     stream->seek(place.offset);
     std::string_view record;
     if (!stream->next(record))
-      fail(Code::data_loss, "{}: has no record at byte {}, unlike its index", path_, place.offset);
+      fail(Code::data_loss, "{}: has no record at byte {}, unlike its index", shown_, place.offset);
     use(record, place);
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(stream));
@@ -121,7 +127,7 @@ class IndexedRecords::Indexed {
   }
 
   FileSystem& files_;
-  const std::string path_;
+  const std::string path_, shown_;
   const RecordFormat format_;
   const RecordIndex index_;
   mutable std::mutex mutex_;
@@ -172,18 +178,38 @@ std::vector<std::string> data_files_matching(FileSystem& files, const std::strin
   return out;
 }
 
-data::Pipeline data::records(const std::string& pattern, const RecordFormat& format,
-                             std::shared_ptr<const RecordParser> parser, const FilesOptions& options) {
-  FileSystem& files = options.files ? *options.files : posix_file_system();
+namespace data {
+namespace {
+
+Pipeline records_of(std::string name, FileSystem& files, std::vector<std::string> paths, const RecordFormat& format,
+                    std::shared_ptr<const RecordParser> parser, const FilesOptions& options) {
   BatchSchema schema = parser ? parser->schema() : BatchSchema{{"record", DType::string, Shape{}}};
-  const std::string name = fmt::format("{} {}", format.name, pattern);
-  std::vector<std::string> paths = data_files_matching(files, pattern);
   if (options.addressable)
-    return from_source(name, std::move(schema),
+    return from_source(std::move(name), std::move(schema),
                        std::make_shared<const IndexedRecords>(files, std::move(paths), format, std::move(parser)));
-  return from_source(name, std::move(schema),
+  return from_source(std::move(name), std::move(schema),
                      std::make_shared<const RecordFiles>(files, std::move(paths), format, std::move(parser)),
                      options.splits);
 }
+
+}  // namespace
+
+Pipeline records(const std::string& pattern, const RecordFormat& format, std::shared_ptr<const RecordParser> parser,
+                 const FilesOptions& options) {
+  FileSystem& files = options.files ? *options.files : file_system_of(pattern);
+  return records_of(fmt::format("{} {}", format.name, shown_path(pattern)), files, data_files_matching(files, pattern),
+                    format, std::move(parser), options);
+}
+
+Pipeline records(const std::vector<std::string>& paths, const RecordFormat& format,
+                 std::shared_ptr<const RecordParser> parser, const FilesOptions& options) {
+  FileSystem& files = options.files ? *options.files : file_system_of(paths);
+  if (paths.empty()) invalid_argument("no files are named");
+  const std::string others = paths.size() > 1 ? fmt::format(" and {} more", paths.size() - 1) : "";
+  return records_of(fmt::format("{} {}{}", format.name, shown_path(paths[0]), others), files, paths, format,
+                    std::move(parser), options);
+}
+
+}  // namespace data
 
 }  // namespace troupe

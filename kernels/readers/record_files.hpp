@@ -74,7 +74,7 @@ std::vector<std::string> data_files_matching(FileSystem& files, const std::strin
 namespace data {
 
 struct FilesOptions {
-  FileSystem* files = nullptr;  // null: those of this machine; outlives the pipeline
+  FileSystem* files = nullptr;  // null: by the paths' scheme (file_system_of()); outlives the pipeline
   bool addressable = false;     // any record by number, through an index beside each file that is made once
   SplitsOptions splits{};       // unless addressable
 };
@@ -83,6 +83,9 @@ struct FilesOptions {
 // Without a parser they have one component, the string "record". Throws not_found if no file matches, and what
 // index_of_records() throws.
 Pipeline records(const std::string& pattern, const RecordFormat& format,
+                 std::shared_ptr<const RecordParser> parser = nullptr, const FilesOptions& options = {});
+// Those of these files, in this order; no patterns. Files are opened when they are read.
+Pipeline records(const std::vector<std::string>& paths, const RecordFormat& format,
                  std::shared_ptr<const RecordParser> parser = nullptr, const FilesOptions& options = {});
 
 }  // namespace data

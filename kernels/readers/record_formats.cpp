@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -34,20 +36,42 @@ RecordFormat fixed_format(const FixedOptions& options) {
           }};
 }
 
-data::Pipeline data::csv(const std::string& pattern, CsvOptions options, const FilesOptions& files) {
-  FileSystem& from = files.files ? *files.files : posix_file_system();
-  const std::vector<std::string> paths = data_files_matching(from, pattern);
+namespace data {
+namespace {
+
+// Takes the columns from the first file if none are given, and compares all headers with them.
+void complete_columns(FileSystem& from, const std::vector<std::string>& paths, CsvOptions& options) {
   if (options.columns.empty()) options.columns = infer_csv(from, paths[0], options.format);
   if (options.format.header) {
     std::vector<std::string> wanted;
     for (const CsvColumn& column : options.columns) wanted.push_back(column.name);
     for (const std::string& path : paths)
       if (const CsvHeader header = read_csv_header(from, path, options.format); header.names != wanted)
-        fail(Code::data_loss, "{}: has the columns {}, expected {}", path, fmt::join(header.names, ", "),
+        fail(Code::data_loss, "{}: has the columns {}, expected {}", shown_path(path), fmt::join(header.names, ", "),
              fmt::join(wanted, ", "));
   }
-  const RecordFormat lines = lines_format(csv_lines(options.format));
-  return records(pattern, lines, std::make_shared<CsvParser>(std::move(options)), files);
 }
+
+// `named`: a pattern or paths.
+template <class Named>
+Pipeline rows_of(const Named& named, CsvOptions options, const FilesOptions& files) {
+  const RecordFormat lines = lines_format(csv_lines(options.format));
+  return records(named, lines, std::make_shared<CsvParser>(std::move(options)), files);
+}
+
+}  // namespace
+
+Pipeline csv(const std::string& pattern, CsvOptions options, const FilesOptions& files) {
+  FileSystem& from = files.files ? *files.files : file_system_of(pattern);
+  complete_columns(from, data_files_matching(from, pattern), options);
+  return rows_of(pattern, std::move(options), files);
+}
+
+Pipeline csv(const std::vector<std::string>& paths, CsvOptions options, const FilesOptions& files) {
+  complete_columns(files.files ? *files.files : file_system_of(paths), paths, options);
+  return rows_of(paths, std::move(options), files);
+}
+
+}  // namespace data
 
 }  // namespace troupe

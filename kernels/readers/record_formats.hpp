@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <troupe/kernels/readers/csv.hpp>
 #include <troupe/kernels/readers/fixed_stream.hpp>
@@ -22,6 +23,8 @@ namespace data {
 // The rows of CSV files. Without CsvOptions::columns they are those of the first file, inferred (infer_csv()). Throws
 // data_loss for a file whose header has other names.
 Pipeline csv(const std::string& pattern, CsvOptions options = {}, const FilesOptions& files = {});
+// Those of these files, in this order.
+Pipeline csv(const std::vector<std::string>& paths, CsvOptions options = {}, const FilesOptions& files = {});
 
 }  // namespace data
 

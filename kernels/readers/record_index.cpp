@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <troupe/devices/storage/crc32c.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/tensor_file.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -47,22 +48,33 @@ FileEnds ends_of(FileSystem& files, const std::string& path) {
   return {bytes, crc32c(std::span<const std::byte>(part), first)};
 }
 
+// Object stores and servers of signed URLs may refuse what is not there.
+bool may_have_index(FileSystem& files, const std::string& path) {
+  try {
+    return files.exists(index_path(path));
+  } catch (const Error& error) {
+    if (error.code() != Code::permission_denied) throw;
+    return false;
+  }
+}
+
 }  // namespace
 
-std::string index_path(const std::string& path) { return path + ".index"; }
+std::string index_path(const std::string& path) { return with_suffix(path, ".index"); }
 
 RecordIndex build_index(FileSystem& files, const std::string& path, const RecordFormat& format) {
   if (const Compression compression = ByteStream(files, path).compression(); compression != Compression::none)
     fail(Code::failed_precondition,
-         "{}: is compressed ({}): its records cannot be read alone; decompress it, or read it in order", path,
-         name(compression));
+         "{}: is compressed ({}): its records cannot be read alone; decompress it, or read it in order",
+         shown_path(path), name(compression));
   const auto records = format.open(files, path);
   RecordIndex index;
   std::string_view record;
   for (std::uint64_t at = records->position(); records->next(record); at = records->position())
     index.offsets.push_back(at);
   if (records->skipped() > 0)
-    fail(Code::data_loss, "{}: {} records are damaged: an index needs all of them", path, records->skipped());
+    fail(Code::data_loss, "{}: {} records are damaged: an index needs all of them", shown_path(path),
+         records->skipped());
   return index;
 }
 
@@ -88,14 +100,14 @@ RecordIndex read_index(FileSystem& files, const std::string& path, const RecordF
   const std::uint64_t most = kIndexHead + 16 + (1 << 10) + 8 * std::min(ends.bytes, std::uint64_t{1} << 40);
   const std::string bytes = read_file(files, where, most);
   const auto damaged = [&](std::string_view what) {
-    fail(Code::data_loss, "{}: {}: remove it, and it is made again", where, what);
+    fail(Code::data_loss, "{}: {}: remove it, and it is made again", shown_path(where), what);
   };
   if (bytes.size() < kIndexHead + 16 || !bytes.starts_with(kIndexMagic)) damaged("is no index");
   if (number_at<std::uint64_t>(bytes, 8) != kIndexVersion) damaged("has another version");
   const std::string_view rest = std::string_view(bytes).substr(kIndexHead);
   if (number_at<std::uint32_t>(bytes, 28) != crc32c(rest)) damaged("has a wrong checksum");
   const auto stale = [&](std::string_view what) {
-    fail(Code::failed_precondition, "{}: {}: remove it, and it is made again", where, what);
+    fail(Code::failed_precondition, "{}: {}: remove it, and it is made again", shown_path(where), what);
   };
   if (FileEnds{number_at<std::uint64_t>(bytes, 16), number_at<std::uint32_t>(bytes, 24)} != ends)
     stale("is not of the file as it is now");
@@ -115,7 +127,7 @@ RecordIndex read_index(FileSystem& files, const std::string& path, const RecordF
 }
 
 RecordIndex index_of_records(FileSystem& files, const std::string& path, const RecordFormat& format) {
-  if (files.exists(index_path(path))) return read_index(files, path, format);
+  if (may_have_index(files, path)) return read_index(files, path, format);
   RecordIndex index = build_index(files, path, format);
   try {
     write_index(files, path, format, index);

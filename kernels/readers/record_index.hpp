@@ -18,7 +18,7 @@ struct RecordIndex {
   std::vector<std::uint64_t> offsets{};  // ascending
 };
 
-std::string index_path(const std::string& path);  // "data.tfrecord.index"
+std::string index_path(const std::string& path);  // "data.tfrecord.index", in a URL before the query
 
 // Reads the whole file once. Throws failed_precondition for a compressed file, which cannot be read from its middle,
 // and data_loss for damaged records.
@@ -31,7 +31,8 @@ void write_index(FileSystem& files, const std::string& path, const RecordFormat&
 // this file: of another size or content, or of another format.
 RecordIndex read_index(FileSystem& files, const std::string& path, const RecordFormat& format);
 
-// Reads it, or builds and writes it if there is none; where nothing can be written, it is only built.
+// Reads it, or builds and writes it if there is none, or may not be read; where nothing can be written, it is only
+// built.
 RecordIndex index_of_records(FileSystem& files, const std::string& path, const RecordFormat& format);
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -233,7 +234,7 @@ std::string safetensors_header(const std::vector<TensorInfo>& infos, const std::
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(FileSystem& files, const std::string& path)
-    : SafetensorsFile(files.open(path), path) {}
+    : SafetensorsFile(files.open(path), shown_path(path)) {}
 
 SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadableFile> file, std::string path)
     : path_(std::move(path)), file_(std::move(file)) {

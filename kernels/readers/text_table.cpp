@@ -1,9 +1,10 @@
 #include "troupe/kernels/readers/text_table.hpp"
 
-#include <filesystem>
 #include <sstream>
 #include <string_view>
 
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/line_stream.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -24,10 +25,11 @@ TableRow split(std::string_view line, char separator) {
 }  // namespace
 
 std::vector<TableRow> read_table(const std::string& path, std::size_t columns) {
-  std::error_code ignored;
-  const bool exists = std::filesystem::exists(path, ignored);
-  const std::string file = !exists && std::filesystem::exists(path + ".gz", ignored) ? path + ".gz" : path;
-  LineStream lines(posix_file_system(), file);
+  FileSystem& files = file_system_of(path);
+  const std::string packed = with_suffix(path, ".gz");
+  const std::string& found = !files.exists(path) && files.exists(packed) ? packed : path;
+  const std::string file = shown_path(found);
+  LineStream lines(files, found);
   std::vector<TableRow> rows;
   for (std::string_view line; lines.next(line);) {
     rows.push_back(split(line, '\t'));

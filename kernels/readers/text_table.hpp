@@ -9,7 +9,8 @@ namespace troupe {
 using TableRow = std::vector<std::string>;
 
 // The lines of a file of tab-separated values, plain or compressed by gzip or zstd, each with `columns` values; there
-// are no quotes. `path` may lack its ending ".gz". Throws not_found for a missing file, data_loss naming the line for
+// are no quotes. `path` may lack its ending ".gz", and may be of any scheme
+// (file_system_of()). Throws not_found for a missing file, data_loss naming the line for
 // one with other columns and for a file that is cut off or damaged.
 std::vector<TableRow> read_table(const std::string& path, std::size_t columns);
 

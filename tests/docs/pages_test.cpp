@@ -180,6 +180,20 @@ TEST(Pages, PipelinesOfTexts) {
   EXPECT_EQ(model.evaluate(PipelineSource(ids))["accuracy"], 1);
 }
 
+// Compiled, but run by tests/devices/storage alone, which have servers.
+TEST(Pages, FilesElsewhere) {
+  const auto by_scheme = [] {
+#include <pages/files_elsewhere.inc>
+    return rows.describe() + more.describe();
+  };
+  const auto of_a_store = [] {
+#include <pages/files_of_a_store.inc>
+    return lines.describe();
+  };
+  EXPECT_TRUE((std::is_same_v<decltype(by_scheme()), decltype(of_a_store())>));
+  EXPECT_EQ(&file_system_of("s3://bucket/train-*.csv"), &file_system_of("s3://bucket/models/digits"));
+}
+
 TEST(Pages, SummariesOfProgramsAndLoops) {
   testing::TemporaryDirectory directory;
   std::filesystem::current_path(directory.path());

@@ -148,7 +148,7 @@ TEST_F(Idx, AnnouncedSizesAreCheckedBeforeMemoryIsTaken) {
 
 TEST_F(Idx, AMissingFileOrADirectoryIsAnError) {
   EXPECT_EQ(caught([&] { read_idx(directory_ / "absent"); }).code(), Code::not_found);
-  EXPECT_EQ(caught([&] { read_idx(directory_); }).code(), Code::data_loss);
+  EXPECT_EQ(caught([&] { read_idx(directory_); }).code(), Code::failed_precondition);
 }
 
 TEST_F(Idx, LoadsTheFourFilesOfMnist) {

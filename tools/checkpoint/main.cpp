@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/checkpoint/commands.hpp"
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/command_line.hpp>
 
 namespace {
@@ -46,7 +47,9 @@ int main(int argc, char** argv) {
   bool json = false;
   CommandLine line("troupe-checkpoint", "ls PATH | verify PATH | diff A B [--json]", kDescription);
   line.add_argument(text_option("COMMAND", "", command, "ls, verify or diff"));
-  line.add_arguments({"PATH", "", "", "Directory of checkpoints, the folder of one, or a saved model", {}}, paths);
+  line.add_arguments(
+      {"PATH", "", "", "Directory of checkpoints, the folder of one, or a saved model; may be s3://BUCKET/...", {}},
+      paths);
   line.add("Output", {flag("--json", json, "Print one JSON object per line")});
   if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
   if (command != "ls" && command != "verify" && command != "diff")
@@ -55,7 +58,7 @@ int main(int argc, char** argv) {
   if (const std::size_t wanted = command == "diff" ? 2 : 1; paths.size() != wanted)
     return finish(line.wrong(fmt::format("{} takes {}", command, wanted == 2 ? "two paths" : "one path")));
   try {
-    FileSystem& files = posix_file_system();
+    FileSystem& files = file_system_of(paths);
     if (command == "ls") return end_output(checkpoints::list(files, paths[0], json));
     if (command == "verify") return end_output(checkpoints::verify(files, paths[0], json));
     return end_output(checkpoints::diff(files, paths[0], paths[1], json));
