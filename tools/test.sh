@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer and
-# UndefinedBehaviorSanitizer; if clang is installed, then fuzzes the parsers of frames, proofs, requests from other
-# tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images and saved models for some two
-# minutes. Ends with the build's time by folder and a summary of the tests. Exit code 0: all passed.
+# Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer
+# and UndefinedBehaviorSanitizer; if clang is installed, then fuzzes the parsers of frames, proofs, requests from
+# other tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images, answers of object
+# stores and saved models for some two minutes. Ends with the build's time by folder and a summary of the tests. Exit
+# code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,7 +39,7 @@ for argument in "$@"; do
 done
 
 jobs="$(nproc)"
-asan_targets=(test_messages test_graph test_kernels_readers test_scheduler test_fuzz test_actors)
+asan_targets=(test_messages test_graph test_devices_storage test_kernels_readers test_scheduler test_fuzz test_actors)
 failures=()  # failed builds and runs
 results=()   # of test runs: NAME=FILE
 
@@ -104,7 +105,7 @@ fi
 
 if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
   fuzz frames=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
-    arrays=10 saved_model=25 || failures+=("fuzz")
+    arrays=10 object_stores=6 saved_model=25 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then

@@ -1,5 +1,6 @@
 #include "troupe/devices/storage/file_system.hpp"
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -95,7 +96,7 @@ void replace_file(FileSystem& files, const std::string& path, FunctionRef<void(W
 std::string read_file(FileSystem& files, const std::string& path, std::uint64_t limit) {
   const std::unique_ptr<ReadableFile> file = files.open(path);
   const std::uint64_t size = file->size();
-  if (size > limit) fail(Code::resource_exhausted, "'{}' has {} bytes; the limit is {}", path, size, limit);
+  if (size > limit) fail(Code::resource_exhausted, "'{}' has {} bytes; the limit is {}", shown_path(path), size, limit);
   std::string bytes(size, '\0');
   file->read(0, std::as_writable_bytes(std::span(bytes)));
   return bytes;

@@ -235,7 +235,7 @@ data::Pipeline data::npy(const std::string& pattern, const ArrayOptions& options
   std::vector<ArraySplit> splits;
   for (const std::string& path : files_matching(files, pattern))
     splits.push_back({npy_array(files, path, options.component)});
-  return rows_pipeline("npy " + shown_path(pattern), files, std::move(splits), options.splits);
+  return rows_pipeline(fmt::format("npy {}", shown_path(pattern)), files, std::move(splits), options.splits);
 }
 
 data::Pipeline data::npz(const std::string& pattern, const ArrayOptions& options) {
@@ -243,7 +243,7 @@ data::Pipeline data::npz(const std::string& pattern, const ArrayOptions& options
   std::vector<ArraySplit> splits;
   for (const std::string& path : files_matching(files, pattern))
     splits.push_back(npz_arrays(files, path, options.arrays));
-  return rows_pipeline("npz " + shown_path(pattern), files, std::move(splits), options.splits);
+  return rows_pipeline(fmt::format("npz {}", shown_path(pattern)), files, std::move(splits), options.splits);
 }
 
 data::Pipeline data::idx(const std::vector<std::pair<std::string, std::string>>& components,
@@ -254,7 +254,7 @@ data::Pipeline data::idx(const std::vector<std::pair<std::string, std::string>>&
   std::string name = "idx";
   for (const auto& [component, path] : components) {
     split.push_back(idx_array(files, path, component));
-    name += " " + shown_path(path);
+    name += fmt::format(" {}", shown_path(path));
   }
   return rows_pipeline(name, files, {std::move(split)}, options.splits);
 }

@@ -22,8 +22,8 @@ std::vector<Tensor> element_of_record(std::string_view record, const RecordPlace
 
 class RecordFiles::Cursor final : public data::ElementCursor {
  public:
-  Cursor(const RecordFiles& all, const std::string& path)
-      : all_(all), shown_(shown_path(path)), stream_(all.format_.open(all.files_, path)) {}
+  Cursor(const RecordFiles& all, std::size_t file)
+      : all_(all), shown_(all.shown_.at(file)), stream_(all.format_.open(all.files_, all.paths_.at(file))) {}
 
   bool next(std::vector<Tensor>& element) override {
     std::string_view record;
@@ -43,7 +43,7 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   std::unique_ptr<const data::UnmadeElement> next_unmade() override {
     if (!all_.parser_) return ElementCursor::next_unmade();
     std::string_view record;
-    RecordPlace place{path_};
+    RecordPlace place{shown_};
     if (!take(record, place)) return nullptr;
     return std::make_unique<const Unparsed>(*all_.parser_, record, place);
   }
@@ -79,17 +79,19 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   }
 
   const RecordFiles& all_;
-  const std::string shown_;
+  const std::string& shown_;
   const std::unique_ptr<RecordStream> stream_;
   std::uint64_t skipped_ = 0;
 };
 
 RecordFiles::RecordFiles(FileSystem& files, std::vector<std::string> paths, RecordFormat format,
                          std::shared_ptr<const RecordParser> parser)
-    : files_(files), paths_(std::move(paths)), format_(std::move(format)), parser_(std::move(parser)) {}
+    : files_(files), paths_(std::move(paths)), format_(std::move(format)), parser_(std::move(parser)) {
+  for (const std::string& path : paths_) shown_.push_back(shown_path(path));
+}
 
 std::unique_ptr<data::ElementCursor> RecordFiles::open(std::uint64_t split) const {
-  return std::make_unique<Cursor>(*this, paths_.at(split));
+  return std::make_unique<Cursor>(*this, static_cast<std::size_t>(split));
 }
 
 // A file with its index. Streams that nobody reads from are kept, one for each thread that ever read at a time.

@@ -42,7 +42,7 @@ class RecordFiles final : public data::ElementSource {
  private:
   class Cursor;
   FileSystem& files_;
-  std::vector<std::string> paths_;
+  std::vector<std::string> paths_, shown_;  // as errors show them
   RecordFormat format_;
   std::shared_ptr<const RecordParser> parser_;
   mutable std::atomic<std::uint64_t> skipped_{0};

@@ -11,6 +11,7 @@
 #include "tests/fuzz/frame_fuzz.hpp"
 #include "tests/fuzz/images_fuzz.hpp"
 #include "tests/fuzz/json_lines_fuzz.hpp"
+#include "tests/fuzz/object_stores_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
 #include "tests/fuzz/records_fuzz.hpp"
 #include "tests/fuzz/saved_model_fuzz.hpp"
@@ -171,6 +172,18 @@ TEST(ArraysFuzz, BadFilesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_arrays_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(array_seeds(), run);
+}
+
+TEST(ObjectStoresFuzz, SeedsAreRead) {
+  std::vector<std::size_t> entries;
+  for (const std::string& seed : object_store_seeds()) entries.push_back(read_answer_of_stranger(seed));
+  EXPECT_EQ(entries, (std::vector<std::size_t>{3, 1, 0, 0}));
+}
+
+TEST(ObjectStoresFuzz, BadAnswersAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_answer_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(object_store_seeds(), run);
 }
 
 TEST(SavedModelFuzz, SeedsAreRead) {

@@ -3,7 +3,6 @@
 #include <curl/curl.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <mutex>
 
@@ -159,19 +158,6 @@ void set_options(CURL* curl, const RemoteRequest& request, const HttpOptions& op
 }
 
 }  // namespace
-
-std::string_view RemoteAnswer::header(std::string_view name) const {
-  const auto found = headers.find(name);
-  return found == headers.end() ? std::string_view() : std::string_view(found->second);
-}
-
-std::optional<std::uint64_t> RemoteAnswer::content_length() const {
-  const std::string_view text = header("content-length");
-  std::uint64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
 
 // Handles of libcurl that no thread uses; each keeps its connection.
 class HttpTransport::Connections {
