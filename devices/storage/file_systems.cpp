@@ -17,29 +17,49 @@ std::string environment(const char* name) {
 
 HttpOptions http_options() { return {.ca_bundle = environment("CURL_CA_BUNDLE")}; }
 
-// The files of this machine under their URLs (RFC 8089). Nothing is percent-decoded: the rest is the path.
-class FileUrls final : public FileSystem {
+// The path of a URL of this machine's files (RFC 8089). Nothing is percent-decoded.
+std::string local_path(std::string_view url) {
+  constexpr std::string_view kScheme = "file://", kHost = "localhost";
+  std::string_view path = url.substr(kScheme.size());
+  if (path.starts_with(kHost)) path.remove_prefix(kHost.size());
+  if (!path.starts_with('/')) invalid_argument("'{}' is no file of this machine: expected file:///PATH", url);
+  return std::string(path);
+}
+
+class AllFileSystems final : public FileSystem {
  public:
-  std::unique_ptr<WritableFile> create(const std::string& path) override { return here_.create(local(path)); }
-  std::unique_ptr<ReadableFile> open(const std::string& path) override { return here_.open(local(path)); }
-  bool exists(const std::string& path) override { return here_.exists(local(path)); }
-  std::vector<DirectoryEntry> list(const std::string& directory) override { return here_.list(local(directory)); }
-  void rename(const std::string& from, const std::string& to) override { here_.rename(local(from), local(to)); }
-  void exchange(const std::string& a, const std::string& b) override { here_.exchange(local(a), local(b)); }
-  void remove(const std::string& file) override { here_.remove(local(file)); }
-  void make_directory(const std::string& path) override { here_.make_directory(local(path)); }
-  void remove_directory(const std::string& path) override { here_.remove_directory(local(path)); }
-  void sync_directory(const std::string& path) override { here_.sync_directory(local(path)); }
+  std::unique_ptr<WritableFile> create(const std::string& path) override { return on(path, &FileSystem::create); }
+  std::unique_ptr<ReadableFile> open(const std::string& path) override { return on(path, &FileSystem::open); }
+  bool exists(const std::string& path) override { return on(path, &FileSystem::exists); }
+  std::vector<DirectoryEntry> list(const std::string& path) override { return on(path, &FileSystem::list); }
+  void rename(const std::string& from, const std::string& to) override { on(from, to, &FileSystem::rename); }
+  void exchange(const std::string& a, const std::string& b) override { on(a, b, &FileSystem::exchange); }
+  void remove(const std::string& path) override { on(path, &FileSystem::remove); }
+  void make_directory(const std::string& path) override { on(path, &FileSystem::make_directory); }
+  void remove_directory(const std::string& path) override { on(path, &FileSystem::remove_directory); }
+  void sync_directory(const std::string& path) override { on(path, &FileSystem::sync_directory); }
 
  private:
-  static std::string local(std::string_view url) {
-    constexpr std::string_view kScheme = "file://", kHost = "localhost";
-    std::string_view path = url.substr(kScheme.size());
-    if (path.starts_with(kHost)) path.remove_prefix(kHost.size());
-    if (!path.starts_with('/')) invalid_argument("'{}' is no file of this machine: expected file:///PATH", url);
-    return std::string(path);
+  struct Place {
+    FileSystem& files;
+    std::string path;  // as they take it
+  };
+  static Place here(const std::string& path) {
+    if (scheme_of(path) == "file") return {posix_file_system(), local_path(path)};
+    return {file_system_of(path), path};
   }
-  FileSystem& here_ = posix_file_system();
+  template <class Result>
+  static Result on(const std::string& path, Result (FileSystem::*what)(const std::string&)) {
+    const Place at = here(path);
+    return (at.files.*what)(at.path);
+  }
+  static void on(const std::string& a, const std::string& b,
+                 void (FileSystem::*what)(const std::string&, const std::string&)) {
+    const Place first = here(a), second = here(b);
+    if (&first.files != &second.files)
+      fail(Code::unimplemented, "'{}' and '{}' are on different file systems", shown_path(a), shown_path(b));
+    (first.files.*what)(first.path, second.path);
+  }
 };
 
 }  // namespace
@@ -47,10 +67,7 @@ class FileUrls final : public FileSystem {
 FileSystem& file_system_of(std::string_view path) {
   const std::string_view scheme = scheme_of(path);
   if (scheme.empty()) return posix_file_system();
-  if (scheme == "file") {
-    static FileUrls files;
-    return files;
-  }
+  if (scheme == "file") return all_file_systems();
   if (is_http(path)) {
     static HttpFileSystem files(http_options());
     return files;
@@ -63,13 +80,8 @@ FileSystem& file_system_of(std::string_view path) {
                    scheme);
 }
 
-FileSystem& file_system_of(const std::vector<std::string>& paths) {
-  if (paths.empty()) invalid_argument("no files are named");
-  FileSystem& files = file_system_of(paths[0]);
-  for (const std::string& path : paths)
-    if (&file_system_of(path) != &files)
-      invalid_argument("'{}' and '{}' are on different file systems: all must be on one", shown_path(paths[0]),
-                       shown_path(path));
+FileSystem& all_file_systems() {
+  static AllFileSystems files;
   return files;
 }
 

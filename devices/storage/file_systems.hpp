@@ -9,9 +9,7 @@
 // AWS_ENDPOINT_URL. Others' options: HttpFileSystem, S3FileSystem.
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <troupe/devices/storage/file_system.hpp>
 
@@ -21,7 +19,8 @@ namespace troupe {
 // scheme, and if the environment's variables do not fit each other.
 FileSystem& file_system_of(std::string_view path);
 
-// Of all the paths. Throws invalid_argument if there are none or they are of several file systems.
-FileSystem& file_system_of(const std::vector<std::string>& paths);
+// Takes all of these paths, each by its scheme: for paths that may lie in several places. rename() and exchange() of
+// two places are unimplemented. Lives as long as the process.
+FileSystem& all_file_systems();
 
 }  // namespace troupe

@@ -249,7 +249,7 @@ data::Pipeline data::npz(const std::string& pattern, const ArrayOptions& options
 data::Pipeline data::idx(const std::vector<std::pair<std::string, std::string>>& components,
                          const ArrayOptions& options) {
   if (components.empty()) invalid_argument("idx: pass the name of a component and a path, or several");
-  FileSystem& files = files_of(options, components[0].second);
+  FileSystem& files = options.files ? *options.files : all_file_systems();
   ArraySplit split;
   std::string name = "idx";
   for (const auto& [component, path] : components) {

@@ -205,7 +205,7 @@ Pipeline records(const std::string& pattern, const RecordFormat& format, std::sh
 
 Pipeline records(const std::vector<std::string>& paths, const RecordFormat& format,
                  std::shared_ptr<const RecordParser> parser, const FilesOptions& options) {
-  FileSystem& files = options.files ? *options.files : file_system_of(paths);
+  FileSystem& files = options.files ? *options.files : all_file_systems();
   if (paths.empty()) invalid_argument("no files are named");
   const std::string others = paths.size() > 1 ? fmt::format(" and {} more", paths.size() - 1) : "";
   return records_of(fmt::format("{} {}{}", format.name, shown_path(paths[0]), others), files, paths, format,

@@ -68,7 +68,8 @@ Pipeline csv(const std::string& pattern, CsvOptions options, const FilesOptions&
 }
 
 Pipeline csv(const std::vector<std::string>& paths, CsvOptions options, const FilesOptions& files) {
-  complete_columns(files.files ? *files.files : file_system_of(paths), paths, options);
+  if (paths.empty()) invalid_argument("no files are named");
+  complete_columns(files.files ? *files.files : all_file_systems(), paths, options);
   return rows_of(paths, std::move(options), files);
 }
 

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   if (const std::size_t wanted = command == "diff" ? 2 : 1; paths.size() != wanted)
     return finish(line.wrong(fmt::format("{} takes {}", command, wanted == 2 ? "two paths" : "one path")));
   try {
-    FileSystem& files = file_system_of(paths);
+    FileSystem& files = all_file_systems();
     if (command == "ls") return end_output(checkpoints::list(files, paths[0], json));
     if (command == "verify") return end_output(checkpoints::verify(files, paths[0], json));
     return end_output(checkpoints::diff(files, paths[0], paths[1], json));

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tools/data/input.hpp"
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/kernels/readers/idx_types.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
 #include <troupe/messages/command_line.hpp>
@@ -67,7 +68,7 @@ std::string without_compression(std::string_view path) {
 }
 
 std::optional<Format> format_of_name(std::string_view path) {
-  const std::string bare = without_compression(path);
+  const std::string bare = without_compression(shown_path(path));
   const std::string_view file = std::string_view(bare).substr(bare.rfind('/') + 1);
   for (const Ending& ending : kEndings)
     if (file.ends_with(ending.text)) return ending.format;

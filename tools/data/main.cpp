@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/data/commands.hpp"
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/command_line.hpp>
 
 namespace {
@@ -37,6 +38,10 @@ What does not follow from them is given, as are parts of what is there:
   troupe-data stats users.jsonl --schema 'age:i64=0,name:string'       =0: in place of what is missing
   troupe-data convert digits.npz labels.idx --components label
   troupe-data convert flowers flowers.tfrecord --encoded               the files of a folder of images, and their labels
+
+Paths may be https:// and s3:// (AWS_... in the environment); there is no OUT there:
+
+  troupe-data convert 's3://bucket/train-*.csv' train.tfrecord
 
 OUT ends in .tfrecord, .csv, .tsv, .jsonl, .txt (each also with .gz), .npy, .npz or .idx. It is replaced when all is
 written; memory is bounded, whatever the number of elements. u8 arrays become one byte string of an Example.
@@ -112,7 +117,7 @@ int main(int argc, char** argv) {
         "{} takes {}", command,
         found->paths == 2 ? "two paths: IN and OUT" : "one path: put a pattern of several files in quotes")));
   try {
-    return end_output(found->run(posix_file_system(), paths, options));
+    return end_output(found->run(all_file_systems(), paths, options));
   } catch (...) {
     const Error error = current_error();
     std::fflush(stdout);

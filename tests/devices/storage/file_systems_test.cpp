@@ -28,11 +28,20 @@ TEST(FileSystems, AreChosenByScheme) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("'gs'"), HasSubstr("s3://")));
 }
 
-TEST(FileSystems, AreOneForAllPaths) {
-  EXPECT_EQ(&file_system_of(std::vector<std::string>{"http://a/b", "https://c/d"}), &file_system_of("http://e"));
-  for (const std::vector<std::string>& paths :
-       {std::vector<std::string>{}, {"a", "http://b/c"}, {"s3://bucket/a", "http://b/c"}})
-    EXPECT_EQ(error_of([&] { file_system_of(paths); }).code(), Code::invalid_argument);
+TEST(FileSystems, OfAllPathsTakeEachByItsScheme) {
+  const ScriptedHttpServer server([](const SeenRequest& request, int) { return http_file_answer(request, "there"); });
+  const TemporaryDirectory directory;
+  const std::string here = directory.write("a", "here");
+  FileSystem& files = all_file_systems();
+  EXPECT_EQ(read_file(files, here, 100), "here");
+  EXPECT_EQ(read_file(files, "file://" + here, 100), "here");
+  EXPECT_EQ(read_file(files, server.url("/a"), 100), "there");
+  files.rename(here, "file://" + directory.file("b"));
+  EXPECT_TRUE(files.exists(directory.file("b")));
+  const Error error = error_of([&] { files.rename(directory.file("b"), server.url("/a?secret")); });
+  EXPECT_EQ(error.code(), Code::unimplemented);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("different file systems"), ::testing::Not(HasSubstr("secret"))));
+  EXPECT_EQ(error_of([&] { files.exists("gs://bucket/a"); }).code(), Code::invalid_argument);
 }
 
 TEST(FileSystems, UrlsOfFilesAreFilesOfThisMachine) {
