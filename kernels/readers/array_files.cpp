@@ -194,6 +194,16 @@ BatchSchema schema_of(const ArraySplit& split) {
   return schema;
 }
 
+// "x f32[4,2], label i64[4]", cut.
+std::string shapes_text(const ArraySplit& split) {
+  constexpr std::size_t kShown = 20;
+  std::string out;
+  for (std::size_t i = 0; i < split.size() && i < kShown; ++i)
+    out += fmt::format("{}{} {}{}", i == 0 ? "" : ", ", split[i].info.name, name(split[i].info.dtype),
+                       split[i].info.shape.to_string());
+  return split.size() > kShown ? out + ", ..." : out;
+}
+
 void check_split(const ArraySplit& split, const std::string& where) {
   if (split.empty()) fail(Code::data_loss, "'{}': has no arrays", where);
   if (split.size() > kMostArrays)
@@ -201,8 +211,8 @@ void check_split(const ArraySplit& split, const std::string& where) {
                      split.size(), kMostArrays);
   for (const StoredArray& array : split)
     if (array.rows() != split[0].rows())
-      invalid_argument("'{}' has {} rows, but '{}' has {}: pass arrays with equal first dimensions", array.what,
-                       array.rows(), split[0].what, split[0].rows());
+      invalid_argument("'{}' has {} rows, but '{}' has {}: pass arrays with equal first dimensions, of {}", array.what,
+                       array.rows(), split[0].what, split[0].rows(), shapes_text(split));
 }
 
 data::Pipeline rows_pipeline(const std::string& name, FileSystem& files, std::vector<ArraySplit> splits,

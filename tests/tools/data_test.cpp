@@ -124,7 +124,13 @@ TEST_F(DataTool, FormatsAreRecognisedByTheirFirstBytes) {
               "     0  record u8[4] = 1 2 3 4\n     1  record u8[4] = 5 6 7 0\n");
   EXPECT_THAT(run_well({"info", "unnamed", "--record-bytes", "3", "--header-bytes", "2"}),
               HasSubstr("  elements  2\n"));
+  write("unnamed", std::string("\0\0\x08\1\0\0\0\2\7\x09", 10));
+  EXPECT_THAT(run_well({"info", "unnamed"}), StartsWith("unnamed: idx\n"));
   EXPECT_THAT(run({"info", "gone"}).err, HasSubstr("gone"));
+  EXPECT_THAT(run({"info", "points.csv", "--format", "parquet"}).err,
+              HasSubstr("unknown format 'parquet': pass tfrecord, "));
+  EXPECT_THAT(run({"info", "points.csv", "--format", "fixed"}).err, HasSubstr("pass --record-bytes N"));
+  EXPECT_THAT(run({"info", "unnamed", "--schema", "x:u8"}).err, HasSubstr("idx has its own"));
 }
 
 TEST_F(DataTool, ShowsTheFirstElements) {
@@ -177,6 +183,25 @@ TEST_F(DataTool, ImagesAreBytesOfExamples) {
             "     0  image u8[4] = 97 98 99 100\n        label i64[] = 7\n");
   run_well({"convert", mnist, "again.idx", "--components", "image"});
   EXPECT_EQ(content("again.idx"), content("images"));
+}
+
+TEST_F(DataTool, SchemasThatCannotBeAreRefused) {
+  write("points.csv", kPoints);
+  for (const auto& [schema, why] :
+       std::vector<std::pair<std::string, std::string>>{{"x_0", "'x_0' is no NAME:DTYPE[DIMENSIONS]"},
+                                                        {"x_0:f31", "'f31' of 'x_0' is no dtype"},
+                                                        {"x:f32[2", "have no ']'"},
+                                                        {"x:f32[2.5]", "'2.5' of 'x' is no dimension"},
+                                                        {"x:f32[-1]", "'-1' of 'x' is no dimension"},
+                                                        {"x:f32[1,2]", "columns of a table make scalars or vectors"},
+                                                        {"x:f32[?]", "columns of a table make scalars or vectors"},
+                                                        {"y:f32", "'y'"},
+                                                        {"x_0:f32,x_0:f32", "x_0"}}) {
+    SCOPED_TRACE(schema);
+    const DataRan refused = run({"head", "points.csv", "--schema", schema});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_THAT(refused.err, HasSubstr(why));
+  }
 }
 
 TEST_F(DataTool, FoldersOfImagesAreReadAndConverted) {
@@ -289,6 +314,7 @@ TEST_F(DataTool, IndicesAreMadeOnceAndReplacedWhenTheyAreStale) {
   write("b.csv", kPoints + "1,2,3\n");
   EXPECT_THAT(run({"info", "?.csv"}).err, HasSubstr("b.csv.index: is not of the file as it is now"));
   EXPECT_EQ(run_well({"index", "?.csv"}), "a.csv.index is current: 3 records\nreplaced b.csv.index: 4 records\n");
+  EXPECT_EQ(run({"index", "b.csv", "--json"}).lines()[0]["did"], "current");
   write("c.csv.gz", testing::gzip(kPoints));
   const DataRan packed = run({"index", "c.csv.gz"});
   EXPECT_EQ(packed.code, 1);

@@ -6,6 +6,7 @@
 
 #include "tools/data/commands.hpp"
 #include "tools/data/element_text.hpp"
+#include "tools/data/progress.hpp"
 #include <troupe/actors/http/json_text.hpp>
 #include <troupe/kernels/readers/record_index.hpp>
 #include <troupe/messages/bytes_text.hpp>
@@ -44,6 +45,21 @@ std::string access_text(const Input& input) {
 std::uint64_t splits_of(const Input& input) {
   const auto* splits = std::get_if<data::SplitsStage>(&input.source().kind);
   return splits ? splits->source->splits() : 0;
+}
+
+// What was done about the index of a file, and how many records it has.
+std::pair<std::string_view, std::size_t> make_index(FileSystem& files, const std::string& path,
+                                                    const RecordFormat& format) {
+  bool there = true;
+  try {
+    return {"current", read_index(files, path, format).offsets.size()};
+  } catch (const Error& error) {
+    there = error.code() != Code::not_found;
+    if (there && error.code() != Code::data_loss && error.code() != Code::failed_precondition) throw;
+  }
+  const RecordIndex made = build_index(files, path, format);
+  write_index(files, path, format, made);
+  return {there ? "replaced" : "made", made.offsets.size()};
 }
 
 }  // namespace
@@ -127,35 +143,37 @@ int head(FileSystem& files, const std::string& pattern, const Options& options) 
 }
 
 int index(FileSystem& files, const std::string& pattern, const Options& options) {
-  const Input input = open_input(files, pattern, options.input);
+  CountingFiles counted(files);
+  const Input input = open_input(counted, pattern, options.input);
   if (!input.is_records()) {
     const bool addressable = input.pipeline->addressable();
-    fmt::print("{}: {} {}\n", pattern, name(input.format),
-               addressable ? "needs no index: any element is read by its number"
-                           : "has none: " + input.pipeline->forward_because());
+    if (options.json)
+      fmt::print("{}\n", json_text({{"path", pattern}, {"did", addressable ? "not needed" : "not possible"}}));
+    else
+      fmt::print("{}: {} {}\n", pattern, name(input.format),
+                 addressable ? "needs no index: any element is read by its number"
+                             : "has none: " + input.pipeline->forward_because());
     return addressable ? 0 : 1;
   }
+  ProgressBar bar("indexing", counted, bytes_of(files, input));
+  counted.on_read = [&] { bar.update(); };
   int code = 0;
-  const RecordFormat& format = *input.records;
-  for (const std::string& path : input.paths) {
-    std::string did;
-    try {
-      try {
-        did =
-            fmt::format("{} is current: {} records", index_path(path), read_index(files, path, format).offsets.size());
-      } catch (const Error& error) {
-        const bool none = error.code() == Code::not_found;
-        if (!none && error.code() != Code::data_loss && error.code() != Code::failed_precondition) throw;
-        const RecordIndex made = build_index(files, path, format);
-        write_index(files, path, format, made);
-        did = fmt::format("{} {}: {} records", none ? "made" : "replaced", index_path(path), made.offsets.size());
-      }
-      fmt::print("{}\n", did);
+  for (const std::string& path : input.paths) try {
+      const auto [did, records] = make_index(counted, path, *input.records);
+      bar.clear();
+      if (options.json)
+        fmt::print("{}\n",
+                   json_text({{"path", path}, {"index", index_path(path)}, {"did", did}, {"records", records}}));
+      else if (did == "current")
+        fmt::print("{} is current: {} records\n", index_path(path), records);
+      else
+        fmt::print("{} {}: {} records\n", did, index_path(path), records);
     } catch (const Error& error) {
+      bar.clear();
       fmt::print(stderr, "troupe-data: {}\n", error.message());
       code = 1;
     }
-  }
+  counted.on_read = nullptr;
   return code;
 }
 

@@ -23,23 +23,26 @@ int columns_of_terminal() {
 
 class CountedFile final : public ReadableFile {
  public:
-  CountedFile(std::unique_ptr<ReadableFile> file, std::atomic<std::uint64_t>& bytes)
-      : file_(std::move(file)), bytes_(bytes) {}
+  using Count = std::function<void(std::size_t)>;
+  CountedFile(std::unique_ptr<ReadableFile> file, Count count) : file_(std::move(file)), count_(std::move(count)) {}
   std::uint64_t size() override { return file_->size(); }
   void read(std::uint64_t offset, std::span<std::byte> out) override {
     file_->read(offset, out);
-    bytes_.fetch_add(out.size(), std::memory_order_relaxed);
+    count_(out.size());
   }
 
  private:
   std::unique_ptr<ReadableFile> file_;
-  std::atomic<std::uint64_t>& bytes_;
+  Count count_;
 };
 
 }  // namespace
 
 std::unique_ptr<ReadableFile> CountingFiles::open(const std::string& path) {
-  return std::make_unique<CountedFile>(files_.open(path), bytes_);
+  return std::make_unique<CountedFile>(files_.open(path), [this](std::size_t bytes) {
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    if (on_read) on_read();
+  });
 }
 
 std::string bar_text(const std::string& what, double fraction, double seconds, int columns) {

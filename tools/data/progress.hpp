@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ class CountingFiles final : public FileSystem {
  public:
   explicit CountingFiles(FileSystem& files) : files_(files) {}
   std::uint64_t bytes_read() const { return bytes_.load(std::memory_order_relaxed); }
+  // Called after each read, by the thread that reads. For work that tells nothing itself.
+  std::function<void()> on_read{};
 
   std::unique_ptr<WritableFile> create(const std::string& path) override { return files_.create(path); }
   std::unique_ptr<ReadableFile> open(const std::string& path) override;

@@ -203,7 +203,7 @@ TEST_F(ArrayFiles, ArraysOfAnArchiveAreComponents) {
     expect_rows(rows_of(d), 1, tensors[0].tensor);
     EXPECT_EQ(error_of([&] { data::npz("/d.npz", options()); }).to_string(),
               "invalid_argument: '/d.npz:other.npy' has 3 rows, but '/d.npz:x.npy' has 4: pass arrays with equal first "
-              "dimensions");
+              "dimensions, of x f32[4,2], label i64[4], other f32[3]");
     both.arrays = {"y"};
     EXPECT_THAT(error_of([&] { data::npz("/d.npz", both); }).to_string(), StartsWith("not_found: '/d.npz' has no"));
   }
@@ -262,7 +262,8 @@ TEST_F(ArrayFiles, IdxFilesAreReadTogether) {
   EXPECT_EQ(error_of([&] {
               data::idx({{"image", "/images"}, {"label", "/labels"}}, options());
             }).to_string(),
-            "invalid_argument: '/labels' has 2 rows, but '/images' has 3: pass arrays with equal first dimensions");
+            "invalid_argument: '/labels' has 2 rows, but '/images' has 3: pass arrays with equal first dimensions, of "
+            "image u8[3,2,2], label u8[2]");
   EXPECT_EQ(error_of([&] { data::idx({}); }).code(), Code::invalid_argument);
 }
 

@@ -79,6 +79,10 @@ TEST_F(ArrayWriting, WhatAFormatDoesNotHoldIsRefused) {
             "unimplemented: cannot write '/f': IDX has no i64 ('n'): it has u8, i8, i16, i32, f32 and f64");
   EXPECT_EQ(refused(ArrayFormat::npy, {{"x", DType::u8, {1, 1, 1, 1, 1, 1, 1, 1}}}),
             "invalid_argument: cannot write '/f': rows of 'x' have 8 dimensions, which leaves none for their number");
+  EXPECT_EQ(error_of([&] {
+              ArrayWriter(files_, "/f", ArrayFormat::idx, {{"x", DType::u8, {std::int64_t{1} << 32}}}).finish();
+            }).to_string(),
+            "invalid_argument: cannot write '/f': IDX has dimensions below 2^32, but 4294967296 is one");
   ArrayWriter writer(files_, "/f", ArrayFormat::npz, {x});
   writer.append(std::vector<Tensor>{Tensor::vector<float>({1, 2})});
   EXPECT_EQ(error_of([&] { writer.append(std::vector<Tensor>{Tensor::vector<float>({1})}); }).to_string(),
