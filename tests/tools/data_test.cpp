@@ -185,6 +185,36 @@ TEST_F(DataTool, ImagesAreBytesOfExamples) {
   EXPECT_EQ(content("again.idx"), content("images"));
 }
 
+TEST_F(DataTool, WhatRecordsLackIsNotedOrHasAFallback) {
+  write("a.jsonl", R"({"n":1,"s":"a","l":[1],"m":{"x":1.5},"e":[],"k":[[1],[2,3]],"v":1})"
+                   "\n\n"
+                   R"({"m":{"x":2},"e":[],"k":[[1],[2]],"v":"one"})"
+                   "\n");
+  const DataRan head = run({"head", "a.jsonl", "--json"});
+  EXPECT_EQ(head.out, "{\"l\":[1],\"m\":{\"x\":1.5},\"s\":\"a\"}\n{\"l\":[],\"m\":{\"x\":2.0},\"s\":\"\"}\n");
+  EXPECT_THAT(head.err, AllOf(HasSubstr("field 'n' is left out: it is missing in 1 of 2 records"),
+                              HasSubstr("field 'e' is left out: it has empty arrays only"),
+                              HasSubstr("field 'k' is left out: it has arrays that are uneven or of several types"),
+                              HasSubstr("field 'v' is left out: it is i64[] and string[]: pass --schema to read it")));
+  write("deep.jsonl", "{\"x\":" + std::string(100'000, '[') + "\n");
+  EXPECT_THAT(run({"head", "deep.jsonl"}).err, HasSubstr("deep.jsonl: byte 0: arrays and objects nest deeper than 64"));
+  std::string bytes;
+  for (const char* name : {"x", "y"})
+    bytes += record_of(example_of(
+        std::vector<NamedTensor>{{"n", Tensor::scalar<std::int64_t>(1)}, {name, Tensor::scalar<std::int64_t>(7)}}));
+  write("a.tfrecord", bytes);
+  EXPECT_EQ(run_well({"head", "a.tfrecord", "--json"}), "{\"n\":1,\"x\":[7],\"y\":[]}\n{\"n\":1,\"x\":[],\"y\":[7]}\n");
+}
+
+TEST_F(DataTool, NoElementsAreConvertedToo) {
+  write("a.csv", "x,y\n");
+  EXPECT_THAT(run_well({"convert", "a.csv", "a.npz", "--schema", "x:f32"}), HasSubstr("npz, 0 elements"));
+  EXPECT_THAT(run_well({"info", "a.npz"}), HasSubstr("  elements  0\n"));
+  EXPECT_THAT(run_well({"convert", "a.csv", "a.tfrecord"}), HasSubstr("0 elements, 0 B"));
+  write("lines.csv", "t\n\"two\nlines\"\n");
+  EXPECT_THAT(run({"convert", "lines.csv", "lines.txt"}).err, HasSubstr("element 0 has several lines"));
+}
+
 TEST_F(DataTool, SchemasThatCannotBeAreRefused) {
   write("points.csv", kPoints);
   for (const auto& [schema, why] :

@@ -212,13 +212,15 @@ std::shared_ptr<const RecordParser> infer_json_lines(FileSystem& files, const st
     std::string why = guess.conflict;
     if (why.empty() && guess.dtype == DType::invalid) why = "has empty arrays only";
     if (why.empty() && guess.seen < count) {
-      if (!guess.shape.fully_known())
+      if (guess.shape.rank() > 0) {  // as many as there are, also none
+        field.shape.set_dim(0, kUnknown);
         field.fallback = "[]";
-      else if (guess.dtype == DType::string && guess.shape.is_scalar())
+      } else if (guess.dtype == DType::string) {
         field.fallback = "\"\"";
-      else
+      } else {
         why = fmt::format("is missing in {} of {} records, and a number in its place must be given", count - guess.seen,
                           count);
+      }
     }
     if (why.empty())
       fields.push_back(std::move(field));
