@@ -148,7 +148,7 @@ TEST(Resize, WhileItIsDecodedAnImageBecomesTheSame) {
 }
 
 TEST(Resize, DamageBehindTheLastRowThatCountsIsFound) {
-  std::string file = jpeg_of(random_bytes(64, 64, 3));
+  std::string file = jpeg_of(random_bytes(256, 64, 3));
   file.resize(file.size() - 2);  // without the end mark
   const Error error = error_of([&] { images::decode_and_resize(file, "/dog.jpg", {1, 1}, kNearest); });
   EXPECT_EQ(error.code(), Code::data_loss);
@@ -159,6 +159,10 @@ TEST(Resize, WhatIsNoImageOrBoxIsRefused) {
   const Tensor image = random_bytes(4, 6, 3);
   const auto message = [](auto&& f) { return error_of(f).to_string(); };
   EXPECT_EQ(message([&] { images::resize(image, {0, 5}); }), "invalid_argument: resize: an image of 0 x 5 pixels");
+  EXPECT_EQ(message([&] {
+              images::decode_and_resize(jpeg_of(image), "f", {5, -1});
+            }),
+            "invalid_argument: decode_and_resize: an image of 5 x -1 pixels");
   EXPECT_EQ(message([&] {
               images::resize(Tensor(DType::i32, Shape{4, 6, 3}), {1, 1});
             }),

@@ -10,6 +10,7 @@
 
 #include "tests/error_of.hpp"
 #include "tests/kernels/images/example_images.hpp"
+#include <troupe/graph/data/texts.hpp>
 #include <troupe/scheduler/data/element_stream.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
@@ -150,6 +151,28 @@ TEST(ImageTransformations, BatchesHaveTheBitsOfElements) {
           EXPECT_TRUE(bitwise_equal(row, expected[step * 4 + static_cast<std::uint64_t>(i)][c]));
         }
     }
+  }
+}
+
+TEST(ImageTransformations, ImagesAndTheirCaptionsGoTogether) {
+  const Tensor captions = Tensor::of<std::string>(Shape{6}, {"A dog", "a cat.", "dogs", "Cat, cat", "", "the dog"});
+  const Pipeline ready = data::zip({noise(6), data::tensors({{"caption", captions}})})
+                             .shuffle(3)
+                             .map(images::random_crop("image", {4, 4}, 1))
+                             .map(texts::vectorize("caption", {"cat", "dog"}, {.length = 2}))
+                             .map(images::normalize("image", {0.5f}, {0.5f}));
+  EXPECT_EQ(to_string(ready.schema()), "image f32[4,4,3], number i64[], caption i64[2]");
+  const PipelineSource source(ready.batch(6));
+  const auto batch = source.open({.batch = 6})->read(0, 0, 0);
+  ASSERT_TRUE(batch);
+  const std::vector<Element> elements = elements_of(ready);
+  const std::vector<std::vector<std::int64_t>> ids = {{1, 3}, {1, 2}, {1, 0}, {2, 2}, {0, 0}, {1, 3}};
+  for (std::size_t i = 0; i < 6; ++i) {
+    const std::int64_t number = batch->components[1].data<std::int64_t>()[i];
+    const std::int64_t* caption = batch->components[2].data<std::int64_t>() + 2 * i;
+    EXPECT_EQ(std::vector<std::int64_t>(caption, caption + 2), ids.at(static_cast<std::size_t>(number)));
+    EXPECT_EQ(elements[i][1].item<std::int64_t>(), number);
+    EXPECT_EQ(elements[i][0].data<float>()[0], batch->components[0].data<float>()[i * 4 * 4 * 3]);
   }
 }
 
