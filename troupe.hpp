@@ -2,6 +2,7 @@
 #pragma once
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/data/graph_function.hpp>
 #include <troupe/actors/model/estimators.hpp>
 #include <troupe/actors/model/generate.hpp>
 #include <troupe/actors/model/model.hpp>
@@ -41,5 +42,6 @@
 #include <troupe/kernels/readers/json_lines.hpp>
 #include <troupe/kernels/readers/record_formats.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
+#include <troupe/scheduler/data/cache_file.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
 #include <troupe/scheduler/data/vocabulary.hpp>

@@ -1,4 +1,4 @@
-// Stages of pipelines that group elements by length, or have pipelines of their own.
+// Stages of pipelines that group elements by length, keep them, or have pipelines of their own.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -80,6 +80,10 @@ Pipeline Pipeline::enumerate(const std::string& component) const {
     return out;
   };
   return then("enumerate", MapStage{.function = number}, std::move(numbered), size(), {});
+}
+
+Pipeline Pipeline::cache(std::uint64_t limit) const {
+  return then("cache", CacheStage{std::make_shared<ElementCache>(limit)}, schema(), size(), {});
 }
 
 Pipeline Pipeline::interleave(const std::string& name, BatchSchema schema,

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <troupe/graph/data/batch_schema.hpp>
+#include <troupe/graph/data/element_cache.hpp>
 #include <troupe/graph/data/element_source.hpp>
 #include <troupe/messages/tensor.hpp>
 
@@ -126,6 +127,10 @@ struct InterleaveStage {
   std::function<StageRef(const Element&, const ElementContext&)> function{};
   std::uint64_t cycle = 1, block = 1;
 };
+// The elements of the first epoch, in each epoch; kept in memory.
+struct CacheStage {
+  std::shared_ptr<ElementCache> cache{};
+};
 struct ZipStage {};
 struct ConcatenateStage {};
 // Which of its inputs the next element comes from, drawn with these weights. Ends with the first input that does.
@@ -136,7 +141,7 @@ struct SampleStage {
 
 using StageKind = std::variant<TensorsStage, RangeStage, IndexedStage, SplitsStage, MapStage, FilterStage, FlatMapStage,
                                TakeStage, ShardStage, RepeatStage, ShuffleStage, BatchStage, BucketStage, UnbatchStage,
-                               WindowStage, InterleaveStage, ZipStage, ConcatenateStage, SampleStage>;
+                               WindowStage, InterleaveStage, CacheStage, ZipStage, ConcatenateStage, SampleStage>;
 
 struct Stage {
   std::string name{};  // "map decode": what errors and figures call it
@@ -215,6 +220,10 @@ class Pipeline {
   Pipeline interleave(const std::string& name, BatchSchema schema,
                       std::function<Pipeline(const Element&, const ElementContext&)> function,
                       InterleaveOptions options = {}) const;
+  // The elements of the first epoch, in each epoch. Once made they are kept in memory, for all readers of this pipeline
+  // in the process; beyond `limit` bytes reading fails, resource_exhausted. scheduler/data/cache_file.hpp keeps them in
+  // a file.
+  Pipeline cache(std::uint64_t limit = std::uint64_t{1} << 30) const;
   // Each element with its number, from 0 in each epoch, as one more component, i64.
   Pipeline enumerate(const std::string& component = "index") const;
 

@@ -9,6 +9,7 @@
 #include <troupe/messages/philox.hpp>
 #include <troupe/scheduler/data/bucket_stream.hpp>
 #include <troupe/scheduler/data/buffering_streams.hpp>
+#include <troupe/scheduler/data/cache_stream.hpp>
 #include <troupe/scheduler/data/counting_stream.hpp>
 #include <troupe/scheduler/data/element_table.hpp>
 #include <troupe/scheduler/data/interleave_stream.hpp>
@@ -322,6 +323,7 @@ Stream stream_of(const StageRef& stage, std::vector<Stream> inputs, const Pipeli
           [&](const data::BatchStage&) { return of_one(std::type_identity<BatchStream>()); },
           [&](const data::BucketStage&) { return bucket_stream(stage, std::move(inputs.at(0)), counter); },
           [&](const data::InterleaveStage&) { return interleave_stream(stage, std::move(inputs.at(0)), counter); },
+          [&](const data::CacheStage&) { return cache_stream(stage, std::move(inputs.at(0)), counter); },
           [&](const data::UnbatchStage&) { return unbatch_stream(stage, std::move(inputs.at(0)), counter); },
           [&](const data::WindowStage&) { return window_stream(stage, std::move(inputs.at(0)), counter); },
           [&](const data::ZipStage&) { return of_several(std::type_identity<ZipStream>()); },

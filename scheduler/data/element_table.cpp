@@ -270,6 +270,27 @@ class ConcatenatedTable final : public StageTable {
   const std::uint64_t first_;
 };
 
+// The elements of the first epoch, kept once they are made.
+class CachedTable final : public StageTable {
+ public:
+  CachedTable(StageRef stage, TableRef input, StageCounter* counter)
+      : StageTable(counter, {std::move(input)}), stage_(std::move(stage)) {}
+  Element read(std::uint64_t, std::uint64_t index) const override {
+    data::ElementCache& cache = *std::get<data::CacheStage>(stage_->kind).cache;
+    if (auto kept = cache.find(index)) return std::move(*kept);
+    input().count(1);
+    Element element = input().read(0, index);
+    call_stage(*stage_, [&] { cache.put(index, element); });
+    return element;
+  }
+  void count(std::uint64_t elements) const override {
+    if (counter_) counter_->add(elements);
+  }
+
+ private:
+  const StageRef stage_;
+};
+
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // epoch and number in the input
 
 [[noreturn]] TableRef no_table(const Stage& stage) { fail(Code::internal, "stage '{}' has no table", stage.name); }
@@ -312,6 +333,7 @@ TableRef table_of(const StageRef& stage, std::vector<TableRef> inputs, StageCoun
             return std::make_shared<GroupTable>(stage, data::BatchStage{.size = s.size},
                                                 static_cast<std::uint64_t>(s.shift), one(), counter);
           },
+          [&](const data::CacheStage&) -> TableRef { return std::make_shared<CachedTable>(stage, one(), counter); },
           [&](const data::UnbatchStage&) -> TableRef { return std::make_shared<UnbatchTable>(*stage, one(), counter); },
           [&](const data::ZipStage&) -> TableRef {
             return std::make_shared<ZipTable>(*stage, std::move(inputs), counter);

@@ -98,6 +98,25 @@ class TableElement final : public UnmadeElement {
   const std::uint64_t epoch_, index_;
 };
 
+class CachedElement final : public UnmadeElement {
+ public:
+  CachedElement(const data::Stage& cache, std::uint64_t number, PendingElement given)
+      : cache_(cache), number_(number), given_(std::move(given)) {}
+  Element make() const override {
+    data::ElementCache& cache = *std::get<data::CacheStage>(cache_.kind).cache;
+    if (auto kept = cache.find(number_)) return std::move(*kept);
+    Element element = given_.make();
+    call_stage(cache_, [&] { cache.put(number_, element); });
+    return element;
+  }
+  std::size_t num_bytes() const override { return given_.num_bytes(); }
+
+ private:
+  const data::Stage& cache_;
+  const std::uint64_t number_;
+  const PendingElement given_;
+};
+
 class KeptElement final : public UnmadeElement {
  public:
   KeptElement(data::StageRef stage, PendingElement element, std::uint64_t number, StageCounter* counter)
@@ -149,6 +168,9 @@ PendingElement PendingElement::grouped(const data::Stage& batch, const data::Bat
 PendingElement PendingElement::of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch,
                                         std::uint64_t index) {
   return PendingElement(std::make_unique<const TableElement>(std::move(table), epoch, index));
+}
+PendingElement PendingElement::cached(const data::Stage& cache, std::uint64_t number, PendingElement given) {
+  return PendingElement(std::make_unique<const CachedElement>(cache, number, std::move(given)));
 }
 PendingElement PendingElement::kept(data::StageRef stage, PendingElement element, std::uint64_t number,
                                     StageCounter* counter) {

@@ -41,6 +41,8 @@ class PendingElement {
   static PendingElement grouped(const data::Stage& batch, const data::BatchStage& how,
                                 std::vector<PendingElement> elements, StageCounter* counter);
   static PendingElement of_table(std::shared_ptr<const ElementTable> table, std::uint64_t epoch, std::uint64_t index);
+  // Element `number` of a cache stage: kept there once it is made.
+  static PendingElement cached(const data::Stage& cache, std::uint64_t number, PendingElement given);
   // One that keeps its stages alive. Making it, element `number`, counts as work of `counter`, or of none.
   static PendingElement kept(data::StageRef stage, PendingElement element, std::uint64_t number, StageCounter* counter);
 

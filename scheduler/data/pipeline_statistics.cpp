@@ -45,6 +45,7 @@ std::vector<StageFigures> PipelineStatistics::snapshot() const {
     counters_.at(stage.get()).snapshot(figures);
     if (const auto* splits = std::get_if<data::SplitsStage>(&stage->kind))
       figures.skipped_records = splits->source->skipped();
+    if (const auto* cache = std::get_if<data::CacheStage>(&stage->kind)) figures.held_bytes = cache->cache->num_bytes();
   }
   return out;
 }

@@ -71,6 +71,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/variable.hpp
   graph/data/batch_schema.hpp
   graph/data/component_function.hpp
+  graph/data/element_cache.hpp
   graph/data/element_random.hpp
   graph/data/element_source.hpp
   graph/data/pipeline.hpp
@@ -169,6 +170,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/tensor.hpp
   messages/tensor_list.hpp
   scheduler/data/batch_source.hpp
+  scheduler/data/cache_file.hpp
   scheduler/data/pipeline_source.hpp
   scheduler/data/pipeline_statistics.hpp
   scheduler/data/tensor_dataset.hpp

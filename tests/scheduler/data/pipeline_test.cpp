@@ -278,6 +278,10 @@ Pair bucketed(const Pair& from, bool drop) {
           }};
 }
 
+Pair cached(const Pair& from) {
+  return {from.pipeline.cache(), [from](std::uint64_t) { return from.expected(0); }};
+}
+
 Pair numbered(const Pair& from) {
   return {from.pipeline.enumerate("at").map("add", kNumber,
                                             [](const Element& e, const data::ElementContext&) {
@@ -323,7 +327,7 @@ class Chain {
     return splits_pair(sizes, 1 + below(4), below(2) == 0);
   }
   Pair then(const Pair& pair) {
-    switch (below(16)) {
+    switch (below(17)) {
       case 0:
         return mapped(pair);
       case 1:
@@ -354,6 +358,8 @@ class Chain {
         return bucketed(pair, below(2) == 0);
       case 12:
         return numbered(pair);
+      case 13:
+        return cached(pair);
       default:
         return shuffled(pair, below(100), 1 + below(9), below(2) == 0);
     }
