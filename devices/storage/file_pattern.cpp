@@ -38,14 +38,6 @@ void add_matching(FileSystem& files, const std::string& directory, std::string_v
   }
 }
 
-// Where names begin: behind "/", "s3://bucket/", "file:///"; 0 of a relative path.
-std::size_t root_bytes(std::string_view pattern) {
-  const std::string_view scheme = scheme_of(pattern);
-  if (scheme.empty()) return pattern.starts_with('/') ? 1 : 0;
-  const std::size_t slash = pattern.find('/', scheme.size() + std::string_view("://").size());
-  return slash == pattern.npos ? pattern.size() : slash + 1;
-}
-
 }  // namespace
 
 // Goes back to the last '*' only: linear in each piece between two of them.

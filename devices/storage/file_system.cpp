@@ -1,5 +1,7 @@
 #include "troupe/devices/storage/file_system.hpp"
 
+#include <algorithm>
+
 #include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -12,16 +14,17 @@ std::string join_path(std::string_view directory, std::string_view name) {
 }
 
 std::string parent_path(std::string_view path) {
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  const std::size_t root = root_bytes(path);
+  while (path.size() > std::max<std::size_t>(root, 1) && path.back() == '/') path.remove_suffix(1);
   const auto slash = path.rfind('/');
   if (slash == std::string_view::npos) return ".";
-  path = path.substr(0, slash + 1);
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  path = path.substr(0, std::max(root, slash + 1));
+  while (path.size() > std::max<std::size_t>(root, 1) && path.back() == '/') path.remove_suffix(1);
   return std::string(path);
 }
 
 void make_directories(FileSystem& files, const std::string& path) {
-  if (path.empty() || path == "." || path == "/") return;
+  if (path == "." || root_bytes(path) == path.size()) return;
   bool made = false;
   if (!files.exists(path)) {
     make_directories(files, parent_path(path));

@@ -80,7 +80,7 @@ FileSystem& posix_file_system();
 
 // "a/b" for "a" and "b", "b" for "" and "b".
 std::string join_path(std::string_view directory, std::string_view name);
-// "a" for "a/b" and "a/b/", "." for "b", "/" for "/b".
+// "a" for "a/b" and "a/b/", "." for "b", "/" for "/b", "s3://a/" for "s3://a/b".
 std::string parent_path(std::string_view path);
 
 // Makes a folder and its parents durably; does nothing if it exists.

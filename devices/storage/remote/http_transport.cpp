@@ -225,10 +225,7 @@ RemoteAnswer HttpTransport::send(const RemoteRequest& request) {
     answer.broken = kind_of(code);
     answer.problem = problem_of(code, text, transfer, options_);
   }
-  if (transfer.in_headers) {  // the last may be cut
-    answer.status = 0;
-    answer.headers.clear();
-  }
+  if (transfer.in_headers) answer.status = 0;  // the last header may be cut
   connections_->give_back(std::move(curl));
   return answer;
 }

@@ -98,8 +98,9 @@ std::string S3FileSystem::url_of(const Place& place) const {
   const bool dotted = place.bucket.find('.') != place.bucket.npos;
   const bool in_path = s3_.style == S3Options::Style::path ||
                        (s3_.style == S3Options::Style::automatic && (dotted || !s3_.endpoint.empty()));
+  const std::string_view end = s3_.region.starts_with("cn-") ? ".cn" : "";
   const std::string endpoint =
-      s3_.endpoint.empty() ? fmt::format("https://s3.{}.amazonaws.com", s3_.region) : s3_.endpoint;
+      s3_.endpoint.empty() ? fmt::format("https://s3.{}.amazonaws.com{}", s3_.region, end) : s3_.endpoint;
   const std::string key = percent_encode(place.key, true);
   if (in_path) return fmt::format("{}/{}/{}", endpoint, place.bucket, key);
   const UrlParts parts = parts_of(endpoint);

@@ -30,6 +30,13 @@ std::string_view scheme_of(std::string_view path) {
 
 bool is_http(std::string_view path) { return scheme_of(path) == "http" || scheme_of(path) == "https"; }
 
+std::size_t root_bytes(std::string_view path) {
+  const std::string_view scheme = scheme_of(path);
+  if (scheme.empty()) return path.starts_with('/') ? 1 : 0;
+  const std::size_t slash = path.find('/', scheme.size() + kSchemeEnd.size());
+  return slash == path.npos ? path.size() : slash + 1;
+}
+
 std::string shown_path(std::string_view path) {
   const std::string_view scheme = scheme_of(path);
   if (!is_http(path)) return std::string(path);

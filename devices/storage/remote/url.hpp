@@ -1,6 +1,7 @@
 // Text of URLs (RFC 3986), and paths that may be URLs.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,10 @@ namespace troupe {
 // "https" of "https://host/x", "" of paths without a scheme. Schemes are lower-case letters and digits here.
 std::string_view scheme_of(std::string_view path);
 bool is_http(std::string_view path);  // http or https
+
+// The bytes of the part that is above all folders: "/", "s3://bucket/", "https://host", "file:///"; 0 of a relative
+// path.
+std::size_t root_bytes(std::string_view path);
 
 // A path as errors and pages show it: of a URL, without user, password, query and fragment, which may hold secrets.
 // Other paths as they are.

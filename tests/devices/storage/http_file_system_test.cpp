@@ -138,6 +138,16 @@ TEST_F(HttpFiles, TellTheirSizeWhereHeadIsRefused) {
   }
 }
 
+TEST_F(HttpFiles, TellTheirSizeWhereHeadDoesNot) {
+  for (const char* const length : {"Content-Length: 0\r\n", "Transfer-Encoding: chunked\r\n"}) {
+    serve_but([&](const SeenRequest& request, int) {
+      if (request.method != "HEAD") return std::string();
+      return fmt::format("HTTP/1.1 200 OK\r\nConnection: close\r\n{}\r\n", length);
+    });
+    EXPECT_EQ(read_all(), content_) << length;
+  }
+}
+
 TEST_F(HttpFiles, GoOnWhereAConnectionBroke) {
   serve_but([&](const SeenRequest& request, int number) {
     const std::string whole = http_file_answer(request, content_);
@@ -247,6 +257,15 @@ TEST_F(HttpFiles, OtherBytesThanAskedForAreDamage) {
     EXPECT_EQ(error.code(), Code::data_loss) << range;
     EXPECT_THAT(error.message(), AllOf(HasSubstr("asked for bytes 0-999"), HasSubstr(range)));
   }
+}
+
+TEST_F(HttpFiles, LongerRangesThanAskedForAreDamage) {
+  options_.first_request = 16;
+  serve_but([&](const SeenRequest&, int number) {
+    return number == 1 ? http_answer(206, "Content-Range: bytes 0-99/1000\r\n", content_.substr(0, 16)) : std::string();
+  });
+  const auto file = files_->open(url());
+  EXPECT_EQ(error_of([&] { read_at(*file, 0, 4); }).code(), Code::data_loss);
 }
 
 TEST_F(HttpFiles, SmallFilesOfServersWithoutRangesAreReadAsAWhole) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/error_of.hpp"
+#include <troupe/devices/storage/file_system.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -21,6 +22,20 @@ TEST(Url, IsShownWithoutWhatMayBeSecret) {
   EXPECT_EQ(shown_path("http://a@b@host/"), "http://host/");
   EXPECT_EQ(shown_path("/data?.csv"), "/data?.csv");
   EXPECT_EQ(shown_path("s3://bucket/a?b"), "s3://bucket/a?b");
+}
+
+TEST(Url, RootsAreAboveAllFolders) {
+  EXPECT_EQ(root_bytes("a/b"), 0u);
+  EXPECT_EQ(root_bytes("/a"), 1u);
+  EXPECT_EQ(root_bytes("s3://bucket/a/b"), std::string("s3://bucket/").size());
+  EXPECT_EQ(root_bytes("https://host"), std::string("https://host").size());
+  EXPECT_EQ(root_bytes("file:///a"), std::string("file:///").size());
+  for (const auto& [path, parent] :
+       {std::pair("s3://bucket/a/b", "s3://bucket/a"), std::pair("s3://bucket/a/", "s3://bucket/"),
+        std::pair("s3://bucket/", "s3://bucket/"), std::pair("s3://bucket", "s3://bucket"),
+        std::pair("file:///a", "file:///"), std::pair("/a", "/"), std::pair("/", "/"), std::pair("a/b//", "a"),
+        std::pair("a", "."), std::pair("//a", "/")})
+    EXPECT_EQ(parent_path(path), parent) << path;
 }
 
 TEST(Url, SuffixesAreBeforeTheQuery) {
