@@ -1,6 +1,9 @@
 #include "troupe/graph/words.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
 
 #include <troupe/messages/error.hpp>
 
@@ -15,6 +18,25 @@ std::size_t character_bytes(std::string_view text) {
   const auto goes_on = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
   return std::ranges::all_of(text.substr(1, bytes - 1), goes_on) ? bytes : 1;
 }
+
+// What becomes of each byte of a text.
+struct ByteTable {
+  std::array<char, 256> becomes{};
+  std::array<std::uint8_t, 256> stays{};  // 1, or 0: it is left out
+};
+
+constexpr ByteTable byte_table(bool lower, bool strip_punctuation) {
+  ByteTable table;
+  for (std::size_t i = 0; i < 256; ++i) {
+    const char c = static_cast<char>(i);
+    table.becomes[i] = lower ? ascii_lower(c) : c;
+    table.stays[i] = strip_punctuation && is_ascii_punctuation(c) ? 0 : 1;
+  }
+  return table;
+}
+
+constexpr ByteTable kByteTables[] = {byte_table(false, false), byte_table(true, false), byte_table(false, true),
+                                     byte_table(true, true)};
 
 void split_words(std::string_view text, const WordOptions& options, FunctionRef<void(std::string_view)> word) {
   options.characters ? split_characters(text, word) : split_text(text, options.separator, word);
@@ -77,11 +99,13 @@ void make_ngrams(std::span<const std::string_view> words, std::int64_t low, std:
 }
 
 std::string standardized(std::string_view text, const WordOptions& options) {
-  std::string out(text);
+  const ByteTable& table = kByteTables[(options.lower ? 1 : 0) + (options.strip_punctuation ? 2 : 0)];
+  std::string out(text.size(), '\0');
   char* to = out.data();
   for (const char c : text) {
-    *to = options.lower ? ascii_lower(c) : c;
-    to += options.strip_punctuation && is_ascii_punctuation(c) ? 0 : 1;
+    const auto byte = static_cast<unsigned char>(c);
+    *to = table.becomes[byte];
+    to += table.stays[byte];
   }
   out.resize(static_cast<std::size_t>(to - out.data()));
   return out;
@@ -95,13 +119,32 @@ void each_word(std::string_view text, const WordOptions& options, FunctionRef<vo
   make_ngrams(words, 1, options.ngrams, " ", word);
 }
 
-WordTable word_table(std::span<const std::string> words) {
-  WordTable table;
-  table.reserve(words.size());
-  std::int64_t place = 0;
-  for (const std::string& word : words)
-    if (!table.emplace(word, place++).second) invalid_argument("'{}' is given twice", word);
-  return table;
+WordTable::WordTable(std::span<const std::string> words) {
+  if (words.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    invalid_argument("a vocabulary of {} words", words.size());
+  slots_.resize(std::bit_ceil(2 * words.size() + 1));
+  for (const std::string& word : words) {
+    const std::size_t hash = TextHash()(word);
+    Slot& slot = slots_[slot_of(word, hash)];
+    if (slot.place >= 0) invalid_argument("'{}' is given twice", word);
+    slot = {static_cast<std::uint32_t>(hash >> 32), static_cast<std::int32_t>(size())};
+    text_ += word;
+    ends_.push_back(text_.size());
+  }
 }
+
+std::size_t WordTable::slot_of(std::string_view word, std::size_t hash) const {
+  const std::size_t mask = slots_.size() - 1;
+  const auto upper = static_cast<std::uint32_t>(hash >> 32);
+  for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+    const Slot& slot = slots_[i];
+    if (slot.place < 0) return i;
+    if (slot.hash != upper) continue;
+    const auto place = static_cast<std::size_t>(slot.place);
+    if (word == std::string_view(text_).substr(ends_[place], ends_[place + 1] - ends_[place])) return i;
+  }
+}
+
+std::int64_t WordTable::find(std::string_view word) const { return slots_[slot_of(word, TextHash()(word))].place; }
 
 }  // namespace troupe::texts

@@ -54,8 +54,29 @@ struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
-using WordTable = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
-// Places in a vocabulary. Throws invalid_argument for a word that is there twice.
-WordTable word_table(std::span<const std::string> words);
+// Words and a number for each.
+using WordCounts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
+
+// Places of words in a vocabulary: a hash table with linear probing, at most half full.
+class WordTable {
+ public:
+  // Throws invalid_argument for a word that is there twice, and for 2^31 words.
+  explicit WordTable(std::span<const std::string> words);
+  // The place of a word; -1: it is not there.
+  std::int64_t find(std::string_view word) const;
+  std::int64_t size() const { return std::ssize(ends_) - 1; }
+
+ private:
+  struct Slot {
+    std::uint32_t hash = 0;  // its upper half
+    std::int32_t place = -1;
+  };
+  // The slot of a word, or the empty one where it belongs.
+  std::size_t slot_of(std::string_view word, std::size_t hash) const;
+
+  std::vector<Slot> slots_;  // a power of two of them
+  std::string text_{};       // of all words, one after the other
+  std::vector<std::size_t> ends_{0};
+};
 
 }  // namespace troupe::texts

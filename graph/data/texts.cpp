@@ -17,7 +17,7 @@ using Table = std::shared_ptr<const WordTable>;
 Table table_of(const Vocabulary& vocabulary, std::string_view function) {
   if (vocabulary.empty()) invalid_argument("{}: the vocabulary is empty", function);
   try {
-    return std::make_shared<const WordTable>(word_table(vocabulary));
+    return std::make_shared<const WordTable>(vocabulary);
   } catch (const Error& error) {
     throw error.within(fmt::format("{}: the vocabulary", function));
   }
@@ -27,11 +27,6 @@ void check_strings(const BatchComponent& component, bool one) {
   if (component.dtype != DType::string || (one && component.shape.rank() != 0))
     invalid_argument("component '{}' is {}{}, but must be {}", component.name, name(component.dtype),
                      component.shape.to_string(), one ? "a text, string[]" : "strings");
-}
-
-std::int64_t place_of(const WordTable& table, std::string_view word) {
-  const auto found = table.find(word);
-  return found == table.end() ? -1 : found->second;
 }
 
 // Writes ids, or counts, of a text.
@@ -49,20 +44,20 @@ class Vectorizer {
   void write_ids(std::string_view text, std::int64_t* to, std::int64_t length) const {
     std::int64_t at = 0;
     each_word(text, words_, [&](std::string_view word) {
-      if (at < length) to[at++] = place_of(*table_, word) + 2;
+      if (at < length) to[at++] = table_->find(word) + 2;
     });
     std::fill(to + at, to + length, 0);
   }
   Tensor ids(std::string_view text) const {
     std::vector<std::int64_t> out;
-    each_word(text, words_, [&](std::string_view word) { out.push_back(place_of(*table_, word) + 2); });
+    each_word(text, words_, [&](std::string_view word) { out.push_back(table_->find(word) + 2); });
     return Tensor::of<std::int64_t>(Shape{std::ssize(out)}, out);
   }
-  std::int64_t numbers() const { return std::ssize(*table_) + 1; }
+  std::int64_t numbers() const { return table_->size() + 1; }
   void write_counts(std::string_view text, float* to) const {
     std::fill_n(to, numbers(), 0.0f);
     each_word(text, words_, [&](std::string_view word) {
-      float& number = to[place_of(*table_, word) + 1];
+      float& number = to[table_->find(word) + 1];
       number = output_ == VectorOutput::count ? number + 1 : 1;
     });
   }
@@ -128,7 +123,7 @@ Transformation lookup(const std::string& component, const Vocabulary& vocabulary
             .function = [table](const Tensor& words, const ElementContext&) {
               Tensor out(DType::i64, words.shape());
               std::ranges::transform(words.values<std::string>(), out.mutable_data<std::int64_t>(),
-                                     [&](const std::string& word) { return place_of(*table, word) + 1; });
+                                     [&](const std::string& word) { return table->find(word) + 1; });
               return out;
             }};
   });

@@ -13,7 +13,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <troupe/graph/layers/network.hpp>
@@ -45,7 +44,7 @@ class VocabularyBuilder {
   std::vector<std::int64_t> integers(std::size_t most = 0) const;
 
  private:
-  std::unordered_map<std::string, std::int64_t, texts::TextHash, std::equal_to<>> strings_;
+  texts::WordCounts strings_;
   std::map<std::int64_t, std::int64_t> integers_;
 };
 

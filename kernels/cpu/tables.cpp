@@ -25,13 +25,23 @@ using KeyTable =
 
 template <class K>
 std::shared_ptr<const KeyTable<K>> table_of(const Tensor& keys) {
-  auto table = std::make_shared<KeyTable<K>>();
-  table->reserve(static_cast<std::size_t>(keys.num_elements()));
-  std::int64_t index = 0;
-  for (const K& key : keys.values<K>())
-    if (!table->emplace(key, index++).second)
-      invalid_argument("key {} is given twice", Tensor::scalar<K>(key).to_string());
-  return table;
+  if constexpr (std::is_same_v<K, std::string>) {
+    return std::make_shared<const KeyTable<K>>(keys.values<K>());
+  } else {
+    auto table = std::make_shared<KeyTable<K>>();
+    table->reserve(static_cast<std::size_t>(keys.num_elements()));
+    std::int64_t index = 0;
+    for (const K& key : keys.values<K>())
+      if (!table->emplace(key, index++).second) invalid_argument("key {} is given twice", key);
+    return table;
+  }
+}
+
+std::int64_t place_of(const texts::WordTable& table, const std::string& key) { return table.find(key); }
+template <class K>
+std::int64_t place_of(const std::unordered_map<K, std::int64_t>& table, K key) {
+  const auto found = table.find(key);
+  return found == table.end() ? -1 : found->second;
 }
 
 // The table of input 1: made once if that is constant.
@@ -48,10 +58,7 @@ template <class K>
 void find_all(Parallelism& parallelism, const KeyTable<K>& table, const Tensor& x, std::int64_t* to) {
   const K* from = x.data<K>();
   parallelism.parallel_for(x.num_elements(), kLookupGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const auto found = table.find(from[i]);
-      to[i] = found == table.end() ? -1 : found->second;
-    }
+    for (std::int64_t i = begin; i < end; ++i) to[i] = place_of(table, from[i]);
   });
 }
 

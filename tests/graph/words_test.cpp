@@ -58,13 +58,26 @@ TEST(Words, NGramsComeAfterShorterOnes) {
 }
 
 TEST(Words, TablesFindPlaces) {
-  const texts::WordTable table = texts::word_table(Words{"b", "a"});
-  EXPECT_EQ(table.find(std::string_view("ab").substr(0, 1))->second, 1);
-  EXPECT_EQ(table.find(std::string_view("c")), table.end());
+  const texts::WordTable table(Words{"b", "a", ""});
+  EXPECT_EQ(table.size(), 3);
+  EXPECT_EQ(table.find(std::string_view("ab").substr(0, 1)), 1);
+  EXPECT_EQ(table.find(""), 2);
+  EXPECT_EQ(table.find("c"), -1);
+  EXPECT_EQ(texts::WordTable({}).find("a"), -1);
   EXPECT_EQ(error_of([] {
-              texts::word_table(Words{"b", "a", "b"});
+              texts::WordTable(Words{"b", "a", "b"});
             }).to_string(),
             "invalid_argument: 'b' is given twice");
+}
+
+TEST(Words, LargeTablesFindAllPlacesAndNoOthers) {
+  Words words;
+  for (int i = 0; i < 30'000; ++i) words.push_back("w" + std::to_string(i * 7919));
+  const texts::WordTable table(words);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    ASSERT_EQ(table.find(words[i]), static_cast<std::int64_t>(i));
+    ASSERT_EQ(table.find(words[i] + "x"), -1);
+  }
 }
 
 }  // namespace
