@@ -32,7 +32,9 @@ void transform_lines(const Lines& lines, const T* x, T* y, std::int64_t begin, s
     const T* in = x + (o * lines.size * lines.inner + i) * lines.channels;
     for (std::int64_t k = 0; k < used; ++k, in += lines.inner * lines.channels)
       from[static_cast<std::size_t>(k)] = {static_cast<C>(in[0]), lines.channels == 2 ? static_cast<C>(in[1]) : C{0}};
-    if (lines.inverse)
+    if (lines.length == 1)
+      to = from;  // for which Eigen's FFT has no room
+    else if (lines.inverse)
       fft.inv(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
     else
       fft.fwd(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
