@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/devices/storage/crc32c.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/body_codec.hpp>
 #include <troupe/messages/error.hpp>
 #include <troupe/scheduler/data/element_stream.hpp>
@@ -215,7 +216,7 @@ class CachedElements final : public IndexedSource {
 }  // namespace
 
 Pipeline cache_file(const Pipeline& pipeline, const std::string& path, const CacheFileOptions& options) {
-  FileSystem& files = options.files ? *options.files : posix_file_system();
+  FileSystem& files = options.files ? *options.files : file_system_of(path);
   if (!files.exists(path)) write_cache(pipeline, files, path);
   return from_source(fmt::format("cache_file {}", path), pipeline.schema(),
                      std::make_shared<const CachedElements>(files, path, pipeline.schema(), pipeline.describe()));

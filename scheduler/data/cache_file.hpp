@@ -22,7 +22,7 @@
 namespace troupe::data {
 
 struct CacheFileOptions {
-  FileSystem* files = nullptr;  // null: those of this machine; outlives the pipeline
+  FileSystem* files = nullptr;  // null: by the path's scheme (file_system_of()); outlives the pipeline
 };
 
 // Addressable. Throws failed_precondition if the file keeps elements of a pipeline of another description: other
