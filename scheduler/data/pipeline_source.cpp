@@ -25,12 +25,13 @@ bool fixed_shapes(const BatchSchema& schema) {
 class TableReader final : public BatchReader {
  public:
   TableReader(StageRef stage, data::BatchStage how, const BatchPlan& plan, std::optional<std::uint64_t> steps,
-              const PipelineStatistics& statistics, StageCounter* batches)
+              std::shared_ptr<const PipelineStatistics> statistics, StageCounter* batches)
       : stage_(std::move(stage)),
         how_(std::move(how)),
         plan_(plan),
         steps_(*steps),
-        table_(open_table(stage_, &statistics)),
+        statistics_(std::move(statistics)),
+        table_(open_table(stage_, statistics_.get())),
         batches_(batches),
         fixed_(fixed_shapes(stage_->schema)),
         ring_(plan) {}
@@ -66,6 +67,7 @@ class TableReader final : public BatchReader {
   const data::BatchStage how_;
   const BatchPlan plan_;
   const std::uint64_t steps_;
+  const std::shared_ptr<const PipelineStatistics> statistics_;
   const std::shared_ptr<const ElementTable> table_;
   StageCounter* const batches_;  // null: the pipeline makes none
   const bool fixed_;
@@ -88,14 +90,14 @@ BatchPlan with_one_more(BatchPlan plan) {
 
 class StreamReader final : public BatchReader {
  public:
-  StreamReader(StageRef stage, data::BatchStage how, const BatchPlan& plan, const PipelineStatistics& statistics,
-               StageCounter* batches)
+  StreamReader(StageRef stage, data::BatchStage how, const BatchPlan& plan,
+               std::shared_ptr<const PipelineStatistics> statistics, StageCounter* batches)
       : stage_(std::move(stage)),
         how_(std::move(how)),
         plan_(plan),
-        statistics_(statistics),
+        statistics_(std::move(statistics)),
         batches_(batches),
-        stream_(open_stream(stage_, &statistics)),
+        stream_(open_stream(stage_, statistics_.get())),
         whole_(std::holds_alternative<data::BucketStage>(stage_->kind)),
         fixed_(!whole_ && fixed_shapes(stage_->schema)),
         ring_(with_one_more(plan)) {}
@@ -186,7 +188,7 @@ class StreamReader final : public BatchReader {
     if (plan_.last == LastStep::drop || (plan_.last == LastStep::keep && have < plan_.slots)) have = 0;
     end_ = have == 0 ? step : step + 1;
     if (plan_.last != LastStep::pad || have == 0) return have;
-    const auto again = open_stream(stage_, &statistics_);
+    const auto again = open_stream(stage_, statistics_.get());
     for (again->start(*epoch_); have < all; ++have)
       while (!take(*again)) again->start(*epoch_);
     return have;
@@ -232,7 +234,7 @@ class StreamReader final : public BatchReader {
   const StageRef stage_;
   const data::BatchStage how_;
   const BatchPlan plan_;
-  const PipelineStatistics& statistics_;
+  const std::shared_ptr<const PipelineStatistics> statistics_;
   StageCounter* const batches_;  // null: the pipeline makes none
   const std::unique_ptr<ElementStream> stream_;
   const bool whole_;  // elements are batches
@@ -264,8 +266,8 @@ PipelineSource::PipelineSource(const data::Pipeline& pipeline)
 std::unique_ptr<BatchReader> PipelineSource::open(const BatchPlan& plan) const {
   check_plan(plan);
   if (examples_->forward_because.empty())
-    return std::make_unique<TableReader>(examples_, how_, plan, steps_per_epoch(*this, plan), *statistics_, batches_);
-  return std::make_unique<StreamReader>(examples_, how_, bucketed() ? of_single_elements(plan) : plan, *statistics_,
+    return std::make_unique<TableReader>(examples_, how_, plan, steps_per_epoch(*this, plan), statistics_, batches_);
+  return std::make_unique<StreamReader>(examples_, how_, bucketed() ? of_single_elements(plan) : plan, statistics_,
                                         batches_);
 }
 

@@ -64,6 +64,18 @@ TEST(PipelineStatistics, CountsTheElementsOfEachStageInTheOrderOfTheDescription)
   }
 }
 
+TEST(PipelineStatistics, LiveAsLongAsAReader) {
+  std::unique_ptr<BatchReader> table, stream;
+  {
+    const auto all = [](const Element&) { return true; };
+    const PipelineSource numbers(with_doubles(data::range(0, 9)).batch(3)), kept(data::range(0, 9).filter("all", all));
+    table = numbers.open({.batch = 3});
+    stream = kept.open({.batch = 3});
+  }
+  EXPECT_EQ(table->read(0, 2, 0)->components[0].data<std::int64_t>()[2], 16);
+  EXPECT_EQ(stream->read(0, 2, 0)->components[0].data<std::int64_t>()[2], 8);
+}
+
 TEST(PipelineStatistics, CountsTheElementsOfSeveralInputs) {
   const Pipeline other = data::range(0, 50, 1, "other");
   const PipelineSource table(data::zip({data::range(0, 4).concatenate(data::range(0, 100)), other}).window(2, 2));
