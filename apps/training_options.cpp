@@ -165,8 +165,9 @@ std::optional<std::string> check_membership(const std::string& program, const Tr
   if (auto problem = options.membership.problem(launched)) return problem;
   if (local)
     return "--mode local is for one process, but this is a task of a cluster; use sync, ssp, async or allreduce";
-  if (options.membership.job != "ps" && options.membership.job != "worker")
-    return fmt::format("--job: expected ps or worker, not '{}'", options.membership.job);
+  const std::string& job = options.membership.job;
+  if (job != "ps" && job != "worker" && job != kInputJob)
+    return fmt::format("--job: expected ps, worker or input, not '{}'", job);
   return std::nullopt;
 }
 

@@ -121,4 +121,11 @@ void BodyReader::operator()(Tensor& tensor) {
   tensors_.push_back(announced);
 }
 
+void BodyReader::operator()(std::vector<Tensor>& values) {
+  const auto count = take<std::uint32_t>();
+  if (count > rest_.size()) truncated();  // each has at least one byte
+  values.assign(count, Tensor());
+  for (Tensor& value : values) (*this)(value);
+}
+
 }  // namespace troupe

@@ -136,6 +136,8 @@ class BodyReader {
       values.push_back(std::move(value));
     }
   }
+  // Reads them in place: announced tensors point to them.
+  void operator()(std::vector<Tensor>& values);
   template <HasFields T>
   void operator()(T& value) {
     std::apply([this](auto&... fields) { all(fields...); }, value.fields());

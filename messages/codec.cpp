@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 #include <troupe/messages/packed_strings.hpp>
 
@@ -49,6 +50,9 @@ EncodedFrame encode(const Frame& frame, const Limits& limits) {
     fail(Code::resource_exhausted, "the fields of a {} frame have {} bytes; the limit is {}", kind_name(frame), body,
          limits.max_body);
   const std::size_t tensors = out.payloads.size();
+  if (tensors > std::numeric_limits<std::uint16_t>::max())
+    fail(Code::resource_exhausted, "a {} frame has {} tensors; the limit is {}", kind_name(frame), tensors,
+         std::numeric_limits<std::uint16_t>::max());
   for (Tensor& tensor : out.payloads) {
     check_size(frame, tensor, limits);
     if (tensor.dtype() == DType::string) {

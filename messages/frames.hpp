@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include <troupe/messages/batch_name.hpp>
 #include <troupe/messages/device_name.hpp>
 #include <troupe/messages/epoch_done.hpp>
 #include <troupe/messages/error.hpp>
@@ -24,7 +25,7 @@
 
 namespace troupe {
 
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 
 // ---- Connections ---------------------------------------------------------------------------------------------------
 
@@ -319,6 +320,51 @@ struct JobFailed {
   TROUPE_FIELDS(error, job)
 };
 
+// ---- Data: workers and input tasks ---------------------------------------------------------------------------------
+//
+// A feed is a worker's use of the input tasks in one training. Batches have numbers, and one content each: any input
+// task can make any of them, again if need be. So a lost task loses nothing.
+
+// The first frame of a feed on a link. `settings` describe the data and how it is cut into batches, a "name=value" a
+// line: the input task must have the same.
+struct OpenFeed {
+  static constexpr Receiver kReceiver = Receiver::input;
+  std::uint64_t feed = 0;  // random
+  std::string settings;
+  TROUPE_FIELDS(feed, settings)
+};
+
+// Answered by BatchMade, with the same feed and name. `complete`: steps before this batch's need no batches any more.
+struct WantBatch {
+  static constexpr Receiver kReceiver = Receiver::input;
+  std::uint64_t feed = 0;
+  BatchName batch;
+  BatchName complete;
+  TROUPE_FIELDS(feed, batch, complete)
+};
+
+struct BatchMade {
+  static constexpr Receiver kReceiver = Receiver::feed;
+  std::uint64_t feed = 0;
+  BatchName batch;
+  std::int64_t examples = 0;
+  bool over = false;               // the epoch has no such batch
+  std::vector<Tensor> components;  // in the order of the data's schema
+  Error error;                     // instead
+  TROUPE_FIELDS(feed, batch, examples, over, components, error)
+};
+
+// The worker wants no more. Without an error the training is over, after so many steps and epochs; else this worker
+// leaves it.
+struct CloseFeed {
+  static constexpr Receiver kReceiver = Receiver::input;
+  std::uint64_t feed = 0;
+  std::uint64_t steps = 0;
+  std::uint32_t epochs = 0;
+  Error error;
+  TROUPE_FIELDS(feed, steps, epochs, error)
+};
+
 // ---- Collectives: rank to rank -------------------------------------------------------------------------------------
 
 // A piece of a collective (scheduler/collective), or the news that it has failed.
@@ -353,10 +399,10 @@ struct ControlBytes {
 #undef TROUPE_FIELDS
 
 // All kinds. The index of a kind is its number on the wire: append only.
-using FrameVariant =
-    std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
-                 Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart,
-                 SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved, ControlBytes>;
+using FrameVariant = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push,
+                                  Join, TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
+                                  CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved,
+                                  ControlBytes, OpenFeed, WantBatch, BatchMade, CloseFeed>;
 
 template <class T, class Variant>
 inline constexpr bool is_alternative = false;

@@ -177,6 +177,50 @@ struct LinkLost {
   bool left = false;  // orderly: the other side announced it
 };
 
+// A training of this task to its input actor: make batches of these data. `service` is a FeedService (actors/data).
+struct ServeFeeds {
+  using local_message = void;
+  LocalHandle service;
+};
+// The service is over: drop what belongs to it.
+struct EndService {
+  using local_message = void;
+  LocalHandle service;
+};
+// Input actor to reader: begin this batch.
+struct BeginBatch {
+  using local_message = void;
+  BatchName batch;
+};
+// Reader to maker: make it. `begun` is a BegunBatch (actors/data).
+struct MakeBatch {
+  using local_message = void;
+  BatchName batch;
+  LocalHandle begun;
+};
+// Reader or maker to input actor. `made` is a ReadyBatch (actors/data).
+struct BatchReady {
+  using local_message = void;
+  BatchName batch;
+  LocalHandle made;
+};
+// Training loop to its feed actor; see WantBatch and CloseFeed.
+struct AskBatch {
+  using local_message = void;
+  BatchName batch;
+  BatchName complete;
+};
+struct DropBatch {
+  using local_message = void;
+  BatchName batch;
+};
+struct EndFeed {
+  using local_message = void;
+  std::uint64_t steps = 0;
+  std::uint32_t epochs = 0;
+  Error error;
+};
+
 // Ends an actor in order: it answers pending requests, releases its handles and quits.
 struct Stop {
   using local_message = void;

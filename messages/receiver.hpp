@@ -12,6 +12,8 @@ enum class Receiver : std::uint8_t {
   scheduler,
   rendezvous,
   collective,
+  input,  // of an input task
+  feed,   // of a worker: takes what input tasks make
   shard,  // this and the ones below belong to the training job
   coordinator,
   worker,

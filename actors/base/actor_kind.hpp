@@ -28,6 +28,10 @@ enum class ActorKind : std::uint8_t {
   coordinator,
   shard,
   worker,
+  feed,
+  input,
+  reader,
+  maker,
   checkpoint,
   curves,
   peer,
@@ -65,6 +69,10 @@ inline constexpr std::array kActorRoles = {
     ActorRole{ActorKind::coordinator, "coordinator", FailureScope::job},                     // members and tokens
     ActorRole{ActorKind::shard, "shard", FailureScope::job, ActorThread::own},               // parameters
     ActorRole{ActorKind::worker, "worker", FailureScope::job},                               // the worker's membership
+    ActorRole{ActorKind::feed, "feed", FailureScope::job},                                   // batches asked for
+    ActorRole{ActorKind::input, "input", FailureScope::task},                                // feeds, batches kept
+    ActorRole{ActorKind::reader, "reader", FailureScope::task, ActorThread::own},            // places in files
+    ActorRole{ActorKind::maker, "maker", FailureScope::task, ActorThread::own},              // a batch
     ActorRole{ActorKind::checkpoint, "checkpoint", FailureScope::job, ActorThread::own, 5},  // nothing
     ActorRole{ActorKind::curves, "curves", FailureScope::actor, ActorThread::own, 5},        // nothing
     ActorRole{ActorKind::peer, "peer", FailureScope::link},                                  // early frames

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 
 #include <troupe/messages/caf/protocol.hpp>
@@ -20,6 +21,9 @@ template <class T>
 std::uint64_t tensor_bytes(const T& field) {
   if constexpr (std::is_same_v<T, Tensor>)
     return field.valid() ? field.num_bytes() : 0;
+  else if constexpr (std::is_same_v<T, std::vector<Tensor>>)
+    return std::accumulate(field.begin(), field.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const Tensor& tensor) { return sum + tensor_bytes(tensor); });
   else
     return 0;
 }
@@ -39,6 +43,8 @@ void describe_fields(const T& x, MessageNote& note) {
     note.step = x.put.key.step.value;
   else if constexpr (requires { x.reply_to.step.value; })
     note.step = x.reply_to.step.value;
+  else if constexpr (requires { x.batch.step; })
+    note.step = x.batch.step;
   else if constexpr (requires { x.sequence; })
     note.step = x.sequence;
   if constexpr (requires { x.fields(); })
@@ -92,6 +98,12 @@ std::uint64_t arrow_of(const TokenDone& x) {
 std::uint64_t arrow_of(const Staged& x) { return between_two({9, x.job, x.shard, x.step, x.phase, x.slot}); }
 std::uint64_t arrow_of(const CollectivePart& x) {
   return x.error ? 0 : between_two({10, x.group, x.channel, x.sequence, x.hop, x.part, x.piece});
+}
+std::uint64_t arrow_of(const WantBatch& x) {
+  return between_two({11, x.feed, x.batch.evaluation, x.batch.epoch, x.batch.step, x.batch.slot});
+}
+std::uint64_t arrow_of(const BatchMade& x) {
+  return between_two({12, x.feed, x.batch.evaluation, x.batch.epoch, x.batch.step, x.batch.slot});
 }
 template <class T>
 std::uint64_t arrow_of(const T&) {

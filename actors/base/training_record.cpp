@@ -18,6 +18,8 @@ std::string describe(TrainingRecord::Doing doing, std::uint64_t step, std::uint3
       return "joins the job";
     case Doing::waiting_for_token:
       return "waits for a token";
+    case Doing::waiting_for_data:
+      return fmt::format("waits for the batch of slot {} of step {}", slot, step);
     case Doing::computing:
       return fmt::format("computes step {}, slot {}", step, slot);
     case Doing::evaluating:

@@ -19,6 +19,7 @@ class TrainingRecord {
     nothing,
     joining,
     waiting_for_token,
+    waiting_for_data,
     computing,
     evaluating,
     waiting_in_barrier,

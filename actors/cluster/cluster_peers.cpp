@@ -79,7 +79,8 @@ class ClusterPeers::Impl final : public WireHandler {
                                .node = config.node,
                                .scheduler = config.scheduler,
                                .rendezvous = config.rendezvous,
-                               .collective = config.collective};
+                               .collective = config.collective,
+                               .input = config.input};
     auto actor = spawn_actor<ActorKind::peer, PeerActorImpl>(config.system, config.registry, hello.from.to_string(),
                                                              hello.from, std::move(links));
     peers.emplace(id, Peer{actor, Rights(hello.from, config.cluster)});

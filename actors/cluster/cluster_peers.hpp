@@ -41,6 +41,7 @@ class ClusterPeers {
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
     CollectiveActor collective;
+    InputActor input;
     IntrospectorActor introspector;
     std::string welcome;  // description of this task
   };

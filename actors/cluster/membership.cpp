@@ -65,12 +65,12 @@ int threads_per_device(int tasks, int devices) {
 }
 
 void Member::join_for_training(std::chrono::nanoseconds timeout, bool all_workers) {
-  task->join(cluster, timeout, cluster.count("ps") > 0 ? "ps" : "");
+  task->join(cluster, timeout, cluster.count("ps") > 0 ? "ps" : "worker");
   // Workers may be missing and may join later. But all of them should meet at the start, before one ends the job
   // because of its options.
   if (started_again || !all_workers) return;
   try {
-    task->await("", std::min<std::chrono::nanoseconds>(timeout, kMeetingOfWorkers));
+    task->await("worker", std::min<std::chrono::nanoseconds>(timeout, kMeetingOfWorkers));
   } catch (const Error&) {
   }
 }
@@ -81,7 +81,7 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   options.networked = true;
   options.network = membership.network;
   membership.set(options);
-  if (options.name.job == "ps" && options.gpus.count < 0) options.gpus.count = 0;
+  if ((options.name.job == "ps" || options.name.job == kInputJob) && options.gpus.count < 0) options.gpus.count = 0;
   Member member;
   const auto take_address = [&] {
     const HostPort& address = member.cluster.address(options.name);

@@ -11,6 +11,11 @@ namespace {
 constexpr std::size_t kMaxEarlyFrameBytes = 64 << 20;
 
 std::size_t size_of(const Tensor& tensor) { return tensor.valid() ? tensor.num_bytes() : 0; }
+std::size_t size_of(const std::vector<Tensor>& tensors) {
+  std::size_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += size_of(tensor);
+  return sum;
+}
 std::size_t size_of(const std::string& text) { return text.size(); }
 std::size_t size_of(const Error& error) { return error.message().size(); }
 template <class T>
@@ -76,6 +81,10 @@ struct PeerActorImpl::Passage {
       inbound(self.links_.scheduler, f);
     else if constexpr (F::kReceiver == Receiver::collective)
       inbound(self.links_.collective, f);
+    else if constexpr (F::kReceiver == Receiver::input)
+      inbound(self.links_.input, f);
+    else if constexpr (F::kReceiver == Receiver::feed)
+      inbound(self.routes_.feed, f);
     else if constexpr (F::kReceiver == Receiver::shard)
       to_job(self.routes_.shard, f);
     else if constexpr (F::kReceiver == Receiver::coordinator)
@@ -220,6 +229,11 @@ void PeerActorImpl::send(const Frame& frame) {
                           const CollectivePart failed{.group = part.group, .operation = {}, .tensor = {}, .error = why};
                           static_cast<void>(links_.send(failed));
                           caf::anon_send(links_.collective, Inbound<CollectivePart>{task_, failed});
+                        },
+                        [&](const BatchMade& made) {
+                          if (made.error) return give_up(why);
+                          static_cast<void>(links_.send(
+                              BatchMade{.feed = made.feed, .batch = made.batch, .components = {}, .error = why}));
                         },
                         [&](const auto&) { give_up(why); }},
              frame);

@@ -7,7 +7,7 @@
 // older than the current one.
 //
 // No frame is lost silently. A frame over the size limits becomes an error if its receiver can take one (Put,
-// CollectivePart); any other such frame ends the link with the reason, as does exceeding the 64 MiB.
+// CollectivePart, BatchMade); any other such frame ends the link with the reason, as does exceeding the 64 MiB.
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
     SchedulerActor scheduler;
     RendezvousActor rendezvous;
     CollectiveActor collective;
+    InputActor input = {};  // of an input task
   };
   PeerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, TaskName task, Links links)
       : Counted(config, std::move(record)),

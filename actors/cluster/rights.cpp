@@ -35,6 +35,10 @@ struct Rights::Check {
       return is(f.shard ? kShards : kWorkers, f.worker);
     else if constexpr (is_one_of<F, Staged, Saved>)
       return is(kShards, f.shard);
+    else if constexpr (is_one_of<F, OpenFeed, WantBatch, CloseFeed>)
+      return is(kWorkers);
+    else if constexpr (is_one_of<F, BatchMade>)
+      return is(kInputJob);
     else if constexpr (is_one_of<F, JobFailed>)
       return is(kShards);
     else if constexpr (is_one_of<F, Joined, Token, EpochDone, Save, Commit, Fence, BarrierOpen>)

@@ -6,6 +6,8 @@
 //   anybody                  StepStart StepDone StepAbort Put
 //   a task of the cluster    CollectivePart
 //   worker i                 Pull Push TakeToken TokenDone Barrier of worker i; Join Leave of worker i
+//   a worker                 OpenFeed WantBatch CloseFeed
+//   an input task            BatchMade
 //   shard i (ps task i)      Staged Saved of shard i; Join Leave of shard i; JobFailed
 //   the coordinator (ps 0)   Joined Token EpochDone Save Commit Fence BarrierOpen
 #pragma once

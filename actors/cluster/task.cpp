@@ -15,6 +15,7 @@
 #include <troupe/actors/cluster/node_actor.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/collective/collective_actor.hpp>
+#include <troupe/actors/data/input_actor.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/introspection/introspector_actor.hpp>
 #include <troupe/actors/network/arrivals.hpp>
@@ -184,6 +185,10 @@ class Task::Impl final : public TaskActors {
     node = spawn<ActorKind::node, NodeActorImpl>(self, std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});
+    if (options.name.job != kInputJob) return;
+    input = spawn<ActorKind::input, InputActorImpl>(
+        self, InputActorImpl::Config{.self = options.name, .registry = &registry, .own = {}, .fails = nullptr});
+    caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(input)});
   }
 
   // Called on the thread of a failed actor that the task depends on: ends all work of the task.
@@ -241,6 +246,7 @@ class Task::Impl final : public TaskActors {
     scheduler = nullptr;
     rendezvous = nullptr;
     collective = nullptr;
+    input = nullptr;
     introspector = nullptr;
     lock.unlock();
     if (introspection) introspection->leave();
@@ -357,6 +363,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
       .scheduler = impl.scheduler,
       .rendezvous = impl.rendezvous,
       .collective = impl.collective,
+      .input = impl.input,
       .introspector = impl.introspector,
       .welcome = make_welcome(identity, impl.introspection->target().value_or(HttpTarget{}).address.to_string(),
                               impl.local_devices, impl.kernels)});

@@ -11,6 +11,7 @@ struct TaskActors {
   CollectiveActor collective;
   LocalNodeActor node;
   IntrospectorActor introspector;
+  InputActor input;  // of a task of job "input"
 
   virtual ~TaskActors() = default;
   // The node of any task, including this one. Throws not_found.

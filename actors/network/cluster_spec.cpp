@@ -184,6 +184,13 @@ const HostPort& ClusterSpec::address(const TaskName& task) const {
   return it->second;
 }
 
+std::vector<TaskName> ClusterSpec::tasks_of(std::string_view job) const {
+  std::vector<TaskName> out;
+  for (const auto& [task, address] : tasks)
+    if (task.job == job) out.push_back(task);
+  return out;
+}
+
 int ClusterSpec::count(std::string_view job) const {
   return static_cast<int>(std::ranges::count_if(tasks, [job](const auto& t) { return t.first.job == job; }));
 }

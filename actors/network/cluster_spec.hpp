@@ -1,6 +1,6 @@
 // The cluster file: the tasks of a cluster and their addresses.
 //   {"name":"demo","token":"...","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711","127.0.0.1:7712"]}
-// With "max_workers":4, workers 2 and 3, which have no address in the file, may also join at any time: they dial the
+// Jobs have any names; training knows ps, worker and input. With "max_workers":4, workers 2 and 3, which have no address in the file, may also join at any time: they dial the
 // others.
 #pragma once
 
@@ -13,6 +13,9 @@
 #include <troupe/messages/device_name.hpp>
 
 namespace troupe {
+
+// The job of tasks that make batches for workers.
+inline constexpr std::string_view kInputJob = "input";
 
 struct HostPort {
   std::string host{};
@@ -42,6 +45,7 @@ struct ClusterSpec {
   // Throws not_found, listing the existing tasks.
   const HostPort& address(const TaskName& task) const;
   int count(std::string_view job) const;
+  std::vector<TaskName> tasks_of(std::string_view job) const;  // by index
   // Number of tasks on the host of `task`, which share its cores.
   int tasks_on_host_of(const TaskName& task) const;
 };

@@ -13,6 +13,7 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/device_ability.hpp>
 #include <troupe/actors/steps/client_gate.hpp>
+#include <troupe/actors/steps/contribution.hpp>
 
 namespace troupe {
 namespace {

@@ -1,7 +1,9 @@
 // Training by all-reduce: a cluster of workers only, each with all variables.
+#include <caf/send.hpp>
 #include <chrono>
 #include <future>
 
+#include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -11,6 +13,7 @@
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
 #include <troupe/actors/training/training_curves.hpp>
+#include <troupe/actors/training/training_feed.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/graph/fingerprint.hpp>
 #include <troupe/scheduler/training/epoch_figures.hpp>
@@ -18,6 +21,7 @@
 namespace troupe {
 namespace {
 
+constexpr std::size_t kBatchesAhead = 2;
 constexpr std::size_t kMostUnshared = 8192;  // values of figures that a rank collects before ranks exchange them
 
 // The workers of the cluster, by rank.
@@ -45,7 +49,7 @@ class RankTrainer {
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
         group_(plan.task, "training", std::move(workers),
                {.timeout = step_timeout(), .stop = saves() ? &given_up_ : plan.options.stop}),
-        batches_(plan.train.open(training_batches(plan, group_.ranks(), 2))),
+        feed_(feed_of_worker(plan, group_.ranks(), kBatchesAhead)),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
                  steps_per_epoch(plan.train, training_batches(plan, group_.ranks(), 1)),
                  control_of(plan.options.callbacks, graph_.results)),
@@ -63,10 +67,14 @@ class RankTrainer {
       }
       phases_.push_back(session_.callable(of_phase, fetches, {phase.train}));
     }
-    if (!plan.evaluation) return;
-    evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
-    evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
+    if (plan.evaluation) evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
+    if (feed_.actor()) caf::anon_send(plan.task.handles().node, JobRoutes{{}, {}, {}, 0, {}, feed_.actor()});
   }
+  ~RankTrainer() {
+    if (feed_.actor()) caf::anon_send(plan_.task.handles().node, JobRoutes{});
+  }
+  RankTrainer(const RankTrainer&) = delete;
+  RankTrainer& operator=(const RankTrainer&) = delete;
 
   TrainingResult run() {
     record_.begin(std::string(AllReduceMode::kName), static_cast<std::uint64_t>(plan_.options.epochs));
@@ -80,6 +88,7 @@ class RankTrainer {
       const Error error = current_error();
       hooks_.error(error);
       record_.end();
+      feed_.close(0, 0, error);
       group_.fail(error);  // tells ranks that wait for this one; no effect if the group has already failed
       if (error.code() == Code::cancelled && trained_) leave();
       throw;
@@ -117,6 +126,7 @@ class RankTrainer {
     }
     record_.does(TrainingRecord::Doing::waiting_in_barrier);
     group_.barrier(fmt::format("the end, with parameters {}", out.params_sha256));
+    feed_.close(figures_.at().step, figures_.at().epoch);
     checkpoints_.wait();  // only rank 0 writes
     curves_->wait();
     return out;
@@ -299,7 +309,12 @@ class RankTrainer {
   // This rank's batch of a step of the current epoch.
   std::optional<Batch> batch(std::uint64_t step) {
     const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
-    return batches_->read(figures_.at().epoch, step - figures_.at().epoch_step, group_.rank());
+    const JobState& at = figures_.at();
+    const BatchName complete = training_batch(at.epoch, at.step - at.epoch_step, 0);
+    feed_.want(training_batch(at.epoch, step - at.epoch_step + 1, group_.rank()), complete);  // is made meanwhile
+    MadeBatch made =
+        feed_.take(training_batch(at.epoch, step - at.epoch_step, group_.rank()), [this] { check_stop_here(); });
+    return made.over ? std::nullopt : std::optional(std::move(made.batch));
   }
 
   struct Running {
@@ -355,15 +370,16 @@ class RankTrainer {
   // Each rank evaluates every n-th batch; all add them up in order.
   NamedSums evaluate() {
     NamedSums sums;
-    if (!evaluation_) return sums;
+    if (!plan_.evaluation) return sums;
     const std::int64_t count = graph_.eval_figures.shape().num_elements();
     for (std::uint64_t first = 0;; first += group_.ranks()) {
       check_stop_here();
-      const auto batch = evaluation_->read(0, first + group_.rank(), 0);
+      feed_.want(evaluation_batch(first + group_.ranks() + group_.rank()), {});
+      const MadeBatch made = feed_.take(evaluation_batch(first + group_.rank()), [this] { check_stop_here(); });
       std::vector<double> own(static_cast<std::size_t>(count) + 1, 0.0);  // whether there is one, and its figures
-      if (batch) {
+      if (!made.over) {
         own[0] = 1;
-        std::ranges::copy(evaluate_(batch->components)[0].values<double>(), own.begin() + 1);
+        std::ranges::copy(evaluate_(made.batch.components)[0].values<double>(), own.begin() + 1);
       }
       const std::vector<Tensor> all =
           group_.all_gather(Tensor::of<double>(Shape{count + 1}, std::span<const double>(own)),
@@ -380,7 +396,7 @@ class RankTrainer {
   Session session_;
   std::atomic<bool> given_up_{false};  // the stop took too long
   CollectiveGroup group_;
-  std::unique_ptr<BatchReader> batches_, evaluation_;
+  BatchFeed feed_;
   EpochFigures figures_;  // of all slots, but for those in unshared_
   EpochLogs logs_;
   NamedSums own_sums_;            // of this rank's slots of the epoch, for on_progress
@@ -406,6 +422,11 @@ class RankTrainer {
 }  // namespace
 
 TrainingResult train_by_all_reduce(const TrainingPlan& plan) {
+  if (plan.task.name().job == kInputJob) {
+    const int ranks = plan.task.cluster().count("worker");
+    check_training(plan, ranks);
+    return serve_inputs(plan, static_cast<std::uint32_t>(ranks));
+  }
   std::vector<TaskName> workers = members(plan.task);
   const TaskName& self = plan.task.name();
   if (std::ranges::find(workers, self) == workers.end())

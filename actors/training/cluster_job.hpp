@@ -71,6 +71,11 @@ void await_left(WorkerMailbox& mailbox, Incarnation incarnation);
 // The reason is the exception being handled, or the task's failure, which makes steps fail with other errors.
 Leave leave_of(const Join& join, const Task& task);
 
+// Whether a task that left a job for this reason takes part again once the others are back.
+inline bool comes_back(const ParameterServers& servers, const Error& why) {
+  return servers.on_loss != OnLoss::fail && (why.code() == Code::unavailable || why.code() == Code::aborted);
+}
+
 // Runs a ps task's part in a job until that is over. Throws the error that ended it.
 void serve_shard(const TrainingPlan& plan, const ClusterJob& job, Attempt& attempt);
 // Runs a worker's part.

@@ -2,15 +2,13 @@
 #include <thread>
 
 #include <troupe/actors/training/cluster_job.hpp>
+#include <troupe/actors/training/training_feed.hpp>
 
 namespace troupe {
 namespace {
 
 constexpr int kFruitless = 3;  // attempts in a row without progress
 constexpr std::chrono::milliseconds kBackOff{100};
-
-// Whether the job may continue once other tasks are back.
-bool may_pass(Code code) { return code == Code::unavailable || code == Code::aborted; }
 
 void await_shards(const TrainingPlan& plan, const ClusterJob& job) {
   const auto deadline = std::chrono::steady_clock::now() + job.servers.rejoin_timeout;
@@ -35,9 +33,10 @@ TrainingResult take_part(const TrainingPlan& plan, const ClusterJob& job, Attemp
 
 TrainingResult train_in_cluster(const TrainingPlan& plan) {
   const std::string& role = plan.task.name().job;
-  if (role != "ps" && role != "worker")
-    fail(Code::failed_precondition, "tasks of job '{}' do not train: use ps or worker", role);
+  if (role != "ps" && role != "worker" && role != kInputJob)
+    fail(Code::failed_precondition, "tasks of job '{}' do not train: use ps, worker or input", role);
   const ClusterJob job(plan);
+  if (role == kInputJob) return serve_inputs(plan, job.slots + job.backups);
   Attempt attempt{.after = plan.task.last_job(), .join_timeout = job.servers.join_timeout};
   Error before;
   for (int fruitless = 0;;) {
@@ -56,7 +55,7 @@ TrainingResult train_in_cluster(const TrainingPlan& plan) {
                 : error;
     }
     fruitless = attempt.progress ? 0 : fruitless + 1;
-    if (job.servers.on_loss == OnLoss::fail || !may_pass(why.code()) || fruitless > kFruitless) throw why;
+    if (!comes_back(job.servers, why) || fruitless > kFruitless) throw why;
     if (plan.options.on_event)
       plan.options.on_event({.kind = "waits",
                              .task = plan.task.name(),

@@ -90,7 +90,9 @@ class JobLinks {
   // All share one message.
   template <class Tell>
   void to_peers(const Frame& frame, bool workers, Tell&& tell) const {
-    const auto is_for = [&](const auto& entry) { return workers || entry.first.job == "ps"; };
+    const auto is_for = [&](const auto& entry) {
+      return entry.first.job == "ps" || (workers && entry.first.job == "worker");
+    };
     if (std::ranges::none_of(peers_, is_for)) return;
     const caf::message message = caf::make_message(Outbound{frame});
     for (const auto& entry : peers_)

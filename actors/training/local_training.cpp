@@ -12,6 +12,7 @@
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/session_checkpoints.hpp>
 #include <troupe/actors/training/training_curves.hpp>
+#include <troupe/actors/training/training_feed.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/scheduler/training/epoch_figures.hpp>
 
@@ -29,7 +30,7 @@ class LocalTrainer {
         slots_(static_cast<std::uint32_t>(std::get<LocalMode>(plan.options.mode).slots)),
         graph_(build_training_graph(plan, {.slots = static_cast<int>(slots_), .devices = devices(plan.task)})),
         session_(plan.task, *graph_.graph, {.seed = plan.options.seed, .on_placement = plan.options.on_placement}),
-        batches_(plan.train.open(training_batches(plan, slots_, kShortStepsInFlight * slots_))),
+        feed_(feed_of_worker(plan, slots_, kShortStepsInFlight * slots_)),
         figures_(static_cast<std::uint32_t>(plan.options.epochs),
                  steps_per_epoch(plan.train, training_batches(plan, slots_, 1)),
                  control_of(plan.options.callbacks, graph_.results)),
@@ -50,9 +51,7 @@ class LocalTrainer {
         summaries_ = session_.callable(of_phase, summaries);
       phases_.push_back(session_.callable(of_phase, fetches, {phase.train}));
     }
-    if (!plan.evaluation) return;
-    evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
-    evaluation_ = plan.evaluation->open(evaluation_batches(plan, 1));
+    if (plan.evaluation) evaluate_ = session_.callable(graph_.eval_batch, {graph_.eval_figures});
   }
 
   TrainingResult run() {
@@ -189,16 +188,25 @@ class LocalTrainer {
            (!summaries_ || summaries_->in_order());
   }
 
+  // Of the current epoch; nullopt: it has no such step.
+  std::optional<Batch> batch(std::uint64_t step, std::uint32_t slot) {
+    const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
+    const JobState& at = figures_.at();
+    const BatchName complete = training_batch(at.epoch, at.step - at.epoch_step, 0);
+    feed_.want(training_batch(at.epoch, step - at.epoch_step + 1, slot), complete);  // is made meanwhile
+    MadeBatch made = feed_.take(training_batch(at.epoch, step - at.epoch_step, slot), [this] { check_stop(plan_); });
+    return made.over ? std::nullopt : std::optional(std::move(made.batch));
+  }
+
   // nullopt: the epoch has no such step.
   std::optional<Started> start_step(std::uint64_t step) {
     Started started{.at_ns = steady_now_ns(), .at = {figures_.at().epoch, step, 0}, .examples = 0, .phases = {}};
     std::vector<Tensor> feeds;
     for (std::uint32_t slot = 0; slot < slots_; ++slot) {
-      const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
-      const auto batch = batches_->read(figures_.at().epoch, step - figures_.at().epoch_step, slot);
-      if (!batch) return std::nullopt;
-      feeds.insert(feeds.end(), batch->components.begin(), batch->components.end());
-      started.examples += static_cast<std::uint64_t>(batch->examples);
+      const auto data = batch(step, slot);
+      if (!data) return std::nullopt;
+      feeds.insert(feeds.end(), data->components.begin(), data->components.end());
+      started.examples += static_cast<std::uint64_t>(data->examples);
     }
     if (graph_.rate_scale.valid()) feeds.push_back(Tensor::scalar(figures_.decisions().last().rate_scale));
     for (const Callable& phase : phases_) {
@@ -246,13 +254,14 @@ class LocalTrainer {
 
   NamedSums evaluate() {
     NamedSums sums;
-    if (!evaluation_) return sums;
+    if (!plan_.evaluation) return sums;
     record_.does(TrainingRecord::Doing::evaluating);
     for (std::uint64_t step = 0;; ++step) {
       check_stop(plan_);
-      const auto batch = evaluation_->read(0, step, 0);
-      if (!batch) return sums;
-      add(sums, graph_.eval_layout.unpack(evaluate_(batch->components)[0]));
+      feed_.want(evaluation_batch(step + 1), {});
+      const MadeBatch made = feed_.take(evaluation_batch(step), [this] { check_stop(plan_); });
+      if (made.over) return sums;
+      add(sums, graph_.eval_layout.unpack(evaluate_(made.batch.components)[0]));
     }
   }
 
@@ -260,7 +269,7 @@ class LocalTrainer {
   const std::uint32_t slots_;
   TrainingGraph graph_;
   Session session_;
-  std::unique_ptr<BatchReader> batches_, evaluation_;
+  BatchFeed feed_;
   EpochFigures figures_;
   EpochLogs logs_;
   SessionCheckpoints checkpoints_;

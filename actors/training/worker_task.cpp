@@ -12,6 +12,7 @@
 #include <troupe/actors/training/cluster_job.hpp>
 #include <troupe/actors/training/hook.hpp>
 #include <troupe/actors/training/training_curves.hpp>
+#include <troupe/actors/training/training_feed.hpp>
 #include <troupe/actors/training/worker_tables.hpp>
 #include <troupe/messages/overloaded.hpp>
 #include <troupe/scheduler/training/worker_tokens.hpp>
@@ -29,11 +30,11 @@ class WorkerLoop {
         session_(plan.task, *job.sharded.graph,
                  {.seed = plan.options.seed, .shards = job.shard_names(), .on_placement = plan.options.on_placement}),
         tables_(plan, job, session_),
-        batches_(plan.train.open(training_batches(plan, job.slots + job.backups, kTokensAhead))),
         curves_(plan, job.graph, index_ == 0),
         hooks_(plan.options.hooks, [&job](const std::string& name) { return output_named(*job.sharded.graph, name); }),
         mailbox_(std::make_shared<WorkerMailbox>(most_silence(job.servers), std::chrono::steady_clock::now,
-                                                 plan.task.actors().why())) {
+                                                 plan.task.actors().why())),
+        feed_(feed_of_worker(plan, job.slots + job.backups, kTokensAhead, [mailbox = mailbox_] { mailbox->wake(); })) {
     const TrainingGraph& g = job.graph;
     for (const TrainingPhase& phase : g.phases) {
       Outputs feeds = here(g.batches[0]), fetches = {here(phase.figures[0])};
@@ -45,10 +46,7 @@ class WorkerLoop {
       }
       phases_.push_back(session_.callable(feeds, fetches, {here(phase.train)}));
     }
-    if (plan.evaluation) {
-      evaluate_ = session_.callable(here(g.eval_batch), {here(g.eval_figures)});
-      evaluation_ = plan.evaluation->open(evaluation_batches(plan, kTokensAhead));
-    }
+    if (plan.evaluation) evaluate_ = session_.callable(here(g.eval_batch), {here(g.eval_figures)});
     Outputs reads;
     for (const VariableRef& v : g.parameters) {
       if (tables_.add(v)) continue;
@@ -96,6 +94,7 @@ class WorkerLoop {
       hooks_.error(current_error());
       keep_if_stopped(current_error());
       record_.end();
+      feed_.close(0, 0, current_error());
       if (mailbox_->over() >= attempt_.job) attempt_.over = true;
       tell(leave_of(join, plan_.task));
       if (number_ == 0) await_left(*mailbox_, join.incarnation);
@@ -105,7 +104,7 @@ class WorkerLoop {
   }
 
  private:
-  JobRoutes routes() const { return {{}, {}, actor_, attempt_.job, incarnation_}; }
+  JobRoutes routes() const { return {{}, {}, actor_, attempt_.job, incarnation_, feed_.actor()}; }
   // Exceeds the coordinator's deadlines.
   static std::chrono::nanoseconds most_silence(const ParameterServers& servers) {
     return servers.step_timeout.count() > 0 ? servers.join_timeout + 2 * servers.step_timeout
@@ -158,7 +157,9 @@ class WorkerLoop {
     tell(std::move(out));
     for (;;) {
       while (!running_.empty() && running_.front()->ended.load(std::memory_order_acquire)) end_first();
-      while (const auto work = tokens_->start()) compute(*work);
+      while (const auto work = tokens_->start()) awaiting_.push_back(*work);
+      while (compute_next()) {
+      }
       show();
       leave_if_stopped();
       if (const auto frame = mailbox_->take(kPollInterval)) take_in(*frame);
@@ -170,7 +171,10 @@ class WorkerLoop {
   bool take_in(const WorkerFrame& frame) {
     bool open = false;
     std::visit(Overloaded{[](const Joined&) {},  // awaited before the first token
-                          [&](const Token& token) { tokens_->came(token); },
+                          [&](const Token& token) {
+                            tokens_->came(token);
+                            if (token.kind != TokenKind::finish) feed_.want(batch_of(token), complete_before(token));
+                          },
                           [&](const EpochDone& epoch) { epoch_done(epoch); },
                           [&](const Commit& commit) { drop_unused(commit); }, [&](const Fence& fence) { check(fence); },
                           [&](const BarrierOpen& barrier) {
@@ -185,6 +189,8 @@ class WorkerLoop {
   // Shows in introspection what the worker does.
   void show() {
     using Doing = TrainingRecord::Doing;
+    if (running_.empty() && !awaiting_.empty())
+      return record_.does(Doing::waiting_for_data, awaiting_.front().token.step, awaiting_.front().token.slot);
     if (running_.empty()) return record_.does(Doing::waiting_for_token);
     const Token& token = running_.front()->report.token;
     record_.set_epoch(token.epoch + 1);
@@ -199,6 +205,12 @@ class WorkerLoop {
     const std::vector<std::uint64_t> unused = tokens_->committed(commit, out);
     for (const auto& step : running_)
       if (std::ranges::find(unused, step->work) != unused.end()) session_.cancel(step->id);
+    std::erase_if(awaiting_, [&](const WorkerTokens::Work& work) {
+      if (std::ranges::find(unused, work.id) == unused.end()) return false;
+      feed_.drop(batch_of(work.token));
+      tokens_->ended(work.id, TokenDone{.token = {}, .sums = {}}, out);
+      return true;
+    });
     tell(std::move(out));
   }
 
@@ -221,30 +233,48 @@ class WorkerLoop {
     if (fence.worker == index_ && fence.view > view_) throw fence.reason;
   }
 
-  void compute(const WorkerTokens::Work& work) {
+  static BatchName batch_of(const Token& token) {
+    return token.kind == TokenKind::evaluate ? evaluation_batch(token.slot)
+                                             : training_batch(token.epoch, token.batch, token.slot);
+  }
+  // The first step of the token's epoch that may be incomplete.
+  BatchName complete_before(const Token& token) const {
+    if (token.kind == TokenKind::evaluate) return {};
+    const std::uint64_t incomplete = token.step - std::min(token.step, token.min_version / job_.phases());
+    return training_batch(token.epoch, token.batch - std::min(token.batch, incomplete), 0);
+  }
+
+  // Starts the next work if its batch is there.
+  bool compute_next() {
+    if (awaiting_.empty()) return false;
+    const WorkerTokens::Work work = awaiting_.front();
+    std::optional<MadeBatch> made;
+    {
+      const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
+      made = feed_.try_take(batch_of(work.token));
+    }
+    if (!made) return false;
+    awaiting_.pop_front();
+    compute(work, *made);
+    return true;
+  }
+
+  void compute(const WorkerTokens::Work& work, MadeBatch& made) {
     const Token& token = work.token;
     const bool trains = token.kind == TokenKind::train;
-    const auto batch = read_batch(token);
-    if (!batch) {
+    if (made.over) {
       TrainingOutbox out;
       tokens_->ended(work.id, TokenDone{.token = {}, .sums = {}, .over = true}, out);
       return tell(std::move(out));
     }
-    std::vector<Tensor> feeds = batch->components;
+    std::vector<Tensor> feeds = std::move(made.batch.components);
     if (trains && token.phase == 0) {
       hooks_.before_step({token.epoch, token.step, token.slot}, feeds);
       if (summaries_ && curves_.takes_summaries(token.step))
         start(*summaries_, feeds, token)->what = Running::For::summaries;
     }
     start(trains ? phases_[token.phase] : evaluate_, std::move(feeds), token, work.id)->report.examples =
-        static_cast<std::uint64_t>(batch->examples);
-  }
-
-  // nullopt: the data is over.
-  std::optional<Batch> read_batch(const Token& token) {
-    const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
-    if (token.kind == TokenKind::evaluate) return evaluation_->read(0, token.slot, 0);
-    return batches_->read(token.epoch, token.batch, token.slot);
+        static_cast<std::uint64_t>(made.batch.examples);
   }
 
   std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token,
@@ -359,6 +389,7 @@ class WorkerLoop {
       check_stop(plan_);
       const auto frame = mailbox_->take(kPollInterval);
       if (frame && take_in(*frame)) {
+        feed_.close(attempt_.steps, attempt_.epochs);
         curves_.wait();
         return out;
       }
@@ -460,7 +491,6 @@ class WorkerLoop {
   bool kept_ = false;  // the parameters of when it was stopped
   Session session_;
   WorkerTables tables_;
-  std::unique_ptr<BatchReader> batches_, evaluation_;
   std::vector<Callable> phases_;
   std::optional<Callable> summaries_;  // with the feeds of the first phase
   Callable evaluate_;
@@ -469,10 +499,12 @@ class WorkerLoop {
   TrainingCurves curves_;
   HookRun hooks_;
   std::shared_ptr<WorkerMailbox> mailbox_;
+  BatchFeed feed_;
   WorkerActor actor_;
-  std::uint64_t number_ = 0;            // of the joined job; 0: none yet
-  std::uint64_t view_ = 0;              // in which this worker joined
-  std::optional<WorkerTokens> tokens_;  // set once joined
+  std::uint64_t number_ = 0;                 // of the joined job; 0: none yet
+  std::uint64_t view_ = 0;                   // in which this worker joined
+  std::optional<WorkerTokens> tokens_;       // set once joined
+  std::deque<WorkerTokens::Work> awaiting_;  // their batches
   std::deque<std::shared_ptr<Running>> running_;
   TrainingRecord& record_ = plan_.task.introspection().training();
   EpochDone epoch_;  // the last that has ended

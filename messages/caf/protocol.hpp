@@ -6,8 +6,11 @@
 //                        |     +-----SegmentDone--------+----Put----> rendezvous, or peer of the consumer's task
 //                        +--Await--> rendezvous --Delivered--> scheduler
 //   device --Contribute--> collective ==CollectivePart==> collective of another rank;  collective --Put--> rendezvous
-//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, collective, shard, coordinator, worker; Put
-//   --> rendezvous
+//   peer of another task ==frames==> peer here --Inbound<...>--> scheduler, collective, input, feed, shard,
+//   coordinator, worker; Put --> rendezvous
+//
+//   training loop --AskBatch--> feed ==WantBatch==> input of another task, or of this one
+//   input --BeginBatch--> reader --MakeBatch--> maker --BatchReady--> input ==BatchMade==> feed --> training loop
 //
 // One actor of each kind per task, except: a device actor per device, a partition actor per (registered graph, device),
 // a peer per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel
@@ -105,6 +108,25 @@ using WorkerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<In
                                      caf::reacts_to<Inbound<BarrierOpen>>, caf::reacts_to<Inbound<JobFailed>>,
                                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
+// Makes numbered batches for the workers' feeds.
+using InputActor =
+    caf::typed_actor<caf::reacts_to<ServeFeeds>, caf::reacts_to<EndService>, caf::reacts_to<Inbound<OpenFeed>>,
+                     caf::reacts_to<Inbound<WantBatch>>, caf::reacts_to<Inbound<CloseFeed>>, caf::reacts_to<BatchReady>,
+                     caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+// Does the part of making batches that goes in order: reading.
+using ReaderActor = caf::typed_actor<caf::reacts_to<BeginBatch>, caf::reacts_to<Stop>>;
+// Does the rest; there are several.
+using MakerActor = caf::typed_actor<caf::reacts_to<MakeBatch>, caf::reacts_to<Stop>>;
+// Introduces the input actor of the same task.
+struct MeetInput {
+  using local_message = void;
+  InputActor input;
+};
+// Fetches the batches of a training loop.
+using FeedActor = caf::typed_actor<caf::reacts_to<MeetInput>, caf::reacts_to<AskBatch>, caf::reacts_to<DropBatch>,
+                                   caf::reacts_to<EndFeed>, caf::reacts_to<Inbound<BatchMade>>, caf::reacts_to<PeerUp>,
+                                   caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+
 // The reply to a Leave.
 inline Joined left(const Leave& leave, std::uint64_t job) {
   return {.incarnation = leave.incarnation, .job = job, .error = Error(Code::cancelled, "the task has left the job")};
@@ -120,6 +142,7 @@ struct JobRoutes {
   WorkerActor worker;
   std::uint64_t job = 0;
   Incarnation joining;
+  FeedActor feed = {};  // takes batches of any job
 };
 
 // A query from outside, by a client that knows the token (actors/wire/ask.hpp).

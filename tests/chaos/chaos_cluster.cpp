@@ -52,6 +52,7 @@ std::string Told::about() const {
 
 ChaosCluster::ChaosCluster(ClusterOptions options) : options_(std::move(options)) {
   for (int i = 0; i < options_.ps; ++i) names_.push_back(fmt::format("ps/{}", i));
+  for (int i = 0; i < options_.inputs; ++i) names_.push_back(fmt::format("input/{}", i));
   for (int i = 0; i < options_.workers; ++i) names_.push_back(fmt::format("worker/{}", i));
   if (options_.restarts >= 0) {
     start_launcher();
@@ -97,6 +98,8 @@ void ChaosCluster::start_launcher() {
   Arguments command = {options_.launcher,
                        "--ps",
                        std::to_string(options_.ps),
+                       "--inputs",
+                       std::to_string(options_.inputs),
                        "--workers",
                        std::to_string(options_.workers),
                        "--restart",

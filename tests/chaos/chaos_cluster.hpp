@@ -32,6 +32,7 @@ struct Told {
 struct ClusterOptions {
   Arguments app = {};  // the program and its arguments, for all tasks
   int ps = 2;
+  int inputs = 0;
   int workers = 4;                             // in the cluster file
   std::vector<std::string> later = {};         // of these: not started at the beginning
   std::map<std::string, Arguments> more = {};  // arguments of single tasks, by name

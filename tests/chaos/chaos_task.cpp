@@ -137,7 +137,9 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   TrainingOptions training = o.training;
   SyncMode sync = o.sync;
   sync.servers.join_timeout = o.membership.join_timeout;
-  training.mode = o.mode == AsyncMode::kName ? JobMode(AsyncMode{.servers = sync.servers}) : sync;
+  training.mode = task.cluster().tasks.empty() ? JobMode(LocalMode{.slots = std::max(1, sync.slots)})
+                  : o.mode == AsyncMode::kName ? JobMode(AsyncMode{.servers = sync.servers})
+                                               : sync;
   training.on_event = [](const JobEvent& event) { print(event_json(event, std::chrono::system_clock::now())); };
   training.stop = &signals.stop();
   TrainingState state;
@@ -153,7 +155,7 @@ void train(const Options& o, Task& task, FileSystem& disk, StopSignals& signals)
   plan.guards.shard.dedupe = o.without != "dedupe";
   plan.guards.shard.fence = plan.guards.members = o.without != "fence";
   if (o.haunt && task.name().job == "worker") haunt(plan);
-  const TrainingResult result = train_in_cluster(plan);
+  const TrainingResult result = troupe::train(plan);
   if (!result.chief) return;
   const auto [least, most] = counts(state.parameters, o.examples);
   print(fmt::format(R"({{"event":"final","steps":{},"seconds":{},"params_sha256":"{}","least":{},"most":{}}})",
@@ -179,9 +181,14 @@ int run(const Options& o, LaunchHandshake* handshake, StopSignals& signals) {
   wanted.ops = counting_ops();
   wanted.register_kernels = counting_kernels(o.time);
   FaultyFileSystem disk(posix_file_system(), o.disk);  // goes after the task
-  const Member member =
-      start_member(o.membership, handshake, wanted, std::chrono::steady_clock::now() + o.membership.join_timeout);
-  member.task->join(member.cluster, o.membership.join_timeout, "ps");
+  Member member;
+  if (handshake || o.membership.given()) {
+    member =
+        start_member(o.membership, handshake, wanted, std::chrono::steady_clock::now() + o.membership.join_timeout);
+    member.task->join(member.cluster, o.membership.join_timeout, "ps");
+  } else {
+    member.task = std::make_unique<Task>(wanted);  // alone
+  }
   std::jthread losing;
   if (fmt::format("{}/{}", member.task->name().job, member.task->name().index) == o.lose_node_of &&
       !std::filesystem::exists(o.disk.once))

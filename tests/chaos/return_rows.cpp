@@ -103,6 +103,72 @@ Outcome kill_some(Workshop& workshop, std::uint64_t seed, const Arguments& job) 
   return finish(workshop, cluster, played.outcome);
 }
 
+// A task of any kind is killed or stopped while input tasks make the batches of all workers.
+Outcome disturb_inputs(Workshop& workshop, std::uint64_t seed, const std::string& data) {
+  Dice dice(seed);
+  const testing::TemporaryDirectory directory;
+  const Arguments app = {workshop.program("chaos_task"),
+                         "--model",
+                         "tables",
+                         "--data",
+                         data,
+                         "--examples",
+                         "8192",
+                         "--slots",
+                         "4",
+                         "--epochs",
+                         "3",
+                         "--batch",
+                         "8"};
+  const std::string expected = workshop.expected_hash(app);
+  ClusterOptions options{.app = saving(app, directory, 30), .inputs = 2, .workers = 3};
+  const double at = dice.between(0.05, 1.2);
+  const std::string input = fmt::format("input/{}", dice.below(2));
+  const auto under_launcher = [&](const std::string& victim) {
+    options.restarts = 5;
+    options.launcher = workshop.program("troupe-launch");
+    return Schedule{{FaultKind::kill, victim, at}};
+  };
+  Schedule schedule;
+  switch (seed % 6) {
+    case 0:
+      schedule = under_launcher(input);
+      break;
+    case 1:  // it stays away
+      schedule = {{FaultKind::kill, input, at}};
+      break;
+    case 2:
+      options.app.insert(options.app.end(), {"--peer-timeout", "2"});
+      schedule = {{FaultKind::stop, input, at}, {FaultKind::go_on, input, at + 3}};
+      break;
+    case 3:
+      schedule = under_launcher(fmt::format("worker/{}", dice.below(3)));
+      break;
+    case 4:
+      schedule = under_launcher(fmt::format("ps/{}", dice.below(2)));
+      break;
+    default:
+      schedule = {{FaultKind::kill, "", at}, {FaultKind::start, "", at + 0.1}};
+  }
+  ChaosCluster cluster(options);
+  Played played = play(cluster, schedule, expected);
+  return finish(workshop, cluster, played.outcome);
+}
+
+Row disturbed_inputs(std::string name, std::string how, std::string data) {
+  return {.name = std::move(name),
+          .fault =
+              "kill -9 or SIGSTOP of an input task, kill -9 of a worker, a parameter server or everything, of a job "
+              "whose batches are made by two input tasks from TFRecord files, " +
+              std::move(how),
+          .must = "resumes, the parameters of a run of one process",
+          .short_runs = 6,
+          .long_runs = 60,
+          .at_most = {},
+          .at_least = {},
+          .run = [data = std::move(data)](Workshop& w, std::uint64_t seed) { return disturb_inputs(w, seed, data); }};
+}
+
 // Before the launcher knows the addresses of all tasks.
 Outcome kill_early(Workshop& workshop, std::uint64_t seed) {
   Dice dice(seed);
@@ -188,6 +254,8 @@ std::vector<Row> return_rows() {
                  {"--model", "tables", "--data", "records", "--epochs", "3", "--batch", "8"}),
       killed_job("kill-stream", "the same of a job that reads TFRecord files in order, filtered and shuffled",
                  {"--model", "tables", "--data", "stream", "--epochs", "3", "--batch", "8"}),
+      disturbed_inputs("inputs-records", "read by number", "records"),
+      disturbed_inputs("inputs-stream", "read in order", "stream"),
       {.name = "allreduce",
        .fault = "kill -9 of a rank, another is stopped for 5 s, kill -9 of the third, under troupe-launch --restart",
        .must = "ends by itself, the same parameters",

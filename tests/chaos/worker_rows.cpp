@@ -129,16 +129,19 @@ Outcome kill_asynchronous(Workshop& workshop, std::uint64_t seed, const Argument
 
 // The model says how often each example was applied, to rows of a table or in each phase.
 Outcome kill_asynchronous_model(Workshop& workshop, std::uint64_t seed, const std::string& model,
-                                const std::string& data = "memory") {
+                                const std::string& data = "memory", int inputs = 0) {
   Dice dice(seed);
   constexpr int kEpochs = 4;
   const Arguments app = {
       workshop.program("chaos_task"), "--model",    model,  "--data",  data, "--mode", "async", "--epochs",
       std::to_string(kEpochs),        "--examples", "8192", "--batch", "4"};
-  const std::string victim = worker(dice.below(4));
+  const std::string victim =
+      inputs > 0 && dice.below(2) == 0 ? fmt::format("input/{}", dice.below(2)) : worker(dice.below(4));
   Schedule schedule = {{FaultKind::kill, victim, dice.between(0.05, 1.5)}};
   if (dice.below(2) == 0) schedule.push_back({FaultKind::start, victim, schedule[0].at + 0.2});
-  ChaosCluster cluster(cluster_of(app));
+  ClusterOptions options = cluster_of(app);
+  options.inputs = inputs;
+  ChaosCluster cluster(options);
   Played played = play(cluster, schedule, "");
   check_counts(played.outcome, cluster, kEpochs, 1);
   played.outcome.counts["batches"] = total(cluster, {"batches"}) / 2;
@@ -223,6 +226,17 @@ std::vector<Row> worker_rows() {
        .run =
            [](Workshop& w, std::uint64_t seed) {
              return kill_asynchronous_model(w, seed, "tables", seed % 2 == 0 ? "records" : "stream");
+           }},
+      {.name = "kill-async-inputs",
+       .fault = "the same with two input tasks, of which one may be killed",
+       .must = "each example applied exactly once in each epoch",
+       .short_runs = 2,
+       .long_runs = 20,
+       .at_most = {},
+       .at_least = {},
+       .run =
+           [](Workshop& w, std::uint64_t seed) {
+             return kill_asynchronous_model(w, seed, "tables", seed % 2 == 0 ? "records" : "stream", 2);
            }},
       {.name = "stop-worker",
        .fault = "SIGSTOP of a worker for 10 s, then SIGCONT",

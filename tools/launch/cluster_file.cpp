@@ -26,8 +26,8 @@ std::string random_token() {
 }
 
 ClusterFile::ClusterFile(const ClusterDescription& cluster) : file_(memfd_create("cluster.json", MFD_CLOEXEC)) {
-  nlohmann::ordered_json json = {
-      {"name", cluster.name}, {"token", cluster.token}, {"ps", cluster.ps}, {"worker", cluster.worker}};
+  nlohmann::ordered_json json = {{"name", cluster.name}, {"token", cluster.token}};
+  for (const auto& [job, addresses] : cluster.jobs) json[job] = addresses;
   if (cluster.max_workers > 0) json["max_workers"] = cluster.max_workers;
   const std::string text = json.dump() + "\n";
   if (!file_.open() || fchmod(file_.get(), 0600) != 0 ||

@@ -1,6 +1,7 @@
 // The cluster file: the members of the job, and the token that authenticates them (docs/reference/cluster-file.md).
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,8 @@ namespace troupe {
 struct ClusterDescription {
   std::string name;
   std::string token;
-  std::vector<std::string> ps;      // HOST:PORT, in the order of the task indices
-  std::vector<std::string> worker;  // HOST:PORT, in the order of the task indices
-  int max_workers = 0;              // including those that may join later; 0: nobody may join later
+  std::map<std::string, std::vector<std::string>> jobs;  // HOST:PORT, in the order of the task indices
+  int max_workers = 0;  // including those that may join later; 0: nobody may join later
 };
 
 // Returns 32 random bytes from the kernel, in hexadecimal.

@@ -49,6 +49,7 @@ ClusterLife::ClusterLife(const LaunchOptions& options, Clock::time_point now,
                          std::function<void(const std::string&)> say)
     : options_(options), say_(std::move(say)), deadline_(now + seconds(options.start_timeout)) {
   for (int i = 0; i < options.ps; ++i) tasks_.push_back({.name = fmt::format("ps/{}", i)});
+  for (int i = 0; i < options.inputs; ++i) tasks_.push_back({.name = fmt::format("input/{}", i)});
   for (int i = 0; i < options.workers; ++i) tasks_.push_back({.name = fmt::format("worker/{}", i)});
   if (now + kSilence < *deadline_) warning_ = now + kSilence;
 }
@@ -132,10 +133,9 @@ void ClusterLife::end_others(Clock::time_point now, Clock::duration time) {
 
 // A worker that has succeeded shows that the job is over: then a killed chief is not replaced.
 void ClusterLife::replace_chief(std::size_t task) {
-  if (is_ps(task) || options_.fail_fast || !was_killed(*tasks_[task].status)) return;
-  const auto workers = std::ranges::subrange(tasks_.begin() + options_.ps, tasks_.end());
-  const bool over = std::ranges::any_of(workers, [](const Task& t) { return t.status == 0; });
-  const bool others = std::ranges::any_of(workers, [](const Task& t) { return !t.status || t.again; });
+  if (task < first_worker() || options_.fail_fast || !was_killed(*tasks_[task].status)) return;
+  const bool over = std::ranges::any_of(workers(), [](const Task& t) { return t.status == 0; });
+  const bool others = std::ranges::any_of(workers(), [](const Task& t) { return !t.status || t.again; });
   tasks_[task].replaced = !over && others;
 }
 
@@ -198,7 +198,7 @@ std::vector<std::size_t> ClusterLife::take_due(Clock::time_point now) {
 }
 
 std::size_t ClusterLife::chief() const {
-  std::size_t first = static_cast<std::size_t>(options_.ps);
+  std::size_t first = first_worker();
   while (first + 1 < tasks_.size() && tasks_[first].replaced) ++first;
   return first;
 }
@@ -209,11 +209,10 @@ bool ClusterLife::over() const {
 
 int ClusterLife::exit_code() const {
   if (signal_) return 128 + *signal_;
-  const bool worker_done =
-      std::any_of(tasks_.begin() + options_.ps, tasks_.end(), [](const Task& t) { return t.status == 0; });
+  const bool worker_done = std::ranges::any_of(workers(), [](const Task& t) { return t.status == 0; });
   if (!failed_ && parameter_servers_are_done() && worker_done) return 0;  // a restarted task may have come too late
   if (const int code = code_of(chief()); code != 0) {
-    const int first = code_of(static_cast<std::size_t>(options_.ps));  // the chief may have failed as a result
+    const int first = code_of(first_worker());  // the chief may have failed as a result
     return first != 0 ? first : code;
   }
   return failed_ ? 1 : 0;

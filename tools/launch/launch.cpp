@@ -88,6 +88,7 @@ class Launcher {
 
   void start() {
     for (int i = 0; i < options_.ps; ++i) start_task("ps", i);
+    for (int i = 0; i < options_.inputs; ++i) start_task("input", i);
     for (int i = 0; i < options_.workers; ++i) start_task("worker", i);
     life_.emplace(options_, Clock::now(), say);
   }
@@ -102,7 +103,7 @@ class Launcher {
   void start_process(LaunchedTask& task) {
     ChildOptions child_options{.command = options_.command,
                                .inherit_stdout = options_.restarts == 0 && task.job == "worker" && task.index == 0,
-                               .tasks = options_.ps + options_.workers,
+                               .tasks = options_.ps + options_.inputs + options_.workers,
                                .cluster_file = cluster_file_ ? cluster_file_->path() : "",
                                .gpus = gpus_ ? std::optional(gpus_->of(task.job, task.index)) : std::nullopt};
     for (const std::string& argument :
@@ -211,9 +212,8 @@ class Launcher {
   }
 
   void tell_of_each_other() {
-    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, {}, options_.max_workers};
-    for (std::size_t i = 0; i < tasks_.size(); ++i)
-      (tasks_[i].job == "ps" ? cluster.ps : cluster.worker).push_back(life_->address(i));
+    ClusterDescription cluster{fmt::format("launch-{}", getpid()), random_token(), {}, options_.max_workers};
+    for (std::size_t i = 0; i < tasks_.size(); ++i) cluster.jobs[tasks_[i].job].push_back(life_->address(i));
     cluster_file_.emplace(cluster);
     const std::string line = cluster_file_->path() + "\n";
     const std::size_t chief = life_->chief();
@@ -235,7 +235,7 @@ class Launcher {
   const LaunchOptions& options_;
   std::optional<GpuShare> gpus_;
   FileDescriptor signals_;
-  std::vector<LaunchedTask> tasks_;  // ps/0, ps/1, ..., worker/0, ...
+  std::vector<LaunchedTask> tasks_;  // ps/0, ps/1, ..., input/0, ..., worker/0, ...
   std::optional<ClusterLife> life_;
   Phase followed_ = Phase::starting;
   std::optional<ClusterFile> cluster_file_;

@@ -11,6 +11,7 @@ namespace troupe {
 
 struct LaunchOptions {
   int ps = 0;
+  int inputs = 0;
   int workers = 1;
   int max_workers = 0;                              // others, started by hand, may join up to this; 0: none
   std::vector<std::string> command;                 // APP ARGS...; each task also gets --job J --task I

@@ -16,6 +16,9 @@ constexpr const char* kDescription =
 Two parameter servers and two workers that train on the built-in digits:
   troupe-launch --ps 2 --workers 2 -- troupe-mnist --mode sync --epochs 5
 
+The same, with a task that makes the batches of both workers:
+  troupe-launch --ps 2 --workers 2 --inputs 1 -- troupe-mnist --mode sync --epochs 5
+
 Each task is APP ARGS... --job JOB --task INDEX. APP may be any program that calls Task::from_command_line(); without a
 slash in its name it is looked for beside troupe-launch, then in PATH. Tasks choose free ports and find each other
 through a temporary cluster file.
@@ -24,7 +27,8 @@ The stdout of the chief (worker 0) passes unchanged; all other output goes to st
 Ctrl-C asks the tasks to end; a second one kills them.
 
 The cluster runs as long as the job. A failed worker is reported, and the other tasks may continue without it: training
-does, unless the app was started with another policy (troupe-mnist --on-loss fail). If the chief is killed, the first of
+does, unless the app was started with another policy (troupe-mnist --on-loss fail). It also continues without input
+tasks: workers then read the data themselves. If the chief is killed, the first of
 the other workers takes its place. A parameter server that fails ends the job: the other tasks have --grace and 10 s
 more to end by themselves, then they are killed. A chief that ends with an error ends the other tasks; with --fail-fast,
 so does any task that fails.
@@ -55,6 +59,8 @@ int main(int argc, char** argv) {
   line.add("Cluster",
            {whole_option("--ps", "P", options.ps, 0, 256, "Parameter servers"),
             whole_option("--workers", "W", options.workers, 1, 256, "Workers"),
+            whole_option("--inputs", "N", options.inputs, 0, 256,
+                         "Input tasks, which read the data and make the workers' batches"),
             whole_option("--max-workers", "M", options.max_workers, 0, 1 << 20,
                          "Upper limit on workers; those beyond --workers may be started by hand while the job trains, "
                          "with --job worker --task INDEX --cluster FILE (the launcher prints FILE)"),

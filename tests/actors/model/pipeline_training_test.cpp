@@ -91,6 +91,62 @@ TEST_P(PipelineTraining, HasTheSameBitsOverAnyNumberOfWorkers) {
               ::testing::Contains(trained(source, alone, {.mode = LocalMode{.slots = 2}, .epochs = 2})));
 }
 
+// The messages of a run: what the chief ended with among them.
+std::vector<std::string> events_of(const testing::JobTasks& tasks, const BatchSource& source,
+                                   const TrainingOptions& options) {
+  return tasks.run([&](Task& task) { return trained(source, task, options); });
+}
+
+TEST_P(PipelineTraining, HasTheSameBitsFromInputTasks) {
+  const PipelineSource source(pipeline());
+  Task alone;
+  const std::string expected = trained(source, alone, {.mode = LocalMode{.slots = 3}, .epochs = 2});
+  for (const int inputs : {1, 2}) {
+    SCOPED_TRACE(inputs);
+    testing::JobTasks tasks(1, 2, {}, {}, inputs);
+    EXPECT_THAT(events_of(tasks, source, {.mode = SyncMode{.slots = 3}, .epochs = 2}), ::testing::Contains(expected));
+  }
+  testing::JobTasks ranks(0, 2, {}, {}, 1);
+  EXPECT_THAT(events_of(ranks, source, {.mode = AllReduceMode{}, .epochs = 2}),
+              ::testing::Contains(trained(source, alone, {.mode = LocalMode{.slots = 2}, .epochs = 2})));
+}
+
+TEST_P(PipelineTraining, TrainsSeveralTimesFromInputTasks) {
+  const PipelineSource source(pipeline());
+  const auto twice = [&](Task& task, const TrainingOptions& options) {
+    return trained(source, task, options) + trained(source, task, options);
+  };
+  Task alone;
+  const std::string expected = twice(alone, {.mode = LocalMode{.slots = 2}, .epochs = 1});
+  testing::JobTasks tasks(1, 2, {}, {}, 1);
+  EXPECT_THAT(tasks.run([&](Task& task) { return twice(task, {.mode = SyncMode{.slots = 2}, .epochs = 1}); }),
+              ::testing::Contains(expected));
+}
+
+TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {
+  testing::JobTasks tasks(1, 1, {}, {}, 1);
+  const auto errors = tasks.run([&](Task& task) {
+    const PipelineSource source(task.name().job == "input" ? points().take(100) : points());
+    return trained(source, task, {.mode = SyncMode{.slots = 1, .servers = {.on_loss = OnLoss::fail}}, .epochs = 1});
+  });
+  EXPECT_THAT(errors, ::testing::Contains(::testing::HasSubstr(
+                          "/job:input/task:0 runs another program than /job:worker/task:0: train_data is ")));
+}
+
+TEST(PipelineTrainingErrors, AnErrorOfTheDataNamesTheInputTask) {
+  const Pipeline damaged = points().map("fails", points().schema(), [](const Element& e, const ElementContext& c) {
+    if (c.number == 37) fail(Code::data_loss, "'points.csv', line 38: damaged");
+    return e;
+  });
+  const PipelineSource source(damaged);
+  testing::JobTasks tasks(1, 1, {}, {}, 1);
+  const auto errors = tasks.run([&](Task& task) {
+    return trained(source, task, {.mode = SyncMode{.slots = 1, .servers = {.on_loss = OnLoss::fail}}, .epochs = 1});
+  });
+  EXPECT_THAT(errors, ::testing::Contains(::testing::HasSubstr(
+                          "/job:input/task:0: stage 'map fails': 'points.csv', line 38: damaged")));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PipelineTraining, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Addressable" : "Forward"; });
 

@@ -1,0 +1,135 @@
+#include "troupe/actors/data/batch_feed.hpp"
+
+#include <caf/send.hpp>
+#include <utility>
+
+#include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/data/feed_actor.hpp>
+#include <troupe/actors/data/input_actor.hpp>
+
+namespace troupe {
+namespace {
+
+// A read in place is slow if it takes this long, and this part of the time since the read before. Handing a batch to
+// another thread and back takes about 10 us.
+constexpr std::chrono::microseconds kSlowRead{200};
+constexpr int kSlowPart = 10;
+constexpr int kSlowReads = 3;                 // in a row, before others read ahead
+constexpr std::chrono::seconds kPatience{2};  // for an input task, before batches are read here
+constexpr std::chrono::milliseconds kCheckInterval{200};
+
+}  // namespace
+
+BatchFeed::BatchFeed(Config config)
+    : config_(std::move(config)), mailbox_(std::make_shared<FeedMailbox>(config_.wake)) {
+  if (config_.inputs.empty()) return;
+  actor_ = spawn_actor<ActorKind::feed, FeedActorImpl>(config_.system, config_.registry, config_.self.to_string(),
+                                                       FeedActorImpl::Config{.self = config_.self,
+                                                                             .feed = random_id(),
+                                                                             .settings = config_.service.settings,
+                                                                             .slots = config_.service.desk.slots,
+                                                                             .inputs = config_.inputs,
+                                                                             .mailbox = mailbox_});
+  caf::anon_send(config_.node, Observe{caf::actor_cast<PeerObserver>(actor_)});
+}
+
+BatchFeed::~BatchFeed() {
+  if (!closed_) close(0, 0, Error(Code::cancelled, fmt::format("{} has left the training", config_.self.to_string())));
+  if (!own_) return;
+  caf::anon_send(own_, Stop{});
+  own_ = nullptr;
+  service_->await_release();
+}
+
+void BatchFeed::want(const BatchName& batch, const BatchName& complete) {
+  complete_ = std::max(complete_, complete);
+  if (actor_) ask(batch);
+}
+
+void BatchFeed::ask(const BatchName& batch) {
+  if (asked_.insert(batch).second) caf::anon_send(actor_, AskBatch{batch, complete_});
+}
+
+std::optional<MadeBatch> BatchFeed::try_take(const BatchName& batch) {
+  if (!actor_) return read(batch);
+  ask(batch);
+  if (auto made = mailbox_->take(batch)) {
+    asked_.erase(batch);
+    return MadeBatch{.batch = {.components = std::move(made->components), .examples = made->examples},
+                     .over = made->over};
+  }
+  if (!alone()) return std::nullopt;
+  drop(batch);
+  return read(batch);
+}
+
+MadeBatch BatchFeed::take(const BatchName& batch, const std::function<void()>& check) {
+  for (;;) {
+    if (auto made = try_take(batch)) return std::move(*made);
+    check();
+    mailbox_->wait(kCheckInterval);
+  }
+}
+
+void BatchFeed::drop(const BatchName& batch) {
+  if (asked_.erase(batch) == 0) return;
+  caf::anon_send(actor_, DropBatch{batch});
+  mailbox_->forget(batch);
+}
+
+void BatchFeed::close(std::uint64_t steps, std::uint32_t epochs, const Error& error) {
+  closed_ = true;
+  if (actor_) caf::anon_send(actor_, EndFeed{steps, epochs, error});
+}
+
+MadeBatch BatchFeed::read(const BatchName& batch) {
+  std::unique_ptr<BatchReader>& reader = batch.evaluation ? evaluation_ : train_;
+  const FeedService::Data& data = batch.evaluation ? config_.service.evaluation : config_.service.train;
+  if (!reader) reader = data.source->open(data.plan);
+  const auto began = Clock::now();
+  auto made = reader->read(batch.epoch, batch.step, batch.slot);
+  const auto took = Clock::now() - began;
+  slow_ = took > kSlowRead && kSlowPart * took > began - read_at_ ? slow_ + 1 : 0;
+  read_at_ = began;
+  if (slow_ >= kSlowReads && !actor_) read_ahead();
+  if (!made) return {.over = true};
+  return {.batch = std::move(*made)};
+}
+
+void BatchFeed::read_ahead() {
+  const std::uint64_t feed = random_id();
+  service_ = std::make_shared<FeedService>(config_.service);
+  actor_ = spawn_actor<ActorKind::feed, FeedActorImpl>(config_.system, config_.registry, config_.self.to_string(),
+                                                       FeedActorImpl::Config{.self = config_.self,
+                                                                             .feed = feed,
+                                                                             .settings = config_.service.settings,
+                                                                             .slots = config_.service.desk.slots,
+                                                                             .inputs = {config_.self},
+                                                                             .mailbox = mailbox_});
+  own_ = spawn_actor<ActorKind::input, InputActorImpl>(
+      config_.system, config_.registry, config_.self.to_string(),
+      InputActorImpl::Config{.self = config_.self,
+                             .registry = &config_.registry,
+                             .own = actor_,
+                             .fails = [mailbox = mailbox_](const Error& why) { mailbox->fail(why); }});
+  caf::anon_send(own_, ServeFeeds{FeedService::use(service_)});
+  caf::anon_send(actor_, MeetInput{own_});
+}
+
+// Whether no input task can be reached, for a while now.
+bool BatchFeed::alone() {
+  if (own_ || mailbox_->up()) {
+    if (std::exchange(told_alone_, false) && config_.on_event) config_.on_event("batches come from input tasks again");
+    alone_since_.reset();
+    return false;
+  }
+  const auto now = Clock::now();
+  if (!alone_since_) alone_since_ = now;
+  if (now - *alone_since_ < kPatience) return false;
+  if (!std::exchange(told_alone_, true) && config_.on_event)
+    config_.on_event(fmt::format("no input task can be reached: {} reads its batches itself until one can",
+                                 config_.self.to_string()));
+  return true;
+}
+
+}  // namespace troupe

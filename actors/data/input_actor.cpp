@@ -1,0 +1,183 @@
+#include "troupe/actors/data/input_actor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/data/reader_actor.hpp>
+#include <troupe/scheduler/training/job_members.hpp>
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMostWanted = 4096;  // batches that one feed may wait for
+
+BatchMade failed(const WantBatch& want, Error why) {
+  return {.feed = want.feed, .batch = want.batch, .components = {}, .error = std::move(why)};
+}
+
+}  // namespace
+
+InputActorImpl::behavior_type InputActorImpl::make_behavior() {
+  tell_of_itself();
+  return {
+      [this](const ServeFeeds& message) { serve(std::static_pointer_cast<FeedService::Use>(message.service)); },
+      [this](const EndService& message) {
+        if (use_ && message.service == use_) end_service();
+      },
+      [this](const Inbound<OpenFeed>& message) { open(message.from, message.frame); },
+      [this](const Inbound<WantBatch>& message) { want(message.from, message.frame); },
+      [this](const Inbound<CloseFeed>& message) { close(message.from, message.frame); },
+      [this](const BatchReady& message) {
+        if (!desk_) return;
+        BatchDesk::Replies replies;
+        desk_->made(message.batch, std::static_pointer_cast<ReadyBatch>(message.made)->batch, replies);
+        begin_batches();
+        reply(replies);
+      },
+      [this](const PeerUp& message) { peers_[message.task] = message.peer; },
+      [this](const PeerDown& message) {
+        peers_.erase(message.task);
+        lost(message.task, message.reason);
+      },
+      [this](const Stop&) { quit(); },
+  };
+}
+
+void InputActorImpl::on_exit() {
+  stop_telling();
+  if (use_) end_service();
+  peers_.clear();
+  feeds_.clear();
+  config_ = Config{};
+  Counted::on_exit();
+}
+
+void InputActorImpl::escalate(const Error& why) {
+  if (config_.fails)
+    config_.fails(why);
+  else
+    Counted::escalate(why);
+}
+
+void InputActorImpl::serve(std::shared_ptr<FeedService::Use> use) {
+  if (use_) end_service();
+  use_ = std::move(use);
+  desk_ = std::make_unique<BatchDesk>(use_->service().config().desk);
+  const std::string self = config_.self.to_string();
+  std::vector<MakerActor> makers;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, use_->service().config().desk.makers); ++i)
+    makers.push_back(spawn_actor<ActorKind::maker, MakerActorImpl>(
+        system(), *config_.registry, fmt::format("{} {}", self, i), use_, InputActor(this)));
+  reader_ = spawn_actor<ActorKind::reader, ReaderActorImpl>(system(), *config_.registry, self, use_, InputActor(this),
+                                                            std::move(makers));
+  for (auto& [number, feed] : feeds_) {
+    if (feed.over) continue;
+    admit(feed);
+    for (const auto& [batch, wanted] : std::map(feed.wanted)) want(feed.task, wanted);
+  }
+}
+
+void InputActorImpl::end_service() {
+  tell(reader_, Stop{});
+  reader_ = nullptr;
+  desk_ = nullptr;
+  use_ = nullptr;
+  over_ = false;
+}
+
+void InputActorImpl::open(const TaskName& task, const OpenFeed& open) {
+  lost(task, Error(Code::unavailable, fmt::format("{} has begun again", task.to_string())));
+  Feed& feed = feeds_[open.feed] = {.task = task, .settings = open.settings};
+  if (use_ && !over_) admit(feed);
+}
+
+// Refuses a feed of other data.
+void InputActorImpl::admit(Feed& feed) {
+  FeedService& service = use_->service();
+  feed.refused = {};
+  if (feed.settings == service.config().settings) return service.opened(open_feeds());
+  feed.refused =
+      Error(Code::failed_precondition,
+            fmt::format("{} runs another program than {}: {}", config_.self.to_string(), feed.task.to_string(),
+                        setting_differences(feed.settings, service.config().settings)));
+  service.lost(open_feeds(), feed.refused);
+}
+
+std::size_t InputActorImpl::open_feeds() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(feeds_, [](const auto& entry) { return !entry.second.refused && !entry.second.over; }));
+}
+
+void InputActorImpl::want(const TaskName& task, const WantBatch& want) {
+  const auto feed = feeds_.find(want.feed);
+  if (feed == feeds_.end() || feed->second.task != task) return;
+  if (feed->second.refused) return send(task, failed(want, feed->second.refused));
+  if (feed->second.wanted.size() >= kMostWanted)
+    return send(task,
+                failed(want, Error(Code::resource_exhausted, fmt::format("{} wants more than {} batches at a time",
+                                                                         task.to_string(), kMostWanted))));
+  feed->second.wanted[want.batch] = want;
+  if (!use_ || over_) return;
+  BatchDesk::Replies replies;
+  desk_->want(want.feed, want.batch, want.complete, replies);
+  begin_batches();
+  reply(replies);
+}
+
+void InputActorImpl::close(const TaskName& task, const CloseFeed& close) {
+  const auto feed = feeds_.find(close.feed);
+  if (feed == feeds_.end() || feed->second.task != task) return;
+  const bool counts = use_ && !feed->second.refused && !feed->second.over && !over_;
+  feeds_.erase(feed);
+  if (desk_) desk_->forget(close.feed);
+  if (!counts) return;
+  if (!close.error) {
+    over_ = true;
+    for (auto& [number, other] : feeds_) other.over = true;
+  }
+  use_->service().closed(open_feeds(), close);
+}
+
+void InputActorImpl::lost(const TaskName& task, const Error& why) {
+  const std::size_t before = feeds_.size();
+  std::erase_if(feeds_, [&](const auto& entry) {
+    if (entry.second.task != task) return false;
+    if (desk_) desk_->forget(entry.first);
+    return true;
+  });
+  if (use_ && !over_ && feeds_.size() < before) use_->service().lost(open_feeds(), why);
+}
+
+void InputActorImpl::begin_batches() {
+  while (const auto batch = desk_->begin()) tell(reader_, BeginBatch{*batch});
+}
+
+void InputActorImpl::reply(const BatchDesk::Replies& replies) {
+  for (const BatchDesk::Reply& reply : replies) {
+    const auto feed = feeds_.find(reply.to);
+    if (feed == feeds_.end()) continue;
+    feed->second.wanted.erase(reply.batch);
+    send(feed->second.task, {.feed = reply.to,
+                             .batch = reply.batch,
+                             .examples = reply.made->batch.examples,
+                             .over = reply.made->over,
+                             .components = reply.made->batch.components,
+                             .error = reply.made->error});
+  }
+}
+
+void InputActorImpl::send(const TaskName& to, BatchMade made) {
+  if (to == config_.self) return tell(config_.own, Inbound<BatchMade>{config_.self, std::move(made)});
+  if (const auto peer = peers_.find(to); peer != peers_.end()) tell(peer->second, Outbound{std::move(made)});
+}
+
+void InputActorImpl::inspect(ActorDetails& out) const {
+  if (!use_) {
+    if (!feeds_.empty()) out.waits_for = "the training to begin on this task";
+    return;
+  }
+  if (feeds_.empty()) out.waits_for = "workers that want batches";
+}
+
+}  // namespace troupe
