@@ -16,6 +16,7 @@ struct ActorDetails {
   std::int64_t waits_ns = 0;
   std::vector<ShardSnapshot> shards;
   std::optional<JobSnapshot> job;
+  std::vector<PipelineSnapshot> pipelines;
   std::map<std::string, std::string> running;  // by device: the node that runs on it
 };
 

@@ -119,6 +119,27 @@ struct TrainingSnapshot {
   std::vector<StepRecord> recent;         // oldest first, at most 128
 };
 
+// A stage of a pipeline, on this task.
+struct StageSnapshot {
+  std::string name;              // "map decode"
+  std::uint64_t elements = 0;    // made
+  std::int64_t busy_ns = 0;      // of all threads, without the stage's inputs
+  double busy = 0;               // part of the last second or so that one thread would have worked on it
+  std::uint64_t held_bytes = 0;  // in buffers
+  std::uint64_t skipped_records = 0;
+};
+
+// Data of a training that this task makes batches of, for its own loop or for workers.
+struct PipelineSnapshot {
+  std::string data;                    // "training", "evaluation"
+  std::uint64_t feeds = 0;             // loops that take batches
+  std::uint64_t made = 0, waited = 0;  // batches; waited: not made yet when they were wanted
+  std::uint64_t wanted = 0, making = 0, kept = 0, kept_bytes = 0;  // batches, now
+  std::uint64_t makers = 0;                                        // threads used at a time
+  std::uint64_t ahead = 0;                                         // batches made ahead at most
+  std::vector<StageSnapshot> stages;                               // the source first
+};
+
 struct LinkSnapshot {
   std::string peer;
   bool up = false;
@@ -146,6 +167,7 @@ struct TaskSnapshot {
   std::vector<ShardSnapshot> shards;
   std::optional<JobSnapshot> job;
   std::optional<TrainingSnapshot> training;
+  std::vector<PipelineSnapshot> pipelines;
   std::vector<LinkSnapshot> links;
   Waiting waiting;
 };

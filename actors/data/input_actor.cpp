@@ -32,6 +32,7 @@ InputActorImpl::behavior_type InputActorImpl::make_behavior() {
         if (!desk_) return;
         BatchDesk::Replies replies;
         desk_->made(message.batch, std::static_pointer_cast<ReadyBatch>(message.made)->batch, replies);
+        sample();
         begin_batches();
         reply(replies);
       },
@@ -63,6 +64,8 @@ void InputActorImpl::escalate(const Error& why) {
 void InputActorImpl::serve(std::shared_ptr<FeedService::Use> use) {
   if (use_) end_service();
   use_ = std::move(use);
+  training_ = evaluation_ = StageRates();
+  sample();
   desk_ = std::make_unique<BatchDesk>(use_->service().config().desk);
   const std::string self = config_.self.to_string();
   std::vector<MakerActor> makers;
@@ -172,12 +175,37 @@ void InputActorImpl::send(const TaskName& to, BatchMade made) {
   if (const auto peer = peers_.find(to); peer != peers_.end()) tell(peer->second, Outbound{std::move(made)});
 }
 
+void InputActorImpl::sample() {
+  const FeedService::Config& config = use_->service().config();
+  const std::int64_t now = steady_now_ns();
+  training_.sample(now, [&] { return config.train.source->stages(); });
+  if (config.evaluation.source) evaluation_.sample(now, [&] { return config.evaluation.source->stages(); });
+}
+
 void InputActorImpl::inspect(ActorDetails& out) const {
   if (!use_) {
     if (!feeds_.empty()) out.waits_for = "the training to begin on this task";
     return;
   }
   if (feeds_.empty()) out.waits_for = "workers that want batches";
+  const FeedService::Config& config = use_->service().config();
+  const std::int64_t now = steady_now_ns();
+  const BatchDesk::Figures desk = desk_->figures();
+  out.pipelines.push_back({.data = "training",
+                           .feeds = open_feeds(),
+                           .made = desk.made,
+                           .waited = desk.waited,
+                           .wanted = desk.wanted,
+                           .making = desk.making,
+                           .kept = desk.kept,
+                           .kept_bytes = desk.kept_bytes,
+                           .makers = desk.makers,
+                           .ahead = desk.ahead,
+                           .stages = training_.show(now, config.train.source->stages())});
+  if (!config.evaluation.source) return;
+  PipelineSnapshot evaluation{.data = "evaluation",
+                              .stages = evaluation_.show(now, config.evaluation.source->stages())};
+  if (!evaluation.stages.empty()) out.pipelines.push_back(std::move(evaluation));
 }
 
 }  // namespace troupe

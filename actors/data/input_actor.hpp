@@ -15,6 +15,7 @@
 
 #include <troupe/actors/base/counted.hpp>
 #include <troupe/actors/data/feed_service.hpp>
+#include <troupe/actors/data/stage_rates.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
@@ -54,6 +55,7 @@ class InputActorImpl final : public Counted<InputActor> {
   void begin_batches();
   void reply(const BatchDesk::Replies& replies);
   void send(const TaskName& to, BatchMade made);
+  void sample();
 
   Config config_;
   std::map<TaskName, PeerActor> peers_;
@@ -61,6 +63,7 @@ class InputActorImpl final : public Counted<InputActor> {
   std::shared_ptr<FeedService::Use> use_;  // of the current service
   std::unique_ptr<BatchDesk> desk_;
   ReaderActor reader_;
+  StageRates training_, evaluation_;
   bool over_ = false;  // the service's training is: feeds opened from now on are for the next
 };
 

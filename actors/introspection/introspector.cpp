@@ -139,6 +139,7 @@ TaskSnapshot Introspector::snapshot() const {
     out.actors.push_back(look_at(*record, details));
     out.waiting.append(std::move(details.waiting));
     std::ranges::move(details.shards, std::back_inserter(out.shards));
+    std::ranges::move(details.pipelines, std::back_inserter(out.pipelines));
     if (details.job) out.job = std::move(details.job);
     running.merge(details.running);
   }

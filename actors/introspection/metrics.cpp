@@ -125,6 +125,23 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_training_examples_total", "counter", "Examples computed by the task.", {{"task", t}}, s.examples);
     f.add("troupe_training_loss", "gauge", "Mean loss of the last step or slot.", {{"task", t}}, s.loss);
   }
+  for (const PipelineSnapshot& p : task.pipelines) {
+    const Labels labels{{"task", t}, {"data", p.data}};
+    f.add("troupe_pipeline_batches_total", "counter", "Batches made.", labels, p.made);
+    f.add("troupe_pipeline_batches_waited_total", "counter", "Batches that were not made yet when they were wanted.",
+          labels, p.waited);
+    f.add("troupe_pipeline_kept_bytes", "gauge", "Bytes of batches kept until their steps are complete.", labels,
+          p.kept_bytes);
+    for (const StageSnapshot& stage : p.stages) {
+      const Labels of_stage{{"task", t}, {"data", p.data}, {"stage", stage.name}};
+      f.add("troupe_pipeline_elements_total", "counter", "Elements made by the stage.", of_stage, stage.elements);
+      f.add("troupe_pipeline_busy_seconds_total", "counter", "Time spent in the stage, by all threads.", of_stage,
+            static_cast<double>(stage.busy_ns) * 1e-9);
+      f.add("troupe_pipeline_held_bytes", "gauge", "Bytes in the stage's buffers.", of_stage, stage.held_bytes);
+      f.add("troupe_pipeline_skipped_records_total", "counter", "Damaged records left out.", of_stage,
+            stage.skipped_records);
+    }
+  }
   for (const LinkSnapshot& l : task.links) {
     const Labels labels{{"task", t}, {"peer", l.peer}};
     f.add("troupe_link_up", "gauge", "1 if the link is up.", labels, std::uint64_t{l.up});

@@ -66,10 +66,12 @@ TROUPE_JSON(JobSnapshot, job, mode, stage, view, epoch, epochs, step, steps, mem
 TROUPE_JSON(StepRecord, step, slot, begin_ns, took_ns, loss, examples)
 TROUPE_JSON(TrainingSnapshot, mode, epoch, epochs, step, all_steps, steps, examples, loss, doing, doing_ns, metrics,
             recent)
+TROUPE_JSON(StageSnapshot, name, elements, busy_ns, busy, held_bytes, skipped_records)
+TROUPE_JSON(PipelineSnapshot, data, feeds, made, waited, wanted, making, kept, kept_bytes, makers, ahead, stages)
 TROUPE_JSON(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent, bytes_received, frames_sent,
             frames_received, queued_frames, queued_bytes, credit, window, heard_ns, progress_ns)
 TROUPE_JSON(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns, uptime_ns, failure, actors,
-            devices, shards, job, training, links, waiting)
+            devices, shards, job, training, pipelines, links, waiting)
 TROUPE_JSON(TaskReport, task, address, answered, error, took_ns, snapshot)
 TROUPE_JSON(ClusterSnapshot, format, cluster, asked, unix_ns, tasks)
 

@@ -19,6 +19,8 @@ constexpr std::int64_t kVeryLongMessage = 10'000'000'000;
 constexpr std::int64_t kOnItsWay = 5'000'000'000;     // ns; older messages are not still in flight
 constexpr std::int64_t kNoProgress = 10'000'000'000;  // ns; beyond it a task with heartbeats is stuck
 constexpr std::string_view kCoordinator = "/job:ps/task:0";
+constexpr std::string_view kInputTasks = "/job:input/";
+constexpr std::string_view kWaitsForData = "waits for the batch";
 
 using State = WaitThing::State;
 
@@ -78,6 +80,8 @@ class Why {
   void add_devices(const TaskSnapshot& task);
   void add_links(const TaskSnapshot& task);
   void add_worker(const TaskSnapshot& task);
+  void add_data(const TaskSnapshot& task, const std::string& waiter);
+  void add_slowest_stage(const TaskSnapshot& input, const std::string& data);
   void note_silent(const TaskReport& report);
   void note_progress(const TaskSnapshot& task);
   void find_stuck_tasks();
@@ -243,8 +247,14 @@ void Why::add_links(const TaskSnapshot& own) {
 
 // Adds the activity that the training loop reports.
 void Why::add_worker(const TaskSnapshot& own) {
-  if (!own.training || own.training->mode == "local" || own.training->mode == "allreduce") return;
+  if (!own.training) return;
   const TrainingSnapshot& loop = *own.training;
+  if (loop.mode == "local" || loop.mode == "allreduce") {
+    if (!loop.doing.starts_with(kWaitsForData)) return;
+    const std::string trains = fmt::format("training/{}", own.task);
+    add(trains, fmt::format("{}, which {}", own.task, loop.doing), own.task, State::works, loop.doing_ns);
+    return add_data(own, trains);
+  }
   const std::string worker = wait_thing::worker(job_ ? job_->job : 0, own.task);
   const std::string whole = fmt::format("job/{:x}", job_ ? job_->job : 0);
   const auto needs = [&](const std::string& awaited, const char* kind) {
@@ -252,6 +262,10 @@ void Why::add_worker(const TaskSnapshot& own) {
     wait(worker, awaited, kind, {}, loop.doing_ns);
     if (!job_) add(awaited, fmt::format("the coordinator of the job on {}", kCoordinator), std::string(kCoordinator));
   };
+  if (loop.doing.starts_with(kWaitsForData)) {
+    add(worker, fmt::format("{}, which {}", own.task, loop.doing), own.task, State::works, loop.doing_ns);
+    return add_data(own, worker);
+  }
   if (loop.doing == "joins the job") return needs(whole, "join");
   if (loop.doing == "waits in the barrier") return needs(job_ ? wait_thing::barrier(job_->job) : whole, "barrier");
   if (loop.doing == "waits for a token") {
@@ -265,6 +279,43 @@ void Why::add_worker(const TaskSnapshot& own) {
     add(worker, fmt::format("{}, whose program is not training", own.task), own.task, State::works);
   else
     add(worker, fmt::format("{}, which {}", own.task, loop.doing), own.task, State::works, loop.doing_ns);
+}
+
+// A worker waits for its batch: the job waits for data.
+void Why::add_data(const TaskSnapshot& own, const std::string& waiter) {
+  const std::string data = fmt::format("data/{}", own.task);
+  add(data, fmt::format("the data of {}", own.task), own.task);
+  wait(waiter, data, "data", {}, own.training->doing_ns);
+  if (!own.pipelines.empty()) return add_slowest_stage(own, data);
+  bool any = false;
+  for (const auto& [name, input] : tasks_) {
+    if (!name.starts_with(kInputTasks)) continue;
+    any = true;
+    if (!input->pipelines.empty()) {
+      add_slowest_stage(*input, data);
+    } else {
+      const std::string begins = fmt::format("serves/{}", name);
+      add(begins, fmt::format("{}, which has not begun the training", name), name, State::works);
+      wait(data, begins, "data");
+    }
+  }
+  for (const SilentTask& silent : silent_)
+    if (silent.task.starts_with(kInputTasks)) wait(data, wait_thing::task(silent.task), "data");
+  if (!any) add(data, fmt::format("the data of {}, which no input task makes", own.task), own.task, State::works);
+}
+
+void Why::add_slowest_stage(const TaskSnapshot& input, const std::string& data) {
+  const PipelineSnapshot& pipeline = input.pipelines.front();
+  const auto slowest = std::ranges::max_element(pipeline.stages, {}, &StageSnapshot::busy);
+  const std::string id = fmt::format("pipeline/{}", input.task);
+  if (slowest == pipeline.stages.end() || slowest->busy <= 0)
+    add(id, fmt::format("the pipeline of {}", input.task), input.task, State::works);
+  else
+    add(id,
+        fmt::format("stage '{}' of {}, the slowest of its pipeline, {:.0f} % busy", slowest->name, input.task,
+                    100 * slowest->busy),
+        input.task, State::works);
+  wait(data, id, "data");
 }
 
 // Drops waits of slots for their workers if a slot also waits for its step, which says more.

@@ -312,8 +312,10 @@ class RankTrainer {
     const JobState& at = figures_.at();
     const BatchName complete = training_batch(at.epoch, at.step - at.epoch_step, 0);
     feed_.want(training_batch(at.epoch, step - at.epoch_step + 1, group_.rank()), complete);  // is made meanwhile
-    MadeBatch made =
-        feed_.take(training_batch(at.epoch, step - at.epoch_step, group_.rank()), [this] { check_stop_here(); });
+    MadeBatch made = feed_.take(training_batch(at.epoch, step - at.epoch_step, group_.rank()), [&] {
+      record_.does(TrainingRecord::Doing::waiting_for_data, step, group_.rank());
+      check_stop_here();
+    });
     return made.over ? std::nullopt : std::optional(std::move(made.batch));
   }
 

@@ -194,7 +194,10 @@ class LocalTrainer {
     const JobState& at = figures_.at();
     const BatchName complete = training_batch(at.epoch, at.step - at.epoch_step, 0);
     feed_.want(training_batch(at.epoch, step - at.epoch_step + 1, slot), complete);  // is made meanwhile
-    MadeBatch made = feed_.take(training_batch(at.epoch, step - at.epoch_step, slot), [this] { check_stop(plan_); });
+    MadeBatch made = feed_.take(training_batch(at.epoch, step - at.epoch_step, slot), [&] {
+      record_.does(TrainingRecord::Doing::waiting_for_data, step, slot);
+      check_stop(plan_);
+    });
     return made.over ? std::nullopt : std::optional(std::move(made.batch));
   }
 

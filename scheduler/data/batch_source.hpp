@@ -14,6 +14,7 @@
 #include <troupe/devices/allocator.hpp>
 #include <troupe/graph/data/batch_schema.hpp>
 #include <troupe/messages/tensor.hpp>
+#include <troupe/scheduler/data/stage_figures.hpp>
 
 namespace troupe {
 
@@ -82,6 +83,8 @@ class BatchSource {
   virtual std::optional<std::int64_t> batch() const { return std::nullopt; }
   // Whether steps in any order cost the same. Else a reader goes through all that comes before a step.
   virtual bool addressable() const { return true; }
+  // What its stages have done for all readers so far, the source first. Any thread.
+  virtual std::vector<StageFigures> stages() const { return {}; }
   // The source must outlive the reader.
   virtual std::unique_ptr<BatchReader> open(const BatchPlan& plan) const = 0;
 };

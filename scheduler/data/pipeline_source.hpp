@@ -33,6 +33,7 @@ class PipelineSource final : public BatchSource {
   std::optional<std::int64_t> batch() const override {
     return how_.size == 0 ? std::nullopt : std::optional(how_.size);
   }
+  std::vector<StageFigures> stages() const override { return statistics_->snapshot(); }
   bool addressable() const override { return examples_->forward_because.empty(); }
   // Throws invalid_argument for a batch or slots below 1.
   std::unique_ptr<BatchReader> open(const BatchPlan& plan) const override;

@@ -20,6 +20,8 @@
 //   answer/<task>/<n>                                the answer of another task to it
 //   meeting/<task>                                   a task connecting to its cluster
 //   coming/<to task>/<task>                          a link that it needs
+//   data/<task>                                      the batches that a worker waits for
+//   pipeline/<task>                                  those who make them, by their slowest stage
 //   actor/<task>/<kind>                              an actor busy with one message, with others queued
 //
 // Sessions, jobs and groups are hexadecimal, all other numbers decimal; tasks and devices have their usual names. A
@@ -52,7 +54,7 @@ struct WaitThing {
 struct Wait {
   std::string waiter;  // ids of things
   std::string awaited;
-  // "tensor", "segment", "token", "staging", "credit", "barrier", "peer", "reply", "collective", "join"
+  // "tensor", "segment", "token", "staging", "credit", "barrier", "peer", "reply", "collective", "join", "data"
   std::string kind;
   // For display, "" if the awaited thing's text suffices: "2 of 3 slots are staged, slot 1 is missing".
   std::string text;

@@ -154,6 +154,31 @@ TEST(Why, ALinkWhoseOtherEndTakesNothing) {
 }
 
 // It has left the link.
+// Of a worker whose batch has not come.
+TEST(Why, DataIsWaitedForBecauseOfTheSlowestStage) {
+  Seen seen;
+  TaskSnapshot& worker = seen.task(kW0);
+  worker.training = {.mode = "sync", .doing = "waits for the batch of slot 1 of step 7", .doing_ns = kSecond};
+  seen.task("/job:input/task:1")
+      .pipelines.push_back({.data = "training",
+                            .stages = {{.name = "records", .elements = 900, .busy = 0.04},
+                                       {.name = "map decode", .elements = 890, .busy = 0.93}}});
+  EXPECT_THAT(analyse(seen.cluster).text,
+              AllOf(HasSubstr("/job:worker/task:0, which waits for the batch of slot 1 of step 7"),
+                    HasSubstr("stage 'map decode' of /job:input/task:1, the slowest of its pipeline, 93 % busy")));
+}
+
+TEST(Why, DataIsWaitedForOfInputTasksThatDoNotAnswerOrHaveNotBegun) {
+  Seen seen;
+  TaskSnapshot& worker = seen.task(kW0);
+  worker.training = {.mode = "allreduce", .doing = "waits for the batch of slot 0 of step 7", .doing_ns = kSecond};
+  EXPECT_THAT(analyse(seen.cluster).text, HasSubstr("the data of /job:worker/task:0, which no input task makes"));
+  seen.task("/job:input/task:0");
+  seen.silent("/job:input/task:1");
+  EXPECT_THAT(analyse(seen.cluster).text, AllOf(HasSubstr("/job:input/task:0, which has not begun the training"),
+                                                HasSubstr("/job:input/task:1 does not answer")));
+}
+
 TEST(Why, AGradientInTheMailboxOfABusyShard) {
   Seen seen;
   TaskSnapshot& task = seen.task(kW0);

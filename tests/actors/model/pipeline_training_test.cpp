@@ -2,8 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/model/model.hpp>
 #include <troupe/scheduler/data/element_stream.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
@@ -121,6 +126,36 @@ TEST_P(PipelineTraining, TrainsSeveralTimesFromInputTasks) {
   testing::JobTasks tasks(1, 2, {}, {}, 1);
   EXPECT_THAT(tasks.run([&](Task& task) { return twice(task, {.mode = SyncMode{.slots = 2}, .epochs = 1}); }),
               ::testing::Contains(expected));
+}
+
+// A stage that computes for a while keeps everybody waiting until somebody has asked why.
+TEST(PipelineTrainingWaits, TheReasonForAWaitIsTheSlowestStage) {
+  std::atomic<bool> seen{false};
+  const Pipeline slow = points().map("slow", points().schema(), [&](const Element& e, const ElementContext&) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(seen ? 0 : 5);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    return e;
+  });
+  const PipelineSource source(slow);
+  testing::JobTasks tasks(1, 1, {}, {}, 1);
+  std::atomic<int> training{3};
+  const auto results = std::async(std::launch::async, [&] {
+    tasks.run([&](Task& task) {
+      std::string out = trained(source, task, {.mode = SyncMode{.slots = 1}, .epochs = 20});
+      --training;
+      return out;
+    });
+  });
+  std::string why;
+  while (why.find("stage 'map slow' of /job:input/task:0, the slowest of its pipeline") == std::string::npos &&
+         training == 3)
+    why = tasks[2].introspection().view().why().text;
+  seen = true;
+  results.wait();
+  EXPECT_THAT(why,
+              ::testing::ContainsRegex("stage 'map slow' of /job:input/task:0, the slowest of its pipeline, [0-9]+ % "
+                                       "busy"));
 }
 
 TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {
