@@ -1,7 +1,7 @@
 // The cluster file: the tasks of a cluster and their addresses.
 //   {"name":"demo","token":"...","ps":["127.0.0.1:7701"],"worker":["127.0.0.1:7711","127.0.0.1:7712"]}
-// Jobs have any names; training knows ps, worker and input. With "max_workers":4, workers 2 and 3, which have no address in the file, may also join at any time: they dial the
-// others.
+// Jobs may have any names; training knows ps, worker and input. With "max_workers":4, workers 2 and 3, which have no
+// address in the file, may also join at any time: they dial the others.
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,8 @@ inline constexpr std::size_t kSmallPayload = 64 << 10;  // largest payload of cl
 inline constexpr std::uint8_t kFirstChunk = 1;
 inline constexpr std::uint8_t kLastChunk = 2;
 
-// The class of a frame if nothing of its edge is queued. Put, Push, BatchMade and a CollectivePart without an error carry
-// tensors, ControlBytes graphs; everything else is control.
+// The class of a frame if nothing of its edge is queued. Put, Push, BatchMade and a CollectivePart without an error
+// carry tensors, ControlBytes graphs; everything else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
   const Overloaded carries_data{

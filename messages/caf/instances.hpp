@@ -9,12 +9,12 @@
 #define TROUPE_STEP_MESSAGES(X)                                                                                       \
   X(AddGraph) X(Await) X(BuildPlan) X(Built) X(CancelStep) X(CloseGroup) X(CloseSessionRequest) X(Contribute)         \
   X(Delivered) X(EndSession) X(EndStep) X(ExecuteSegment) X(GraphLent) X(GroupOpened) X(Landed) X(LendGraph)          \
-  X(MeetAt) X(OpenGroup) X(Put) X(RegisterGraphRequest) X(Reply) X(ResetContainerRequest) X(RunStep) X(SegmentDone)    \
+  X(MeetAt) X(OpenGroup) X(Put) X(RegisterGraphRequest) X(Reply) X(ResetContainerRequest) X(RunStep) X(SegmentDone)   \
   X(StepFailed) X(Stop) X(Tick)
 
 #define TROUPE_LINK_MESSAGES(X)                                                                                       \
-  X(Asked) X(FrameCame) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)      \
-  X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest) X(SyncObservers) X(ServeFeeds) X(EndService)              \
+  X(Asked) X(FrameCame) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)                    \
+  X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest) X(SyncObservers) X(ServeFeeds) X(EndService)            \
   X(BeginBatch) X(MakeBatch) X(BatchReady) X(AskBatch) X(DropBatch) X(EndFeed) X(MeetInput)
 
 #define TROUPE_INBOUND_FRAMES(X)                                                                                      \

@@ -77,6 +77,7 @@ COMMANDS = {
                            says='"event":"final"'),
     "checkpoints_local": Command("launch", [("--epochs 50", FEW), ("/tmp/digits", "digits")], creates=["digits"]),
     "allreduce": Command("launch", [("--epochs 5", FEW)]),
+    "inputs": Command("launch", [("--epochs 1", FEW)]),
     "page": Command("launch", [("--epochs 50", FEW), ("--model cnn ", "")]),
     "by_hand": Command("hand", [("7701", "PORT"), ("7711", "PORT"), ("7712", "PORT"),
                                 ("--mode sync --job", f"--mode sync {FEW} --job")]),
