@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <troupe/messages/batch_name.hpp>
+#include <troupe/messages/data_place.hpp>
 #include <troupe/messages/device_name.hpp>
 #include <troupe/messages/epoch_done.hpp>
 #include <troupe/messages/error.hpp>
@@ -178,7 +179,8 @@ struct Joined {
   std::uint64_t step = 0;  // the first of the job; above 0: its parameters are restored from a checkpoint
   Error error;
   std::uint64_t view = 0;  // the worker's membership view
-  TROUPE_FIELDS(incarnation, job, step, error, view)
+  DataPlace place = {};    // from which it may read the training data
+  TROUPE_FIELDS(incarnation, job, step, error, view, place)
 };
 
 // A worker is lost or has rejoined: its frames from views below `view` are stale. Sent to all shards, and to the worker
@@ -248,7 +250,8 @@ struct TokenDone {
   bool over = false;  // the data ended before this batch: nothing was computed, and no slot of the step has a batch
   std::uint64_t job = 0;
   std::uint64_t view = 0;
-  TROUPE_FIELDS(worker, token, sums, examples, over, job, view)
+  std::vector<std::uint64_t> position = {};  // DataPlace::position of the step, if its batch had one
+  TROUPE_FIELDS(worker, token, sums, examples, over, job, view, position)
 };
 
 // A shard has all gradients of (step, phase, slot), or (asynchronous mode) of that phase of batch `step`.
@@ -331,7 +334,8 @@ struct OpenFeed {
   static constexpr Receiver kReceiver = Receiver::input;
   std::uint64_t feed = 0;  // random
   std::string settings;
-  TROUPE_FIELDS(feed, settings)
+  DataPlace place;  // the latest known
+  TROUPE_FIELDS(feed, settings, place)
 };
 
 // Answered by BatchMade, with the same feed and name. `complete`: steps before this batch's need no batches any more.
@@ -348,10 +352,11 @@ struct BatchMade {
   std::uint64_t feed = 0;
   BatchName batch;
   std::int64_t examples = 0;
-  bool over = false;               // the epoch has no such batch
-  std::vector<Tensor> components;  // in the order of the data's schema
-  Error error;                     // instead
-  TROUPE_FIELDS(feed, batch, examples, over, components, error)
+  bool over = false;                         // the epoch has no such batch
+  std::vector<Tensor> components;            // in the order of the data's schema
+  Error error;                               // instead
+  std::vector<std::uint64_t> position = {};  // DataPlace::position of the step; mostly none
+  TROUPE_FIELDS(feed, batch, examples, over, components, error, position)
 };
 
 // The worker wants no more. Without an error the training is over, after so many steps and epochs; else this worker

@@ -214,6 +214,11 @@ struct DropBatch {
   using local_message = void;
   BatchName batch;
 };
+// Where the training data is to be read from; to a feed, and to a reader.
+struct GoOnFrom {
+  using local_message = void;
+  DataPlace place;
+};
 struct EndFeed {
   using local_message = void;
   std::uint64_t steps = 0;

@@ -41,6 +41,11 @@ BatchFeed::~BatchFeed() {
   service_->await_release();
 }
 
+void BatchFeed::go_on_from(const DataPlace& place) {
+  place_ = place;
+  if (actor_) caf::anon_send(actor_, GoOnFrom{place});
+}
+
 void BatchFeed::want(const BatchName& batch, const BatchName& complete) {
   complete_ = std::max(complete_, complete);
   if (actor_) ask(batch);
@@ -55,8 +60,12 @@ std::optional<MadeBatch> BatchFeed::try_take(const BatchName& batch) {
   ask(batch);
   if (auto made = mailbox_->take(batch)) {
     asked_.erase(batch);
-    return MadeBatch{.batch = {.components = std::move(made->components), .examples = made->examples},
-                     .over = made->over};
+    MadeBatch out{.batch = {.components = std::move(made->components),
+                            .examples = made->examples,
+                            .position = std::move(made->position)},
+                  .over = made->over};
+    note_place(batch, out.batch);
+    return out;
   }
   if (!alone()) return std::nullopt;
   drop(batch);
@@ -85,7 +94,10 @@ void BatchFeed::close(std::uint64_t steps, std::uint32_t epochs, const Error& er
 MadeBatch BatchFeed::read(const BatchName& batch) {
   std::unique_ptr<BatchReader>& reader = batch.evaluation ? evaluation_ : train_;
   const FeedService::Data& data = batch.evaluation ? config_.service.evaluation : config_.service.train;
-  if (!reader) reader = data.source->open(data.plan);
+  if (!reader) {
+    reader = data.source->open(data.plan);
+    if (!batch.evaluation) reader->go_on_from(place_);
+  }
   const auto began = Clock::now();
   auto made = reader->read(batch.epoch, batch.step, batch.slot);
   const auto took = Clock::now() - began;
@@ -93,7 +105,12 @@ MadeBatch BatchFeed::read(const BatchName& batch) {
   read_at_ = began;
   if (slow_ >= kSlowReads && !actor_) read_ahead();
   if (!made) return {.over = true};
+  note_place(batch, *made);
   return {.batch = std::move(*made)};
+}
+
+void BatchFeed::note_place(const BatchName& batch, const Batch& made) {
+  if (!made.position.empty() && !batch.evaluation) place_ = {batch.epoch, batch.step, made.position};
 }
 
 void BatchFeed::read_ahead() {
@@ -112,6 +129,7 @@ void BatchFeed::read_ahead() {
                              .registry = &config_.registry,
                              .own = actor_,
                              .fails = [mailbox = mailbox_](const Error& why) { mailbox->fail(why); }});
+  caf::anon_send(actor_, GoOnFrom{place_});
   caf::anon_send(own_, ServeFeeds{FeedService::use(service_)});
   caf::anon_send(actor_, MeetInput{own_});
 }

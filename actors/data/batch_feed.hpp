@@ -47,6 +47,8 @@ class BatchFeed {
   // The destination of BatchMade frames (JobRoutes::feed); null without input tasks.
   const FeedActor& actor() const { return actor_; }
 
+  // Where the training resumes: call it before the first batch is wanted.
+  void go_on_from(const DataPlace& place);
   // The batch will be taken. `complete`: as in WantBatch.
   void want(const BatchName& batch, const BatchName& complete);
   // nullopt: it is not there yet; MadeBatch::over: the epoch has no such batch. Throws the error of reading it.
@@ -63,6 +65,7 @@ class BatchFeed {
   using Clock = std::chrono::steady_clock;
 
   MadeBatch read(const BatchName& batch);
+  void note_place(const BatchName& batch, const Batch& made);
   void ask(const BatchName& batch);
   void read_ahead();
   bool alone();
@@ -75,6 +78,7 @@ class BatchFeed {
   std::unique_ptr<BatchReader> train_, evaluation_;  // opened when they are needed first
   std::set<BatchName> asked_;
   BatchName complete_{};
+  DataPlace place_;  // the latest known
   std::optional<Clock::time_point> alone_since_;
   bool told_alone_ = false, closed_ = false;
   Clock::time_point read_at_{};  // the last in place

@@ -70,6 +70,7 @@ FeedActorImpl::behavior_type FeedActorImpl::make_behavior() {
         requests_.want(message.batch, out);
         send(out);
       },
+      [this](const GoOnFrom& message) { place_ = message.place; },
       [this](const DropBatch& message) { requests_.came(message.batch); },
       [this](const EndFeed& message) {
         const CloseFeed close{config_.feed, message.steps, message.epochs, message.error};
@@ -79,6 +80,9 @@ FeedActorImpl::behavior_type FeedActorImpl::make_behavior() {
       },
       [this](Inbound<BatchMade>& message) {
         if (message.frame.feed != config_.feed || !requests_.came(message.frame.batch)) return;
+        const BatchMade& made = message.frame;
+        if (!made.position.empty() && !made.batch.evaluation)
+          place_ = {made.batch.epoch, made.batch.step, made.position};
         if (message.frame.error) message.frame.error = message.frame.error.within(message.from.to_string());
         config_.mailbox->put(std::move(message.frame));
       },
@@ -113,7 +117,7 @@ std::optional<std::uint32_t> FeedActorImpl::place_of(const TaskName& task) const
 }
 
 void FeedActorImpl::up(std::uint32_t input) {
-  send(input, OpenFeed{config_.feed, config_.settings});
+  send(input, OpenFeed{config_.feed, config_.settings, place_});
   FeedRequests::Requests out;
   requests_.up(input, out);
   config_.mailbox->set_up(true);

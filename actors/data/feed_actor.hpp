@@ -71,6 +71,7 @@ class FeedActorImpl final : public Counted<FeedActor> {
   std::map<std::uint32_t, PeerActor> peers_;  // by place in Config::inputs
   InputActor own_;                            // of this task, instead
   BatchName complete_{};
+  DataPlace place_;  // the latest known
 };
 
 }  // namespace troupe

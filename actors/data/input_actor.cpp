@@ -91,7 +91,7 @@ void InputActorImpl::end_service() {
 
 void InputActorImpl::open(const TaskName& task, const OpenFeed& open) {
   lost(task, Error(Code::unavailable, fmt::format("{} has begun again", task.to_string())));
-  Feed& feed = feeds_[open.feed] = {.task = task, .settings = open.settings};
+  Feed& feed = feeds_[open.feed] = {.task = task, .settings = open.settings, .place = open.place};
   if (use_ && !over_) admit(feed);
 }
 
@@ -99,7 +99,10 @@ void InputActorImpl::open(const TaskName& task, const OpenFeed& open) {
 void InputActorImpl::admit(Feed& feed) {
   FeedService& service = use_->service();
   feed.refused = {};
-  if (feed.settings == service.config().settings) return service.opened(open_feeds());
+  if (feed.settings == service.config().settings) {
+    if (!feed.place.position.empty()) tell(reader_, GoOnFrom{feed.place});
+    return service.opened(open_feeds());
+  }
   feed.refused =
       Error(Code::failed_precondition,
             fmt::format("{} runs another program than {}: {}", config_.self.to_string(), feed.task.to_string(),
@@ -166,7 +169,8 @@ void InputActorImpl::reply(const BatchDesk::Replies& replies) {
                              .examples = reply.made->batch.examples,
                              .over = reply.made->over,
                              .components = reply.made->batch.components,
-                             .error = reply.made->error});
+                             .error = reply.made->error,
+                             .position = reply.made->batch.position});
   }
 }
 

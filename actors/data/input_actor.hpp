@@ -37,6 +37,7 @@ class InputActorImpl final : public Counted<InputActor> {
   struct Feed {
     TaskName task;
     std::string settings;
+    DataPlace place;
     std::map<BatchName, WantBatch> wanted{};  // not answered yet: a service that begins takes them up
     Error refused{};
     bool over = false;  // its training is: it counts for none that comes

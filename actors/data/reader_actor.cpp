@@ -55,6 +55,10 @@ void ReaderActorImpl::on_exit() {
 
 ReaderActorImpl::behavior_type ReaderActorImpl::make_behavior() {
   return {
+      [this](const GoOnFrom& message) {
+        place_ = message.place;
+        if (train_) train_->go_on_from(place_);
+      },
       [this](const BeginBatch& message) {
         try {
           begin(message.batch);
@@ -83,7 +87,9 @@ std::shared_ptr<BatchReader>& ReaderActorImpl::reader_of(const BatchName& batch)
   if (reader) return reader;
   const FeedService::Data& data = use_->service().data_of(batch);
   if (!data.source) fail(Code::failed_precondition, "the training has no evaluation data");
-  return reader = data.source->open(data.plan);
+  reader = data.source->open(data.plan);
+  if (!batch.evaluation) reader->go_on_from(place_);
+  return reader;
 }
 
 }  // namespace troupe

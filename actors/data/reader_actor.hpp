@@ -38,6 +38,7 @@ class ReaderActorImpl final : public Counted<ReaderActor> {
   InputActor input_;
   std::vector<MakerActor> makers_;
   std::size_t next_maker_ = 0;
+  DataPlace place_;
   std::shared_ptr<BatchReader> train_, evaluation_;  // opened when they are needed first
 };
 

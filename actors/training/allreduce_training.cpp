@@ -171,6 +171,7 @@ class RankTrainer {
     const Tensor told = group_.broadcast(state, 0, "where the job begins");
     const auto bytes = told.values<std::uint8_t>();
     figures_.go_on_from(JobState::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    feed_.go_on_from(figures_.at().place);
     if (figures_.at().step == 0) return;
     for (const VariableInfo& v : checkpoints_.variables()) {
       Tensor& value = values[v.name];
@@ -316,6 +317,7 @@ class RankTrainer {
       record_.does(TrainingRecord::Doing::waiting_for_data, step, group_.rank());
       check_stop_here();
     });
+    figures_.add_place({at.epoch, step - at.epoch_step, made.batch.position});
     return made.over ? std::nullopt : std::optional(std::move(made.batch));
   }
 

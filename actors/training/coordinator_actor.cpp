@@ -54,7 +54,8 @@ CoordinatorActorImpl::behavior_type CoordinatorActorImpl::make_behavior() {
                             .job = links_.job(),
                             .step = coordinator_.options().saved_step,
                             .error = error,
-                            .view = coordinator_.view_of(m.frame)},
+                            .view = coordinator_.view_of(m.frame),
+                            .place = coordinator_.place()},
                      [this](const auto& to, auto&& what) { tell(to, std::forward<decltype(what)>(what)); });
         deliver(out, m.from, Error());
       },

@@ -117,6 +117,7 @@ class LocalTrainer {
     auto [at, values, kept] = checkpoints_.start();
     kept_ = std::move(kept);
     figures_.go_on_from(std::move(at));
+    feed_.go_on_from(figures_.at().place);
     checkpoints_.begin_at(figures_.at().step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
   }
@@ -198,6 +199,7 @@ class LocalTrainer {
       record_.does(TrainingRecord::Doing::waiting_for_data, step, slot);
       check_stop(plan_);
     });
+    figures_.add_place({at.epoch, step - at.epoch_step, made.batch.position});
     return made.over ? std::nullopt : std::optional(std::move(made.batch));
   }
 

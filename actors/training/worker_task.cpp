@@ -77,6 +77,7 @@ class WorkerLoop {
     try {
       const Joined joined = await_joined(plan_, attempt_, *mailbox_, join.incarnation, routes());
       number_ = joined.job;
+      feed_.go_on_from(joined.place);
       view_ = joined.view;
       if (joined.step > 0 && plan_.options.on_event)
         plan_.options.on_event({.kind = "goes_on",
@@ -273,8 +274,9 @@ class WorkerLoop {
       if (summaries_ && curves_.takes_summaries(token.step))
         start(*summaries_, feeds, token)->what = Running::For::summaries;
     }
-    start(trains ? phases_[token.phase] : evaluate_, std::move(feeds), token, work.id)->report.examples =
-        static_cast<std::uint64_t>(made.batch.examples);
+    TokenDone& report = start(trains ? phases_[token.phase] : evaluate_, std::move(feeds), token, work.id)->report;
+    report.examples = static_cast<std::uint64_t>(made.batch.examples);
+    report.position = std::move(made.batch.position);
   }
 
   std::shared_ptr<Running> start(const Callable& call, std::vector<Tensor> feeds, const Token& token,

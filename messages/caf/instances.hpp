@@ -15,7 +15,7 @@
 #define TROUPE_LINK_MESSAGES(X)                                                                                       \
   X(Asked) X(FrameCame) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)                    \
   X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest) X(SyncObservers) X(ServeFeeds) X(EndService)            \
-  X(BeginBatch) X(MakeBatch) X(BatchReady) X(AskBatch) X(DropBatch) X(EndFeed) X(MeetInput)
+  X(BeginBatch) X(MakeBatch) X(BatchReady) X(AskBatch) X(DropBatch) X(EndFeed) X(MeetInput) X(GoOnFrom)
 
 #define TROUPE_INBOUND_FRAMES(X)                                                                                      \
   X(Barrier) X(BarrierOpen) X(CollectivePart) X(Commit) X(EpochDone) X(Fence) X(JobFailed) X(Join) X(Joined)          \

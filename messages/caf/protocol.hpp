@@ -114,7 +114,7 @@ using InputActor =
                      caf::reacts_to<Inbound<WantBatch>>, caf::reacts_to<Inbound<CloseFeed>>, caf::reacts_to<BatchReady>,
                      caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 // Does the part of making batches that goes in order: reading.
-using ReaderActor = caf::typed_actor<caf::reacts_to<BeginBatch>, caf::reacts_to<Stop>>;
+using ReaderActor = caf::typed_actor<caf::reacts_to<GoOnFrom>, caf::reacts_to<BeginBatch>, caf::reacts_to<Stop>>;
 // Does the rest; there are several.
 using MakerActor = caf::typed_actor<caf::reacts_to<MakeBatch>, caf::reacts_to<Stop>>;
 // Introduces the input actor of the same task.
@@ -123,9 +123,10 @@ struct MeetInput {
   InputActor input;
 };
 // Fetches the batches of a training loop.
-using FeedActor = caf::typed_actor<caf::reacts_to<MeetInput>, caf::reacts_to<AskBatch>, caf::reacts_to<DropBatch>,
-                                   caf::reacts_to<EndFeed>, caf::reacts_to<Inbound<BatchMade>>, caf::reacts_to<PeerUp>,
-                                   caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+using FeedActor =
+    caf::typed_actor<caf::reacts_to<MeetInput>, caf::reacts_to<GoOnFrom>, caf::reacts_to<AskBatch>,
+                     caf::reacts_to<DropBatch>, caf::reacts_to<EndFeed>, caf::reacts_to<Inbound<BatchMade>>,
+                     caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
 // The reply to a Leave.
 inline Joined left(const Leave& leave, std::uint64_t job) {

@@ -13,6 +13,7 @@
 
 #include <troupe/devices/allocator.hpp>
 #include <troupe/graph/data/batch_schema.hpp>
+#include <troupe/messages/data_place.hpp>
 #include <troupe/messages/tensor.hpp>
 #include <troupe/scheduler/data/stage_figures.hpp>
 
@@ -21,6 +22,8 @@ namespace troupe {
 struct Batch {
   std::vector<Tensor> components{};  // in the schema's order, each [examples, example...]
   std::int64_t examples = 0;
+  // DataPlace::position of its step, from which it can be read again; only some batches have one.
+  std::vector<std::uint64_t> position{};
 };
 
 // A batch whose examples are found, but not made.
@@ -28,8 +31,9 @@ struct UnmadeBatch {
   std::uint32_t epoch = 0;
   std::uint64_t step = 0;
   std::uint32_t slot = 0;
-  std::int64_t examples = 0;            // 0: known when it is made
-  std::shared_ptr<const void> noted{};  // what its reader needs to make it
+  std::int64_t examples = 0;              // 0: known when it is made
+  std::shared_ptr<const void> noted{};    // what its reader needs to make it
+  std::vector<std::uint64_t> position{};  // Batch::position
 };
 
 // What becomes of examples that do not fill all slots of the last step of an epoch.
@@ -69,6 +73,9 @@ class BatchReader {
   // Makes a batch that this reader has begun: any number of threads at a time, also while another calls begin(). Throws
   // what functions of the source throw; begin() may be called again for the same batch.
   virtual Batch make(UnmadeBatch&& unmade) const = 0;
+  // Steps from there on can be reached without all that comes before. Not thread-safe; a place of other data makes
+  // begin() throw data_loss.
+  virtual void go_on_from(const DataPlace&) {}
   // Both, at once. Not thread-safe.
   virtual std::optional<Batch> read(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot);
 };

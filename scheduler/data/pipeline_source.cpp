@@ -117,7 +117,16 @@ class StreamReader final : public BatchReader {
       begun_step_ = step;
     }
     const auto [first, end] = rows_of_slot(plan_, begun_->size(), 0, slot);
-    return UnmadeBatch{epoch, step, slot, whole_ ? 0 : static_cast<std::int64_t>(end - first), begun_};
+    return UnmadeBatch{
+        epoch, step, slot, whole_ ? 0 : static_cast<std::int64_t>(end - first), begun_, position_of(step, slot)};
+  }
+
+  void go_on_from(const DataPlace& place) override {
+    if (place.position.empty()) return;
+    if (place.epoch == epoch_)
+      positions_.emplace(place.step, place.position);
+    else
+      place_ = place;
   }
 
   Batch make(UnmadeBatch&& unmade) const override {
@@ -133,12 +142,14 @@ class StreamReader final : public BatchReader {
     if (!fixed_) {
       const std::vector<Element> made = made_of(examples);
       return timed(batches_, 0, [&]() -> Batch {
-        return {assemble_batch(how_, stage_->name, stage_->schema, made, plan_.memory), unmade.examples};
+        return {assemble_batch(how_, stage_->name, stage_->schema, made, plan_.memory), unmade.examples,
+                std::move(unmade.position)};
       });
     }
     Batch batch = ring_.take(stage_->schema, unmade.examples);
     for (std::size_t i = 0; i < examples.size(); ++i)
       examples[i].make_row(static_cast<std::int64_t>(i), batch.components);
+    batch.position = std::move(unmade.position);
     return batch;
   }
 
@@ -158,6 +169,7 @@ class StreamReader final : public BatchReader {
     batch.examples = static_cast<std::int64_t>(have);
     if (batch.examples < plan_.batch)
       for (Tensor& tensor : batch.components) tensor = tensor.rows(0, batch.examples);
+    batch.position = position_of(step, slot);
     read_ = std::move(batch);
     read_step_ = step;
     return read_;
@@ -175,6 +187,13 @@ class StreamReader final : public BatchReader {
     begun_.reset();
     read_.reset();
     next_ = end_ = kNone;
+    if (place_.epoch == epoch && !place_.position.empty()) positions_.emplace(place_.step, place_.position);
+  }
+
+  // Of a step that has been read. The first slot's batch tells it.
+  StreamPosition position_of(std::uint64_t step, std::uint32_t slot) const {
+    const auto kept = positions_.find(step);
+    return slot == 0 && kept != positions_.end() ? kept->second : StreamPosition();
   }
 
   // Calls `take` with a stream for each example of the step, while it finds one. Returns how many it has found; 0: the
@@ -197,15 +216,16 @@ class StreamReader final : public BatchReader {
   // Brings the stream to a step; false if the epoch is over before.
   bool go_to(std::uint64_t step) {
     if (step >= end_) return false;
-    if (step < next_) {
+    const auto later = positions_.upper_bound(step);
+    const auto kept = later == positions_.begin() ? positions_.end() : std::prev(later);
+    if (step < next_ || (kept != positions_.end() && kept->first > next_)) {
       next_ = kNone;
       stream_->start(*epoch_);
-      const auto kept = positions_.upper_bound(step);
-      if (kept != positions_.begin()) {
-        PositionReader in(std::prev(kept)->second);
+      if (kept != positions_.end()) {
+        PositionReader in(kept->second);
         stream_->restore(in);
       }
-      next_ = kept == positions_.begin() ? 0 : std::prev(kept)->first;
+      next_ = kept == positions_.end() ? 0 : kept->first;
     }
     while (next_ < step) {
       const std::uint64_t passed = next_;
@@ -248,6 +268,7 @@ class StreamReader final : public BatchReader {
   std::optional<Batch> read_;  // with one slot
   std::uint64_t read_step_ = 0;
   std::map<std::uint64_t, StreamPosition> positions_;  // by step
+  DataPlace place_;                                    // of an epoch that is still to come
 };
 
 }  // namespace

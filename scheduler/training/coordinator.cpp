@@ -88,6 +88,7 @@ Coordinator::Coordinator(JobOptions options, Nanoseconds now)
   check_resume();
   decisions_.replay(options_.resume->history);
   commits_ = options_.resume->commits;
+  places_.add(options_.resume->place);
 }
 
 void Coordinator::check_resume() const {
@@ -275,6 +276,7 @@ Error Coordinator::count(TokenBook::Note note, std::string_view what, Nanosecond
 }
 
 Error Coordinator::token_done(const TokenDone& message, Nanoseconds now, TrainingOutbox& out) {
+  if (message.token.kind == TokenKind::train) places_.add({message.token.epoch, message.token.batch, message.position});
   Error error;
   if (!admits(message.worker, message.view, error, out)) return error;
   const TokenBook::Note note = book_.done(message);
@@ -362,11 +364,17 @@ JobState Coordinator::end_state() const {
   return state;
 }
 
+DataPlace Coordinator::place() const {
+  if (options_.resume) return options_.resume->place;
+  return places_.before(epoch_, book_.complete_steps());
+}
+
 std::optional<JobState> Coordinator::state(std::uint64_t step) const {
   const auto found =
       options_.mode == TrainingMode::asynchronous && !states_.empty() ? std::prev(states_.end()) : states_.find(step);
   if (found == states_.end()) return std::nullopt;
   JobState state = found->second;
+  state.place = places_.before(state.epoch, state.step - state.epoch_step);
   state.commits = commits_;
   state.commits.truncate(state.step * options_.phases);
   return state;

@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/scheduler/data/data_places.hpp>
 #include <troupe/scheduler/training/job_members.hpp>
 #include <troupe/scheduler/training/job_options.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
@@ -90,6 +91,8 @@ class Coordinator {
   const CommitLog& commits() const { return commits_; }
   // The job's state after its last step.
   JobState end_state() const;
+  // From which the training data of the steps that are not complete may be read.
+  DataPlace place() const;
   // The job's state for a checkpoint after `step` steps, once these are complete; kept for the last 64. Asynchronous:
   // the latest state, for any step. Get and keep it before telling the shards to save.
   std::optional<JobState> state(std::uint64_t step) const;
@@ -176,6 +179,7 @@ class Coordinator {
   Error failure_;
   JobCounters counters_;
   CommitLog commits_;
+  DataPlaces places_;
   std::map<std::uint64_t, JobState> states_;  // by step; without commits
   SaveRounds saves_;
   std::string stopped_;            // the member that was stopped, so that the job ends; "": none

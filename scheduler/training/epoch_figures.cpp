@@ -9,6 +9,7 @@ double seconds_of(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 void EpochFigures::go_on_from(JobState at) {
   at_ = std::move(at);
+  places_.add(at_.place);
   decisions_.replay(at_.history);
 }
 
@@ -17,6 +18,7 @@ void EpochFigures::step_done(std::int64_t now) {
   const std::int64_t before = at_.job_ns - at_.epoch_ns;  // time of earlier epochs
   at_.epoch_ns = now - began_;
   at_.job_ns = before + at_.epoch_ns;
+  if (!places_.empty()) at_.place = places_.before(at_.epoch, complete());
 }
 
 EpochDone EpochFigures::end(NamedSums evaluation) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <troupe/messages/frames.hpp>
+#include <troupe/scheduler/data/data_places.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
 
 namespace troupe {
@@ -40,6 +41,8 @@ class EpochFigures {
   // on it.
   void add_figures(const NamedSums& of_slot) { add(at_.sums, of_slot); }
   void add_examples(std::uint64_t examples) { at_.examples += examples; }
+  // A place in the training data, for the states of later steps.
+  void add_place(const DataPlace& place) { places_.add(place); }
   // Call when all steps of the epoch are complete, and all their figures added. Returns the figures of the epoch.
   EpochDone end(NamedSums evaluation);
   // Call after end(): whether that was the last epoch.
@@ -54,6 +57,7 @@ class EpochFigures {
   std::uint32_t epochs_;
   std::optional<std::uint64_t> steps_;
   std::int64_t began_ = 0;
+  DataPlaces places_;
   std::uint64_t examples_ = 0;  // of the ended epochs, since this process began
   std::int64_t ended_ns_ = 0;   // their time
   EpochDecisions decisions_;

@@ -1,13 +1,17 @@
 #include "troupe/scheduler/training/job_state.hpp"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
+#include <limits>
 
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {
 
-constexpr std::string_view kCommits = "commits\n", kTraining = "training", kEvaluation = "evaluation";
+constexpr std::string_view kCommits = "commits\n", kTraining = "training", kEvaluation = "evaluation",
+                           kPlace = "place ";
 
 // Calls field(name, value) for each number, in line order; `sums` and `epochs`: how many of them follow.
 template <class State, class Field>
@@ -52,6 +56,23 @@ NamedSums take_sums(std::string_view& text, std::uint64_t count) {
   return parse_sums(all.substr(0, all.size() - text.size()));
 }
 
+// "place EPOCH STEP NUMBER..."
+DataPlace parse_place(std::string_view line) {
+  std::vector<std::uint64_t> numbers;
+  const char *at = line.data() + kPlace.size(), *const end = line.data() + line.size();
+  while (at < end) {
+    const auto [stopped, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc() || stopped == end || (*stopped != ' ' && *stopped != '\n') ||
+        numbers.size() > kMaxPosition + 2)
+      fail(Code::data_loss, "state of a training job: expected 'place EPOCH STEP NUMBER...', found '{}'",
+           line.substr(0, 80));
+    at = stopped + 1;
+  }
+  if (numbers.size() < 3 || numbers[0] > std::numeric_limits<std::uint32_t>::max())
+    fail(Code::data_loss, "state of a training job: '{}' is no place", line.substr(0, 80));
+  return {static_cast<std::uint32_t>(numbers[0]), numbers[1], {numbers.begin() + 2, numbers.end()}};
+}
+
 }  // namespace
 
 std::string JobState::to_string() const {
@@ -63,6 +84,8 @@ std::string JobState::to_string() const {
   for (const EpochRecord& record : history)
     for (const auto& [name, sums_of] : {std::pair(kTraining, &record.training), {kEvaluation, &record.evaluation}})
       text += fmt::format("{} {}\n{}", name, sums_of->size(), troupe::to_string(*sums_of));
+  if (!place.position.empty())
+    text += fmt::format("{}{} {} {}\n", kPlace, place.epoch, place.step, fmt::join(place.position, " "));
   return text + std::string(kCommits) + commits.to_string();
 }
 
@@ -78,6 +101,7 @@ JobState JobState::parse(std::string_view text) {
     take_number(text, kEvaluation, sums);
     record.evaluation = take_sums(text, sums);
   }
+  if (text.starts_with(kPlace)) state.place = parse_place(take_line(text));
   if (!text.starts_with(kCommits))
     fail(Code::data_loss, "state of a training job: expected 'commits', found '{}'", text.substr(0, 80));
   state.commits = CommitLog::parse(text.substr(kCommits.size()));

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <troupe/messages/data_place.hpp>
 #include <troupe/messages/named_sums.hpp>
 #include <troupe/scheduler/training/commit_log.hpp>
 #include <troupe/scheduler/training/epoch_control.hpp>
@@ -20,9 +21,10 @@ struct JobState {
   std::int64_t epoch_ns = 0;         // since the epoch began
   NamedSums sums;                    // over the epoch's complete steps
   std::vector<EpochRecord> history;  // of earlier epochs, in jobs that decide by them
+  DataPlace place;                   // in the training data, at or before `step`; empty: none
   CommitLog commits;                 // of the turns before `step`
 
-  // One "name value" pair per line, then the sums, the history, and the commits.
+  // One "name value" pair per line, then the sums, the history, the place if there is one, and the commits.
   std::string to_string() const;
   // Parses the output of to_string(). Throws data_loss for any other text.
   static JobState parse(std::string_view text);

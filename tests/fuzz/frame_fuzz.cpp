@@ -112,6 +112,10 @@ std::vector<std::string> frame_seeds() {
                                        JobFailed{Error(Code::internal, "x")},
                                        SharedMemoryAnswer{true},
                                        ControlBytes{"bytes"},
+                                       OpenFeed{1, "batch=4", {0, 1, {2}}},
+                                       WantBatch{1, {false, 0, 2, 1}, {}},
+                                       BatchMade{1, {false, 0, 2, 1}, 3, false, {numbers, words, truths}, {}, {4}},
+                                       CloseFeed{1, 2, 3, {}},
                                        Goodbye{}};
   std::vector<std::string> seeds = {stream_of('\x40', greeting, kMaxChunk), stream_of('\x41', steps, kMaxChunk),
                                     stream_of('\x03', steps, 50), stream_of('\xff', training, kMaxChunk)};

@@ -13,12 +13,13 @@ using ::testing::HasSubstr;
 
 const ClusterSpec& cluster() {
   static const ClusterSpec spec = ClusterSpec::parse(
-      R"({"name":"n","token":"t","ps":["h:1","h:2"],"worker":["h:3","h:4"],"chief":["h:5"]})", "cluster");
+      R"({"name":"n","token":"t","ps":["h:1","h:2"],"worker":["h:3","h:4"],"chief":["h:5"],"input":["h:6"]})",
+      "cluster");
   return spec;
 }
 
 const TaskName kCoordinator{"ps", 0}, kShard{"ps", 1}, kWorker{"worker", 1}, kChief{"chief", 0}, kClient{"client", 1},
-    kGhost{"ps", 7};
+    kInput{"input", 0}, kGhost{"ps", 7};
 
 bool may(const TaskName& task, const Frame& frame) {
   const Error error = Rights(task, cluster()).check(frame);
@@ -30,13 +31,13 @@ bool may(const TaskName& task, const Frame& frame) {
 }
 
 void only(const std::vector<TaskName>& those, const Frame& frame) {
-  for (const TaskName& task : {kCoordinator, kShard, kWorker, kChief, kClient, kGhost})
+  for (const TaskName& task : {kCoordinator, kShard, kWorker, kChief, kClient, kInput, kGhost})
     EXPECT_EQ(may(task, frame), std::ranges::count(those, task) == 1)
         << task.to_string() << " says " << kind_name(frame);
 }
 
 TEST(Rights, AnybodyMayRunSteps) {
-  const std::vector<TaskName> all{kCoordinator, kShard, kWorker, kChief, kClient, kGhost};
+  const std::vector<TaskName> all{kCoordinator, kShard, kWorker, kChief, kClient, kInput, kGhost};
   only(all, StepStart{});
   only(all, StepDone{});
   only(all, StepAbort{});
@@ -44,7 +45,7 @@ TEST(Rights, AnybodyMayRunSteps) {
 }
 
 TEST(Rights, TasksOfTheClusterRunCollectives) {
-  only({kCoordinator, kShard, kWorker, kChief}, CollectivePart{.operation = {}, .tensor = {}, .error = {}});
+  only({kCoordinator, kShard, kWorker, kChief, kInput}, CollectivePart{.operation = {}, .tensor = {}, .error = {}});
 }
 
 TEST(Rights, AWorkerSpeaksForItselfOnly) {
@@ -59,6 +60,13 @@ TEST(Rights, AWorkerSpeaksForItselfOnly) {
   row([](std::uint32_t w) { return Barrier{.worker = w}; });
   row([](std::uint32_t w) { return Join{.worker = w, .incarnation = {}, .settings = {}}; });
   row([](std::uint32_t w) { return Leave{.worker = w, .incarnation = {}, .reason = {}}; });
+}
+
+TEST(Rights, WorkersAskInputTasks) {
+  only({kWorker}, OpenFeed{.settings = {}, .place = {}});
+  only({kWorker}, WantBatch{});
+  only({kWorker}, CloseFeed{.error = {}});
+  only({kInput}, BatchMade{.components = {}, .error = {}});
 }
 
 TEST(Rights, AShardSpeaksForItselfOnly) {
@@ -90,7 +98,7 @@ TEST(Rights, NobodySaysWhatTheWireKeepsToItself) {
 }
 
 TEST(Rights, NamesOfTheClustersJobsAreForItsTasks) {
-  for (const TaskName& task : {kCoordinator, kShard, kWorker, kChief, kClient})
+  for (const TaskName& task : {kCoordinator, kShard, kWorker, kChief, kClient, kInput})
     EXPECT_FALSE(Rights::check_name(task, cluster())) << task.to_string();
   const Error ghost = Rights::check_name(kGhost, cluster());
   EXPECT_EQ(ghost.code(), Code::permission_denied);

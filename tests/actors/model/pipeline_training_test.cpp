@@ -8,6 +8,7 @@
 
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/error_of.hpp"
+#include "tests/temporary_directory.hpp"
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/model/model.hpp>
 #include <troupe/scheduler/data/element_stream.hpp>
@@ -156,6 +157,78 @@ TEST(PipelineTrainingWaits, TheReasonForAWaitIsTheSlowestStage) {
   EXPECT_THAT(why,
               ::testing::ContainsRegex("stage 'map slow' of /job:input/task:0, the slowest of its pipeline, [0-9]+ % "
                                        "busy"));
+}
+
+// Numbers in two splits, which count how often they are read.
+class CountedNumbers final : public data::ElementSource {
+ public:
+  std::uint64_t splits() const override { return 2; }
+  std::unique_ptr<data::ElementCursor> open(std::uint64_t split) const override {
+    return std::make_unique<Cursor>(read, split);
+  }
+  static constexpr std::uint64_t kEach = 500;
+  mutable std::atomic<std::uint64_t> read{0};
+
+ private:
+  class Cursor final : public data::ElementCursor {
+   public:
+    Cursor(std::atomic<std::uint64_t>& read, std::uint64_t split) : read_(read), split_(split) {}
+    bool next(Element& element) override {
+      if (at_ == kEach) return false;
+      ++read_;
+      element = {Tensor::scalar(static_cast<std::int64_t>(split_ * kEach + at_++))};
+      return true;
+    }
+    std::uint64_t position() const override { return at_; }
+    void seek(std::uint64_t position) override { at_ = position; }
+
+   private:
+    std::atomic<std::uint64_t>& read_;
+    std::uint64_t split_, at_ = 0;
+  };
+};
+
+// A job that was stopped at step 200 of 250 reads on from its last position, not from the beginning.
+TEST(PipelineTrainingResumes, FromAPositionInItsCheckpoint) {
+  const auto numbers = std::make_shared<const CountedNumbers>();
+  const Pipeline read = data::from_source("numbers", {{"number", DType::i64, Shape{}}},
+                                          std::static_pointer_cast<const data::ElementSource>(numbers))
+                            .shuffle(3, {.buffer = 16})
+                            .map("point", points().schema(), [](const Element& e, const ElementContext&) -> Element {
+                              const auto number = static_cast<float>(e[0].item<std::int64_t>());
+                              return {Tensor::vector<float>({number / 500, 1}), Tensor::vector<float>({number / 300})};
+                            });
+  const PipelineSource source(read);
+  Task alone;
+  const std::string expected = trained(source, alone, {.mode = LocalMode{.slots = 1}, .epochs = 1});
+  const std::uint64_t whole = numbers->read;
+  const auto resumed = [&](const JobMode& mode, const std::function<std::vector<std::string>(TrainingOptions)>& run) {
+    const testing::TemporaryDirectory directory;
+    std::atomic<bool> stop{false};
+    TrainingOptions options{.mode = mode, .epochs = 1, .checkpoint = directory.path().string(), .stop = &stop};
+    options.on_progress = [&](const StepProgress& at) { stop = stop || at.step >= 200; };
+    run(options);
+    numbers->read = 0;
+    stop = false;
+    options.on_progress = nullptr;
+    EXPECT_THAT(run(options), ::testing::Contains(expected));
+    EXPECT_LT(numbers->read, whole / 2);  // from step 192 or 128 on, and a block
+    EXPECT_GE(numbers->read, whole / 25);
+  };
+  resumed(LocalMode{.slots = 1}, [&](const TrainingOptions& options) -> std::vector<std::string> {
+    try {
+      return {trained(source, alone, options)};
+    } catch (const Error& error) {
+      return {error.message()};
+    }
+  });
+  for (const int inputs : {0, 1}) {
+    SCOPED_TRACE(inputs);
+    resumed(SyncMode{.slots = 1}, [&](const TrainingOptions& options) {
+      testing::JobTasks tasks(1, 1, {}, {}, inputs);
+      return events_of(tasks, source, options);
+    });
+  }
 }
 
 TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {

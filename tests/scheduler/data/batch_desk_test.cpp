@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include <troupe/scheduler/data/data_places.hpp>
 #include <troupe/scheduler/data/feed_requests.hpp>
 
 namespace troupe {
@@ -171,6 +172,20 @@ TEST(BatchDesk, AConsumerThatIsGoneWantsNothing) {
   EXPECT_THAT(replies, IsEmpty());
   EXPECT_EQ(desk.begin(), std::nullopt);
   EXPECT_EQ(desk.figures().kept_bytes, 0U);
+}
+
+TEST(DataPlaces, TheLatestFromWhichAStepCanBeReached) {
+  DataPlaces places;
+  EXPECT_TRUE(places.before(3, 9).position.empty());
+  places.add({0, 64, {1}});
+  places.add({0, 128, {2}});
+  places.add({1, 0, {3}});
+  places.add({1, 64, {}});                                            // none
+  places.add({1, 65, std::vector<std::uint64_t>(kMaxPosition + 1)});  // too long to be kept
+  EXPECT_EQ(places.before(0, 63), DataPlace());
+  EXPECT_EQ(places.before(0, 64), (DataPlace{0, 64, {1}}));
+  EXPECT_EQ(places.before(0, 200), (DataPlace{0, 128, {2}}));
+  EXPECT_EQ(places.before(1, 100), (DataPlace{1, 0, {3}}));
 }
 
 // ---- A cluster with virtual messages -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ TEST(JobState, IsTextThatReadsBack) {
                  .epoch_ns = 55,
                  .sums = {{"loss", {-0.1, 9}}, {"val/auc", {1e300, 0, 2}}},
                  .history = {{{{"loss", {3, 9}}}, {{"loss", {2, 1}}, {"auc", {1}}}}, {{{"loss", {1, 9}}}, {}}},
+                 .place = {2, 7, {0, 1ull << 63}},
                  .commits = {}};
   state.commits.add(39, {0, 2});
   const std::string text = state.to_string();
@@ -23,6 +24,12 @@ TEST(JobState, IsTextThatReadsBack) {
   EXPECT_EQ(back.to_string(), text);
   EXPECT_EQ(back.sums, state.sums);
   EXPECT_EQ(back.history, state.history);
+  EXPECT_EQ(back.place, state.place);
+  for (const char* place : {"place 2 7\n", "place 4294967296 7 0\n", "place 2 x 0\n", "place 2  7 0\n", "place\n"}) {
+    std::string wrong = text;
+    wrong.replace(wrong.find("place "), std::string("place 2 7 0 9223372036854775808\n").size(), place);
+    EXPECT_THROW((void)JobState::parse(wrong), Error) << place;
+  }
   EXPECT_EQ(std::tie(back.epoch, back.step, back.epoch_step, back.examples, back.job_ns, back.epoch_ns),
             std::tie(state.epoch, state.step, state.epoch_step, state.examples, state.job_ns, state.epoch_ns));
   EXPECT_EQ(JobState::parse(JobState{}.to_string()).to_string(), JobState{}.to_string());
