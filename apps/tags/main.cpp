@@ -8,6 +8,7 @@
 #include "apps/training_app.hpp"
 #include "apps/training_report.hpp"
 #include <troupe/graph/metrics/classes.hpp>
+#include <troupe/scheduler/data/pipeline_source.hpp>
 
 namespace {
 
@@ -44,9 +45,9 @@ class Tags final : public TrainingApp {
 
   std::string load() override {
     const std::string test = options_.test.empty() ? options_.data + "/test.tsv" : options_.test;
-    data_ = load_tags(options_.data + "/train.tsv", test, options_.vocabulary);
-    return fmt::format("{} on {} packages with {} tags, testing on {}", name(options_.model),
-                       data_.train_text.num_elements(), data_.labels.size(), data_.test_text.num_elements());
+    data_ = load_tags(options_.data + "/train.tsv", test, options_.vocabulary, !options_.stream);
+    return fmt::format("{} on {} packages with {} tags, testing on {}", name(options_.model), data_.train_packages,
+                       data_.labels.size(), data_.test_text.num_elements());
   }
 
   Model make_model(Task& task) override {
@@ -60,6 +61,7 @@ class Tags final : public TrainingApp {
   }
 
   TrainingResult fit(Model& model, const TrainingOptions& options) override {
+    if (options_.stream) return model.fit(PipelineSource(data_.stream(options.seed)), data_.test(), options);
     return model.fit(data_.train(), data_.test(), options);
   }
 

@@ -28,6 +28,9 @@ std::variant<TagsOptions, EarlyExit> parse_tags_options(const std::vector<std::s
       .examples = kTagsExamples,
       .own = {text_option("--data", "DIR", options.data, "Directory of train.tsv and test.tsv, plain or .gz"),
               text_option("--test", "FILE", options.test, "Test with the packages of FILE (default: DIR/test.tsv)"),
+              flag("--stream", options.stream,
+                   "Read the packages of train.tsv while training, through input tasks if there are any, instead of "
+                   "keeping them in memory; their order is another"),
               choice_option("--model", options.model, by_name({TagsModel::bag, TagsModel::transformer}),
                             "Model: the mean of the words' vectors, or a block of a transformer"),
               whole_option("--vocabulary", "N", options.vocabulary, 1, 1'000'000,

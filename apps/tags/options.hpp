@@ -21,7 +21,8 @@ struct TagsOptions : TrainingAppOptions {
   }
 
   std::string data;
-  std::string test;  // a file; empty: test.tsv of the directory
+  std::string test;     // a file; empty: test.tsv of the directory
+  bool stream = false;  // reads the training file while training
   TagsModel model = TagsModel::bag;
   std::size_t vocabulary = 10000;  // words
 };

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/graph/data/pipeline.hpp>
 #include <troupe/messages/tensor.hpp>
 #include <troupe/scheduler/data/tensor_dataset.hpp>
 
@@ -12,18 +13,23 @@ namespace troupe {
 struct TagData {
   std::vector<std::string> labels{};      // of the training file, sorted
   std::vector<std::string> vocabulary{};  // of its texts, the most frequent words first
-  Tensor train_text{}, test_text{};       // string [n]: the name, spaces for its hyphens, and the description
-  Tensor train_tags{}, test_tags{};       // u8 [n, labels]: 1 where a package has the tag
+  // string [n]: the name, spaces for its hyphens, and the description; u8 [n, labels]: 1 where a package has the tag.
+  // Those of the training file are empty if they are read while training.
+  Tensor train_text{}, test_text{}, train_tags{}, test_tags{};
+  std::string train_file{};
+  std::int64_t train_packages = 0;
   // Of the test file, what no model of the training file can find: tags that this lacks, and packages that have them.
   std::int64_t unseen_labels = 0, unseen_pairs = 0;
 
+  // The same examples as train(), in another order, read from the file.
+  data::Pipeline stream(std::uint64_t seed) const;
   TensorDataset train() const { return TensorDataset({{"text", train_text}, {"tags", train_tags}}); }
   TensorDataset test() const { return TensorDataset({{"text", test_text}, {"tags", test_tags}}); }
 };
 
 // Files of lines `package <TAB> description <TAB> tags separated by spaces`, plain or .gz. `words`: the greatest size
-// of the vocabulary. Throws what read_table() throws.
-TagData load_tags(const std::string& train, const std::string& test, std::size_t words);
+// of the vocabulary. `keep`: the examples of the training file, in memory. Throws what read_table() throws.
+TagData load_tags(const std::string& train, const std::string& test, std::size_t words, bool keep = true);
 
 // F1 = 2 hits / (found + wanted), of all pairs of a package and a tag that are found, wanted and both.
 struct TagScores {

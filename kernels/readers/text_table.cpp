@@ -24,19 +24,25 @@ TableRow split(std::string_view line, char separator) {
 
 }  // namespace
 
-std::vector<TableRow> read_table(const std::string& path, std::size_t columns) {
+std::string table_path(const std::string& path) {
   FileSystem& files = file_system_of(path);
   const std::string packed = with_suffix(path, ".gz");
-  const std::string& found = !files.exists(path) && files.exists(packed) ? packed : path;
-  const std::string file = shown_path(found);
-  LineStream lines(files, found);
+  return !files.exists(path) && files.exists(packed) ? packed : path;
+}
+
+TableRow table_row(std::string_view line, std::size_t columns, const std::string& where) {
+  TableRow row = split(line, '\t');
+  if (row.size() != columns)
+    fail(Code::data_loss, "{} has {} columns, but must have {}, separated by tabs", where, row.size(), columns);
+  return row;
+}
+
+std::vector<TableRow> read_table(const std::string& path, std::size_t columns) {
+  const std::string found = table_path(path), file = shown_path(found);
+  LineStream lines(file_system_of(path), found);
   std::vector<TableRow> rows;
-  for (std::string_view line; lines.next(line);) {
-    rows.push_back(split(line, '\t'));
-    if (rows.back().size() != columns)
-      fail(Code::data_loss, "{}: line {} has {} columns, but must have {}, separated by tabs", file, rows.size(),
-           rows.back().size(), columns);
-  }
+  for (std::string_view line; lines.next(line);)
+    rows.push_back(table_row(line, columns, fmt::format("{}: line {}", file, rows.size() + 1)));
   if (rows.empty()) fail(Code::data_loss, "{}: the file has no lines", file);
   return rows;
 }

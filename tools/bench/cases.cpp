@@ -21,6 +21,7 @@ std::vector<Case> all_cases() {
   add_embedding_cases(cases);
   add_data_cases(cases);
   add_data_transform_cases(cases);
+  add_data_service_cases(cases);
   add_overhead_cases(cases);
   add_startup_cases(cases);
   return cases;

@@ -28,6 +28,7 @@ void add_cluster_training_cases(std::vector<Case>& cases);  // training by three
 void add_embedding_cases(std::vector<Case>& cases);         // a table on parameter servers
 void add_data_cases(std::vector<Case>& cases);              // data sets read and batched
 void add_data_transform_cases(std::vector<Case>& cases);    // images and texts of data sets
+void add_data_service_cases(std::vector<Case>& cases);      // batches from other tasks, training from files
 void add_overhead_cases(std::vector<Case>& cases);          // with and without counters
 void add_startup_cases(std::vector<Case>& cases);           // processes and plans
 
