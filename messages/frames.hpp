@@ -328,8 +328,8 @@ struct JobFailed {
 // A feed is a worker's use of the input tasks in one training. Batches have numbers, and one content each: any input
 // task can make any of them, again if need be. So a lost task loses nothing.
 
-// The first frame of a feed on a link. `settings` describe the data and how it is cut into batches, a "name=value" a
-// line: the input task must have the same.
+// The first frame of a feed on a link; again once its place is known. `settings` describe the data and how it is cut
+// into batches, a "name=value" a line: the input task must have the same.
 struct OpenFeed {
   static constexpr Receiver kReceiver = Receiver::input;
   std::uint64_t feed = 0;  // random

@@ -70,7 +70,12 @@ FeedActorImpl::behavior_type FeedActorImpl::make_behavior() {
         requests_.want(message.batch, out);
         send(out);
       },
-      [this](const GoOnFrom& message) { place_ = message.place; },
+      [this](const GoOnFrom& message) {
+        place_ = message.place;
+        const OpenFeed open{config_.feed, config_.settings, place_};
+        if (own_) send(0, open);
+        for (const auto& [input, peer] : peers_) send(input, open);
+      },
       [this](const DropBatch& message) { requests_.came(message.batch); },
       [this](const EndFeed& message) {
         const CloseFeed close{config_.feed, message.steps, message.epochs, message.error};

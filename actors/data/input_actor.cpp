@@ -89,10 +89,18 @@ void InputActorImpl::end_service() {
   over_ = false;
 }
 
+// Also of a feed that is open, when its place is known.
 void InputActorImpl::open(const TaskName& task, const OpenFeed& open) {
-  lost(task, Error(Code::unavailable, fmt::format("{} has begun again", task.to_string())));
-  Feed& feed = feeds_[open.feed] = {.task = task, .settings = open.settings, .place = open.place};
-  if (use_ && !over_) admit(feed);
+  std::erase_if(feeds_, [&](const auto& entry) {  // of an earlier attempt of the worker
+    const bool replaced = entry.second.task == task && entry.first != open.feed;
+    if (replaced && desk_) desk_->forget(entry.first);
+    return replaced;
+  });
+  Feed& feed = feeds_[open.feed];
+  feed.task = task;
+  feed.settings = open.settings;
+  feed.place = open.place;
+  if (use_ && !over_ && !feed.over) admit(feed);
 }
 
 // Refuses a feed of other data.

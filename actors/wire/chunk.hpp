@@ -31,10 +31,12 @@ inline constexpr std::uint8_t kLastChunk = 2;
 // carry tensors, ControlBytes graphs; everything else is control.
 inline FrameClass classify(const Frame& frame, std::uint64_t payload_bytes) {
   if (payload_bytes > kSmallPayload) return FrameClass::bulk;
-  const Overloaded carries_data{
-      [](const Put&) { return true; }, [](const Push&) { return true; }, [](const ControlBytes&) { return true; },
-      [](const BatchMade&) { return true; },
-      [](const CollectivePart& part) { return !part.error; }, [](const auto&) { return false; }};
+  const Overloaded carries_data{[](const Put&) { return true; },
+                                [](const Push&) { return true; },
+                                [](const ControlBytes&) { return true; },
+                                [](const BatchMade&) { return true; },
+                                [](const CollectivePart& part) { return !part.error; },
+                                [](const auto&) { return false; }};
   return std::visit(carries_data, frame) ? FrameClass::small : FrameClass::control;
 }
 

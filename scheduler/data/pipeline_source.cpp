@@ -134,7 +134,7 @@ class StreamReader final : public BatchReader {
     const auto [first, end] = rows_of_slot(plan_, all.size(), 0, unmade.slot);
     const auto examples = all.subspan(first, end - first);
     if (whole_) {
-      Batch batch{examples.front().make()};
+      Batch batch{.components = examples.front().make(), .position = std::move(unmade.position)};
       batch.examples = batch.components.at(0).shape()[0];
       return batch;
     }

@@ -4,11 +4,14 @@
 #include <signal.h>
 #include <zlib.h>
 
+#include <map>
+
 #include "apps/tags/options.hpp"
 #include "apps/tags/tag_data.hpp"
 #include "tests/apps/cluster.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/messages/error.hpp>
+#include <troupe/scheduler/data/element_stream.hpp>
 
 namespace troupe {
 namespace {
@@ -45,6 +48,28 @@ TEST_F(TagFiles, BecomeTextsAndRowsOfTags) {
   EXPECT_THAT(data.test_tags.values<std::uint8_t>(), ElementsAre(1, 0, 1, 0, 0, 1));
   EXPECT_EQ(data.unseen_labels, 1);
   EXPECT_EQ(data.unseen_pairs, 1);
+}
+
+TEST_F(TagFiles, AreReadAgainForTraining) {
+  const std::string train = directory_.write("train.tsv", kTrain), test = directory_.write("test.tsv", kTest);
+  const TagData kept = load();
+  const TagData data = load_tags(train, test, 100, false);
+  EXPECT_EQ(data.vocabulary, kept.vocabulary);
+  EXPECT_EQ(data.labels, kept.labels);
+  EXPECT_FALSE(data.train_text.valid());
+  std::map<std::string, std::vector<std::uint8_t>> streamed, in_memory;
+  const auto stream = open_stream(data.stream(3).stage());
+  stream->start(0);
+  while (const auto package = stream->next()) {
+    const auto tags = (*package)[1].values<std::uint8_t>();
+    streamed[(*package)[0].item<std::string>()] = {tags.begin(), tags.end()};
+  }
+  for (std::int64_t i = 0; i < kept.train_packages; ++i) {
+    const Tensor row = kept.train_tags.rows(i, i + 1);
+    const auto tags = row.values<std::uint8_t>();
+    in_memory[kept.train_text.data<std::string>()[i]] = {tags.begin(), tags.end()};
+  }
+  EXPECT_EQ(streamed, in_memory);
 }
 
 // By scikit-learn's f1_score of the rows with web::forum as a fourth label: [1,0,0,0], [0,1,1,0] against [1,0,1,0],
@@ -118,11 +143,11 @@ class TagsProgram : public ::testing::Test {
     return all;
   }
   // The last line of a run; without workers, of one process.
-  nlohmann::json run(int ps, int workers, const Arguments& more) const {
+  nlohmann::json run(int ps, int workers, const Arguments& more, int inputs = 0) const {
     Arguments command;
     if (workers > 0)
-      command = {testing::program("troupe-launch"), "--ps", std::to_string(ps), "--workers",
-                 std::to_string(workers),           "--"};
+      command = {testing::program("troupe-launch"), "--ps",     std::to_string(ps),     "--workers",
+                 std::to_string(workers),           "--inputs", std::to_string(inputs), "--"};
     command.push_back(testing::program("troupe-tags"));
     for (const std::string& option : options(more)) command.push_back(option);
     Process process(command);
@@ -140,6 +165,16 @@ TEST_F(TagsProgram, LearnsAndEndsWithItsScores) {
   EXPECT_EQ(last.at("steps"), 336);
   EXPECT_GT(last.at("examples_per_second"), 0);
   EXPECT_EQ(last.at("params_sha256").get<std::string>().size(), 64u);
+}
+
+// Read while training, in one process and through input tasks.
+TEST_F(TagsProgram, StreamsItsPackagesWithTheSameBitsEverywhere) {
+  const nlohmann::json here = run(0, 0, {"--stream", "--replicas", "2"});
+  EXPECT_GT(here.at("micro_f1"), 0.98);
+  const nlohmann::json fed = run(1, 2, {"--mode", "sync", "--stream", "--replicas", "2"}, 2);
+  const nlohmann::json ranks = run(0, 2, {"--mode", "allreduce", "--stream"}, 1);
+  for (const char* key : {"params_sha256", "micro_f1"}) EXPECT_EQ(fed.at(key), here.at(key)) << key;
+  EXPECT_EQ(ranks.at("steps"), here.at("steps"));
 }
 
 TEST_F(TagsProgram, EqualSlotsHaveEqualBitsInOneProcessAndInClusters) {

@@ -76,6 +76,9 @@ std::vector<Frame> samples() {
 
 bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 bool same(const Tensor& a, const Tensor& b) { return bitwise_equal(a, b); }
+bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  return std::ranges::equal(a, b, [](const Tensor& x, const Tensor& y) { return bitwise_equal(x, y); });
+}
 bool same(const Error& a, const Error& b) { return a.code() == b.code() && a.message() == b.message(); }
 template <class T>
 bool same(const T& a, const T& b) {

@@ -143,6 +143,37 @@ TEST_F(Page, ActorsThatDoNothingAreFolded) {
   EXPECT_TRUE(shows(box + " .more", "hide 2 idle actors"));
 }
 
+// The slowest stage of a pipeline is marked.
+TEST_F(Page, ShowsStagesOfPipelines) {
+  const auto at = [&](double seconds, std::uint64_t decoded) {
+    ClusterSnapshot snapshot = cluster.at(seconds);
+    snapshot.tasks.back().snapshot->pipelines = {
+        {.data = "training",
+         .feeds = 3,
+         .made = decoded / 32,
+         .waited = 40,
+         .wanted = 2,
+         .making = 1,
+         .kept = 5,
+         .kept_bytes = 5 << 20,
+         .makers = 2,
+         .ahead = 8,
+         .stages = {
+             {.name = "records", .elements = decoded + 64, .busy = 0.04},
+             {.name = "map decode", .elements = decoded, .busy = 0.93, .held_bytes = 3 << 20, .skipped_records = 7}}}};
+    return snapshot;
+  };
+  serve(at(10, 3200));
+  PageServer server([this] { return served(); });
+  open(server);
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2)", "map decode"));
+  serve(at(12, 6400));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2)", "1600/s"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2) td.late", "93"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "batches"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "5MiB"));
+}
+
 TEST_F(Page, OneProcessHasNoCardsAndFiguresOfClusters) {
   serve(alone_at(10));
   PageServer server([this] { return served(); });
@@ -153,7 +184,7 @@ TEST_F(Page, OneProcessHasNoCardsAndFiguresOfClusters) {
   EXPECT_EQ(browser->evaluate("[...document.querySelectorAll('main .card')].filter((card) => card.checkVisibility() && "
                               "!card.innerText.includes('\\n')).length"),
             0);
-  for (const char* hidden : {"#shards", "#links", "[data-figure=traffic]", "[data-figure=dropped]",
+  for (const char* hidden : {"#shards", "#pipelines", "#links", "[data-figure=traffic]", "[data-figure=dropped]",
                              "[data-figure=staleness]", "[data-chart=traffic]"})
     EXPECT_EQ(browser->evaluate("document.querySelector('" + std::string(hidden) + "')?.checkVisibility() ?? false"),
               false)

@@ -41,7 +41,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"trace"},
       {"introspection"},
       {"cluster"},
-      {"data", "session"},
+      {"session"},
       {"training"},
       {"model"},
       {""}}},

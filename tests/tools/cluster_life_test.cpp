@@ -85,6 +85,22 @@ TEST(ClusterLife, GoesOnWithoutAWorkerThatIsKilledAndEndsWithTheCodeOfTheChief) 
   EXPECT_EQ(cluster.exit_code(), 0);
 }
 
+TEST(ClusterLife, GoesOnWithoutAnInputTaskWhateverItsEnd) {
+  for (const int status : {killed_by(SIGKILL), ended_with(1)}) {
+    LaunchedCluster cluster(1, 2, {.inputs = 2});
+    EXPECT_EQ(cluster.report_all().chief(), "worker/0");
+    cluster.end("input/0", status);
+    EXPECT_EQ(cluster->phase(), Phase::running);
+    EXPECT_EQ(cluster.chief(), "worker/0");
+    EXPECT_THAT(cluster.said, HasSubstr("the other tasks may continue without input/0"));
+    cluster.end("worker/0", killed_by(SIGKILL));
+    EXPECT_EQ(cluster.chief(), "worker/1");
+    cluster.end("worker/1", ended_with(0));
+    cluster.end_rest(ended_with(0));
+    EXPECT_EQ(cluster.exit_code(), 0);
+  }
+}
+
 TEST(ClusterLife, GoesOnWithAnotherChiefWhenTheFirstIsKilled) {
   LaunchedCluster cluster(1, 3);
   cluster.report_all().end("worker/0", killed_by(SIGKILL));

@@ -47,7 +47,7 @@ class TopModel : public ::testing::Test {
 
 TEST_F(TopModel, SummaryIn80Columns) {
   EXPECT_EQ(seen(), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
- [1 Summary] 2 Actors  3 Devices  4 Shards  5 Edges  6 Why
+ [1 Summary] 2 Actors  3 Devices  4 Shards  5 Edges  6 Why  7 Inputs
 tasks      3 answer, 1 SILENT
 job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left
 speed      10 steps/s, 640 images/s, 5.0 MiB/s between tasks, loss 0.1250
@@ -75,7 +75,7 @@ stuck      ! silent: worker/2 has not answered within 1.0 s
 
 TEST_F(TopModel, ActorsIn80Columns) {
   EXPECT_EQ(after("a"), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
-  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why
+  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why  7 Inputs
 ! worker/2 is silent: has not answered within 1.0 s
  task     actor         state   for mailbox peak msg/s busy handles; waits for ▶
 >ps/0     node          idle              0    0   0.0   0%
@@ -110,7 +110,7 @@ TEST_F(TopModel, ActorsIn140Columns) {
   };
   EXPECT_EQ(after("a"),
             page(R"( troupe-top  demo, 4 tasks, asked ps/0                               ~~0.2 s old, every 1 s
-  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why
+  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why  7 Inputs
 ! worker/2 is silent: has not answered within 1.0 s
  task     actor         state   for mailbox peak msg/s busy handles; waits for             ~restarts handled sent/s
 >ps/0     node          idle              0    0   0.0   0%              ~~0      12    0.0
@@ -139,6 +139,7 @@ TEST_F(TopModel, ShowsEveryScreen) {
   EXPECT_THAT(after("1"), HasSubstr("[1 Summary]"));
   EXPECT_THAT(press(Kind::tab), HasSubstr("[2 Actors]"));
   EXPECT_THAT(press(Kind::back_tab), HasSubstr("[1 Summary]"));
+  EXPECT_THAT(press(Kind::back_tab), HasSubstr("[7 Inputs]"));
   EXPECT_THAT(press(Kind::back_tab), HasSubstr("[6 Why]"));
 }
 
@@ -247,7 +248,7 @@ TEST_F(TopModel, StandsStillAndGoesSlowerOrFaster) {
 }
 
 TEST_F(TopModel, TeachesItsKeys) {
-  EXPECT_THAT(after("?"), AllOf(HasSubstr("1 to 6, Tab"), HasSubstr("< >"), HasSubstr("Esc back")));
+  EXPECT_THAT(after("?"), AllOf(HasSubstr("1 to 7, Tab"), HasSubstr("< >"), HasSubstr("Esc back")));
   EXPECT_THAT(after("?"), HasSubstr("[1 Summary]"));
 }
 
@@ -364,6 +365,40 @@ TEST(TopDevices, ALostDeviceSaysWhyAndPinnedMemoryIsShown) {
   EXPECT_THAT(plain_text(model.page(kFresh)),
               AllOf(HasSubstr("lost       its GPU is lost"),
                     HasSubstr("pinned     3.0 MiB of host memory, for copies to and from this device")));
+}
+
+TEST(TopInputs, ShowStagesOfPipelinesAndTheirBatches) {
+  Observation seen = example_observation();
+  for (TaskReport& report : seen.snapshot.tasks)
+    if (report.snapshot && report.task == "/job:worker/task:0")
+      report.snapshot->pipelines = {
+          {.data = "training",
+           .feeds = 3,
+           .made = 100,
+           .waited = 40,
+           .wanted = 2,
+           .making = 1,
+           .kept = 5,
+           .kept_bytes = 5 << 20,
+           .makers = 2,
+           .ahead = 8,
+           .stages = {
+               {.name = "records", .elements = 3264, .busy = 0.04},
+               {.name = "map decode", .elements = 3200, .busy = 0.93, .held_bytes = 3 << 20, .skipped_records = 7}}}};
+  seen.rates = no_rates(seen.snapshot);
+  EXPECT_THAT(whole_text(seen), AllOf(HasSubstr("INPUTS"),
+                                      ::testing::ContainsRegex("worker/0 +training +map decode .*93% .*3.0 MiB +3,200"),
+                                      ::testing::ContainsRegex("worker/0 +training +batches .*5.0 MiB +100 +40")));
+  Model model(1);
+  model.resize({120, 40});
+  model.take(seen);
+  model.press({Kind::character, 'i'});
+  EXPECT_THAT(plain_text(model.page(kFresh)), HasSubstr("[7 Inputs]"));
+  model.press({Kind::down});
+  model.press({Kind::enter});
+  EXPECT_THAT(plain_text(model.page(kFresh)),
+              AllOf(HasSubstr("100 batches, of which 40 were wanted before they were made"),
+                    HasSubstr("2 wanted, 1 being made, 5 kept: 5.0 MiB"), HasSubstr("2 threads, 8 batches ahead")));
 }
 
 TEST(TopSummary, ThatNoUpdateIsLateIsSaidPlainly) {

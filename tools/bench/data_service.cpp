@@ -188,7 +188,7 @@ Case service_case() {
 class DigitTraining {
  public:
   explicit DigitTraining(std::shared_ptr<const BatchSource> source)
-      : source_(std::move(source)), model_(mnist_layers("mlp"), Shape{28, 28, 1}) {
+      : source_(std::move(source)), model_(mnist_layers("mlp"), Shape{28, 28, 1}, DType::u8) {
     model_.compile(
         {.optimizer = optimizers::Adam{}, .outputs = {{.loss = Loss::sparse_softmax_cross_entropy, .metrics = {}}}},
         task_);

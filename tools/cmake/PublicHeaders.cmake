@@ -153,6 +153,7 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/readers/tfrecord.hpp
   messages/attributes.hpp
   messages/buffer.hpp
+  messages/data_place.hpp
   messages/device_name.hpp
   messages/dtype.hpp
   messages/element_types.hpp
@@ -173,6 +174,7 @@ set(TROUPE_PUBLIC_HEADERS
   scheduler/data/cache_file.hpp
   scheduler/data/pipeline_source.hpp
   scheduler/data/pipeline_statistics.hpp
+  scheduler/data/stage_figures.hpp
   scheduler/data/tensor_dataset.hpp
   scheduler/data/vocabulary.hpp
   scheduler/training/epoch_control.hpp

@@ -247,6 +247,25 @@ Lines shard_details(const Observation& observation, std::size_t task_index, std:
   return out;
 }
 
+Lines pipeline_details(const Observation& observation, std::size_t task_index, std::size_t item, std::size_t columns) {
+  const TaskSnapshot& task = task_at(observation, task_index);
+  const PipelineSnapshot& pipeline = task.pipelines.at(item);
+  Lines out;
+  out.push_back({{heading(observation, task_index, fmt::format("the {} data", clean(pipeline.data))), Style::strong}});
+  say(out, "taken by", fmt::format("{} training loops", exact_text(pipeline.feeds)), columns);
+  say(out, "made",
+      fmt::format("{} batches, of which {} were wanted before they were made", exact_text(pipeline.made),
+                  exact_text(pipeline.waited)),
+      columns);
+  say(out, "now",
+      fmt::format("{} wanted, {} being made, {} kept: {}", exact_text(pipeline.wanted), exact_text(pipeline.making),
+                  exact_text(pipeline.kept), bytes_text(pipeline.kept_bytes)),
+      columns);
+  say(out, "parallel",
+      fmt::format("{} threads, {} batches ahead", exact_text(pipeline.makers), exact_text(pipeline.ahead)), columns);
+  return out;
+}
+
 Lines edge_details(const Observation& observation, std::size_t task_index, std::size_t item, std::size_t columns) {
   const TaskSnapshot& task = task_at(observation, task_index);
   const LinkSnapshot& link = task.links.at(item);

@@ -16,7 +16,7 @@ constexpr std::size_t kLogColumns = 120;
 constexpr std::size_t kRemembered = 240;  // answers kept for curves
 constexpr std::size_t kAlarms = 3;        // lines of alarms
 
-constexpr std::array kTitles = {"Summary", "Actors", "Devices", "Shards", "Edges", "Why"};
+constexpr std::array kTitles = {"Summary", "Actors", "Devices", "Shards", "Edges", "Why", "Inputs"};
 
 struct Help {
   const char* keys;
@@ -24,8 +24,9 @@ struct Help {
 };
 
 constexpr std::array kHelp = {
-    Help{"1 to 6, Tab", "summary, actors, devices, shards, edges of the data plane, why it waits"},
-    Help{"s a d h e w", "the same screens by letter (h: shards)"},
+    Help{"1 to 7, Tab",
+         "summary, actors, devices, shards, edges of the data plane, why it waits, inputs: pipelines of data"},
+    Help{"s a d h e w i", "the same screens by letter (h: shards)"},
     Help{"arrows, j k", "select a row; left and right scroll columns"},
     Help{"PgUp PgDn Home End", "scroll further"},
     Help{"Enter", "details of the row; for a task, its actors"},
@@ -82,6 +83,8 @@ Table Model::whole_table() const {
       return shards_table(*observation_);
     case Screen::edges:
       return edges_table(*observation_);
+    case Screen::inputs:
+      return pipelines_table(*observation_);
     case Screen::why:
       break;
   }
@@ -150,6 +153,8 @@ void Model::press_character(char character) {
       return go(Screen::edges);
     case 'w':
       return go(Screen::why);
+    case 'i':
+      return go(Screen::inputs);
     case 'j':
       return move(Kind::down);
     case 'k':
@@ -384,6 +389,8 @@ Lines Model::details() {
       return shard_details(*observation_, task, item, size_.width);
     case Screen::edges:
       return edge_details(*observation_, task, item, size_.width);
+    case Screen::inputs:
+      return pipeline_details(*observation_, task, item, size_.width);
     default:
       return {};
   }
@@ -406,7 +413,7 @@ Line Model::foot() const {
     return {{fmt::format(" / {}_", clean(views_[static_cast<std::size_t>(screen_)].filter)), Style::strong},
             {"   Enter keep  Esc drop", Style::dim}};
   if (over_ != Over::none) return {{" Esc back  Up Down PgUp PgDn scroll  p pause  ? help  q quit", Style::heading}};
-  if (!has_table()) return {{" Up Down PgUp PgDn scroll  1-6 Tab screens  p pause  ? help  q quit", Style::heading}};
+  if (!has_table()) return {{" Up Down PgUp PgDn scroll  1-7 Tab screens  p pause  ? help  q quit", Style::heading}};
   return {{" Enter in  Esc back  / filter  < > sort  r reverse  p pause  ? help  q quit", Style::heading}};
 }
 
@@ -426,6 +433,7 @@ std::string whole_text(const Observation& observation) {
   add("DEVICES", table(devices_table(observation)));
   add("LARGEST TENSORS", table(tensors_table(observation)));
   add("SHARDS", table(shards_table(observation)));
+  if (const Table pipelines = pipelines_table(observation); !pipelines.rows.empty()) add("INPUTS", table(pipelines));
   add("EDGES", table(edges_table(observation)));
   add("WHY", why(observation.waits.brief, kLogColumns));
   return plain_text(out);

@@ -68,6 +68,16 @@ TaskRates task_rates(const TaskSnapshot& before, const TaskSnapshot& after) {
       out.shards, before.shards, after.shards, [](const ShardSnapshot& s) { return std::pair(s.job, s.shard); },
       [&](const ShardSnapshot& a, const ShardSnapshot& b) { return ShardRates{growth.of(a.counts, b.counts)}; });
   each(
+      out.pipelines, before.pipelines, after.pipelines,
+      [](const PipelineSnapshot& p) { return std::string_view(p.data); },
+      [&](const PipelineSnapshot& a, const PipelineSnapshot& b) {
+        PipelineRates rates{growth.of(a.made, b.made), growth.of(a.waited, b.waited), {}};
+        for (std::size_t i = 0; i < b.stages.size(); ++i)
+          rates.elements.push_back(i < a.stages.size() ? growth.of(a.stages[i].elements, b.stages[i].elements)
+                                                       : Rate{});
+        return rates;
+      });
+  each(
       out.links, before.links, after.links, [](const LinkSnapshot& l) { return std::string_view(l.peer); },
       [&](const LinkSnapshot& a, const LinkSnapshot& b) {
         return LinkRates{growth.of(a.bytes_sent, b.bytes_sent), growth.of(a.bytes_received, b.bytes_received),
@@ -88,6 +98,8 @@ TaskRates none(const TaskSnapshot& task) {
   out.actors.resize(task.actors.size());
   out.devices.resize(task.devices.size());
   out.shards.resize(task.shards.size());
+  for (const PipelineSnapshot& pipeline : task.pipelines)
+    out.pipelines.push_back({.made = {}, .waited = {}, .elements = std::vector<Rate>(pipeline.stages.size())});
   out.links.resize(task.links.size());
   return out;
 }

@@ -35,12 +35,18 @@ struct LinkRates {
   Rate bytes_sent, bytes_received, frames_sent, frames_received;
 };
 
+struct PipelineRates {
+  Rate made, waited;           // batches
+  std::vector<Rate> elements;  // by stage
+};
+
 // Vectors are in the order of the second snapshot.
 struct TaskRates {
   Rate seconds;  // between the snapshots, by the task's clock
   std::vector<ActorRates> actors;
   std::vector<DeviceRates> devices;
   std::vector<ShardRates> shards;
+  std::vector<PipelineRates> pipelines;
   std::vector<LinkRates> links;
   Rate job_steps;
   Rate steps, examples;  // of the task's own training loop

@@ -282,6 +282,49 @@ Table shards_table(const Observation& observation) {
   return table;
 }
 
+Table pipelines_table(const Observation& observation) {
+  Table table{.columns = {{"task"},
+                          {"data"},
+                          {"stage"},
+                          {"made/s", Align::right},
+                          {"busy", Align::right},
+                          {"queue", Align::right},
+                          {"parallel", Align::right},
+                          {"held", Align::right},
+                          {"made", Align::right},
+                          {"waited", Align::right},
+                          {"skipped", Align::right}},
+              .fixed = 3};
+  each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
+    for (std::size_t i = 0; i < task.pipelines.size(); ++i) {
+      const PipelineSnapshot& pipeline = task.pipelines[i];
+      const PipelineRates& rates = speed.pipelines[i];
+      const auto slowest = std::ranges::max_element(pipeline.stages, {}, &StageSnapshot::busy);
+      for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+        const StageSnapshot& stage = pipeline.stages[s];
+        const bool slow = &stage == &*slowest && stage.busy > 0.5;
+        table.rows.push_back(
+            {.key = fmt::format("{}\n{}\n{}", report.task, pipeline.data, s),
+             .cells = {task_cell(report), text(pipeline.data), text(stage.name), rate(rates.elements[s]),
+                       number(stage.busy, share_text(stage.busy), slow ? Style::warn : Style::plain), text(""),
+                       text(""), bytes(stage.held_bytes), count(stage.elements), text(""),
+                       count(stage.skipped_records)},
+             .task = index,
+             .item = i});
+      }
+      if (pipeline.makers == 0) continue;
+      table.rows.push_back(
+          {.key = fmt::format("{}\n{}\nbatches", report.task, pipeline.data),
+           .cells = {task_cell(report), text(pipeline.data), text("batches"), rate(rates.made), text(""),
+                     count(pipeline.wanted + pipeline.making), count(pipeline.makers), bytes(pipeline.kept_bytes),
+                     count(pipeline.made), count(pipeline.waited), text("")},
+           .task = index,
+           .item = i});
+    }
+  });
+  return table;
+}
+
 Table edges_table(const Observation& observation) {
   Table table{.columns = {{"task"},
                           {"peer"},

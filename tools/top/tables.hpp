@@ -13,6 +13,8 @@ Table devices_table(const Observation& observation);
 // The largest live tensors of each device, and the ops that allocated them.
 Table tensors_table(const Observation& observation);
 Table shards_table(const Observation& observation);
+// A row for each stage of a pipeline, and one for the batches made of its elements.
+Table pipelines_table(const Observation& observation);
 Table edges_table(const Observation& observation);
 
 // "partition CPU:0 ×5". Clean.

@@ -1,4 +1,4 @@
-// Workers, shards, devices and connections.
+// Workers, shards, pipelines, devices and connections.
 
 // `columns`: {title, cell(row) -> text, or {text, mark}; text: aligned left; wide: a separate line on a phone}.
 // `nothing`: shown if there are no rows; without it the card is hidden then.
@@ -31,6 +31,7 @@ const marked = (text, mark) => ({text, mark});
 function showTables() {
   showWorkers();
   showShards();
+  showPipelines();
   showDevices();
   showLinks();
 }
@@ -85,6 +86,34 @@ function showShards() {
     {title: "Duplicates", cell: count("duplicates")},
     {title: "Waits for", text: true, wide: true, cell: (row) => shortName(row.waits_for) || "–"},
   ], rows, (row) => row.task.name + " " + row.shard + " " + row.job);
+}
+
+// A row for each stage of a pipeline, and one for the batches made of its elements.
+function showPipelines() {
+  const pipelines = known().flatMap((task) => (task.now.pipelines ?? []).map((pipeline) => ({task, pipeline})));
+  const rows = pipelines.flatMap(({task, pipeline}) => {
+    const busiest = Math.max(...(pipeline.stages ?? []).map((stage) => stage.busy));
+    const stages = (pipeline.stages ?? []).map((stage, place) => ({
+      task, pipeline, stage, place, slow: stage.busy > 0.5 && stage.busy === busiest}));
+    return pipeline.makers ? [...stages, {task, pipeline}] : stages;
+  });
+  const same = (snapshot, row) => snapshot.pipelines?.find((pipeline) => pipeline.data === row.pipeline.data);
+  const made = (snapshot, row) =>
+    row.stage ? same(snapshot, row)?.stages?.[row.place]?.elements : same(snapshot, row)?.made;
+  const ofBatches = (cell) => (row) => (row.stage ? "–" : cell(row.pipeline));
+  showTable("pipelines", [
+    {title: "Task", text: true, cell: (row) => shortName(row.task.name)},
+    {title: "Data", text: true, cell: (row) => row.pipeline.data},
+    {title: "Stage", text: true, cell: (row) => row.stage?.name ?? "batches"},
+    {title: "Made", cell: (row) => perSecond(rate(row.task, (snapshot) => made(snapshot, row)))},
+    {title: "Busy", cell: (row) => (row.stage ? marked(percent(row.stage.busy), row.slow ? "late" : "") : "–")},
+    {title: "Queue", cell: ofBatches((pipeline) => number(pipeline.wanted + pipeline.making))},
+    {title: "Parallel", cell: ofBatches((pipeline) => number(pipeline.makers))},
+    {title: "Memory", cell: (row) => bytes(row.stage ? row.stage.held_bytes : row.pipeline.kept_bytes)},
+    {title: "In all", cell: (row) => number(row.stage ? row.stage.elements : row.pipeline.made)},
+    {title: "Waited for", cell: ofBatches((pipeline) => number(pipeline.waited))},
+    {title: "Skipped", cell: (row) => (row.stage ? number(row.stage.skipped_records) : "–")},
+  ], rows, (row) => row.task.name + " " + row.pipeline.data + " " + (row.place ?? "batches"));
 }
 
 let allLinks = false;

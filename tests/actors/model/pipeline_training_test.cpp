@@ -25,7 +25,7 @@ using data::Pipeline;
 constexpr std::int64_t kElements = 150;
 
 // Points and their values, drawn from the number of the element; another order in each epoch.
-Pipeline points() {
+Pipeline drawn_points() {
   return data::range(0, kElements)
       .shuffle(3)
       .map("point", {{"x", DType::f32, Shape{2}}, {"y", DType::f32, Shape{1}}},
@@ -37,10 +37,10 @@ Pipeline points() {
 }
 
 // The same without every fifth, twice: the number of examples is not known.
-Pipeline some_points() {
-  return points()
+Pipeline some_drawn_points() {
+  return drawn_points()
       .filter("most", [](const Element& e) { return static_cast<int>(e[0].data<float>()[0] * 75 + 75.5F) % 5 != 0; })
-      .flat_map("twice", points().schema(),
+      .flat_map("twice", drawn_points().schema(),
                 [](const Element& e, const ElementContext&) {
                   return std::vector<Element>{e, e};
                 })
@@ -66,7 +66,7 @@ TensorDataset in_memory(const Pipeline& pipeline, std::uint64_t epoch) {
 
 class PipelineTraining : public ::testing::TestWithParam<bool> {
  protected:
-  static Pipeline pipeline() { return GetParam() ? points() : some_points(); }
+  static Pipeline pipeline() { return GetParam() ? drawn_points() : some_drawn_points(); }
 };
 
 TEST_P(PipelineTraining, OneEpochIsThatOfItsExamplesInMemory) {
@@ -132,12 +132,13 @@ TEST_P(PipelineTraining, TrainsSeveralTimesFromInputTasks) {
 // A stage that computes for a while keeps everybody waiting until somebody has asked why.
 TEST(PipelineTrainingWaits, TheReasonForAWaitIsTheSlowestStage) {
   std::atomic<bool> seen{false};
-  const Pipeline slow = points().map("slow", points().schema(), [&](const Element& e, const ElementContext&) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(seen ? 0 : 5);
-    while (std::chrono::steady_clock::now() < until) {
-    }
-    return e;
-  });
+  const Pipeline slow =
+      drawn_points().map("slow", drawn_points().schema(), [&](const Element& e, const ElementContext&) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(seen ? 0 : 5);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+        return e;
+      });
   const PipelineSource source(slow);
   testing::JobTasks tasks(1, 1, {}, {}, 1);
   std::atomic<int> training{3};
@@ -191,13 +192,14 @@ class CountedNumbers final : public data::ElementSource {
 // A job that was stopped at step 200 of 250 reads on from its last position, not from the beginning.
 TEST(PipelineTrainingResumes, FromAPositionInItsCheckpoint) {
   const auto numbers = std::make_shared<const CountedNumbers>();
-  const Pipeline read = data::from_source("numbers", {{"number", DType::i64, Shape{}}},
-                                          std::static_pointer_cast<const data::ElementSource>(numbers))
-                            .shuffle(3, {.buffer = 16})
-                            .map("point", points().schema(), [](const Element& e, const ElementContext&) -> Element {
-                              const auto number = static_cast<float>(e[0].item<std::int64_t>());
-                              return {Tensor::vector<float>({number / 500, 1}), Tensor::vector<float>({number / 300})};
-                            });
+  const Pipeline read =
+      data::from_source("numbers", {{"number", DType::i64, Shape{}}},
+                        std::static_pointer_cast<const data::ElementSource>(numbers))
+          .shuffle(3, {.buffer = 16})
+          .map("point", drawn_points().schema(), [](const Element& e, const ElementContext&) -> Element {
+            const auto number = static_cast<float>(e[0].item<std::int64_t>());
+            return {Tensor::vector<float>({number / 500, 1}), Tensor::vector<float>({number / 300})};
+          });
   const PipelineSource source(read);
   Task alone;
   const std::string expected = trained(source, alone, {.mode = LocalMode{.slots = 1}, .epochs = 1});
@@ -234,7 +236,7 @@ TEST(PipelineTrainingResumes, FromAPositionInItsCheckpoint) {
 TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {
   testing::JobTasks tasks(1, 1, {}, {}, 1);
   const auto errors = tasks.run([&](Task& task) {
-    const PipelineSource source(task.name().job == "input" ? points().take(100) : points());
+    const PipelineSource source(task.name().job == "input" ? drawn_points().take(100) : drawn_points());
     return trained(source, task, {.mode = SyncMode{.slots = 1, .servers = {.on_loss = OnLoss::fail}}, .epochs = 1});
   });
   EXPECT_THAT(errors, ::testing::Contains(::testing::HasSubstr(
@@ -242,10 +244,11 @@ TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {
 }
 
 TEST(PipelineTrainingErrors, AnErrorOfTheDataNamesTheInputTask) {
-  const Pipeline damaged = points().map("fails", points().schema(), [](const Element& e, const ElementContext& c) {
-    if (c.number == 37) fail(Code::data_loss, "'points.csv', line 38: damaged");
-    return e;
-  });
+  const Pipeline damaged =
+      drawn_points().map("fails", drawn_points().schema(), [](const Element& e, const ElementContext& c) {
+        if (c.number == 37) fail(Code::data_loss, "'points.csv', line 38: damaged");
+        return e;
+      });
   const PipelineSource source(damaged);
   testing::JobTasks tasks(1, 1, {}, {}, 1);
   const auto errors = tasks.run([&](Task& task) {
