@@ -254,7 +254,7 @@ TEST(MnistOptions, APlaceInAClusterIsWholeOrAbsent) {
   EXPECT_THAT(wrong({"--job", "ps", "--task", "-1"}, true), HasSubstr("--task: expected"));
   EXPECT_THAT(wrong({"--job", "ps", "--task", "0", "--cluster", "c.json"}, true),
               HasSubstr("remove --cluster: troupe-launch gives its tasks the cluster file"));
-  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true), HasSubstr("expected ps or worker, not 'chief'"));
+  EXPECT_THAT(wrong({"--job", "chief", "--task", "0"}, true), HasSubstr("expected ps, worker or input, not 'chief'"));
 }
 
 TEST(MnistOptions, ModesFitTheirSurroundings) {

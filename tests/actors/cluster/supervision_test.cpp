@@ -110,6 +110,17 @@ TEST_F(Supervision, EveryActorHasAPolicy) {
         options.checkpoint = directory.file("checkpoints");
         options.tensorboard = directory.file("curves");
       });
+  testing::JobTasks fed(1, 1, {}, {}, 1);  // by an input task
+  fed.run([&](Task& task) {
+    Model model({layers::rescaling(1 / 255.0), layers::flatten(), layers::dense(10)}, Shape{28, 28, 1}, DType::u8);
+    model.compile(testing::classifying(optimizers::SGD{}), task);
+    TrainingOptions options{.mode = SyncMode{}, .epochs = 1, .batch = 16, .quiet = true};
+    options.on_progress = [&](const StepProgress&) {
+      for (const std::size_t each : {0, 1, 2})
+        for (const auto& actor : fed[each].actors().actors()) kinds.emplace(actor->kind);
+    };
+    return model.fit(data, options).params_sha256;
+  });
   std::set<std::string> roles;
   for (const ActorRole& role : kActorRoles) roles.emplace(role.name);
   EXPECT_EQ(kinds, roles);
