@@ -191,6 +191,7 @@ struct EndService {
 struct BeginBatch {
   using local_message = void;
   BatchName batch;
+  bool make = false;  // makes it, too: no maker is to work beside it
 };
 // Reader to maker: make it. `begun` is a BegunBatch (actors/data).
 struct MakeBatch {

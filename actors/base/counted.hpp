@@ -4,6 +4,7 @@
 
 #include <caf/mailbox_element.hpp>
 #include <caf/message.hpp>
+#include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 #include <memory>
 #include <thread>
@@ -103,6 +104,14 @@ class Counted : public Handle::base, private Inspected {
       trace_departure(record_->registry.trace(), message);
     this->send(to, std::forward<Message>(message));
   }
+  // Same, from any thread; the receiver does not see the sender.
+  template <class To, class Message>
+  void tell_from_any_thread(const To& to, Message&& message) {
+    if (!to) return;
+    if (record_->counting) record_->messages_out.fetch_add(1, std::memory_order_relaxed);
+    if constexpr (!std::is_same_v<std::decay_t<Message>, Outbound>) trace_departure(record_->registry.trace(), message);
+    caf::anon_send(to, std::forward<Message>(message));
+  }
   // Same, for one message to several actors.
   template <class To>
   void tell(const To& to, const caf::message& message) {
@@ -125,6 +134,13 @@ class Counted : public Handle::base, private Inspected {
                                                  FailedAtOnce{current_error(), element.move_content_to_message()}),
                        host);
     }
+  }
+  // Counts a message that was handled so.
+  template <class Message>
+  void count_at_once(const Message& message) {
+    MessageNote note;
+    const MessageKind& kind = MessageKind::of<Message>().describe(&message, note);
+    record_->pass(kind, note, 0);
   }
   ActorRecord& record() { return *record_; }
   const std::shared_ptr<ActorRecord>& shared_record() { return record_; }

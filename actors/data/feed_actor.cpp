@@ -58,61 +58,89 @@ void FeedMailbox::wait(std::chrono::nanoseconds timeout) {
 
 FeedActorImpl::FeedActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config options)
     : Counted(config, std::move(record)),
+      mailbox_(options.mailbox),
       config_(std::move(options)),
       requests_(config_.slots, static_cast<std::uint32_t>(config_.inputs.size())) {}
 
 FeedActorImpl::behavior_type FeedActorImpl::make_behavior() {
   tell_of_itself();
+  const auto locked = [this](auto&& handle) {
+    std::unique_lock lock(mutex_);
+    handle();
+    send_all(std::move(lock));
+  };
   return {
-      [this](const AskBatch& message) {
-        complete_ = std::max(complete_, message.complete);
-        FeedRequests::Requests out;
-        requests_.want(message.batch, out);
-        send(out);
+      [](const AskBatch&) {},  // handled by enqueue(), like BatchMade
+      [](const Inbound<BatchMade>&) {},
+      [=, this](const GoOnFrom& message) {
+        locked([&] {
+          place_ = message.place;
+          const OpenFeed open{config_.feed, config_.settings, place_};
+          if (own_) send(0, open);
+          for (const auto& [input, peer] : peers_) send(input, open);
+        });
       },
-      [this](const GoOnFrom& message) {
-        place_ = message.place;
-        const OpenFeed open{config_.feed, config_.settings, place_};
-        if (own_) send(0, open);
-        for (const auto& [input, peer] : peers_) send(input, open);
-      },
-      [this](const DropBatch& message) { requests_.came(message.batch); },
-      [this](const EndFeed& message) {
-        const CloseFeed close{config_.feed, message.steps, message.epochs, message.error};
-        if (own_) send(0, close);
-        for (const auto& [input, peer] : peers_) send(input, close);
+      [=, this](const DropBatch& message) { locked([&] { requests_.came(message.batch); }); },
+      [=, this](const EndFeed& message) {
+        locked([&] {
+          const CloseFeed close{config_.feed, message.steps, message.epochs, message.error};
+          if (own_) send(0, close);
+          for (const auto& [input, peer] : peers_) send(input, close);
+        });
         quit();
       },
-      [this](Inbound<BatchMade>& message) {
-        if (message.frame.feed != config_.feed || !requests_.came(message.frame.batch)) return;
-        const BatchMade& made = message.frame;
-        if (!made.position.empty() && !made.batch.evaluation)
-          place_ = {made.batch.epoch, made.batch.step, made.position};
-        if (message.frame.error) message.frame.error = message.frame.error.within(message.from.to_string());
-        config_.mailbox->put(std::move(message.frame));
+      [=, this](const MeetInput& message) {
+        locked([&] {
+          own_ = message.input;
+          up(0);
+        });
       },
-      [this](const MeetInput& message) {
-        own_ = message.input;
-        up(0);
+      [=, this](const PeerUp& message) {
+        locked([&] {
+          const auto input = place_of(message.task);
+          if (!input) return;
+          peers_[*input] = message.peer;
+          up(*input);
+        });
       },
-      [this](const PeerUp& message) {
-        const auto input = place_of(message.task);
-        if (!input) return;
-        peers_[*input] = message.peer;
-        up(*input);
-      },
-      [this](const PeerDown& message) {
-        if (const auto input = place_of(message.task)) down(*input);
+      [=, this](const PeerDown& message) {
+        locked([&] {
+          if (const auto input = place_of(message.task)) down(*input);
+        });
       },
       [this](const Stop&) { quit(); },
   };
 }
 
-void FeedActorImpl::on_exit() {
-  stop_telling();
-  peers_.clear();
-  own_ = nullptr;
-  Counted::on_exit();
+void FeedActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
+  auto& content = element->content();
+  if (content.match_elements<AskBatch>())
+    return handle_at_once(*element, host, [&] { ask(content.get_as<AskBatch>(0)); });
+  if (content.match_elements<Inbound<BatchMade>>())
+    return handle_at_once(*element, host, [&] { came(content.get_mutable_as<Inbound<BatchMade>>(0)); });
+  Counted::enqueue(std::move(element), host);
+}
+
+void FeedActorImpl::ask(const AskBatch& message) {
+  count_at_once(message);
+  std::unique_lock lock(mutex_);
+  complete_ = std::max(complete_, message.complete);
+  FeedRequests::Requests out;
+  requests_.want(message.batch, out);
+  send(out);
+  send_all(std::move(lock));
+}
+
+void FeedActorImpl::came(Inbound<BatchMade>& message) {
+  count_at_once(message);
+  BatchMade& made = message.frame;
+  {
+    const std::lock_guard lock(mutex_);
+    if (made.feed != config_.feed || !requests_.came(made.batch)) return;
+    if (!made.position.empty() && !made.batch.evaluation) place_ = {made.batch.epoch, made.batch.step, made.position};
+  }
+  if (made.error) made.error = made.error.within(message.from.to_string());
+  mailbox_->put(std::move(made));
 }
 
 std::optional<std::uint32_t> FeedActorImpl::place_of(const TaskName& task) const {
@@ -121,11 +149,21 @@ std::optional<std::uint32_t> FeedActorImpl::place_of(const TaskName& task) const
   return static_cast<std::uint32_t>(place - config_.inputs.begin());
 }
 
+void FeedActorImpl::on_exit() {
+  stop_telling();
+  {
+    const std::lock_guard lock(mutex_);
+    peers_.clear();
+    own_ = nullptr;
+  }
+  Counted::on_exit();
+}
+
 void FeedActorImpl::up(std::uint32_t input) {
   send(input, OpenFeed{config_.feed, config_.settings, place_});
   FeedRequests::Requests out;
   requests_.up(input, out);
-  config_.mailbox->set_up(true);
+  mailbox_->set_up(true);
   send(out);
 }
 
@@ -133,7 +171,7 @@ void FeedActorImpl::down(std::uint32_t input) {
   peers_.erase(input);
   FeedRequests::Requests out;
   requests_.down(input, out);
-  config_.mailbox->set_up(requests_.any_up());
+  mailbox_->set_up(requests_.any_up());
   send(out);
 }
 
@@ -144,11 +182,29 @@ void FeedActorImpl::send(const FeedRequests::Requests& requests) {
 
 template <class F>
 void FeedActorImpl::send(std::uint32_t input, F frame) {
-  if (own_) return tell(own_, Inbound<F>{config_.self, std::move(frame)});
-  tell(peers_.at(input), Outbound{std::move(frame)});
+  if (own_)
+    to_send_.push_back(
+        [this, to = own_, message = Inbound<F>{config_.self, std::move(frame)}] { tell_from_any_thread(to, message); });
+  else
+    to_send_.push_back(
+        [this, to = peers_.at(input), message = Outbound{std::move(frame)}] { tell_from_any_thread(to, message); });
+}
+
+// Without the lock, because the receiver may answer at once, on this thread. One thread at a time sends what all have
+// to send: frames keep their order.
+void FeedActorImpl::send_all(std::unique_lock<std::mutex> lock) {
+  if (std::exchange(sends_, true)) return;
+  while (!to_send_.empty()) {
+    const auto some = std::exchange(to_send_, {});
+    lock.unlock();
+    for (const auto& one : some) one();
+    lock.lock();
+  }
+  sends_ = false;
 }
 
 void FeedActorImpl::inspect(ActorDetails& out) const {
+  const std::lock_guard lock(mutex_);
   if (requests_.wanted() == 0) return;
   out.waits_for =
       requests_.any_up() ? fmt::format("{} batches of input tasks", requests_.wanted()) : "an input task to come up";

@@ -54,24 +54,34 @@ class FeedActorImpl final : public Counted<FeedActor> {
   };
   FeedActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config options);
   behavior_type make_behavior() override;
+  // Asks for batches on the loop's thread, and takes them on the wire's.
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
+  using Counted::enqueue;
   void on_exit() override;
 
  private:
+  void ask(const AskBatch& message);
+  void came(Inbound<BatchMade>& message);
   void inspect(ActorDetails& out) const override;
-  void escalate(const Error& why) override { config_.mailbox->fail(why); }
+  void escalate(const Error& why) override { mailbox_->fail(why); }
   void up(std::uint32_t input);
   void down(std::uint32_t input);
   std::optional<std::uint32_t> place_of(const TaskName& task) const;
   void send(const FeedRequests::Requests& requests);
   template <class F>
   void send(std::uint32_t input, F frame);
+  void send_all(std::unique_lock<std::mutex> lock);
 
+  const std::shared_ptr<FeedMailbox> mailbox_;
+  mutable std::mutex mutex_;  // of all below
   Config config_;
   FeedRequests requests_;
   std::map<std::uint32_t, PeerActor> peers_;  // by place in Config::inputs
   InputActor own_;                            // of this task, instead
   BatchName complete_{};
   DataPlace place_;  // the latest known
+  std::vector<std::function<void()>> to_send_;
+  bool sends_ = false;  // a thread is in send_all()
 };
 
 }  // namespace troupe

@@ -20,43 +20,85 @@ BatchMade failed(const WantBatch& want, Error why) {
 
 InputActorImpl::behavior_type InputActorImpl::make_behavior() {
   tell_of_itself();
+  const auto locked = [this](auto&& handle) {
+    const std::lock_guard lock(mutex_);
+    handle();
+  };
   return {
-      [this](const ServeFeeds& message) { serve(std::static_pointer_cast<FeedService::Use>(message.service)); },
-      [this](const EndService& message) {
-        if (use_ && message.service == use_) end_service();
+      [=, this](const ServeFeeds& message) {
+        locked([&] { serve(std::static_pointer_cast<FeedService::Use>(message.service)); });
       },
-      [this](const Inbound<OpenFeed>& message) { open(message.from, message.frame); },
-      [this](const Inbound<WantBatch>& message) { want(message.from, message.frame); },
-      [this](const Inbound<CloseFeed>& message) { close(message.from, message.frame); },
-      [this](const BatchReady& message) {
-        if (!desk_) return;
-        BatchDesk::Replies replies;
-        desk_->made(message.batch, std::static_pointer_cast<ReadyBatch>(message.made)->batch, replies);
-        sample();
-        begin_batches();
-        reply(replies);
+      [=, this](const EndService& message) {
+        locked([&] {
+          if (use_ && message.service == use_) end_service();
+        });
       },
-      [this](const PeerUp& message) { peers_[message.task] = message.peer; },
-      [this](const PeerDown& message) {
-        peers_.erase(message.task);
-        lost(message.task, message.reason);
-      },
+      [](const PeerUp&) {},  // handled by enqueue(), like the next five: a task's frames come after it
+      [](const PeerDown&) {},
+      [](const Inbound<OpenFeed>&) {},
+      [](const Inbound<WantBatch>&) {},
+      [](const Inbound<CloseFeed>&) {},
+      [](const BatchReady&) {},
       [this](const Stop&) { quit(); },
   };
 }
 
+template <class Message, class Handle>
+bool InputActorImpl::at_once(caf::mailbox_element& element, caf::execution_unit* host, Handle&& handle) {
+  if (!element.content().match_elements<Message>()) return false;
+  handle_at_once(element, host, [&] {
+    const auto& message = element.content().get_as<Message>(0);
+    count_at_once(message);
+    const std::lock_guard lock(mutex_);
+    handle(message);
+  });
+  return true;
+}
+
+void InputActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) {
+  caf::mailbox_element& e = *element;
+  const bool handled =
+      at_once<Inbound<WantBatch>>(e, host, [&](const auto& message) { want(message.from, message.frame); }) ||
+      at_once<BatchReady>(e, host, [&](const BatchReady& message) { made(message); }) ||
+      at_once<Inbound<OpenFeed>>(e, host, [&](const auto& message) { open(message.from, message.frame); }) ||
+      at_once<Inbound<CloseFeed>>(e, host, [&](const auto& message) { close(message.from, message.frame); });
+  if (handled) return;
+  const auto lose = [&](const PeerDown& message) {
+    peers_.erase(message.task);
+    lost(message.task, message.reason);
+  };
+  const bool of_peers = at_once<PeerUp>(e, host, [&](const PeerUp& message) { peers_[message.task] = message.peer; }) ||
+                        at_once<PeerDown>(e, host, lose);
+  if (!of_peers) Counted::enqueue(std::move(element), host);
+}
+
+void InputActorImpl::made(const BatchReady& message) {
+  if (!desk_) return;
+  BatchDesk::Replies replies;
+  desk_->made(message.batch, std::static_pointer_cast<ReadyBatch>(message.made)->batch, replies);
+  sample();
+  begin_batches();
+  reply(replies);
+}
+
 void InputActorImpl::on_exit() {
   stop_telling();
-  if (use_) end_service();
-  peers_.clear();
-  feeds_.clear();
-  config_ = Config{};
+  {
+    const std::lock_guard lock(mutex_);
+    if (use_) end_service();
+    peers_.clear();
+    feeds_.clear();
+    config_ = Config{};
+  }
   Counted::on_exit();
 }
 
 void InputActorImpl::escalate(const Error& why) {
-  if (config_.fails)
-    config_.fails(why);
+  std::unique_lock lock(mutex_);
+  const auto fails = config_.fails;
+  lock.unlock();
+  if (fails)
+    fails(why);
   else
     Counted::escalate(why);
 }
@@ -82,7 +124,7 @@ void InputActorImpl::serve(std::shared_ptr<FeedService::Use> use) {
 }
 
 void InputActorImpl::end_service() {
-  tell(reader_, Stop{});
+  tell_from_any_thread(reader_, Stop{});
   reader_ = nullptr;
   desk_ = nullptr;
   use_ = nullptr;
@@ -108,7 +150,7 @@ void InputActorImpl::admit(Feed& feed) {
   FeedService& service = use_->service();
   feed.refused = {};
   if (feed.settings == service.config().settings) {
-    if (!feed.place.position.empty()) tell(reader_, GoOnFrom{feed.place});
+    if (!feed.place.position.empty()) tell_from_any_thread(reader_, GoOnFrom{feed.place});
     return service.opened(open_feeds());
   }
   feed.refused =
@@ -164,7 +206,7 @@ void InputActorImpl::lost(const TaskName& task, const Error& why) {
 }
 
 void InputActorImpl::begin_batches() {
-  while (const auto batch = desk_->begin()) tell(reader_, BeginBatch{*batch});
+  while (const auto batch = desk_->begin()) tell_from_any_thread(reader_, BeginBatch{*batch, desk_->makers() == 1});
 }
 
 void InputActorImpl::reply(const BatchDesk::Replies& replies) {
@@ -183,8 +225,9 @@ void InputActorImpl::reply(const BatchDesk::Replies& replies) {
 }
 
 void InputActorImpl::send(const TaskName& to, BatchMade made) {
-  if (to == config_.self) return tell(config_.own, Inbound<BatchMade>{config_.self, std::move(made)});
-  if (const auto peer = peers_.find(to); peer != peers_.end()) tell(peer->second, Outbound{std::move(made)});
+  if (to == config_.self) return tell_from_any_thread(config_.own, Inbound<BatchMade>{config_.self, std::move(made)});
+  if (const auto peer = peers_.find(to); peer != peers_.end())
+    tell_from_any_thread(peer->second, Outbound{std::move(made)});
 }
 
 void InputActorImpl::sample() {
@@ -195,6 +238,7 @@ void InputActorImpl::sample() {
 }
 
 void InputActorImpl::inspect(ActorDetails& out) const {
+  const std::lock_guard lock(mutex_);
   if (!use_) {
     if (!feeds_.empty()) out.waits_for = "the training to begin on this task";
     return;

@@ -4,12 +4,16 @@
 //   no service ──ServeFeeds──▶ serving ──CloseFeed without an error──▶ over ──EndService──▶ no service
 //                                 └───────────────EndService──────────────────────────────────▲
 //
+// Frames of feeds, and batches that are made, are handled on the thread that brings them: a batch that is there is sent
+// without waking a thread here.
+//
 // What feeds want before the training has begun here is kept until then. BatchDesk decides what is made
 // when, and how long it is kept; a reader and makers, actors with their own threads, make it.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,6 +35,8 @@ class InputActorImpl final : public Counted<InputActor> {
   InputActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config options)
       : Counted(config, std::move(record)), config_(std::move(options)) {}
   behavior_type make_behavior() override;
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
+  using Counted::enqueue;
   void on_exit() override;
 
  private:
@@ -45,6 +51,9 @@ class InputActorImpl final : public Counted<InputActor> {
 
   void inspect(ActorDetails& out) const override;
   void escalate(const Error& why) override;
+  template <class Message, class Handle>
+  bool at_once(caf::mailbox_element& element, caf::execution_unit* host, Handle&& handle);
+  void made(const BatchReady& message);
   void serve(std::shared_ptr<FeedService::Use> use);
   void end_service();
   void open(const TaskName& task, const OpenFeed& open);
@@ -58,6 +67,7 @@ class InputActorImpl final : public Counted<InputActor> {
   void send(const TaskName& to, BatchMade made);
   void sample();
 
+  mutable std::mutex mutex_;  // of all below
   Config config_;
   std::map<TaskName, PeerActor> peers_;
   std::map<std::uint64_t, Feed> feeds_;

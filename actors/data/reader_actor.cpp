@@ -61,7 +61,7 @@ ReaderActorImpl::behavior_type ReaderActorImpl::make_behavior() {
       },
       [this](const BeginBatch& message) {
         try {
-          begin(message.batch);
+          begin(message.batch, message.make);
         } catch (...) {
           tell(input_, BatchReady{message.batch, ready({.error = current_error()})});
         }
@@ -70,10 +70,11 @@ ReaderActorImpl::behavior_type ReaderActorImpl::make_behavior() {
   };
 }
 
-void ReaderActorImpl::begin(const BatchName& batch) {
+void ReaderActorImpl::begin(const BatchName& batch, bool makes) {
   std::shared_ptr<BatchReader>& reader = reader_of(batch);
   auto unmade = reader->begin(batch.epoch, batch.step, batch.slot);
   if (!unmade) return tell(input_, BatchReady{batch, ready({.over = true})});
+  if (makes) return tell(input_, BatchReady{batch, ready({.batch = reader->make(std::move(*unmade))})});
   auto begun = std::make_shared<BegunBatch>();
   begun->use = use_;
   begun->reader = reader;

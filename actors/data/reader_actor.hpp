@@ -31,7 +31,7 @@ class ReaderActorImpl final : public Counted<ReaderActor> {
   void on_exit() override;
 
  private:
-  void begin(const BatchName& batch);
+  void begin(const BatchName& batch, bool makes);
   std::shared_ptr<BatchReader>& reader_of(const BatchName& batch);
 
   std::shared_ptr<FeedService::Use> use_;

@@ -158,8 +158,11 @@ void BatchDesk::somebody_waits() {
 }
 
 // The next batch to make for nobody yet.
-std::optional<BatchName> BatchDesk::ahead() const {
-  if (!last_ || unsent_ >= ahead_ || kept_bytes_ + (making_ + 1) * largest_ > options_.memory) return std::nullopt;
+std::optional<BatchName> BatchDesk::ahead() {
+  if (unsent_ >= ahead_) fills_ = false;
+  if (unsent_ <= ahead_ / 2) fills_ = true;
+  if (!last_ || !fills_ || unsent_ >= ahead_ || kept_bytes_ + (making_ + 1) * largest_ > options_.memory)
+    return std::nullopt;
   for (auto next = after(*last_); next; next = after(*next))
     if (!entries_.contains(*next) && *next >= complete_) return next;
   return std::nullopt;

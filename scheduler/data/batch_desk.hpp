@@ -67,6 +67,8 @@ class BatchDesk {
   std::optional<BatchName> begin();
   void made(const BatchName& batch, std::shared_ptr<const MadeBatch> made, Replies& out);
 
+  std::size_t makers() const { return makers_; }  // to be used at a time
+
   // What it shows.
   struct Figures {
     std::size_t wanted = 0, making = 0, kept = 0;
@@ -95,7 +97,7 @@ class BatchDesk {
   void drop_complete();
   void drop_beyond_memory();
   void somebody_waits();
-  std::optional<BatchName> ahead() const;
+  std::optional<BatchName> ahead();
   std::optional<BatchName> after(BatchName batch) const;
 
   Options options_;
@@ -107,6 +109,7 @@ class BatchDesk {
   std::size_t making_ = 0, unsent_ = 0;  // unsent: begun and wanted by nobody
   std::uint64_t kept_bytes_ = 0, largest_ = 0;
   std::size_t makers_ = 1, ahead_ = 1;
+  bool fills_ = true;  // until as many are made ahead as may be; then it waits until half of them are taken
   std::uint64_t made_ = 0, waited_ = 0;
 };
 
