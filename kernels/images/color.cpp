@@ -5,13 +5,14 @@
 #include <cmath>
 #include <type_traits>
 
+#include <troupe/kernels/images/byte_lanes.hpp>
 #include <troupe/kernels/images/image_box.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::images {
 namespace {
 
-constexpr std::int64_t kNormalizedAtOnce = 16;  // pixels: whole vectors, whatever the number of channels
+constexpr std::int64_t kNormalizedAtOnce = kLanes;  // pixels: whole vectors, whatever the number of channels
 
 using Rgb = std::array<float, 3>;
 
@@ -122,17 +123,14 @@ void write_grey(const Tensor& image, Tensor& out) {
   }
 }
 
-// Elements one vector at a time: so bytes are widened from memory, not from wider vectors.
 template <class T>
-void write_normalized(const T* __restrict x, float* __restrict y, const float* __restrict scale,
-                      const float* __restrict shift, std::int64_t period, std::int64_t count) {
-  static_assert(kNormalizedAtOnce == 16);
-  const auto write = [=](std::int64_t i, std::int64_t k) { y[i] = static_cast<float>(x[i]) * scale[k] + shift[k]; };
+void write_normalized(const T* x, float* y, const float* scale, const float* shift, std::int64_t period,
+                      std::int64_t count) {
   std::int64_t i = 0;
   for (; i + period <= count; i += period)
-    for (std::int64_t k = 0; k < period; k += kNormalizedAtOnce)
-      for (std::int64_t l = 0; l < kNormalizedAtOnce; ++l) write(i + k + l, k + l);
-  for (std::int64_t k = 0; i + k < count; ++k) write(i + k, k);
+    for (std::int64_t k = 0; k < period; k += kLanes)
+      store_lanes(load_lanes(x + i + k) * load_lanes(scale + k) + load_lanes(shift + k), y + i + k);
+  for (std::int64_t k = 0; i + k < count; ++k) y[i + k] = static_cast<float>(x[i + k]) * scale[k] + shift[k];
 }
 
 }  // namespace

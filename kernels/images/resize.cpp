@@ -10,7 +10,7 @@
 namespace troupe::images {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 16;  // decoded together: JPEG has blocks of 8 or 16 rows
+constexpr std::int64_t kRowsAtOnce = 4;  // decoded together: few, so that they stay in the first cache
 
 template <class T>
 Tensor resized(const Tensor& image, const Box& box, Size size, ResizeOptions options) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include <troupe/kernels/images/byte_lanes.hpp>
+
 namespace troupe::images {
 namespace {
 
@@ -88,20 +90,28 @@ class Axis {
 
 // to[i] = weight * from[i], or that added to it.
 template <bool kAdd, class T>
-void add_row(float* __restrict to, const T* __restrict from, float weight, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
+void add_row(float* to, const T* from, float weight, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Lanes product = weight * load_lanes(from + i);
+    store_lanes(kAdd ? load_lanes(to + i) + product : product, to + i);
+  }
+  for (; i < count; ++i)
     to[i] = kAdd ? to[i] + weight * static_cast<float>(from[i]) : weight * static_cast<float>(from[i]);
 }
 
 template <class T>
-void add_two_rows(float* __restrict to, const T* __restrict a, const T* __restrict b, float of_a, float of_b,
-                  std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = of_a * static_cast<float>(a[i]) + of_b * static_cast<float>(b[i]);
+void add_two_rows(float* to, const T* a, const T* b, float of_a, float of_b, std::int64_t count) {
+  for_lanes(
+      count, [&](std::int64_t i) { store_lanes(of_a * load_lanes(a + i) + of_b * load_lanes(b + i), to + i); },
+      [&](std::int64_t i) { to[i] = of_a * static_cast<float>(a[i]) + of_b * static_cast<float>(b[i]); });
 }
 
-void write_sums(const float* __restrict from, std::uint8_t* __restrict to, std::int64_t count) {
+void write_sums(const float* from, std::uint8_t* to, std::int64_t count) {
   // Weights are not negative and add up to 1, but for rounding.
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(static_cast<int>(from[i] + 0.5f));
+  for_lanes(
+      count, [&](std::int64_t i) { store_lanes(load_lanes(from + i) + 0.5f, to + i); },
+      [&](std::int64_t i) { to[i] = static_cast<std::uint8_t>(static_cast<int>(from[i] + 0.5f)); });
 }
 void write_sums(const float* from, float* to, std::int64_t count) { std::copy_n(from, count, to); }
 
@@ -134,7 +144,12 @@ ResizePlan::ResizePlan(const Box& box, Size size, std::int64_t channels, ResizeO
       rows_(axis_weights(box.height, size.height, options)),
       columns_(axis_weights(box.width, size.width, options)),
       sums_(static_cast<std::size_t>(box.width * channels) + kVector),
-      row_(static_cast<std::size_t>(size.width * channels) + kVector) {}
+      row_(static_cast<std::size_t>(size.width * channels) + kVector) {
+  if (columns_.taps == 2 && channels >= 3)
+    for (std::size_t j = 0; j + 2 <= columns_.first.size(); j += 2)
+      for (const std::size_t i : {2 * j, 2 * j + 2, 2 * j + 1, 2 * j + 3})
+        pair_weights_.insert(pair_weights_.end(), 4, columns_.weights[i]);
+}
 
 template <class T>
 void ResizePlan::sum_rows(std::int64_t j, const T* rows, std::int64_t stride) {
@@ -155,7 +170,26 @@ void ResizePlan::sum_columns_of() {
   const float* __restrict weights = columns_.weights.data();
   const std::int64_t* __restrict first = columns_.first.data();
   float* __restrict to = row_.data();
-  for (std::int64_t j = 0; j < size_.width; ++j, weights += taps, to += kChannels) {
+  std::int64_t j = 0;
+#ifdef __AVX__
+  // Two pixels are one vector.
+  if constexpr (kWidth == 4 && kTaps == 2) {
+    const auto two = [](const float* a, const float* b) {
+      return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+    };
+    const float* by = pair_weights_.data();
+    for (; j + 2 <= size_.width; j += 2, by += 16, to += 2 * kChannels) {
+      const float* a = sums_.data() + first[j] * kChannels;
+      const float* b = sums_.data() + first[j + 1] * kChannels;
+      const __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(by), two(a, b)),
+                                       _mm256_mul_ps(_mm256_loadu_ps(by + 8), two(a + kChannels, b + kChannels)));
+      _mm_storeu_ps(to, _mm256_castps256_ps128(sum));
+      _mm_storeu_ps(to + kChannels, _mm256_extractf128_ps(sum, 1));
+    }
+    weights += j * taps;
+  }
+#endif
+  for (; j < size_.width; ++j, weights += taps, to += kChannels) {
     const float* __restrict from = sums_.data() + first[j] * kChannels;
     float sum[kWidth];
     for (int c = 0; c < kWidth; ++c) sum[c] = weights[0] * from[c];

@@ -43,6 +43,8 @@ class ResizePlan {
   std::int64_t channels_;
   bool nearest_;
   AxisWeights rows_, columns_;
+  // Of two taps, for two pixels as one vector of 8: the first taps' weights, 4 times each, then those of the second.
+  std::vector<float> pair_weights_;
   std::vector<float> sums_, row_;  // of rows, and of both: a few elements longer, for whole vectors
 };
 

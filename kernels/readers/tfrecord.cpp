@@ -75,8 +75,9 @@ std::string_view TfRecordStream::peek(std::size_t wanted, std::uint64_t record) 
 // if it is certain where it ends.
 std::string_view TfRecordStream::read(std::uint64_t& whole) {
   const std::uint64_t at = bytes_.offset();
-  const std::string_view header = peek(kBeforeData, at);
-  if (header.empty()) return {};
+  std::string_view seen = peek(kBeforeData, at);
+  if (seen.empty()) return {};
+  const std::string_view header = seen.substr(0, kBeforeData);
   if (header.size() < kBeforeData)
     fail(Code::data_loss, "{}: record at byte {}: the file ends after {} bytes of the {} before the data",
          bytes_.path(), at, header.size(), kBeforeData);
@@ -94,7 +95,7 @@ std::string_view TfRecordStream::read(std::uint64_t& whole) {
          length, options_.most_bytes);
   }
   const std::size_t bytes = kBeforeData + length + kChecksumBytes;
-  const std::string_view seen = peek(bytes, at);
+  if (seen.size() < bytes) seen = peek(bytes, at);
   if (seen.size() < bytes)
     fail(Code::data_loss, "{}: record at byte {}: the file ends after {} of its {} bytes", bytes_.path(), at,
          seen.size(), bytes);

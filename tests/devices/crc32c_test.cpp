@@ -32,5 +32,30 @@ TEST(Crc32c, GoesOnFromAnyPlace) {
   }
 }
 
+// One bit at a time: RFC 3720, the polynomial 0x1edc6f41 with its bits in reverse order.
+std::uint32_t bit_by_bit(std::string_view bytes) {
+  std::uint32_t state = ~0u;
+  for (const char c : bytes) {
+    state ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? 0x82f63b78u : 0);
+  }
+  return ~state;
+}
+
+// Each length up to some blocks, and around the lengths from which on it is computed otherwise.
+TEST(Crc32c, IsTheSameHoweverItIsComputed) {
+  std::string bytes(40'000, '\0');
+  std::uint32_t noise = 7;
+  for (char& c : bytes) c = static_cast<char>((noise = noise * 1'664'525u + 1'013'904'223u) >> 24);
+  const auto check = [&](std::size_t size) {
+    const std::string_view part = std::string_view(bytes).substr(size % 67, size), rest = part.substr(size / 3);
+    ASSERT_EQ(crc32c(part), bit_by_bit(part)) << size;
+    ASSERT_EQ(crc32c(std::as_bytes(std::span(rest)), crc32c(part.substr(0, size / 3))), bit_by_bit(part)) << size;
+  };
+  for (std::size_t size = 0; size < 1200; ++size) check(size);
+  for (std::size_t size = (16 << 10) - 70; size < (16 << 10) + 70; ++size) check(size);
+  check(39'000);
+}
+
 }  // namespace
 }  // namespace troupe::testing
