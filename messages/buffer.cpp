@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
 
 #include <troupe/messages/error.hpp>
@@ -13,8 +14,11 @@ namespace {
 
 class HostBuffer final : public Buffer {
  public:
-  using Buffer::Buffer;
-  ~HostBuffer() override { std::free(data()); }
+  HostBuffer(void* allocated, void* data, std::size_t bytes) : Buffer(data, bytes, {}), allocated_(allocated) {}
+  ~HostBuffer() override { std::free(allocated_); }
+
+ private:
+  void* const allocated_;
 };
 
 // Above this size malloc always maps memory of its own: advice about it ends with it.
@@ -33,10 +37,15 @@ void prefer_large_pages(void* data, std::size_t bytes) {
 BufferRef allocate_host(std::size_t bytes) {
   const std::size_t rounded = (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   if (rounded < bytes) fail(Code::resource_exhausted, "cannot allocate a buffer of {} bytes", bytes);
-  void* data = std::aligned_alloc(kBufferAlignment, rounded == 0 ? kBufferAlignment : rounded);
-  if (!data) fail(Code::resource_exhausted, "cannot allocate a buffer of {} bytes", bytes);
+  // Not aligned_alloc(): that of glibc before 2.38 looks for more than it takes, so what is freed has no room for
+  // another buffer of its size, and a process that makes batch after batch grows.
+  std::size_t room = rounded + kBufferAlignment;
+  void* const allocated = room < rounded ? nullptr : std::malloc(room);
+  if (!allocated) fail(Code::resource_exhausted, "cannot allocate a buffer of {} bytes", bytes);
+  void* data = allocated;
+  std::align(kBufferAlignment, rounded, data, room);
   prefer_large_pages(data, rounded);
-  return BufferRef(new HostBuffer(data, bytes, MemorySpace{}));
+  return BufferRef(new HostBuffer(allocated, data, bytes));
 }
 
 }  // namespace troupe
