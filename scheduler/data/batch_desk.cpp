@@ -145,7 +145,7 @@ void BatchDesk::drop_complete() {
 
 void BatchDesk::drop_beyond_memory() {
   for (const bool sent : {true, false})
-    for (auto entry = entries_.begin(); entry != entries_.end() && kept_bytes_ > options_.memory;) {
+    for (auto entry = entries_.begin(); entry != entries_.end() && kept_bytes_ > limit();) {
       const bool may = entry->second.made && entry->second.sent == sent;
       entry = may ? drop(entry) : std::next(entry);
     }
@@ -161,8 +161,8 @@ void BatchDesk::somebody_waits() {
 std::optional<BatchName> BatchDesk::ahead() {
   if (unsent_ >= ahead_) fills_ = false;
   if (unsent_ <= ahead_ / 2) fills_ = true;
-  if (!last_ || !fills_ || unsent_ >= ahead_ || kept_bytes_ + (making_ + 1) * largest_ > options_.memory)
-    return std::nullopt;
+  const bool has_room = kept_bytes_ + (making_ + 1) * largest_ <= limit() || (unsent_ + 1) * largest_ <= limit() / 2;
+  if (!last_ || !fills_ || unsent_ >= ahead_ || !has_room) return std::nullopt;
   for (auto next = after(*last_); next; next = after(*next))
     if (!entries_.contains(*next) && *next >= complete_) return next;
   return std::nullopt;

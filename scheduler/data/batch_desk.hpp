@@ -3,12 +3,14 @@
 //
 // A batch is made once for all who want it, and kept until its step is complete, so that a slot that is computed again
 // gets it at once. Beyond what is wanted, the next batches of this task's share are made ahead: more of them as soon as
-// somebody had to wait, within the limit on memory. If batches that nobody waits for exceed the limit, those of the
-// lowest numbers are dropped, and made again if they are wanted.
+// somebody had to wait, within the limit on memory, of which half is theirs even if batches that were sent fill the
+// rest. If batches that nobody waits for exceed the limit, those of the lowest numbers are dropped, first of those that
+// were sent, and made again if they are wanted.
 //
 // Batches of an ordered source are begun in the order of their numbers where that is possible: going back is slow.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -42,7 +44,8 @@ class BatchDesk {
     std::uint32_t shares = 1, share = 0;  // batches made ahead: those whose share_of() is `share`
     std::uint32_t epochs = 1;             // none are made ahead beyond them
     std::size_t makers = 1;               // that can work at a time
-    std::uint64_t memory = 64 << 20;      // bytes of batches that nobody waits for
+    // Limit on batches that nobody waits for, in bytes; 0: none is kept. Two batches may be larger.
+    std::uint64_t memory = 24 << 20;
   };
 
   struct Reply {
@@ -96,6 +99,7 @@ class BatchDesk {
   Entries::iterator drop(Entries::iterator entry);
   void drop_complete();
   void drop_beyond_memory();
+  std::uint64_t limit() const { return options_.memory == 0 ? 0 : std::max(options_.memory, 2 * largest_); }
   void somebody_waits();
   std::optional<BatchName> ahead();
   std::optional<BatchName> after(BatchName batch) const;

@@ -120,6 +120,32 @@ TEST(BatchDesk, StaysWithinItsMemory) {
   EXPECT_EQ(desk.begin(), train(0));
 }
 
+TEST(BatchDesk, MakesBatchesAheadWhenThoseThatWereSentFillItsMemory) {
+  BatchDesk desk({.slots = 1, .epochs = 1, .makers = 1, .memory = 1000});
+  BatchDesk::Replies replies;
+  for (std::uint64_t step = 0; step < 10; ++step) desk.want(1, train(step), {}, replies);
+  std::vector<BatchName> begun;
+  while (const auto batch = desk.begin()) {
+    begun.push_back(*batch);
+    desk.made(*batch, batch_of(50), replies);  // 200 bytes
+  }
+  EXPECT_EQ(replies.size(), 10U);
+  EXPECT_THAT(std::vector(begun.begin() + 10, begun.end()), ElementsAre(train(10), train(11)));
+  EXPECT_EQ(desk.figures().kept_bytes, 1000U);
+}
+
+TEST(BatchDesk, KeepsTwoBatchesThatAreLargerThanItsMemory) {
+  BatchDesk desk({.slots = 1, .epochs = 1, .makers = 1, .memory = 100});
+  BatchDesk::Replies replies;
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    desk.want(1, train(step), {}, replies);
+    while (const auto batch = desk.begin()) desk.made(*batch, batch_of(50), replies);  // 200 bytes
+    EXPECT_EQ(replies.size(), step + 1);
+    EXPECT_EQ(desk.figures().kept_bytes, 400U);  // the next one, too
+  }
+  EXPECT_EQ(desk.figures().waited, 1U);
+}
+
 TEST(BatchDesk, BeginsBatchesOfAnOrderedSourceInTheirOrder) {
   BatchDesk desk({.ordered = true, .slots = 2, .epochs = 2, .memory = 0});
   BatchDesk::Replies replies;
