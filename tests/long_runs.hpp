@@ -1,4 +1,4 @@
-// How much of long simulations is run.
+// How much of long tests is run.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,10 @@
 
 namespace troupe::testing {
 
-// A tenth of `all` seeds, or all of them where the environment has TROUPE_LONG_TESTS (tools/test.sh --long).
-inline std::uint64_t seeds(std::uint64_t all) {
-  return std::getenv("TROUPE_LONG_TESTS") ? all : std::max<std::uint64_t>(1, all / 10);
-}
+// Whether the environment has TROUPE_LONG_TESTS (tools/test.sh --long).
+inline bool is_long_run() { return std::getenv("TROUPE_LONG_TESTS") != nullptr; }
+
+// A tenth of `all` seeds; in a long run all of them.
+inline std::uint64_t seeds(std::uint64_t all) { return is_long_run() ? all : std::max<std::uint64_t>(1, all / 10); }
 
 }  // namespace troupe::testing

@@ -15,7 +15,7 @@ Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--clang] [--long]
   --no-asan   no sanitizers
   --no-fuzz   no fuzzing
   --clang     also build everything with clang 16 and run all tests (tools/setup.sh --with-clang)
-  --long      simulate all seeds, not every tenth; attack each port 100,000 times (an hour)
+  --long      simulate all seeds, not every tenth; attack each port 100,000 times; train on 4 GiB (an hour)
 
 Logs and results: build/release, build/asan, build/clang: test.log, test.xml; build/fuzz/*.log
 TEXT

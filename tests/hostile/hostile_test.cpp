@@ -27,10 +27,9 @@ using ::testing::HasSubstr;
 using wire::RawPeer;
 
 // Training that lasts several times longer than an attack. Alone: 4 s, and 2 min.
-bool is_long() { return std::getenv("TROUPE_LONG_TESTS") != nullptr; }
-testing::Arguments training() { return {"--epochs", is_long() ? "40000" : "1000", "--digits", "600,100"}; }
+testing::Arguments training() { return {"--epochs", testing::is_long_run() ? "40000" : "1000", "--digits", "600,100"}; }
 
-std::uint64_t attacks() { return is_long() ? 100'000 : 150; }  // on each port
+std::uint64_t attacks() { return testing::is_long_run() ? 100'000 : 150; }  // on each port
 
 std::size_t resident_bytes(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/statm");
