@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <caf/send.hpp>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <troupe/actors/cluster/membership.hpp>
@@ -11,17 +14,23 @@
 namespace troupe {
 namespace {
 
+// "train_data.2=shuffle (seed 7, buffer 100): x f32[4]; 600 elements", and so on.
+void describe(std::string& settings, std::string_view name, const BatchSource* source) {
+  const auto count = source ? source->examples() : std::nullopt;
+  settings += fmt::format("\n{}={}", name, !source ? "none" : count ? fmt::format("{} examples", *count) : "unknown");
+  std::istringstream lines(source ? source->description() : "");
+  std::string line;
+  for (int i = 1; std::getline(lines, line); ++i) settings += fmt::format("\n{}.{}={}", name, i, line);
+}
+
 std::string feed_settings(const TrainingPlan& plan, std::uint32_t slots) {
   const TrainingOptions& o = plan.options;
-  const auto described = [](const BatchSource* source) {
-    if (!source) return std::string("none");
-    const auto count = source->examples();
-    return count ? fmt::format("{} examples", *count) : std::string("unknown");
-  };
-  return fmt::format(
-      "schema={}\ntrain_data={}\nevaluation_data={}\nbatch={}\nslots={}\nseed={}\nlast_step={}\nevaluation_batch={}",
-      to_string(plan.train.schema()), described(&plan.train), described(plan.evaluation), o.batch, slots, o.seed,
-      name(o.last_step), o.evaluation_batch);
+  std::string settings =
+      fmt::format("schema={}\nbatch={}\nslots={}\nseed={}\nlast_step={}\nevaluation_batch={}",
+                  to_string(plan.train.schema()), o.batch, slots, o.seed, name(o.last_step), o.evaluation_batch);
+  describe(settings, "train_data", &plan.train);
+  describe(settings, "evaluation_data", plan.evaluation);
+  return settings;
 }
 
 std::uint32_t count(std::string_view job, const TrainingPlan& plan) {

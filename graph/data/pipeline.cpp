@@ -41,6 +41,36 @@ std::optional<std::uint64_t> if_known(std::optional<std::uint64_t> size, F&& f) 
   return size ? std::optional<std::uint64_t>(f(*size)) : std::nullopt;
 }
 
+// What a stage's name does not say, and its elements or their order depend on.
+struct OptionsText {
+  template <class Kind>
+  std::string operator()(const Kind&) const {
+    return {};
+  }
+  std::string operator()(const RangeStage& range) const {
+    return range.begin == 0 && range.step == 1 ? "" : fmt::format("from {} by {}", range.begin, range.step);
+  }
+  std::string operator()(const SplitsStage& splits) const {
+    return fmt::format("{}{}", splits.cycle == 1 ? "" : fmt::format("{} files in turn", splits.cycle),
+                       splits.shuffle ? fmt::format("{}seed {}", splits.cycle == 1 ? "" : ", ", splits.seed) : "");
+  }
+  std::string operator()(const ShuffleStage& shuffle) const {
+    return fmt::format("seed {}, buffer {}{}", shuffle.seed, shuffle.buffer,
+                       shuffle.each_epoch ? "" : ", all epochs alike");
+  }
+  std::string operator()(const BatchStage& batch) const { return batch.drop_rest ? "without the rest" : ""; }
+  std::string operator()(const BucketStage& buckets) const {
+    return fmt::format("lengths below {}; sizes {}{}", fmt::join(buckets.boundaries, ", "),
+                       fmt::join(buckets.sizes, ", "), buckets.batch.drop_rest ? "; without the rest" : "");
+  }
+  std::string operator()(const InterleaveStage& interleave) const {
+    return fmt::format("{} in turn, {} elements of each", interleave.cycle, interleave.block);
+  }
+  std::string operator()(const SampleStage& sample) const {
+    return fmt::format("weights {}, seed {}", fmt::join(sample.weights, ", "), sample.seed);
+  }
+};
+
 std::string first_reason(const std::vector<StageRef>& inputs) {
   for (const StageRef& input : inputs)
     if (!input->forward_because.empty()) return input->forward_because;
@@ -67,15 +97,18 @@ Pipeline Pipeline::then(std::string name, StageKind kind, BatchSchema schema, st
                         .forward_because = std::move(forward_because)});
 }
 
-std::string Pipeline::describe() const {
+std::string describe(const StageRef& stage, bool places) {
   std::string out;
-  const std::function<void(const Stage&, int)> add = [&](const Stage& stage, int depth) {
-    for (const StageRef& input : stage.inputs) add(*input, stage.inputs.size() == 1 ? depth : depth + 1);
-    out += fmt::format("{}{}: {}; {}\n", std::string(static_cast<std::size_t>(2 * depth), ' '), stage.name,
-                       to_string(stage.schema),
-                       stage.size ? fmt::format("{} elements", *stage.size) : "an unknown number of elements");
+  const std::function<void(const Stage&, int)> add = [&](const Stage& one, int depth) {
+    for (const StageRef& input : one.inputs) add(*input, one.inputs.size() == 1 ? depth : depth + 1);
+    const bool whole = places || !one.inputs.empty();
+    const std::string options = std::visit(OptionsText{}, one.kind);
+    out += fmt::format("{}{}{}: {}; {}\n", std::string(static_cast<std::size_t>(2 * depth), ' '),
+                       whole ? one.name : one.name.substr(0, one.name.find(' ')),
+                       options.empty() ? "" : fmt::format(" ({})", options), to_string(one.schema),
+                       one.size ? fmt::format("{} elements", *one.size) : "an unknown number of elements");
   };
-  add(*stage_, 0);
+  add(*stage, 0);
   return out;
 }
 

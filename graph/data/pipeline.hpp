@@ -152,6 +152,9 @@ struct Stage {
   std::string forward_because{};  // empty: addressable
 };
 
+// As Pipeline::describe(). Without `places` sources are called by their kind alone, wherever their files are.
+std::string describe(const StageRef& stage, bool places = true);
+
 struct ShuffleOptions {
   std::uint64_t buffer = 1 << 16;  // elements, of a forward pipeline
   bool each_epoch = true;
@@ -182,8 +185,8 @@ class Pipeline {
   // Why not: "stage 'filter long' leaves out elements". Empty: it is addressable.
   const std::string& forward_because() const { return stage_->forward_because; }
   const StageRef& stage() const { return stage_; }
-  // One line per stage, the source first: name, schema, number of elements.
-  std::string describe() const;
+  // One line per stage, the source first: name, options, schema, number of elements.
+  std::string describe() const { return data::describe(stage_); }
 
   // The function's results have `schema`; their dtypes and shapes are checked.
   Pipeline map(const std::string& name, BatchSchema schema, MapFunction function) const;

@@ -90,6 +90,9 @@ class BatchSource {
   virtual std::optional<std::int64_t> batch() const { return std::nullopt; }
   // Whether steps in any order cost the same. Else a reader goes through all that comes before a step.
   virtual bool addressable() const { return true; }
+  // What decides its examples and their order, one line each, as far as a program says it: tasks whose sources differ
+  // in it do not train together.
+  virtual std::string description() const { return {}; }
   // What its stages have done for all readers so far, the source first. Any thread.
   virtual std::vector<StageFigures> stages() const { return {}; }
   // The source must outlive the reader.

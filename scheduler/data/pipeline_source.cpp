@@ -275,7 +275,8 @@ class StreamReader final : public BatchReader {
 
 PipelineSource::PipelineSource(const data::Pipeline& pipeline)
     : statistics_(std::make_shared<PipelineStatistics>(pipeline.stage())),
-      examples_(pipeline.stage()),
+      whole_(pipeline.stage()),
+      examples_(whole_),
       how_{.size = 0} {
   if (const auto* batch = std::get_if<data::BatchStage>(&examples_->kind)) {
     how_ = *batch;

@@ -33,6 +33,7 @@ class PipelineSource final : public BatchSource {
   std::optional<std::int64_t> batch() const override {
     return how_.size == 0 ? std::nullopt : std::optional(how_.size);
   }
+  std::string description() const override { return data::describe(whole_, false); }
   std::vector<StageFigures> stages() const override { return statistics_->snapshot(); }
   bool addressable() const override { return examples_->forward_because.empty(); }
   // Throws invalid_argument for a batch or slots below 1.
@@ -45,7 +46,7 @@ class PipelineSource final : public BatchSource {
 
   std::shared_ptr<PipelineStatistics> statistics_;
   StageCounter* batches_ = nullptr;  // of the last stage, if it makes batches
-  data::StageRef examples_;
+  data::StageRef whole_, examples_;
   data::BatchStage how_;  // size 0: any
 };
 

@@ -38,9 +38,14 @@ std::string shard_name(std::uint32_t shard) { return fmt::format("/job:ps/task:{
 std::string setting_differences(std::string_view expected_text, std::string_view actual_text) {
   const Settings expected = parse_settings(expected_text);
   const Settings actual = parse_settings(actual_text);
-  const auto shown = [](const Settings& settings, std::string_view name) {
+  constexpr std::size_t kMostShown = 160;
+  const auto of = [](const Settings& settings, std::string_view name) {
     const auto found = settings.find(name);
-    return found == settings.end() ? std::string("missing") : fmt::format("'{}'", found->second.substr(0, 80));
+    return found == settings.end() ? std::string("missing") : fmt::format("'{}'", found->second);
+  };
+  const auto shown = [&](const Settings& settings, std::string_view name) {
+    const std::string whole = of(settings, name);
+    return whole.size() <= kMostShown ? whole : whole.substr(0, kMostShown) + "...";
   };
   Settings names = expected;
   names.insert(actual.begin(), actual.end());
@@ -48,13 +53,13 @@ std::string setting_differences(std::string_view expected_text, std::string_view
   std::string text;
   std::size_t count = 0;
   for (const auto& [name, value] : names) {
-    if (shown(expected, name) == shown(actual, name)) continue;
+    if (of(expected, name) == of(actual, name)) continue;
     if (++count > kMaxDifferences) return text + "; and more";
     text += fmt::format("{}{} is {}, expected {}", count == 1 ? "" : "; ", name.substr(0, 80), shown(actual, name),
                         shown(expected, name));
   }
   if (!text.empty()) return text;
-  return shown(expected, kGraph) == shown(actual, kGraph)
+  return of(expected, kGraph) == of(actual, kGraph)
              ? "the options match, but the models differ: in their variables or the order of these"
              : "the options match, but the programs build other graphs";
 }

@@ -234,13 +234,19 @@ TEST(PipelineTrainingResumes, FromAPositionInItsCheckpoint) {
 }
 
 TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {
-  testing::JobTasks tasks(1, 1, {}, {}, 1);
-  const auto errors = tasks.run([&](Task& task) {
-    const PipelineSource source(task.name().job == "input" ? drawn_points().take(100) : drawn_points());
-    return trained(source, task, {.mode = SyncMode{.slots = 1, .servers = {.on_loss = OnLoss::fail}}, .epochs = 1});
-  });
-  EXPECT_THAT(errors, ::testing::Contains(::testing::HasSubstr(
-                          "/job:input/task:0 runs another program than /job:worker/task:0: train_data is ")));
+  const auto errors_with = [](const Pipeline& of_input) {
+    testing::JobTasks tasks(1, 1, {}, {}, 1);
+    return tasks.run([&](Task& task) {
+      const PipelineSource source(task.name().job == "input" ? of_input : drawn_points());
+      return trained(source, task, {.mode = SyncMode{.slots = 1, .servers = {.on_loss = OnLoss::fail}}, .epochs = 1});
+    });
+  };
+  constexpr std::string_view kOther = "/job:input/task:0 runs another program than /job:worker/task:0: train_data";
+  EXPECT_THAT(errors_with(drawn_points().take(100)),
+              ::testing::Contains(::testing::HasSubstr(fmt::format("{} is ", kOther))));
+  // As many examples, in another order.
+  const std::string another = fmt::format("{}.4 is 'shuffle (seed 9, ", kOther);
+  EXPECT_THAT(errors_with(drawn_points().shuffle(9)), ::testing::Contains(::testing::HasSubstr(another)));
 }
 
 TEST(PipelineTrainingErrors, AnErrorOfTheDataNamesTheInputTask) {

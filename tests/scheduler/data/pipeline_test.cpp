@@ -451,9 +451,9 @@ TEST(Pipeline, SaysWhyItIsReadInOrder) {
   EXPECT_EQ(some.forward_because(), "stage 'filter even' leaves out elements");
   EXPECT_EQ(some.size(), std::nullopt);
   EXPECT_THAT(error_of([&] { open_table(some.stage()); }).message(), HasSubstr("leaves out elements"));
-  EXPECT_EQ(
-      numbers.shuffle(1).batch(4).describe(),
-      "range: number i64[]; 10 elements\nshuffle: number i64[]; 10 elements\nbatch 4: number i64[?]; 3 elements\n");
+  EXPECT_EQ(numbers.shuffle(1).batch(4).describe(),
+            "range: number i64[]; 10 elements\nshuffle (seed 1, buffer 65536): number i64[]; 10 elements\nbatch 4: "
+            "number i64[?]; 3 elements\n");
 }
 
 TEST(Pipeline, TensorsOfAnyTypeKeepTheirRows) {
