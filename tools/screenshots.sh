@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Regenerates the screenshots in the docs, each from a live cluster on this machine.
+# Regenerates the screenshots in the docs, from live clusters on this machine where that is not said otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TEXT'
-Usage: tools/screenshots.sh [page] [terminal]
+Usage: tools/screenshots.sh [page] [pipelines] [terminal]
 
   page      the web page of a training cluster, docs/images/page.png; needs Chromium (tools/setup.sh --with-browser)
+  pipelines the page's table of pipelines, docs/images/pipelines.png, of an example of a cluster with input tasks
   terminal  troupe-top in a terminal, docs/images/top-*.svg; needs python3
 
 Without arguments: all of them.
@@ -21,7 +22,7 @@ trap 'stop_cluster; rm -rf "$folder"' EXIT
 
 build() {
   cmake --preset release --log-level=WARNING >/dev/null
-  cmake --build build/release --parallel "$(nproc)" --target troupe-launch troupe-mnist "$@"
+  cmake --build build/release --parallel "$(nproc)" --target "$@"
 }
 
 # Sets `launcher`, and `address` to the cluster's introspection address.
@@ -44,15 +45,22 @@ stop_cluster() {
 }
 
 page() {
-  build take_screenshot
+  build take_screenshot troupe-launch troupe-mnist
   start_cluster
   "$bin/take_screenshot" "$folder/page.png" --url "$address" --seconds 25 --width 1440 --height 1148 --scheme dark
   stop_cluster
   keep "$folder/page.png" docs/images/page.png
 }
 
+pipelines() {
+  build take_screenshot
+  "$bin/take_screenshot" "$folder/pipelines.png" --inputs 2 --only '.card:has(#pipelines)' --seconds 4 --width 1300 \
+    --scheme dark
+  keep "$folder/pipelines.png" docs/images/pipelines.png
+}
+
 terminal() {
-  build troupe-top
+  build troupe-top troupe-launch troupe-mnist
   start_cluster
   tools/top/screenshot.py "$folder/summary.svg" 100x22 '25s' -- "$bin/troupe-top" "$address" --interval 0.5
   tools/top/screenshot.py "$folder/actors.svg" 120x28 '2s a >>>>>>>> 2s' -- "$bin/troupe-top" "$address"
@@ -70,10 +78,10 @@ keep() {
   echo "screenshots: $2, $bytes bytes"
 }
 
-(($# > 0)) || set -- page terminal
+(($# > 0)) || set -- page pipelines terminal
 for name in "$@"; do
   case "$name" in
-    page | terminal) "$name" ;;
+    page | pipelines | terminal) "$name" ;;
     --help | -h) usage; exit 0 ;;
     *) echo "screenshots: unknown argument $name; see tools/screenshots.sh --help" >&2; exit 2 ;;
   esac

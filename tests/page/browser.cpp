@@ -111,6 +111,16 @@ std::string Browser::screenshot(bool whole) {
   return from_base64(call("Page.captureScreenshot", {{"format", "png"}, {"captureBeyondViewport", whole}}).at("data"));
 }
 
+std::string Browser::screenshot_of(const std::string& selector) {
+  json clip = evaluate(
+      "(({x, y, width, height}) => ({x: x + scrollX, y: y + scrollY, width, height, scale: 1}))"
+      "(document.querySelector(" +
+      json(selector).dump() + ").getBoundingClientRect())");
+  return from_base64(
+      call("Page.captureScreenshot", {{"format", "png"}, {"captureBeyondViewport", true}, {"clip", std::move(clip)}})
+          .at("data"));
+}
+
 json Browser::call(const std::string& method, json parameters) {
   const int id = next_id_++;
   json message = {{"id", id}, {"method", method}, {"params", std::move(parameters)}};

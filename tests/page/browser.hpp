@@ -35,6 +35,8 @@ class Browser {
   bool becomes_true(const std::string& expression);
   // What is seen, or all of the page, as PNG.
   std::string screenshot(bool whole = false);
+  // One element, in view or not.
+  std::string screenshot_of(const std::string& selector);
 
   // Uncaught exceptions, console errors and violations of the content policy since the start; not: requests without an
   // answer.

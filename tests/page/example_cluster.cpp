@@ -17,6 +17,8 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 std::string worker(int index) { return fmt::format("/job:worker/task:{}", index); }
 std::string ps(int index) { return fmt::format("/job:ps/task:{}", index); }
 
+std::string input(int index) { return fmt::format("/job:input/task:{}", index); }
+
 std::uint64_t counted(double value) { return static_cast<std::uint64_t>(value); }
 
 // `busy`: of each second.
@@ -101,7 +103,7 @@ struct Moment {
       task.actors.push_back(actor("partition", cpu_name, seconds, 0, {{"BuildPlan", 0.02}}));
     auto loop = actor("worker", task.task, seconds, 0.01, {{"Token", rate() / cluster.workers}});
     loop.state = "waits";
-    loop.waits_for = fmt::format("the parameters of step {}", step() + 1);
+    loop.waits_for = fmt::format("the {} of step {}", cluster.inputs > 0 ? "batch" : "parameters", step() + 1);
     loop.waits_ns = 2'100'000;
     task.actors.push_back(loop);
     DeviceSnapshot cpu{
@@ -120,7 +122,8 @@ struct Moment {
                               .steps = step(),
                               .examples = step() * kBatch};
     training.loss = loss(static_cast<double>(step()));
-    training.doing = fmt::format("computes step {}, slot {}", step() + 1, index);
+    training.doing = cluster.inputs > 0 ? fmt::format("waits for the batch of slot {} of step {}", index, step() + 1)
+                                        : fmt::format("computes step {}, slot {}", step() + 1, index);
     if (step() > 0) training.metrics = {{"accuracy", 0.9012}, {"val_accuracy", 0.9305}};
     training.doing_ns = 2'000'000;
     const double each = kSecond / rate();
@@ -136,19 +139,55 @@ struct Moment {
     for (int server = 0; server < cluster.ps; ++server) link(task, ps(server), tensors(), tensors());
     for (int other = 0; other < cluster.workers; ++other)
       if (other != index) link(task, worker(other), 300, 300);
+    for (int each = 0; each < cluster.inputs; ++each) link(task, input(each), 4e3, batches() / cluster.workers);
   }
 
-  TaskReport report(const std::string& name, int index, bool trains) const {
+  double examples() const { return rate() * cluster.workers * kBatch / cluster.inputs; }  // per second and input task
+  double batches() const { return examples() * 224 * 224 * 3; }                           // bytes per second, likewise
+
+  StageSnapshot stage(std::string name, double elements, double busy, std::uint64_t held = 0) const {
+    return {.name = std::move(name),
+            .elements = counted(elements * seconds),
+            .busy_ns = static_cast<std::int64_t>(busy * seconds * kSecond),
+            .busy = busy,
+            .held_bytes = held};
+  }
+
+  void maker(TaskSnapshot& task, int index) const {
+    const double made = examples() / kBatch;
+    task.actors.push_back(actor("input", task.task, seconds, 0.02, {{"WantBatch", made}, {"BatchReady", made}}));
+    task.actors.push_back(actor("reader", task.task, seconds, 0.05, {{"BeginBatch", made}}));
+    for (int each = 0; each < 2; ++each)
+      task.actors.push_back(
+          actor("maker", fmt::format("{} {}", task.task, each), seconds, 0.6, {{"MakeBatch", made / 2}}));
+    const double parsed = examples() * cluster.inputs;  // each reads all records
+    PipelineSnapshot pipeline{.data = "training", .feeds = static_cast<std::uint64_t>(cluster.workers)};
+    pipeline.made = counted(made * seconds);
+    pipeline.waited = counted(made * seconds / 3);
+    pipeline.wanted = 2;
+    pipeline.making = 2;
+    pipeline.kept = 1 + static_cast<std::uint64_t>(index);
+    pipeline.kept_bytes = pipeline.kept * kBatch * 224 * 224 * 3;
+    pipeline.makers = 2;
+    pipeline.ahead = 8;
+    pipeline.stages = {stage("records flowers-*.tfrecord", parsed, 0.04, 6 << 20),
+                       stage("shuffle", parsed, 0, 96 << 20), stage("map decode", examples(), 0.93 - 0.02 * index),
+                       stage("map random_flip_left_right image", examples(), 0.11),
+                       stage(fmt::format("batch {}", kBatch), made, 0.07)};
+    task.pipelines.push_back(pipeline);
+    for (int each = 0; each < cluster.workers; ++each) link(task, worker(each), batches() / cluster.workers, 4e3);
+  }
+
+  TaskReport report(const std::string& name, int index, void (Moment::*fill)(TaskSnapshot&, int) const) const {
+    const bool trains = fill == &Moment::trainer;
     TaskSnapshot task{
         .task = name, .cluster = "launch-4711", .pid = 4712 + index + (trains ? cluster.ps : 0), .version = "0.1.0"};
+    if (fill == &Moment::maker) task.pid += cluster.ps + cluster.workers;
     task.incarnation = fmt::format("{:016x}", 0x51f0'0000'0000'1000 + task.pid);
     task.unix_ns = kExampleBegin + static_cast<std::int64_t>(seconds * kSecond);
     task.uptime_ns = static_cast<std::int64_t>(seconds * kSecond);
     common(task);
-    if (trains)
-      trainer(task, index);
-    else
-      server(task, index);
+    (this->*fill)(task, index);
     std::ranges::stable_sort(task.actors, {}, [](const ActorSnapshot& each) {
       return std::ranges::find(kActorRoles, each.kind, &ActorRole::name);  // the order of a real snapshot
     });
@@ -167,8 +206,11 @@ ClusterSnapshot ExampleCluster::at(double seconds) const {
   ClusterSnapshot made{.cluster = "launch-4711",
                        .asked = worker(0),
                        .unix_ns = kExampleBegin + static_cast<std::int64_t>(seconds * kSecond)};
-  for (int index = 0; index < ps; ++index) made.tasks.push_back(moment.report(testing::ps(index), index, false));
-  for (int index = 0; index < workers; ++index) made.tasks.push_back(moment.report(worker(index), index, true));
+  for (int index = 0; index < ps; ++index)
+    made.tasks.push_back(moment.report(testing::ps(index), index, &Moment::server));
+  for (int index = 0; index < inputs; ++index) made.tasks.push_back(moment.report(input(index), index, &Moment::maker));
+  for (int index = 0; index < workers; ++index)
+    made.tasks.push_back(moment.report(worker(index), index, &Moment::trainer));
   return made;
 }
 

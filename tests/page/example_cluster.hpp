@@ -10,6 +10,7 @@ inline constexpr std::int64_t kExampleBegin = 1'800'000'000'000'000'000;  // uni
 struct ExampleCluster {
   int ps = 2;
   int workers = 3;
+  int inputs = 0;  // tasks that make batches; workers wait for their slow stage, "map decode"
   double steps_per_second = 180;
 
   ClusterSnapshot at(double seconds) const;

@@ -145,33 +145,19 @@ TEST_F(Page, ActorsThatDoNothingAreFolded) {
 
 // The slowest stage of a pipeline is marked.
 TEST_F(Page, ShowsStagesOfPipelines) {
-  const auto at = [&](double seconds, std::uint64_t decoded) {
-    ClusterSnapshot snapshot = cluster.at(seconds);
-    snapshot.tasks.back().snapshot->pipelines = {
-        {.data = "training",
-         .feeds = 3,
-         .made = decoded / 32,
-         .waited = 40,
-         .wanted = 2,
-         .making = 1,
-         .kept = 5,
-         .kept_bytes = 5 << 20,
-         .makers = 2,
-         .ahead = 8,
-         .stages = {
-             {.name = "records", .elements = decoded + 64, .busy = 0.04},
-             {.name = "map decode", .elements = decoded, .busy = 0.93, .held_bytes = 3 << 20, .skipped_records = 7}}}};
-    return snapshot;
-  };
-  serve(at(10, 3200));
+  const ExampleCluster cluster{.inputs = 1, .steps_per_second = 20};
+  serve(cluster.at(10));
   PageServer server([this] { return served(); });
   open(server);
-  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2)", "map decode"));
-  serve(at(12, 6400));
-  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2)", "1600/s"));
-  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2) td.late", "93"));
-  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "batches"));
-  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "5MiB"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "map decode"));
+  serve(cluster.at(12));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "input/0"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3)", "1920/s"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(3) td.late", "93"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(2)", "96MiB"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(6)", "batches"));
+  EXPECT_TRUE(shows("#pipelines tbody tr:nth-child(6)", "4.6MiB"));
+  EXPECT_EQ(browser->evaluate("document.querySelectorAll('#pipelines td.late').length"), 1);
 }
 
 TEST_F(Page, OneProcessHasNoCardsAndFiguresOfClusters) {
