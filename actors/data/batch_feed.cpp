@@ -6,6 +6,7 @@
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/data/feed_actor.hpp>
 #include <troupe/actors/data/input_actor.hpp>
+#include <troupe/actors/data/traced_stages.hpp>
 
 namespace troupe {
 namespace {
@@ -98,6 +99,8 @@ MadeBatch BatchFeed::read(const BatchName& batch) {
     reader = data.source->open(data.plan);
     if (!batch.evaluation) reader->go_on_from(place_);
   }
+  const TraceSlice slice(config_.registry.trace(), TraceKind::work, "read");
+  const TracedStages traced;
   const auto began = Clock::now();
   auto made = reader->read(batch.epoch, batch.step, batch.slot);
   const auto took = Clock::now() - began;

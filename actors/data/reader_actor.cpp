@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <troupe/actors/data/traced_stages.hpp>
+
 namespace troupe {
 namespace {
 
@@ -29,6 +31,7 @@ MakerActorImpl::behavior_type MakerActorImpl::make_behavior() {
         const auto begun = std::static_pointer_cast<BegunBatch>(std::exchange(message.begun, nullptr));
         MadeBatch made;
         try {
+          const TracedStages traced;
           made.batch = begun->reader->make(std::move(begun->unmade));
         } catch (...) {
           made.error = current_error();
@@ -72,6 +75,7 @@ ReaderActorImpl::behavior_type ReaderActorImpl::make_behavior() {
 
 void ReaderActorImpl::begin(const BatchName& batch, bool makes) {
   std::shared_ptr<BatchReader>& reader = reader_of(batch);
+  const TracedStages traced;
   auto unmade = reader->begin(batch.epoch, batch.step, batch.slot);
   if (!unmade) return tell(input_, BatchReady{batch, ready({.over = true})});
   if (makes) return tell(input_, BatchReady{batch, ready({.batch = reader->make(std::move(*unmade))})});

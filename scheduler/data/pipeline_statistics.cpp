@@ -25,11 +25,17 @@ StageTally::~StageTally() {
   counter_->tallies_.erase(place_);
 }
 
+void StageTimes::add(const StageCounter& counter, std::chrono::nanoseconds time) {
+  auto entry = std::ranges::find(entries_, counter.name(), &Entry::stage);
+  if (entry == entries_.end()) entry = entries_.insert(entry, {.stage = counter.name()});
+  entry->time += time;
+}
+
 PipelineStatistics::PipelineStatistics(const data::StageRef& last) { add(last); }
 
 void PipelineStatistics::add(const data::StageRef& stage) {
   for (const data::StageRef& input : stage->inputs) add(input);
-  if (counters_.try_emplace(stage.get()).second) stages_.push_back(stage);
+  if (counters_.try_emplace(stage.get(), stage->name).second) stages_.push_back(stage);
 }
 
 StageCounter* PipelineStatistics::of(const data::Stage& stage) const {

@@ -5,7 +5,7 @@
 //   if (const auto slowest = slowest_stage(source.statistics().snapshot())) use(slowest->name, slowest->share);
 //
 // Elements are counted exactly. Time is measured for the first elements, then for one in kTimedOneIn that
-// stands for as many; so a stage costs next to nothing to watch.
+// stands for as many; so a stage costs next to nothing to watch. StageTimes measures a thread exactly, for traces.
 #pragma once
 
 #include <atomic>
@@ -28,6 +28,8 @@ namespace troupe {
 // Of one stage. Thread-safe.
 class StageCounter {
  public:
+  explicit StageCounter(std::string name) : name_(std::move(name)) {}
+  const std::string& name() const { return name_; }
   static constexpr std::uint64_t kTimedOneIn = 61;  // a prime: slots take the same numbers modulo other numbers
   static constexpr std::uint64_t kAllTimed = 16;
 
@@ -40,6 +42,7 @@ class StageCounter {
 
  private:
   friend class StageTally;
+  const std::string name_;
   std::atomic<std::uint64_t> elements_{0}, busy_ns_{0}, held_bytes_{0};
   mutable std::mutex mutex_;
   std::list<const std::atomic<std::uint64_t>*> tallies_;
@@ -64,18 +67,70 @@ class StageTally {
   std::list<const std::atomic<std::uint64_t>*>::iterator place_{};
 };
 
+// How long the calling thread works for each stage while this lives. Every element is timed meanwhile, by this thread.
+class StageTimes {
+ public:
+  struct Entry {
+    std::string stage{};
+    std::chrono::nanoseconds time{};  // without that of other stages
+  };
+  StageTimes() : outer_(std::exchange(current_, this)) { living_.fetch_add(1, std::memory_order_relaxed); }
+  ~StageTimes() {
+    living_.fetch_sub(1, std::memory_order_relaxed);
+    current_ = outer_;
+  }
+  StageTimes(const StageTimes&) = delete;
+  StageTimes& operator=(const StageTimes&) = delete;
+  // In the order in which their first work has ended: a stage comes after its inputs.
+  const std::vector<Entry>& entries() const { return entries_; }
+
+  // Of this thread; null: it is not measured. Looks at the thread only if some thread is.
+  static StageTimes* current() { return living_.load(std::memory_order_relaxed) == 0 ? nullptr : current_; }
+
+ private:
+  friend class StageClock;
+  void add(const StageCounter& counter, std::chrono::nanoseconds time);
+
+  std::vector<Entry> entries_;
+  std::chrono::nanoseconds inner_{0};  // of the works that have ended within the one that goes on
+  StageTimes* const outer_;
+  static inline constinit std::atomic<int> living_{0};  // of all threads
+  static inline constinit thread_local StageTimes* current_ = nullptr;
+};
+
+// Times a work of a stage. `times`: of how many such the time is noted in the stage's counter.
+class StageClock {
+ public:
+  StageClock(StageCounter& counter, int times, StageTimes* of) : counter_(counter), times_(times), of_(of) {
+    if (of_) before_ = std::exchange(of_->inner_, {});
+    begin_ = std::chrono::steady_clock::now();
+  }
+  ~StageClock() {
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin_;
+    if (times_ > 0) counter_.add_busy(took * times_);
+    if (!of_) return;
+    of_->add(counter_, took - of_->inner_);
+    of_->inner_ = before_ + took;
+  }
+  StageClock(const StageClock&) = delete;
+  StageClock& operator=(const StageClock&) = delete;
+
+ private:
+  StageCounter& counter_;
+  const int times_;
+  StageTimes* const of_;                // null: this thread is not measured
+  std::chrono::nanoseconds before_{0};  // inner_ of the work around this one
+  std::chrono::steady_clock::time_point begin_;
+};
+
 // Calls `work`, which the stage does for its element `number`. Null: measures nothing.
 template <class Work>
 auto timed(StageCounter* counter, std::uint64_t number, Work&& work) {
   const bool first = number < StageCounter::kAllTimed;
-  if (!counter || (!first && number % StageCounter::kTimedOneIn != 0)) return std::forward<Work>(work)();
-  struct Clock {
-    ~Clock() { counter->add_busy((std::chrono::steady_clock::now() - begin) * times); }
-    StageCounter* counter;
-    int times;
-    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  };
-  const Clock clock{counter, first ? 1 : static_cast<int>(StageCounter::kTimedOneIn)};
+  const bool counts = first || number % StageCounter::kTimedOneIn == 0;
+  StageTimes* const of = StageTimes::current();
+  if (!counter || (!counts && !of)) return std::forward<Work>(work)();
+  const StageClock clock(*counter, first ? 1 : counts ? static_cast<int>(StageCounter::kTimedOneIn) : 0, of);
   return std::forward<Work>(work)();
 }
 

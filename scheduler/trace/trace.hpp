@@ -29,7 +29,7 @@ enum class TraceKind : std::uint8_t {
   transfer,  // a Send, Push, Contribute or Fetch node
   message,   // an actor handles it
   mailbox,   // a message has waited for its actor, on the actor's track
-  work,      // an update of a shard, a batch being gathered
+  work,      // an update of a shard, a batch being gathered, stages of its pipeline
   departs,   // an arrow begins in the enclosing slice, at begin_ns
   arrives,   // and ends
 };
@@ -166,6 +166,7 @@ class TraceSlice {
   // The thread's innermost slice; null: nothing is recorded.
   static TraceSlice* current() { return current_; }
   Trace& trace() const { return *trace_; }
+  std::uint32_t track() const { return event_.track; }
   const TraceStep& step() const { return event_.step; }
   TraceEvent& event() { return event_; }
 

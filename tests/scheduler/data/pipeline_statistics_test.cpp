@@ -108,6 +108,68 @@ TEST(PipelineStatistics, NamesTheStageThatTakesMostTime) {
   }
 }
 
+// Busies itself for so long.
+Element busy_for(std::chrono::microseconds time, const Element& e) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+  return e;
+}
+
+TEST(StageTimes, AreThoseOfOneThreadAndOfAllElements) {
+  using std::chrono::microseconds;
+  const Pipeline numbers = data::range(0, 400);
+  const auto busy = [](microseconds time) {
+    return [time](const Element& e, const ElementContext&) { return busy_for(time, e); };
+  };
+  const PipelineSource source(numbers.map("slow", numbers.schema(), busy(microseconds(20)))
+                                  .filter("all", [](const Element& e) { return !busy_for(microseconds(1), e).empty(); })
+                                  .map("slower", numbers.schema(), busy(microseconds(40))));
+  const auto reader = source.open({.batch = 100});
+  reader->read(0, 0, 0);
+  const auto before = std::chrono::steady_clock::now();
+  std::vector<StageTimes::Entry> entries;
+  {
+    const StageTimes times;
+    std::jthread([&] { source.open({.batch = 100})->read(0, 0, 0); }).join();  // not measured
+    EXPECT_TRUE(times.entries().empty());
+    reader->read(0, 1, 0);
+    entries = times.entries();
+  }
+  const auto took = std::chrono::steady_clock::now() - before;
+  reader->read(0, 2, 0);
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0].stage, "map slow");
+  EXPECT_GE(entries[0].time, microseconds(100 * 20));
+  EXPECT_EQ(entries[1].stage, "filter all");
+  EXPECT_GE(entries[1].time, microseconds(100 * 1));
+  EXPECT_EQ(entries[2].stage, "map slower");
+  EXPECT_GE(entries[2].time, microseconds(100 * 40));
+  EXPECT_LE(entries[0].time + entries[1].time + entries[2].time, took);
+}
+
+TEST(StageTimes, LeaveOutOtherStages) {
+  using std::chrono::microseconds;
+  StageCounter outer("outer"), inner("inner");
+  const StageTimes times;
+  const auto begin = std::chrono::steady_clock::now();
+  timed(&outer, 17, [&] {
+    timed(&inner, 17, [&] { return busy_for(microseconds(200), {}); });
+    timed(&inner, 17, [&] { return busy_for(microseconds(200), {}); });
+    return busy_for(microseconds(100), {});
+  });
+  const auto took = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(times.entries().size(), 2u);
+  EXPECT_EQ(times.entries()[0].stage, "inner");
+  EXPECT_GE(times.entries()[0].time, microseconds(400));
+  EXPECT_EQ(times.entries()[1].stage, "outer");
+  EXPECT_GE(times.entries()[1].time, microseconds(100));
+  EXPECT_LE(times.entries()[0].time + times.entries()[1].time, took);
+  StageFigures figures;
+  outer.snapshot(figures);
+  EXPECT_EQ(figures.busy_ns, 0u) << "element 17 does not stand for others";
+}
+
 // A split whose elements leave out damaged records.
 class Damaged final : public data::ElementSource {
  public:
