@@ -129,7 +129,8 @@ struct StageSnapshot {
   std::uint64_t skipped_records = 0;
 };
 
-// Data of a training that this task makes batches of, for its own loop or for workers.
+// Data of a training that this task makes batches of, for its own loop or for workers. A loop that reads in place is
+// its own maker: it makes a batch when it wants it, and waits for none.
 struct PipelineSnapshot {
   std::string data;                    // "training", "evaluation"
   std::uint64_t feeds = 0;             // loops that take batches

@@ -44,6 +44,16 @@ void TrainingRecord::begin(std::string mode, std::uint64_t epochs) {
   recorded_ = 0;
 }
 
+void TrainingRecord::set_pipelines(std::function<std::vector<PipelineSnapshot>()> show) {
+  const std::lock_guard lock(pipelines_mutex_);
+  show_pipelines_ = std::move(show);
+}
+
+std::vector<PipelineSnapshot> TrainingRecord::pipelines() const {
+  const std::lock_guard lock(pipelines_mutex_);
+  return show_pipelines_ ? show_pipelines_() : std::vector<PipelineSnapshot>();
+}
+
 void TrainingRecord::end() { does(Doing::nothing); }
 
 void TrainingRecord::set_epoch(std::uint64_t epoch, std::uint64_t all_steps) {

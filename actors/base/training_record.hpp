@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <troupe/actors/base/snapshot.hpp>
 
@@ -38,6 +40,9 @@ class TrainingRecord {
   // Records a step, or a slot of one, computed since `began_ns` (steady clock) or the end of the previous one. `loss`:
   // mean over its examples.
   void computed(std::uint64_t step, std::uint32_t slot, std::int64_t began_ns, double loss, std::uint64_t examples);
+  // The loop reads pipelines that `show` tells of; null: no more, and once this returns no call of it goes on.
+  void set_pipelines(std::function<std::vector<PipelineSnapshot>()> show);
+  std::vector<PipelineSnapshot> pipelines() const;
   // Returns nullopt before the first job.
   std::optional<TrainingSnapshot> snapshot() const;
 
@@ -53,6 +58,8 @@ class TrainingRecord {
   std::int64_t ended_ns_ = 0;  // of the last step
   std::uint64_t recorded_ = 0;
   std::array<StepRecord, kRecent> recent_;  // begin_ns: steady clock
+  mutable std::mutex pipelines_mutex_;      // held during calls of the next
+  std::function<std::vector<PipelineSnapshot>()> show_pipelines_;
 };
 
 }  // namespace troupe

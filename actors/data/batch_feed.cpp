@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/base/training_record.hpp>
 #include <troupe/actors/data/feed_actor.hpp>
 #include <troupe/actors/data/input_actor.hpp>
 #include <troupe/actors/data/traced_stages.hpp>
@@ -22,7 +23,9 @@ constexpr std::chrono::milliseconds kCheckInterval{200};
 }  // namespace
 
 BatchFeed::BatchFeed(Config config)
-    : config_(std::move(config)), mailbox_(std::make_shared<FeedMailbox>(config_.wake)) {
+    : config_(std::move(config)),
+      mailbox_(std::make_shared<FeedMailbox>(config_.wake)),
+      reads_(config_.service.train.source, config_.service.evaluation.source) {
   if (config_.inputs.empty()) return;
   actor_ = spawn_actor<ActorKind::feed, FeedActorImpl>(config_.system, config_.registry, config_.self.to_string(),
                                                        FeedActorImpl::Config{.self = config_.self,
@@ -35,6 +38,7 @@ BatchFeed::BatchFeed(Config config)
 }
 
 BatchFeed::~BatchFeed() {
+  if (config_.record) config_.record->set_pipelines(nullptr);
   if (!closed_) close(0, 0, Error(Code::cancelled, fmt::format("{} has left the training", config_.self.to_string())));
   if (!own_) return;
   caf::anon_send(own_, Stop{});
@@ -74,12 +78,15 @@ std::optional<MadeBatch> BatchFeed::try_take(const BatchName& batch) {
 }
 
 MadeBatch BatchFeed::take(const BatchName& batch, const std::function<void()>& check) {
+  if (may_be_slow()) check();
   for (;;) {
     if (auto made = try_take(batch)) return std::move(*made);
     check();
     mailbox_->wait(kCheckInterval);
   }
 }
+
+bool BatchFeed::may_be_slow() const { return (!actor_ || told_alone_) && (!train_ || slow_ > 0); }
 
 void BatchFeed::drop(const BatchName& batch) {
   if (asked_.erase(batch) == 0) return;
@@ -97,13 +104,16 @@ MadeBatch BatchFeed::read(const BatchName& batch) {
   const FeedService::Data& data = batch.evaluation ? config_.service.evaluation : config_.service.train;
   if (!reader) {
     reader = data.source->open(data.plan);
+    if (config_.record) config_.record->set_pipelines([this] { return reads_.show(); });
     if (!batch.evaluation) reader->go_on_from(place_);
   }
   const TraceSlice slice(config_.registry.trace(), TraceKind::work, "read");
   const TracedStages traced;
   const auto began = Clock::now();
+  reads_.begin(batch.evaluation, began.time_since_epoch() / std::chrono::nanoseconds(1));
   auto made = reader->read(batch.epoch, batch.step, batch.slot);
   const auto took = Clock::now() - began;
+  reads_.end(batch.evaluation, made.has_value());
   slow_ = took > kSlowRead && kSlowPart * took > began - read_at_ ? slow_ + 1 : 0;
   read_at_ = began;
   if (slow_ >= kSlowReads && !actor_) read_ahead();
@@ -117,6 +127,7 @@ void BatchFeed::note_place(const BatchName& batch, const Batch& made) {
 }
 
 void BatchFeed::read_ahead() {
+  reads_.leave();
   const std::uint64_t feed = random_id();
   service_ = std::make_shared<FeedService>(config_.service);
   actor_ = spawn_actor<ActorKind::feed, FeedActorImpl>(config_.system, config_.registry, config_.self.to_string(),
@@ -140,7 +151,10 @@ void BatchFeed::read_ahead() {
 // Whether no input task can be reached, for a while now.
 bool BatchFeed::alone() {
   if (own_ || mailbox_->up()) {
-    if (std::exchange(told_alone_, false) && config_.on_event) config_.on_event("batches come from input tasks again");
+    if (std::exchange(told_alone_, false)) {
+      reads_.leave();
+      if (config_.on_event) config_.on_event("batches come from input tasks again");
+    }
     alone_since_.reset();
     return false;
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <troupe/actors/data/feed_service.hpp>
+#include <troupe/actors/data/in_place_reads.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 
 namespace caf {
@@ -25,6 +26,7 @@ namespace troupe {
 
 class ActorRegistry;
 class FeedMailbox;
+class TrainingRecord;
 
 // Not thread-safe.
 class BatchFeed {
@@ -36,6 +38,7 @@ class BatchFeed {
     LocalNodeActor node{};           // of this task
     std::vector<TaskName> inputs{};  // input tasks of the cluster
     FeedService::Config service{};
+    TrainingRecord* record = nullptr;                    // shows what is read in place; null: nobody
     std::function<void()> wake{};                        // a batch has come; any thread
     std::function<void(const std::string&)> on_event{};  // batches are read here, or no longer
   };
@@ -49,11 +52,13 @@ class BatchFeed {
 
   // Where the training resumes: call it before the first batch is wanted.
   void go_on_from(const DataPlace& place);
+  // Whether taking a batch reads it in place, on the caller's thread, and perhaps not quickly.
+  bool may_be_slow() const;
   // The batch will be taken. `complete`: as in WantBatch.
   void want(const BatchName& batch, const BatchName& complete);
   // nullopt: it is not there yet; MadeBatch::over: the epoch has no such batch. Throws the error of reading it.
   std::optional<MadeBatch> try_take(const BatchName& batch);
-  // Waits for it, and calls `check` now and then, which may throw.
+  // Waits for it, and calls `check`, which may throw: now and then while it is not there, and before if may_be_slow().
   MadeBatch take(const BatchName& batch, const std::function<void()>& check);
   // It will not be taken after all.
   void drop(const BatchName& batch);
@@ -76,6 +81,7 @@ class BatchFeed {
   InputActor own_;  // once this task reads ahead
   std::shared_ptr<FeedService> service_;
   std::unique_ptr<BatchReader> train_, evaluation_;  // opened when they are needed first
+  InPlaceReads reads_;
   std::set<BatchName> asked_;
   BatchName complete_{};
   DataPlace place_;  // the latest known

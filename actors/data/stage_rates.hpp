@@ -11,6 +11,7 @@ namespace troupe {
 
 class StageRates {
  public:
+  static constexpr std::int64_t kInterval = 1'000'000'000;  // ns between samples
   // Takes a sample, if the last is old enough. Cheap when it is not: call it often.
   template <class Figures>
   void sample(std::int64_t now_ns, Figures&& figures) {
@@ -22,7 +23,6 @@ class StageRates {
   std::vector<StageSnapshot> show(std::int64_t now_ns, const std::vector<StageFigures>& figures) const;
 
  private:
-  static constexpr std::int64_t kInterval = 1'000'000'000;
   struct Sample {
     std::int64_t at_ns;
     std::vector<StageFigures> stages;

@@ -157,6 +157,7 @@ TaskSnapshot Introspector::snapshot() const {
     out.devices.push_back(std::move(seen));
   }
   out.training = config_.training.snapshot();
+  std::ranges::move(config_.training.pipelines(), std::back_inserter(out.pipelines));
   out.waiting.append(config_.client.waiting(out.task));
   if (config_.links) out.links = config_.links();
   if (config_.meeting) out.waiting.append(config_.meeting());

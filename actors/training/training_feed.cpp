@@ -9,6 +9,7 @@
 
 #include <troupe/actors/cluster/membership.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/training/cluster_job.hpp>
 
 namespace troupe {
@@ -87,6 +88,7 @@ BatchFeed::Config feed_of_worker(const TrainingPlan& plan, std::uint32_t slots, 
           .node = plan.task.handles().node,
           .inputs = plan.task.cluster().tasks_of(kInputJob),
           .service = feed_service(plan, slots, in_use),
+          .record = &plan.task.introspection().training(),
           .wake = std::move(wake),
           .on_event = [&plan](const std::string& text) {
             if (plan.options.on_event)

@@ -249,6 +249,7 @@ class WorkerLoop {
   bool compute_next() {
     if (awaiting_.empty()) return false;
     const WorkerTokens::Work work = awaiting_.front();
+    if (feed_.may_be_slow()) show();
     std::optional<MadeBatch> made;
     {
       const TraceSlice traced(plan_.task.actors().trace(), TraceKind::work, "batch");
