@@ -71,6 +71,26 @@ TEST(PipelineSnapshots, HaveTheStagesOfWhatATrainingReadsItself) {
   EXPECT_TRUE(task.introspection().training().pipelines().empty()) << "the training is over";
 }
 
+TEST(PipelineSnapshots, AreOfWhoeverMakesTheBatches) {
+  Task task;
+  ClusterSnapshot seen;
+  const PipelineSource source(line_points([](std::int64_t) {
+    const auto until = steady_now_ns() + 200'000;
+    while (steady_now_ns() < until) {
+    }
+  }));
+  Model line({layers::dense(1)}, Shape{1});
+  line.compile({.outputs = {{.loss = Loss::mean_squared_error}}}, task);
+  TrainingOptions options{.mode = LocalMode{.slots = 1}, .epochs = 2, .batch = 4, .quiet = true};
+  options.on_progress = [&](const StepProgress& at) {
+    if (at.epoch == 1 && at.step == 12) seen = task.introspection().view().snapshot();
+  };
+  line.fit(source, options);
+  const auto& pipelines = seen.tasks.at(0).snapshot->pipelines;
+  ASSERT_EQ(pipelines.size(), 1u) << "the loop has read in place only in the beginning";
+  EXPECT_GT(pipelines[0].ahead, 0u);
+}
+
 // Whoever reads in place waits in a function of the pipeline until somebody has asked why.
 class PipelineSnapshotsWhy : public ::testing::Test {
  protected:

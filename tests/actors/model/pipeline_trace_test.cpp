@@ -79,8 +79,13 @@ TEST(PipelineTrace, HasTheStagesOfInputTasksOnTheTracksOfWhoWorksForThem) {
       all += stage.end_ns - stage.begin_ns;
     }
     EXPECT_GE(all, 80 * kBusyNs);
-    EXPECT_EQ(slices(recording, "filter all").size(), addressable ? 0u : 20u);
-    for (const TraceEvent& stage : slices(recording, "filter all")) expect_within(stage, works);
+    const auto of_filter = slices(recording, "filter all");
+    EXPECT_EQ(of_filter.size(), addressable ? 0u : 20u);
+    for (const TraceEvent& stage : of_filter) {
+      expect_within(stage, works);
+      for (const TraceEvent& other : of_map)
+        EXPECT_TRUE(other.track != stage.track || other.end_ns <= stage.begin_ns || stage.end_ns <= other.begin_ns);
+    }
   }
 }
 
