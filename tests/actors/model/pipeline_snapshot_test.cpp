@@ -91,6 +91,23 @@ TEST(PipelineSnapshots, AreOfWhoeverMakesTheBatches) {
   EXPECT_GT(pipelines[0].ahead, 0u);
 }
 
+TEST(PipelineSnapshots, AreOfAWorkerThatReachesNoInputTask) {
+  testing::JobTasks tasks(1, 1, {}, {}, 1);
+  tasks.shut_down(1);
+  TaskSnapshot seen;
+  const PipelineSource source(line_points([&](std::int64_t number) {
+    if (number == 20) seen = *tasks[2].introspection().view().snapshot().tasks.back().snapshot;
+  }));
+  tasks.run([&](Task& task) -> std::string {
+    if (task.name().job != "input") train_line(source, task, SyncMode{.slots = 1});
+    return "";
+  });
+  EXPECT_EQ(seen.task, "/job:worker/task:0");
+  ASSERT_EQ(seen.pipelines.size(), 1u);
+  EXPECT_EQ(seen.pipelines[0].making, 1u);
+  EXPECT_EQ(seen.pipelines[0].stages.back().elements, 20u);
+}
+
 // Whoever reads in place waits in a function of the pipeline until somebody has asked why.
 class PipelineSnapshotsWhy : public ::testing::Test {
  protected:
