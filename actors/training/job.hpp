@@ -20,12 +20,23 @@ namespace troupe {
 class Callback;
 class TrainingHook;
 
+// What a task may spend on batches ahead of the training, as a worker that reads them itself or as an input task. More
+// or less of it changes no batch. Each task has its own.
+struct ReadAhead {
+  // Bytes of batches that are made before they are wanted, or kept until their step is complete. Two batches may be
+  // larger; 0: none is made ahead.
+  std::uint64_t memory = 24 << 20;
+  // That make batches at a time, at most; 0: the task's share of the machine's cores.
+  int threads = 0;
+};
+
 struct TrainingOptions {
   JobMode mode = LocalMode{};
   int epochs = 5;
   int batch = 32;                       // examples per slot
   int evaluation_batch = 500;           // examples per batch of an evaluation
   LastStep last_step = LastStep::drop;  // of examples that do not fill the last step of an epoch
+  ReadAhead read_ahead{};
   // Equal parts of a slot's batch, computed one after the other. Takes the memory of one part, plus the gradients once
   // more.
   int micro_batches = 1;

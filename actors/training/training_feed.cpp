@@ -40,6 +40,7 @@ std::uint32_t count(std::string_view job, const TrainingPlan& plan) {
 
 // Threads that make batches on this task.
 std::size_t makers(const TrainingPlan& plan) {
+  if (plan.options.read_ahead.threads > 0) return static_cast<std::size_t>(plan.options.read_ahead.threads);
   const int tasks =
       plan.task.cluster().contains(plan.task.name()) ? plan.task.cluster().tasks_on_host_of(plan.task.name()) : 1;
   return static_cast<std::size_t>(threads_per_device(tasks, 1));
@@ -77,7 +78,8 @@ FeedService::Config feed_service(const TrainingPlan& plan, std::uint32_t slots, 
                    .shares = serves ? std::max(1U, count(kInputJob, plan)) : 1,
                    .share = serves ? static_cast<std::uint32_t>(plan.task.name().index) : 0,
                    .epochs = static_cast<std::uint32_t>(plan.options.epochs),
-                   .makers = makers(plan)}};
+                   .makers = makers(plan),
+                   .memory = plan.options.read_ahead.memory}};
 }
 
 BatchFeed::Config feed_of_worker(const TrainingPlan& plan, std::uint32_t slots, std::size_t in_use,

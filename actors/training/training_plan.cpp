@@ -38,6 +38,9 @@ void check_training(const TrainingPlan& plan, int slots) {
     invalid_argument("batch size {} is not divisible by {} micro-batches", o.batch, o.micro_batches);
   if (o.micro_batches > 1 && o.last_step == LastStep::keep)
     invalid_argument("micro_batches need batches of one size: set last_step to LastStep::drop or pad");
+  if (o.read_ahead.threads < 0 || o.read_ahead.threads > 1024)
+    invalid_argument("read_ahead.threads must be 0 to 1024 (0: the task's share of the cores), not {}",
+                     o.read_ahead.threads);
   if (mode.slots < 0) invalid_argument("slots must be 1 to 1024, not {}", mode.slots);
   if (mode.backups < 0 || mode.backups > 1024) invalid_argument("backups must be 0 to 1024, not {}", mode.backups);
   if (mode.staleness < 0 || mode.staleness > 1024)

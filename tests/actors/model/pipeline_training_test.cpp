@@ -233,6 +233,96 @@ TEST(PipelineTrainingResumes, FromAPositionInItsCheckpoint) {
   }
 }
 
+// The mean loss of an epoch during which parameters do not change: each example has its part in it, once.
+std::string mean_loss(const BatchSource& source, Task& task, const TrainingOptions& options) {
+  Model model({layers::dense(1)}, Shape{2});
+  model.compile({.optimizer = optimizers::SGD{.learning_rate = 1e-30}, .outputs = {{.loss = Loss::mean_squared_error}}},
+                task);
+  const TrainingResult result = model.fit(source, options);
+  return result.chief ? fmt::format("{:.10g} after {} steps", result["loss"], result.steps) : "";
+}
+
+TEST_P(PipelineTraining, EachExampleCountsOnceInAJobThatGoesOn) {
+  const PipelineSource source(pipeline());
+  for (const JobMode& mode :
+       {JobMode(SyncMode{.slots = 2}), JobMode(SspMode{.slots = 2}), JobMode(AsyncMode{}), JobMode(AllReduceMode{})}) {
+    SCOPED_TRACE(name(mode));
+    const testing::TemporaryDirectory directory;
+    std::atomic<bool> stop{false};
+    TrainingOptions options{.mode = mode, .epochs = 1, .batch = 3, .quiet = true};
+    const auto run = [&] {
+      testing::JobTasks tasks(std::holds_alternative<AllReduceMode>(mode) ? 0 : 1, 2);
+      return tasks.run([&](Task& task) { return mean_loss(source, task, options); });
+    };
+    const std::vector<std::string> whole = run();
+    const auto expected = std::ranges::find_if(whole, [](const std::string& text) { return !text.empty(); });
+    ASSERT_NE(expected, whole.end());
+    options.checkpoint = directory.path().string();
+    options.stop = &stop;
+    stop = std::holds_alternative<AllReduceMode>(mode);  // ranks agree after the first step, then about once a second
+    options.on_progress = [&](const StepProgress& at) { stop = stop || at.step >= 11; };
+    EXPECT_THAT(run(), ::testing::Not(::testing::Contains(*expected)));
+    stop = false;
+    options.on_progress = nullptr;
+    EXPECT_THAT(run(), ::testing::Contains(*expected));
+  }
+}
+
+std::int64_t makers_of(Task& task) {
+  std::int64_t count = 0;
+  for (const TaskReport& report : task.introspection().view().snapshot().tasks)
+    if (report.task == task.name().to_string() && report.snapshot)
+      count = std::ranges::count(report.snapshot->actors, "maker", &ActorSnapshot::kind);
+  return count;
+}
+
+TEST(PipelineTrainingReadsAhead, WithAsManyThreadsAsItMay) {
+  const PipelineSource source(drawn_points());
+  Task alone;
+  const std::string expected = trained(source, alone, {.mode = LocalMode{.slots = 1}, .epochs = 1});
+  for (const int threads : {1, 5}) {
+    testing::JobTasks tasks(1, 1, {}, {}, 1);
+    std::atomic<std::int64_t> makers{0};
+    TrainingOptions options{.mode = SyncMode{.slots = 1}, .epochs = 1, .read_ahead = {.threads = threads}};
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step == 3) makers = makers_of(tasks[1]);
+    };
+    EXPECT_THAT(events_of(tasks, source, options), ::testing::Contains(expected));
+    EXPECT_EQ(makers, threads);
+  }
+  EXPECT_EQ(testing::error_of([&] { trained(source, alone, {.read_ahead = {.threads = -1}}); }).message(),
+            "read_ahead.threads must be 0 to 1024 (0: the task's share of the cores), not -1");
+}
+
+// A reader that was waited for is given time to go ahead: it makes what was asked for, and no more.
+TEST(PipelineTrainingReadsAhead, WithinItsMemory) {
+  std::atomic<std::uint64_t> mapped{0};
+  const Pipeline counted =
+      drawn_points().map("count", drawn_points().schema(), [&](const Element& e, const ElementContext& context) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(context.number < 16 ? 1 : 0);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+        ++mapped;
+        return e;
+      });
+  const PipelineSource source(counted);
+  const auto furthest_ahead = [&](const ReadAhead& budget) {
+    mapped = 0;
+    std::uint64_t ahead = 0;
+    TrainingOptions options{.mode = SyncMode{.slots = 1}, .epochs = 1, .read_ahead = budget};
+    options.on_progress = [&](const StepProgress& at) {
+      if (at.step != 8) return;
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(budget.memory == 0 ? 50 : 10'000);
+      while (ahead < 3 && std::chrono::steady_clock::now() < until) ahead = mapped / 4 - at.step;
+    };
+    testing::JobTasks tasks(1, 1, {}, {}, 1);
+    events_of(tasks, source, options);
+    return ahead;
+  };
+  EXPECT_LT(furthest_ahead({.memory = 0}), 3U);  // a worker wants two
+  EXPECT_GE(furthest_ahead({}), 3U);
+}
+
 TEST(PipelineTrainingErrors, AnInputTaskWithOtherDataIsNamed) {
   const auto errors_with = [](const Pipeline& of_input) {
     testing::JobTasks tasks(1, 1, {}, {}, 1);
