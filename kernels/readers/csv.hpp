@@ -52,6 +52,7 @@ struct CsvOptions {
   CsvFormat format{};
   std::vector<CsvColumn> columns{};        // all of the file, in its order
   std::vector<CsvComponent> components{};  // none: each column that is not passed over is a component of its name
+  RecordOptions records{};                 // of the files that data::csv() reads
 };
 
 // The constructor throws invalid_argument for options that do not fit each other.
@@ -87,14 +88,15 @@ struct CsvHeader {
   std::size_t index(std::string_view name) const;
 };
 
-// The fields of the first row: names, if the file has a header. Throws data_loss for a file without rows, and for a row
-// above 64 MiB; infer_csv(), too.
+// The fields of the first row: names, if the file has a header; "c0", "c1", ... where they are empty. Throws data_loss
+// for a file without rows, and for a row above 64 MiB; infer_csv(), too.
 CsvHeader read_csv_header(FileSystem& files, const std::string& path, const CsvFormat& format = {});
 
 // Columns with the dtype that fits all of the first `rows` rows: i64, else f32, else string. Numbers that are missing
-// become NaN, so such a column is f32. Without header, names are "c0", "c1", ...
+// become NaN, so such a column is f32. Without header, names are "c0", "c1", ... Rows that are damaged do not count if
+// they are skipped, else they are errors. Throws data_loss for columns with one name.
 std::vector<CsvColumn> infer_csv(FileSystem& files, const std::string& path, const CsvFormat& format = {},
-                                 std::size_t rows = 1000);
+                                 std::size_t rows = 1000, bool skip_damaged = false);
 
 // Writes batches as rows. A component has a column for each element of an example: "x", or "x_0", "x_1", ... Reading
 // gives the same bits, of any NaN a NaN.

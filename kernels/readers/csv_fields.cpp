@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -85,33 +87,57 @@ CsvHeader read_csv_header(FileSystem& files, const std::string& path, const CsvF
   options.header_lines = 0;
   LineStream lines(files, path, options);
   std::string_view row, name;
-  if (!lines.next(row)) fail(Code::data_loss, "{}: the file has no rows", path);
+  if (!lines.next(row)) fail(Code::data_loss, "{}: the file has no rows", shown_path(path));
   CsvHeader out;
   CsvFields fields(row, format);
   while (fields.next(name)) {
     if (fields.problem() != nullptr)
-      fail(Code::data_loss, "{}: column {} of the first row: {}", path, out.names.size() + 1, fields.problem());
-    out.names.emplace_back(name);
+      fail(Code::data_loss, "{}: column {} of the first row: {}", shown_path(path), out.names.size() + 1,
+           fields.problem());
+    out.names.push_back(name.empty() ? fmt::format("c{}", out.names.size()) : std::string(name));
   }
   return out;
 }
 
-std::vector<CsvColumn> infer_csv(FileSystem& files, const std::string& path, const CsvFormat& format,
-                                 std::size_t rows) {
+namespace {
+
+// What is wrong with a row; "": nothing.
+std::string problem_of(std::string_view row, const CsvFormat& format, std::size_t columns) {
+  CsvFields fields(row, format);
+  std::string_view text;
+  std::size_t count = 0;
+  for (; fields.next(text); ++count)
+    if (fields.problem() != nullptr) return fmt::format("column {}: {}", count + 1, fields.problem());
+  return count == columns ? "" : fmt::format("the row has {} columns, but must have {}", count, columns);
+}
+
+void check_names(const std::vector<std::string>& names, const std::string& path) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const auto [other, is_new] = places.try_emplace(names[i], i); !is_new)
+      fail(Code::data_loss, "{}: columns {} and {} of the first row are both {}: give them different names",
+           shown_path(path), other->second + 1, i + 1, shown_text(names[i]));
+}
+
+}  // namespace
+
+std::vector<CsvColumn> infer_csv(FileSystem& files, const std::string& path, const CsvFormat& format, std::size_t rows,
+                                 bool skip_damaged) {
   std::vector<CsvColumn> out;
   const std::vector<std::string> names = read_csv_header(files, path, format).names;
+  if (format.header) check_names(names, path);
   for (std::size_t i = 0; i < names.size(); ++i)
     out.push_back({.name = format.header ? names[i] : fmt::format("c{}", i), .dtype = DType::invalid});
   std::vector<bool> empty(out.size());
-  LineStream lines(files, path, csv_lines(format, {.most_bytes = kMostInferredBytes}));
+  LineStream lines(files, path, csv_lines(format, {.skip_damaged = skip_damaged, .most_bytes = kMostInferredBytes}));
   std::string_view row, text;
   for (std::uint64_t at = lines.position(); rows > 0 && lines.next(row); --rows, at = lines.position()) {
+    if (const std::string problem = problem_of(row, format, out.size()); !problem.empty()) {
+      if (skip_damaged) continue;
+      fail(Code::data_loss, "{}: byte {}: {}", shown_path(path), at, problem);
+    }
     CsvFields fields(row, format);
-    std::size_t i = 0;
-    for (; fields.next(text); ++i) {
-      if (fields.problem() != nullptr)
-        fail(Code::data_loss, "{}: byte {}: column {}: {}", path, at, i + 1, fields.problem());
-      if (i >= out.size()) continue;
+    for (std::size_t i = 0; fields.next(text); ++i) {
       DType& dtype = out[i].dtype;
       if (text.empty())
         empty[i] = true;
@@ -120,8 +146,6 @@ std::vector<CsvColumn> infer_csv(FileSystem& files, const std::string& path, con
       else if (dtype != DType::string)
         dtype = is_csv_number(text, DType::f32) ? DType::f32 : DType::string;
     }
-    if (i != out.size())
-      fail(Code::data_loss, "{}: byte {}: the row has {} columns, but must have {}", path, at, i, out.size());
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (out[i].dtype == DType::invalid) out[i].dtype = DType::string;

@@ -51,12 +51,14 @@ bool FixedStream::next(std::string_view& record) {
 
 // The file ends `rest` bytes behind the last record, or within the header.
 void FixedStream::damaged(std::uint64_t rest) {
-  if (!options_.records.skip_damaged) {
-    if (bytes_.offset() < options_.header_bytes)
-      fail(Code::data_loss, "{}: has {} bytes, but its header {}", bytes_.path(), rest, options_.header_bytes);
-    fail(Code::data_loss, "{}: byte {}: {} bytes are left, but must be a footer of {}, or that behind records of {}",
-         bytes_.path(), bytes_.offset(), rest, options_.footer_bytes, options_.record_bytes);
-  }
+  const std::string what =
+      bytes_.offset() < options_.header_bytes
+          ? fmt::format("has {} bytes, but its header {}", rest, options_.header_bytes)
+          : fmt::format("byte {}: {} bytes are left, but must be a footer of {}, or that behind records of {}",
+                        bytes_.offset(), rest, options_.footer_bytes, options_.record_bytes);
+  const Error damage(Code::data_loss, fmt::format("{}: {}", bytes_.path(), what));
+  if (!options_.records.skip_damaged) throw damage;
+  if (options_.records.on_damage) options_.records.on_damage(damage);
   ++skipped_;
   ended_ = true;
 }

@@ -53,7 +53,7 @@ class LineEnd {
 }  // namespace
 
 LineStream::LineStream(FileSystem& files, std::string path, LineOptions options)
-    : options_(options), bytes_(files, std::move(path)) {
+    : options_(std::move(options)), bytes_(files, std::move(path)) {
   begin();
 }
 
@@ -89,17 +89,21 @@ bool LineStream::read_line(std::string_view& line) {
       pending_ = newline == bytes.npos ? seen : newline + 1;
       return true;
     }
-    if (!options_.records.skip_damaged) {
-      if (fits(line.size()))
-        fail(Code::data_loss, "{}: byte {}: the line has quotes that do not close", bytes_.path(), bytes_.offset());
-      fail(Code::data_loss, "{}: byte {}: the line has more than {} bytes{}", bytes_.path(), bytes_.offset(),
-           options_.records.most_bytes, end.within_quotes() ? ": do its quotes close?" : "");
-    }
-    ++skipped_;
+    const std::string what = fits(line.size())
+                                 ? "the line has quotes that do not close"
+                                 : fmt::format("the line has more than {} bytes{}", options_.records.most_bytes,
+                                               end.within_quotes() ? ": do its quotes close?" : "");
+    left_out({Code::data_loss, fmt::format("{}: byte {}: {}", bytes_.path(), bytes_.offset(), what)});
     pass_over_damage(fits(line.size()));
     seen = 0;
     end = LineEnd(options_.quoted, options_.separator);
   }
+}
+
+void LineStream::left_out(const Error& damage) {
+  if (!options_.records.skip_damaged) throw damage;
+  ++skipped_;
+  if (options_.records.on_damage) options_.records.on_damage(damage);
 }
 
 // To behind the first line end that most_bytes cannot reach, or to the end of the file.

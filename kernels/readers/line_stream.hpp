@@ -41,6 +41,7 @@ class LineStream final : public RecordStream {
   void begin();
   bool read_line(std::string_view& line);
   bool fits(std::uint64_t bytes) const { return bytes <= options_.records.most_bytes; }
+  void left_out(const Error& damage);
   void pass_over_damage(bool to_end);
 
   LineOptions options_;

@@ -28,26 +28,27 @@ class RecordFiles::Cursor final : public data::ElementCursor {
   bool next(std::vector<Tensor>& element) override {
     std::string_view record;
     RecordPlace place{shown_};
-    if (!take(record, place)) return false;
-    element = element_of_record(record, place, all_.parser_.get());
-    return true;
+    while (take(record, place))
+      if (parsed([&] { element = element_of_record(record, place, all_.parser_.get()); })) return true;
+    return false;
   }
   bool next_row(std::int64_t row, std::span<Tensor> out) override {
     if (!all_.parser_) return ElementCursor::next_row(row, out);
     std::string_view record;
     RecordPlace place{shown_};
-    if (!take(record, place)) return false;
-    all_.parser_->parse(record, place, row, out);
-    return true;
+    while (take(record, place))
+      if (parsed([&] { all_.parser_->parse(record, place, row, out); })) return true;
+    return false;
   }
   std::unique_ptr<const data::UnmadeElement> next_unmade() override {
-    if (!all_.parser_) return ElementCursor::next_unmade();
+    if (!all_.parser_ || leaves_out()) return ElementCursor::next_unmade();
     std::string_view record;
     RecordPlace place{shown_};
     if (!take(record, place)) return nullptr;
     return std::make_unique<const Unparsed>(*all_.parser_, record, place);
   }
   bool skip() override {
+    if (leaves_out()) return ElementCursor::skip();
     std::string_view record;
     RecordPlace place;
     return take(record, place);
@@ -69,6 +70,23 @@ class RecordFiles::Cursor final : public data::ElementCursor {
     const std::string record_;
     const RecordPlace place_;  // the path is the source's
   };
+
+  // Whether it takes parsing to know if a record is an element.
+  bool leaves_out() const { return all_.parser_ && all_.format_.records.skip_damaged; }
+
+  // Calls `parse`. False: the record is damaged, and left out.
+  template <class Parse>
+  bool parsed(Parse&& parse) {
+    try {
+      parse();
+      return true;
+    } catch (const Error& error) {
+      if (!leaves_out() || error.code() != Code::data_loss) throw;
+      all_.skipped_.fetch_add(1, std::memory_order_relaxed);
+      if (all_.format_.records.on_damage) all_.format_.records.on_damage(error);
+      return false;
+    }
+  }
 
   bool take(std::string_view& record, RecordPlace& place) {
     place.offset = stream_->position();

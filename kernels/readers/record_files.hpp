@@ -24,6 +24,8 @@ struct RecordFormat {
   std::string name{};  // "tfrecord": equal formats give equal records
   // Opens the records of a file. Thread-safe.
   std::function<std::unique_ptr<RecordStream>(FileSystem& files, const std::string& path)> open{};
+  // How `open` treats damaged records: in order, those that a parser finds damaged are treated alike.
+  RecordOptions records{};
 };
 
 // In order: each file is a split.

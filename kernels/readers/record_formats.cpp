@@ -13,9 +13,11 @@
 namespace troupe {
 
 RecordFormat tfrecord_format(RecordOptions options) {
-  return {"tfrecord", [options](FileSystem& files, const std::string& path) {
+  return {"tfrecord",
+          [options](FileSystem& files, const std::string& path) {
             return std::make_unique<TfRecordStream>(files, path, options);
-          }};
+          },
+          options};
 }
 
 // Names say all that decides where records are: an index of other records does not fit.
@@ -24,16 +26,19 @@ RecordFormat lines_format(const LineOptions& options) {
   if (options.header_lines > 0) name += fmt::format(" behind {}", options.header_lines);
   if (options.skip_empty) name += ", without empty ones";
   if (options.quoted != '\0') name += fmt::format(", quotes {} between {}", options.quoted, options.separator);
-  return {std::move(name), [options](FileSystem& files, const std::string& path) {
+  return {std::move(name),
+          [options](FileSystem& files, const std::string& path) {
             return std::make_unique<LineStream>(files, path, options);
-          }};
+          },
+          options.records};
 }
 
 RecordFormat fixed_format(const FixedOptions& options) {
   return {fmt::format("{} bytes between {} and {}", options.record_bytes, options.header_bytes, options.footer_bytes),
           [options](FileSystem& files, const std::string& path) {
             return std::make_unique<FixedStream>(files, path, options);
-          }};
+          },
+          options.records};
 }
 
 namespace data {
@@ -41,7 +46,8 @@ namespace {
 
 // Takes the columns from the first file if none are given, and compares all headers with them.
 void complete_columns(FileSystem& from, const std::vector<std::string>& paths, CsvOptions& options) {
-  if (options.columns.empty()) options.columns = infer_csv(from, paths[0], options.format);
+  if (options.columns.empty())
+    options.columns = infer_csv(from, paths[0], options.format, 1000, options.records.skip_damaged);
   if (options.format.header) {
     std::vector<std::string> wanted;
     for (const CsvColumn& column : options.columns) wanted.push_back(column.name);
@@ -55,7 +61,7 @@ void complete_columns(FileSystem& from, const std::vector<std::string>& paths, C
 // `named`: a pattern or paths.
 template <class Named>
 Pipeline rows_of(const Named& named, CsvOptions options, const FilesOptions& files) {
-  const RecordFormat lines = lines_format(csv_lines(options.format));
+  const RecordFormat lines = lines_format(csv_lines(options.format, options.records));
   return records(named, lines, std::make_shared<CsvParser>(std::move(options)), files);
 }
 

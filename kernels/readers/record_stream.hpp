@@ -5,20 +5,25 @@
 // had before goes on with the same records.
 //
 // Errors name the file and the offset of the record: data_loss for a damaged one. With RecordOptions::skip_damaged such
-// a record is left out and counted instead, if the next one can be found; else the rest of the file is.
+// a record is left out and counted instead, if the next one can be found; else the rest of the file is. So is one that
+// the RecordParser of a pipeline finds damaged, where records are read in order.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
 #include <troupe/kernels/readers/byte_stream.hpp>
+#include <troupe/messages/error.hpp>
 
 namespace troupe {
 
 struct RecordOptions {
   bool skip_damaged = false;
   std::uint64_t most_bytes = std::uint64_t{1} << 30;  // of a record: a longer one is damaged
+  // With skip_damaged: gets the error of each record that a stream leaves out, on the reader's thread.
+  std::function<void(const Error&)> on_damage{};
 };
 
 // Not thread-safe.

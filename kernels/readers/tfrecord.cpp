@@ -60,7 +60,7 @@ std::string record_of(std::string_view data) {
 }
 
 TfRecordStream::TfRecordStream(FileSystem& files, std::string path, RecordOptions options)
-    : bytes_(files, std::move(path)), options_(options) {}
+    : bytes_(files, std::move(path)), options_(std::move(options)) {}
 
 // As ByteStream::peek; errors of decompression name the record, too.
 std::string_view TfRecordStream::peek(std::size_t wanted, std::uint64_t record) {
@@ -131,6 +131,7 @@ bool TfRecordStream::next(std::string_view& record) {
       return given_ > 0;
     } catch (const Error& error) {
       if (error.code() != Code::data_loss || !options_.skip_damaged) throw;
+      if (options_.on_damage) options_.on_damage(error);
     }
     ++skipped_;
     pass_over(whole);

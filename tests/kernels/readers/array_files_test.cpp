@@ -1,4 +1,4 @@
-// .npy, .npz and IDX files as sources of pipelines. Files of NumPy itself: tests/python/array_files_test.py.
+// .npy, .npz and IDX files as sources of pipelines. Files of NumPy itself: tests/python/data_files_test.py.
 #include "troupe/kernels/readers/array_files.hpp"
 
 #include <gmock/gmock.h>

@@ -184,14 +184,15 @@ TEST_F(Csv, HeadersHaveNames) {
   EXPECT_EQ(error_of([&] { read_csv_header(files_, "/f"); }).to_string(), "data_loss: /f: the file has no rows");
 }
 
+std::string dtypes(const std::vector<CsvColumn>& of) {
+  std::string out;
+  for (const CsvColumn& c : of) out += c.name + " " + std::string(name(c.dtype)) + c.fallback.value_or("") + "; ";
+  return out;
+}
+
 TEST_F(Csv, DtypesAreInferredFromRows) {
   put("int,float,text,gaps,large,none\n1,2,3,1,1,\n-2,nan,x,,99999999999999999999,\n3,1e3,4.5,2,1,\nlate,,,,,\n");
   const auto columns = infer_csv(files_, "/f", {}, 3);
-  const auto dtypes = [](const std::vector<CsvColumn>& of) {
-    std::string out;
-    for (const CsvColumn& c : of) out += c.name + " " + std::string(name(c.dtype)) + c.fallback.value_or("") + "; ";
-    return out;
-  };
   EXPECT_EQ(dtypes(columns), "int i64; float f32; text string; gaps f32nan; large f32; none string; ");
   EXPECT_EQ(infer_csv(files_, "/f")[0].dtype, DType::string);
   const CsvParser parser({.columns = columns});
@@ -202,6 +203,19 @@ TEST_F(Csv, DtypesAreInferredFromRows) {
   EXPECT_EQ(error_of([&] { infer_csv(files_, "/f"); }).message(), "/f: byte 8: the row has 1 columns, but must have 2");
   put("a\n\"1\"x\n");
   EXPECT_EQ(error_of([&] { infer_csv(files_, "/f"); }).message(), "/f: byte 2: column 1: text follows its quotes");
+}
+
+TEST_F(Csv, RowsThatAreSkippedHaveNoPartInDtypes) {
+  put("a,b\n1,2\nx\n3,4,y\n\"5\"z,6\n7,8\n");
+  EXPECT_EQ(dtypes(infer_csv(files_, "/f", {}, 1000, true)), "a i64; b i64; ");
+}
+
+TEST_F(Csv, ColumnsNeedDifferentNames) {
+  put(",b,,c\n1,2,3,4\n");  // as pandas writes an index without a name
+  EXPECT_EQ(dtypes(infer_csv(files_, "/f")), "c0 i64; b i64; c2 i64; c i64; ");
+  put("a,b,a\n1,2,3\n");
+  EXPECT_EQ(error_of([&] { infer_csv(files_, "/f"); }).message(),
+            "/f: columns 1 and 3 of the first row are both 'a': give them different names");
 }
 
 TEST_F(Csv, AMillionColumnsAreReadAtOnce) {

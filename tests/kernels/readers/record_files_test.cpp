@@ -122,6 +122,44 @@ TEST_F(RecordFilesTest, DamagedRecordsThatAreLeftOutAreCounted) {
               HasSubstr("/a: 1 records are damaged"));
 }
 
+TEST_F(RecordFilesTest, RecordsThatDoNotParseAreLeftOutToo) {
+  put("/f.csv", "a,b\n1,2\n3\nx,4\n5,6\n");
+  CsvOptions options{.columns = {{.name = "a", .dtype = DType::i64}, {.name = "b", .dtype = DType::i64}}};
+  const auto source_of = [&] {
+    return std::get<data::SplitsStage>(data::csv("/f.csv", options, {.files = &files_}).stage()->kind).source;
+  };
+  std::vector<Tensor> element;
+  auto source = source_of();
+  auto cursor = source->open(0);
+  ASSERT_TRUE(cursor->next(element));
+  EXPECT_EQ(error_of([&] { cursor->next(element); }).message(),
+            "/f.csv: byte 8: the row has 1 columns, but must have 2");
+
+  std::vector<std::string> damage;
+  options.records = {.skip_damaged = true, .on_damage = [&](const Error& error) { damage.push_back(error.message()); }};
+  source = source_of();
+  cursor = source->open(0);
+  ASSERT_TRUE(cursor->next(element));
+  const std::uint64_t second = cursor->position();
+  ASSERT_TRUE(cursor->next(element));
+  EXPECT_EQ(element.at(0).item<std::int64_t>(), 5);
+  EXPECT_FALSE(cursor->next(element));
+  EXPECT_THAT(damage, ::testing::ElementsAre("/f.csv: byte 8: the row has 1 columns, but must have 2",
+                                             "/f.csv: byte 10: column 1 of 2 ('a'): 'x' is no i64"));
+  EXPECT_EQ(source->skipped(), 2u);
+  // However they are read, the same records are elements.
+  cursor->seek(second);
+  std::vector<Tensor> rows = {Tensor(DType::i64, Shape{1}), Tensor(DType::i64, Shape{1})};
+  ASSERT_TRUE(cursor->next_row(0, rows));
+  EXPECT_EQ(rows[1].data<std::int64_t>()[0], 6);
+  cursor->seek(second);
+  EXPECT_EQ(cursor->next_unmade()->make().at(0).item<std::int64_t>(), 5);
+  cursor->seek(0);
+  EXPECT_TRUE(cursor->skip());
+  EXPECT_TRUE(cursor->skip());
+  EXPECT_FALSE(cursor->skip());
+}
+
 TEST_F(RecordFilesTest, AnyRecordIsReadByItsNumber) {
   put_records("/a", 40);
   put_records("/b", 0);
