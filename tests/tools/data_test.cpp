@@ -1,5 +1,5 @@
 // troupe-data as a process, on files that were written here; its summaries alone. Files of NumPy and TensorFlow:
-// tests/python/data_test.py.
+// tests/python/data_files_test.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -296,7 +296,7 @@ TEST_F(DataTool, DamageIsNamedWithFileAndOffset) {
   const DataRan found = run({"verify", "*.tfrecord"});
   EXPECT_EQ(found.code, 1);
   EXPECT_THAT(found.out, AllOf(StartsWith("damaged: b.tfrecord: "), HasSubstr(fmt::format("byte {}", 5 * each)),
-                               HasSubstr("*.tfrecord: 25 elements, 1 damaged\n")));
+                               HasSubstr("*.tfrecord: 39 elements, 1 damaged\n")));
   const DataRan skipped = run({"verify", "b.tfrecord", "--skip", "--json"});
   EXPECT_EQ(skipped.code, 1);
   EXPECT_EQ(skipped.lines().back()["elements"], 19);
@@ -310,6 +310,19 @@ TEST_F(DataTool, DamageIsNamedWithFileAndOffset) {
             "damaged: c.csv: byte 42: the row has 2 columns, but must have 3\n"
             "damaged: c.csv: byte 52: column 2 of 3 ('x_1'): 'x' is no f32\n"
             "c.csv: 4 elements, 2 damaged\n");
+  // What is damaged has no part in the schema.
+  write("e.csv", kPoints + "1,2\n");
+  EXPECT_EQ(run({"verify", "e.csv"}).out,
+            "damaged: e.csv: byte 42: the row has 2 columns, but must have 3\ne.csv: 3 elements, 1 damaged\n");
+  EXPECT_THAT(run_well({"stats", "e.csv", "--skip"}), StartsWith("e.csv: 3 elements, 1 damaged ones left"));
+  EXPECT_EQ(run({"stats", "e.csv"}).code, 1);
+  write("f.jsonl", "{\"x\": 1}\n{\"x\": 2\n{\"x\": 3}\n");
+  EXPECT_THAT(run({"verify", "f.jsonl"}).out,
+              AllOf(StartsWith("damaged: f.jsonl: byte 9: not JSON"), HasSubstr("f.jsonl: 2 elements, 1 damaged\n")));
+  EXPECT_THAT(run_well({"stats", "f.jsonl", "--skip"}), HasSubstr("2 values: 1 to 3"));
+  EXPECT_THAT(run({"head", "f.jsonl"}).err, HasSubstr("f.jsonl: byte 9: not JSON"));
+  write("g.jsonl", "{\n");
+  EXPECT_THAT(run({"stats", "g.jsonl", "--skip"}).err, HasSubstr("g.jsonl: byte 0: not JSON"));
   write_npz(posix_file_system(), directory_.file("d.npz"),
             std::vector<NamedTensor>{{"x", Tensor::zeros(DType::f32, {1000})}});
   std::string npz = content("d.npz");
@@ -385,6 +398,9 @@ TEST(DataSummary, NumbersAreExactAtTheEndsOfTheirTypes) {
   data_tool::NumberSummary far;  // a naive sum of squares has nothing left of these
   far.add(Tensor::vector<double>({1e9 + 1, 1e9 + 2, 1e9 + 3}));
   EXPECT_NEAR(far.deviation(), std::sqrt(2.0 / 3), 1e-9);
+  data_tool::NumberSummary one;  // whose mean is rounded
+  one.add(Tensor::vector<std::uint64_t>({std::numeric_limits<std::uint64_t>::max()}));
+  EXPECT_EQ(one.deviation(), 0);
 }
 
 TEST(DataSummary, ManyDifferentStringsTakeBoundedMemory) {

@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMostLevels = 64;
+constexpr std::uint64_t kMostInferredBytes = 64 << 20;  // of a line: as JSON it takes some times as much
 
 // What the values of a name have been.
 struct Guess {
@@ -198,14 +199,24 @@ std::shared_ptr<const RecordParser> infer_examples(FileSystem& files, const std:
 }
 
 std::shared_ptr<const RecordParser> infer_json_lines(FileSystem& files, const std::string& path,
-                                                     std::vector<std::string>& notes) {
+                                                     std::vector<std::string>& notes, bool past_damage) {
   std::map<std::string, Guess> guesses;
-  LineStream stream(files, path, {.skip_empty = true});
-  const std::size_t count = each_of_first(stream, [&](std::string_view record, std::uint64_t at) {
-    const json object = parse_bounded(record, path, at);
-    if (!object.is_object()) fail(Code::data_loss, "{}: byte {}: the line is no object of JSON", path, at);
-    add_fields(object, "", guesses);
+  LineStream stream(files, path,
+                    {.records = {.skip_damaged = past_damage, .most_bytes = kMostInferredBytes}, .skip_empty = true});
+  std::size_t damaged = 0;
+  Error first;
+  const std::size_t all = each_of_first(stream, [&](std::string_view record, std::uint64_t at) {
+    try {
+      const json object = parse_bounded(record, path, at);
+      if (!object.is_object()) fail(Code::data_loss, "{}: byte {}: the line is no object of JSON", path, at);
+      add_fields(object, "", guesses);
+    } catch (const Error& error) {
+      if (!past_damage || error.code() != Code::data_loss) throw;
+      if (++damaged == 1) first = error;
+    }
   });
+  if (damaged > 0 && damaged == all) throw first;
+  const std::size_t count = all - damaged;
   std::vector<JsonField> fields;
   for (const auto& [name, guess] : guesses) {
     JsonField field{.name = name, .dtype = guess.dtype, .shape = guess.shape};

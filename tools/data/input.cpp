@@ -68,9 +68,9 @@ bool all_indexed(FileSystem& files, const Input& input) {
 
 void open_records(FileSystem& files, Input& input, const InputOptions& options) {
   const CsvFormat csv = csv_format(input.format, options);
-  const RecordOptions records{.skip_damaged = options.skip};
+  const RecordOptions records{.skip_damaged = options.skip || options.on_damage, .on_damage = options.on_damage};
   const std::string& first = input.paths.at(0);
-  const bool given = !options.schema.empty();
+  const bool given = !options.schema.empty(), past_damage = options.skip || options.on_damage;
   input.schema_from = given ? "given" : fmt::format("inferred from the first {} records", kInferredFrom);
   switch (input.format) {
     case Format::tfrecord:
@@ -80,15 +80,15 @@ void open_records(FileSystem& files, Input& input, const InputOptions& options) 
       break;
     case Format::jsonl:
       input.records = lines_format({.records = records, .skip_empty = true});
-      if (!given) input.parser = infer_json_lines(files, first, input.notes);
+      if (!given) input.parser = infer_json_lines(files, first, input.notes, past_damage);
       break;
     case Format::csv:
     case Format::tsv: {
       constexpr std::size_t kRows = 1000;
       input.records = lines_format(csv_lines(csv, records));
       if (given) break;
-      input.parser =
-          std::make_shared<const CsvParser>(CsvOptions{.format = csv, .columns = infer_csv(files, first, csv, kRows)});
+      input.parser = std::make_shared<const CsvParser>(
+          CsvOptions{.format = csv, .columns = infer_csv(files, first, csv, kRows, past_damage)});
       input.schema_from = fmt::format("inferred from the first {} rows", kRows);
       break;
     }

@@ -40,6 +40,8 @@ struct InputOptions {
   bool no_header = false;  // csv, tsv
   bool encoded = false;    // images as the bytes of their files
   bool skip = false;       // damaged records and images are left out and counted
+  // Given: as `skip`, and gets the error of each damaged record.
+  std::function<void(const Error&)> on_damage{};
   bool use_index = false;  // records are addressable where each file has an index
 };
 
@@ -94,8 +96,9 @@ std::string schema_text(const BatchSchema& schema);
 inline constexpr std::size_t kInferredFrom = 100;  // records
 std::shared_ptr<const RecordParser> infer_examples(FileSystem& files, const std::string& path,
                                                    std::vector<std::string>& notes);
+// `past_damage`: damaged lines do not count; else they are errors.
 std::shared_ptr<const RecordParser> infer_json_lines(FileSystem& files, const std::string& path,
-                                                     std::vector<std::string>& notes);
+                                                     std::vector<std::string>& notes, bool past_damage);
 std::shared_ptr<const RecordParser> parser_of_schema(Format format, const std::vector<NamedField>& fields,
                                                      const CsvFormat& csv, FileSystem& files, const std::string& path);
 // Takes any record that is a tf.train.Example, or an object of JSON: for those that are only checked.

@@ -35,7 +35,8 @@ void NumberSummary::add(long double value) {
   }
   const double distance = static_cast<double>(value - static_cast<long double>(mean));
   mean += distance / static_cast<double>(++finite_);
-  squares_ += distance * static_cast<double>(value - static_cast<long double>(mean));
+  // Rounded, the mean of 64-bit integers may lie beyond the value.
+  squares_ += std::max(0.0, distance * static_cast<double>(value - static_cast<long double>(mean)));
 }
 
 void NumberSummary::add(const Tensor& tensor) {

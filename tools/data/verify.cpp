@@ -65,7 +65,9 @@ int verify(FileSystem& files, const std::string& pattern, const Options& options
     files_read = paths.size();
   } else {
     try {
-      Input input = open_input(counted, pattern, options.input);
+      InputOptions telling = options.input;
+      telling.on_damage = tell;
+      Input input = open_input(counted, pattern, telling);
       // Without a schema any Example or object will do: those that lack a feature are not damaged.
       if (options.input.schema.empty() && input.parser &&
           (input.format == Format::tfrecord || input.format == Format::jsonl)) {

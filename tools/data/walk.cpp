@@ -44,7 +44,7 @@ class Walker {
     walk_.damage(error);
   }
 
-  // Damage that hides where the next record begins ends the file; a record that does not parse does not.
+  // Damage that its stream does not skip ends the file; a record that does not parse does not.
   bool each_record(const std::string& path) {
     std::uint64_t skipped = 0;
     try {
@@ -65,6 +65,7 @@ class Walker {
     } catch (const Error& error) {
       damaged(error);
     }
+    if (input_.records->records.on_damage) return true;
     for (; skipped > 0; --skipped) damaged({Code::data_loss, fmt::format("{}: a damaged record was left out", path)});
     return true;
   }
