@@ -8,6 +8,9 @@
 // alone from its number; else it is *forward*: elements are made in order. The schema, the number of elements and the
 // order are known when the pipeline is built; functions throw invalid_argument for what cannot be, naming the stage.
 //
+// Nothing here prefetches or says how many threads work: who reads a pipeline decides that
+// (TrainingOptions::read_ahead), and it changes no element.
+//
 // Pipelines are values: copies share their stages, which never change.
 #pragma once
 

@@ -523,6 +523,28 @@ TEST(Pipeline, SamplesByWeight) {
   EXPECT_NEAR(static_cast<double>(std::ranges::count(epochs[0], 0)), 3000, 140);  // five standard deviations
 }
 
+TEST(Pipeline, SamplesGoOnFromAnyPositionToTheFirstEnd) {
+  const Pipeline mixed = data::sample(
+      {data::range(9000, 9030), splits_pair({5, 9, 6}, 2, true).pipeline, data::range(500, 900)}, {2, 1, 1}, 4);
+  const auto stream = open_stream(mixed.stage());
+  for (const std::uint64_t epoch : {0u, 1u}) {
+    stream->start(epoch);
+    Numbers expected;
+    std::vector<StreamPosition> positions(1);
+    for (stream->save(positions[0]); const auto element = stream->next(); stream->save(positions.emplace_back()))
+      expected.push_back(number_in(*element));
+    const std::int64_t first = std::ranges::count_if(expected, [](std::int64_t x) { return x >= 9000; });
+    const std::int64_t third = std::ranges::count_if(expected, [](std::int64_t x) { return x >= 500 && x < 900; });
+    EXPECT_TRUE(first == 30 || std::ssize(expected) - first - third == 20) << expected.size();
+    for (std::size_t at = 0; at < positions.size(); at += 3) {
+      stream->start(epoch);
+      PositionReader in(positions[at]);
+      stream->restore(in);
+      EXPECT_EQ(rest_of(*stream), Numbers(expected.begin() + static_cast<std::ptrdiff_t>(at), expected.end())) << at;
+    }
+  }
+}
+
 TEST(Pipeline, FunctionsThatFailOrMakeSomethingElseAreNamed) {
   const auto next_of = [](const Pipeline& pipeline) {
     return error_of([&] {
