@@ -127,8 +127,13 @@ Pipeline Pipeline::map(const Transformation& transformation) const {
 }
 
 Pipeline Pipeline::filter(const std::string& name, FilterFunction keep) const {
+  if (!keep) invalid_argument("stage '{}': there is no function", named("filter", name));
   return then(named("filter", name), FilterStage{std::move(keep)}, schema(), std::nullopt,
               fmt::format("stage '{}' leaves out elements", named("filter", name)));
+}
+
+Pipeline Pipeline::skip_damaged() const {
+  return then("skip_damaged", FilterStage{}, schema(), std::nullopt, "stage 'skip_damaged' leaves out elements");
 }
 
 Pipeline Pipeline::flat_map(const std::string& name, BatchSchema schema, FlatMapFunction function) const {

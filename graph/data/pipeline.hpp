@@ -86,7 +86,7 @@ struct MapStage {
   MapToRow to_row{};  // none: the function's results are copied
 };
 struct FilterStage {
-  FilterFunction keep{};
+  FilterFunction keep{};  // none: elements that can be made
 };
 struct FlatMapStage {
   FlatMapFunction function{};
@@ -196,6 +196,10 @@ class Pipeline {
   // The schema follows from that of the elements.
   Pipeline map(const Transformation& transformation) const;
   Pipeline filter(const std::string& name, FilterFunction keep) const;
+  // Leaves out elements that the stages before find damaged when they make them, data_loss: images, records that do not
+  // parse, files that are read by number. They are counted (StageFigures::skipped_records). Damage that hides where the
+  // next record begins is no element: RecordOptions::skip_damaged.
+  Pipeline skip_damaged() const;
   // The elements that the function makes of each, one after the other.
   Pipeline flat_map(const std::string& name, BatchSchema schema, FlatMapFunction function) const;
   Pipeline take(std::uint64_t count) const;

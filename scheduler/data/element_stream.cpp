@@ -78,15 +78,28 @@ class FilterStream final : public CountingStream {
  public:
   using CountingStream::CountingStream;
   std::optional<PendingElement> next_pending() override {
-    const auto keep = [&](const Element& element) {
-      return call_stage(*stage_, [&] {
-        return timed(tally_.counter(), taken_ - 1, [&] { return kind<data::FilterStage>().keep(element); });
+    if (!kind<data::FilterStage>().keep) return next_whole();
+    while (auto element = take_made()) {
+      const bool kept = call_stage(*stage_, [&] {
+        return timed(tally_.counter(), taken_ - 1, [&] { return kind<data::FilterStage>().keep(*element); });
       });
-    };
-    while (auto element = take_made())
-      if (keep(*element)) {
+      if (!kept) continue;
+      tally_.add();
+      return PendingElement(std::move(*element));
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // The next that is not damaged.
+  std::optional<PendingElement> next_whole() {
+    while (const auto element = take()) try {
+        PendingElement made(element->make());
         tally_.add();
-        return PendingElement(std::move(*element));
+        return made;
+      } catch (const Error& error) {
+        if (error.code() != Code::data_loss) throw;
+        if (tally_.counter()) tally_.counter()->skip();
       }
     return std::nullopt;
   }

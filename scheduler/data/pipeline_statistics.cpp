@@ -10,6 +10,7 @@ void StageCounter::snapshot(StageFigures& out) const {
   for (const auto* tally : tallies_) out.elements += tally->load(std::memory_order_relaxed);
   out.busy_ns = busy_ns_.load(std::memory_order_relaxed);
   out.held_bytes = held_bytes_.load(std::memory_order_relaxed);
+  out.skipped_records = skipped_.load(std::memory_order_relaxed);
 }
 
 StageTally::StageTally(StageCounter* counter) : counter_(counter) {

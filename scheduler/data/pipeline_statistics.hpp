@@ -37,13 +37,14 @@ class StageCounter {
   void add_busy(std::chrono::nanoseconds busy) {
     busy_ns_.fetch_add(static_cast<std::uint64_t>(busy.count()), std::memory_order_relaxed);
   }
+  void skip() { skipped_.fetch_add(1, std::memory_order_relaxed); }
   void hold(std::int64_t bytes) { held_bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed); }
   void snapshot(StageFigures& out) const;
 
  private:
   friend class StageTally;
   const std::string name_;
-  std::atomic<std::uint64_t> elements_{0}, busy_ns_{0}, held_bytes_{0};
+  std::atomic<std::uint64_t> elements_{0}, busy_ns_{0}, held_bytes_{0}, skipped_{0};
   mutable std::mutex mutex_;
   std::list<const std::atomic<std::uint64_t>*> tallies_;
 };

@@ -7,6 +7,7 @@
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/error_of.hpp"
 #include "tests/kernels/readers/image_files.hpp"
+#include <troupe/scheduler/data/element_stream.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -81,6 +82,17 @@ TEST_F(ImageFolderTest, ErrorsNameTheFile) {
   EXPECT_THAT(error_of([&] { folder.read(1); }).to_string(), StartsWith("resource_exhausted: /d/a/2.png: "));
   EXPECT_EQ(error_of([&] { ImageFolder("/d", {.files = &files_, .channels = 0}); }).code(), Code::invalid_argument);
   EXPECT_EQ(error_of([&] { ImageFolder("/gone", {.files = &files_}); }).code(), Code::not_found);
+}
+
+TEST_F(ImageFolderTest, DamagedImagesAreLeftOutIfAskedFor) {
+  put_png("/d/a/1.png", 10);
+  put("/d/a/2.png", "\x89PNG\r\n\x1a\n");
+  put_png("/d/b/3.png", 30);
+  const auto stream = open_stream(data::image_folder("/d", {.files = &files_}).skip_damaged().stage());
+  stream->start(0);
+  EXPECT_EQ((*stream->next())[1].item<std::int64_t>(), 0);
+  EXPECT_EQ((*stream->next())[1].item<std::int64_t>(), 1);
+  EXPECT_FALSE(stream->next());
 }
 
 TEST_F(ImageFolderTest, WithoutImagesItSaysWhatItLookedFor) {

@@ -581,6 +581,43 @@ TEST(Pipeline, FunctionsThatFailOrMakeSomethingElseAreNamed) {
       HasSubstr("stage 'flat_map none' made an element of 0 components, expected 1"));
 }
 
+TEST(Pipeline, DamagedElementsAreLeftOutIfAskedFor) {
+  const auto damaged = [](Code code) {
+    return [code](const Element& e, const data::ElementContext&) {
+      if (number_in(e) % 5 == 2) fail(code, "number {} is damaged", number_in(e));
+      return e;
+    };
+  };
+  const Pipeline ordered = splits_pair({9, 0, 14}, 2, true).pipeline.shuffle(2, {.buffer = 4});
+  for (const Pipeline& from : {data::range(0, 30).shuffle(3), ordered}) {
+    const Pipeline whole = from.map("some", kNumber, damaged(Code::data_loss)).skip_damaged();
+    EXPECT_FALSE(whole.addressable());
+    const auto all = open_stream(from.stage());
+    all->start(1);
+    Numbers expected = rest_of(*all);
+    const std::size_t elements = expected.size();
+    std::erase_if(expected, [](std::int64_t x) { return x % 5 == 2; });
+    const PipelineStatistics statistics(whole.stage());
+    const auto stream = open_stream(whole.stage(), &statistics);
+    stream->start(1);
+    EXPECT_EQ(rest_of(*stream), expected);
+    EXPECT_EQ(statistics.snapshot().back().skipped_records, elements - expected.size());
+    // The same elements are counted when they are passed over, and behind a position.
+    stream->start(1);
+    for (int i = 0; i < 7; ++i) ASSERT_TRUE(stream->skip());
+    StreamPosition position;
+    stream->save(position);
+    stream->start(1);
+    PositionReader in(position);
+    stream->restore(in);
+    EXPECT_EQ(rest_of(*stream), Numbers(expected.begin() + 7, expected.end()));
+  }
+  const auto other =
+      open_stream(data::range(2, 3).map("busy", kNumber, damaged(Code::unavailable)).skip_damaged().stage());
+  other->start(0);
+  EXPECT_EQ(error_of([&] { other->next(); }).to_string(), "unavailable: stage 'map busy': number 2 is damaged");
+}
+
 TEST(Pipeline, AGeneratorThatHasChangedIsRefused) {
   std::int64_t most = 3;
   const Pipeline pipeline = data::generate("made", kNumber, [&](std::uint64_t) -> data::Generator {
@@ -606,6 +643,7 @@ TEST(Pipeline, WhatCannotBeIsRefusedWhenItIsBuilt) {
   const auto refused = [](auto&& build) { return error_of([&] { static_cast<void>(build()); }).message(); };
   EXPECT_THAT(refused([&] { return data::range(0, 3, 0); }), HasSubstr("step must not be 0"));
   EXPECT_THAT(refused([&] { return numbers.batch(0); }), HasSubstr("at least 1 element"));
+  EXPECT_EQ(refused([&] { return numbers.filter("some", nullptr); }), "stage 'filter some': there is no function");
   EXPECT_THAT(refused([&] { return numbers.shard(2, 2); }), HasSubstr("shard 2 of 2"));
   EXPECT_THAT(refused([&] { return numbers.unbatch(); }), HasSubstr("'number' is a scalar"));
   EXPECT_THAT(refused([&] { return numbers.concatenate(data::range(0, 3, 1, "other")); }), HasSubstr("concatenate"));
