@@ -323,6 +323,8 @@ TEST_F(DataTool, DamageIsNamedWithFileAndOffset) {
   EXPECT_THAT(run({"head", "f.jsonl"}).err, HasSubstr("f.jsonl: byte 9: not JSON"));
   write("g.jsonl", "{\n");
   EXPECT_THAT(run({"stats", "g.jsonl", "--skip"}).err, HasSubstr("g.jsonl: byte 0: not JSON"));
+  write("h.jsonl", std::string((64 << 20) + 1, 'x'));
+  EXPECT_THAT(run({"stats", "h.jsonl", "--skip"}).err, HasSubstr("h.jsonl: byte 0: the line has more than 67108864"));
   write_npz(posix_file_system(), directory_.file("d.npz"),
             std::vector<NamedTensor>{{"x", Tensor::zeros(DType::f32, {1000})}});
   std::string npz = content("d.npz");

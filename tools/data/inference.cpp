@@ -201,10 +201,11 @@ std::shared_ptr<const RecordParser> infer_examples(FileSystem& files, const std:
 std::shared_ptr<const RecordParser> infer_json_lines(FileSystem& files, const std::string& path,
                                                      std::vector<std::string>& notes, bool past_damage) {
   std::map<std::string, Guess> guesses;
-  LineStream stream(files, path,
-                    {.records = {.skip_damaged = past_damage, .most_bytes = kMostInferredBytes}, .skip_empty = true});
-  std::size_t damaged = 0;
+  std::size_t unparsed = 0;
   Error first;
+  const auto damaged = [&](const Error& error) { first = first ? first : error; };
+  const RecordOptions records{.skip_damaged = past_damage, .most_bytes = kMostInferredBytes, .on_damage = damaged};
+  LineStream stream(files, path, {.records = records, .skip_empty = true});
   const std::size_t all = each_of_first(stream, [&](std::string_view record, std::uint64_t at) {
     try {
       const json object = parse_bounded(record, path, at);
@@ -212,11 +213,12 @@ std::shared_ptr<const RecordParser> infer_json_lines(FileSystem& files, const st
       add_fields(object, "", guesses);
     } catch (const Error& error) {
       if (!past_damage || error.code() != Code::data_loss) throw;
-      if (++damaged == 1) first = error;
+      damaged(error);
+      ++unparsed;
     }
   });
-  if (damaged > 0 && damaged == all) throw first;
-  const std::size_t count = all - damaged;
+  if (first && unparsed == all) throw first;
+  const std::size_t count = all - unparsed;
   std::vector<JsonField> fields;
   for (const auto& [name, guess] : guesses) {
     JsonField field{.name = name, .dtype = guess.dtype, .shape = guess.shape};

@@ -280,6 +280,15 @@ TEST_F(RecordFilesTest, TextAndFixedRecordsAreReadByNumberToo) {
   EXPECT_EQ(json.read(1).at(0).item<std::int64_t>(), 2);
 }
 
+TEST_F(RecordFilesTest, TabSeparatedValuesAreColumnsToo) {
+  put("/t.tsv", gzip("size\tname\n1\t\"a\", b\n"));
+  const data::Pipeline rows = data::csv("/*.tsv", {.format = {.separator = '\t', .quote = '\0'}}, {.files = &files_});
+  EXPECT_EQ(to_string(rows.schema()), "size i64[], name string[]");
+  std::vector<Tensor> element;
+  ASSERT_TRUE(std::get<data::SplitsStage>(rows.stage()->kind).source->open(0)->next(element));
+  EXPECT_EQ(element.at(1).item<std::string>(), "\"a\", b");
+}
+
 TEST_F(RecordFilesTest, CsvFilesHaveTheColumnsOfTheirHeader) {
   put("/1.csv", "size,name,price\n1.5,\"a, b\",10\n2.5,c,20\n");
   put("/2.csv", "size,name,price\n3.5,d,30\n");
