@@ -48,6 +48,11 @@ class Stream {
   // on the stream's native queue, and later work may start before they end on the GPU but is ordered after them. A
   // stopped stream drops work it is given and work it has not begun.
   virtual void enqueue(LocalHandle work) = 0;
+  // Lends the stream to the calling thread, if nothing runs or waits on it: what is enqueued from then on waits. If so,
+  // the caller must call run_lent() next. Streams of devices that run on by themselves are never lent.
+  virtual bool lend() { return false; }
+  // Runs the work on the calling thread as on the stream's own, and gives the stream back.
+  virtual void run_lent(LocalHandle /*work*/) {}
   // On the stream's thread, in work of `owner`: whether work waits that may run before this work ends, if it pauses.
   virtual bool others_wait(std::uint64_t /*owner*/) { return false; }
   virtual std::shared_ptr<Event> record() = 0;

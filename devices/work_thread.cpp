@@ -15,7 +15,7 @@ void WorkThread::enqueue(LocalHandle work) {
     if (stopping_) return;
     queue_.push_back(std::move(work));
     enqueued_.store(enqueued_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    wake = sleeping_;
+    wake = sleeping_ && borrower_ == std::thread::id();
   }
   if (wake) wake_.notify_one();
 }
@@ -31,6 +31,36 @@ void WorkThread::stop() {
   dropped.clear();  // its destructors may call others: not under the lock
   wake_.notify_all();
   if (thread_.joinable() && !is_this_thread()) thread_.join();
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return borrower_ == std::thread::id() || borrower_ == std::this_thread::get_id(); });
+}
+
+bool WorkThread::lend() {
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || !sleeping_ || !queue_.empty() || borrower_ != std::thread::id()) return false;
+  borrower_ = std::this_thread::get_id();
+  return true;
+}
+
+void WorkThread::run_lent(LocalHandle work) {
+  work->run();
+  if (work->paused()) put_back(std::move(work));
+  work.reset();
+  give_back();
+}
+
+void WorkThread::give_back() {
+  std::vector<LocalHandle> dropped;
+  const std::lock_guard lock(mutex_);
+  if (!batch_.empty()) {
+    queue_.insert(queue_.begin(), std::make_move_iterator(batch_.begin()), std::make_move_iterator(batch_.end()));
+    batch_.clear();
+  }
+  answer_.enqueued = kNever;
+  if (stopping_) dropped.swap(queue_);
+  borrower_ = std::thread::id();
+  // Under the lock: a thread that stops this one may destroy it then.
+  if (stopping_ || !queue_.empty()) wake_.notify_all();
 }
 
 namespace {
@@ -74,7 +104,7 @@ void WorkThread::run(const std::function<void()>& begin) {
     {
       std::unique_lock lock(mutex_);
       sleeping_ = true;
-      wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      wake_.wait(lock, [this] { return stopping_ || (!queue_.empty() && borrower_ == std::thread::id()); });
       sleeping_ = false;
       if (stopping_) return;
       batch_.swap(queue_);

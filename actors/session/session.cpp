@@ -340,7 +340,7 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
   if (state_->direct && deadline_ns == 0) {
     auto direct = std::make_shared<DirectStep>(state_->direct, state_->direct_steps);
     fill(direct->request);
-    DirectStep::send(std::move(direct));
+    DirectStep::send(std::move(direct), wait == Wait::yes);
   } else {
     auto request = std::make_shared<StepRequest>();
     fill(*request);

@@ -18,7 +18,8 @@ class DeviceActorImpl final : public Counted<DeviceActor> {
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
 
  private:
-  void put_on_stream(const ExecuteSegment& message);
+  // `by_sender`: the calling thread is the sender's, which may run the work itself.
+  void put_on_stream(const ExecuteSegment& message, bool by_sender);
 
   Device& device_;
   std::atomic<bool> stopped_{false};

@@ -42,6 +42,11 @@ class DeviceWork : public LocalWork {
   void counted_in(std::shared_ptr<ActorRecord> record);
   void run() final;
 
+  // The thread that sends the work will run it, if the device lends it its stream: set before sending, read after.
+  struct Borrowing {
+    bool wanted = false, granted = false;
+  } borrowing;
+
  protected:
   // Runs on the device's compute thread. Returns the number of plan nodes run. If the work has paused (LocalWork), it
   // is called again.

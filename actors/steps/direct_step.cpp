@@ -95,10 +95,12 @@ void DirectGraph::inspect(ActorDetails& out) const {
 
 DirectStep::~DirectStep() { steps_->remove(*this); }
 
-void DirectStep::send(std::shared_ptr<DirectStep> step) {
+void DirectStep::send(std::shared_ptr<DirectStep> step, bool here) {
   step->steps_->add(*step);
-  const DeviceActor& device = step->graph_->actor();
-  caf::anon_send(device, ExecuteSegment{std::move(step)});
+  step->borrowing.wanted = here;
+  const std::shared_ptr<DirectGraph> graph = step->graph_;
+  caf::anon_send(graph->actor(), ExecuteSegment{step});
+  if (here && step->borrowing.granted) graph->device().compute().run_lent(std::move(step));
 }
 
 TraceStep DirectStep::traced_step() const {

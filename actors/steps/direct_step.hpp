@@ -2,6 +2,8 @@
 // counts: steps go from the client directly to the device actor, and the device answers the client.
 //
 //   Session ──ExecuteSegment──▶ device ──done()──▶ Session
+//
+// A client that waits for its step runs it on its own thread, if the device has nothing to do: no thread is woken.
 #pragma once
 
 #include <atomic>
@@ -68,8 +70,8 @@ class DirectStep final : public DeviceWork, public std::enable_shared_from_this<
   // Set before sending. All feeds must be present.
   StepRequest request;
 
-  // Sends the step to its device.
-  static void send(std::shared_ptr<DirectStep> step);
+  // Sends the step to its device; `here`: the calling thread may run it before this returns.
+  static void send(std::shared_ptr<DirectStep> step, bool here);
 
  private:
   friend class DirectSteps;

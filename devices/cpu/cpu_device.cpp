@@ -74,6 +74,11 @@ class CpuStream final : public Stream {
   explicit CpuStream(std::string name) : thread_([name = std::move(name)] { prepare_kernel_thread(name); }) {}
 
   void enqueue(LocalHandle work) override { thread_.enqueue(std::move(work)); }
+  bool lend() override { return thread_.lend(); }
+  void run_lent(LocalHandle work) override {
+    const KernelThreadGuard guard;
+    thread_.run_lent(std::move(work));
+  }
   bool others_wait(std::uint64_t owner) override { return thread_.others_wait(owner); }
   std::shared_ptr<Event> record() override {
     auto event = std::make_shared<CpuEvent>();

@@ -6,6 +6,9 @@
 #include <exception>
 
 #include <troupe/devices/cpu/openmp.hpp>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 namespace troupe {
 
@@ -142,6 +145,31 @@ void ThreadPool::run(DynamicWork& work) {
 void prepare_kernel_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   omp_set_num_threads(1);
+}
+
+namespace {
+
+#ifdef __SSE__
+constexpr unsigned kFloatsByDefault = 0x1f80;  // MXCSR: round to nearest, keep denormals, mask exceptions
+constexpr unsigned kFlags = 0x3f;              // of exceptions so far
+unsigned floats() { return _mm_getcsr() & ~kFlags; }
+void set_floats(unsigned how) { _mm_setcsr(how); }
+#else
+constexpr unsigned kFloatsByDefault = 0;
+unsigned floats() { return 0; }
+void set_floats(unsigned) {}
+#endif
+
+}  // namespace
+
+KernelThreadGuard::KernelThreadGuard() : threads_(omp_get_max_threads()), floats_(floats()) {
+  if (threads_ != 1) omp_set_num_threads(1);
+  if (floats_ != kFloatsByDefault) set_floats(kFloatsByDefault);
+}
+
+KernelThreadGuard::~KernelThreadGuard() {
+  if (threads_ != 1) omp_set_num_threads(threads_);
+  if (floats_ != kFloatsByDefault) set_floats(floats_);
 }
 
 }  // namespace troupe

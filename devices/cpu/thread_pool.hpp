@@ -54,4 +54,18 @@ class ThreadPool final : public Parallelism {
 // work through Parallelism only.
 void prepare_kernel_thread(const std::string& name);
 
+// While alive, kernels run by the calling thread, which is not one of ours, give the same bits as on a thread of a
+// device: OpenMP inside it has one thread, and floating-point numbers are rounded to the nearest, none to zero.
+class KernelThreadGuard {
+ public:
+  KernelThreadGuard();
+  ~KernelThreadGuard();
+  KernelThreadGuard(const KernelThreadGuard&) = delete;
+  KernelThreadGuard& operator=(const KernelThreadGuard&) = delete;
+
+ private:
+  int threads_;
+  unsigned floats_;
+};
+
 }  // namespace troupe

@@ -1,12 +1,19 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
+#include <limits>
 #include <mutex>
+#include <thread>
 #include <vector>
 
+#include "tests/patience.hpp"
 #include <troupe/devices/cpu/cpu_device.hpp>
 #include <troupe/devices/kernel.hpp>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 namespace troupe {
 namespace {
@@ -112,25 +119,26 @@ TEST(CpuDevice, WorkInPiecesRunsToItsEndOnNoMoreThreadsThanThereAre) {
   }
 }
 
+struct Piece final : LocalWork {
+  Piece(std::string& seen, char name, std::uint64_t owner, int pauses)
+      : seen(seen), name(name), who(owner), left(pauses) {}
+  void run() override {
+    if (before) std::exchange(before, nullptr)();
+    seen += name;
+    going_on = left-- > 0;
+  }
+  bool paused() const override { return going_on; }
+  std::uint64_t owner() const override { return who; }
+  std::string& seen;
+  char name;
+  std::uint64_t who;
+  int left;
+  bool going_on = false;
+  std::function<void()> before;
+};
+
 // Work that pauses lets others run first, but not the next work of its owner, nor what comes after work of nobody.
 TEST(CpuDevice, PausedWorkKeepsTheOrderOfItsOwner) {
-  struct Piece final : LocalWork {
-    Piece(std::string& seen, char name, std::uint64_t owner, int pauses)
-        : seen(seen), name(name), who(owner), left(pauses) {}
-    void run() override {
-      if (before) std::exchange(before, nullptr)();
-      seen += name;
-      going_on = left-- > 0;
-    }
-    bool paused() const override { return going_on; }
-    std::uint64_t owner() const override { return who; }
-    std::string& seen;
-    char name;
-    std::uint64_t who;
-    int left;
-    bool going_on = false;
-    std::function<void()> before;
-  };
   auto cpu = device(1);
   std::string seen;
   std::promise<void> all_there, done;
@@ -151,6 +159,100 @@ TEST(CpuDevice, PausedWorkKeepsTheOrderOfItsOwner) {
   EXPECT_EQ(seen, "axyyaxabcnzd");
   EXPECT_TRUE(others);
 }
+
+// A new or busy stream is idle in a moment.
+void borrow(Stream& stream) {
+  ASSERT_TRUE(testing::eventually([&] { return stream.lend(); }));
+}
+
+TEST(CpuDevice, AnIdleStreamIsLentAndWhatComesMeanwhileWaits) {
+  auto cpu = device(1);
+  Stream& stream = cpu->compute();
+  std::string seen;
+  std::promise<void> done;
+  borrow(stream);
+  EXPECT_FALSE(stream.lend()) << "it is lent already";
+  auto first = std::make_shared<Piece>(seen, 'a', 1, 1);
+  bool others = false, on_this_thread = false;
+  first->before = [&, here = std::this_thread::get_id()] {
+    others = stream.others_wait(1);
+    on_this_thread = std::this_thread::get_id() == here;
+  };
+  stream.enqueue(std::make_shared<Piece>(seen, 'b', 1, 0));
+  stream.enqueue(std::make_shared<Piece>(seen, 'x', 2, 0));
+  stream.run_lent(first);  // runs 'a' here; the stream's thread does the rest
+  stream.record()->on_reached([&done] { done.set_value(); });
+  done.get_future().wait();
+  EXPECT_EQ(seen, "axab");
+  EXPECT_TRUE(others && on_this_thread);
+  borrow(stream);
+  stream.run_lent(std::make_shared<Piece>(seen, 'c', 1, 0));
+  EXPECT_EQ(seen, "axabc");
+}
+
+TEST(CpuDevice, AStreamWithWorkIsNotLent) {
+  auto cpu = device(1);
+  std::string seen;
+  std::promise<void> running, go_on, done;
+  auto first = std::make_shared<Piece>(seen, 'a', 1, 0);
+  first->before = [&] {
+    running.set_value();
+    go_on.get_future().wait();
+  };
+  cpu->compute().enqueue(first);
+  running.get_future().wait();
+  EXPECT_FALSE(cpu->compute().lend());
+  cpu->compute().record()->on_reached([&done] { done.set_value(); });
+  go_on.set_value();
+  done.get_future().wait();
+}
+
+TEST(CpuDevice, AStreamIsStoppedOnceItIsGivenBack) {
+  auto cpu = device(1);
+  std::string seen;
+  std::promise<void> running, go_on;
+  auto never = std::make_shared<Piece>(seen, 'b', 1, 0);
+  auto borrower = std::async(std::launch::async, [&] {
+    borrow(cpu->compute());
+    auto work = std::make_shared<Piece>(seen, 'a', 1, 1);
+    work->before = [&] {
+      running.set_value();
+      go_on.get_future().wait();
+    };
+    cpu->compute().enqueue(never);
+    cpu->compute().run_lent(std::move(work));
+  });
+  running.get_future().wait();
+  auto stopped = std::async(std::launch::async, [&] { cpu->shutdown(); });
+  EXPECT_EQ(stopped.wait_for(std::chrono::milliseconds(5)), std::future_status::timeout);
+  go_on.set_value();
+  stopped.get();
+  EXPECT_EQ(seen, "a");
+  borrower.get();
+  EXPECT_EQ(never.use_count(), 1);
+  EXPECT_FALSE(cpu->compute().lend());
+}
+
+#ifdef __SSE__
+// As a program's thread may be set up, by libraries built with -ffast-math.
+TEST(CpuDevice, KernelsOnABorrowersThreadKeepSmallNumbers) {
+  struct Halve final : LocalWork {
+    void run() override { value = value / 2; }
+    volatile float value = std::numeric_limits<float>::min();
+  };
+  constexpr unsigned kFlushToZero = 0x8000, kFlags = 0x3f;
+  auto cpu = device(1);
+  auto halve = std::make_shared<Halve>();
+  borrow(cpu->compute());
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | kFlushToZero);
+  cpu->compute().run_lent(halve);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  EXPECT_GT(halve->value, 0.0f);
+  EXPECT_EQ(after & ~kFlags, (before | kFlushToZero) & ~kFlags);
+}
+#endif
 
 TEST(CpuDevice, AStoppedStreamLetsGoOfWhatItHasNotBegun) {
   struct Held final : LocalWork {};

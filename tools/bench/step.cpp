@@ -98,7 +98,7 @@ void add_step_cases(std::vector<Case>& cases) {
                        "a graph of one node (Neg of a scalar), fed and fetched by a blocking call; an idle task must "
                        "use no CPU",
                    .peer = "round trip between two threads with a condition variable",
-                   .ratio_target = 0.45,
+                   .ratio_target = 4,
                    .prepare = sync_steps});
   cases.push_back(
       {.bench = "step",

@@ -456,6 +456,85 @@ TEST_F(GateTest, ClosingTheSessionCancelsItsDirectSteps) {
   EXPECT_EQ(entered, 1);
 }
 
+// A client that waits runs its step itself on an idle device: what others do to it stays the same.
+TEST_F(GateTest, AStepOnItsClientsThreadIsCancelledWithItsSession) {
+  auto call_here = std::async(std::launch::async, [&] { return error_of([&] { call({Tensor::scalar(1.0f)}); }); });
+  inside.get_future().wait();
+  auto queued = start();
+  session->close();
+  gate.set_value();
+  EXPECT_EQ(call_here.get().message(), "the session was closed");
+  EXPECT_EQ(queued.get().error.message(), "the session was closed");
+  EXPECT_EQ(entered, 1);
+}
+
+TEST_F(GateTest, AShutdownWaitsForAStepOnItsClientsThread) {
+  auto call_here = std::async(std::launch::async, [&] { return call({Tensor::scalar(1.0f)}); });
+  inside.get_future().wait();
+  std::string left;
+  EXPECT_FALSE(task.shutdown(1ms, &left));
+  EXPECT_NE(left.find("a kernel on"), std::string::npos) << left;
+  gate.set_value();
+  EXPECT_EQ(call_here.get().at(0).item<float>(), 2.0f);
+  EXPECT_TRUE(task.shutdown());
+}
+
+TEST(Session, AClientThatWaitsRunsItsStepItself) {
+  auto ops = std::make_shared<OpRegistry>(standard_ops());
+  ops->add(Op("Here")
+               .input("x", DType::f32)
+               .output("y", DType::f32)
+               .shape([](ShapeContext& c) { c.set_output(0, c.input(0)); })
+               .stateful());
+  std::thread::id ran_on;
+  Task task({.threads = 1, .ops = ops, .register_kernels = [&](KernelRegistry& kernels) {
+               kernels.add({.op = "Here", .device_type = "CPU", .dtypes = {}, .make = [&](const KernelInit&) -> Kernel {
+                              return [&](KernelContext& c) {
+                                ran_on = std::this_thread::get_id();
+                                c.set_output(0, c.input(0));
+                              };
+                            }});
+             }});
+  Graph graph(*ops);
+  const Output y = add_op("Here", {constant(graph, 1.0f)});
+  Session session(task, graph);
+  const Callable call = session.callable({}, {y});
+  // A new device is idle in a moment.
+  EXPECT_TRUE(testing::eventually([&] {
+    call({});
+    return ran_on == std::this_thread::get_id();
+  }));
+  call.async({}).get();
+  EXPECT_NE(ran_on, std::this_thread::get_id()) << "a thread of the device";
+}
+
+TEST(Session, ClientsOfOneDeviceTakeTurns) {
+  Graph g;
+  VariableRef v = variable(g, {.name = "v", .initial_value = constant(g, std::int64_t{0})});
+  Output next = v.assign_add(constant(g, std::int64_t{1}));
+  Output init = initializer(g);
+  Session session(g);
+  session.run_targets({init});
+  const Callable call = session.callable({}, {next});
+  constexpr int kClients = 3, kSteps = 400;
+  std::vector<std::future<std::vector<std::int64_t>>> clients;
+  for (int i = 0; i < kClients; ++i)
+    clients.push_back(std::async(std::launch::async, [&, pipelined = i == 0] {
+      std::vector<std::int64_t> seen;
+      for (int step = 0; step < kSteps; ++step)
+        seen.push_back((pipelined ? call.async({}).get() : call({})).at(0).item<std::int64_t>());
+      return seen;
+    }));
+  std::vector<std::int64_t> all;
+  for (auto& client : clients) {
+    const std::vector<std::int64_t> seen = client.get();
+    EXPECT_TRUE(std::ranges::is_sorted(seen));
+    all.insert(all.end(), seen.begin(), seen.end());
+  }
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<std::int64_t>(i) + 1);
+}
+
 TEST_F(GateTest, AQueuedDirectStepIsAnsweredWhenTheTaskShutsDown) {
   auto running = start();
   inside.get_future().wait();
