@@ -9,6 +9,8 @@
 #include "tools/bench/child.hpp"
 #include "tools/bench/kernel_step.hpp"
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/formats/onnx/onnx.hpp>
 
 namespace troupe::bench {
 namespace fs = std::filesystem;
@@ -41,19 +43,33 @@ Tensor TensorFiles::read(const std::string& name, const Shape& shape) const {
   return out;
 }
 
-ComparedStep::ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs&)>& results) {
-  Outputs in, out;
+ComparedStep::ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs&)>& results, int threads)
+    : threads_(threads) {
   for (const auto& [name, tensor] : inputs) {
-    in.push_back(placeholder(graph_, tensor.dtype(), tensor.shape(), name));
+    inputs_.push_back(placeholder(graph_, tensor.dtype(), tensor.shape(), name));
     feeds_.push_back(tensor);
     files_.write(name, tensor);
   }
-  for (const auto& [name, output] : results(in)) {
+  for (const auto& [name, output] : results(inputs_)) {
     names_.push_back(name);
-    out.push_back(output);
+    results_.push_back(output);
   }
+  const std::vector<VariableInfo> weights = variables(graph_);
+  Outputs start, reads;
+  for (const VariableInfo& weight : weights) reads.push_back(find_variable(graph_, weight.name).read());
+  if (!weights.empty()) start.push_back(initializer(graph_));
   session_ = std::make_unique<Session>(task_, graph_);
-  call_ = session_->callable(in, out);
+  if (!start.empty()) session_->run_targets(start);
+  for (std::size_t i = 0; i < weights.size(); ++i) weights_[weights[i].name] = session_->run(reads[i]);
+  call_ = session_->callable(inputs_, results_);
+}
+
+void ComparedStep::write_onnx() const {
+  OnnxExport what;
+  for (const Output& input : inputs_) what.inputs.push_back({"", input, {}});
+  for (std::size_t i = 0; i < names_.size(); ++i) what.outputs.push_back({names_[i], results_[i], {}});
+  what.variables = weights_;
+  export_onnx((fs::path(files_.directory()) / "model.onnx").string(), graph_, what);
 }
 
 std::optional<Peer> ComparedStep::peer(const std::string& name, const Settings& settings, double tolerance,
@@ -61,7 +77,7 @@ std::optional<Peer> ComparedStep::peer(const std::string& name, const Settings& 
   try {
     auto child = std::make_shared<Child>(
         std::vector<std::string>{settings.python, build_directory() + "/include/troupe/tools/bench/peers/graph_peer.py",
-                                 files_.directory(), name});
+                                 files_.directory(), name, std::to_string(threads_)});
     const std::string answer = child->read_line(), ready = "ready ";
     if (!answer.starts_with(ready)) fail(Code::unavailable, "{}", answer);
     const std::vector<Tensor> results = run();

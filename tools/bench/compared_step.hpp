@@ -1,8 +1,9 @@
 // A step of fed tensors, compared with the same in a framework of Python: both compute, the results are compared, then
-// both are measured. One thread everywhere.
+// both are measured. As many threads everywhere.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,19 +38,25 @@ class ComparedStep {
   using Inputs = std::vector<std::pair<std::string, Tensor>>;
   using Results = std::vector<std::pair<std::string, Output>>;
 
-  // `results` builds the graph of the inputs; names are those of tools/bench/peers/graph_peer.py.
-  ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs& inputs)>& results);
+  // `results` builds the graph of the inputs; names are those of tools/bench/peers/graph_peer.py. Variables have their
+  // initial values.
+  ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs& inputs)>& results, int threads = 1);
 
   std::vector<Tensor> run() const { return call_(feeds_); }
+  // Writes the graph for the peer "onnx".
+  void write_onnx() const;
   // A case of graph_peer.py whose results are those of a step, within `tolerance` x the largest element: throws
   // internal if not. nullopt, with a line on stderr, if Python or the framework is not there. Measures seconds x
   // `scale`.
   std::optional<Peer> peer(const std::string& name, const Settings& settings, double tolerance, double scale) const;
 
  private:
-  Task task_{{.threads = 1, .gpus = {.count = 0}}};
+  const int threads_;
+  Task task_{{.threads = threads_, .gpus = {.count = 0}}};
   Graph graph_;
   std::unique_ptr<Session> session_;
+  Outputs inputs_, results_;
+  std::map<std::string, Tensor> weights_;
   Callable call_;
   std::vector<Tensor> feeds_;
   std::vector<std::string> names_;  // of results

@@ -91,7 +91,9 @@ TEST(GraphFunction, AppliesLayersWithoutWeightsToBatchesOfOne) {
   std::vector<std::int64_t> words;
   for (std::optional<Element> element; (element = stream->next());) {
     words.push_back(element->at(1).item<std::int64_t>());
-    if (words.size() == 2) EXPECT_THAT(floats_in(element->at(0)), ElementsAre(0.5F, 1.5F));
+    if (words.size() == 2) {
+      EXPECT_THAT(floats_in(element->at(0)), ElementsAre(0.5F, 1.5F));
+    }
   }
   EXPECT_THAT(words, ElementsAre(2, 1, 0));
 }

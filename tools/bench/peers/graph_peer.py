@@ -1,6 +1,6 @@
 """Steps of graphs in TensorFlow or jax: peers of troupe-bench, which starts them.
 
-graph_peer.py DIRECTORY CASE: reads the case's inputs, NAME.data with dtype and shape in NAME.shape, writes its results
+graph_peer.py DIRECTORY CASE THREADS: reads the case's inputs, NAME.data with dtype and shape in NAME.shape, writes its results
 likewise, prints "ready NAME" or "unavailable WHY", then answers each line of standard input with the seconds of a step.
 """
 
@@ -140,6 +140,19 @@ def in_jax(function, *names):
     return case
 
 
+def onnx(directory, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(directory + "/model.onnx", options, providers=["CPUExecutionProvider"])
+    feeds = {value.name: load(directory, value.name) for value in session.get_inputs()}
+    names = [value.name for value in session.get_outputs()]
+    save(directory, dict(zip(names, session.run(None, feeds))))
+    serve("onnxruntime " + onnxruntime.__version__, lambda: session.run(None, feeds))
+
+
 CASES = {
     "lstm": lstm,
     "attention": attention,
@@ -157,11 +170,14 @@ CASES = {
 
 
 def main():
-    directory, case = sys.argv[1:3]
+    directory, case, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one thread
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     try:
-        CASES[case](directory)
+        if case == "onnx":
+            onnx(directory, threads)
+        else:
+            CASES[case](directory)
     except ImportError as error:
         say("unavailable: " + str(error))
 
