@@ -68,6 +68,8 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
   if (options.check_numerics) callable = check_numerics(*callable);
   if (options.optimize) {
     OptimizeOptions passes;
+    passes.inference = options.inference.has_value();
+    if (options.inference) passes.switched_off = *options.inference;
     passes.evaluator = evaluator(constant_device, kernels);
     passes.has_kernel = [devices](std::string_view op, DType dtype) { return on_all(devices, op, dtype); };
     passes.report = [&out](const PassReport& r) {

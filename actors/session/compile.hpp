@@ -3,6 +3,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct CompileOptions {
   bool soft_placement = true;
   DType precision = DType::f32;  // of matrix products
   bool check_numerics = false;
+  std::optional<std::set<std::string>> inference;  // passes for inference, without those of these names
   std::vector<TaskName> shards;
   std::string container;  // of the variables; "": the session's own
 };

@@ -140,6 +140,7 @@ class Session::Impl {
                     .soft_placement = options.soft_placement,
                     .precision = options.precision,
                     .check_numerics = options.check_numerics,
+                    .inference = options.inference ? std::optional(options.inference->switched_off) : std::nullopt,
                     .shards = options.shards,
                     .container = options.container});
   }

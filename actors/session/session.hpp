@@ -15,6 +15,8 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,12 @@ namespace troupe {
 
 class Task;
 
+// Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
+// did.
+struct InferencePasses {
+  std::set<std::string> switched_off{};  // "fold_batch_norm" (graph/passes/fold_batch_norm.hpp); unknown: not_found
+};
+
 struct SessionOptions {
   std::uint64_t seed = 0;      // for random ops
   bool optimize = true;        // folds constants, shares common subexpressions
@@ -39,6 +47,8 @@ struct SessionOptions {
   // Fails a step at the first node that makes a NaN or an infinity, naming it, its inputs and the step
   // (graph/passes/check_numerics.hpp).
   bool check_numerics = false;
+  // For graphs that only predict; what is constant in them counts, so freeze() models first (graph/passes/freeze.hpp).
+  std::optional<InferencePasses> inference{};
   std::chrono::nanoseconds timeout{0};  // default for runs without one; 0: none
   std::chrono::nanoseconds build_timeout =
       std::chrono::seconds(120);   // for a task to build its part of a graph, or to end the session

@@ -34,6 +34,7 @@ struct OptimizeOptions {
   Evaluator evaluator{};                 // none: constants are not folded
   std::set<std::string> switched_off{};  // names of passes; unknown ones throw not_found
   std::size_t folded_bytes = kFoldedBytes;
+  bool inference = false;  // also passes that change bits, each by a stated tolerance
   std::function<bool(std::string_view op, DType dtype)> has_kernel{};  // see FuseOptions
   std::function<void(const PassReport&)> report{};
 };

@@ -11,6 +11,7 @@
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
+#include <troupe/graph/passes/freeze.hpp>
 
 namespace troupe::bench {
 namespace fs = std::filesystem;
@@ -62,6 +63,18 @@ ComparedStep::ComparedStep(const Inputs& inputs, const std::function<Results(con
   if (!start.empty()) session_->run_targets(start);
   for (std::size_t i = 0; i < weights.size(); ++i) weights_[weights[i].name] = session_->run(reads[i]);
   call_ = session_->callable(inputs_, results_);
+}
+
+void ComparedStep::freeze_for_inference() {
+  frozen_ = freeze(graph_, weights_);
+  session_ = std::make_unique<Session>(task_, *frozen_, SessionOptions{.inference = InferencePasses{}});
+  const auto in_frozen = [&](const Outputs& outputs) {
+    Outputs out;
+    for (const Output& output : outputs)
+      out.push_back(frozen_->output(*frozen_->find(output.source().name), output.index));
+    return out;
+  };
+  call_ = session_->callable(in_frozen(inputs_), in_frozen(results_));
 }
 
 void ComparedStep::write_onnx() const {

@@ -43,6 +43,8 @@ class ComparedStep {
   ComparedStep(const Inputs& inputs, const std::function<Results(const Outputs& inputs)>& results, int threads = 1);
 
   std::vector<Tensor> run() const { return call_(feeds_); }
+  // From now on weights are constants, and passes for inference run.
+  void freeze_for_inference();
   // Writes the graph for the peer "onnx".
   void write_onnx() const;
   // A case of graph_peer.py whose results are those of a step, within `tolerance` x the largest element: throws
@@ -54,6 +56,7 @@ class ComparedStep {
   const int threads_;
   Task task_{{.threads = threads_, .gpus = {.count = 0}}};
   Graph graph_;
+  std::unique_ptr<Graph> frozen_;
   std::unique_ptr<Session> session_;
   Outputs inputs_, results_;
   std::map<std::string, Tensor> weights_;

@@ -66,6 +66,7 @@ Case infer_case(const Model& model, std::int64_t batch, int threads, double targ
                 },
                 threads);
             step->write_onnx();
+            step->freeze_for_inference();
             return compare_with(step, {"onnx"}, settings, kMicro, 1e-3);
           }};
 }

@@ -1,0 +1,109 @@
+#include "troupe/graph/passes/fold_batch_norm.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <troupe/graph/rewrite.hpp>
+#include <troupe/graph/verify.hpp>
+
+namespace troupe {
+namespace {
+
+bool is_constant(const Graph& graph, Endpoint e) {
+  const Node& node = graph.node(e.node);
+  return node.op->role == OpRole::constant && node.controls.empty();
+}
+
+bool channels_last(const Node& node) {
+  return !node.attributes.has("data_format") || node.attributes.string("data_format") == "channels_last";
+}
+
+// A normalisation and what it can be folded into.
+struct Normalised {
+  const Node* conv = nullptr;
+  const Node* bias_add = nullptr;  // between the two
+  const Node* norm = nullptr;
+};
+
+std::optional<Normalised> normalised(const Graph& graph, const NodeUses& uses, const Node& norm,
+                                     std::size_t max_bytes) {
+  const auto inner = [&](const Node& node, const Node& consumer) {
+    return uses.only_for(node.id, consumer.id) && same_place(node, consumer) && node.controls.empty() &&
+           channels_last(node);
+  };
+  if (norm.op->name != "BatchNormInference" || !norm.controls.empty()) return std::nullopt;
+  Normalised out{.norm = &norm};
+  const Node* before = &graph.node(norm.inputs[0].node);
+  if (before->op->name == "BiasAdd") {
+    if (!inner(*before, norm) || !is_constant(graph, before->inputs[1])) return std::nullopt;
+    out.bias_add = before;
+    before = &graph.node(before->inputs[0].node);
+  }
+  if (before->op->name != "Conv" || !inner(*before, out.bias_add ? *out.bias_add : norm) ||
+      !is_constant(graph, before->inputs[1]) ||
+      !std::ranges::all_of(std::span(norm.inputs).subspan(1), [&](Endpoint e) { return is_constant(graph, e); }))
+    return std::nullopt;
+  out.conv = before;
+  // Statistics are wider than narrow images.
+  const Endpoint filter = before->inputs[1];
+  if (graph.dtype(filter) != graph.dtype(norm.inputs[1]) ||
+      checked_bytes(graph.dtype(filter), graph.shape(filter)) > max_bytes)
+    return std::nullopt;
+  return out;
+}
+
+Output add_like(Rewriter& rewriter, const Node& old, std::string op, Outputs inputs, Attributes attributes) {
+  for (const auto& [key, value] : old.attributes.all())
+    if (key.starts_with('_')) attributes.set(key, value);
+  const Node& node = rewriter.to().add({.op = std::move(op),
+                                        .name = rewriter.new_name(old.name),
+                                        .inputs = std::move(inputs),
+                                        .attributes = std::move(attributes),
+                                        .device = old.device,
+                                        .colocate_with = old.colocate_with});
+  return rewriter.to().output(node);
+}
+
+void fold(Rewriter& rewriter, const Normalised& n) {
+  const auto input = [&](std::size_t i) { return rewriter.output(n.norm->inputs[i]); };
+  // Nodes between constants, for fold_constants.
+  const auto made = [&](const char* op, const Outputs& of) {
+    return add_like(rewriter, *n.norm, op, of, {{"T", of[0].dtype()}});
+  };
+  const double least = n.norm->attributes.real("epsilon");
+  const Tensor small =
+      input(4).dtype() == DType::f64 ? Tensor::scalar(least) : Tensor::scalar(static_cast<float>(least));
+  const Output epsilon = add_like(rewriter, *n.norm, "Const", {}, {{"T", small.dtype()}, {"value", small}});
+  const Output factor = made("Mul", {input(1), made("Rsqrt", {made("Add", {input(4), epsilon})})});
+  const Output filter = made("Mul", {rewriter.output(n.conv->inputs[1]), factor});
+  const Output shift =
+      n.bias_add ? made("Sub", {rewriter.output(n.bias_add->inputs[1]), input(3)}) : made("Neg", {input(3)});
+  const Output bias = made("Add", {made("Mul", {shift, factor}), input(2)});
+  Output y = add_like(rewriter, *n.conv, "Conv", {rewriter.output(n.conv->inputs[0]), filter}, n.conv->attributes);
+  y = made("BiasAdd", {y, bias});
+  if (n.norm->attributes.string("activation") == "relu") y = made("Relu", {y});
+  rewriter.replace({n.norm->id, 0}, {y.node, y.index});
+  rewriter.replace_node(*n.norm, rewriter.to().node(y.node));
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> fold_batch_norm(const Graph& graph, const FuseOptions& options, std::size_t max_bytes) {
+  const NodeUses uses(graph);
+  Rewriter rewriter(graph);
+  for (const int id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    const auto found = normalised(graph, uses, node, max_bytes);
+    if (!found) {
+      rewriter.copy(node);
+      continue;
+    }
+    fold(rewriter, *found);
+    if (options.notes)
+      options.notes->push_back(
+          fmt::format("folded BatchNormInference '{}' into Conv '{}'", node.name, found->conv->name));
+  }
+  return verified("fold_batch_norm", graph, rewriter.finish());
+}
+
+}  // namespace troupe

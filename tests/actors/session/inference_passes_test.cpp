@@ -1,0 +1,159 @@
+// Passes that make predictions faster, against the same graph without them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/error_of.hpp"
+#include <troupe/actors/session/session.hpp>
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/layers/layers.hpp>
+#include <troupe/graph/passes/freeze.hpp>
+
+namespace troupe {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Tensor drawn(const Shape& shape, std::uint64_t seed, float low, float high) {
+  Tensor out(DType::f32, shape);
+  std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
+  for (float& x : out.mutable_values<float>()) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    x = low + (high - low) * static_cast<float>(state >> 40) / static_cast<float>(1 << 24);
+  }
+  return out;
+}
+
+// Constants, as of a frozen model.
+struct Norm {
+  Output scale, offset, mean, variance;
+  Norm(Graph& g, std::int64_t channels, std::uint64_t seed)
+      : scale(constant(g, drawn(Shape{channels}, seed, -2, 2))),
+        offset(constant(g, drawn(Shape{channels}, seed + 1, -1, 1))),
+        mean(constant(g, drawn(Shape{channels}, seed + 2, -1, 1))),
+        variance(constant(g, drawn(Shape{channels}, seed + 3, 0.1f, 3))) {}
+  Output operator()(Output x, const std::string& activation = "none") const {
+    return add_op("BatchNormInference", {x, scale, offset, mean, variance},
+                  {{"epsilon", 1e-3}, {"activation", activation}});
+  }
+};
+
+Output filter(Graph& g, const Shape& shape) { return constant(g, drawn(shape, 5, -0.5f, 0.5f)); }
+
+struct Folded {
+  std::string explained;
+  float difference = 0;  // of the results with and without, as a part of the largest
+};
+
+Folded folded(const Graph& graph, const Output& x, const Output& y, InferencePasses passes = {}) {
+  Session plain(graph), faster(graph, {.inference = std::move(passes)});
+  const Feeds feeds{{x, drawn(x.shape(), 9, -1, 1)}};
+  const Tensor expected = plain.run(feeds, y), actual = faster.run(feeds, y);
+  Folded out{.explained = faster.explain({x}, {y})};
+  float largest = 0;
+  for (std::int64_t i = 0; i < expected.num_elements(); ++i) {
+    largest = std::max(largest, std::abs(expected.data<float>()[i]));
+    out.difference = std::max(out.difference, std::abs(expected.data<float>()[i] - actual.data<float>()[i]));
+  }
+  out.difference /= largest;
+  return out;
+}
+
+constexpr std::string_view kFolded = "folded BatchNormInference";
+
+TEST(InferencePasses, NormalisationsAreFoldedIntoConvolutions) {
+  const std::map<std::string, std::function<Output(Graph&, const Output& x)>> graphs = {
+      {"conv",
+       [](Graph& g, Output x) {
+         return Norm(g, 6, 1)(conv2d(x, filter(g, {3, 3, 4, 6})));
+       }},
+      {"bias",
+       [](Graph& g, Output x) {
+         return Norm(g, 6, 1)(bias_add(conv2d(x, filter(g, {3, 3, 4, 6})), constant(g, drawn({6}, 3, -1, 1))), "relu");
+       }},
+      {"groups",
+       [](Graph& g, Output x) {
+         return Norm(g, 6, 1)(conv2d(x, filter(g, {3, 3, 2, 6}), {.strides = {2, 2}, .groups = 2}), "relu");
+       }},
+      {"depthwise",
+       [](Graph& g, Output x) {
+         return Norm(g, 8, 1)(depthwise_conv2d(x, filter(g, {3, 3, 4, 2})));
+       }},
+      {"two", [](Graph& g, Output x) {
+         const Output first = Norm(g, 6, 1)(conv2d(x, filter(g, {1, 1, 4, 6})), "relu");
+         return Norm(g, 5, 7)(conv2d(first, filter(g, {3, 3, 6, 5}))) + 1.0;
+       }}};
+  for (const auto& [name, make] : graphs) {
+    SCOPED_TRACE(name);
+    Graph g;
+    const Output x = placeholder(g, DType::f32, Shape{2, 9, 8, 4}, "x");
+    const Output y = make(g, x);
+    const Folded all = folded(g, x, y);
+    EXPECT_LT(all.difference, 1e-5);
+    EXPECT_THAT(all.explained, HasSubstr(std::string(kFolded)));
+    EXPECT_THAT(all.explained, HasSubstr("FusedConv"));
+    const Folded off = folded(g, x, y, {.switched_off = {"fold_batch_norm"}});
+    EXPECT_EQ(off.difference, 0);
+    EXPECT_THAT(off.explained, Not(HasSubstr(std::string(kFolded))));
+  }
+}
+
+TEST(InferencePasses, OnlyConstantsThatNobodyElseSeesAreFolded) {
+  const std::map<std::string, std::function<Output(Graph&, const Output& x)>> graphs = {
+      {"the convolution is read by others",
+       [](Graph& g, Output x) {
+         const Output made = conv2d(x, filter(g, {3, 3, 4, 4}));
+         return Norm(g, 4, 1)(made) + made;
+       }},
+      {"the filter is computed",
+       [](Graph& g, Output x) {
+         return Norm(g, 4, 1)(conv2d(x, filter(g, {3, 3, 4, 4}) * reduce_l2(x, {})));
+       }},
+      {"another op is between", [](Graph& g, Output x) {
+         return Norm(g, 4, 1)(relu(conv2d(x, filter(g, {3, 3, 4, 4}))));
+       }}};
+  for (const auto& [name, make] : graphs) {
+    SCOPED_TRACE(name);
+    Graph g;
+    const Output x = placeholder(g, DType::f32, Shape{2, 9, 8, 4}, "x");
+    EXPECT_THAT(folded(g, x, make(g, x)).explained, Not(HasSubstr(std::string(kFolded))));
+  }
+}
+
+TEST(InferencePasses, AFrozenNetworkPredictsTheSame) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{2, 12, 12, 3}, "x");
+  VariablePool pool;
+  LayerContext context{.graph = g, .variables = pool};
+  const Sequential network({layers::conv2d(8, 3, Activation::none, {.use_bias = false}),
+                            layers::batch_norm(Activation::relu), layers::flatten(), layers::dense(5)});
+  const Output y = network.apply(context, x);
+  std::map<std::string, Tensor> values;
+  for (const VariableInfo& v : variables(g))
+    values[v.name] = drawn(v.shape, 1 + values.size(), v.name.ends_with("variance") ? 0.1f : -1, 1);
+  const auto frozen = freeze(g, values);
+  EXPECT_EQ(frozen->find(pool.all().front().name + "/read")->op->name, "Const");
+  const Output frozen_x = frozen->output(*frozen->find("x")), frozen_y = frozen->output(*frozen->find(y.source().name));
+  const Folded result = folded(*frozen, frozen_x, frozen_y);
+  EXPECT_LT(result.difference, 1e-5);
+  EXPECT_THAT(result.explained, HasSubstr(std::string(kFolded)));
+
+  values.erase(pool.all().front().name);
+  EXPECT_THAT(error_of([&] { freeze(g, values); }).message(), HasSubstr("has no value to freeze"));
+  values[pool.all().front().name] = Tensor::scalar(1.0f);
+  EXPECT_THAT(error_of([&] { freeze(g, values); }).message(), HasSubstr(", but its value is f32[]"));
+}
+
+TEST(InferencePasses, AnUnknownNameIsRefused) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{2}, "x");
+  Session session(g, {.inference = InferencePasses{.switched_off = {"fold_all"}}});
+  EXPECT_THAT(error_of([&] {
+                session.run({{x, Tensor::vector<float>({1, 2})}}, x);
+              }).message(),
+              HasSubstr("'fold_all'"));
+}
+
+}  // namespace
+}  // namespace troupe
