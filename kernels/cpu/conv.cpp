@@ -37,13 +37,13 @@ void add_bias_of(const ConvGeometry& g, FusedActivation activation, const T* bia
   add_bias(activation, y, bias, g.batch * g.windows(), g.out_channels, g.out_channels, y);
 }
 
-// `bias` may be null.
+// `bias` and `kept` may be null.
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
-             FusedActivation activation, T* y) {
+             FusedActivation activation, T* y, KeptFilter* kept) {
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
     T* const to = y + begin * g.result_size();
-    conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to);
+    conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to, kept);
     if (bias) add_bias_of(with_batch(g, end - begin), activation, bias, to);
   });
 }
@@ -99,9 +99,9 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
            [&]<class T>() { convert_elements(parallelism, values, out.mutable_data<T>(), out.num_elements()); });
 }
 
-// `bias` may be null.
+// `bias` and `kept` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
-              FusedActivation activation, const ConvAttributes& options, Tensor& y) {
+              FusedActivation activation, const ConvAttributes& options, Tensor& y, KeptFilter* kept) {
   check_conv_type(x.dtype());
   const ConvGeometry g = conv_geometry(x.shape(), filter.shape(), options);
   check_tensor("Conv: the filter", filter, x.dtype(), filter.shape());
@@ -113,7 +113,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
     } else {
       const Widened image(parallelism, x), weights(parallelism, filter);
       const ScratchArray<float> result(y.num_elements());
-      forward<float>(parallelism, g, image.data(), weights.data(), nullptr, activation, result.data());
+      forward<float>(parallelism, g, image.data(), weights.data(), nullptr, activation, result.data(), nullptr);
       store(parallelism, result.data(), y);
     }
     if (bias) bias_add(parallelism, y, *bias, y, activation, options.windows.format);
@@ -122,7 +122,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   const Tensor image = aligned(x), weights = aligned(filter);
   for_native(x.dtype(), [&]<class T>() {
     forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr, activation,
-               y.mutable_data<T>());
+               y.mutable_data<T>(), kept);
   });
 }
 
@@ -142,22 +142,20 @@ void to_input(Parallelism& parallelism, const ConvGeometry& g, const Tensor& fil
   });
 }
 
-Kernel make_convolution(const ConvAttributes& options, bool fused, FusedActivation activation) {
-  return [=](KernelContext& ctx) {
+Kernel make_convolution(const KernelInit& init, bool fused, FusedActivation activation) {
+  const auto kept = init.constant(1) ? std::make_shared<KeptFilter>() : nullptr;
+  return [=, options = conv_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor y = ctx.allocate(x.dtype(), conv_shape(x.shape(), ctx.input(1).shape(), options));
-    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y);
+    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y, kept.get());
     ctx.set_output(0, std::move(y));
   };
 }
 
-Kernel make_conv(const KernelInit& init) {
-  return make_convolution(conv_attributes(init.attributes), false, FusedActivation::none);
-}
+Kernel make_conv(const KernelInit& init) { return make_convolution(init, false, FusedActivation::none); }
 
 Kernel make_fused_conv(const KernelInit& init) {
-  return make_convolution(conv_attributes(init.attributes), true,
-                          parse_activation(init.attributes.string("activation")));
+  return make_convolution(init, true, parse_activation(init.attributes.string("activation")));
 }
 
 Kernel make_transpose(const KernelInit& init) {
@@ -193,7 +191,7 @@ Kernel make_backprop_filter(const KernelInit& init) {
 }  // namespace
 
 void conv(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const ConvAttributes& options, Tensor& y) {
-  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y);
+  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y, nullptr);
 }
 
 void conv_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,

@@ -134,13 +134,23 @@ class Convolution {
     }
   }
 
-  // Image, filter and result; the direction decides which of them is written.
-  void run(const std::array<void*, 3>& data) {
-    const Scratch image(operands_[0].bytes), filter(operands_[1].bytes), result(operands_[2].bytes);
+  // Image, filter and result; the direction decides which of them is written. `kept`: of the filter, or null.
+  void run(const std::array<void*, 3>& data, KeptFilter* kept) {
+    const void* const ready = kept && operands_[1].bytes > 0
+                                  ? kept->get(filter_layout_, operands_[1].bytes,
+                                              [&](void* to) {
+                                                operands_[1].reorder.run(std::array{data[1], to});
+                                              })
+                                  : nullptr;
+    const Scratch image(operands_[0].bytes), filter(ready ? 0 : operands_[1].bytes), result(operands_[2].bytes);
     const std::array<void*, 3> own{image.data(), filter.data(), result.data()};
     std::array<void*, 3> used = data;
     for (std::size_t i = 0; i < 3; ++i) {
       if (operands_[i].bytes == 0) continue;
+      if (i == 1 && ready) {
+        used[i] = const_cast<void*>(ready);
+        continue;
+      }
       used[i] = own[i];
       if (i != written_) operands_[i].reorder.run(std::array{data[i], own[i]});
     }
@@ -156,6 +166,7 @@ class Convolution {
       primitive_.add(arguments[i], chosen[i]);
       if (chosen[i] == layouts.own[i]) continue;
       operands_[i].bytes = chosen[i].get_size();
+      if (i == 1) filter_layout_ = numbers_of(chosen[i]);
       const memory::desc& from = i == written_ ? chosen[i] : layouts.own[i];
       const memory::desc& to = i == written_ ? layouts.own[i] : chosen[i];
       const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to,
@@ -171,8 +182,20 @@ class Convolution {
     onednn::Primitive reorder;
     std::size_t bytes = 0;  // in oneDNN's layout; 0 if that is ours
   };
+  // What tells layouts apart.
+  static std::vector<std::int64_t> numbers_of(const memory::desc& layout) {
+    const dnnl_memory_desc_t& d = layout.data;
+    std::vector<std::int64_t> out{d.ndims, static_cast<std::int64_t>(d.data_type), d.offset0,
+                                  static_cast<std::int64_t>(d.extra.flags)};
+    const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
+    for (int i = 0; i < d.ndims; ++i) out.insert(out.end(), {d.padded_dims[i], blocks.strides[i]});
+    for (int i = 0; i < blocks.inner_nblks; ++i) out.insert(out.end(), {blocks.inner_blks[i], blocks.inner_idxs[i]});
+    return out;
+  }
+
   std::size_t written_;
   std::array<Operand, 3> operands_;
+  std::vector<std::int64_t> filter_layout_;
   onednn::Primitive primitive_;
 };
 
@@ -182,7 +205,7 @@ struct CachedConvolution {
 
 // Returns false if oneDNN has no primitive for this convolution.
 bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
-         const void* result) {
+         const void* result, KeptFilter* kept = nullptr) {
   thread_local Cache convolutions;
   CachedConvolution& cached = convolutions.get(key_of(direction, dtype, g), [&] {
     CachedConvolution made;
@@ -193,7 +216,7 @@ bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* im
     return made;
   });
   if (!cached.found) return false;
-  cached.found->run({const_cast<void*>(image), const_cast<void*>(filter), const_cast<void*>(result)});
+  cached.found->run({const_cast<void*>(image), const_cast<void*>(filter), const_cast<void*>(result)}, kept);
   return true;
 }
 
@@ -209,14 +232,26 @@ class WidenedPart {
 
 }  // namespace
 
-void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y) {
-  if (!run(Direction::forward, DType::f32, g, x, filter, y)) unfolded_forward(g, x, filter, y);
+const void* KeptFilter::get(const std::vector<std::int64_t>& key, std::size_t bytes,
+                            const std::function<void(void* to)>& make) {
+  const std::lock_guard lock(mutex_);
+  if (!made_.valid()) {
+    Tensor made(DType::u8, Shape{static_cast<std::int64_t>(bytes)});
+    make(made.mutable_raw());
+    made_ = std::move(made);
+    key_ = key;
+  }
+  return key_ == key ? made_.raw() : nullptr;
 }
-void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y) {
-  if (run(Direction::forward, DType::bf16, g, x, filter, y)) return;
+
+void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept) {
+  if (!run(Direction::forward, DType::f32, g, x, filter, y, kept)) unfolded_forward(g, x, filter, y);
+}
+void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptFilter* kept) {
+  if (run(Direction::forward, DType::bf16, g, x, filter, y, kept)) return;
   const WidenedPart image(x, g.batch * g.image_size()), weights(filter, g.filter_size());
   const ScratchArray<float> result(g.batch * g.result_size());
-  conv_forward(g, image.data(), weights.data(), result.data());
+  conv_forward(g, image.data(), weights.data(), result.data(), nullptr);
   narrow(result.data(), y, g.batch * g.result_size());
 }
 

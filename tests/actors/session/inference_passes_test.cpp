@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/error_of.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -118,6 +120,29 @@ TEST(InferencePasses, OnlyConstantsThatNobodyElseSeesAreFolded) {
     Graph g;
     const Output x = placeholder(g, DType::f32, Shape{2, 9, 8, 4}, "x");
     EXPECT_THAT(folded(g, x, make(g, x)).explained, Not(HasSubstr(std::string(kFolded))));
+  }
+}
+
+// A filter that is constant is laid out for the library once: by the first batch, and used by batches of other sizes.
+TEST(ConstantFilters, GiveTheBitsOfFedOnes) {
+  for (const auto& [filter_shape, groups] : {std::pair<Shape, std::int64_t>{{3, 3, 32, 48}, 1},
+                                             {{1, 1, 32, 16}, 1},
+                                             {{3, 3, 1, 32}, 32},
+                                             {{3, 3, 8, 40}, 4}}) {
+    SCOPED_TRACE(filter_shape.to_string());
+    Graph g;
+    const Output x = placeholder(g, DType::f32, Shape{kUnknown, 11, 10, 32}, "x");
+    const Output fed = placeholder(g, DType::f32, filter_shape, "filter");
+    const Tensor value = drawn(filter_shape, 5, -1, 1);
+    const ConvOptions options{.groups = groups};
+    const Output kept = conv2d(x, constant(g, value), options), other = conv2d(x, fed, options);
+    Session session(g);
+    for (const std::int64_t batch : {1, 16, 3, 1}) {
+      const Tensor images = drawn(Shape{batch, 11, 10, 32}, static_cast<std::uint64_t>(batch), -1, 1);
+      const Tensor actual = session.run({{x, images}}, kept),
+                   expected = session.run({{x, images}, {fed, value}}, other);
+      ASSERT_EQ(std::memcmp(actual.raw(), expected.raw(), expected.num_bytes()), 0) << batch;
+    }
   }
 }
 

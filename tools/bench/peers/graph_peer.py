@@ -1,7 +1,8 @@
 """Steps of graphs in TensorFlow or jax: peers of troupe-bench, which starts them.
 
-graph_peer.py DIRECTORY CASE THREADS: reads the case's inputs, NAME.data with dtype and shape in NAME.shape, writes its results
-likewise, prints "ready NAME" or "unavailable WHY", then answers each line of standard input with the seconds of a step.
+graph_peer.py DIRECTORY CASE THREADS: reads the case's inputs, NAME.data with dtype and shape in NAME.shape, writes its
+results likewise, prints "ready NAME" or "unavailable WHY", then answers each line of standard input with
+the seconds of a step.
 """
 
 import os
