@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <troupe/kernels/common/movement.hpp>
+#include <troupe/kernels/cpu/transpose_tile.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
@@ -57,37 +58,8 @@ void copy_part(const CopyLoops& loops, const E* source, E* target, std::int64_t 
   }
 }
 
-// Elements per side of a square that is transposed in registers, and of a tile of such squares that stays in the cache.
-template <class E>
-inline constexpr int kSquare = sizeof(E) == 1   ? 16
-                               : sizeof(E) == 2 ? 16
-                               : sizeof(E) == 4 ? 8
-                                                : 4;
+// Bytes per side of a tile that stays in the cache.
 inline constexpr std::int64_t kTileBytes = 128;
-
-// v[i] becomes the concatenation of the elements i of all; each round interleaves the first half of the vectors with
-// the second.
-template <class E>
-void transpose_square(const E* source, std::int64_t source_stride, E* target, std::int64_t target_stride) {
-  constexpr int kSide = kSquare<E>;
-  using Vector [[gnu::vector_size(kSide * sizeof(E))]] = E;
-  Vector v[kSide];
-  for (int i = 0; i < kSide; ++i) std::memcpy(&v[i], source + i * source_stride, sizeof(Vector));
-  Vector low{}, high{};
-  for (int e = 0; e < kSide; ++e) {
-    low[e] = static_cast<E>(e % 2 == 0 ? e / 2 : kSide + e / 2);
-    high[e] = static_cast<E>(kSide / 2 + (e % 2 == 0 ? e / 2 : kSide + e / 2));
-  }
-  for (int round = 1; round < kSide; round *= 2) {
-    Vector next[kSide];
-    for (int i = 0; i < kSide / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(v[i], v[i + kSide / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(v[i], v[i + kSide / 2], high);
-    }
-    std::memcpy(v, next, sizeof(v));
-  }
-  for (int i = 0; i < kSide; ++i) std::memcpy(target + i * target_stride, &v[i], sizeof(Vector));
-}
 
 // A transpose of rows x columns: rows are contiguous in the source, columns in the target.
 struct Transposed {
@@ -95,23 +67,6 @@ struct Transposed {
   std::int64_t source_column, target_row;  // strides
   CopyLoops outer;
 };
-
-// One tile, of at most `rows` x `columns`.
-template <class E>
-void transpose_tile(const Transposed& t, const E* source, E* target, std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t kSide = kSquare<E>;
-  std::int64_t row = 0;
-  for (; row + kSide <= rows; row += kSide) {
-    std::int64_t column = 0;
-    for (; column + kSide <= columns; column += kSide)
-      transpose_square(source + column * t.source_column + row, t.source_column, target + row * t.target_row + column,
-                       t.target_row);
-    for (std::int64_t r = row; r < row + kSide; ++r)
-      for (std::int64_t c = column; c < columns; ++c) target[r * t.target_row + c] = source[c * t.source_column + r];
-  }
-  for (; row < rows; ++row)
-    for (std::int64_t c = 0; c < columns; ++c) target[row * t.target_row + c] = source[c * t.source_column + row];
-}
 
 template <class E>
 void transpose_all(Parallelism& parallelism, const Transposed& t, const E* source, E* target) {
@@ -129,7 +84,8 @@ void transpose_all(Parallelism& parallelism, const Transposed& t, const E* sourc
         from += rest % t.outer.dims[d].size * t.outer.dims[d].source_stride;
         to += rest % t.outer.dims[d].size * t.outer.dims[d].target_stride;
       }
-      transpose_tile(t, source + from, target + to, std::min(kSide, t.rows - row), std::min(kSide, t.columns - column));
+      transpose_tile(std::min(kSide, t.rows - row), std::min(kSide, t.columns - column), source + from, t.source_column,
+                     target + to, t.target_row);
     }
   });
 }

@@ -8,6 +8,7 @@
 
 #include <troupe/kernels/cpu/gemm_cached.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/transpose_tile.hpp>
 
 namespace troupe {
 
@@ -17,8 +18,8 @@ class PackedFactor {
   // b: [k, sections * n]
   PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b)
       : k_(k), n_(n), b_(b), packed_(own_loop() ? k * n * sections : 0) {
-    if (own_loop())
-      for (std::int64_t s = 0; s < sections; ++s)
+    if constexpr (std::is_same_v<T, float>)
+      for (std::int64_t s = 0; own_loop() && s < sections; ++s)
         for (std::int64_t panel = 0; panel < panels(); ++panel) pack(s, panel);
   }
 
@@ -58,8 +59,11 @@ class PackedFactor {
     const std::int64_t left = column(panel), width = column(panel + 1) - left, from = section * n_ + left;
     T* to = at(section, left);
     if (b_.transposed) {
-      for (std::int64_t j = 0; j < width; ++j)
-        for (std::int64_t p = 0; p < k_; ++p) to[p * width + j] = b_.data[(from + j) * b_.stride + p];
+      constexpr std::int64_t kRows = 64;  // of the result at a time: what is written stays in the cache
+      for (std::int64_t p = 0; p < k_; p += kRows)
+        transpose_tile(std::min(kRows, k_ - p), width,
+                       reinterpret_cast<const std::uint32_t*>(b_.data + from * b_.stride + p), b_.stride,
+                       reinterpret_cast<std::uint32_t*>(to + p * width), width);
     } else {
       for (std::int64_t p = 0; p < k_; ++p) std::copy_n(b_.data + p * b_.stride + from, width, to + p * width);
     }
