@@ -215,7 +215,28 @@ class Lines : public Folder {
  public:
   static constexpr std::int64_t kLength = 20;
 
-  explicit Lines(int count) {
+  Lines(int count, const std::string& texts) {
+    texts.empty() ? draw(count) : copy(texts);
+    vocabulary_ = texts::learn_vocabulary(lines(), "record", {.most = 10'000});
+    std::ofstream list(path("vocabulary.txt"), std::ios::binary);
+    for (const std::string& word : vocabulary_) list << word << '\n';
+    if (!list.flush()) fail(Code::unavailable, "cannot write to '{}'", directory());
+  }
+  int count() const { return count_; }
+  data::Pipeline ready() const {
+    return lines().map(texts::vectorize("record", vocabulary_, {.length = kLength})).batch(kTextBatch);
+  }
+
+ private:
+  void copy(const std::string& texts) {
+    std::ifstream in(texts, std::ios::binary);
+    std::ofstream out(path("lines.txt"), std::ios::binary);
+    for (std::string line; std::getline(in, line); ++count_) out << line << '\n';
+    if (count_ == 0) fail(Code::not_found, "--texts: '{}' has no lines", texts);
+    if (!out.flush()) fail(Code::unavailable, "cannot write to '{}'", directory());
+  }
+  void draw(int count) {
+    count_ = count;
     std::mt19937 random(17);
     std::vector<std::string> words;
     std::vector<double> weights;
@@ -225,29 +246,20 @@ class Lines : public Folder {
       words.push_back(word);
       weights.push_back(1.0 / (i + 1));
     }
-    std::discrete_distribution<std::size_t> draw(weights.begin(), weights.end());
+    std::discrete_distribution<std::size_t> rank(weights.begin(), weights.end());
     std::ofstream out(path("lines.txt"), std::ios::binary);
     for (int i = 0; i < count; ++i) {
       std::string line;
       for (unsigned n = 3 + random() % 10; n > 0; --n)
-        line += words[draw(random)] + (n == 1 ? "." : random() % 8 == 0 ? ", " : " ");
+        line += words[rank(random)] + (n == 1 ? "." : random() % 8 == 0 ? ", " : " ");
       line[0] = static_cast<char>(line[0] - 'a' + 'A');
       out << line << '\n';
     }
     if (!out.flush()) fail(Code::unavailable, "cannot write to '{}'", directory());
-    out.close();
-    vocabulary_ = texts::learn_vocabulary(lines(), "record", {.most = 10'000});
-    std::ofstream list(path("vocabulary.txt"), std::ios::binary);
-    for (const std::string& word : vocabulary_) list << word << '\n';
-    if (!list.flush()) fail(Code::unavailable, "cannot write to '{}'", directory());
   }
-  data::Pipeline ready() const {
-    return lines().map(texts::vectorize("record", vocabulary_, {.length = kLength})).batch(kTextBatch);
-  }
-
- private:
   data::Pipeline lines() const { return data::records(path("lines.txt"), lines_format()); }
 
+  int count_ = 0;
   std::vector<std::string> vocabulary_;
 };
 
@@ -262,10 +274,10 @@ Case text_case() {
           .peer = "tf.data: TextLineDataset, batch, keras.layers.TextVectorization; one thread",
           .ratio_target = 4,
           .prepare = [](const Settings& settings) -> Contest {
-            const int count = settings.quick ? 1000 : 100'000;
-            auto lines = std::make_shared<Lines>(count);
+            auto lines = std::make_shared<Lines>(settings.quick ? 1000 : 100'000, settings.texts);
             lines->write_expected(lines->ready(), kTextBatch);
-            Contest contest{.troupe = elements_per_second(lines, lines->ready(), kTextBatch, count), .peers = {}};
+            Contest contest{.troupe = elements_per_second(lines, lines->ready(), kTextBatch, lines->count()),
+                            .peers = {}};
             if (auto tensorflow =
                     script_peer({"data_tensorflow.py", {}}, {.model = "text", .batch = kTextBatch, .epochs = 1},
                                 lines->directory(), settings))

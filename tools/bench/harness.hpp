@@ -15,6 +15,7 @@ struct Settings {
   bool quick = false;  // smallest sizes, one short repeat: shows that a case works; its figures are meaningless
   int nodes = 0;       // nodes per step in kernel cases; 0: the case's own number
   std::string python = "/usr/bin/python3";
+  std::string texts{};  // a file of lines, instead of drawn ones
 
   double slice_seconds() const { return quick ? 0.001 : 0.1; }
 };

@@ -35,7 +35,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
             whole_option("--nodes", "N", settings.nodes, 1, 100000,
                          "Nodes per step in kernel cases (default: set by the case)"),
             flag("--quick", settings.quick, "Smallest sizes, measured once: shows that cases work, not how fast"),
-            text_option("--python", "PATH", settings.python, "Python interpreter for peers written in Python")});
+            text_option("--python", "PATH", settings.python, "Python interpreter for peers written in Python"),
+            text_option("--texts", "FILE", settings.texts, "Lines for data/text, instead of drawn ones")});
   line.add("Output", {flag("--list", options.list, "Print the cases instead of running them"),
                       flag("--json", options.json, "Print one JSON object per line and nothing else on stdout"),
                       text_option("--results", "FILE", options.results, "Also write the results to FILE, as JSON")});
