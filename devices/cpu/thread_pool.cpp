@@ -7,7 +7,7 @@
 
 #include <troupe/devices/cpu/openmp.hpp>
 #ifdef __SSE__
-#include <xmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace troupe {

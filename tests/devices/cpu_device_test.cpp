@@ -12,7 +12,7 @@
 #include <troupe/devices/cpu/cpu_device.hpp>
 #include <troupe/devices/kernel.hpp>
 #ifdef __SSE__
-#include <xmmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace troupe {
