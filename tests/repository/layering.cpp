@@ -28,7 +28,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"gradients"},
       {"optimizers"},
       {"ops"},
-      {"formats/onnx", "layers", "passes"},
+      {"formats/onnx", "formats/saved_model", "layers", "passes"},
       {"metrics"},
       {"training"}}},
     {"devices", {{""}, {"collective", "cpu", "storage"}, {"cuda"}}},
@@ -178,7 +178,7 @@ bool stands_for_library(const std::string& header) {
 }
 
 // Rooms within rooms that have a floor of their own.
-constexpr std::array<std::string_view, 1> kInnerRooms = {"formats/onnx"};
+constexpr std::array<std::string_view, 2> kInnerRooms = {"formats/onnx", "formats/saved_model"};
 
 // "session" of "actors/session/step.hpp", "" of "graph/op.hpp".
 std::string room_of(std::string_view path) {

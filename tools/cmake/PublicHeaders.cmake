@@ -10,6 +10,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/model/model.hpp
   actors/model/sampling.hpp
   actors/model/saved_model.hpp
+  actors/model/tensorflow_model.hpp
   actors/model/values.hpp
   actors/network/cluster_spec.hpp
   actors/network/network_options.hpp
@@ -77,6 +78,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/data/pipeline.hpp
   graph/data/texts.hpp
   graph/formats/onnx/onnx.hpp
+  graph/formats/saved_model/saved_model.hpp
   graph/formats/serialize.hpp
   graph/formats/text.hpp
   graph/formats/text_call.hpp

@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
-set(folders messages graph onnx devices kernels scheduler actors)
+set(folders messages graph onnx saved_model devices kernels scheduler actors)
 list(TRANSFORM folders PREPEND troupe_ OUTPUT_VARIABLE libraries)
 list(APPEND libraries troupe_protocol)
 
