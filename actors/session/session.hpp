@@ -34,7 +34,8 @@ class Task;
 // Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
 // did.
 struct InferencePasses {
-  std::set<std::string> switched_off{};  // "fold_batch_norm" (graph/passes/fold_batch_norm.hpp); unknown: not_found
+  // "fold_batch_norm", "bias_inside" (headers of these names in graph/passes). Unknown ones: not_found.
+  std::set<std::string> switched_off{};
 };
 
 struct SessionOptions {

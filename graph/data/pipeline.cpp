@@ -51,8 +51,9 @@ struct OptionsText {
     return range.begin == 0 && range.step == 1 ? "" : fmt::format("from {} by {}", range.begin, range.step);
   }
   std::string operator()(const SplitsStage& splits) const {
-    return fmt::format("{}{}", splits.cycle == 1 ? "" : fmt::format("{} files in turn", splits.cycle),
-                       splits.shuffle ? fmt::format("{}seed {}", splits.cycle == 1 ? "" : ", ", splits.seed) : "");
+    if (splits.source->splits() < 2) return "";
+    return fmt::format("{} files in turn{}", splits.cycle,
+                       splits.shuffle ? fmt::format(", shuffled by {}", splits.seed) : "");
   }
   std::string operator()(const ShuffleStage& shuffle) const {
     return fmt::format("seed {}, buffer {}{}", shuffle.seed, shuffle.buffer,

@@ -1,8 +1,8 @@
 #include "troupe/graph/passes/optimize.hpp"
 
 #include <algorithm>
-#include <iterator>
 
+#include <troupe/graph/passes/bias_inside.hpp>
 #include <troupe/graph/passes/common_subexpressions.hpp>
 #include <troupe/graph/passes/fold_batch_norm.hpp>
 #include <troupe/graph/passes/fuse_bias.hpp>
@@ -38,25 +38,28 @@ Pass folding(std::string name, const OptimizeOptions& options) {
 }  // namespace
 
 std::vector<Pass> optimizations(const OptimizeOptions& options) {
+  const Pass fold_norms{"fold_batch_norm", [has_kernel = options.has_kernel, bytes = options.folded_bytes](
+                                               const Graph& graph, PassNotes& notes) {
+                          return fold_batch_norm(graph, {.has_kernel = has_kernel, .notes = &notes}, bytes);
+                        }};
   std::vector<Pass> passes = {
       plain("prune", prune_callable),
       fusing("simplify", simplify, options),
       folding("fold_constants", options),
-  };
-  const auto append = [&](std::vector<Pass> more) { std::ranges::move(more, std::back_inserter(passes)); };
-  if (options.inference)
-    append({{"fold_batch_norm",
-             [has_kernel = options.has_kernel, bytes = options.folded_bytes](const Graph& graph, PassNotes& notes) {
-               return fold_batch_norm(graph, {.has_kernel = has_kernel, .notes = &notes}, bytes);
-             }},
-            folding("fold_constants_again", options)});
-  append({
+      fold_norms,
+      folding("fold_constants_again", options),  // filters of folded normalisations
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
-      fusing("fuse_bias", fuse_bias, options), fusing("fuse_elementwise", fuse_elementwise, options),
+      fusing("fuse_bias", fuse_bias, options),
+      {"bias_inside", bias_inside},
+      fusing("fuse_elementwise", fuse_elementwise, options),
       fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
-  });
+  };
+  if (!options.inference)
+    std::erase_if(passes, [](const Pass& pass) {
+      return pass.name == "fold_batch_norm" || pass.name == "fold_constants_again" || pass.name == "bias_inside";
+    });
   for (const std::string& name : options.switched_off)
     if (std::erase_if(passes, [&](const Pass& pass) { return pass.name == name; }) == 0)
       fail(Code::not_found, "there is no optimization '{}' to switch off", name);

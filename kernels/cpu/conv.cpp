@@ -37,14 +37,27 @@ void add_bias_of(const ConvGeometry& g, FusedActivation activation, const T* bia
   add_bias(activation, y, bias, g.batch * g.windows(), g.out_channels, g.out_channels, y);
 }
 
-// `bias` and `kept` may be null.
+// How a convolution that is planned for inference differs.
+struct Shortcuts {
+  KeptFilter* kept = nullptr;  // of a constant filter
+  bool bias_inside = false;    // the bias may be added where sums are made
+};
+
+// `bias` may be null.
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
-             FusedActivation activation, T* y, KeptFilter* kept) {
+             FusedActivation activation, T* y, const Shortcuts& shortcuts) {
   parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
+    const ConvGeometry part = with_batch(g, end - begin);
+    const T* const from = x + begin * g.image_size();
     T* const to = y + begin * g.result_size();
-    conv_forward(with_batch(g, end - begin), x + begin * g.image_size(), filter, to, kept);
-    if (bias) add_bias_of(with_batch(g, end - begin), activation, bias, to);
+    if constexpr (std::is_same_v<T, float>)
+      if (shortcuts.bias_inside && bias && !g.channels_first &&
+          (activation == FusedActivation::none || activation == FusedActivation::relu) &&
+          conv_forward_with_bias(part, from, filter, bias, activation == FusedActivation::relu, to, shortcuts.kept))
+        return;
+    conv_forward(part, from, filter, to, shortcuts.kept);
+    if (bias) add_bias_of(part, activation, bias, to);
   });
 }
 
@@ -99,9 +112,9 @@ void store(Parallelism& parallelism, const float* values, Tensor& out) {
            [&]<class T>() { convert_elements(parallelism, values, out.mutable_data<T>(), out.num_elements()); });
 }
 
-// `bias` and `kept` may be null.
+// `bias` may be null.
 void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const Tensor* bias,
-              FusedActivation activation, const ConvAttributes& options, Tensor& y, KeptFilter* kept) {
+              FusedActivation activation, const ConvAttributes& options, Tensor& y, const Shortcuts& shortcuts) {
   check_conv_type(x.dtype());
   const ConvGeometry g = conv_geometry(x.shape(), filter.shape(), options);
   check_tensor("Conv: the filter", filter, x.dtype(), filter.shape());
@@ -113,7 +126,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
     } else {
       const Widened image(parallelism, x), weights(parallelism, filter);
       const ScratchArray<float> result(y.num_elements());
-      forward<float>(parallelism, g, image.data(), weights.data(), nullptr, activation, result.data(), nullptr);
+      forward<float>(parallelism, g, image.data(), weights.data(), nullptr, activation, result.data(), {});
       store(parallelism, result.data(), y);
     }
     if (bias) bias_add(parallelism, y, *bias, y, activation, options.windows.format);
@@ -122,7 +135,7 @@ void convolve(Parallelism& parallelism, const Tensor& x, const Tensor& filter, c
   const Tensor image = aligned(x), weights = aligned(filter);
   for_native(x.dtype(), [&]<class T>() {
     forward<T>(parallelism, g, image.data<T>(), weights.data<T>(), bias ? bias->data<T>() : nullptr, activation,
-               y.mutable_data<T>(), kept);
+               y.mutable_data<T>(), shortcuts);
   });
 }
 
@@ -144,10 +157,12 @@ void to_input(Parallelism& parallelism, const ConvGeometry& g, const Tensor& fil
 
 Kernel make_convolution(const KernelInit& init, bool fused, FusedActivation activation) {
   const auto kept = init.constant(1) ? std::make_shared<KeptFilter>() : nullptr;
+  const bool bias_inside = init.attributes.has("_bias_inside");
   return [=, options = conv_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
     Tensor y = ctx.allocate(x.dtype(), conv_shape(x.shape(), ctx.input(1).shape(), options));
-    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y, kept.get());
+    convolve(ctx.parallelism(), x, ctx.input(1), fused ? &ctx.input(2) : nullptr, activation, options, y,
+             {.kept = kept.get(), .bias_inside = bias_inside});
     ctx.set_output(0, std::move(y));
   };
 }
@@ -191,7 +206,7 @@ Kernel make_backprop_filter(const KernelInit& init) {
 }  // namespace
 
 void conv(Parallelism& parallelism, const Tensor& x, const Tensor& filter, const ConvAttributes& options, Tensor& y) {
-  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y, nullptr);
+  convolve(parallelism, x, filter, nullptr, FusedActivation::none, options, y, {});
 }
 
 void conv_backprop_input(Parallelism& parallelism, const Tensor& filter, const Tensor& dy,

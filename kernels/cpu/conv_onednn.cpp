@@ -33,7 +33,10 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-enum class Direction { forward, backward_input, backward_filter };
+// with_bias, with_relu: forward, and the bias and activation where sums are made.
+enum class Direction { forward, with_bias, with_relu, backward_input, backward_filter };
+
+bool is_forward(Direction direction) { return direction <= Direction::with_relu; }
 
 using Cache = onednn::Cache<class CachedConvolution, 23>;
 Cache::Key key_of(Direction direction, DType dtype, const ConvGeometry& g) {
@@ -105,7 +108,7 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 class Convolution {
  public:
   Convolution(Direction direction, DType dtype, const ConvGeometry& g)
-      : written_(direction == Direction::forward          ? 2
+      : written_(is_forward(direction)                    ? 2
                  : direction == Direction::backward_input ? 0
                                                           : 1) {
     const Layouts l = layouts_of(direction, dtype, g);
@@ -116,7 +119,21 @@ class Convolution {
         {dnnl::prop_kind::forward_training, kAlgorithm, hint.wanted[0], hint.wanted[1], hint.wanted[2], hint.strides,
          hint.dilations, hint.before, hint.after},
         onednn::own_scratchpad(), onednn::engine());
-    if (direction == Direction::forward) {
+    if (direction == Direction::with_bias || direction == Direction::with_relu) {
+      const memory::desc bias({g.out_channels}, onednn::data_type(dtype), Tag::a);
+      dnnl::primitive_attr attributes = onednn::own_scratchpad();
+      if (direction == Direction::with_relu) {
+        dnnl::post_ops after;
+        after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+        attributes.set_post_ops(after);
+      }
+      const dnnl::convolution_forward::primitive_desc d({dnnl::prop_kind::forward_inference, kAlgorithm, image, filter,
+                                                         bias, result, l.strides, l.dilations, l.before, l.after},
+                                                        attributes, onednn::engine());
+      adopt<dnnl::convolution_forward>(d, l, {d.src_desc(), d.weights_desc(), d.dst_desc()},
+                                       {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
+      primitive_.add(DNNL_ARG_BIAS, bias);
+    } else if (direction == Direction::forward) {
       adopt<dnnl::convolution_forward>(forward, l, {forward.src_desc(), forward.weights_desc(), forward.dst_desc()},
                                        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
     } else if (direction == Direction::backward_input) {
@@ -134,8 +151,9 @@ class Convolution {
     }
   }
 
-  // Image, filter and result; the direction decides which of them is written. `kept`: of the filter, or null.
-  void run(const std::array<void*, 3>& data, KeptFilter* kept) {
+  // Image, filter and result; the direction decides which of them is written. The bias of a direction with one, else
+  // null. `kept`: of the filter, or null.
+  void run(const std::array<void*, 3>& data, const void* bias, KeptFilter* kept) {
     const void* const ready = kept && operands_[1].bytes > 0
                                   ? kept->get(filter_layout_, operands_[1].bytes,
                                               [&](void* to) {
@@ -144,7 +162,7 @@ class Convolution {
                                   : nullptr;
     const Scratch image(operands_[0].bytes), filter(ready ? 0 : operands_[1].bytes), result(operands_[2].bytes);
     const std::array<void*, 3> own{image.data(), filter.data(), result.data()};
-    std::array<void*, 3> used = data;
+    std::array<void*, 4> used{data[0], data[1], data[2], const_cast<void*>(bias)};
     for (std::size_t i = 0; i < 3; ++i) {
       if (operands_[i].bytes == 0) continue;
       if (i == 1 && ready) {
@@ -154,7 +172,7 @@ class Convolution {
       used[i] = own[i];
       if (i != written_) operands_[i].reorder.run(std::array{data[i], own[i]});
     }
-    primitive_.run(used);
+    primitive_.run(std::span(used).first(bias ? 4 : 3));
     if (operands_[written_].bytes > 0) operands_[written_].reorder.run(std::array{own[written_], data[written_]});
   }
 
@@ -205,7 +223,7 @@ struct CachedConvolution {
 
 // Returns false if oneDNN has no primitive for this convolution.
 bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
-         const void* result, KeptFilter* kept = nullptr) {
+         const void* result, KeptFilter* kept = nullptr, const void* bias = nullptr) {
   thread_local Cache convolutions;
   CachedConvolution& cached = convolutions.get(key_of(direction, dtype, g), [&] {
     CachedConvolution made;
@@ -216,7 +234,7 @@ bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* im
     return made;
   });
   if (!cached.found) return false;
-  cached.found->run({const_cast<void*>(image), const_cast<void*>(filter), const_cast<void*>(result)}, kept);
+  cached.found->run({const_cast<void*>(image), const_cast<void*>(filter), const_cast<void*>(result)}, bias, kept);
   return true;
 }
 
@@ -246,6 +264,10 @@ const void* KeptFilter::get(const std::vector<std::int64_t>& key, std::size_t by
 
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept) {
   if (!run(Direction::forward, DType::f32, g, x, filter, y, kept)) unfolded_forward(g, x, filter, y);
+}
+bool conv_forward_with_bias(const ConvGeometry& g, const float* x, const float* filter, const float* bias, bool relu,
+                            float* y, KeptFilter* kept) {
+  return run(relu ? Direction::with_relu : Direction::with_bias, DType::f32, g, x, filter, y, kept, bias);
 }
 void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptFilter* kept) {
   if (run(Direction::forward, DType::bf16, g, x, filter, y, kept)) return;

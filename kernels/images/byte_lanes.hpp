@@ -1,4 +1,4 @@
-// Sixteen elements of a row at once, bytes or floats, as floats: compilers widen bytes from wider vectors, piece by
+// Elements of a row as one vector, bytes or floats, as floats: compilers widen bytes from wider vectors, piece by
 // piece, which takes longer than the arithmetic. Without AVX-512 they do it as they can.
 #pragma once
 
@@ -11,7 +11,14 @@
 
 namespace troupe::images {
 
+// As many as the registers that the program is compiled for have.
+#if defined(__AVX512F__)
 constexpr std::int64_t kLanes = 16;
+#elif defined(__AVX__)
+constexpr std::int64_t kLanes = 8;
+#else
+constexpr std::int64_t kLanes = 4;
+#endif
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
 inline Lanes load_lanes(const float* from) {

