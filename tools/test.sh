@@ -105,7 +105,7 @@ fi
 
 if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
   fuzz frames=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
-    arrays=10 object_stores=6 saved_model=25 || failures+=("fuzz")
+    arrays=10 object_stores=6 saved_model=20 tensorflow=10 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then

@@ -18,13 +18,13 @@ class TensorflowDirectory {
  public:
   TensorflowDirectory(FileSystem& files, std::string directory) : files_(files), directory_(std::move(directory)) {}
 
-  // The path of a file; throws invalid_argument if it may lie elsewhere.
-  std::string path(const std::string& name) const {
+  // The path of a file in a folder, "" for the directory itself; throws invalid_argument if it may lie elsewhere.
+  std::string path(const std::string& folder, const std::string& name) const {
     namespace fs = std::filesystem;
     const fs::path relative(name);
     bool outside = name.empty() || name.find('\0') != name.npos || relative.is_absolute() ||
                    std::ranges::find(relative, fs::path("..")) != relative.end();
-    const std::string path = join_path(directory_, name);
+    const std::string path = join_path(join_path(directory_, folder), name);
     if (!outside && &files_ == &posix_file_system()) {
       std::error_code error;
       const fs::path base = fs::weakly_canonical(directory_, error);
@@ -34,14 +34,15 @@ class TensorflowDirectory {
     if (outside) invalid_argument("'{}': file '{}' is not in the directory of the model", directory_, name);
     return path;
   }
-  std::string read(const std::string& name, std::uint64_t limit) const { return read_file(files_, path(name), limit); }
+  std::string read(const std::string& folder, const std::string& name, std::uint64_t limit) const {
+    return read_file(files_, path(folder, name), limit);
+  }
 
   TensorBundle& variables() {
     if (bundle_) return *bundle_;
-    const std::string folder = "variables";
-    for (const DirectoryEntry& entry : files_.list(path(folder)))
-      static_cast<void>(path(join_path(folder, entry.name)));
-    return bundle_.emplace(files_, path(folder + "/variables"));
+    const std::string folder = path("", "variables");
+    for (const DirectoryEntry& entry : files_.list(folder)) static_cast<void>(path("variables", entry.name));
+    return bundle_.emplace(files_, join_path(folder, "variables"));
   }
 
  private:
@@ -55,10 +56,10 @@ class TensorflowDirectory {
 TensorflowModel import_tensorflow(FileSystem& files, const std::string& directory,
                                   const TensorflowImportOptions& options) {
   TensorflowDirectory model(files, directory);
-  const std::string bytes = model.read("saved_model.pb", kMaxTensorflowModel);
+  const std::string bytes = model.read("", "saved_model.pb", kMaxTensorflowModel);
   const TensorflowFiles beside{
       .tensor = [&](const std::string& key) { return model.variables().read(key); },
-      .asset = [&](const std::string& name) { return model.read(join_path("assets", name), kMaxTensorflowAsset); }};
+      .asset = [&](const std::string& name) { return model.read("assets", name, kMaxTensorflowAsset); }};
   try {
     return parse_tensorflow(bytes, beside, options);
   } catch (...) {

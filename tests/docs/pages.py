@@ -42,6 +42,7 @@ SKIPPED = {
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",
     "recommend_data": "a line of a file",
     "tags_data": "a line of a file",
+    "tensorflow_export": "needs TensorFlow: tests/actors/model/tensorflow_model_test.cpp",
     "trace": "needs a cluster that runs: tests/apps/trace_test.cpp",
 }
 

@@ -8,10 +8,12 @@
 #include <string_view>
 
 #include "tests/actors/training/classifying.hpp"
+#include "tests/error_of.hpp"
 #include "tests/kernels/readers/image_files.hpp"
 #include "tests/processes/places.hpp"
 #include "tests/temporary_directory.hpp"
 // As the pages say it: the fragments need no more.
+#include <troupe/actors/model/tensorflow_model.hpp>
 #include <troupe/actors/session/group.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/layers/resnet.hpp>
@@ -277,6 +279,15 @@ TEST(Pages, OnnxModelsGoOutAndComeBack) {
 #include <pages/onnx_program.inc>
   EXPECT_EQ(found.values<float>()[0], 0.0f);
   EXPECT_EQ(found.shape(), (Shape{1, 2}));
+}
+
+TEST(Pages, ModelsOfTensorFlowTrainOn) {
+  const Tensor images = Tensor::of<float>({1, 4}, {1, 2, 3, 4}), classes = Tensor::vector<std::int64_t>({2});
+  const auto example = [&] {
+#include <pages/tensorflow_program.inc>
+  };
+  // There is no such model here.
+  EXPECT_EQ(testing::error_of(example).code(), Code::not_found);
 }
 
 TEST(Pages, TheClusterFileIsOne) {

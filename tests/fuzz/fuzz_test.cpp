@@ -16,6 +16,7 @@
 #include "tests/fuzz/records_fuzz.hpp"
 #include "tests/fuzz/saved_model_fuzz.hpp"
 #include "tests/fuzz/tensor_files_fuzz.hpp"
+#include "tests/fuzz/tensorflow_fuzz.hpp"
 
 namespace troupe::wire {
 namespace {
@@ -194,6 +195,18 @@ TEST(SavedModelFuzz, BadModelsAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_model_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(saved_model_seeds(), run);
+}
+
+TEST(TensorflowFuzz, SeedsAreRead) {
+  const std::vector<std::string> seeds = tensorflow_seeds();
+  EXPECT_GT(seeds.size(), 100u);
+  for (const std::string& seed : seeds) EXPECT_GT(import_tensorflow_of_stranger(seed), 0u) << seed.substr(1);
+}
+
+TEST(TensorflowFuzz, BadModelsAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(import_tensorflow_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(tensorflow_seeds(), run);
 }
 
 }  // namespace

@@ -169,11 +169,13 @@ TfValue TfObjects::table_of(int id) {
   bool filled = false;
   for (const tf::ObjectReference& child : object(id).children())
     if (child.local_name() == "_initialize") filled = initialize(child.node_id(), *table);
-  for (const auto& [name, key] : keys_of(id)) {  // of a table that can change
-    if (filled || !key.ends_with("-keys")) continue;
-    table->keys = files_.tensor(key);
-    table->values = files_.tensor(key.substr(0, key.size() - 4) + "values");
-    filled = true;
+  if (!filled) {  // one that can change
+    for (const auto& [name, key] : keys_of(id)) {
+      if (filled || !key.ends_with("-keys")) continue;
+      table->keys = files_.tensor(key);
+      table->values = files_.tensor(key.substr(0, key.size() - 4) + "values");
+      filled = true;
+    }
   }
   if (!filled) fail(Code::unimplemented, "a resource that is neither a variable nor a table with keys and values");
   if (table->keys.shape().rank() != 1 || table->values.shape() != table->keys.shape())

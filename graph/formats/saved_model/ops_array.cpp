@@ -111,7 +111,23 @@ void tf_band_part(TfNode& node) {
   node.set(band_part(node.in(0), node.integer_in(1, "the lower bound"), node.integer_in(2, "the upper bound")));
 }
 
+// Pads or crops [dimensions,2] as ours are: those before, then those after.
+IntegersArg block_pads(const TfNode& node) {
+  const Integers pairs = node.integers_in(2, "the padding");
+  Integers out;
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+    for (std::size_t i = side; i < pairs.size(); i += 2) out.push_back(pairs[i]);
+  return out;
+}
+void tf_space_to_batch(TfNode& node) {
+  node.set(space_to_batch(node.in(0), node.integers_in(1, "the block"), block_pads(node)));
+}
+void tf_batch_to_space(TfNode& node) {
+  node.set(batch_to_space(node.in(0), node.integers_in(1, "the block"), block_pads(node)));
+}
+
 constexpr TfOp kTfArrayOps[] = {
+    {"BatchToSpaceND", tf_batch_to_space},
     {"BroadcastTo", tf_broadcast_to},
     {"ConcatV2", tf_concat},
     {"Const", tf_const},
@@ -132,6 +148,7 @@ constexpr TfOp kTfArrayOps[] = {
     {"Shape", tf_shape},
     {"Size", tf_size},
     {"Slice", tf_slice},
+    {"SpaceToBatchND", tf_space_to_batch},
     {"Split", tf_split},
     {"SplitV", tf_split_sizes},
     {"Squeeze", tf_squeeze},

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "tests/error_of.hpp"
+#include "tests/graph/formats/saved_model/model_text.hpp"
 #include "tests/paths.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/session/session.hpp>
@@ -19,6 +20,8 @@
 
 namespace troupe::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Models, written once; none if there is no TensorFlow.
 const std::string& tensorflow_models() {
@@ -98,6 +101,64 @@ TEST_P(TensorflowModels, TrainOn) {
   const float after = session.run(feeds, loss).item<float>();
   EXPECT_LT(after, before);
   EXPECT_FALSE(model.variables.empty());
+}
+
+// A model whose table is read from an asset, in a directory of the test's own.
+class TensorflowDirectories : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string initialize = function_text(
+        "init", R"(input_arg { name: "t" type: 20 } input_arg { name: "file" type: 7 })",
+        node_text("InitializeTableFromTextFileV2", "read", {"t", "file"},
+                  R"(attr { key: "key_index" value { i: -1 } } attr { key: "value_index" value { i: -1 } })"),
+        "");
+    const std::string find = node_text("Cast", "number", {"x"}, R"(attr { key: "DstT" value { type: 9 } })") +
+                             node_text("Const", "none", {}, R"(attr { key: "value" value { tensor { dtype: 9
+                                 tensor_shape { } int64_val: -1 } } })") +
+                             node_text("LookupTableFindV2", "find", {"w", "number:y:0", "none:output:0"});
+    model_ = model_of(find, "find:values:0", initialize);
+    auto& graph = *model_.mutable_meta_graphs(0);
+    graph.add_asset_file_def();
+    auto& objects = *graph.mutable_object_graph_def();
+    objects.mutable_nodes(1)->mutable_resource();
+    auto& child = *objects.mutable_nodes(1)->add_children();
+    child.set_node_id(2);
+    child.set_local_name("_initialize");
+    objects.add_nodes()->mutable_function()->add_concrete_functions("init");
+    objects.add_nodes()->mutable_asset();
+    auto& bound = (*objects.mutable_concrete_functions())["init"];
+    bound.add_bound_inputs(1);
+    bound.add_bound_inputs(3);
+    std::filesystem::create_directories(directory_.path() / "model/assets");
+    std::filesystem::create_directories(directory_.path() / "model/variables");
+    write_tensor_bundle(posix_file_system(), directory_.file("model/variables/variables"), {});
+    directory_.write("model/assets/words.txt", "one\ntwo\n");
+    directory_.write("secret.txt", "three\n");
+  }
+  Error error_with_asset(const std::string& name) {
+    model_.mutable_meta_graphs(0)->mutable_asset_file_def(0)->set_filename(name);
+    directory_.write("model/saved_model.pb", model_.SerializeAsString());
+    return error_of([&] { import_tensorflow(directory_.file("model")); });
+  }
+
+  TemporaryDirectory directory_;
+  tensorflow::SavedModel model_;
+};
+
+TEST_F(TensorflowDirectories, NothingElsewhereIsRead) {
+  EXPECT_THAT(error_with_asset("missing.txt").message(), HasSubstr("missing.txt"));
+  EXPECT_EQ(error_with_asset("missing.txt").code(), Code::not_found);
+  EXPECT_EQ(error_with_asset("words.txt").to_string(), Error().to_string());
+  std::filesystem::create_symlink("../../secret.txt", directory_.file("model/assets/link.txt"));
+  for (const char* name : {"../../secret.txt", "../../../etc/passwd", "/etc/passwd", "link.txt", ""}) {
+    const Error error = error_with_asset(name);
+    EXPECT_EQ(error.code(), Code::invalid_argument) << name;
+    EXPECT_THAT(error.message(), HasSubstr("is not in the directory of the model")) << name;
+  }
+}
+
+TEST_F(TensorflowDirectories, ADirectoryWithoutAModelIsNamed) {
+  EXPECT_THAT(error_of([&] { import_tensorflow(directory_.file("model")); }).message(), HasSubstr("saved_model.pb"));
 }
 
 INSTANTIATE_TEST_SUITE_P(, TensorflowModels, ::testing::Values("mlp", "cnn", "lstm", "transformer", "text", "several"),

@@ -38,7 +38,8 @@ def cnn():
     return keras.Sequential([L.Input((9, 8, 3)), L.Conv2D(4, 3, padding="same", use_bias=False),
                              L.BatchNormalization(), L.ReLU(), L.MaxPooling2D(), L.DepthwiseConv2D(3, padding="same"),
                              L.Conv2D(6, 3, strides=2, padding="same", groups=2, activation="swish"),
-                             L.Conv2DTranspose(5, 3, strides=2, padding="same"), L.AveragePooling2D(2, padding="same"),
+                             L.Conv2DTranspose(5, 3, strides=2, padding="same"),
+                             L.Conv2D(4, 3, dilation_rate=2, padding="same"), L.AveragePooling2D(2, padding="same"),
                              L.GlobalAveragePooling2D(), L.Dense(5)])
 
 
