@@ -125,7 +125,8 @@ TEST(TensorBundle, HeadersAreChecked) {
 }
 
 // A table of one block, in which only the first pair has the key's whole bytes.
-std::string one_block(const TablePairs& pairs) {
+// The index names the block `times` times, less than ten.
+std::string one_block(const TablePairs& pairs, int times = 1) {
   const auto varint = [](std::string& out, std::size_t value) {
     for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
     out += static_cast<char>(value);
@@ -140,7 +141,7 @@ std::string one_block(const TablePairs& pairs) {
     before = key;
   }
   block += std::string("\0\0\0\0\1\0\0\0", 8);
-  std::string place, index(3, '\0'), out;
+  std::string place, index, out;
   const auto append = [&](std::string text, std::string& where) {
     varint(where, out.size());
     varint(where, text.size());
@@ -150,13 +151,25 @@ std::string one_block(const TablePairs& pairs) {
     out.append(reinterpret_cast<const char*>(&crc), 4);
   };
   append(block, place);
-  index[2] = static_cast<char>(place.size());
-  index += place + std::string("\0\0\0\0\1\0\0\0", 8);
+  for (int i = 0; i < times; ++i) {
+    index += std::string("\0\1", 2) + static_cast<char>(place.size());
+    index += static_cast<char>('0' + i) + place;
+  }
+  index += std::string("\0\0\0\0\1\0\0\0", 8);
   std::string footer;
   append(std::string("\0\0\0\0\1\0\0\0", 8), footer);
   append(index, footer);
   footer.resize(40, '\0');
   return out + footer + "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
+}
+
+TEST(TensorBundle, KeysMustAscendAndBlocksMustFollowEachOther) {
+  const auto error = [](const TablePairs& pairs, int times) {
+    return error_of([&] { read_leveldb_table(one_block(pairs, times), "x"); });
+  };
+  EXPECT_EQ(error({{"a", ""}, {"b", ""}}, 1).to_string(), Error().to_string());
+  EXPECT_THAT(error({{"b", ""}, {"a", ""}}, 1).message(), HasSubstr("keys do not ascend: 'a' follows 'b'"));
+  EXPECT_THAT(error({}, 2).message(), HasSubstr("begins before the end"));
 }
 
 TEST(TensorBundle, KeysThatShareTheirBytesDoNotFillMemory) {
