@@ -59,6 +59,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_segment_kernels(registry);
   register_sort_kernels(registry);
   register_top_k_kernels(registry);
+  register_tree_kernels(registry);
   register_unique_kernels(registry);
   register_update_kernels(registry);
   register_reuse(registry, "CPU");

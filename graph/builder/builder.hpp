@@ -26,3 +26,4 @@
 #include <troupe/graph/builder/softmax.hpp>
 #include <troupe/graph/builder/summary.hpp>
 #include <troupe/graph/builder/text.hpp>
+#include <troupe/graph/builder/trees.hpp>

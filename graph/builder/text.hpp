@@ -47,8 +47,8 @@ Ragged string_ngrams(const Ragged& x, NGramOptions options = {});
 // The row of each value: [m], i64 in [0, n).
 Output row_ids(const Ragged& x, Name name = {});
 
-// values[i] where x equals keys[i], else `otherwise`; keys [n] of x's dtype (string or integer), which must be
-// distinct, values [n] of any dtype. With constant keys the table is built once.
+// values[i] where x equals keys[i], else `otherwise`; keys [n] of x's dtype (string, i32, i64, f32 or f64; NaN equals
+// NaN), which must be distinct, values [n] of any dtype. With constant keys the table is built once.
 Output table_lookup(Output x, Output keys, Output values, Output otherwise, Name name = {});
 // The position of each element of x in keys [n], -1 if it is not there; i64.
 Output table_find(Output x, Output keys, Name name = {});

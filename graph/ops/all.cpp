@@ -36,6 +36,7 @@ const OpRegistry& standard_ops() {
     register_recurrent_ops(r);
     register_attention_ops(r);
     register_row_ops(r);
+    register_tree_ops(r);
     return r;
   }();
   return registry;

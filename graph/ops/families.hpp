@@ -35,5 +35,6 @@ void register_control_ops(OpRegistry& ops);
 void register_recurrent_ops(OpRegistry& ops);
 void register_attention_ops(OpRegistry& ops);
 void register_row_ops(OpRegistry& ops);
+void register_tree_ops(OpRegistry& ops);
 
 }  // namespace troupe

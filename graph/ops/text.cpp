@@ -134,6 +134,7 @@ Op text_op(std::string name, DType result) {
 }
 
 const std::vector<DType> kKeyTypes{DType::string, DType::i32, DType::i64};
+const std::vector<DType> kTableTypes{DType::string, DType::i32, DType::i64, DType::f32, DType::f64};
 
 void register_strings(OpRegistry& ops) {
   for (const char* name : {"StringLower", "StringUpper", "StringStrip"}) ops.add(text_op(name, DType::string));
@@ -208,7 +209,7 @@ void register_text_ops(OpRegistry& ops) {
               .input("x", "T")
               .input("keys", "T")
               .output("index", DType::i64)
-              .type("T", kKeyTypes)
+              .type("T", kTableTypes)
               .shape(find_shape)
               .no_gradient());
   ops.add(Op("TableLookup")
@@ -217,7 +218,7 @@ void register_text_ops(OpRegistry& ops) {
               .input("values", "Tvalues")
               .input("otherwise", "Tvalues")
               .output("y", "Tvalues")
-              .type("T", kKeyTypes)
+              .type("T", kTableTypes)
               .type("Tvalues")
               .shape(lookup_shape)
               .no_gradient());

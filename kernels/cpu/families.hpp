@@ -58,6 +58,7 @@ void register_search_kernels(KernelRegistry& registry);
 void register_segment_kernels(KernelRegistry& registry);
 void register_sort_kernels(KernelRegistry& registry);
 void register_top_k_kernels(KernelRegistry& registry);
+void register_tree_kernels(KernelRegistry& registry);
 void register_unique_kernels(KernelRegistry& registry);
 void register_update_kernels(KernelRegistry& registry);
 

@@ -16,12 +16,24 @@
 namespace troupe {
 namespace {
 
-using TableKeys = Types<std::string, std::int32_t, std::int64_t>;
+using GramKeys = Types<std::string, std::int32_t, std::int64_t>;
+using TableKeys = Types<std::string, std::int32_t, std::int64_t, float, double>;
 constexpr std::int64_t kLookupGrain = 4096;
 
+// NaN is a key like others; 0 and -0 are the same.
 template <class K>
-using KeyTable =
-    std::conditional_t<std::is_same_v<K, std::string>, texts::WordTable, std::unordered_map<K, std::int64_t>>;
+struct NumberHash {
+  std::size_t operator()(K key) const { return key != key ? ~std::size_t{0} : std::hash<K>{}(key); }
+};
+template <class K>
+struct SameNumber {
+  bool operator()(K a, K b) const { return a == b || (a != a && b != b); }
+};
+template <class K>
+using NumberTable = std::unordered_map<K, std::int64_t, NumberHash<K>, SameNumber<K>>;
+
+template <class K>
+using KeyTable = std::conditional_t<std::is_same_v<K, std::string>, texts::WordTable, NumberTable<K>>;
 
 template <class K>
 std::shared_ptr<const KeyTable<K>> table_of(const Tensor& keys) {
@@ -39,7 +51,7 @@ std::shared_ptr<const KeyTable<K>> table_of(const Tensor& keys) {
 
 std::int64_t place_of(const texts::WordTable& table, const std::string& key) { return table.find(key); }
 template <class K>
-std::int64_t place_of(const std::unordered_map<K, std::int64_t>& table, K key) {
+std::int64_t place_of(const NumberTable<K>& table, K key) {
   const auto found = table.find(key);
   return found == table.end() ? -1 : found->second;
 }
@@ -184,7 +196,7 @@ std::vector<K> pool_of(const KernelInit& init) {
 }
 
 void register_grams(KernelRegistry& registry) {
-  add_factories(registry, "TfIdfVectorizer", TableKeys{}, []<class K>(const KernelInit& init) -> Kernel {
+  add_factories(registry, "TfIdfVectorizer", GramKeys{}, []<class K>(const KernelInit& init) -> Kernel {
     return [counter = std::make_shared<const GramCounter<K>>(init, pool_of<K>(init))](KernelContext& c) {
       const Tensor& x = c.input(0);
       if (x.shape().rank() < 1 || x.shape().rank() > 2)

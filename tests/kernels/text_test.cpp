@@ -118,6 +118,12 @@ TEST_F(TextTest, TablesFindKeys) {
                DType::i64, {DType::string})[0];
   EXPECT_EQ(list<std::string>(words), (Strings{"?", "nine"}));
   EXPECT_NE(error_of("TableFind", {x, strings({"a", "a"})}), "");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor reals = Tensor::vector<float>({nan, 0, 1.5f});
+  EXPECT_EQ(list<std::int64_t>(run_text("TableFind", {Tensor::vector<float>({1.5f, -nan, -0.0f, 2}), reals}, {}, 1,
+                                        DType::f32, {DType::i64})[0]),
+            (Longs{2, 0, 1, -1}));
+  EXPECT_NE(error_of("TableFind", {reals, Tensor::vector<float>({nan, nan})}), "");
 }
 
 TEST_F(TextTest, EmbeddingsAreCombinedByRows) {

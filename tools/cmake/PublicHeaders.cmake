@@ -69,6 +69,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/softmax.hpp
   graph/builder/summary.hpp
   graph/builder/text.hpp
+  graph/builder/trees.hpp
   graph/builder/variable.hpp
   graph/data/batch_schema.hpp
   graph/data/component_function.hpp
@@ -123,6 +124,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
+  graph/tree_tables.hpp
   graph/words.hpp
   kernels/images/color.hpp
   kernels/images/geometry.hpp
