@@ -20,6 +20,22 @@ std::string type_text(const onnx::Type& type) {
   }
 }
 
+constexpr std::int64_t kShownClasses = 10;
+
+// " of classes a, b", or "" without labels.
+std::string classes_text(const Tensor& labels) {
+  if (!labels.valid()) return "";
+  std::string out;
+  for (std::int64_t i = 0; i < std::min(labels.num_elements(), kShownClasses); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    out += (i == 0 ? " of classes " : ", ") + (labels.dtype() == DType::string
+                                                   ? labels.values<std::string>()[at]
+                                                   : std::to_string(labels.values<std::int64_t>()[at]));
+  }
+  if (labels.num_elements() > kShownClasses) out += fmt::format(" and {} more", labels.num_elements() - kShownClasses);
+  return out;
+}
+
 class OpCounter {
  public:
   OpCounter(OnnxInfo& info, const onnx::Model& model) : info_(info) {
@@ -67,7 +83,7 @@ class OpCounter {
 }  // namespace
 
 std::string to_string(const OnnxType& type) {
-  if (!type.is_list()) return std::string(name(type.dtype)) + type.shape.to_string();
+  if (!type.is_list()) return std::string(name(type.dtype)) + type.shape.to_string() + classes_text(type.classes);
   return (type.lists.front() == OnnxType::List::optional ? "optional " : "sequence of ") + to_string(type.item());
 }
 

@@ -26,6 +26,8 @@ struct OnnxType {
   std::vector<List> lists{};                              // from the outside; empty: a tensor
   DType dtype = DType::invalid;                           // invalid: not known
   Shape shape = Shape::unknown_rank();
+  // Of scores of classes: the labels of the columns, i64 or string [c], as a classifier or ZipMap of ai.onnx.ml says.
+  Tensor classes{};
 
   bool is_list() const { return !lists.empty(); }
   OnnxType item() const;              // of a list

@@ -30,6 +30,11 @@ const Converters& converters() {
   return table;
 }
 
+const Converters& ml_converters() {
+  static const Converters table = table_of({onnx_ml_ops(), onnx_encoder_ops(), onnx_svm_ops(), onnx_tree_ops()});
+  return table;
+}
+
 const Converters& training_converters() {
   static const Converters table = table_of({onnx_training_ops()});
   return table;
@@ -40,6 +45,7 @@ const Converters& training_converters() {
 const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
   static const Converters none;
   const Converters& table = domain.empty()                         ? converters()
+                            : domain == "ai.onnx.ml"               ? ml_converters()
                             : domain == "ai.onnx.preview.training" ? training_converters()
                                                                    : none;
   const auto found = table.find(name);
@@ -54,6 +60,7 @@ bool takes_images(std::string_view name) {
 std::map<std::string, std::vector<std::string>> known_onnx_ops() {
   std::map<std::string, std::vector<std::string>> out;
   for (const auto& [name, op] : converters()) out["ai.onnx"].emplace_back(name);
+  for (const auto& [name, op] : ml_converters()) out["ai.onnx.ml"].emplace_back(name);
   for (const auto& [name, op] : training_converters()) out["ai.onnx.preview.training"].emplace_back(name);
   return out;
 }

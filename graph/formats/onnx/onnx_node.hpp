@@ -164,6 +164,10 @@ std::span<const OnnxOp> onnx_reduce_ops();
 std::span<const OnnxOp> onnx_softmax_ops();
 std::span<const OnnxOp> onnx_recurrent_ops();
 std::span<const OnnxOp> onnx_attention_ops();
+std::span<const OnnxOp> onnx_ml_ops();  // of the domain ai.onnx.ml, like the next three
+std::span<const OnnxOp> onnx_encoder_ops();
+std::span<const OnnxOp> onnx_svm_ops();
+std::span<const OnnxOp> onnx_tree_ops();
 std::span<const OnnxOp> onnx_training_ops();  // of the domain ai.onnx.preview.training
 
 }  // namespace troupe

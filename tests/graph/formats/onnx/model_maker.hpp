@@ -31,6 +31,14 @@ class NodeMaker {
     for (auto& a = attribute(name, pb::Attribute::INTS); const std::int64_t v : values) a.add_ints(v);
     return *this;
   }
+  NodeMaker& set(const std::string& name, const std::vector<float>& values) {
+    for (auto& a = attribute(name, pb::Attribute::FLOATS); const float v : values) a.add_floats(v);
+    return *this;
+  }
+  NodeMaker& set(const std::string& name, const std::vector<std::string>& values) {
+    for (auto& a = attribute(name, pb::Attribute::STRINGS); const std::string& v : values) a.add_strings(v);
+    return *this;
+  }
   NodeMaker& set(const std::string& name, const Tensor& value) {
     to_onnx_tensor(value, "", *attribute(name, pb::Attribute::TENSOR).mutable_t());
     return *this;
