@@ -155,6 +155,9 @@ class PySession {
 struct PyModel {
   PyGraph graph;
   std::vector<std::pair<std::string, PyOutput>> inputs, outputs;
+  // Labels of the columns of an output, by its name.
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> integer_classes;
+  std::vector<std::pair<std::string, std::vector<std::string>>> string_classes;
   std::int64_t opset = 0;
   std::string producer;
 };
@@ -172,10 +175,23 @@ PyModel import_model(const std::string& path, const std::string& weights) {
   PyModel out{.graph = {std::move(model.graph)},
               .inputs = {},
               .outputs = {},
+              .integer_classes = {},
+              .string_classes = {},
               .opset = model.opset,
               .producer = std::move(model.producer)};
   for (const OnnxValue& v : model.inputs) out.inputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
-  for (const OnnxValue& v : model.outputs) out.outputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
+  for (const OnnxValue& v : model.outputs) {
+    out.outputs.emplace_back(v.name, PyOutput{out.graph.graph, v.output});
+    if (!v.type.classes.valid()) continue;
+    const auto add = [&]<class T>(auto& all) {
+      const auto labels = v.type.classes.values<T>();
+      all.emplace_back(v.name, std::vector<T>(labels.begin(), labels.end()));
+    };
+    if (v.type.classes.dtype() == DType::string)
+      add.template operator()<std::string>(out.string_classes);
+    else
+      add.template operator()<std::int64_t>(out.integer_classes);
+  }
   return out;
 }
 
@@ -266,6 +282,8 @@ void bind_running(nb::module_& m) {
       .def_ro("graph", &PyModel::graph)
       .def_ro("inputs", &PyModel::inputs)
       .def_ro("outputs", &PyModel::outputs)
+      .def_ro("integer_classes", &PyModel::integer_classes)
+      .def_ro("string_classes", &PyModel::string_classes)
       .def_ro("opset", &PyModel::opset)
       .def_ro("producer", &PyModel::producer);
   m.def("import_onnx", &import_model, "path"_a, "weights"_a = "constants", nb::call_guard<nb::gil_scoped_release>());

@@ -134,6 +134,8 @@ class Model:
         self.graph = Graph(model.graph)
         self.inputs = dict(model.inputs)
         self.outputs = dict(model.outputs)
+        # Of outputs that are scores of classes: the labels of their columns.
+        self.classes = dict(model.integer_classes) | dict(model.string_classes)
         self.opset = model.opset
         self.producer = model.producer
         self._threads = threads
