@@ -180,6 +180,16 @@ TEST(OnnxTrees, DamagedOnesAreRefused) {
               HasSubstr("the trees have no root"));
 }
 
+TEST(OnnxTrees, ScoresOfTwoClassesAreThoseOfOneOfThem) {
+  TwoTrees t = classifier();
+  t.labels = {10, 20};
+  t.to = {5, 5, 5, 5};
+  EXPECT_THAT(refused_ml(t.with(kRows)), HasSubstr("attribute 'class_ids' has 5, but there are 2 classes"));
+  t.to = {0, 0, 0, 0};
+  t.base = {1, 2, 3};
+  EXPECT_THAT(refused_ml(t.with(kRows)), HasSubstr("'base_values' has 3 elements for 2 classes"));
+}
+
 // ---- version 5
 
 // x0 is in {1, 3} ? (x1 <= 2 ? leaf 0 : leaf 1) : leaf 2, then a tree of one leaf on both sides.
