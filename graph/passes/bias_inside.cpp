@@ -1,16 +1,22 @@
 #include "troupe/graph/passes/bias_inside.hpp"
 
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
+namespace {
+
+constexpr auto kTakesBiasInside = op_table<bool>({{"FusedConv", true}});
+
+}  // namespace
 
 std::unique_ptr<Graph> bias_inside(const Graph& graph, PassNotes& notes) {
   Rewriter rewriter(graph);
   int marked = 0;
   for (const int id : graph.topological_order()) {
     const Node& node = graph.node(id);
-    if (node.op->name != "FusedConv" || node.kernel_type() != DType::f32) {
+    if (!kTakesBiasInside.of(node) || node.kernel_type() != DType::f32) {
       rewriter.copy(node);
       continue;
     }

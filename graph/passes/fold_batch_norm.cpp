@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <optional>
 
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
 namespace {
+
+enum class NormPart : std::uint8_t { none, conv, bias, norm };
+constexpr auto kNormParts = op_table<NormPart>({
+    {"Conv", NormPart::conv},
+    {"BiasAdd", NormPart::bias},
+    {"BatchNormInference", NormPart::norm},
+});
 
 bool is_constant(const Graph& graph, Endpoint e) {
   const Node& node = graph.node(e.node);
@@ -31,15 +39,15 @@ std::optional<Normalised> normalised(const Graph& graph, const NodeUses& uses, c
     return uses.only_for(node.id, consumer.id) && same_place(node, consumer) && node.controls.empty() &&
            channels_last(node);
   };
-  if (norm.op->name != "BatchNormInference" || !norm.controls.empty()) return std::nullopt;
+  if (kNormParts.of(norm) != NormPart::norm || !norm.controls.empty()) return std::nullopt;
   Normalised out{.norm = &norm};
   const Node* before = &graph.node(norm.inputs[0].node);
-  if (before->op->name == "BiasAdd") {
+  if (kNormParts.of(*before) == NormPart::bias) {
     if (!inner(*before, norm) || !is_constant(graph, before->inputs[1])) return std::nullopt;
     out.bias_add = before;
     before = &graph.node(before->inputs[0].node);
   }
-  if (before->op->name != "Conv" || !inner(*before, out.bias_add ? *out.bias_add : norm) ||
+  if (kNormParts.of(*before) != NormPart::conv || !inner(*before, out.bias_add ? *out.bias_add : norm) ||
       !is_constant(graph, before->inputs[1]) ||
       !std::ranges::all_of(std::span(norm.inputs).subspan(1), [&](Endpoint e) { return is_constant(graph, e); }))
     return std::nullopt;

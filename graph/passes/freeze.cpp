@@ -1,15 +1,21 @@
 #include "troupe/graph/passes/freeze.hpp"
 
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
+namespace {
+
+constexpr auto kReads = op_table<bool>({{"ReadVariable", true}});
+
+}  // namespace
 
 std::unique_ptr<Graph> freeze(const Graph& graph, const std::map<std::string, Tensor>& values) {
   Rewriter rewriter(graph);
   for (const int id : graph.topological_order()) {
     const Node& node = graph.node(id);
-    if (node.op->name != "ReadVariable") {
+    if (!kReads.of(node)) {
       rewriter.copy(node);
       continue;
     }
