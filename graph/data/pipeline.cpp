@@ -1,5 +1,7 @@
 #include "troupe/graph/data/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

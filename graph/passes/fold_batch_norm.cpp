@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>

@@ -41,7 +41,7 @@ void reverse_pixels(const std::byte* from, std::byte* to, std::int64_t pixels, s
   for (; pixels > 5; pixels -= 5, to += 15) {
     Bytes five;
     std::memcpy(&five, x - sizeof five, sizeof five);
-    five = __builtin_shuffle(five, Bytes{13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0});
+    five = __builtin_shufflevector(five, five, 13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0);
     std::memcpy(to, &five, sizeof five);
     x -= 15;
   }
