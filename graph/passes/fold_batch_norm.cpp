@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/op_table.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
@@ -61,36 +60,40 @@ std::optional<Normalised> normalised(const Graph& graph, const NodeUses& uses, c
   return out;
 }
 
-Output add_like(Rewriter& rewriter, const Node& old, std::string op, Outputs inputs, Attributes attributes) {
+// A node in the place of an old one.
+Output add_like(Rewriter& rewriter, const Node& old, NodeSpec spec) {
   for (const auto& [key, value] : old.attributes.all())
-    if (key.starts_with('_')) attributes.set(key, value);
-  const Node& node = rewriter.to().add({.op = std::move(op),
-                                        .name = rewriter.new_name(old.name),
-                                        .inputs = std::move(inputs),
-                                        .attributes = std::move(attributes),
-                                        .device = old.device,
-                                        .colocate_with = old.colocate_with});
-  return rewriter.to().output(node);
+    if (key.starts_with('_')) spec.attributes.set(key, value);
+  spec.name = rewriter.new_name(old.name);
+  spec.device = old.device;
+  spec.colocate_with = old.colocate_with;
+  return rewriter.to().output(rewriter.to().add(std::move(spec)));
 }
 
 void fold(Rewriter& rewriter, const Normalised& n) {
   const auto input = [&](std::size_t i) { return rewriter.output(n.norm->inputs[i]); };
-  // Nodes between constants, for fold_constants.
-  const auto made = [&](const char* op, const Outputs& of) {
-    return add_like(rewriter, *n.norm, op, of, {{"T", of[0].dtype()}});
+  // Nodes between constants are for fold_constants.
+  const auto made = [&](NodeSpec spec) {
+    spec.attributes.set("T", spec.inputs[0].dtype());
+    return add_like(rewriter, *n.norm, std::move(spec));
   };
   const double least = n.norm->attributes.real("epsilon");
   const Tensor small =
       input(4).dtype() == DType::f64 ? Tensor::scalar(least) : Tensor::scalar(static_cast<float>(least));
-  const Output epsilon = add_like(rewriter, *n.norm, "Const", {}, {{"T", small.dtype()}, {"value", small}});
-  const Output factor = made("Mul", {input(1), made("Rsqrt", {made("Add", {input(4), epsilon})})});
-  const Output filter = made("Mul", {rewriter.output(n.conv->inputs[1]), factor});
-  const Output shift =
-      n.bias_add ? made("Sub", {rewriter.output(n.bias_add->inputs[1]), input(3)}) : made("Neg", {input(3)});
-  const Output bias = made("Add", {made("Mul", {shift, factor}), input(2)});
-  Output y = add_like(rewriter, *n.conv, "Conv", {rewriter.output(n.conv->inputs[0]), filter}, n.conv->attributes);
-  y = made("BiasAdd", {y, bias});
-  if (n.norm->attributes.string("activation") == "relu") y = made("Relu", {y});
+  const Output epsilon =
+      add_like(rewriter, *n.norm, {.op = "Const", .attributes = {{"T", small.dtype()}, {"value", small}}});
+  const Output deviation = made({.op = "Rsqrt", .inputs = {made({.op = "Add", .inputs = {input(4), epsilon}})}});
+  const Output factor = made({.op = "Mul", .inputs = {input(1), deviation}});
+  const Output filter = made({.op = "Mul", .inputs = {rewriter.output(n.conv->inputs[1]), factor}});
+  const Output shift = n.bias_add ? made({.op = "Sub", .inputs = {rewriter.output(n.bias_add->inputs[1]), input(3)}})
+                                  : made({.op = "Neg", .inputs = {input(3)}});
+  const Output scaled = made({.op = "Mul", .inputs = {shift, factor}});
+  const Output bias = made({.op = "Add", .inputs = {scaled, input(2)}});
+  Output y = add_like(
+      rewriter, *n.conv,
+      {.op = "Conv", .inputs = {rewriter.output(n.conv->inputs[0]), filter}, .attributes = n.conv->attributes});
+  y = made({.op = "BiasAdd", .inputs = {y, bias}});
+  if (n.norm->attributes.string("activation") == "relu") y = made({.op = "Relu", .inputs = {y}});
   rewriter.replace({n.norm->id, 0}, {y.node, y.index});
   rewriter.replace_node(*n.norm, rewriter.to().node(y.node));
 }
