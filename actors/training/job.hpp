@@ -20,8 +20,8 @@ namespace troupe {
 class Callback;
 class TrainingHook;
 
-// What a task may spend on batches ahead of the training, as a worker that reads them itself or as an input task. More
-// or less of it changes no batch. Each task has its own.
+// Limits what a task spends on batches ahead of the training, as a worker that reads them itself or as an input task;
+// changes no batch. Each task has its own.
 struct ReadAhead {
   // Bytes of batches that are made before they are wanted, or kept until their step is complete. Two batches may be
   // larger; 0: none is made ahead.

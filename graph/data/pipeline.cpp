@@ -43,7 +43,7 @@ std::optional<std::uint64_t> if_known(std::optional<std::uint64_t> size, F&& f) 
   return size ? std::optional<std::uint64_t>(f(*size)) : std::nullopt;
 }
 
-// What a stage's name does not say, and its elements or their order depend on.
+// Tells what elements and their order depend on beside the stage's name.
 struct OptionsText {
   template <class Kind>
   std::string operator()(const Kind&) const {

@@ -1,6 +1,7 @@
 #include "troupe/graph/formats/import.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <queue>
 #include <set>
@@ -295,6 +296,17 @@ class FunctionReader {
 };
 
 }  // namespace
+
+std::string node_name(std::string_view foreign) {
+  std::string out;
+  for (const char c : foreign) {
+    const bool allowed = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-';
+    out += allowed ? c : '_';
+  }
+  while (!out.empty() && out.back() == '/') out.pop_back();
+  if (out.empty() || out.front() == '/' || out.front() == '-') out.insert(0, "x");
+  return out;
+}
 
 std::unique_ptr<Graph> import_graph(const ImportedGraph& imported, const OpRegistry& ops) {
   FunctionReader functions(imported, ops);

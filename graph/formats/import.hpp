@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <troupe/graph/graph.hpp>
@@ -43,6 +44,9 @@ struct ImportedGraph {
   std::vector<ImportedNode> nodes;
   std::vector<ImportedFunction> functions;
 };
+
+// Another format's name with characters that names of our nodes may have: "a/b:0" becomes "a/b_0".
+std::string node_name(std::string_view foreign);
 
 // Builds the graph. Nodes keep the given order, except that sources precede their consumers. The graph and each
 // function body receive the functions that their own nodes name; the graph also receives those that nothing names.

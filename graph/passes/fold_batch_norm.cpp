@@ -100,7 +100,7 @@ void fold(Rewriter& rewriter, const Normalised& n) {
 
 }  // namespace
 
-std::unique_ptr<Graph> fold_batch_norm(const Graph& graph, const FuseOptions& options, std::size_t max_bytes) {
+std::unique_ptr<Graph> fold_batch_norm(const Graph& graph, std::size_t max_bytes, PassNotes& notes) {
   const NodeUses uses(graph);
   Rewriter rewriter(graph);
   for (const int id : graph.topological_order()) {
@@ -111,9 +111,7 @@ std::unique_ptr<Graph> fold_batch_norm(const Graph& graph, const FuseOptions& op
       continue;
     }
     fold(rewriter, *found);
-    if (options.notes)
-      options.notes->push_back(
-          fmt::format("folded BatchNormInference '{}' into Conv '{}'", node.name, found->conv->name));
+    notes.push_back(fmt::format("folded BatchNormInference '{}' into Conv '{}'", node.name, found->conv->name));
   }
   return verified("fold_batch_norm", graph, rewriter.finish());
 }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include <troupe/graph/passes/fuse.hpp>
+#include <troupe/graph/passes/groups.hpp>
 
 namespace troupe {
 
@@ -15,6 +15,6 @@ namespace troupe {
 // differ by at most 1e-5 of the largest. The convolution has channels last and nothing else reads its result; the bias
 // may be missing. The new filter and bias are left to fold_constants, which keeps results up to `max_bytes`: larger
 // filters are not touched.
-std::unique_ptr<Graph> fold_batch_norm(const Graph& graph, const FuseOptions& options, std::size_t max_bytes);
+std::unique_ptr<Graph> fold_batch_norm(const Graph& graph, std::size_t max_bytes, PassNotes& notes);
 
 }  // namespace troupe

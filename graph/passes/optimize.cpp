@@ -28,6 +28,10 @@ Pass fusing(std::string name, Fusing run, const OptimizeOptions& options) {
           }};
 }
 
+Pass inference(std::string name, std::function<std::unique_ptr<Graph>(const Graph&, PassNotes&)> run) {
+  return {.name = std::move(name), .run = std::move(run), .inference = true};
+}
+
 Pass folding(std::string name, const OptimizeOptions& options) {
   return {std::move(name),
           [evaluate = options.evaluator, bytes = options.folded_bytes](const Graph& graph, PassNotes&) {
@@ -38,28 +42,24 @@ Pass folding(std::string name, const OptimizeOptions& options) {
 }  // namespace
 
 std::vector<Pass> optimizations(const OptimizeOptions& options) {
-  const Pass fold_norms{"fold_batch_norm", [has_kernel = options.has_kernel, bytes = options.folded_bytes](
-                                               const Graph& graph, PassNotes& notes) {
-                          return fold_batch_norm(graph, {.has_kernel = has_kernel, .notes = &notes}, bytes);
-                        }};
   std::vector<Pass> passes = {
       plain("prune", prune_callable),
       fusing("simplify", simplify, options),
       folding("fold_constants", options),
-      fold_norms,
-      folding("fold_constants_again", options),  // filters of folded normalisations
+      inference("fold_batch_norm",
+                [bytes = options.folded_bytes](const Graph& graph, PassNotes& notes) {
+                  return fold_batch_norm(graph, bytes, notes);
+                }),
+      inference("fold_constants_again", folding("", options).run),  // filters of folded normalisations
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
       fusing("fuse_bias", fuse_bias, options),
-      {"bias_inside", bias_inside},
+      inference("bias_inside", bias_inside),
       fusing("fuse_elementwise", fuse_elementwise, options),
       fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };
-  if (!options.inference)
-    std::erase_if(passes, [](const Pass& pass) {
-      return pass.name == "fold_batch_norm" || pass.name == "fold_constants_again" || pass.name == "bias_inside";
-    });
+  if (!options.inference) std::erase_if(passes, [](const Pass& pass) { return pass.inference; });
   for (const std::string& name : options.switched_off)
     if (std::erase_if(passes, [&](const Pass& pass) { return pass.name == name; }) == 0)
       fail(Code::not_found, "there is no optimization '{}' to switch off", name);

@@ -19,6 +19,7 @@ struct Pass {
   std::string name{};
   // Adds notable changes to the notes.
   std::function<std::unique_ptr<Graph>(const Graph&, PassNotes& notes)> run{};
+  bool inference = false;  // only where OptimizeOptions::inference is set
 };
 
 // The effect of a pass, for logs and tests.

@@ -30,7 +30,8 @@ class KeptFilter {
 // f32, and bf16 where onednn::has_bf16(); by oneDNN. A filter gradient is float, so that a sum over parts is rounded
 // once. `kept` may be null.
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept);
-// The same and a bias and perhaps max(., 0) behind it, where sums are made: other bits than by a pass of their own.
+// The same and a bias and perhaps max(., 0) behind it, 0 for NaN, where sums are made: other bits than by a pass of
+// their own.
 // Returns false, and has done nothing, if oneDNN has no primitive for it.
 bool conv_forward_with_bias(const ConvGeometry& g, const float* x, const float* filter, const float* bias, bool relu,
                             float* y, KeptFilter* kept);

@@ -18,9 +18,11 @@ class PackedFactor {
   // b: [k, sections * n]
   PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b)
       : k_(k), n_(n), b_(b), packed_(own_loop() ? k * n * sections : 0) {
-    if constexpr (std::is_same_v<T, float>)
-      for (std::int64_t s = 0; own_loop() && s < sections; ++s)
+    if constexpr (std::is_same_v<T, float>) {
+      if (!own_loop()) return;
+      for (std::int64_t s = 0; s < sections; ++s)
         for (std::int64_t panel = 0; panel < panels(); ++panel) pack(s, panel);
+    }
   }
 
   std::int64_t rows() const { return k_; }

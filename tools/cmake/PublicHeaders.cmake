@@ -116,6 +116,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/optimizers/schedules.hpp
   graph/optimizers/updates.hpp
   graph/optimizers/weight_averages.hpp
+  graph/passes/freeze.hpp
   graph/placement/placement.hpp
   graph/resize.hpp
   graph/training/all_reduce.hpp

@@ -1,19 +1,6 @@
 #include "troupe/graph/formats/onnx/import_scope.hpp"
 
-#include <cctype>
-
 namespace troupe {
-
-std::string node_name(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    const bool allowed = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-';
-    out += allowed ? c : '_';
-  }
-  while (!out.empty() && out.back() == '/') out.pop_back();
-  if (out.empty() || out.front() == '/' || out.front() == '-') out.insert(0, "x");
-  return out;
-}
 
 OnnxScope::Value OnnxScope::find(const std::string& name) {
   if (const auto own = values_.find(name); own != values_.end()) return own->second;

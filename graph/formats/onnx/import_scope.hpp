@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <troupe/graph/builder/core.hpp>
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/onnx/import_names.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/formats/onnx/onnx_view.hpp>
@@ -17,9 +18,6 @@ class ValueInfo;
 }  // namespace troupe::onnx
 
 namespace troupe {
-
-// The name with characters that names of nodes may have.
-std::string node_name(std::string_view name);
 
 class OnnxScope {
  public:

@@ -1,4 +1,4 @@
-// What the converters of ai.onnx.ml share.
+// Reads inputs and attributes of ai.onnx.ml's nodes: shared by its converters.
 #pragma once
 
 #include <string>

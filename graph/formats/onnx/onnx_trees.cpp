@@ -237,7 +237,7 @@ class NamedNodes {
   std::unordered_map<TreeNodeKey, std::size_t, TreeNodeHash> places_{};
 };
 
-// y [n,targets] plus numbers, of which there are none or one for each target.
+// Adds one number to each target of y [n,targets]; none are given where there is nothing to add.
 Output with_base(Output y, const std::vector<double>& base, std::int64_t targets) {
   if (base.empty()) return y;
   if (std::ssize(base) != targets)

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "messages/proto/tensorflow.pb.h"
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/saved_model/importer.hpp>
 #include <troupe/graph/known_values.hpp>
 
@@ -26,7 +27,7 @@ int result_index(const tf::NodeDef& node, const TfEndpoint& endpoint) {
 // "a/b" of "a/b/MatMul": where the node's own ones are.
 std::string scope_of(const std::string& name) {
   const std::size_t end = name.rfind('/');
-  return end == name.npos ? "" : tensorflow_node_name(name.substr(0, end));
+  return end == name.npos ? "" : node_name(name.substr(0, end));
 }
 
 std::optional<std::int64_t> known_integer(Output x) {
@@ -174,8 +175,8 @@ Output TfImporter::condition(const std::string& function, const TfValues& values
   return as_scalar(graph.brought_in(found[0].output));
 }
 
-// What the body passes on as it is, resources among it, is read where it is needed. Lists that an iteration sets one
-// item of are the items of the loop.
+// Reads values that the body passes on unchanged, resources among them, where they are needed. Makes the loop's items
+// of lists of which each iteration sets one item.
 TfValues TfImporter::while_loop(const tf::NodeDef& node, const TfValues& inputs, Graph& graph, int depth) {
   const std::string body_name = function_of(node, "body"), cond_name = function_of(node, "cond");
   const TfFunction& body = function(body_name);

@@ -1,4 +1,4 @@
-// What the importer needs to know of a function of a SavedModel before it builds it.
+// Describes a function of a SavedModel to the importer, before it is built.
 #pragma once
 
 #include <map>

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "messages/proto/tensorflow.pb.h"
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/saved_model/importer.hpp>
 #include <troupe/graph/formats/saved_model/saved_model.hpp>
 #include <troupe/graph/formats/saved_model/tensors.hpp>
@@ -127,7 +128,7 @@ TensorflowSignature TfImporter::add_signature(const std::string& name, const tf:
     if (at == given) fail(Code::data_loss, "input '{}' is no argument of its function", key);
     const Output x =
         placeholder(*graph_, from_tensorflow_dtype(info.dtype()), from_tensorflow_shape(info.tensor_shape()),
-                    graph_->unique_name(tensorflow_node_name(name + "/" + key)));
+                    graph_->unique_name(node_name(name + "/" + key)));
     out.inputs[key] = x;
     arguments[static_cast<std::size_t>(at)] = {x, {}, {}};
   }

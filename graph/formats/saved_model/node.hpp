@@ -20,8 +20,8 @@ class NodeDef;
 
 namespace troupe {
 
-// What a resource of TensorFlow is here: a variable, read where a node of the model reads it, or a table, whose keys
-// and values are constants.
+// Stands for a resource of TensorFlow: a variable, read where a node of the model reads it, or a table, whose keys and
+// values are constants.
 struct TfResource {
   std::string name{};
   std::function<Output()> read{};  // of a variable; of a table: null

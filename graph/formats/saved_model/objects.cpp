@@ -1,12 +1,12 @@
 #include "troupe/graph/formats/saved_model/objects.hpp"
 
-#include <cctype>
 #include <charconv>
 #include <set>
 #include <utility>
 
 #include "messages/proto/tensorflow.pb.h"
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/saved_model/tensors.hpp>
 
 namespace troupe {
@@ -32,17 +32,6 @@ std::vector<std::string_view> split_text(std::string_view text, char separator) 
 }
 
 }  // namespace
-
-std::string tensorflow_node_name(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    const bool allowed = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' || c == '-';
-    out += allowed ? c : '_';
-  }
-  while (!out.empty() && out.back() == '/') out.pop_back();
-  if (out.empty() || out.front() == '/' || out.front() == '-') out.insert(0, "x");
-  return out;
-}
 
 TfObjects::TfObjects(const tf::MetaGraphDef& model, const TensorflowFiles& files,
                      const TensorflowImportOptions& options, Graph& graph, std::uint64_t& repeated_bytes)
@@ -137,10 +126,10 @@ TfValue TfObjects::variable_of(int id) {
   if (value.dtype() != dtype || !shape.compatible_with(value.shape()))
     fail(Code::data_loss, "variable '{}' is {}{}, but '{}' has {}{}", saved.name(), name(dtype), shape.to_string(),
          key->second, name(value.dtype()), value.shape().to_string());
-  const VariableRef made = variable(
-      graph_, {.name = graph_.unique_name(tensorflow_node_name(saved.name().empty() ? "variable" : saved.name())),
-               .initial_value = constant(graph_, value),
-               .trainable = options_.trainable && saved.trainable() && is_floating(dtype)});
+  const VariableRef made =
+      variable(graph_, {.name = graph_.unique_name(node_name(saved.name().empty() ? "variable" : saved.name())),
+                        .initial_value = constant(graph_, value),
+                        .trainable = options_.trainable && saved.trainable() && is_floating(dtype)});
   variables_.push_back(made.name);
   auto resource = std::make_shared<TfResource>();
   resource->name = made.name;

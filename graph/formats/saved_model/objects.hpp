@@ -54,7 +54,4 @@ class TfObjects {
   std::vector<std::string> variables_;
 };
 
-// "a/b" with characters that names of our nodes may have.
-std::string tensorflow_node_name(std::string_view name);
-
 }  // namespace troupe

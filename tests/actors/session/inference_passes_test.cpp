@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tests/error_of.hpp"
 #include <troupe/actors/session/session.hpp>
@@ -55,6 +57,7 @@ Folded folded(const Graph& graph, const Output& x, const Output& y, InferencePas
   Folded out{.explained = faster.explain({x}, {y})};
   float largest = 0;
   for (std::int64_t i = 0; i < expected.num_elements(); ++i) {
+    EXPECT_TRUE(std::isfinite(actual.data<float>()[i])) << i;
     largest = std::max(largest, std::abs(expected.data<float>()[i]));
     out.difference = std::max(out.difference, std::abs(expected.data<float>()[i] - actual.data<float>()[i]));
   }
@@ -99,6 +102,43 @@ TEST(InferencePasses, NormalisationsAreFoldedIntoConvolutions) {
     EXPECT_EQ(off.difference, 0);
     EXPECT_THAT(off.explained, Not(HasSubstr(std::string(kFolded))));
   }
+}
+
+TEST(InferencePasses, BiasesAddedWhereSumsAreMadeHardlyChangeThem) {
+  for (const std::int64_t size : {1, 3})
+    for (const bool activated : {false, true}) {
+      SCOPED_TRACE(fmt::format("{0} x {0}{1}", size, activated ? ", relu" : ""));
+      Graph g;
+      const Output x = placeholder(g, DType::f32, Shape{1, 9, 8, 512}, "x");
+      const Output sums = bias_add(conv2d(x, filter(g, {size, size, 512, 32})), constant(g, drawn({32}, 3, -1, 1)));
+      const Folded inside = folded(g, x, activated ? relu(sums) : sums);
+      EXPECT_LT(inside.difference, 1e-6);
+      EXPECT_THAT(inside.explained, HasSubstr("1 FusedConv add their bias where sums are made"));
+    }
+}
+
+// As graph/passes/bias_inside.hpp states.
+TEST(InferencePasses, OfNotANumberOnlyAReluInsideMakesZero) {
+  for (const bool activated : {false, true})
+    for (const bool inside : {false, true}) {
+      SCOPED_TRACE(fmt::format("relu {}, inside {}", activated, inside));
+      Graph g;
+      const Output x = placeholder(g, DType::f32, Shape{1, 3, 3, 16}, "x");
+      const Output sums = bias_add(conv2d(x, filter(g, {1, 1, 16, 16})), constant(g, drawn({16}, 3, -1, 1)));
+      InferencePasses passes;
+      if (!inside) passes.switched_off.insert("bias_inside");
+      Session session(g, {.inference = passes});
+      Tensor image = drawn(x.shape(), 9, -1, 1);
+      image.mutable_data<float>()[4 * 16] = std::numeric_limits<float>::quiet_NaN();
+      const Tensor out = session.run({{x, image}}, activated ? relu(sums) : sums);
+      for (std::int64_t i = 0; i < out.num_elements(); ++i) {
+        const float value = out.data<float>()[i];
+        if (i / 16 == 4 && activated && inside)
+          EXPECT_EQ(value, 0) << i;
+        else
+          EXPECT_EQ(std::isnan(value), i / 16 == 4) << i;
+      }
+    }
 }
 
 TEST(InferencePasses, OnlyConstantsThatNobodyElseSeesAreFolded) {
