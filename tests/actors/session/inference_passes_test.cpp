@@ -125,12 +125,13 @@ TEST(InferencePasses, OfNotANumberOnlyAReluInsideMakesZero) {
       Graph g;
       const Output x = placeholder(g, DType::f32, Shape{1, 3, 3, 16}, "x");
       const Output sums = bias_add(conv2d(x, filter(g, {1, 1, 16, 16})), constant(g, drawn({16}, 3, -1, 1)));
+      const Output y = activated ? relu(sums) : sums;
       InferencePasses passes;
       if (!inside) passes.switched_off.insert("bias_inside");
       Session session(g, {.inference = passes});
       Tensor image = drawn(x.shape(), 9, -1, 1);
       image.mutable_data<float>()[4 * 16] = std::numeric_limits<float>::quiet_NaN();
-      const Tensor out = session.run({{x, image}}, activated ? relu(sums) : sums);
+      const Tensor out = session.run({{x, image}}, y);
       for (std::int64_t i = 0; i < out.num_elements(); ++i) {
         const float value = out.data<float>()[i];
         if (i / 16 == 4 && activated && inside)
