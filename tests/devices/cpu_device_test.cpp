@@ -173,18 +173,22 @@ TEST(CpuDevice, AnIdleStreamIsLentAndWhatComesMeanwhileWaits) {
   borrow(stream);
   EXPECT_FALSE(stream.lend()) << "it is lent already";
   auto first = std::make_shared<Piece>(seen, 'a', 1, 1);
-  bool others = false, on_this_thread = false;
+  bool others = false, on_this_thread = false, alone = false;
+  std::promise<void> next_runs;
   first->before = [&, here = std::this_thread::get_id()] {
     others = stream.others_wait(1);
     on_this_thread = std::this_thread::get_id() == here;
+    alone = next_runs.get_future().wait_for(std::chrono::milliseconds(5)) == std::future_status::timeout;
   };
+  auto next = std::make_shared<Piece>(seen, 'x', 2, 0);
+  next->before = [&] { next_runs.set_value(); };
+  stream.enqueue(next);
   stream.enqueue(std::make_shared<Piece>(seen, 'b', 1, 0));
-  stream.enqueue(std::make_shared<Piece>(seen, 'x', 2, 0));
   stream.run_lent(first);  // runs 'a' here; the stream's thread does the rest
   stream.record()->on_reached([&done] { done.set_value(); });
   done.get_future().wait();
   EXPECT_EQ(seen, "axab");
-  EXPECT_TRUE(others && on_this_thread);
+  EXPECT_TRUE(others && on_this_thread && alone);
   borrow(stream);
   stream.run_lent(std::make_shared<Piece>(seen, 'c', 1, 0));
   EXPECT_EQ(seen, "axabc");
