@@ -49,6 +49,19 @@ inline void store_lanes(const Lanes& lanes, std::uint8_t* to) {
 #endif
 }
 
+// Past the cache where `to` is aligned to whole vectors. Call finish_streams() before another thread may read.
+inline void stream_lanes(const Lanes& lanes, float* to) {
+#ifdef __AVX512F__
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof lanes == 0) return _mm512_stream_ps(to, lanes);
+#endif
+  store_lanes(lanes, to);
+}
+inline void finish_streams() {
+#ifdef __AVX512F__
+  _mm_sfence();
+#endif
+}
+
 // write(i) for vectors from 0 on; the last ones end at `count`, so they may overlap: they must not depend on what is
 // written. Fewer than kLanes elements: one(i) for each.
 template <class Write, class One>

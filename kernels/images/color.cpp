@@ -123,13 +123,15 @@ void write_grey(const Tensor& image, Tensor& out) {
   }
 }
 
+// The result goes past the cache: it is one row of a batch, which is read when the rest of the batch is there.
 template <class T>
 void write_normalized(const T* x, float* y, const float* scale, const float* shift, std::int64_t period,
                       std::int64_t count) {
   std::int64_t i = 0;
   for (; i + period <= count; i += period)
     for (std::int64_t k = 0; k < period; k += kLanes)
-      store_lanes(load_lanes(x + i + k) * load_lanes(scale + k) + load_lanes(shift + k), y + i + k);
+      stream_lanes(load_lanes(x + i + k) * load_lanes(scale + k) + load_lanes(shift + k), y + i + k);
+  finish_streams();
   for (std::int64_t k = 0; i + k < count; ++k) y[i + k] = static_cast<float>(x[i + k]) * scale[k] + shift[k];
 }
 

@@ -4,13 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/kernels/cpu/scratch.hpp>
 #include <troupe/kernels/images/resize_plan.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::images {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 4;  // decoded together: few, so that they stay in the first cache
+constexpr std::int64_t kRowsAtOnce = 16;  // decoded together, as in the blocks of a JPEG: few, so that they stay near
 
 template <class T>
 Tensor resized(const Tensor& image, const Box& box, Size size, ResizeOptions options) {
@@ -32,7 +33,7 @@ class RowWindow {
         height_(rows.info().height),
         stride_(rows.info().width * rows.info().channels),
         room_(std::min(height_, taps + kRowsAtOnce)),
-        pixels_(static_cast<std::size_t>(room_ * stride_)) {}
+        pixels_(room_ * stride_) {}
   std::int64_t stride() const { return stride_; }
 
   // Row `first`, with those up to `end`; neither comes before those of an earlier call.
@@ -55,7 +56,7 @@ class RowWindow {
 
   ImageRows& rows_;
   const std::int64_t height_, stride_, room_;
-  std::vector<std::uint8_t> pixels_;
+  ScratchArray<std::uint8_t> pixels_;
   std::int64_t begin_ = 0, end_ = 0;  // the rows in it
 };
 

@@ -9,7 +9,7 @@
 namespace troupe::images {
 namespace {
 
-constexpr std::size_t kVector = 4;  // floats: a pixel is computed as one vector
+constexpr std::int64_t kVector = 4;  // floats: a pixel is computed as one vector
 
 // The weights of pixels around one place.
 struct Taps {
@@ -143,8 +143,10 @@ ResizePlan::ResizePlan(const Box& box, Size size, std::int64_t channels, ResizeO
       nearest_(options.interpolation == Interpolation::nearest),
       rows_(axis_weights(box.height, size.height, options)),
       columns_(axis_weights(box.width, size.width, options)),
-      sums_(static_cast<std::size_t>(box.width * channels) + kVector),
-      row_(static_cast<std::size_t>(size.width * channels) + kVector) {
+      sums_(box.width * channels + kVector),
+      row_(size.width * channels + kVector) {
+  // Computed with, for a whole vector, but not used.
+  std::fill_n(&sums_[box.width * channels], kVector, 0.0f);
   if (columns_.taps == 2 && channels >= 3)
     for (std::size_t j = 0; j + 2 <= columns_.first.size(); j += 2)
       for (const std::size_t i : {2 * j, 2 * j + 2, 2 * j + 1, 2 * j + 3})
@@ -209,8 +211,9 @@ void ResizePlan::sum_columns() {
     for (std::size_t c = 0; c < channels; ++c) {
       float sum = 0;
       for (std::size_t k = 0; k < taps; ++k)
-        sum += columns_.weights[j * taps + k] * sums_[(static_cast<std::size_t>(columns_.first[j]) + k) * channels + c];
-      row_[j * channels + c] = sum;
+        sum += columns_.weights[j * taps + k] *
+               sums_[(columns_.first[j] + static_cast<std::int64_t>(k)) * channels_ + static_cast<std::int64_t>(c)];
+      row_[static_cast<std::int64_t>(j * channels + c)] = sum;
     }
 }
 
