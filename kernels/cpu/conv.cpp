@@ -16,6 +16,8 @@ namespace {
 
 // Minimum multiply-adds per part.
 constexpr std::int64_t kPartProducts = std::int64_t{1} << 24;
+// The same of a band of an image.
+constexpr std::int64_t kBandProducts = std::int64_t{1} << 22;
 // Each part of a filter gradient needs a filter's worth of memory for its sum.
 constexpr std::int64_t kMaxFilterParts = 8;
 
@@ -26,6 +28,34 @@ std::int64_t images_per_part(const ConvGeometry& g) {
 ConvGeometry with_batch(ConvGeometry g, std::int64_t images) {
   g.batch = images;
   return g;
+}
+
+// Rows of one image's result that a thread makes at once: fewer than all where a batch has fewer images than threads.
+// The sums of an element are the same whatever band it is in (Conv.OfOneImageDoesNotDependOnThreads).
+std::int64_t rows_per_band(const ConvGeometry& g, int threads) {
+  const std::int64_t all = g.rows.output;
+  if (g.channels_first || g.spatial != 2 || g.batch >= threads) return all;
+  if (std::max(g.rows.before, g.rows.after) >= g.rows.reach()) return all;  // a band might have no row of the image
+  const std::int64_t bands = std::min(2 * threads / g.batch, g.image_cost() / kBandProducts);
+  return bands <= 1 ? all : (all + bands - 1) / bands;
+}
+
+// What makes rows [begin, end) of one image's result.
+struct Band {
+  ConvGeometry geometry;
+  std::int64_t from, to;  // where it begins in the image and in the result, elements
+};
+Band band_of(const ConvGeometry& g, std::int64_t begin, std::int64_t end) {
+  Band out{with_batch(g, 1), 0, begin * g.columns.output * g.out_channels};
+  const std::int64_t first = g.rows.position(begin, 0), last = g.rows.position(end - 1, g.rows.kernel - 1) + 1;
+  const std::int64_t from = std::max<std::int64_t>(first, 0), to = std::min(last, g.rows.input);
+  WindowAxis& rows = out.geometry.rows;
+  rows.input = to - from;
+  rows.output = end - begin;
+  rows.before = from - first;
+  rows.after = last - to;
+  out.from = from * g.columns.input * g.in_channels;
+  return out;
 }
 
 // Zeroes an output that consists only of empty sums.
@@ -47,10 +77,7 @@ struct Shortcuts {
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
              FusedActivation activation, T* y, const Shortcuts& shortcuts) {
-  parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
-    const ConvGeometry part = with_batch(g, end - begin);
-    const T* const from = x + begin * g.image_size();
-    T* const to = y + begin * g.result_size();
+  const auto make = [&](const ConvGeometry& part, const T* from, T* to) {
     if constexpr (std::is_same_v<T, float>)
       if (shortcuts.bias_inside && bias && !g.channels_first &&
           (activation == FusedActivation::none || activation == FusedActivation::relu) &&
@@ -58,6 +85,20 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
         return;
     conv_forward(part, from, filter, to, shortcuts.kept);
     if (bias) add_bias_of(part, activation, bias, to);
+  };
+  const std::int64_t all = g.rows.output;
+  // Products of unfolded images have sums that depend on their number of rows.
+  const std::int64_t rows = std::is_same_v<T, double> ? all : rows_per_band(g, parallelism.threads());
+  if (rows < all) {
+    const std::int64_t bands = (all + rows - 1) / rows;
+    return parallelism.parallel_for(g.batch * bands, 1, [&](std::int64_t at, std::int64_t) {
+      const std::int64_t image = at / bands, begin = at % bands * rows;
+      const Band band = band_of(g, begin, std::min(begin + rows, all));
+      make(band.geometry, x + image * g.image_size() + band.from, y + image * g.result_size() + band.to);
+    });
+  }
+  parallelism.parallel_for(g.batch, images_per_part(g), [&](std::int64_t begin, std::int64_t end) {
+    make(with_batch(g, end - begin), x + begin * g.image_size(), y + begin * g.result_size());
   });
 }
 

@@ -116,6 +116,50 @@ TEST(Conv, OfALargeBatchDoesNotDependOnThreads) {
   }
 }
 
+// An image is made in bands of rows by several threads; every element has the same sums in each.
+TEST(Conv, OfOneImageDoesNotDependOnThreads) {
+  struct Case {
+    Shape x, filter;
+    Attributes attributes;
+  };
+  using List = std::vector<std::int64_t>;
+  const auto attributes = [](std::int64_t stride, const char* padding, std::int64_t dilation = 1,
+                             std::int64_t groups = 1) {
+    return Attributes{{"strides", List{stride, stride}},
+                      {"padding", std::string(padding)},
+                      {"dilations", List{dilation, dilation}},
+                      {"groups", groups}};
+  };
+  std::vector<Case> cases;
+  for (const char* padding : {"SAME", "VALID"}) {
+    cases.push_back({{1, 112, 112, 3}, {7, 7, 3, 64}, attributes(2, padding)});
+    cases.push_back({{1, 56, 56, 64}, {1, 1, 64, 256}, attributes(1, padding)});
+    cases.push_back({{1, 28, 29, 128}, {3, 3, 128, 128}, attributes(1, padding)});
+    cases.push_back({{1, 29, 28, 96}, {3, 3, 96, 80}, attributes(2, padding)});
+    cases.push_back({{3, 14, 14, 256}, {1, 1, 256, 512}, attributes(2, padding)});
+    cases.push_back({{1, 7, 7, 512}, {3, 3, 512, 100}, attributes(1, padding)});
+    cases.push_back({{1, 7, 7, 1024}, {1, 1, 1024, 250}, attributes(1, padding)});
+    cases.push_back({{2, 40, 40, 32}, {3, 3, 32, 48}, attributes(1, padding, 4)});
+    cases.push_back({{1, 60, 60, 256}, {5, 5, 1, 256}, attributes(1, padding, 1, 256)});
+    cases.push_back({{1, 24, 33, 128}, {5, 3, 32, 128}, attributes(1, padding, 1, 4)});
+  }
+  std::mt19937_64 engine(21);
+  const auto one = test_device(1), two = test_device(2), five = test_device(5);
+  for (const Case& c : cases)
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+      const ConvAttributes options = conv_attributes(c.attributes);
+      const Tensor x = random_tensor(dtype, c.x, engine), filter = random_tensor(dtype, c.filter, engine);
+      const auto result = [&](Device& device) {
+        Tensor y(dtype, conv_shape(c.x, c.filter, options));
+        conv(device.parallelism(), x, filter, options, y);
+        return y;
+      };
+      const Tensor expected = result(*one);
+      EXPECT_TRUE(bitwise_equal(expected, result(*two))) << c.x.to_string() << c.filter.to_string() << name(dtype);
+      EXPECT_TRUE(bitwise_equal(expected, result(*five))) << c.x.to_string() << c.filter.to_string() << name(dtype);
+    }
+}
+
 // A thread of the application may let OpenMP use several threads; oneDNN would then sum the filter's gradient
 // otherwise.
 TEST(Conv, GivesTheSameBitsOnAThreadThatLetsOpenMpUseMany) {
