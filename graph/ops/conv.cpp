@@ -69,6 +69,12 @@ void fused_conv_shape(ShapeContext& c) {
   shapes::add_bias(c, convolved_shape(c, conv), conv.options.channels_first() ? 1 : -1);
 }
 
+void residual_conv_shape(ShapeContext& c) {
+  const Convolution conv(c, 0, 1);
+  const Shape y = shapes::merge(convolved_shape(c, conv), "the convolution", c.input(3), "residual");
+  shapes::add_bias(c, y, conv.options.channels_first() ? 1 : -1);
+}
+
 // For both gradients: the output has the shape of input `like`.
 ShapeFn conv_grad_shape(int like) {
   return [like](ShapeContext& c) {
@@ -170,6 +176,10 @@ void register_conv_ops(OpRegistry& ops) {
   ops.add(with_windows(fused)
               .attr("activation", std::string("none"))
               .shape(fused_conv_shape));  // no gradient: see FusedMatMul
+  // activation(Conv + bias + residual); made by residual_inside, without a gradient as well.
+  Op residual("ResidualConv");
+  residual.type("T", {DType::f32}).input("x", "T").input("filter", "T").input("bias", "T").input("residual", "T");
+  ops.add(with_windows(residual.output("y", "T")).attr("activation", std::string("none")).shape(residual_conv_shape));
   Op to_input = conv_op("ConvBackpropInput").input("x", "T").input("filter", "T").input("dy", "T").output("dx", "T");
   ops.add(with_windows(to_input)
               .shape(conv_grad_shape(0))

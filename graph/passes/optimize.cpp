@@ -9,6 +9,7 @@
 #include <troupe/graph/passes/fuse_elementwise.hpp>
 #include <troupe/graph/passes/fuse_updates.hpp>
 #include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/passes/residual_inside.hpp>
 #include <troupe/graph/passes/simplify.hpp>
 
 namespace troupe {
@@ -55,6 +56,10 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       fusing("simplify_again", simplify, options),  // constants made by folding
       fusing("fuse_bias", fuse_bias, options),
       inference("bias_inside", bias_inside),
+      inference("residual_inside",
+                [has_kernel = options.has_kernel](const Graph& graph, PassNotes& notes) {
+                  return residual_inside(graph, {.has_kernel = has_kernel, .notes = &notes});
+                }),
       fusing("fuse_elementwise", fuse_elementwise, options),
       fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing

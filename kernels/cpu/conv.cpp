@@ -20,6 +20,8 @@ constexpr std::int64_t kPartProducts = std::int64_t{1} << 24;
 constexpr std::int64_t kBandProducts = std::int64_t{1} << 22;
 // Each part of a filter gradient needs a filter's worth of memory for its sum.
 constexpr std::int64_t kMaxFilterParts = 8;
+// Elements that one part copies.
+constexpr std::int64_t kCopied = std::int64_t{1} << 16;
 
 std::int64_t images_per_part(const ConvGeometry& g) {
   return std::max<std::int64_t>(1, kPartProducts / std::max<std::int64_t>(1, g.image_cost()));
@@ -71,18 +73,30 @@ void add_bias_of(const ConvGeometry& g, FusedActivation activation, const T* bia
 struct Shortcuts {
   KeptFilter* kept = nullptr;  // of a constant filter
   bool bias_inside = false;    // the bias may be added where sums are made
+  bool add = false;            // to what y has; only of floats with a bias, channels last, and no activation but relu
 };
+
+float ended(float sum, bool relu) { return !relu || sum > 0 ? sum : 0; }
 
 // `bias` may be null.
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
              FusedActivation activation, T* y, const Shortcuts& shortcuts) {
   const auto make = [&](const ConvGeometry& part, const T* from, T* to) {
-    if constexpr (std::is_same_v<T, float>)
-      if (shortcuts.bias_inside && bias && !g.channels_first &&
-          (activation == FusedActivation::none || activation == FusedActivation::relu) &&
-          conv_forward_with_bias(part, from, filter, bias, activation == FusedActivation::relu, to, shortcuts.kept))
+    if constexpr (std::is_same_v<T, float>) {
+      const bool relu = activation == FusedActivation::relu;
+      if (shortcuts.bias_inside && bias && !g.channels_first && (relu || activation == FusedActivation::none) &&
+          conv_forward(part, from, filter, {.bias = bias, .add = shortcuts.add, .relu = relu}, to, shortcuts.kept))
         return;
+      if (shortcuts.add) {
+        const std::int64_t count = part.batch * part.result_size();
+        const ScratchArray<float> sums(count);
+        conv_forward(part, from, filter, sums.data(), shortcuts.kept);
+        add_bias_of(part, FusedActivation::none, bias, sums.data());
+        for (std::int64_t i = 0; i < count; ++i) to[i] = ended(sums[i] + to[i], relu);
+        return;
+      }
+    }
     conv_forward(part, from, filter, to, shortcuts.kept);
     if (bias) add_bias_of(part, activation, bias, to);
   };
@@ -214,6 +228,59 @@ Kernel make_fused_conv(const KernelInit& init) {
   return make_convolution(init, true, parse_activation(init.attributes.string("activation")));
 }
 
+// What input 3 has, in memory that may be written: its own where nobody else reads it.
+Tensor residual_of(KernelContext& ctx) {
+  if (Tensor taken = ctx.take_input(3); taken.valid()) return aligned(taken);
+  const Tensor& given = ctx.input(3);
+  Tensor out = ctx.allocate(DType::f32, given.shape());
+  ctx.parallelism().parallel_for(given.num_elements(), kCopied, [&](std::int64_t begin, std::int64_t end) {
+    std::copy(given.data<float>() + begin, given.data<float>() + end, out.mutable_data<float>() + begin);
+  });
+  return out;
+}
+
+// Sums and residual of which one is a single image for each of the other.
+Tensor added_to_each(KernelContext& ctx, const Tensor& sums, const Tensor& residual, bool relu) {
+  const std::int64_t images = sums.shape()[0] == 1 ? residual.shape()[0] : sums.shape()[0];
+  Shape shape = sums.shape();
+  shape.set_dim(0, images);
+  for (const Tensor* part : {&sums, &residual}) {
+    Shape all = part->shape();
+    if (all.rank() > 0 && all[0] == 1) all.set_dim(0, images);
+    if (all != shape)
+      invalid_argument("ResidualConv: the convolution is {}, but the residual {}", sums.shape().to_string(),
+                       residual.shape().to_string());
+  }
+  Tensor out = ctx.allocate(DType::f32, shape);
+  const std::int64_t size = images == 0 ? 0 : shape.num_elements() / images;
+  const auto image = [&](const Tensor& t, std::int64_t i) {
+    return t.data<float>() + (t.shape()[0] == 1 ? 0 : i * size);
+  };
+  for (std::int64_t i = 0; i < images; ++i)
+    std::transform(image(sums, i), image(sums, i) + size, image(residual, i), out.mutable_data<float>() + i * size,
+                   [relu](float a, float b) { return ended(a + b, relu); });
+  return out;
+}
+
+Kernel make_residual_conv(const KernelInit& init) {
+  const auto kept = init.constant(1) ? std::make_shared<KeptFilter>() : nullptr;
+  const FusedActivation activation = parse_activation(init.attributes.string("activation"));
+  const bool relu = activation == FusedActivation::relu;
+  const ConvAttributes options = conv_attributes(init.attributes);
+  if (options.windows.format != DataFormat::channels_last || (!relu && activation != FusedActivation::none))
+    invalid_argument("ResidualConv '{}': channels are first, or the activation is neither none nor relu",
+                     init.node_name);
+  return [=](KernelContext& ctx) {
+    const Shape shape = conv_shape(ctx.input(0).shape(), ctx.input(1).shape(), options);
+    const Tensor x = ctx.input(0);  // a reference, so that its memory is not taken for the residual's
+    const bool alike = ctx.input(3).shape() == shape && x.num_elements() > 0 && ctx.input(1).num_elements() > 0;
+    Tensor y = alike ? residual_of(ctx) : ctx.allocate(DType::f32, shape);
+    convolve(ctx.parallelism(), x, ctx.input(1), &ctx.input(2), alike ? activation : FusedActivation::none, options, y,
+             {.kept = kept.get(), .bias_inside = true, .add = alike});
+    ctx.set_output(0, alike ? std::move(y) : added_to_each(ctx, y, ctx.input(3), relu));
+  };
+}
+
 Kernel make_transpose(const KernelInit& init) {
   return [options = conv_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& sizes = ctx.input(2);
@@ -285,6 +352,7 @@ void register_conv_kernels(KernelRegistry& registry) {
   const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
   registry.add({"Conv", "CPU", types, make_conv});
   registry.add({"FusedConv", "CPU", types, make_fused_conv});
+  registry.add({"ResidualConv", "CPU", {DType::f32}, make_residual_conv});
   registry.add({"ConvBackpropInput", "CPU", types, make_backprop_input});
   registry.add({"ConvBackpropFilter", "CPU", types, make_backprop_filter});
   registry.add({"ConvTranspose", "CPU", types, make_transpose});

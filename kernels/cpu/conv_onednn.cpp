@@ -33,10 +33,23 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-// with_bias, with_relu: forward, and the bias and activation where sums are made.
-enum class Direction { forward, with_bias, with_relu, backward_input, backward_filter };
+// with_...: forward, with a bias and what else is named where sums are made.
+enum class Direction { forward, with_bias, with_relu, with_sum, with_sum_and_relu, backward_input, backward_filter };
 
-bool is_forward(Direction direction) { return direction <= Direction::with_relu; }
+bool is_forward(Direction direction) { return direction <= Direction::with_sum_and_relu; }
+Direction direction_of(const ConvEnding& ending) {
+  if (ending.add) return ending.relu ? Direction::with_sum_and_relu : Direction::with_sum;
+  return ending.relu ? Direction::with_relu : Direction::with_bias;
+}
+dnnl::primitive_attr attributes_of(Direction direction) {
+  dnnl::post_ops after;
+  if (direction == Direction::with_sum || direction == Direction::with_sum_and_relu) after.append_sum();
+  if (direction == Direction::with_relu || direction == Direction::with_sum_and_relu)
+    after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  dnnl::primitive_attr out = onednn::own_scratchpad();
+  out.set_post_ops(after);
+  return out;
+}
 
 using Cache = onednn::Cache<class CachedConvolution, 23>;
 Cache::Key key_of(Direction direction, DType dtype, const ConvGeometry& g) {
@@ -119,17 +132,11 @@ class Convolution {
         {dnnl::prop_kind::forward_training, kAlgorithm, hint.wanted[0], hint.wanted[1], hint.wanted[2], hint.strides,
          hint.dilations, hint.before, hint.after},
         onednn::own_scratchpad(), onednn::engine());
-    if (direction == Direction::with_bias || direction == Direction::with_relu) {
+    if (is_forward(direction) && direction != Direction::forward) {
       const memory::desc bias({g.out_channels}, onednn::data_type(dtype), Tag::a);
-      dnnl::primitive_attr attributes = onednn::own_scratchpad();
-      if (direction == Direction::with_relu) {
-        dnnl::post_ops after;
-        after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-        attributes.set_post_ops(after);
-      }
       const dnnl::convolution_forward::primitive_desc d({dnnl::prop_kind::forward_inference, kAlgorithm, image, filter,
                                                          bias, result, l.strides, l.dilations, l.before, l.after},
-                                                        attributes, onednn::engine());
+                                                        attributes_of(direction), onednn::engine());
       adopt<dnnl::convolution_forward>(d, l, {d.src_desc(), d.weights_desc(), d.dst_desc()},
                                        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
       primitive_.add(DNNL_ARG_BIAS, bias);
@@ -265,9 +272,9 @@ const void* KeptFilter::get(const std::vector<std::int64_t>& key, std::size_t by
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept) {
   if (!run(Direction::forward, DType::f32, g, x, filter, y, kept)) unfolded_forward(g, x, filter, y);
 }
-bool conv_forward_with_bias(const ConvGeometry& g, const float* x, const float* filter, const float* bias, bool relu,
-                            float* y, KeptFilter* kept) {
-  return run(relu ? Direction::with_relu : Direction::with_bias, DType::f32, g, x, filter, y, kept, bias);
+bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const ConvEnding& ending, float* y,
+                  KeptFilter* kept) {
+  return run(direction_of(ending), DType::f32, g, x, filter, y, kept, ending.bias);
 }
 void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptFilter* kept) {
   if (run(Direction::forward, DType::bf16, g, x, filter, y, kept)) return;

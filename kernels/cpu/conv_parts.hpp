@@ -30,11 +30,15 @@ class KeptFilter {
 // f32, and bf16 where onednn::has_bf16(); by oneDNN. A filter gradient is float, so that a sum over parts is rounded
 // once. `kept` may be null.
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept);
-// The same and a bias and perhaps max(., 0) behind it, 0 for NaN, where sums are made: other bits than by a pass of
-// their own.
-// Returns false, and has done nothing, if oneDNN has no primitive for it.
-bool conv_forward_with_bias(const ConvGeometry& g, const float* x, const float* filter, const float* bias, bool relu,
-                            float* y, KeptFilter* kept);
+// What is done where sums are made; gives other bits than passes of their own.
+struct ConvEnding {
+  const float* bias = nullptr;
+  bool add = false;   // to what y has
+  bool relu = false;  // max(., 0), 0 for NaN
+};
+// The same with an ending that has a bias. Returns false, and has done nothing, if oneDNN has no primitive for it.
+bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const ConvEnding& ending, float* y,
+                  KeptFilter* kept);
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx);
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter);
 void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptFilter* kept);

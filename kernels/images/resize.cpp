@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include <troupe/kernels/cpu/scratch.hpp>
 #include <troupe/kernels/images/resize_plan.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -33,7 +32,7 @@ class RowWindow {
         height_(rows.info().height),
         stride_(rows.info().width * rows.info().channels),
         room_(std::min(height_, taps + kRowsAtOnce)),
-        pixels_(room_ * stride_) {}
+        pixels_(DType::u8, Shape{room_ * stride_}) {}
   std::int64_t stride() const { return stride_; }
 
   // Row `first`, with those up to `end`; neither comes before those of an earlier call.
@@ -52,11 +51,11 @@ class RowWindow {
   void finish() { at(height_, height_); }
 
  private:
-  std::uint8_t* row(std::int64_t i) { return pixels_.data() + i * stride_; }
+  std::uint8_t* row(std::int64_t i) { return pixels_.mutable_data<std::uint8_t>() + i * stride_; }
 
   ImageRows& rows_;
   const std::int64_t height_, stride_, room_;
-  ScratchArray<std::uint8_t> pixels_;
+  Tensor pixels_;
   std::int64_t begin_ = 0, end_ = 0;  // the rows in it
 };
 

@@ -143,10 +143,10 @@ ResizePlan::ResizePlan(const Box& box, Size size, std::int64_t channels, ResizeO
       nearest_(options.interpolation == Interpolation::nearest),
       rows_(axis_weights(box.height, size.height, options)),
       columns_(axis_weights(box.width, size.width, options)),
-      sums_(box.width * channels + kVector),
-      row_(size.width * channels + kVector) {
+      sums_(DType::f32, Shape{box.width * channels + kVector}),
+      row_(DType::f32, Shape{size.width * channels + kVector}) {
   // Computed with, for a whole vector, but not used.
-  std::fill_n(&sums_[box.width * channels], kVector, 0.0f);
+  std::fill_n(sums_.mutable_data<float>() + box.width * channels, kVector, 0.0f);
   if (columns_.taps == 2 && channels >= 3)
     for (std::size_t j = 0; j + 2 <= columns_.first.size(); j += 2)
       for (const std::size_t i : {2 * j, 2 * j + 2, 2 * j + 1, 2 * j + 3})
@@ -158,10 +158,11 @@ void ResizePlan::sum_rows(std::int64_t j, const T* rows, std::int64_t stride) {
   const std::int64_t count = box_.width * channels_;
   const float* weights = rows_.weights.data() + j * rows_.taps;
   const T* from = rows + box_.left * channels_;
-  if (rows_.taps == 2) return add_two_rows(sums_.data(), from, from + stride, weights[0], weights[1], count);
-  add_row<false>(sums_.data(), from, weights[0], count);
+  float* const sums = sums_.mutable_data<float>();
+  if (rows_.taps == 2) return add_two_rows(sums, from, from + stride, weights[0], weights[1], count);
+  add_row<false>(sums, from, weights[0], count);
   for (std::int64_t k = 1; k < rows_.taps; ++k)
-    if (weights[k] != 0) add_row<true>(sums_.data(), from + k * stride, weights[k], count);
+    if (weights[k] != 0) add_row<true>(sums, from + k * stride, weights[k], count);
 }
 
 // kTaps 0: any number. Of 3 channels the fourth element of a vector is the next pixel's, which is written after it.
@@ -171,7 +172,8 @@ void ResizePlan::sum_columns_of() {
   const std::int64_t taps = kTaps == 0 ? columns_.taps : kTaps;
   const float* __restrict weights = columns_.weights.data();
   const std::int64_t* __restrict first = columns_.first.data();
-  float* __restrict to = row_.data();
+  const float* const sums = sums_.data<float>();
+  float* __restrict to = row_.mutable_data<float>();
   std::int64_t j = 0;
 #ifdef __AVX__
   // Two pixels are one vector.
@@ -181,8 +183,8 @@ void ResizePlan::sum_columns_of() {
     };
     const float* by = pair_weights_.data();
     for (; j + 2 <= size_.width; j += 2, by += 16, to += 2 * kChannels) {
-      const float* a = sums_.data() + first[j] * kChannels;
-      const float* b = sums_.data() + first[j + 1] * kChannels;
+      const float* a = sums + first[j] * kChannels;
+      const float* b = sums + first[j + 1] * kChannels;
       const __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(by), two(a, b)),
                                        _mm256_mul_ps(_mm256_loadu_ps(by + 8), two(a + kChannels, b + kChannels)));
       _mm_storeu_ps(to, _mm256_castps256_ps128(sum));
@@ -192,7 +194,7 @@ void ResizePlan::sum_columns_of() {
   }
 #endif
   for (; j < size_.width; ++j, weights += taps, to += kChannels) {
-    const float* __restrict from = sums_.data() + first[j] * kChannels;
+    const float* __restrict from = sums + first[j] * kChannels;
     float sum[kWidth];
     for (int c = 0; c < kWidth; ++c) sum[c] = weights[0] * from[c];
     for (std::int64_t k = 1; k < taps; ++k)
@@ -206,14 +208,15 @@ void ResizePlan::sum_columns() {
   if (channels_ == 3) return two ? sum_columns_of<3, 2>() : sum_columns_of<3, 0>();
   if (channels_ == 1) return two ? sum_columns_of<1, 2>() : sum_columns_of<1, 0>();
   if (channels_ == 4) return two ? sum_columns_of<4, 2>() : sum_columns_of<4, 0>();
+  const float* const sums = sums_.data<float>();
+  float* const row = row_.mutable_data<float>();
   const auto channels = static_cast<std::size_t>(channels_), taps = static_cast<std::size_t>(columns_.taps);
   for (std::size_t j = 0; j < columns_.first.size(); ++j)
     for (std::size_t c = 0; c < channels; ++c) {
       float sum = 0;
       for (std::size_t k = 0; k < taps; ++k)
-        sum += columns_.weights[j * taps + k] *
-               sums_[(columns_.first[j] + static_cast<std::int64_t>(k)) * channels_ + static_cast<std::int64_t>(c)];
-      row_[static_cast<std::int64_t>(j * channels + c)] = sum;
+        sum += columns_.weights[j * taps + k] * sums[(static_cast<std::size_t>(columns_.first[j]) + k) * channels + c];
+      row[j * channels + c] = sum;
     }
 }
 
@@ -226,7 +229,7 @@ void ResizePlan::write_row(std::int64_t j, const T* rows, std::int64_t stride, T
   }
   sum_rows(j, rows, stride);
   sum_columns();
-  write_sums(row_.data(), to, size_.width * channels_);
+  write_sums(row_.data<float>(), to, size_.width * channels_);
 }
 
 template void ResizePlan::write_row(std::int64_t, const std::uint8_t*, std::int64_t, std::uint8_t*);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include <troupe/kernels/cpu/scratch.hpp>
 #include <troupe/kernels/images/resize.hpp>
 
 namespace troupe::images {
@@ -28,7 +27,7 @@ class ResizePlan {
   std::int64_t first_row(std::int64_t j) const { return box_.top + rows_.first[static_cast<std::size_t>(j)]; }
   std::int64_t taps() const { return rows_.taps; }
   // Writes row j. `rows`: row first_row(j) of the image; the next ones follow at a distance of `stride` elements.
-  // T: std::uint8_t or float. Belongs to the thread that made it.
+  // T: std::uint8_t or float. Not thread-safe.
   template <class T>
   void write_row(std::int64_t j, const T* rows, std::int64_t stride, T* to);
 
@@ -46,7 +45,7 @@ class ResizePlan {
   AxisWeights rows_, columns_;
   // Of two taps, for two pixels as one vector of 8: the first taps' weights, 4 times each, then those of the second.
   std::vector<float> pair_weights_;
-  ScratchArray<float> sums_, row_;  // of rows, and of both: a few elements longer, for whole vectors
+  Tensor sums_, row_;  // f32, of rows, and of both: a few elements longer, for whole vectors
 };
 
 }  // namespace troupe::images

@@ -40,6 +40,7 @@ constexpr auto kProducts = op_table<Product>({
     {"FusedMatMul", Product::matrices},
     {"Conv", Product::convolution},
     {"FusedConv", Product::convolution},
+    {"ResidualConv", Product::convolution},
     {"ConvBackpropInput", Product::convolution_gradient},
     {"ConvBackpropFilter", Product::convolution_gradient},
     {"ConvTranspose", Product::transposed_convolution},

@@ -117,6 +117,77 @@ TEST(InferencePasses, BiasesAddedWhereSumsAreMadeHardlyChangeThem) {
     }
 }
 
+TEST(InferencePasses, ResidualsAreAddedWhereSumsAreMade) {
+  const auto conv = [](Graph& g, const Output& x, std::int64_t size, std::uint64_t seed) {
+    const Shape shape{size, size, 16, 16};
+    return bias_add(conv2d(x, constant(g, drawn(shape, seed, -0.2f, 0.2f))), constant(g, drawn({16}, seed + 1, -1, 1)));
+  };
+  struct Block {
+    const char* name;
+    int residuals;
+    std::function<Output(Graph&, const Output& x)> make;
+  };
+  const Block blocks[] = {
+      {"identity", 2,
+       [&](Graph& g, Output x) {
+         const Output first = relu(conv(g, relu(conv(g, x, 3, 1)), 3, 3) + x);
+         return relu(first + conv(g, relu(conv(g, first, 1, 5)), 3, 7));
+       }},
+      {"projection", 1, [&](Graph& g, Output x) { return relu(conv(g, x, 1, 1) + conv(g, relu(x), 3, 3)); }},
+      {"of what is convolved", 1, [&](Graph& g, Output x) { return conv(g, x * 2.0, 3, 1) + x * 2.0; }},
+      {"read again", 1,
+       [&](Graph& g, Output x) {
+         const Output shared = x * 0.5 + 1.0;
+         return (relu(conv(g, x, 3, 1) + shared) - shared) * 2.0;
+       }},
+      {"no relu but exp", 1, [&](Graph& g, Output x) { return exp(tanh(conv(g, x, 1, 1) + x)); }},
+      {"two readers", 0,
+       [&](Graph& g, Output x) {
+         const Output y = conv(g, x, 1, 1);
+         return relu(y + x) + y;
+       }},
+      {"an activation before", 0, [&](Graph& g, Output x) { return relu(conv(g, x, 1, 1)) + x; }},
+      {"a row for all", 0,
+       [&](Graph& g, Output x) {
+         return relu(conv(g, x, 1, 1) + sum(x, {1, 2}, {.keep_dims = true}));
+       }},
+  };
+  for (const Block& block : blocks) {
+    SCOPED_TRACE(block.name);
+    Graph g;
+    const Output x = placeholder(g, DType::f32, Shape{2, 9, 8, 16}, "x");
+    const Output y = block.make(g, x);
+    const Folded all = folded(g, x, y);
+    EXPECT_LT(all.difference, 2e-6);
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = all.explained.find("-> ResidualConv", at)) != std::string::npos; ++at) ++found;
+    EXPECT_EQ(found, block.residuals) << all.explained;
+    EXPECT_EQ(folded(g, x, y, {.switched_off = {"bias_inside", "residual_inside"}}).difference, 0);
+  }
+}
+
+TEST(InferencePasses, AResidualOfOneImageIsAddedToEach) {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{kUnknown, 5, 4, 16}, "x");
+  const Output other = placeholder(g, DType::f32, Shape{kUnknown, 5, 4, 16}, "other");
+  const Output y = relu(bias_add(conv2d(x, filter(g, {3, 3, 16, 16})), constant(g, drawn({16}, 3, -1, 1))) + other);
+  Session plain(g), faster(g, {.inference = InferencePasses{}});
+  for (const auto& [images, residuals] :
+       {std::pair<std::int64_t, std::int64_t>{3, 3}, {3, 1}, {1, 3}, {0, 0}, {0, 1}}) {
+    SCOPED_TRACE(fmt::format("{} and {}", images, residuals));
+    const Feeds feeds{{x, drawn({images, 5, 4, 16}, 1, -1, 1)}, {other, drawn({residuals, 5, 4, 16}, 2, -1, 1)}};
+    const Tensor expected = plain.run(feeds, y), actual = faster.run(feeds, y);
+    ASSERT_EQ(actual.shape(), expected.shape());
+    for (std::int64_t i = 0; i < expected.num_elements(); ++i)
+      ASSERT_NEAR(actual.data<float>()[i], expected.data<float>()[i], 1e-5) << i;
+  }
+  EXPECT_THAT(faster.explain({x, other}, {y}), HasSubstr("-> ResidualConv"));
+  EXPECT_THAT(error_of([&] {
+                faster.run({{x, drawn({2, 5, 4, 16}, 1, -1, 1)}, {other, drawn({3, 5, 4, 16}, 2, -1, 1)}}, y);
+              }).message(),
+              HasSubstr("the convolution is [2,5,4,16], but the residual [3,5,4,16]"));
+}
+
 // As graph/passes/bias_inside.hpp states.
 TEST(InferencePasses, OfNotANumberOnlyAReluInsideMakesZero) {
   for (const bool activated : {false, true})
