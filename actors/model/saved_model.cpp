@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include <troupe/actors/base/sha256.hpp>
+#include <troupe/actors/model/replace_directory.hpp>
 #include <troupe/actors/model/saved_model_format.hpp>
 #include <troupe/kernels/readers/safetensors.hpp>
 
@@ -81,62 +82,9 @@ class ModelWriter {
   SavedModelInfo info_;
 };
 
-// What may be replaced: nothing, an empty folder, or a saved model with nothing else in it.
+// What a saved model has, and nothing else, may be replaced.
 void check_replaceable(FileSystem& files, const std::string& directory) {
-  std::vector<DirectoryEntry> entries;
-  try {
-    entries = files.list(directory);
-  } catch (const Error& error) {
-    if (error.code() != Code::failed_precondition && error.code() != Code::not_found) throw;
-    fail(Code::failed_precondition, "cannot save a model as '{}': it is a file; pass the name of a directory",
-         directory);
-  }
-  for (const DirectoryEntry& entry : entries)
-    if (entry.name != kModelFile && entry.name != kInfoFile && entry.name != kModelValues &&
-        entry.name != kModelOptimizer && !(entry.name == kAssets && entry.is_directory))
-      fail(Code::failed_precondition,
-           "cannot save a model as '{}': the directory has '{}', which is of no saved model, and would be lost; pass "
-           "another name, or move that",
-           directory, entry.name);
-}
-
-// Gives the folder `from` the name `to`; returns where what had the name before is now, "" if nothing.
-std::string put_in_place(FileSystem& files, const std::string& from, const std::string& to) {
-  if (!files.exists(to)) {
-    files.rename(from, to);
-    return "";
-  }
-  try {
-    files.exchange(from, to);
-    return from;
-  } catch (const Error& error) {
-    if (error.code() != Code::unimplemented) throw;
-  }
-  const std::string old = fmt::format("{}.old-{}", to, temporary_suffix());
-  files.rename(to, old);
-  try {
-    files.rename(from, to);
-  } catch (const Error&) {
-    files.rename(old, to);
-    throw;
-  }
-  return old;
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
-std::string temporary_for(const std::string& directory) {
-  return fmt::format("{}.tmp-{}", directory, temporary_suffix());
-}
-
-void remove_quietly(FileSystem& files, const std::string& path) {
-  try {
-    remove_tree(files, path);
-  } catch (const Error&) {  // left behind, where nothing reads it
-  }
+  check_entries(files, directory, {kModelFile, kInfoFile, kModelValues, kModelOptimizer, kAssets});
 }
 
 class ModelReader {
@@ -212,25 +160,14 @@ void save_model(FileSystem& files, const std::string& given, const SavedModel& m
   for (const auto& [name, unused] : model.assets)
     if (!is_asset_name(name)) invalid_argument("asset '{}': its name must be a plain file name", name);
   if (files.exists(directory)) check_replaceable(files, directory);
-  make_directories(files, parent_path(directory));
-  const std::string temporary = temporary_for(directory);
-  std::string old;
-  try {
-    ModelWriter(files, temporary).write(model);
-    old = put_in_place(files, temporary, directory);
-  } catch (...) {
-    remove_quietly(files, temporary);
-    throw;
-  }
-  files.sync_directory(parent_path(directory));
-  if (!old.empty()) remove_quietly(files, old);
+  replace_directory(files, directory, [&](const std::string& path) { ModelWriter(files, path).write(model); });
 }
 
 void check_model_directory(FileSystem& files, const std::string& given) {
   const std::string directory = without_slashes(given);
   if (files.exists(directory)) check_replaceable(files, directory);
   make_directories(files, parent_path(directory));
-  const std::string temporary = temporary_for(directory);
+  const std::string temporary = temporary_directory(directory);
   files.make_directory(temporary);
   files.remove_directory(temporary);
 }
