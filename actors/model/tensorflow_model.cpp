@@ -4,12 +4,16 @@
 #include <filesystem>
 #include <optional>
 
+#include <troupe/actors/model/replace_directory.hpp>
+#include <troupe/graph/builder/variable.hpp>
 #include <troupe/kernels/readers/tensor_bundle.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {
 
+constexpr const char* kTensorflowFile = "saved_model.pb";
+constexpr const char* kVariables = "variables";
 constexpr std::uint64_t kMaxTensorflowModel = (1ull << 31) - 1;
 constexpr std::uint64_t kMaxTensorflowAsset = 1ull << 30;
 
@@ -40,9 +44,9 @@ class TensorflowDirectory {
 
   TensorBundle& variables() {
     if (bundle_) return *bundle_;
-    const std::string folder = path("", "variables");
-    for (const DirectoryEntry& entry : files_.list(folder)) static_cast<void>(path("variables", entry.name));
-    return bundle_.emplace(files_, join_path(folder, "variables"));
+    const std::string folder = path("", kVariables);
+    for (const DirectoryEntry& entry : files_.list(folder)) static_cast<void>(path(kVariables, entry.name));
+    return bundle_.emplace(files_, join_path(folder, kVariables));
   }
 
  private:
@@ -56,7 +60,7 @@ class TensorflowDirectory {
 TensorflowModel import_tensorflow(FileSystem& files, const std::string& directory,
                                   const TensorflowImportOptions& options) {
   TensorflowDirectory model(files, directory);
-  const std::string bytes = model.read("", "saved_model.pb", kMaxTensorflowModel);
+  const std::string bytes = model.read("", kTensorflowFile, kMaxTensorflowModel);
   const TensorflowFiles beside{
       .tensor = [&](const std::string& key) { return model.variables().read(key); },
       .asset = [&](const std::string& name) { return model.read("assets", name, kMaxTensorflowAsset); }};
@@ -69,6 +73,27 @@ TensorflowModel import_tensorflow(FileSystem& files, const std::string& director
 
 TensorflowModel import_tensorflow(const std::string& directory, const TensorflowImportOptions& options) {
   return import_tensorflow(posix_file_system(), directory, options);
+}
+
+void export_tensorflow(FileSystem& files, const std::string& given, const Graph& graph,
+                       const std::map<std::string, TensorflowSignature>& signatures, const Parameters& values) {
+  const std::string directory = without_slashes(given);
+  TensorflowExport what{.signatures = signatures, .variables = values};
+  for (const VariableInfo& variable : variables(graph))
+    if (variable.trainable) what.trainable.insert(variable.name);
+  const TensorflowBytes bytes = to_tensorflow(graph, what);
+  if (files.exists(directory))
+    check_entries(
+        files, directory,
+        {kTensorflowFile, kVariables, "assets", "assets.extra", "debug", "fingerprint.pb", "keras_metadata.pb"});
+  std::vector<NamedTensor> saved;
+  for (const std::string& name : bytes.variables) saved.push_back({name, values.at(name)});
+  replace_directory(files, directory, [&](const std::string& path) {
+    files.make_directory(path);
+    replace_file(files, join_path(path, kTensorflowFile), bytes.model, temporary_suffix());
+    files.make_directory(join_path(path, kVariables));
+    write_tensor_bundle(files, join_path(join_path(path, kVariables), kVariables), TensorSource::of(saved));
+  });
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// SavedModels of TensorFlow from their directories:
+// SavedModels of TensorFlow from their directories, and into them:
 //
 //   DIR/saved_model.pb           signatures, functions, objects   messages/proto/tensorflow.proto
 //   DIR/variables/variables.*    a bundle of tensors              kernels/readers/tensor_bundle.hpp
@@ -10,10 +10,15 @@
 //   Session session(*model.graph);
 //   session.run_targets({initialize});
 //   session.run({{serve.inputs.at("x"), images}}, serve.outputs.at("output_0"));
+//
+//   export_tensorflow(posix_file_system(), "served/1", graph, {{"serving_default", {{{"x", x}}, {{"scores", y}}}}},
+//                     values);
 #pragma once
 
+#include <map>
 #include <string>
 
+#include <troupe/actors/training/parameters.hpp>
 #include <troupe/devices/storage/file_system.hpp>
 #include <troupe/graph/formats/saved_model/saved_model.hpp>
 
@@ -24,5 +29,12 @@ namespace troupe {
 TensorflowModel import_tensorflow(FileSystem& files, const std::string& directory,
                                   const TensorflowImportOptions& options = {});
 TensorflowModel import_tensorflow(const std::string& directory, const TensorflowImportOptions& options = {});
+
+// Writes a model of version 1 (to_tensorflow()): saved_model.pb and variables/variables.*, durably and atomically, like
+// save_model(). `values`: those of the variables that the outputs need; others are left out. Throws what
+// to_tensorflow() throws, FileSystem's errors, and failed_precondition for a name that is taken by a file or by a
+// directory with anything that is of no SavedModel.
+void export_tensorflow(FileSystem& files, const std::string& directory, const Graph& graph,
+                       const std::map<std::string, TensorflowSignature>& signatures, const Parameters& values);
 
 }  // namespace troupe

@@ -43,6 +43,7 @@ SKIPPED = {
     "recommend_data": "a line of a file",
     "tags_data": "a line of a file",
     "tensorflow_export": "needs TensorFlow: tests/actors/model/tensorflow_model_test.cpp",
+    "tensorflow_loaded": "needs TensorFlow: tests/actors/model/tensorflow_export_test.cpp",
     "trace": "needs a cluster that runs: tests/apps/trace_test.cpp",
 }
 

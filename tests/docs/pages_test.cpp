@@ -290,6 +290,13 @@ TEST(Pages, ModelsOfTensorFlowTrainOn) {
   EXPECT_EQ(testing::error_of(example).code(), Code::not_found);
 }
 
+TEST(Pages, ModelsAreWrittenForTensorFlow) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+#include <pages/tensorflow_written.inc>
+  EXPECT_TRUE(std::filesystem::exists(directory.path() / "scaled/variables/variables.index"));
+}
+
 TEST(Pages, TheClusterFileIsOne) {
   const std::string_view text =
 #include <pages/cluster_file.inc>

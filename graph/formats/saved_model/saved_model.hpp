@@ -1,6 +1,7 @@
-// SavedModels of TensorFlow (https://www.tensorflow.org/guide/saved_model) as graphs: those of version 2, made of
-// functions, as tf.saved_model.save and Keras' model.export() write them. Reading the directory is
-// actors/model/tensorflow.hpp; this is what is in its saved_model.pb.
+// SavedModels of TensorFlow (https://www.tensorflow.org/guide/saved_model) as graphs, and graphs as SavedModels.
+// Those of version 2 are read, made of functions, as tf.saved_model.save and Keras' model.export() write them.
+// Those of version 1, a graph with signatures, are written. Directories are actors/model/tensorflow_model.hpp;
+// this is what is in their saved_model.pb.
 //
 // Reading trusts nothing: files that are truncated, cyclic, or claim more than they hold get an error.
 #pragma once
@@ -8,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,5 +55,32 @@ TensorflowModel parse_tensorflow(std::string_view bytes, const TensorflowFiles& 
 
 // The ops of TensorFlow that are read, in alphabetical order.
 std::vector<std::string> tensorflow_ops();
+
+struct TensorflowExport {
+  // What the model offers. Any tensors may be inputs; what they are computed from is left out. An input that several
+  // signatures have is of all of them.
+  std::map<std::string, TensorflowSignature> signatures{};
+  std::map<std::string, Tensor> variables{};  // the values of those that the outputs need
+  // Named `trainable` in the model, so that other programs may train them.
+  std::set<std::string> trainable{};
+};
+
+struct TensorflowBytes {
+  std::string model{};                   // saved_model.pb
+  std::vector<std::string> variables{};  // their names in the bundle, in the order of the alphabet
+};
+
+// The part of a graph that computes the signatures' outputs, as a model of version 1 of ops of TensorFlow 2: loaded by
+// tf.saved_model.load, TensorFlow Serving and others. Nodes keep their names; what a node needs beside is named below
+// it. Variables are resources that the ops "save/..." restore from the bundle; tables are filled by the op "init".
+// Loops and recurrent layers become StatelessWhile, branches StatelessIf. Control edges, devices and gradients of the
+// graph are not part of a model. Constants are in the file, which has at most 2 GiB.
+//
+// Throws unimplemented (lists every node that TensorFlow's ops cannot express), invalid_argument (a placeholder that is
+// no input, a variable without a value) or resource_exhausted (too many constants).
+TensorflowBytes to_tensorflow(const Graph& graph, const TensorflowExport& what);
+
+// Ops of our graphs that to_tensorflow() writes, in alphabetical order.
+std::vector<std::string> tensorflow_written_ops();
 
 }  // namespace troupe

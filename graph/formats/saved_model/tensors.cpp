@@ -125,4 +125,27 @@ Tensor from_tensorflow_tensor(const tensorflow::Tensor& tensor, std::uint64_t& r
   return out;
 }
 
+std::int32_t to_tensorflow_dtype(DType dtype) {
+  constexpr std::int32_t kResource = 20, kVariant = 21;  // of nodes, never of tensors; lists are variants there
+  if (dtype == DType::resource) return kResource;
+  if (dtype == DType::list) return kVariant;
+  const std::uint64_t number = tensorflow_number(dtype);
+  if (number == 0) invalid_argument("TensorFlow has no elements of type {}", name(dtype));
+  return static_cast<std::int32_t>(number);
+}
+
+void to_tensorflow_shape(const Shape& shape, tensorflow::TensorShape& out) {
+  if (!shape.has_rank()) return out.set_unknown_rank(true);
+  for (const std::int64_t d : shape.dims()) out.add_dim()->set_size(d);
+}
+
+void to_tensorflow_tensor(const Tensor& value, tensorflow::Tensor& out) {
+  out.set_dtype(to_tensorflow_dtype(value.dtype()));
+  to_tensorflow_shape(value.shape(), *out.mutable_tensor_shape());
+  if (value.dtype() == DType::string)
+    for (const std::string& text : value.values<std::string>()) out.add_string_val(text);
+  else
+    out.set_tensor_content(value.raw(), value.num_bytes());
+}
+
 }  // namespace troupe

@@ -20,4 +20,9 @@ Shape from_tensorflow_shape(const tensorflow::TensorShape& shape);
 // have, and becomes less. Throws data_loss, unimplemented or resource_exhausted.
 Tensor from_tensorflow_tensor(const tensorflow::Tensor& tensor, std::uint64_t& repeated_bytes);
 
+// The other way. Throws invalid_argument for a type that TensorFlow lacks.
+std::int32_t to_tensorflow_dtype(DType dtype);
+void to_tensorflow_shape(const Shape& shape, tensorflow::TensorShape& out);
+void to_tensorflow_tensor(const Tensor& value, tensorflow::Tensor& out);
+
 }  // namespace troupe
