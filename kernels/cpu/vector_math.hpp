@@ -118,29 +118,22 @@ struct VectorMath {
     return a < 0.625f ? small : large;
   }
 
+  // Polynomials by Estrin's scheme: Horner's would wait for each product, and no other element is near enough to be
+  // computed meanwhile.
   static float erf(float x) {
-    const float t = x * x;
-    float p = -9.667044571e-6f;
-    p = p * t + 0.0001126595903f;
-    p = p * t - 0.0008484080406f;
-    p = p * t + 0.005221031808f;
-    p = p * t - 0.02686543073f;
-    p = p * t + 0.112837825f;
-    p = p * t - 0.3761263847f;
-    p = p * t + 1.128379167f;
-    const float small = p * x;
+    const float t = x * x, t3 = t * t * t;
+    const float low = (0.112837825f * t - 0.3761263847f) * t + 1.128379167f;
+    const float middle = (-0.0008484080406f * t + 0.005221031808f) * t - 0.02686543073f;
+    const float high = -9.667044571e-6f * t + 0.0001126595903f;
+    const float small = ((high * t3 + middle) * t3 + low) * x;
     // 1 - exp(q) for |x| in [1, 4]; erf(4) rounds to 1.
     float a = std::fabs(x);
     a = a > 4.0f ? 4.0f : a;
-    float q = -1.637151415e-6f;
-    q = q * a + 4.605804269e-5f;
-    q = q * a - 0.0005968056257f;
-    q = q * a + 0.004759596293f;
-    q = q * a - 0.02642113601f;
-    q = q * a + 0.1100800829f;
-    q = q * a + 0.6318260516f;
-    q = q * a + 1.130233435f;
-    q = q * a - 0.0003201380497f;
+    const float a3 = a * a * a;
+    const float first = (0.6318260516f * a + 1.130233435f) * a - 0.0003201380497f;
+    const float second = (0.004759596293f * a - 0.02642113601f) * a + 0.1100800829f;
+    const float third = (-1.637151415e-6f * a + 4.605804269e-5f) * a - 0.0005968056257f;
+    const float q = (third * a3 + second) * a3 + first;
     const float large = std::copysign(1.0f - exp(-q), x);
     return std::fabs(x) < 1.0f ? small : large;
   }
