@@ -160,7 +160,7 @@ class Convolution {
 
   // Image, filter and result; the direction decides which of them is written. The bias of a direction with one, else
   // null. `kept`: of the filter, or null.
-  void run(const std::array<void*, 3>& data, const void* bias, KeptFilter* kept) {
+  void run(const std::array<void*, 3>& data, const void* bias, KeptLayout* kept) {
     const void* const ready = kept && operands_[1].bytes > 0
                                   ? kept->get(filter_layout_, operands_[1].bytes,
                                               [&](void* to) {
@@ -230,7 +230,7 @@ struct CachedConvolution {
 
 // Returns false if oneDNN has no primitive for this convolution.
 bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
-         const void* result, KeptFilter* kept = nullptr, const void* bias = nullptr) {
+         const void* result, KeptLayout* kept = nullptr, const void* bias = nullptr) {
   thread_local Cache convolutions;
   CachedConvolution& cached = convolutions.get(key_of(direction, dtype, g), [&] {
     CachedConvolution made;
@@ -257,26 +257,14 @@ class WidenedPart {
 
 }  // namespace
 
-const void* KeptFilter::get(const std::vector<std::int64_t>& key, std::size_t bytes,
-                            const std::function<void(void* to)>& make) {
-  const std::lock_guard lock(mutex_);
-  if (!made_.valid()) {
-    Tensor made(DType::u8, Shape{static_cast<std::int64_t>(bytes)});
-    make(made.mutable_raw());
-    made_ = std::move(made);
-    key_ = key;
-  }
-  return key_ == key ? made_.raw() : nullptr;
-}
-
-void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept) {
+void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptLayout* kept) {
   if (!run(Direction::forward, DType::f32, g, x, filter, y, kept)) unfolded_forward(g, x, filter, y);
 }
 bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const ConvEnding& ending, float* y,
-                  KeptFilter* kept) {
+                  KeptLayout* kept) {
   return run(direction_of(ending), DType::f32, g, x, filter, y, kept, ending.bias);
 }
-void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptFilter* kept) {
+void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptLayout* kept) {
   if (run(Direction::forward, DType::bf16, g, x, filter, y, kept)) return;
   const WidenedPart image(x, g.batch * g.image_size()), weights(filter, g.filter_size());
   const ScratchArray<float> result(g.batch * g.result_size());

@@ -3,33 +3,16 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <mutex>
-#include <utility>
-#include <vector>
 
 #include <troupe/kernels/common/conv_geometry.hpp>
+#include <troupe/kernels/cpu/kept_layout.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 
-// A filter that is the same in every run, in the layout that oneDNN wants: made by the first run instead of by each.
-// Thread-safe.
-class KeptFilter {
- public:
-  // The filter in layout `key`, which `make` writes into so many bytes if it is new; null if other layouts were wanted
-  // before: a filter is kept in one.
-  const void* get(const std::vector<std::int64_t>& key, std::size_t bytes, const std::function<void(void* to)>& make);
-
- private:
-  std::mutex mutex_;
-  std::vector<std::int64_t> key_;
-  Tensor made_;
-};
-
 // f32, and bf16 where onednn::has_bf16(); by oneDNN. A filter gradient is float, so that a sum over parts is rounded
 // once. `kept` may be null.
-void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptFilter* kept);
+void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptLayout* kept);
 // What is done where sums are made; gives other bits than passes of their own.
 struct ConvEnding {
   const float* bias = nullptr;
@@ -38,15 +21,15 @@ struct ConvEnding {
 };
 // The same with an ending that has a bias. Returns false, and has done nothing, if oneDNN has no primitive for it.
 bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const ConvEnding& ending, float* y,
-                  KeptFilter* kept);
+                  KeptLayout* kept);
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx);
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter);
-void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptFilter* kept);
+void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptLayout* kept);
 void conv_backward_input(const ConvGeometry& g, const BFloat16* filter, const BFloat16* dy, BFloat16* dx);
 void conv_backward_filter(const ConvGeometry& g, const BFloat16* x, const BFloat16* dy, float* d_filter);
 
 // f64, which keeps no filter.
-void conv_forward(const ConvGeometry& g, const double* x, const double* filter, double* y, KeptFilter* kept);
+void conv_forward(const ConvGeometry& g, const double* x, const double* filter, double* y, KeptLayout* kept);
 void conv_backward_input(const ConvGeometry& g, const double* filter, const double* dy, double* dx);
 void conv_backward_filter(const ConvGeometry& g, const double* x, const double* dy, double* d_filter);
 

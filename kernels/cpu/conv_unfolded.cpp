@@ -136,7 +136,7 @@ template void unfolded_forward(const ConvGeometry&, const float*, const float*, 
 template void unfolded_backward_input(const ConvGeometry&, const float*, const float*, float*);
 template void unfolded_backward_filter(const ConvGeometry&, const float*, const float*, float*);
 
-void conv_forward(const ConvGeometry& g, const double* x, const double* filter, double* y, KeptFilter* /*kept*/) {
+void conv_forward(const ConvGeometry& g, const double* x, const double* filter, double* y, KeptLayout* /*kept*/) {
   unfolded_forward(g, x, filter, y);
 }
 void conv_backward_input(const ConvGeometry& g, const double* filter, const double* dy, double* dx) {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 
 #include <troupe/kernels/cpu/gemm_cached.hpp>
+#include <troupe/kernels/cpu/kept_layout.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
 #include <troupe/kernels/cpu/transpose_tile.hpp>
 
@@ -15,14 +17,22 @@ namespace troupe {
 template <class T>
 class PackedFactor {
  public:
-  // b: [k, sections * n]
-  PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b)
-      : k_(k), n_(n), b_(b), packed_(own_loop() ? k * n * sections : 0) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (!own_loop()) return;
+  // b: [k, sections * n]. `kept`: of a b that is the same in every run, or null.
+  PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b, KeptLayout* kept = nullptr)
+      : k_(k), n_(n), b_(b) {
+    if (!own_loop()) return;
+    const std::int64_t size = k * n * sections;
+    const auto pack_all = [&](T* to) {
       for (std::int64_t s = 0; s < sections; ++s)
-        for (std::int64_t panel = 0; panel < panels(); ++panel) pack(s, panel);
-    }
+        for (std::int64_t panel = 0; panel < panels(); ++panel) pack(s, panel, to + k_ * s * n_);
+    };
+    if (kept)
+      packed_ = static_cast<const T*>(kept->get({k, n, sections}, static_cast<std::size_t>(size) * sizeof(T),
+                                                [&](void* to) { pack_all(static_cast<T*>(to)); }));
+    if (packed_) return;
+    own_.emplace(size);
+    pack_all(own_->data());
+    packed_ = own_->data();
   }
 
   std::int64_t rows() const { return k_; }
@@ -56,10 +66,10 @@ class PackedFactor {
   static constexpr std::int64_t kVector = 16;
   static bool own_loop() { return std::is_same_v<T, float> && has_gemm_cached(); }
 
-  T* at(std::int64_t section, std::int64_t left) const { return packed_.data() + k_ * (section * n_ + left); }
-  void pack(std::int64_t section, std::int64_t panel) const {
+  const T* at(std::int64_t section, std::int64_t left) const { return packed_ + k_ * (section * n_ + left); }
+  void pack(std::int64_t section, std::int64_t panel, T* section_begin) const {
     const std::int64_t left = column(panel), width = column(panel + 1) - left, from = section * n_ + left;
-    T* to = at(section, left);
+    T* to = section_begin + k_ * left;
     if (b_.transposed) {
       constexpr std::int64_t kRows = 64;  // of the result at a time: what is written stays in the cache
       for (std::int64_t p = 0; p < k_; p += kRows)
@@ -73,7 +83,8 @@ class PackedFactor {
 
   std::int64_t k_, n_;
   MatrixView<T> b_;
-  ScratchArray<T> packed_;
+  const T* packed_ = nullptr;
+  std::optional<ScratchArray<T>> own_;  // none: kept, or not packed
 };
 
 }  // namespace troupe

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include <troupe/devices/device.hpp>
+#include <troupe/kernels/cpu/kept_layout.hpp>
 #include <troupe/kernels/cpu/recurrent_activation.hpp>
 
 namespace troupe {
@@ -38,6 +39,7 @@ struct RecurrentInputs {
   const T* x = nullptr;                   // [steps, batch, inputs]
   const T* w = nullptr;                   // [gates * units, inputs]
   const T* r = nullptr;                   // [gates * units, units]
+  KeptLayout* kept_r = nullptr;           // of an r that is the same in every run, or null; used forward
   const T* bias = nullptr;                // [2 * gates * units], or null
   const std::int64_t* lengths = nullptr;  // [batch], in [0, steps], or null
   const T* initial_h = nullptr;           // [batch, units], or null

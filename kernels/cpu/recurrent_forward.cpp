@@ -31,7 +31,7 @@ struct ForwardSteps {
         s(c.sizes),
         order{s.steps, c.reverse},
         width(s.gates * s.units),
-        factor(s.units, s.units, s.gates, {inputs.r, s.units, true}),
+        factor(s.units, s.units, s.gates, {inputs.r, s.units, true}, inputs.kept_r),
         parts(parallelism, s.batch, factor, width),
         bias(width),
         product(s.batch * width),

@@ -1,5 +1,8 @@
 // Kernels of recurrent layers: checks, dtypes and directions. f16 and bf16 are computed in f32.
 #include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include <troupe/kernels/cpu/families.hpp>
@@ -111,7 +114,8 @@ struct CellTensors {
   }
 };
 
-void forward(KernelContext& ctx, const CellPlan& plan) {
+// `kept`: of r, for each direction; empty if that may change.
+void forward(KernelContext& ctx, const CellPlan& plan, std::span<KeptLayout> kept) {
   const DType dtype = ctx.input(0).dtype(), wide = wide_type(dtype);
   const CellTensors in(ctx, plan);
   const RecurrentSizes& s = in.sizes;
@@ -133,7 +137,9 @@ void forward(KernelContext& ctx, const CellPlan& plan) {
         const auto run = plan.kind == CellKind::rnn   ? rnn_forward<T>
                          : plan.kind == CellKind::gru ? gru_forward<T>
                                                       : lstm_forward<T>;
-        run(ctx.parallelism(), in.cell(plan, d), in.of<T>(d), out);
+        RecurrentInputs<T> given = in.of<T>(d);
+        if (!kept.empty()) given.kept_r = &kept[static_cast<std::size_t>(d)];
+        run(ctx.parallelism(), in.cell(plan, d), given, out);
       });
     });
   set_narrowed(ctx, 0, std::move(y), dtype);
@@ -210,7 +216,11 @@ void backward(KernelContext& ctx, const CellPlan& plan, bool input_gradient) {
 void add_cell_kernels(KernelRegistry& registry, CellKind kind, const std::string& op) {
   const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
   registry.add({op, "CPU", types, [=](const KernelInit& init) -> Kernel {
-                  return [plan = make_plan(kind, op, init.attributes)](KernelContext& ctx) { forward(ctx, plan); };
+                  using Kept = std::array<KeptLayout, 2>;
+                  return [plan = make_plan(kind, op, init.attributes),
+                          kept = init.constant(2) ? std::make_shared<Kept>() : nullptr](KernelContext& ctx) {
+                    forward(ctx, plan, kept ? std::span<KeptLayout>(*kept) : std::span<KeptLayout>());
+                  };
                 }});
   registry.add({op + "Grad", "CPU", types, [=](const KernelInit& init) -> Kernel {
                   return

@@ -258,6 +258,26 @@ TEST(ConstantFilters, GiveTheBitsOfFedOnes) {
   }
 }
 
+// So are the weights of a recurrent layer's state, for each direction.
+TEST(ConstantFilters, OfRecurrentLayersGiveTheBitsOfFedOnes) {
+  for (const Direction direction : {Direction::forward, Direction::bidirectional}) {
+    const std::int64_t directions = direction == Direction::bidirectional ? 2 : 1;
+    Graph g;
+    const Output x = placeholder(g, DType::f32, Shape{7, kUnknown, 20}, "x");
+    const Output w = constant(g, drawn({directions, 4 * 70, 20}, 1, -0.3f, 0.3f));
+    const Tensor value = drawn({directions, 4 * 70, 70}, 2, -0.3f, 0.3f);
+    const Output fed = placeholder(g, DType::f32, value.shape(), "r");
+    const Output kept = lstm(x, w, constant(g, value), {.direction = direction}).y;
+    const Output other = lstm(x, w, fed, {.direction = direction}).y;
+    Session session(g);
+    for (const std::int64_t batch : {1, 16, 1}) {
+      const Tensor rows = drawn(Shape{7, batch, 20}, static_cast<std::uint64_t>(batch), -1, 1);
+      const Tensor actual = session.run({{x, rows}}, kept), expected = session.run({{x, rows}, {fed, value}}, other);
+      ASSERT_EQ(std::memcmp(actual.raw(), expected.raw(), expected.num_bytes()), 0) << directions << ", " << batch;
+    }
+  }
+}
+
 TEST(InferencePasses, AFrozenNetworkPredictsTheSame) {
   Graph g;
   const Output x = placeholder(g, DType::f32, Shape{2, 12, 12, 3}, "x");
