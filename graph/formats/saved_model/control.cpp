@@ -45,6 +45,17 @@ bool counts_up(Output counter, Output next) {
   return (node.inputs[0] == self || node.inputs[1] == self) && known_integer({next.graph, step.node, step.index}) == 1;
 }
 
+// The integer that others are made of by changes of its type.
+Output before_casts(Output x) {
+  while (x.source().op->name == "Cast") {
+    const Endpoint from = x.source().inputs[0];
+    const Output before{x.graph, from.node, from.index};
+    if (before.dtype() != DType::i32 && before.dtype() != DType::i64) break;
+    x = before;
+  }
+  return x;
+}
+
 // The items of a list that a loop has set, as rows. A step fails if they are fewer than the list has.
 Output all_rows(Output rows, Output size) {
   if (!rows.shape().has_rank()) return rows;
@@ -115,6 +126,7 @@ TfValues TfImporter::call_function(const std::string& name, const TfValues& argu
 }
 
 TfValues TfImporter::add_node(const tf::NodeDef& node, TfValues inputs, Graph& graph, int depth) {
+  if (is_resource(node)) return {version_1_->value_of(node)};
   if (is_call(node)) return call(node, inputs, graph, depth);
   const std::string scope = graph.current_scope().empty() ? scope_of(node.name()) : "";
   TfNode view(graph, node, std::move(inputs), repeated_bytes_);
@@ -219,7 +231,8 @@ TfValues TfImporter::while_loop(const tf::NodeDef& node, const TfValues& inputs,
       list.last_only = list.inside->count == 1 && known_integer(after->index) == 0;
       bool in_order = list.last_only;
       for (std::size_t k = 0; k < carried.size() && !in_order; ++k)
-        in_order = after->index == values[k] && known_integer(first[k]) == 0 && counts_up(values[k], out.values[k]);
+        in_order = before_casts(after->index) == values[k] && known_integer(first[k]) == 0 &&
+                   counts_up(values[k], out.values[k]);
       if (!in_order)
         fail(Code::unimplemented, "its body sets items of the list that value {} is in another order than 0, 1, ...",
              list.argument);

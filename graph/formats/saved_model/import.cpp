@@ -33,12 +33,17 @@ TfImporter::TfImporter(const tf::MetaGraphDef& model, const TensorflowFiles& fil
       options_(options),
       graph_(std::make_unique<Graph>()),
       repeated_bytes_(kRepeatedBytes),
-      objects_(model, files, options, *graph_, repeated_bytes_) {}
+      objects_(model, files, options, *graph_, repeated_bytes_) {
+  if (!model.has_object_graph_def())
+    version_1_ = std::make_unique<TfVersion1>(model, files, options, *graph_, repeated_bytes_);
+}
+TfImporter::~TfImporter() = default;
 
 const TfFunction& TfImporter::function(const std::string& name) {
   std::unique_ptr<TfFunction>& found = functions_[name];
   if (!found) {
-    const tf::FunctionDef* def = objects_.function(name);
+    const auto own = of_signatures_.find(name);
+    const tf::FunctionDef* def = own != of_signatures_.end() ? own->second.get() : objects_.function(name);
     if (!def) fail(Code::data_loss, "there is no function '{}'", short_name(name));
     try {
       found = std::make_unique<TfFunction>(*def);
@@ -73,7 +78,7 @@ void TfImporter::refuse_unknown_ops(const std::vector<std::string>& roots) {
       if (is_call(*node)) {
         for (const std::string& callee : callees(*node))
           if (seen.insert(callee).second) open.push_back(callee);
-      } else if (!find_tensorflow_op(node->op())) {
+      } else if (!find_tensorflow_op(node->op()) && !is_resource(*node)) {
         unknown[node->op()].push_back(short_name(node->name()));
       }
     }
@@ -94,21 +99,48 @@ const tf::NodeDef& TfImporter::call_of(const tf::SignatureDef& signature) const 
   for (const auto& [name, info] : signature.outputs()) {
     const std::string_view wanted = parse_tensorflow_input(info.name()).node;
     if (call && call->name() != wanted)
-      fail(Code::unimplemented, "its results come from several nodes: a model of version 1, which is not supported");
+      fail(Code::unimplemented, "its results come from several nodes, although the model has objects");
     for (const tf::NodeDef& node : model_.graph_def().node())
       if (!call && node.name() == wanted) call = &node;
     if (!call) fail(Code::data_loss, "result '{}' comes from '{}', which is not there", name, short_name(info.name()));
   }
   if (!call) fail(Code::unimplemented, "it has no results");
   if (call->op() != "StatefulPartitionedCall" && call->op() != "PartitionedCall")
-    fail(Code::unimplemented,
-         "its results come from {}, not from a function: a model of version 1, which is not "
-         "supported",
+    fail(Code::unimplemented, "its results come from {}, not from a function, although the model has objects",
          title(*call));
   return *call;
 }
 
+std::string TfImporter::root_of(const std::string& name, const tf::SignatureDef& signature) {
+  if (!version_1_) return function_of(call_of(signature), "f");
+  if (signature.outputs().empty()) fail(Code::unimplemented, "it has no results");
+  const std::string root = "signature " + name;  // functions have no such names
+  of_signatures_[root] = std::make_unique<const tf::FunctionDef>(version_1_->function_of(signature));
+  return root;
+}
+
+TensorflowSignature TfImporter::add_signature_of_graph(const std::string& name, const tf::SignatureDef& signature) {
+  TensorflowSignature out;
+  TfValues arguments;
+  const std::map<std::string, tf::TensorInfo> inputs(signature.inputs().begin(), signature.inputs().end());
+  for (const auto& [key, info] : inputs) {
+    out.inputs[key] =
+        placeholder(*graph_, from_tensorflow_dtype(info.dtype()), from_tensorflow_shape(info.tensor_shape()),
+                    graph_->unique_name(node_name(name + "/" + key)));
+    arguments.push_back({out.inputs[key], {}, {}});
+  }
+  const std::map<std::string, tf::TensorInfo> outputs(signature.outputs().begin(), signature.outputs().end());
+  const TfValues results = call_function("signature " + name, arguments, *graph_, 0);
+  std::size_t i = 0;
+  for (const auto& [key, info] : outputs) {
+    if (!results[i].output.valid()) fail(Code::unimplemented, "result '{}' is no tensor", key);
+    out.outputs[key] = graph_->brought_in(results[i++].output);
+  }
+  return out;
+}
+
 TensorflowSignature TfImporter::add_signature(const std::string& name, const tf::SignatureDef& signature) {
+  if (version_1_) return add_signature_of_graph(name, signature);
   const tf::NodeDef& call = call_of(signature);
   const std::string function_name = function_of(call, "f");
   const TfFunction& f = function(function_name);
@@ -162,15 +194,13 @@ TensorflowModel TfImporter::run() {
     }
   };
   std::vector<std::string> roots;
-  each([&](const std::string&, const tf::SignatureDef& signature) {
-    roots.push_back(function_of(call_of(signature), "f"));
-  });
+  each([&](const std::string& name, const tf::SignatureDef& signature) { roots.push_back(root_of(name, signature)); });
   refuse_unknown_ops(roots);
   TensorflowModel out;
   each([&](const std::string& name, const tf::SignatureDef& signature) {
     out.signatures[name] = add_signature(name, signature);
   });
-  out.variables = objects_.variables();
+  out.variables = version_1_ ? version_1_->variables() : objects_.variables();
   out.version = model_.meta_info_def().tensorflow_version();
   out.graph = std::move(graph_);
   return out;
@@ -187,8 +217,6 @@ TensorflowModel parse_tensorflow(std::string_view bytes, const TensorflowFiles& 
   };
   const auto found = std::ranges::find_if(model.meta_graphs(), serves);
   if (found == model.meta_graphs().end()) fail(Code::unimplemented, "the model has no graph with the tag 'serve'");
-  if (!found->has_object_graph_def())
-    fail(Code::unimplemented, "the model has no graph of objects: one of version 1, which is not supported");
   return TfImporter(*found, files, options).run();
 }
 

@@ -9,6 +9,7 @@
 
 #include <troupe/graph/formats/saved_model/functions.hpp>
 #include <troupe/graph/formats/saved_model/objects.hpp>
+#include <troupe/graph/formats/saved_model/version_1.hpp>
 
 namespace troupe::tensorflow {
 class SignatureDef;
@@ -25,6 +26,7 @@ class TfImporter {
   // All must outlive this object.
   TfImporter(const tensorflow::MetaGraphDef& model, const TensorflowFiles& files,
              const TensorflowImportOptions& options);
+  ~TfImporter();
   TensorflowModel run();  // once
 
  private:
@@ -35,7 +37,11 @@ class TfImporter {
   const TfFunction& function(const std::string& name);
   std::vector<std::string> callees(const tensorflow::NodeDef& node) const;
   void refuse_unknown_ops(const std::vector<std::string>& roots);
+  bool is_resource(const tensorflow::NodeDef& node) const { return version_1_ && TfVersion1::is_resource(node); }
   const tensorflow::NodeDef& call_of(const tensorflow::SignatureDef& signature) const;
+  // The name of a signature's function.
+  std::string root_of(const std::string& name, const tensorflow::SignatureDef& signature);
+  TensorflowSignature add_signature_of_graph(const std::string& name, const tensorflow::SignatureDef& signature);
   TensorflowSignature add_signature(const std::string& name, const tensorflow::SignatureDef& signature);
 
   // control.cpp
@@ -54,6 +60,8 @@ class TfImporter {
   std::unique_ptr<Graph> graph_;
   std::uint64_t repeated_bytes_;
   TfObjects objects_;
+  std::unique_ptr<TfVersion1> version_1_;                                                // null: a model of version 2
+  std::map<std::string, std::unique_ptr<const tensorflow::FunctionDef>> of_signatures_;  // of version 1
   std::map<std::string, std::unique_ptr<TfFunction>> functions_;
   std::int64_t nodes_of_model_ = 0, nodes_built_ = 0;
 };

@@ -98,12 +98,28 @@ void tf_pad(TfNode& node) {
   node.set(pad(node.in(0), pads.before, pads.after, options));
 }
 void tf_mirror_pad(TfNode& node) {
-  if (node.string("mode", "") != "REFLECT")
-    fail(Code::unimplemented, "padding of mode '{}' is not supported", node.string("mode", ""));
+  const std::string mode = node.string("mode", "");
+  if (mode != "REFLECT" && mode != "SYMMETRIC")
+    fail(Code::unimplemented, "padding of mode '{}' is not supported", mode);
   const TfPads pads = tf_pads(node);
-  node.set(pad(node.in(0), pads.before, pads.after, {.mode = PadMode::reflect}));
+  node.set(
+      pad(node.in(0), pads.before, pads.after, {.mode = mode == "REFLECT" ? PadMode::reflect : PadMode::symmetric}));
 }
 void tf_reverse(TfNode& node) { node.set(reverse(node.in(0), node.integers_in(1, "the axes"))); }
+void tf_reverse_sequence(TfNode& node) {
+  node.set(reverse_sequence(node.in(0), cast(node.in(1), DType::i64),
+                            {.seq_axis = node.integer("seq_dim"), .batch_axis = node.integer("batch_dim", 0)}));
+}
+DepthOptions depth_options(const TfNode& node) {
+  if (node.string("data_format", "NHWC") != "NHWC") fail(Code::unimplemented, "channels must be last");
+  return {.channels_last = true};
+}
+void tf_depth_to_space(TfNode& node) {
+  node.set(depth_to_space(node.in(0), node.integer("block_size"), depth_options(node)));
+}
+void tf_space_to_depth(TfNode& node) {
+  node.set(space_to_depth(node.in(0), node.integer("block_size"), depth_options(node)));
+}
 void tf_roll(TfNode& node) {
   node.set(roll(node.in(0), node.integers_in(1, "the shifts"), node.integers_in(2, "the axes")));
 }
@@ -131,6 +147,7 @@ constexpr TfOp kTfArrayOps[] = {
     {"BroadcastTo", tf_broadcast_to},
     {"ConcatV2", tf_concat},
     {"Const", tf_const},
+    {"DepthToSpace", tf_depth_to_space},
     {"ExpandDims", tf_expand_dims},
     {"Fill", tf_fill},
     {"LinSpace", tf_lin_space},
@@ -143,12 +160,14 @@ constexpr TfOp kTfArrayOps[] = {
     {"Rank", tf_rank},
     {"ReadVariableOp", tf_read_variable},
     {"Reshape", tf_reshape},
+    {"ReverseSequence", tf_reverse_sequence},
     {"ReverseV2", tf_reverse},
     {"Roll", tf_roll},
     {"Shape", tf_shape},
     {"Size", tf_size},
     {"Slice", tf_slice},
     {"SpaceToBatchND", tf_space_to_batch},
+    {"SpaceToDepth", tf_space_to_depth},
     {"Split", tf_split},
     {"SplitV", tf_split_sizes},
     {"Squeeze", tf_squeeze},

@@ -24,12 +24,18 @@ void tf_one_hot(TfNode& node) {
 }
 void tf_where(TfNode& node) { node.set(where(node.in(0))); }
 void tf_scatter_nd(TfNode& node) { node.set(scatter_nd(node.in(0), node.in(1), node.index_in(2).in(node.in(0)))); }
-template <int kAdd>
+enum class TfScatter { update, add, max, min };
+template <TfScatter kScatter>
 void tf_tensor_scatter(TfNode& node) {
-  node.set(tensor_scatter(node.in(0), node.in(1), node.in(2), {.reduction = kAdd ? "add" : "none"}));
+  constexpr const char* kReductions[] = {"none", "add", "max", "min"};
+  node.set(tensor_scatter(node.in(0), node.in(1), node.in(2),
+                          {.reduction = kReductions[static_cast<std::size_t>(kScatter)]}));
 }
 void tf_unsorted_segment_sum(TfNode& node) {
   node.set(unsorted_segment_sum(node.in(0), node.in(1), node.index_in(2).scalar_in(node.in(0))));
+}
+void tf_unsorted_segment_prod(TfNode& node) {
+  node.set(unsorted_segment_prod(node.in(0), node.in(1), node.index_in(2).scalar_in(node.in(0))));
 }
 void tf_invert_permutation(TfNode& node) { node.set(invert_permutation(node.in(0))); }
 
@@ -41,8 +47,11 @@ constexpr TfOp kTfIndexOps[] = {
     {"OneHot", tf_one_hot},
     {"ResourceGather", tf_resource_gather},
     {"ScatterNd", tf_scatter_nd},
-    {"TensorScatterAdd", tf_tensor_scatter<1>},
-    {"TensorScatterUpdate", tf_tensor_scatter<0>},
+    {"TensorScatterAdd", tf_tensor_scatter<TfScatter::add>},
+    {"TensorScatterMax", tf_tensor_scatter<TfScatter::max>},
+    {"TensorScatterMin", tf_tensor_scatter<TfScatter::min>},
+    {"TensorScatterUpdate", tf_tensor_scatter<TfScatter::update>},
+    {"UnsortedSegmentProd", tf_unsorted_segment_prod},
     {"UnsortedSegmentSum", tf_unsorted_segment_sum},
     {"Where", tf_where},
 };

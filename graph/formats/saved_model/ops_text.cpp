@@ -32,15 +32,28 @@ void tf_static_regex_replace(TfNode& node) {
                          {.global = node.boolean("replace_global", true)}));
 }
 void tf_static_regex_full_match(TfNode& node) { node.set(regex_full_match(node.in(0), node.string("pattern", ""))); }
+std::string text_in(const TfNode& node, int input, const char* what) {
+  const auto value = node.known(input);
+  if (!value || value->dtype() != DType::string || value->num_elements() != 1)
+    fail(Code::unimplemented, "the {} must be a constant", what);
+  return value->item<std::string>();
+}
+void tf_regex_replace(TfNode& node) {
+  node.set(regex_replace(node.in(0), text_in(node, 1, "pattern"), text_in(node, 2, "rewrite"),
+                         {.global = node.boolean("replace_global", true)}));
+}
+void tf_regex_full_match(TfNode& node) { node.set(regex_full_match(node.in(0), text_in(node, 1, "pattern"))); }
+void tf_as_string(TfNode& node) {
+  if (is_floating(node.in(0).dtype()) || node.integer("width", -1) >= 0)
+    fail(Code::unimplemented, "numbers as text are supported for integers without a width");
+  node.set(as_string(node.in(0)));
+}
 void tf_string_to_number(TfNode& node) { node.set(string_to_number(node.in(0), node.dtype("out_type", DType::f32))); }
 
 // Positions (row, place in the row) [m,2], the parts [m], and the number of rows and of the parts of the longest [2].
 void tf_string_split(TfNode& node) {
   if (node.integer("maxsplit", -1) >= 0) fail(Code::unimplemented, "a limit of parts is not supported");
-  const auto separator = node.known(1);
-  if (!separator || separator->dtype() != DType::string || separator->num_elements() != 1)
-    fail(Code::unimplemented, "the separator must be a constant");
-  const Ragged parts = string_split(node.in(0), separator->item<std::string>());
+  const Ragged parts = string_split(node.in(0), text_in(node, 1, "separator"));
   const Output rows = row_ids(parts), size = element_count(parts.values);
   const Output places = range(as_scalar(size)) - gather(parts.row_splits, rows);
   node.set(0, stack({rows, places}, 1));
@@ -115,10 +128,13 @@ void tf_ragged_to_tensor(TfNode& node) {
 }
 
 constexpr TfOp kTfTextOps[] = {
+    {"AsString", tf_as_string},
     {"DenseBincount", tf_bincount},
     {"LookupTableFindV2", tf_table_find},
     {"LookupTableSizeV2", tf_table_size},
     {"RaggedTensorToTensor", tf_ragged_to_tensor},
+    {"RegexFullMatch", tf_regex_full_match},
+    {"RegexReplace", tf_regex_replace},
     {"StaticRegexFullMatch", tf_static_regex_full_match},
     {"StaticRegexReplace", tf_static_regex_replace},
     {"StringJoin", tf_string_join},

@@ -1,7 +1,7 @@
 // SavedModels of TensorFlow (https://www.tensorflow.org/guide/saved_model) as graphs, and graphs as SavedModels.
-// Those of version 2 are read, made of functions, as tf.saved_model.save and Keras' model.export() write them.
-// Those of version 1, a graph with signatures, are written. Directories are actors/model/tensorflow_model.hpp;
-// this is what is in their saved_model.pb.
+// Read are those of version 2, made of functions, as tf.saved_model.save and Keras' model.export() write them, and
+// those of version 1, a graph with signatures, if their variables are resources. Written are those of version 1.
+// Directories are actors/model/tensorflow_model.hpp; this is what is in their saved_model.pb.
 //
 // Reading trusts nothing: files that are truncated, cyclic, or claim more than they hold get an error.
 #pragma once

@@ -175,6 +175,35 @@ TEST(TensorflowExport, TensorflowComputesTheSame) {
   EXPECT_EQ(std::system((command + " >" + out + " 2>&1").c_str()), 0) << content_of(out);
 }
 
+// What was written is read back, and computes the same.
+TEST(TensorflowExport, ModelsComeBack) {
+  const TemporaryDirectory directory;
+  for (const ExportedModel& model : exported_models()) {
+    if (kRefused.contains(model.name)) continue;
+    SCOPED_TRACE(model.name);
+    const std::string path = directory.file(model.name);
+    export_tensorflow(posix_file_system(), path, *model.graph, {{"s", model.signature}}, model.values);
+    const TensorflowModel back = import_tensorflow(path);
+    const TensorflowSignature& signature = back.signatures.at("s");
+    const Output initialize = initializer(*back.graph);
+    Session session(*back.graph);
+    session.run_targets({initialize});
+    Feeds feeds;
+    for (const auto& [key, value] : model.inputs) feeds.emplace_back(signature.inputs.at(key), value);
+    for (const auto& [key, wanted] : model.outputs) {
+      const Tensor found = session.run(feeds, signature.outputs.at(key));
+      ASSERT_EQ(found.dtype(), wanted.dtype()) << key;
+      ASSERT_EQ(found.shape(), wanted.shape()) << key;
+      if (found.dtype() != DType::f32) {
+        EXPECT_TRUE(bitwise_equal(found, wanted)) << key;
+        continue;
+      }
+      for (std::int64_t i = 0; i < found.num_elements(); ++i)
+        ASSERT_NEAR(found.data<float>()[i], wanted.data<float>()[i], 1e-5) << key << " element " << i;
+    }
+  }
+}
+
 TEST(TensorflowExport, WhatCannotBeExpressedIsListedAtOnce) {
   for (const ExportedModel& model : exported_models()) {
     const auto refused = kRefused.find(model.name);

@@ -161,7 +161,8 @@ TEST_F(TensorflowDirectories, ADirectoryWithoutAModelIsNamed) {
   EXPECT_THAT(error_of([&] { import_tensorflow(directory_.file("model")); }).message(), HasSubstr("saved_model.pb"));
 }
 
-INSTANTIATE_TEST_SUITE_P(, TensorflowModels, ::testing::Values("mlp", "cnn", "lstm", "transformer", "text", "several"),
+INSTANTIATE_TEST_SUITE_P(, TensorflowModels,
+                         ::testing::Values("mlp", "cnn", "lstm", "transformer", "text", "several", "version_1"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -101,9 +101,23 @@ class Several(tf.Module):
         return {"number": self.numbers.lookup(x), "word": self.words.lookup(x)}
 
 
+def version_1(path):
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 3], "x")
+        w = v1.get_variable("w", [3, 4], initializer=v1.random_normal_initializer(seed=1), use_resource=True)
+        table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(tf.constant([0, 2], tf.int64), tf.constant([1.5, -1.0])), 7.0)
+        y = tf.nn.softplus(tf.matmul(x, w)) * table.lookup(tf.constant([0, 1, 2, 3], tf.int64))
+        session.run([v1.global_variables_initializer(), v1.tables_initializer()])
+        v1.saved_model.simple_save(session, path, {"x": x}, {"y": y}, legacy_init_op=v1.tables_initializer())
+
+
 def write(folder, name, model, inputs):
     path = os.path.join(folder, name)
-    if isinstance(model, tf.Module) and not isinstance(model, keras.Model):
+    if model is version_1:
+        model(path)
+    elif isinstance(model, tf.Module) and not isinstance(model, keras.Model):
         signatures = {key: getattr(model, key) for key in inputs}
         tf.saved_model.save(model, path, signatures=signatures)
     else:
@@ -132,3 +146,4 @@ if __name__ == "__main__":
                                                             object)})
     write(out, "several", Several(out), {"product": normal(3, 2), "loop": np.int32(5),
                                          "lookup": np.array(["a", "three", "b", "one"], object)})
+    write(out, "version_1", version_1, {"serving_default": {"x": normal(5, 3)}})
