@@ -41,19 +41,6 @@ Network with_input(const Sequential& layers, const Shape& shape, DType dtype) {
   return Network(std::move(plan), "sequential");
 }
 
-// What a network computes, without targets.
-Program predictions_of(const Network& network) {
-  return [network](ProgramContext& c) {
-    LayerContext layers = c.layers();
-    const std::vector<std::string> components = input_components(network, {}, c.schema);
-    NamedOutputs inputs;
-    for (std::size_t i = 0; i < components.size(); ++i) inputs.emplace(network.plan().inputs[i].name, c[components[i]]);
-    ProgramOutputs out;
-    for (auto& [name, result] : network.apply(layers, inputs)) out.predictions.emplace(name, result);
-    return out;
-  };
-}
-
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
@@ -128,7 +115,7 @@ class Model::Impl {
       fail(Code::failed_precondition, "the model has no parameters yet: call fit() or load()");
   }
 
-  // Made when first used. `of`: program() or predictions_of().
+  // Made when first used. `of`: program() or network_predictions().
   const Inference& inference(const std::string& kind, const Program& of, const BatchSchema& batches) {
     std::unique_ptr<Inference>& made = inferences[fmt::format("{}\n{}", kind, to_string(batches))];
     if (!made) made = std::make_unique<Inference>(task(), of, batches);
@@ -144,7 +131,7 @@ class Model::Impl {
       if (!made) made = std::make_unique<Inference>(task(), *loaded, signature, batches);
       return *made;
     }
-    return own ? evaluation(batches) : inference("predict", predictions_of(*network), batches);
+    return own ? evaluation(batches) : inference("predict", network_predictions(*network), batches);
   }
 
   void require_compiled(const char* what) const {
@@ -344,7 +331,7 @@ void Model::save(const std::string& directory, const SavedModel& more) {
 }
 
 Model Model::load(const std::string& directory, const LoadModelOptions& options) {
-  return Model(std::make_unique<Impl>(load_model(file_system_of(directory), directory, options)));
+  return Model(std::make_unique<Impl>(read_model(file_system_of(directory), directory, options)));
 }
 
 void Model::load_values(const std::string& path, const ValueChoice& choice) {

@@ -103,7 +103,7 @@ class Model {
   // written, and what save_model() throws.
   void save(const std::string& directory, const SavedModel& more = {});
   // The model of such a directory; one that was a program predicts only. Compiled as it was, it continues the training
-  // that was saved (modes local and allreduce). Throws what load_model() throws.
+  // that was saved (modes local and allreduce). Throws what read_model() throws.
   static Model load(const std::string& directory, const LoadModelOptions& options = {});
   // Takes values of a saved model, checkpoint, .safetensors or .npz file: all, or those of a choice. A model without
   // parameters begins with them, and with initial values for the others. Restarts the optimizer. Throws what

@@ -19,14 +19,13 @@ constexpr std::uint64_t kMaxInfoBytes = 64u << 20;
 constexpr int kReadsOfReplaced = 3;  // while others save under the same name
 constexpr std::size_t kHashedAtOnce = 1u << 20;
 
-SavedModelFile hash_of_file(FileSystem& files, const std::string& path) {
-  const std::unique_ptr<ReadableFile> file = files.open(path);
-  const std::uint64_t size = file->size();
+SavedModelFile hash_of_file(ReadableFile& file) {
+  const std::uint64_t size = file.size();
   Sha256 hash;
   std::vector<std::byte> buffer(std::min<std::uint64_t>(size, kHashedAtOnce));
   for (std::uint64_t at = 0; at < size; at += buffer.size()) {
     const auto part = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), size - at));
-    file->read(at, part);
+    file.read(at, part);
     hash.add(part);
   }
   return {size, hash.hex()};
@@ -75,7 +74,7 @@ class ModelWriter {
     replace_file(files_, path(name), content, temporary_suffix());
     remember(name);
   }
-  void remember(const std::string& name) { info_.files[name] = hash_of_file(files_, path(name)); }
+  void remember(const std::string& name) { info_.files[name] = hash_of_file(*files_.open(path(name))); }
 
   FileSystem& files_;
   std::string directory_;
@@ -87,62 +86,116 @@ void check_replaceable(FileSystem& files, const std::string& directory) {
   check_entries(files, directory, {kModelFile, kInfoFile, kModelValues, kModelOptimizer, kAssets});
 }
 
+void check_asset_bytes(const SavedModel& model) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, content] : model.assets) bytes += content.size();
+  if (bytes > kMaxAssetBytes) invalid_argument("the assets have {} bytes; the limit is {}", bytes, kMaxAssetBytes);
+}
+
 class ModelReader {
  public:
   ModelReader(FileSystem& files, std::string directory)
       : files_(files), directory_(std::move(directory)), info_(saved_model_info(files, directory_)) {}
 
   SavedModel read(const LoadModelOptions& options) {
+    check_sizes();
+    refuse_links();
     SavedModel model;
     try {
       model = decode_model(whole(kModelFile), options);
     } catch (const Error& error) {
       throw error.within(fmt::format("'{}'", path(kModelFile)));
     }
-    model.values = tensors(kModelValues);
-    if (info_.files.contains(kModelOptimizer)) model.optimizer = tensors(kModelOptimizer);
-    const std::string assets = join_path(kAssets, "");
+    model.values = tensors(kModelValues, options);
+    const bool values_verified = verified_;
+    if (info_.files.contains(kModelOptimizer)) model.optimizer = tensors(kModelOptimizer, options);
     for (const auto& [name, unused] : info_.files)
-      if (name.starts_with(assets)) model.assets[name.substr(assets.size())] = whole(name);
-    if (params_sha256(model.values) != info_.params_sha256)
+      if (name.starts_with(kAssetPrefix)) model.assets[name.substr(kAssetPrefix.size())] = whole(name);
+    if (values_verified && params_sha256(model.values) != info_.params_sha256)
       fail(Code::data_loss, "'{}' and '{}' are of two models: the hash of the parameters differs", path(kInfoFile),
            path(kModelValues));
     return model;
   }
 
+  // Whether all that was read has the hashes of metadata.json, so that it is of one model.
+  bool verified() const { return verified_; }
   // Whether another model has taken the name since: then what was read may be of both.
   bool is_replaced() { return encode_info(saved_model_info(files_, directory_)) != encode_info(info_); }
 
  private:
   std::string path(const std::string& name) const { return join_path(directory_, name); }
 
-  void check(const std::string& name) {
+  void check_sizes() const {
+    std::uint64_t assets = 0;
+    for (const auto& [name, file] : info_.files) {
+      if (name == kModelFile && file.bytes > kMaxModelBytes)
+        fail(Code::resource_exhausted, "'{}' has {} bytes; the limit is {}", path(name), file.bytes, kMaxModelBytes);
+      if (!name.starts_with(kAssetPrefix)) continue;
+      if (file.bytes > kMaxAssetBytes - assets)
+        fail(Code::resource_exhausted, "the assets of '{}' have more than {} bytes", directory_, kMaxAssetBytes);
+      assets += file.bytes;
+    }
+  }
+
+  // A link could lead to any file of the machine.
+  void refuse_links() {
+    refuse_links(directory_);
+    const auto is_asset = [](const auto& file) { return file.first.starts_with(kAssetPrefix); };
+    if (std::ranges::any_of(info_.files, is_asset)) refuse_links(path(kAssets));
+  }
+  void refuse_links(const std::string& folder) {
+    std::vector<DirectoryEntry> entries;
+    try {
+      entries = files_.list(folder);
+    } catch (const Error& error) {
+      if (error.code() != Code::unimplemented && error.code() != Code::not_found) throw;
+      return;  // a web server has no links to show; a folder that is missing is found by its files
+    }
+    for (const DirectoryEntry& entry : entries)
+      if (entry.is_link)
+        fail(Code::data_loss, "'{}' is a symbolic link: the files of a saved model lie in its directory",
+             join_path(folder, entry.name));
+  }
+
+  std::unique_ptr<ReadableFile> opened(const std::string& name) {
     const auto expected = info_.files.find(name);
     if (expected == info_.files.end())
       fail(Code::data_loss, "'{}' does not list '{}', which each saved model has", path(kInfoFile), name);
-    SavedModelFile found;
+    std::unique_ptr<ReadableFile> file;
     try {
-      found = hash_of_file(files_, path(name));
+      file = files_.open(path(name));
     } catch (const Error& error) {
       if (error.code() != Code::not_found) throw;
       fail(Code::not_found, "the saved model '{}' is incomplete: it has no '{}'; copy the whole directory again",
            directory_, name);
     }
-    if (found.bytes != expected->second.bytes)
-      fail(Code::data_loss, "'{}' is damaged: it has {} bytes, and had {} when it was saved", path(name), found.bytes,
+    if (file->size() != expected->second.bytes)
+      fail(Code::data_loss, "'{}' is damaged: it has {} bytes, and had {} when it was saved", path(name), file->size(),
            expected->second.bytes);
-    if (found.sha256 != expected->second.sha256)
-      fail(Code::data_loss, "'{}' is damaged: its SHA-256 is {}, and was {} when it was saved", path(name),
-           found.sha256, expected->second.sha256);
+    return file;
+  }
+  void verify(const std::string& name, ReadableFile& file) const {
+    const std::string found = hash_of_file(file).sha256, &expected = info_.files.at(name).sha256;
+    if (found != expected)
+      fail(Code::data_loss, "'{}' is damaged: its SHA-256 is {}, and was {} when it was saved", path(name), found,
+           expected);
   }
 
   std::string whole(const std::string& name) {
-    check(name);
-    return read_file(files_, path(name), info_.files.at(name).bytes);
+    const std::unique_ptr<ReadableFile> file = opened(name);
+    verify(name, *file);
+    std::string bytes(file->size(), '\0');
+    file->read(0, std::as_writable_bytes(std::span(bytes)));
+    return bytes;
   }
-  std::map<std::string, Tensor> tensors(const std::string& name) {
-    check(name);
-    SafetensorsFile file(files_, path(name));
+  std::map<std::string, Tensor> tensors(const std::string& name, const LoadModelOptions& options) {
+    std::unique_ptr<ReadableFile> opened_file = opened(name);
+    const bool mapped = options.map_values && opened_file->map();
+    const bool verifies = options.verify_values.value_or(!mapped);
+    if (verifies) verify(name, *opened_file);
+    verified_ = verified_ && verifies;
+    SafetensorsFile file(std::move(opened_file), path(name));
+    if (mapped) file.map();
     std::map<std::string, Tensor> out;
     for (const TensorInfo& info : file.tensors()) out[info.name] = file.read(info.name);
     return out;
@@ -151,6 +204,7 @@ class ModelReader {
   FileSystem& files_;
   std::string directory_;
   SavedModelInfo info_;
+  bool verified_ = true;
 };
 
 }  // namespace
@@ -159,6 +213,7 @@ void save_model(FileSystem& files, const std::string& given, const SavedModel& m
   const std::string directory = without_slashes(given);
   for (const auto& [name, unused] : model.assets)
     if (!is_asset_name(name)) invalid_argument("asset '{}': its name must be a plain file name", name);
+  check_asset_bytes(model);
   if (files.exists(directory)) check_replaceable(files, directory);
   replace_directory(files, directory, [&](const std::string& path) { ModelWriter(files, path).write(model); });
 }
@@ -185,16 +240,19 @@ SavedModelInfo saved_model_info(FileSystem& files, const std::string& directory)
   }
 }
 
-SavedModel load_model(FileSystem& files, const std::string& given, const LoadModelOptions& options) {
+SavedModel read_model(FileSystem& files, const std::string& given, const LoadModelOptions& options) {
   const std::string directory = without_slashes(given);
-  for (int again = kReadsOfReplaced;; --again) {
+  for (int again = kReadsOfReplaced; again >= 0; --again) {
     ModelReader reader(files, directory);
     try {
-      return reader.read(options);
+      SavedModel model = reader.read(options);
+      if (reader.verified() || !reader.is_replaced()) return model;
     } catch (const Error&) {
       if (again == 0 || !reader.is_replaced()) throw;
     }
   }
+  fail(Code::unavailable, "the saved model '{}' was replaced {} times while it was read: try again", directory,
+       kReadsOfReplaced + 1);
 }
 
 }  // namespace troupe

@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::uint32_t kSavedModelVersion = 1;
 constexpr int kInfoFormat = 1;
-constexpr std::string_view kAssetPrefix = "assets/";
 
 using nlohmann::ordered_json;
 using Texts = std::map<std::string, std::string>;
@@ -27,6 +26,7 @@ proto::SavedModel::TensorSpec spec_to_proto(const ModelSignature::TensorSpec& sp
   message.set_tensor(spec.tensor);
   message.set_dtype(static_cast<std::uint32_t>(spec.dtype));
   *message.mutable_shape() = to_proto(AttrValue(spec.shape)).shape();
+  message.set_description(spec.description);
   return message;
 }
 
@@ -36,7 +36,7 @@ ModelSignature::TensorSpec spec_from_proto(const proto::SavedModel::TensorSpec& 
   const auto dtype = static_cast<DType>(message.dtype());
   if (message.dtype() != 0 && (message.dtype() > 0xff || !is_data(dtype)))
     invalid_argument("there is no dtype {} of data", message.dtype());
-  return {message.tensor(), dtype, std::get<Shape>(from_proto(shape))};
+  return {message.tensor(), dtype, std::get<Shape>(from_proto(shape)), message.description()};
 }
 
 // The tensor of a signature must be in the graph, and be what the signature says.
@@ -67,6 +67,7 @@ proto::SavedModel model_to_proto(const SavedModel& model) {
     proto::SavedModel::Signature& added = (*message.mutable_signature())[name];
     for (const auto& [input, spec] : signature.inputs) (*added.mutable_input())[input] = spec_to_proto(spec);
     for (const auto& [output, spec] : signature.outputs) (*added.mutable_output())[output] = spec_to_proto(spec);
+    added.set_description(signature.description);
   }
   for (const auto& [name, text] : model.compiled) (*message.mutable_compiled())[name] = text;
   for (const auto& [name, text] : model.metadata) (*message.mutable_metadata())[name] = text;
@@ -83,6 +84,7 @@ SavedModel model_from_proto(const proto::SavedModel& message, const LoadModelOpt
     ModelSignature& added = model.signatures[name];
     for (const auto& [input, spec] : signature.input()) added.inputs[input] = spec_from_proto(spec);
     for (const auto& [output, spec] : signature.output()) added.outputs[output] = spec_from_proto(spec);
+    added.description = signature.description();
   }
   model.compiled = Texts(message.compiled().begin(), message.compiled().end());
   model.metadata = Texts(message.metadata().begin(), message.metadata().end());

@@ -8,10 +8,12 @@
 
 namespace troupe {
 
+inline constexpr std::string_view kAssetPrefix = "assets/";  // of the paths of assets in SavedModelInfo
+
 // model.pb: all of a model but its values, optimizer and assets. Equal models give equal bytes. Throws like
 // save_model().
 std::string encode_model(const SavedModel& model);
-// Throws like load_model().
+// Throws like read_model().
 SavedModel decode_model(std::string_view bytes, const LoadModelOptions& options = {});
 
 // metadata.json. decode throws data_loss, and unimplemented for a later format.

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/messages/buffer.hpp>
 #include <troupe/messages/function_ref.hpp>
 
 namespace troupe {
@@ -43,11 +44,17 @@ class ReadableFile {
   virtual std::uint64_t size() = 0;
   // Fills `out` from `offset` on; data_loss if the file ends first.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) = 0;
+  // The whole file as memory that may only be read; it outlives this object and the file's name. Processes share its
+  // pages, and each is read from the disk when it is first used: a file that is written to shows in it, one that is cut
+  // off meanwhile ends the process (SIGBUS), so map files that are replaced, never rewritten. None: the file is empty,
+  // or its file system maps no files; read() works everywhere.
+  virtual BufferRef map() { return {}; }
 };
 
 struct DirectoryEntry {
   std::string name;  // without the folder
   bool is_directory = false;
+  bool is_link = false;  // a symbolic link, which is followed nowhere but in open(), create(), exists() and list()
   bool operator==(const DirectoryEntry&) const = default;
 };
 

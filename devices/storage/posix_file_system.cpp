@@ -1,6 +1,7 @@
 // The POSIX implementation of FileSystem.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +106,13 @@ class PosixWritableFile final : public WritableFile {
   Descriptor fd_;
 };
 
+// Pages of a file. They belong to all who have the file open: nobody writes to them.
+class MappedBuffer final : public Buffer {
+ public:
+  MappedBuffer(void* data, std::size_t bytes) : Buffer(data, bytes, {}, Sharing::borrowed) {}
+  ~MappedBuffer() override { ::munmap(data(), size()); }
+};
+
 class PosixReadableFile final : public ReadableFile {
  public:
   explicit PosixReadableFile(const std::string& path)
@@ -127,6 +135,13 @@ class PosixReadableFile final : public ReadableFile {
       offset += static_cast<std::uint64_t>(n);
     }
     if (beyond || !out.empty()) fail(Code::data_loss, "'{}' ends before byte {}", path_, offset + out.size());
+  }
+  BufferRef map() override {
+    if (size_ == 0) return {};
+    void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_.get(), 0);
+    if (data != MAP_FAILED) return BufferRef(new MappedBuffer(data, size_));
+    if (errno == ENODEV) return {};  // a file system without mapping
+    file_error("map", path_);
   }
 
  private:
@@ -166,7 +181,7 @@ class PosixFileSystem final : public FileSystem {
         if (errno == ENOENT) continue;  // removed meanwhile
         file_error("stat", join_path(directory, name));
       }
-      out.push_back({std::string(name), S_ISDIR(status.st_mode)});
+      out.push_back({std::string(name), S_ISDIR(status.st_mode), S_ISLNK(status.st_mode)});
     }
     if (errno != 0) file_error("list", directory);
     std::ranges::sort(out, {}, &DirectoryEntry::name);

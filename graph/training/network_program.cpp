@@ -195,4 +195,16 @@ Program network_program(NetworkTraining training) {
   return [training = std::move(training)](ProgramContext& context) { return NetworkLearning(context, training).run(); };
 }
 
+Program network_predictions(Network network) {
+  return [network = std::move(network)](ProgramContext& c) {
+    LayerContext layers = c.layers();
+    const std::vector<std::string> components = input_components(network, {}, c.schema);
+    NamedOutputs inputs;
+    for (std::size_t i = 0; i < components.size(); ++i) inputs.emplace(network.plan().inputs[i].name, c[components[i]]);
+    ProgramOutputs out;
+    for (auto& [name, result] : network.apply(layers, inputs)) out.predictions.emplace(name, result);
+    return out;
+  };
+}
+
 }  // namespace troupe

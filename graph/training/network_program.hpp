@@ -68,5 +68,7 @@ std::vector<std::string> input_components(const Network& network, const std::vec
 // Predictions are the network's results by name. The program throws not_found for components and outputs that do not
 // exist, and invalid_argument without a loss or for weights that do not fit.
 Program network_program(NetworkTraining training);
+// Predictions alone, of batches with the inputs of the network; without targets.
+Program network_predictions(Network network);
 
 }  // namespace troupe

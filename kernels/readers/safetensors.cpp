@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
@@ -193,14 +194,17 @@ std::string quoted_json(const std::string& text, const std::string& path) {
   }
 }
 
-// By size of elements, the greatest first, then by name.
+std::tuple<bool, std::size_t, std::size_t, std::string_view> safetensors_rank(const TensorInfo& info) {
+  const std::size_t bytes = checked_bytes(info.dtype, info.shape);
+  return {bytes % kBufferAlignment != 0, ~size_of(info.dtype), ~bytes, info.name};
+}
+
+// Those of a multiple of 64 bytes first, then by size of elements and by bytes, the greatest first, then by name.
 std::vector<std::size_t> safetensors_order(const std::vector<TensorInfo>& infos) {
   std::vector<std::size_t> order(infos.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-    const std::size_t x = size_of(infos[a].dtype), y = size_of(infos[b].dtype);
-    return x != y ? x > y : infos[a].name < infos[b].name;
-  });
+  std::ranges::sort(
+      order, [&](std::size_t a, std::size_t b) { return safetensors_rank(infos[a]) < safetensors_rank(infos[b]); });
   return order;
 }
 
@@ -224,7 +228,8 @@ std::string safetensors_header(const std::vector<TensorInfo>& infos, const std::
     begin = end;
   }
   text += "}";
-  text.append((8 - text.size() % 8) % 8, ' ');  // the elements begin at a multiple of 8 bytes
+  const std::size_t past = (kLengthBytes + text.size()) % kBufferAlignment;
+  if (past != 0) text.append(kBufferAlignment - past, ' ');  // the elements are aligned
   if (text.size() > kMaxSafetensorsHeader)
     invalid_argument("cannot write '{}': the header has {} bytes; the limit is {}", path, text.size(),
                      kMaxSafetensorsHeader);
@@ -248,14 +253,20 @@ SafetensorsFile::SafetensorsFile(std::unique_ptr<ReadableFile> file, std::string
   metadata_ = header.metadata();
 }
 
+bool SafetensorsFile::map() {
+  if (!mapped_) mapped_ = file_->map();
+  return static_cast<bool>(mapped_);
+}
+
 Tensor SafetensorsFile::read(std::string_view name) {
   const std::size_t i = index_of(infos_, name, path_);
   const TensorInfo& info = infos_[i];
   if (info.dtype == DType::invalid)
     fail(Code::unimplemented, "'{}': tensor '{}' has dtype {}, which Troupe does not have: convert it to F16 or F32",
          path_, info.name, info.stored_type);
-  Tensor tensor(info.dtype, info.shape);
-  file_->read(begins_[i], {tensor.mutable_raw(), tensor.num_bytes()});
+  const bool view = mapped_ && begins_[i] % kBufferAlignment == 0;
+  Tensor tensor = view ? Tensor(info.dtype, info.shape, mapped_, begins_[i]) : Tensor(info.dtype, info.shape);
+  if (!view) file_->read(begins_[i], {tensor.mutable_raw(), tensor.num_bytes()});
   check_booleans(tensor, path_, info.name);
   return tensor;
 }

@@ -23,6 +23,10 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return infos_; }  // by place in the file
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
+  // Maps the file where its file system can (ReadableFile::map): read() then gives views of it, of the tensors that
+  // begin at a multiple of 64 bytes. Returns whether the file is mapped.
+  bool map();
+
   // Reads one tensor. Throws not_found; unimplemented for a dtype that Troupe does not have (8-bit floats).
   Tensor read(std::string_view name);
 
@@ -31,14 +35,17 @@ class SafetensorsFile {
   std::unique_ptr<ReadableFile> file_;
   std::vector<TensorInfo> infos_;
   std::vector<std::uint64_t> begins_;  // of each tensor in the file
+  BufferRef mapped_;                   // the file; none: not mapped
   std::map<std::string, std::string> metadata_;
 };
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// Writes durably and atomically. Tensors lie in the file by size of their elements, the greatest first, then by name:
-// each is aligned to its elements. Equal arguments make equal bytes. Throws invalid_argument for names that come twice
-// or are "__metadata__", text that is not UTF-8, tensors of strings.
+// Writes durably and atomically. Elements begin at a multiple of 64 bytes, as the header ends with spaces. First come
+// the tensors of a multiple of 64 bytes, so that they can be mapped; the format has no gaps. In both parts they lie by
+// size of their elements, then by bytes, the greatest first, then by name: each is aligned to its elements. Equal
+// arguments make equal bytes. Throws invalid_argument for names that come twice or are "__metadata__", text that is not
+// UTF-8, tensors of strings.
 void write_safetensors(FileSystem& files, const std::string& path, const TensorSource& source,
                        const SafetensorsMetadata& metadata = {});
 void write_safetensors(FileSystem& files, const std::string& path, std::span<const NamedTensor> tensors,

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
@@ -57,6 +58,23 @@ TEST_F(PosixFileSystem, ListsByName) {
   files_.remove_directory(path("b"));
   files_.sync_directory(path(""));
   EXPECT_THAT(files_.list(path("")), ElementsAre());
+}
+
+TEST_F(PosixFileSystem, MappedFilesOutliveTheirNames) {
+  directory_.write("a", "content");
+  EXPECT_FALSE(files_.open(directory_.write("empty", ""))->map()) << "no page to map";
+  const BufferRef mapped = files_.open(path("a"))->map();
+  ASSERT_TRUE(mapped);
+  replace_file(files_, path("a"), "another", "x");
+  files_.remove(path("a"));
+  EXPECT_EQ(std::string_view(static_cast<const char*>(mapped->data()), mapped->size()), "content");
+  EXPECT_FALSE(mapped->unique()) << "somebody would write to it";
+}
+
+TEST_F(PosixFileSystem, ListsLinksAsLinks) {
+  files_.make_directory(path("b"));
+  ASSERT_EQ(::symlink(path("b").c_str(), path("c").c_str()), 0);
+  EXPECT_THAT(files_.list(path("")), ElementsAre(DirectoryEntry{"b", true, false}, DirectoryEntry{"c", false, true}));
 }
 
 TEST_F(PosixFileSystem, ErrorsNamePathAndReason) {

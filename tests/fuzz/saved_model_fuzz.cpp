@@ -72,7 +72,8 @@ std::vector<std::string> saved_model_seeds() {
   const VariableRef w = variable(*model.graph, {.name = "w", .shape = Shape{1, 2}});
   matmul(x, w.read(), {.name = "y"});
   model.signatures["predict"] = {.inputs = {{"age", {"x", DType::f32, Shape{kUnknown, 1}}}},
-                                 .outputs = {{"risk", {"y", DType::f32, Shape{kUnknown, 2}}}}};
+                                 .outputs = {{"risk", {"y", DType::f32, Shape{kUnknown, 2}, "unit: 1"}}},
+                                 .description = "How it ends."};
   model.compiled = {{"optimizer", "sgd"}};
   model.position = "epoch 3\n";
   const SavedModelInfo info{"0.1.0", "2026-11-25T12:40:30Z", "e3b0", {{"model.pb", {7, "ab"}}, {"assets/x", {1, ""}}}};

@@ -13,6 +13,7 @@
 namespace troupe::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -81,19 +82,38 @@ TEST_F(TensorFiles, SafetensorsKeepAllDtypesShapesNamesAndMetadata) {
   EXPECT_THAT(refused([&] { file.read("gone"); }), StartsWith("not_found: '/f' has no tensor 'gone'; it has 16 "));
 }
 
-// Written by safetensors 0.8.0.
+// Written by safetensors 0.8.0, but for 48 more spaces behind the header.
 TEST_F(TensorFiles, SafetensorsHaveTheBytesOfTheReference) {
   using namespace std::string_literals;
   const std::string want =
-      "\xc8\0\0\0\0\0\0\0{\"__metadata__\":{\"by\":\"numpy\"},\"n\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":"
+      "\xf8\0\0\0\0\0\0\0{\"__metadata__\":{\"by\":\"numpy\"},\"n\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":"
       "[0,8]},\"w\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[8,24]},\"b\":{\"dtype\":\"BOOL\",\"shape\":[3]"
       ","
-      "\"data_offsets\":[24,27]}}    \7\0\0\0\0\0\0\0\0\0\xc0?\0\0\0\xc0\0\0@@\0\0\x80@\1\0\1"s;
+      "\"data_offsets\":[24,27]}}    "s +
+      std::string(48, ' ') + "\7\0\0\0\0\0\0\0\0\0\xc0?\0\0\0\xc0\0\0@@\0\0\x80@\1\0\1"s;
   const std::vector<NamedTensor> tensors = {{"w", Tensor::of<float>(Shape{2, 2}, {1.5, -2, 3, 4})},
                                             {"b", Tensor::vector<bool>({true, false, true})},
                                             {"n", Tensor::vector<std::int64_t>({7})}};
   write_safetensors(files_, "/f", tensors, {{"by", "numpy"}});
   EXPECT_EQ(content(), want);
+}
+
+// So that they can be mapped.
+TEST_F(TensorFiles, SafetensorsOfAMultipleOf64BytesBeginAtOne) {
+  const auto sized = [](std::string name, DType dtype, std::int64_t n) {
+    return NamedTensor{std::move(name), Tensor::zeros(dtype, Shape{n})};
+  };
+  for (const char* text : {"", "a", "four", "a text that is longer than all others, and has a number of its own: 7"}) {
+    write_safetensors(files_, "/f",
+                      std::vector{sized("a", DType::i64, 1), sized("b", DType::u8, 64), sized("c", DType::f32, 16),
+                                  sized("d", DType::f32, 1000), sized("e", DType::f64, 24), sized("f", DType::i64, 3)},
+                      {{"k", text}});
+    std::vector<std::string> order;
+    const SafetensorsFile file(files_, "/f");
+    for (const TensorInfo& info : file.tensors()) order.push_back(info.name);
+    EXPECT_THAT(order, ElementsAre("e", "c", "b", "f", "a", "d"));
+    EXPECT_EQ((content().size() - 8 - 24 - 4000) % 64, 0u) << "the elements of 'e' are not aligned";
+  }
 }
 
 TEST_F(TensorFiles, BadSafetensorsAreRefused) {

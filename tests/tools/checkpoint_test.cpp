@@ -139,8 +139,9 @@ TEST_F(CheckpointTool, ShowsASavedModel) {
   model.values = {{"dense/bias", Tensor::vector<float>({1, 2, 3})},
                   {"dense/kernel", Tensor::zeros(DType::f16, {500, 3})}};
   model.optimizer = {{"dense/bias/m", Tensor::vector<float>({0, 0, 0})}};
-  model.signatures["predict"] = {.inputs = {{"image", {"x", DType::u8, Shape{kUnknown, 28}}}},
-                                 .outputs = {{"class", {"y", DType::f32, Shape{kUnknown, 3}}}}};
+  model.signatures["predict"] = {.inputs = {{"image", {"x", DType::u8, Shape{kUnknown, 28}, "pixels, 0 to 255"}}},
+                                 .outputs = {{"class", {"y", DType::f32, Shape{kUnknown, 3}}}},
+                                 .description = "Which digit it is."};
   model.compiled = {{"optimizer", "sgd(learning_rate=0.1)"}};
   model.assets = {{"words.txt", "red\nblue\n"}};
   const std::string folder = directory_.path() / "model";
@@ -149,7 +150,8 @@ TEST_F(CheckpointTool, ShowsASavedModel) {
   EXPECT_EQ(listed.code, 0) << listed.err;
   EXPECT_THAT(listed.out, StartsWith("model " + folder + ": 2 tensors, 1503 elements, 2.9 KiB\nparameters " +
                                      params_sha256(model.values) + "\nsaved 20"));
-  EXPECT_THAT(listed.out, HasSubstr("\nsignature predict: image u8[?,28] -> class f32[?,3]\n"
+  EXPECT_THAT(listed.out, HasSubstr("\nsignature predict: image u8[?,28] -> class f32[?,3]: Which digit it is.\n"
+                                    "  input image: pixels, 0 to 255\n"
                                     "optimizer sgd(learning_rate=0.1)\nasset words.txt, 9 B\n"
                                     "variable dense/bias  f32[3], 12 B\nvariable dense/kernel  f16[500,3], 2.9 KiB\n"
                                     "slot dense/bias/m  f32[3], 12 B\n"));
@@ -157,6 +159,8 @@ TEST_F(CheckpointTool, ShowsASavedModel) {
   ASSERT_EQ(lines.size(), 7u);
   EXPECT_EQ(lines[0]["params_sha256"], params_sha256(model.values));
   EXPECT_EQ(lines[1]["inputs"]["image"]["shape"], "[?,28]");
+  EXPECT_EQ(lines[1]["description"], "Which digit it is.");
+  EXPECT_EQ(lines[1]["inputs"]["image"]["description"], "pixels, 0 to 255");
   EXPECT_EQ(lines[4]["name"], "dense/bias");
   EXPECT_EQ(lines[5]["shape"], (std::vector<int>{500, 3}));
   EXPECT_THAT(run({"verify", folder}).out, StartsWith(folder + ": whole: "));

@@ -107,7 +107,8 @@ void compare_values(const std::map<std::string, Tensor>& a, const std::map<std::
 }
 
 int diff_models(FileSystem& files, const std::string& first, const std::string& second, bool json) {
-  const SavedModel a = load_model(files, first), b = load_model(files, second);
+  const LoadModelOptions whole{.verify_values = true};
+  const SavedModel a = read_model(files, first, whole), b = read_model(files, second, whole);
   Printer printer(json);
   compare_values(a.values, b.values, "variable", printer);
   compare_values(a.optimizer, b.optimizer, "slot", printer);

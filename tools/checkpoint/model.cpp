@@ -61,10 +61,24 @@ std::string specs_text(const std::map<std::string, ModelSignature::TensorSpec>& 
   return out;
 }
 
+// ": what it does", or nothing.
+std::string described(const std::string& description) { return description.empty() ? "" : ": " + description; }
+
+// A line for each that has a description.
+std::string descriptions_text(const char* kind, const std::map<std::string, ModelSignature::TensorSpec>& specs) {
+  std::string out;
+  for (const auto& [name, spec] : specs)
+    if (!spec.description.empty()) out += fmt::format("\n  {} {}: {}", kind, name, spec.description);
+  return out;
+}
+
 json specs_json(const std::map<std::string, ModelSignature::TensorSpec>& specs) {
   json out = json::object();
   for (const auto& [name, spec] : specs)
-    out[name] = {{"tensor", spec.tensor}, {"dtype", troupe::name(spec.dtype)}, {"shape", spec.shape.to_string()}};
+    out[name] = {{"tensor", spec.tensor},
+                 {"dtype", troupe::name(spec.dtype)},
+                 {"shape", spec.shape.to_string()},
+                 {"description", spec.description}};
   return out;
 }
 
@@ -73,9 +87,12 @@ void print_parts(const Lines& lines, const SavedModel& model) {
     lines.print(
         {{"event", "signature"},
          {"name", name},
+         {"description", signature.description},
          {"inputs", specs_json(signature.inputs)},
          {"outputs", specs_json(signature.outputs)}},
-        fmt::format("signature {}: {} -> {}", name, specs_text(signature.inputs), specs_text(signature.outputs)));
+        fmt::format("signature {}: {} -> {}{}{}{}", name, specs_text(signature.inputs), specs_text(signature.outputs),
+                    described(signature.description), descriptions_text("input", signature.inputs),
+                    descriptions_text("output", signature.outputs)));
   for (const auto& [name, text] : model.compiled)
     lines.print({{"event", "compiled"}, {"name", name}, {"text", text}}, fmt::format("{} {}", name, text));
   for (const auto& [name, content] : model.assets)
@@ -99,7 +116,7 @@ void print_values(const Lines& lines, const char* kind, const Tensors& tensors) 
 
 int list_model(FileSystem& files, const std::string& path, bool json) {
   const SavedModelInfo info = saved_model_info(files, path);
-  const SavedModel model = load_model(files, path);
+  const SavedModel model = read_model(files, path);
   const Lines lines(json);
   print_model(lines, path, info, model);
   print_parts(lines, model);
@@ -113,7 +130,7 @@ int verify_model(FileSystem& files, const std::string& path, bool json) {
   std::string text;
   bool whole = true;
   try {
-    load_model(files, path);
+    read_model(files, path, {.map_values = false, .verify_values = true});
     std::uint64_t bytes = 0;
     for (const auto& [name, file] : saved_model_info(files, path).files) bytes += file.bytes;
     line.update({{"state", "whole"}, {"bytes", bytes}});

@@ -331,7 +331,7 @@ TEST(Model, GoesOnAfterItWasSavedAndLoaded) {
   EXPECT_EQ(error_of([&] { loaded.fit(testing::few_digits(), options); }).code(), Code::failed_precondition);
   loaded.compile(testing::classifying(optimizers::Adam{.learning_rate = 0.01}));
   EXPECT_EQ(loaded.fit(testing::few_digits(), options).params_sha256, model.params_sha256());
-  EXPECT_EQ(load_model(posix_file_system(), directory.file("m")).assets.at("names.txt"), "zero one");
+  EXPECT_EQ(read_model(posix_file_system(), directory.file("m")).assets.at("names.txt"), "zero one");
   // Another optimizer begins anew.
   Model other = Model::load(directory.file("m"));
   other.compile(testing::classifying(optimizers::SGD{}));

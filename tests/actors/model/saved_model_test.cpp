@@ -35,8 +35,9 @@ SavedModel example_model(float number) {
   const VariableRef w = variable(*graph, {.name = "dense/kernel", .shape = Shape{1, 2}});
   matmul(x, w.read(), {.name = "y"});
   out.graph = graph;
-  out.signatures["predict"] = {.inputs = {{"age", {"x", DType::f32, Shape{kUnknown, 1}}}},
-                               .outputs = {{"risk", {"y", DType::f32, Shape{kUnknown, 2}}}}};
+  out.signatures["predict"] = {.inputs = {{"age", {"x", DType::f32, Shape{kUnknown, 1}, "years"}}},
+                               .outputs = {{"risk", {"y", DType::f32, Shape{kUnknown, 2}}}},
+                               .description = fmt::format("risk {}", number)};
   out.values = {{"dense/kernel", Tensor::of<float>({1, 2}, {number, -0.0f})},
                 {"dense/bias", Tensor::vector<float>({0.5f, number})},
                 {"count", Tensor::scalar<std::int64_t>(7)}};
@@ -58,10 +59,13 @@ std::string text_of(const SavedModel& model) {
   out += tensors_text(model.optimizer) + model.position + model.settings;
   for (const auto* texts : {&model.compiled, &model.assets, &model.metadata})
     for (const auto& [name, text] : *texts) out += fmt::format("{}: {}\n", name, text);
-  for (const auto& [name, signature] : model.signatures)
+  for (const auto& [name, signature] : model.signatures) {
+    out += signature.description;
     for (const auto* specs : {&signature.inputs, &signature.outputs})
       for (const auto& [key, spec] : *specs)
-        out += fmt::format("{} {} {} {}{}\n", name, key, spec.tensor, troupe::name(spec.dtype), spec.shape.to_string());
+        out += fmt::format("{} {} {} {}{} {}\n", name, key, spec.tensor, troupe::name(spec.dtype),
+                           spec.shape.to_string(), spec.description);
+  }
   return out;
 }
 
@@ -74,9 +78,9 @@ std::vector<std::string> names_in(FileSystem& files, const std::string& director
 class SavedModels : public ::testing::Test {
  protected:
   SavedModels() { make_directories(files_, "/models"); }
-  std::string loaded(FileSystem& files) { return text_of(load_model(files, kModel)); }
+  std::string loaded(FileSystem& files) { return text_of(read_model(files, kModel)); }
   Error refused() {
-    return error_of([&] { load_model(files_, kModel); });
+    return error_of([&] { read_model(files_, kModel); });
   }
 
   MemoryFileSystem files_;
@@ -162,7 +166,7 @@ TEST_F(SavedModels, WhereNamesCannotBeExchangedTheOldOneIsNeverLost) {
     MemoryFileSystem after = disk.after_crash(Survives::everything);
     std::size_t whole = 0;
     for (const std::string& name : names_in(after, "/models"))
-      if (name == "m" || name.starts_with("m.old-")) whole += !error_of([&] { load_model(after, "/models/" + name); });
+      if (name == "m" || name.starts_with("m.old-")) whole += !error_of([&] { read_model(after, "/models/" + name); });
     EXPECT_GE(whole, 1u) << point;
     EXPECT_EQ(complete ? loaded(after) : new_text_, new_text_);
   }
@@ -302,6 +306,30 @@ TEST_F(SavedModels, AReaderOfAReplacedModelReadsAgain) {
   save_model(files_, kModel, old_);
   ReplacedOnce replaced(files_, new_);
   EXPECT_EQ(loaded(replaced), new_text_);
+}
+
+TEST_F(SavedModels, LargeAssetsAndModelsAreRefusedBeforeTheyAreRead) {
+  save_model(files_, kModel, old_);
+  const auto error_with = [&](const char* name, std::uint64_t bytes) {
+    SavedModelInfo info = saved_model_info(files_, kModel);
+    info.files.at(name).bytes = bytes;
+    MemoryFileSystem changed = files_.copy();
+    changed.content(join_path(kModel, "metadata.json")) = encode_info(info);
+    return error_of([&] { read_model(changed, kModel); }).to_string();
+  };
+  EXPECT_EQ(error_with("model.pb", kMaxModelBytes + 1),
+            "resource_exhausted: '/models/m/model.pb' has 2147483648 bytes; the limit is 2147483647");
+  EXPECT_EQ(error_with("assets/empty", kMaxAssetBytes),
+            "resource_exhausted: the assets of '/models/m' have more than 1073741824 bytes");
+}
+
+TEST_F(SavedModels, FilesOutsideOfTheDirectoryAreNoFilesOfAModel) {
+  save_model(files_, kModel, old_);
+  for (const char* name : {"../x", "/etc/passwd", "..", "assets/../x", "assets//etc/passwd", "assets/..", "assets/"}) {
+    files_.content("/models/m/metadata.json") = encode_info({.files = {{name, {1, ""}}}});
+    EXPECT_EQ(refused().to_string(),
+              fmt::format("data_loss: '/models/m/metadata.json': '{}' is no name of a file in a saved model", name));
+  }
 }
 
 TEST(SavedModelFormat, EqualModelsHaveEqualBytes) {
