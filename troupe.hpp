@@ -5,6 +5,7 @@
 #include <troupe/actors/data/graph_function.hpp>
 #include <troupe/actors/model/estimators.hpp>
 #include <troupe/actors/model/generate.hpp>
+#include <troupe/actors/model/loaded_model.hpp>
 #include <troupe/actors/model/model.hpp>
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/actors/model/values.hpp>

@@ -142,7 +142,8 @@ class Session::Impl {
                     .check_numerics = options.check_numerics,
                     .inference = options.inference ? std::optional(options.inference->switched_off) : std::nullopt,
                     .shards = options.shards,
-                    .container = options.container});
+                    .container = options.container,
+                    .shared_ops = options.share_constants ? &task.ops() : nullptr});
   }
 
   Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
@@ -154,13 +155,13 @@ class Session::Impl {
   // Compiles and registers without holding the mutex: that is slow, and other calls continue.
   Callable make_callable(const Call& call) {
     const GraphId id{next_graph.fetch_add(1)};
-    const Compiled compiled = compile_call(call, id);
+    Compiled compiled = compile_call(call, id);
     tell_user(compiled);
     // The client's own task last: its scheduler then knows that the others are ready.
     for (const auto& [name, body] : compiled.tasks)
       if (name != task.name()) register_at(name, body);
     if (const auto own = compiled.tasks.find(task.name()); own != compiled.tasks.end())
-      register_at(task.name(), own->second);
+      register_own(own->second, id, compiled.parts);
     else
       register_at(task.name(), coordinator_only(compiled, id));
 
@@ -183,6 +184,22 @@ class Session::Impl {
     Callable made;
     made.state_ = std::move(state);
     return made;
+  }
+
+  // Hands the parts over that are registered without their graphs.
+  void register_own(const proto::RegisterGraph& body, GraphId id,
+                    std::map<std::string, std::unique_ptr<Graph>>& compiled) {
+    SharedGraphs::Parts parts;
+    for (const proto::Partition& partition : body.partition())
+      if (!partition.has_graph()) parts[partition.device()] = std::move(compiled.at(partition.device()));
+    const std::shared_ptr<SharedGraphs> shared = task.handles().shared_graphs;
+    if (!parts.empty()) shared->put(session, id, std::move(parts));
+    try {
+      register_at(task.name(), body);
+    } catch (...) {
+      shared->take(session, id);
+      throw;
+    }
   }
 
   // Serialised: one thread at a time calls the user's functions.

@@ -7,6 +7,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/data/graph_function.hpp
   actors/model/estimators.hpp
   actors/model/generate.hpp
+  actors/model/loaded_model.hpp
   actors/model/model.hpp
   actors/model/sampling.hpp
   actors/model/saved_model.hpp
