@@ -103,7 +103,11 @@ RecordIndex read_index(FileSystem& files, const std::string& path, const RecordF
     fail(Code::data_loss, "{}: {}: remove it, and it is made again", shown_path(where), what);
   };
   if (bytes.size() < kIndexHead + 16 || !bytes.starts_with(kIndexMagic)) damaged("is no index");
-  if (number_at<std::uint64_t>(bytes, 8) != kIndexVersion) damaged("has another version");
+  if (const auto version = number_at<std::uint64_t>(bytes, 8); version > kIndexVersion)
+    fail(Code::unimplemented,
+         "{}: version {} is of a later Troupe; this one reads up to {}: remove it, and it is made again",
+         shown_path(where), version, kIndexVersion);
+  if (number_at<std::uint64_t>(bytes, 8) != kIndexVersion) damaged("has no version");
   const std::string_view rest = std::string_view(bytes).substr(kIndexHead);
   if (number_at<std::uint32_t>(bytes, 28) != crc32c(rest)) damaged("has a wrong checksum");
   const auto stale = [&](std::string_view what) {

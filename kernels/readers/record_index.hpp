@@ -27,8 +27,8 @@ RecordIndex build_index(FileSystem& files, const std::string& path, const Record
 // Durably and atomically: tasks that make the same index at a time do not disturb each other.
 void write_index(FileSystem& files, const std::string& path, const RecordFormat& format, const RecordIndex& index);
 
-// Throws not_found if there is none, data_loss for one that is damaged, and failed_precondition for one that is not of
-// this file: of another size or content, or of another format.
+// Throws not_found if there is none, data_loss for one that is damaged, unimplemented for one of a later Troupe, and
+// failed_precondition for one that is not of this file: of another size or content, or of another format.
 RecordIndex read_index(FileSystem& files, const std::string& path, const RecordFormat& format);
 
 // Reads it, or builds and writes it if there is none, or may not be read; where nothing can be written, it is only
