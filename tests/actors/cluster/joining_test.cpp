@@ -303,6 +303,10 @@ TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
   body.set_client("/job:client/task:0");
   body.set_session(5);
   EXPECT_TRUE(ask(RegisterGraphRequest{body.SerializeAsString()}).ok());
+  // Only sessions of its own task leave graphs for a node to take.
+  body.add_partition()->set_device("/job:ps/task:0/device:CPU:0");
+  const Error without = ask(RegisterGraphRequest{body.SerializeAsString()});
+  EXPECT_TRUE(says(without, "the part of a graph for /job:ps/task:0/device:CPU:0 has no graph")) << without.to_string();
 
   Task other(options_of({"client", 1}));
   other.join(cluster_, 20s);

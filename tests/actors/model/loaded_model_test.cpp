@@ -69,6 +69,21 @@ TEST(LoadedModels, ACallableKeepsItsModel) {
   EXPECT_EQ(best.signature().inputs.begin()->first, "examples");
 }
 
+// No signature has a copy: all have views of the one file.
+TEST(LoadedModels, ShareTheValuesOfAllSignatures) {
+  const TemporaryDirectory directory;
+  SavedModel given = linear_model();
+  const ModelSignature::TensorSpec w{"w/read", DType::f32, Shape{2, 16}};
+  given.signatures["first"] = {.outputs = {{"w", w}}};
+  given.signatures["second"] = {.outputs = {{"same", w}}};
+  save_model(posix_file_system(), directory.file("m"), given);
+  const SavedModel read = read_model(posix_file_system(), directory.file("m"));
+  const LoadedModel model(read);
+  const Tensor first = model.run("first", {}).at("w"), second = model.run("second", {}).at("same");
+  EXPECT_EQ(first.buffer().get(), read.values.at("w").buffer().get());
+  EXPECT_EQ(second.buffer().get(), first.buffer().get());
+}
+
 TEST(LoadedModels, ErrorsSayWhatIsExpected) {
   const LoadedModel model(linear_model());
   const auto error = [&](const std::string& name, const std::map<std::string, Tensor>& inputs) {
