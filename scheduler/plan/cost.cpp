@@ -54,8 +54,9 @@ double of_convolution(const Node& node, const Shape& result, const Shape& filter
   return elements(result) * elements(filter) / std::max(1.0, dim(filter, channels_first ? 0 : last));
 }
 
-// Multiply-adds of product ops; 0 for others.
-double products(const Graph& graph, const Node& node) {
+}  // namespace
+
+double multiply_adds(const Graph& graph, const Node& node) {
   switch (kProducts.of(node)) {
     case Product::none:
       return 0;
@@ -74,11 +75,9 @@ double products(const Graph& graph, const Node& node) {
   return 0;
 }
 
-}  // namespace
-
 double estimated_cost_ns(const Graph& graph, const Node& node) {
   if (node.attributes.has(kCostAttribute)) return static_cast<double>(node.attributes.integer(kCostAttribute));
-  return kCallNs + products(graph, node) / kProductsPerNs + bytes(graph, node) / kBytesPerNs;
+  return kCallNs + multiply_adds(graph, node) / kProductsPerNs + bytes(graph, node) / kBytesPerNs;
 }
 
 }  // namespace troupe

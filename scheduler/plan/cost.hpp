@@ -11,4 +11,7 @@ inline constexpr std::string_view kCostAttribute = "_cost_ns";
 // Nanoseconds on one thread. Unknown dimensions count as 32.
 double estimated_cost_ns(const Graph& graph, const Node& node);
 
+// Multiplications, each with an addition, of ops that are products: of matrices, convolutions. 0 for others.
+double multiply_adds(const Graph& graph, const Node& node);
+
 }  // namespace troupe

@@ -94,6 +94,7 @@ COMMANDS = {
 END
 chmod 600 cluster.json"""),
     "onnx": Command("hand", creates=["basic.txt", "again.onnx"], says=""),
+    "other_models": Command("hand", creates=["mm/model.pb", "mm.onnx", "served/1/saved_model.pb"], says="examples/s"),
     "data_files": Command("hand", before="""cat > points.csv <<END
 x_0,x_1,label
 1.5,-2.5,3

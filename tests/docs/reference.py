@@ -27,6 +27,7 @@ COMMANDS = {
     "troupe-top": "Shows a running cluster, records traces, tells why it waits.",
     "troupe-checkpoint": "Lists, verifies and compares checkpoints.",
     "troupe-data": "Looks at data sets, checks and converts them.",
+    "troupe-model": "Looks into models of Troupe, TensorFlow and ONNX, runs and converts them.",
     "troupe-onnx": "Imports, checks and runs ONNX models.",
     "troupe-bench": "Measures Troupe beside its peers.",
     "troupe-chaos": "Breaks clusters on purpose and checks the result.",

@@ -5,6 +5,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp
   actors/data/graph_function.hpp
+  actors/model/any_model.hpp
   actors/model/estimators.hpp
   actors/model/generate.hpp
   actors/model/loaded_model.hpp

@@ -1,0 +1,40 @@
+// The commands of troupe-model. Each prints its result to stdout and returns the exit code. They throw Error for models
+// and files that they cannot read, write or run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <troupe/devices/storage/file_system.hpp>
+
+namespace troupe::model_tool {
+
+struct Options {
+  std::string command{};
+  std::vector<std::string> paths{};
+  std::string signature{};          // "": the only one, "predict" or "serving_default"
+  std::string inputs{}, outputs{};  // files of tensors
+  std::string to{};                 // a format: troupe, tensorflow or onnx; "": as the path says
+  double tolerance = 1e-4;
+  std::int64_t batch = 0;  // 0: that of the command
+  std::int64_t size = 8;   // of dimensions that are not known, but the first
+  int threads = 1;
+  double seconds = 3;
+  bool json = false;
+};
+
+// What a model offers and is made of.
+int info(FileSystem& files, const Options& options);
+// Whether it can be run: all that is missing, at once.
+int check(FileSystem& files, const Options& options);
+// One signature, once.
+int run(FileSystem& files, const Options& options);
+// Into another format, and whether it still computes the same.
+int convert(FileSystem& files, const Options& options);
+// The passes for inference, and a directory of what they leave.
+int optimize(FileSystem& files, const Options& options);
+// Latency and throughput.
+int bench(FileSystem& files, const Options& options);
+
+}  // namespace troupe::model_tool

@@ -1,0 +1,110 @@
+// troupe-model: models of Troupe, TensorFlow and ONNX.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tools/model/commands.hpp"
+#include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/messages/command_line.hpp>
+
+namespace {
+
+using namespace troupe;
+
+constexpr const char* kDescription =
+    R"(Looks into models, runs them and converts them: directories of Troupe (Model::save), SavedModels of TensorFlow,
+and files of ONNX. The format follows from what is there.
+
+  troupe-model info resnet50.onnx            signatures with types, ops, size, work for one example
+  troupe-model check exported                whether it runs here: lists all that is missing at once
+  troupe-model run digits --inputs in.npz --outputs out.npz
+                                             one signature on the tensors of a file, by the names of its inputs
+  troupe-model convert resnet50.onnx resnet  into a directory of Troupe
+  troupe-model convert digits digits.onnx    into a file of ONNX
+  troupe-model convert digits served/1 --to tensorflow
+                                             into a SavedModel of version 1, for TensorFlow Serving
+  troupe-model optimize digits fast          variables become constants, and passes for inference run once for all
+  troupe-model bench fast --batch 8          latency and examples per second
+
+convert and optimize read back what they have written, run both models on the same inputs and compare the results. The
+inputs are random, or those of --inputs: a file .npz or .safetensors with a tensor for each input. Dimensions that the
+model leaves open are those of --batch in front, of --size elsewhere.
+
+Models of ONNX have one signature, "predict". Where a model has several, --signature says which to run or to write;
+without it, the only one counts, "predict" or "serving_default".
+
+Exit code: 0 success, 1 a failure (check: it does not run; convert, optimize: the results differ), 2 wrong usage.)";
+
+// Returns `code`, or 1 if stdout could not be written.
+int end_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  fmt::print(stderr, "troupe-model: cannot write all results to stdout: {}\n", std::strerror(errno));
+  return 1;
+}
+
+struct Command {
+  const char* name;
+  std::size_t paths;
+  int (*run)(FileSystem&, const model_tool::Options&);
+};
+constexpr Command kCommands[] = {{"info", 1, model_tool::info},         {"check", 1, model_tool::check},
+                                 {"run", 1, model_tool::run},           {"convert", 2, model_tool::convert},
+                                 {"optimize", 2, model_tool::optimize}, {"bench", 1, model_tool::bench}};
+constexpr const char* kCommandNames = "info, check, run, convert, optimize or bench";
+
+const Command* find(const std::string& name) {
+  for (const Command& command : kCommands)
+    if (name == command.name) return &command;
+  return nullptr;
+}
+
+// What is wrong with the command's arguments; "" if nothing is.
+std::string misuse(const model_tool::Options& o) {
+  if (o.command.empty()) return fmt::format("no command: pass {}", kCommandNames);
+  const Command* command = find(o.command);
+  if (!command) return fmt::format("unknown command '{}': pass {}", o.command, kCommandNames);
+  if (o.paths.size() != command->paths)
+    return command->paths == 1 ? fmt::format("{} takes one model", o.command)
+                               : fmt::format("{} takes two models: what to read and what to write", o.command);
+  if (!o.outputs.empty() && o.command != "run") return fmt::format("{} does not take --outputs", o.command);
+  if (!o.to.empty() && o.command != "convert") return fmt::format("{} does not take --to", o.command);
+  return "";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  model_tool::Options o;
+  CommandLine line("troupe-model", "COMMAND MODEL [MODEL] [options]", kDescription);
+  line.add_argument(text_option("COMMAND", "", o.command, kCommandNames));
+  line.add_arguments(
+      {"MODEL", "", "", "A directory, or a file of ONNX; convert and optimize: what to read, what to write", {}},
+      o.paths);
+  line.add("What runs", {text_option("--signature", "NAME", o.signature, "The signature of the model"),
+                         text_option("--inputs", "FILE", o.inputs, "A file .npz or .safetensors with the inputs"),
+                         text_option("--outputs", "FILE", o.outputs, "run: a file of these kinds for the outputs"),
+                         whole_option("--batch", "N", o.batch, 1, 1 << 20,
+                                      "Examples of random inputs (default: 1; where results are compared, 2)"),
+                         whole_option("--size", "N", o.size, 1, 1 << 20, "Other open dimensions of random inputs"),
+                         whole_option("--threads", "N", o.threads, 1, 1024, "Threads of the CPU device")});
+  line.add("What is written",
+           {choice_option<std::string>(
+                "--to", o.to, {{"troupe", "troupe"}, {"tensorflow", "tensorflow"}, {"onnx", "onnx"}},
+                "convert: the format; without it, a name that ends in .onnx is a file of ONNX, another a "
+                "directory of Troupe"),
+            positive_option("--tolerance", "X", o.tolerance,
+                            "Allowed |a - b| / (1 + |b|) between results of the two models")});
+  line.add("Measuring", {positive_option("--seconds", "S", o.seconds, "bench: how long")});
+  line.add("Output", {flag("--json", o.json, "Print one JSON object per line")});
+  if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
+  if (const std::string wrong = misuse(o); !wrong.empty()) return finish(line.wrong(wrong));
+  try {
+    return end_output(find(o.command)->run(file_system_of(o.paths[0]), o));
+  } catch (...) {
+    fmt::print(stderr, "troupe-model: {}\n", current_error().message());
+    return 1;
+  }
+}
