@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <troupe/messages/error.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 
@@ -18,6 +21,8 @@ struct HelloRequest {
 // A proto::RegisterGraph from its client. Reply: empty.
 struct RegisterGraphRequest {
   std::string body;
+  // Within a process: large constants, which the body counts instead of having them. Null where it has them.
+  std::shared_ptr<const std::vector<Tensor>> tensors{};
 };
 
 // Ends a session on the task: its graphs, variables and steps. Only its client may request it. Reply: empty.

@@ -148,25 +148,16 @@ std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGra
   return handle;
 }
 
-// A session of this task may have handed the graph over.
-std::shared_ptr<const Graph> NodeActorImpl::graph_of(const proto::Partition& partition,
-                                                     const SharedGraphs::Parts& shared) const {
-  if (partition.has_graph()) return from_proto(partition.graph(), *config_.ops);
-  const auto found = shared.find(partition.device());
-  if (found == shared.end()) fail(Code::data_loss, "the part of a graph for {} has no graph", partition.device());
-  return found->second;
-}
-
 PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Partition& partition,
-                                              const SharedGraphs::Parts& shared) {
+                                              std::span<const Tensor> tensors) {
   const auto device = std::ranges::find_if(config_.devices, [&](const LocalDevice& d) {
     return d.device->attributes().name.to_string() == partition.device();
   });
   if (device == config_.devices.end())
     fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
   SessionState& state = sessions_.at(session);
-  PartitionActorImpl::Source source{graph_of(partition, shared), *device, variables_of(state, partition.device()),
-                                    config_.kernels};
+  PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops, tensors), *device,
+                                    variables_of(state, partition.device()), config_.kernels};
   auto actor = spawn_actor<ActorKind::partition, PartitionActorImpl>(system(), *config_.registry, partition.device(),
                                                                      std::move(source));
   state.partitions.push_back(actor);
@@ -200,11 +191,9 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
     if (session.client != sender())
       fail(Code::permission_denied, "{} may not register a graph in a session of {}", sender().to_string(),
            session.client.to_string());
-    SharedGraphs::Parts shared;
-    if (sender() == config_.identity.task)
-      shared = config_.shared_graphs->take(registration->handle->session, registration->handle->graph);
+    const std::span<const Tensor> tensors = request.tensors ? *request.tensors : std::span<const Tensor>();
     for (const proto::Partition& partition : body.partition())
-      actors.push_back(spawn_partition(registration->handle->session, partition, shared));
+      actors.push_back(spawn_partition(registration->handle->session, partition, tensors));
   } catch (...) {
     return Reply::of(current_error());
   }

@@ -4,13 +4,12 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "messages/proto/run.pb.h"
 #include <troupe/actors/base/counted.hpp>
-#include <troupe/actors/cluster/shared_graphs.hpp>
 #include <troupe/actors/steps/step.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/op.hpp>
@@ -45,7 +44,6 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     const KernelRegistry* kernels = nullptr;  // must outlive the actor
     ActorRegistry* registry = nullptr;        // must outlive the actor
     SchedulerActor scheduler;
-    std::shared_ptr<SharedGraphs> shared_graphs = std::make_shared<SharedGraphs>();  // of sessions of this task
   };
   NodeActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config settings)
       : Counted(config, std::move(record)), config_(std::move(settings)) {}
@@ -74,9 +72,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   void end_session(SessionId session);
   void end_sessions_of(const TaskName& client);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
-  std::shared_ptr<const Graph> graph_of(const proto::Partition& partition, const SharedGraphs::Parts& shared) const;
-  PartitionActor spawn_partition(SessionId session, const proto::Partition& partition,
-                                 const SharedGraphs::Parts& shared);
+  // `tensors`: those that the partition's graph counts.
+  PartitionActor spawn_partition(SessionId session, const proto::Partition& partition, std::span<const Tensor> tensors);
   void built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result);
   void hand_over(const std::shared_ptr<Registration>& registration);
 

@@ -182,7 +182,6 @@ class Task::Impl final : public TaskActors {
     settings.kernels = &kernels;
     settings.registry = &registry;
     settings.scheduler = scheduler;
-    settings.shared_graphs = shared_graphs;
     node = spawn<ActorKind::node, NodeActorImpl>(self, std::move(settings));
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(scheduler)});
     caf::anon_send(node, Observe{caf::actor_cast<PeerObserver>(collective)});

@@ -1,9 +1,6 @@
 // Actors of a task that other parts of its process send to. Separate from task.hpp because only senders need CAF.
 #pragma once
 
-#include <memory>
-
-#include <troupe/actors/cluster/shared_graphs.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 
 namespace troupe {
@@ -15,7 +12,6 @@ struct TaskActors {
   LocalNodeActor node;
   IntrospectorActor introspector;
   InputActor input;  // of a task of job "input"
-  const std::shared_ptr<SharedGraphs> shared_graphs = std::make_shared<SharedGraphs>();
 
   virtual ~TaskActors() = default;
   // The node of any task, including this one. Throws not_found.

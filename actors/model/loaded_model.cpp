@@ -142,7 +142,6 @@ struct LoadedModel::State {
     signatures = std::move(given.signatures);
     graph = options.freeze ? freeze(*given.graph, given.values) : given.graph->clone();
     SessionOptions running = options.session;
-    running.share_constants = true;
     const VariableValues values(*graph, options.freeze ? Parameters{} : given.values);
     if (options.task)
       session.emplace(*options.task, *graph, running);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
@@ -59,20 +58,6 @@ std::vector<Fallback> fallbacks(const Graph& graph, const Graph& placed) {
 
 std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
 
-// Whether kernels may use the constants where they lie, as they use those that were copied.
-bool has_usable_constants(const Graph& graph) {
-  for (int id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).op->role != OpRole::constant) continue;
-    const Tensor& value = graph.node(id).attributes.tensor("value");
-    if (!value.space().on_host() || reinterpret_cast<std::uintptr_t>(value.raw()) % kBufferAlignment != 0) return false;
-  }
-  return graph.functions().empty();  // constants of functions are not looked at
-}
-
-bool is_shared(const Graph& part, const std::string& task, const CompileOptions& options) {
-  return options.shared_ops == &part.ops() && task == options.client.to_string() && has_usable_constants(part);
-}
-
 }  // namespace
 
 Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
@@ -100,10 +85,12 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
   out.fallbacks = fallbacks(*callable, *placed);
   Partitioned cut = partition(*placed);
 
+  out.tensors = std::make_shared<std::vector<Tensor>>();
   for (const auto& [device, part] : cut.parts) {
-    proto::Partition& partition = *out.tasks[DeviceName::parse(device).task_name()].add_partition();
+    const TaskName task = DeviceName::parse(device).task_name();
+    proto::Partition& partition = *out.tasks[task].add_partition();
     partition.set_device(device);
-    if (!is_shared(*part, task_of(device), options)) *partition.mutable_graph() = to_proto(*part);
+    *partition.mutable_graph() = to_proto(*part, task == options.client ? out.tensors.get() : nullptr);
   }
   for (auto& [task, body] : out.tasks) {
     body.set_session(options.session.value);

@@ -28,9 +28,6 @@ struct CompileOptions {
   std::optional<std::set<std::string>> inference;  // passes for inference, without those of these names
   std::vector<TaskName> shards;
   std::string container;  // of the variables; "": the session's own
-  // Parts of the client's task are registered without their graphs, to be shared (actors/cluster/shared_graphs.hpp), if
-  // the graph is of these ops, those of the task. Null: none are.
-  const OpRegistry* shared_ops = nullptr;
 };
 
 // A node that requested a device it does not run on.
@@ -42,7 +39,8 @@ struct Fallback {
 
 struct Compiled {
   std::map<TaskName, proto::RegisterGraph> tasks;       // always includes the client's
-  std::map<std::string, std::unique_ptr<Graph>> parts;  // the parts that they register, by device
+  std::shared_ptr<std::vector<Tensor>> tensors;         // large constants of the client's task, which its body counts
+  std::map<std::string, std::unique_ptr<Graph>> parts;  // the parts they register, by device
   std::string report;                                   // passes and placement, as text
   std::string placement;                                // placement only
   std::vector<Fallback> fallbacks;                      // the first for each requested device

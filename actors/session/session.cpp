@@ -142,8 +142,7 @@ class Session::Impl {
                     .check_numerics = options.check_numerics,
                     .inference = options.inference ? std::optional(options.inference->switched_off) : std::nullopt,
                     .shards = options.shards,
-                    .container = options.container,
-                    .shared_ops = options.share_constants ? &task.ops() : nullptr});
+                    .container = options.container});
   }
 
   Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
@@ -155,15 +154,15 @@ class Session::Impl {
   // Compiles and registers without holding the mutex: that is slow, and other calls continue.
   Callable make_callable(const Call& call) {
     const GraphId id{next_graph.fetch_add(1)};
-    Compiled compiled = compile_call(call, id);
+    const Compiled compiled = compile_call(call, id);
     tell_user(compiled);
     // The client's own task last: its scheduler then knows that the others are ready.
     for (const auto& [name, body] : compiled.tasks)
-      if (name != task.name()) register_at(name, body);
+      if (name != task.name()) register_at(name, body, nullptr);
     if (const auto own = compiled.tasks.find(task.name()); own != compiled.tasks.end())
-      register_own(own->second, id, compiled.parts);
+      register_at(task.name(), own->second, compiled.tensors);
     else
-      register_at(task.name(), coordinator_only(compiled, id));
+      register_at(task.name(), coordinator_only(compiled, id), nullptr);
 
     auto state = std::make_shared<Callable::State>();
     state->session = session;
@@ -184,22 +183,6 @@ class Session::Impl {
     Callable made;
     made.state_ = std::move(state);
     return made;
-  }
-
-  // Hands the parts over that are registered without their graphs.
-  void register_own(const proto::RegisterGraph& body, GraphId id,
-                    std::map<std::string, std::unique_ptr<Graph>>& compiled) {
-    SharedGraphs::Parts parts;
-    for (const proto::Partition& partition : body.partition())
-      if (!partition.has_graph()) parts[partition.device()] = std::move(compiled.at(partition.device()));
-    const std::shared_ptr<SharedGraphs> shared = task.handles().shared_graphs;
-    if (!parts.empty()) shared->put(session, id, std::move(parts));
-    try {
-      register_at(task.name(), body);
-    } catch (...) {
-      shared->take(session, id);
-      throw;
-    }
   }
 
   // Serialised: one thread at a time calls the user's functions.
@@ -239,7 +222,9 @@ class Session::Impl {
     return body;
   }
 
-  void register_at(const TaskName& where, const proto::RegisterGraph& body) {
+  // `tensors`: those that the body counts; null for another process.
+  void register_at(const TaskName& where, const proto::RegisterGraph& body,
+                   std::shared_ptr<const std::vector<Tensor>> tensors) {
     std::string bytes;
     if (!body.SerializeToString(&bytes) || bytes.size() > (std::size_t{1} << 30))
       fail(Code::resource_exhausted,
@@ -247,7 +232,7 @@ class Session::Impl {
            where.to_string());
     caf::scoped_actor self(task.system());
     const Registering registering(*this, where, caf::actor_cast<caf::actor>(self));
-    request(self, where, RegisterGraphRequest{std::move(bytes)}, "to build its part of the graph");
+    request(self, where, RegisterGraphRequest{std::move(bytes), std::move(tensors)}, "to build its part of the graph");
   }
 
   // While it lives, close() ends a request that `waiter` waits for. Throws if the session is already closed.

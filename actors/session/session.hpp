@@ -50,9 +50,6 @@ struct SessionOptions {
   bool check_numerics = false;
   // For graphs that only predict; what is constant in them counts, so freeze() models first (graph/passes/freeze.hpp).
   std::optional<InferencePasses> inference{};
-  // Constants on this task stay in the memory of the tensors that the graph was built with, which then must not be
-  // written to while the session lives: they are neither copied nor limited in size.
-  bool share_constants = false;
   std::chrono::nanoseconds timeout{0};  // default for runs without one; 0: none
   std::chrono::nanoseconds build_timeout =
       std::chrono::seconds(120);   // for a task to build its part of a graph, or to end the session
@@ -103,7 +100,8 @@ class Callable {
 
 class Session {
  public:
-  // Creates a task of its own. Copies `graph`: later additions reach the session through extend().
+  // Creates a task of its own. Copies `graph`: later additions reach the session through extend(). Large constants of
+  // this task stay in the memory of their tensors, which must not be written to while the session lives.
   explicit Session(const Graph& graph, SessionOptions options = {});
   // Runs on `task`, which must outlive the session: on its devices and, in a cluster, those of all tasks.
   Session(Task& task, const Graph& graph, SessionOptions options = {});

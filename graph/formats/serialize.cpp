@@ -13,7 +13,14 @@
 namespace troupe {
 namespace {
 
-proto::Node node_to_proto(const Graph& graph, const Node& node) {
+// Whether the tensor is one that travels beside the message.
+bool goes_apart(const AttrValue& value) {
+  const Tensor* tensor = std::get_if<Tensor>(&value);
+  return tensor && tensor->valid() && tensor->space().on_host() && tensor->num_bytes() >= kApartBytes &&
+         reinterpret_cast<std::uintptr_t>(tensor->raw()) % kBufferAlignment == 0;
+}
+
+proto::Node node_to_proto(const Graph& graph, const Node& node, std::vector<Tensor>* apart) {
   proto::Node out;
   out.set_name(node.name);
   out.set_op(node.op->name);
@@ -21,22 +28,37 @@ proto::Node node_to_proto(const Graph& graph, const Node& node) {
   for (int c : node.controls) out.add_control(graph.node(c).name);
   out.set_device(node.device);
   out.set_colocate_with(node.colocate_with);
-  for (const auto& [key, value] : node.attributes.all()) (*out.mutable_attribute())[key] = to_proto(value);
+  for (const auto& [key, value] : node.attributes.all()) {
+    proto::Attribute& added = (*out.mutable_attribute())[key];
+    if (!apart || !goes_apart(value)) {
+      added = to_proto(value);
+      continue;
+    }
+    added.set_tensor_apart(static_cast<std::uint32_t>(apart->size()));
+    apart->push_back(std::get<Tensor>(value));
+  }
   return out;
 }
 
-proto::Function function_to_proto(const Function& function) {
+proto::Function function_to_proto(const Function& function, std::vector<Tensor>* apart = nullptr) {
   proto::Function out;
   out.set_name(function.name);
   for (int id = 0; id < function.body->size(); ++id)
-    *out.add_node() = node_to_proto(*function.body, function.body->node(id));
+    *out.add_node() = node_to_proto(*function.body, function.body->node(id), apart);
   for (const Endpoint& e : function.results) out.add_result(output_name(*function.body, e));
   return out;
 }
 
 using ProtoNodes = google::protobuf::RepeatedPtrField<proto::Node>;
 
-std::vector<ImportedNode> nodes_from_proto(const ProtoNodes& messages) {
+AttrValue attribute_from_proto(const proto::Attribute& message, std::span<const Tensor> apart) {
+  if (message.value_case() != proto::Attribute::kTensorApart) return from_proto(message);
+  if (message.tensor_apart() >= apart.size())
+    invalid_argument("tensor {} is not with the graph, which came with {}", message.tensor_apart(), apart.size());
+  return apart[message.tensor_apart()];
+}
+
+std::vector<ImportedNode> nodes_from_proto(const ProtoNodes& messages, std::span<const Tensor> apart) {
   std::vector<ImportedNode> nodes;
   nodes.reserve(static_cast<std::size_t>(messages.size()));
   for (const proto::Node& message : messages) {
@@ -49,7 +71,7 @@ std::vector<ImportedNode> nodes_from_proto(const ProtoNodes& messages) {
     node.colocate_with = message.colocate_with();
     for (const auto& [key, value] : message.attribute()) {
       try {
-        node.attributes.set(key, from_proto(value));
+        node.attributes.set(key, attribute_from_proto(value, apart));
       } catch (const Error& error) {
         throw error.within(fmt::format("node '{}': attribute '{}'", node.name, key));
       }
@@ -86,13 +108,13 @@ void collect_functions(const Graph& graph, int depth, std::map<std::string, cons
 
 }  // namespace
 
-proto::Graph to_proto(const Graph& graph) {
+proto::Graph to_proto(const Graph& graph, std::vector<Tensor>* apart) {
   proto::Graph out;
   out.set_version(kGraphVersion);
-  for (int id = 0; id < graph.size(); ++id) *out.add_node() = node_to_proto(graph, graph.node(id));
+  for (int id = 0; id < graph.size(); ++id) *out.add_node() = node_to_proto(graph, graph.node(id), apart);
   std::map<std::string, const Function*> functions;
   collect_functions(graph, 1, functions);
-  for (const auto& [name, function] : functions) *out.add_function() = function_to_proto(*function);
+  for (const auto& [name, function] : functions) *out.add_function() = function_to_proto(*function, apart);
   return out;
 }
 
@@ -103,14 +125,15 @@ std::string serialize(const Graph& graph) {
   return deterministic_bytes(message);
 }
 
-std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops) {
+std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops, std::span<const Tensor> apart) {
   if (message.version() == 0) fail(Code::data_loss, "the data has no version: it is not a graph, or is truncated");
   if (message.version() != kGraphVersion)
     invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
-  ImportedGraph imported{.nodes = nodes_from_proto(message.node())};
+  ImportedGraph imported{.nodes = nodes_from_proto(message.node(), apart)};
   for (const proto::Function& f : message.function())
-    imported.functions.push_back(
-        {.name = f.name(), .nodes = nodes_from_proto(f.node()), .results = {f.result().begin(), f.result().end()}});
+    imported.functions.push_back({.name = f.name(),
+                                  .nodes = nodes_from_proto(f.node(), apart),
+                                  .results = {f.result().begin(), f.result().end()}});
   return import_graph(imported, ops);
 }
 

@@ -152,6 +152,8 @@ AttrValue from_proto(const proto::Attribute& message) {
       for (std::uint32_t number : message.dtypes().value()) dtypes.push_back(parse_dtype_number(number));
       return dtypes;
     }
+    case Case::kTensorApart:
+      invalid_argument("tensor {} is not with the value", message.tensor_apart());
     case Case::VALUE_NOT_SET:
       break;
   }

@@ -211,7 +211,7 @@ void to_input(Parallelism& parallelism, const ConvGeometry& g, const Tensor& fil
 }
 
 Kernel make_convolution(const KernelInit& init, bool fused, FusedActivation activation) {
-  const auto kept = init.constant(1) ? std::make_shared<KeptLayout>() : nullptr;
+  const auto kept = KeptLayout::of(init.constant(1));
   const bool bias_inside = init.attributes.has("_bias_inside");
   return [=, options = conv_attributes(init.attributes)](KernelContext& ctx) {
     const Tensor& x = ctx.input(0);
@@ -263,7 +263,7 @@ Tensor added_to_each(KernelContext& ctx, const Tensor& sums, const Tensor& resid
 }
 
 Kernel make_residual_conv(const KernelInit& init) {
-  const auto kept = init.constant(1) ? std::make_shared<KeptLayout>() : nullptr;
+  const auto kept = KeptLayout::of(init.constant(1));
   const FusedActivation activation = parse_activation(init.attributes.string("activation"));
   const bool relu = activation == FusedActivation::relu;
   const ConvAttributes options = conv_attributes(init.attributes);

@@ -17,8 +17,8 @@ namespace troupe {
 template <class T>
 class PackedFactor {
  public:
-  // b: [k, sections * n]. `kept`: of a b that is the same in every run, or null.
-  PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b, KeptLayout* kept = nullptr)
+  // b: [k, sections * n]. `kept`: of a b that is the same in every run.
+  PackedFactor(std::int64_t k, std::int64_t n, std::int64_t sections, MatrixView<T> b, KeptPart kept = {})
       : k_(k), n_(n), b_(b) {
     if (!own_loop()) return;
     const std::int64_t size = k * n * sections;
@@ -26,9 +26,10 @@ class PackedFactor {
       for (std::int64_t s = 0; s < sections; ++s)
         for (std::int64_t panel = 0; panel < panels(); ++panel) pack(s, panel, to + k_ * s * n_);
     };
-    if (kept)
-      packed_ = static_cast<const T*>(kept->get({k, n, sections}, static_cast<std::size_t>(size) * sizeof(T),
-                                                [&](void* to) { pack_all(static_cast<T*>(to)); }));
+    if (kept.operand)
+      packed_ = static_cast<const T*>(kept.operand->get({kFactor, kept.part, k, n, sections},
+                                                        static_cast<std::size_t>(size) * sizeof(T),
+                                                        [&](void* to) { pack_all(static_cast<T*>(to)); }));
     if (packed_) return;
     own_.emplace(size);
     pack_all(own_->data());
@@ -64,6 +65,7 @@ class PackedFactor {
  private:
   static constexpr std::int64_t kPanel = 48;
   static constexpr std::int64_t kVector = 16;
+  static constexpr std::int64_t kFactor = -1;  // tells keys from those of other products
   static bool own_loop() { return std::is_same_v<T, float> && has_gemm_cached(); }
 
   const T* at(std::int64_t section, std::int64_t left) const { return packed_ + k_ * (section * n_ + left); }

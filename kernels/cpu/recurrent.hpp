@@ -39,7 +39,7 @@ struct RecurrentInputs {
   const T* x = nullptr;                   // [steps, batch, inputs]
   const T* w = nullptr;                   // [gates * units, inputs]
   const T* r = nullptr;                   // [gates * units, units]
-  KeptLayout* kept_r = nullptr;           // of an r that is the same in every run, or null; used forward
+  KeptPart kept_r{};                      // of an r that is the same in every run; used forward
   const T* bias = nullptr;                // [2 * gates * units], or null
   const std::int64_t* lengths = nullptr;  // [batch], in [0, steps], or null
   const T* initial_h = nullptr;           // [batch, units], or null

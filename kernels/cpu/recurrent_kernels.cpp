@@ -1,8 +1,6 @@
 // Kernels of recurrent layers: checks, dtypes and directions. f16 and bf16 are computed in f32.
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include <troupe/kernels/cpu/families.hpp>
@@ -114,8 +112,8 @@ struct CellTensors {
   }
 };
 
-// `kept`: of r, for each direction; empty if that may change.
-void forward(KernelContext& ctx, const CellPlan& plan, std::span<KeptLayout> kept) {
+// `kept`: of r; null if that may change.
+void forward(KernelContext& ctx, const CellPlan& plan, KeptLayout* kept) {
   const DType dtype = ctx.input(0).dtype(), wide = wide_type(dtype);
   const CellTensors in(ctx, plan);
   const RecurrentSizes& s = in.sizes;
@@ -138,7 +136,7 @@ void forward(KernelContext& ctx, const CellPlan& plan, std::span<KeptLayout> kep
                          : plan.kind == CellKind::gru ? gru_forward<T>
                                                       : lstm_forward<T>;
         RecurrentInputs<T> given = in.of<T>(d);
-        if (!kept.empty()) given.kept_r = &kept[static_cast<std::size_t>(d)];
+        given.kept_r = {kept, d};
         run(ctx.parallelism(), in.cell(plan, d), given, out);
       });
     });
@@ -216,11 +214,8 @@ void backward(KernelContext& ctx, const CellPlan& plan, bool input_gradient) {
 void add_cell_kernels(KernelRegistry& registry, CellKind kind, const std::string& op) {
   const std::vector<DType> types{DType::f32, DType::f64, DType::f16, DType::bf16};
   registry.add({op, "CPU", types, [=](const KernelInit& init) -> Kernel {
-                  using Kept = std::array<KeptLayout, 2>;
-                  return [plan = make_plan(kind, op, init.attributes),
-                          kept = init.constant(2) ? std::make_shared<Kept>() : nullptr](KernelContext& ctx) {
-                    forward(ctx, plan, kept ? std::span<KeptLayout>(*kept) : std::span<KeptLayout>());
-                  };
+                  return [plan = make_plan(kind, op, init.attributes), kept = KeptLayout::of(init.constant(2))](
+                             KernelContext& ctx) { forward(ctx, plan, kept.get()); };
                 }});
   registry.add({op + "Grad", "CPU", types, [=](const KernelInit& init) -> Kernel {
                   return

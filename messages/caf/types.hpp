@@ -23,6 +23,7 @@ template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, HelloRequest& x) {
   return f(caf::meta::type_name("troupe::HelloRequest"), x.welcome);
 }
+// `tensors` stay within a process.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, RegisterGraphRequest& x) {
   return f(caf::meta::type_name("troupe::RegisterGraphRequest"), x.body);

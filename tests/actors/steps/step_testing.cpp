@@ -184,7 +184,8 @@ void StepCluster::register_call(const TaskName& client, SessionId session, Graph
                               {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
   for (auto& [name, body] : compiled.tasks) {
     if (change) change(name, body);
-    const Reply reply = request(name, caf::make_message(RegisterGraphRequest{body.SerializeAsString()}));
+    const auto tensors = name == client ? compiled.tensors : nullptr;
+    const Reply reply = request(name, caf::make_message(RegisterGraphRequest{body.SerializeAsString(), tensors}));
     ASSERT_FALSE(reply.error()) << reply.error().to_string();
   }
 }

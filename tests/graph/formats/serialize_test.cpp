@@ -105,6 +105,22 @@ TEST(Serialize, EveryTypeOfAttributeReturnsAsItWas) {
   for (const AttrValue& value : values) EXPECT_TRUE(equal(from_proto(to_proto(value)), value)) << to_string(value);
 }
 
+TEST(Serialize, LargeTensorsMayTravelBesideTheMessage) {
+  Graph graph;
+  const Tensor large = Tensor::zeros(DType::f32, {1024}), small = Tensor::zeros(DType::f32, {1023});
+  const Output sum = constant(graph, large, {.name = "large"});
+  constant(graph, small, {.name = "small"});
+  std::vector<Tensor> apart;
+  const proto::Graph message = to_proto(graph, &apart);
+  ASSERT_EQ(apart.size(), 1);
+  EXPECT_LT(message.ByteSizeLong(), 4500);
+  const auto again = from_proto(message, standard_ops(), apart);
+  EXPECT_EQ(again->get("large").attributes.get<Tensor>("value").raw(), large.raw());  // not copied
+  EXPECT_NE(again->get("small").attributes.get<Tensor>("value").raw(), small.raw());
+  EXPECT_EQ(error_of([&] { from_proto(message); }),
+            "invalid_argument: node 'large': attribute 'value': tensor 0 is not with the graph, which came with 0");
+}
+
 TEST(Serialize, NodesMayComeInAnyOrder) {
   auto graph = example();
   proto::Graph message = to_proto(*graph);
