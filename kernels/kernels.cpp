@@ -25,6 +25,8 @@ void register_all_kernels(KernelRegistry& registry) {
   register_linear_kernels(registry);
   register_matrix_kernels(registry);
   register_quantized_linear_kernels(registry);
+  register_quantized_conv_kernels(registry);
+  register_quantized_matmul_kernels(registry);
   register_loss_scale_kernels(registry);
   register_math_binary_kernels(registry);
   register_math_division_kernels(registry);

@@ -21,7 +21,43 @@ Output along_axis(Output vector, Output x, std::int64_t axis) {
   return out;
 }
 
+Attributes product_attributes(const std::string& x, ByteSteps steps, const QuantizedProductOptions& options) {
+  return {{"Y", options.dtype},       {x + "_scale", steps.scale},
+          {x + "_zero", steps.zero},  {"y_scale", options.y.scale},
+          {"y_zero", options.y.zero}, {"activation", std::string(options.relu ? "relu" : "none")}};
+}
+
 }  // namespace
+
+Output quantized_matmul(Output a, ByteSteps a_steps, Output b, Output b_scale, Output bias,
+                        QuantizedProductOptions options) {
+  return add_op("QuantizedMatMul", {a, b, bias, b_scale}, product_attributes("a", a_steps, options),
+                std::move(options.name));
+}
+
+Output dynamic_quantized_matmul(Output a, Output b, Output b_scale, Output bias, QuantizedProductOptions options) {
+  return add_op("DynamicQuantizedMatMul", {a, b, bias, b_scale},
+                {{"activation", std::string(options.relu ? "relu" : "none")}}, std::move(options.name));
+}
+
+Output quantized_conv2d(Output x, ByteSteps x_steps, Output filter, Output filter_scale, Output bias,
+                        const ConvOptions& windows, QuantizedProductOptions options,
+                        const QuantizedResidual& residual) {
+  Attributes attributes = product_attributes("x", x_steps, options);
+  attributes.set("strides", windows.strides);
+  attributes.set("dilations", windows.dilations);
+  attributes.set("groups", windows.groups);
+  attributes.set("padding", to_string(windows.padding));
+  attributes.set("pads", windows.pads);
+  attributes.set("data_format", to_string(windows.format));
+  Outputs inputs{x, filter, bias, filter_scale};
+  if (residual.values.valid()) {
+    inputs.push_back(residual.values);
+    attributes.set("residual_scale", residual.steps.scale);
+    attributes.set("residual_zero", residual.steps.zero);
+  }
+  return add_op("QuantizedConv", inputs, std::move(attributes), std::move(options.name));
+}
 
 Output quantize_linear(Output x, Output scale, Output zero_point, QuantizeOptions options) {
   return add_op("QuantizeLinear", {x, scale, zero_point}, {{"axis", options.axis}}, std::move(options.name));

@@ -2,6 +2,7 @@
 // vectors along `axis`.
 #pragma once
 
+#include <troupe/graph/builder/conv.hpp>
 #include <troupe/graph/builder/core.hpp>
 
 namespace troupe {
@@ -23,6 +24,37 @@ struct DynamicallyQuantized {
 };
 // Quantises x to u8 with the scale and zero point that fit its least and greatest element and 0.
 DynamicallyQuantized dynamic_quantize_linear(Output x, Name name = {});
+
+// Bytes q of a whole tensor stand for (q - zero) scale.
+struct ByteSteps {
+  double scale = 1;
+  std::int64_t zero = 0;
+};
+struct QuantizedProductOptions {
+  DType dtype = DType::f32;  // of the result: f32, i8 or u8
+  ByteSteps y{};             // of an i8 or u8 result
+  bool relu = false;
+  Name name{};
+};
+// activation((x - zero) scale w scale_c + bias), where products of bytes have exact 32-bit sums. A result of 8 bits is
+// rounded to nearest even and saturated; one that is nearly in the middle between two steps may become either.
+//
+// a [...,k], i8 or u8; b i8 [k,n]; b_scale f32 [] or [n]; bias f32 [n].
+Output quantized_matmul(Output a, ByteSteps a_steps, Output b, Output b_scale, Output bias,
+                        QuantizedProductOptions options = {});
+// a f32 is quantised to u8 in each run, as by dynamic_quantize_linear(); the result is f32. options.dtype and options.y
+// are not used.
+Output dynamic_quantized_matmul(Output a, Output b, Output b_scale, Output bias, QuantizedProductOptions options = {});
+// Bytes that are added before the activation: of the result's shape.
+struct QuantizedResidual {
+  Output values{};
+  ByteSteps steps{};
+};
+// x [n,h,w,in], i8 or u8, padded with its zero; filter i8 [kh,kw,in / groups,out]; filter_scale f32 [] or [out]; bias
+// f32 [out]. A residual needs a result of 8 bits. windows.format must be channels_last.
+Output quantized_conv2d(Output x, ByteSteps x_steps, Output filter, Output filter_scale, Output bias,
+                        const ConvOptions& windows = {}, QuantizedProductOptions options = {},
+                        const QuantizedResidual& residual = {});
 
 struct FakeQuantizeOptions {
   double lowest = -128;  // limits of the integers

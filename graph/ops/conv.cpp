@@ -167,6 +167,20 @@ void conv_integer_shape(ShapeContext& c) {
   c.set_output(0, y);
 }
 
+// Bytes convolved (kernels/cpu/quantized.hpp): images with channels last.
+void quantized_conv_shape(ShapeContext& c) {
+  const Convolution conv(c, 0, 1);
+  if (conv.options.channels_first()) invalid_argument("attribute 'data_format' must be channels_last");
+  const Shape y = convolved_shape(c, conv);
+  shapes::check_quantized(c, 3, y);
+  if (c.num_inputs() > 5) invalid_argument("there is at most one residual, not {}", c.num_inputs() - 4);
+  if (c.num_inputs() > 4) {
+    if (c.attributes().dtype("Y") == DType::f32) invalid_argument("a residual needs a result of 8 bits");
+    shapes::merge(y, "the convolution", c.input(4), "residual");
+  }
+  shapes::add_bias(c, y);
+}
+
 }  // namespace
 
 void register_conv_ops(OpRegistry& ops) {
@@ -201,6 +215,18 @@ void register_conv_ops(OpRegistry& ops) {
   integer.input("x", "T").input("filter", "F").input("x_zero", "T").input("filter_zero", "F").output("y", DType::i32);
   ops.add(with_windows(integer.type("T", {DType::i8, DType::u8}).type("F", {DType::i8, DType::u8}))
               .shape(conv_integer_shape)
+              .no_gradient());
+  const std::vector<DType> bytes{DType::i8, DType::u8};
+  Op quantized("QuantizedConv");
+  quantized.input("x", "Q").input("filter", DType::i8).input("bias", DType::f32).input("filter_scale", DType::f32);
+  quantized.input_list("residual", "R", "residuals").output("y", "Y");
+  quantized.type("Q", bytes).type("R", bytes, DType::i8).type("Y", {DType::f32, DType::i8, DType::u8});
+  quantized.attr("x_scale", AttrType::real).attr("x_zero", std::int64_t{0});
+  quantized.attr("y_scale", 1.0).attr("y_zero", std::int64_t{0});
+  quantized.attr("residual_scale", 1.0).attr("residual_zero", std::int64_t{0});
+  ops.add(with_windows(quantized)
+              .attr("activation", std::string("none"))
+              .shape(quantized_conv_shape)
               .no_gradient());
 }
 

@@ -45,6 +45,13 @@ void fused_matmul_shape(ShapeContext& c) { shapes::add_bias(c, product_shape(c))
 
 void matmul_integer_shape(ShapeContext& c) { c.set_output(0, product_shape(c.input(0), c.input(1), false, false)); }
 void qlinear_matmul_shape(ShapeContext& c) { c.set_output(0, product_shape(c.input(0), c.input(3), false, false)); }
+// a and a matrix of weights (kernels/cpu/quantized.hpp).
+void quantized_matmul_shape(ShapeContext& c) {
+  const Shape a = shapes::at_least_rank(c.input(0), 1, "a"), b = shapes::with_rank(c.input(1), 2, "b");
+  const Shape y = product_shape(a, b, false, false);
+  shapes::check_quantized(c, 3, y);
+  shapes::add_bias(c, y);
+}
 // The axis of channels, by attribute "data_format".
 int bias_axis(const ShapeContext& c) { return window_options(c.attributes()).channels_first() ? 1 : -1; }
 
@@ -211,6 +218,17 @@ void register_linear_ops(OpRegistry& ops) {
               .type("T3", bytes)
               .shape(qlinear_matmul_shape)
               .no_gradient());
+  Op quantized("QuantizedMatMul");
+  quantized.input("a", "Q").input("b", DType::i8).input("bias", DType::f32).input("b_scale", DType::f32);
+  quantized.output("y", "Y").type("Q", bytes).type("Y", {DType::f32, DType::i8, DType::u8});
+  quantized.attr("a_scale", AttrType::real).attr("a_zero", std::int64_t{0});
+  quantized.attr("y_scale", 1.0).attr("y_zero", std::int64_t{0});
+  ops.add(quantized.attr("activation", std::string("none")).shape(quantized_matmul_shape).no_gradient());
+  // a f32, quantised to u8 in each run by its least and greatest element.
+  Op dynamic("DynamicQuantizedMatMul");
+  dynamic.type("T", {DType::f32}).input("a", "T").input("b", DType::i8).input("bias", "T").input("b_scale", "T");
+  dynamic.output("y", "T").attr("activation", std::string("none"));
+  ops.add(dynamic.shape(quantized_matmul_shape).no_gradient());
   ops.add(Op("BiasAdd")
               .input("x", "T")
               .input("bias", "T")

@@ -76,6 +76,20 @@ void add_bias(ShapeContext& c, Shape shape, int axis) {
   c.set_output(0, shape);
 }
 
+void check_quantized(const ShapeContext& c, int scale, const Shape& y) {
+  const Shape& scales = c.input(scale);
+  if (scales.has_rank() && scales.rank() > 1)
+    invalid_argument("the scale of the weights must be a scalar or vector, but its shape is {}", scales.to_string());
+  if (scales.has_rank() && scales.rank() == 1 && y.has_rank())
+    merge_dim(scales[0], y[-1], "the size of the weights' scale and the channels of the product");
+  for (const auto& [name, value] : c.attributes().all())
+    if (name.ends_with("_scale") && !(c.attributes().real(name) > 0))
+      invalid_argument("attribute '{}' is {}, not above 0", name, c.attributes().real(name));
+  const std::string& activation = c.attributes().string("activation");
+  if (activation != "none" && activation != "relu")
+    invalid_argument("attribute 'activation' must be none or relu, not '{}'", activation);
+}
+
 int axis(std::int64_t axis, int rank) {
   if (axis < -rank || axis >= rank) invalid_argument("axis {} is out of range: there are {} dimensions", axis, rank);
   return static_cast<int>(axis < 0 ? axis + rank : axis);

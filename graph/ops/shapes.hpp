@@ -33,6 +33,10 @@ std::int64_t merge_dim(std::int64_t x, std::int64_t y, std::string_view what);
 // activation (attribute "activation").
 void add_bias(ShapeContext& c, Shape shape, int axis = -1);
 
+// For products of bytes: the scale of the weights (input `scale`) is a scalar, or one for each channel of the product
+// `y`; those of attributes are above 0, and the activation is none or relu.
+void check_quantized(const ShapeContext& c, int scale, const Shape& y);
+
 // Converts an axis in [-rank, rank) to one in [0, rank).
 int axis(std::int64_t axis, int rank);
 // The same for a list, in ascending order; throws if an axis is repeated.

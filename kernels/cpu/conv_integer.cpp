@@ -1,5 +1,7 @@
-// Convolution of 8-bit integers with exact 32-bit sums: differences from the zeros in 16 bits, and a scalar product of
-// each window with each filter, which is one instruction for two products of neighbours.
+// Differences from the zeros are in 16 bits; each window has a scalar product with each filter, which is one
+// instruction for two products of neighbours.
+#include "troupe/kernels/cpu/conv_integer.hpp"
+
 #include <algorithm>
 
 #include <troupe/kernels/common/conv_geometry.hpp>
@@ -94,27 +96,30 @@ Kernel make_conv_integer(const KernelInit& init) {
     check_zero("the zero of x", x_zero, x, -1);
     check_zero("the filter's zero", ctx.input(3), filter, g.out_channels);
     Tensor y = ctx.allocate(DType::i32, g.result_shape());
-    std::int32_t* const to = y.mutable_data<std::int32_t>();
-    std::fill_n(to, y.num_elements(), 0);
-    if (!g.empty()) {
-      const ScratchArray<std::int16_t> weights(g.filter_size());
-      difference_of_filter(g, filter, ctx.input(3), weights.data());
-      const std::int64_t grain = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / g.image_cost());
-      dispatch(ByteTypes{}, x.dtype(), [&]<class T>() {
-        ctx.parallelism().parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
-          const ScratchArray<std::int16_t> image(g.image_size());
-          for (std::int64_t i = begin; i < end; ++i) {
-            difference_of_image(g, x.data<T>() + i * g.image_size(), *x_zero.data<T>(), image.data());
-            convolve_image(g, image.data(), weights.data(), to + i * g.result_size());
-          }
-        });
-      });
-    }
+    conv_integer(ctx.parallelism(), g, x, filter, x_zero, ctx.input(3), y.mutable_data<std::int32_t>());
     ctx.set_output(0, std::move(y));
   };
 }
 
 }  // namespace
+
+void conv_integer(Parallelism& parallelism, const ConvGeometry& g, const Tensor& x, const Tensor& filter,
+                  const Tensor& x_zero, const Tensor& filter_zero, std::int32_t* sums) {
+  std::fill_n(sums, g.batch * g.result_size(), 0);
+  if (g.empty()) return;
+  const ScratchArray<std::int16_t> weights(g.filter_size());
+  difference_of_filter(g, filter, filter_zero, weights.data());
+  const std::int64_t grain = std::max<std::int64_t>(1, (std::int64_t{1} << 20) / g.image_cost());
+  dispatch(ByteTypes{}, x.dtype(), [&]<class T>() {
+    parallelism.parallel_for(g.batch, grain, [&](std::int64_t begin, std::int64_t end) {
+      const ScratchArray<std::int16_t> image(g.image_size());
+      for (std::int64_t i = begin; i < end; ++i) {
+        difference_of_image(g, x.data<T>() + i * g.image_size(), *x_zero.data<T>(), image.data());
+        convolve_image(g, image.data(), weights.data(), sums + i * g.result_size());
+      }
+    });
+  });
+}
 
 void register_conv_integer_kernels(KernelRegistry& registry) {
   registry.add({"ConvInteger", "CPU", {DType::i8, DType::u8}, make_conv_integer});

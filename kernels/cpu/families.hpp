@@ -24,6 +24,8 @@ void register_layout_kernels(KernelRegistry& registry);
 void register_linear_kernels(KernelRegistry& registry);
 void register_matrix_kernels(KernelRegistry& registry);
 void register_quantized_linear_kernels(KernelRegistry& registry);
+void register_quantized_conv_kernels(KernelRegistry& registry);
+void register_quantized_matmul_kernels(KernelRegistry& registry);
 void register_loss_scale_kernels(KernelRegistry& registry);
 void register_math_binary_kernels(KernelRegistry& registry);
 void register_math_division_kernels(KernelRegistry& registry);
