@@ -9,6 +9,7 @@
 #include <troupe/graph/passes/fuse_elementwise.hpp>
 #include <troupe/graph/passes/fuse_updates.hpp>
 #include <troupe/graph/passes/prune.hpp>
+#include <troupe/graph/passes/quantized_products.hpp>
 #include <troupe/graph/passes/residual_inside.hpp>
 #include <troupe/graph/passes/simplify.hpp>
 
@@ -45,6 +46,8 @@ Pass folding(std::string name, const OptimizeOptions& options) {
 std::vector<Pass> optimizations(const OptimizeOptions& options) {
   std::vector<Pass> passes = {
       plain("prune", prune_callable),
+      // First: folding would make f32 of weights in 8 bits.
+      inference("quantized_products", fusing("", quantized_products, options).run),
       fusing("simplify", simplify, options),
       folding("fold_constants", options),
       inference("fold_batch_norm",

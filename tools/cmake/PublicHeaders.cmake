@@ -17,6 +17,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/network/cluster_spec.hpp
   actors/network/network_options.hpp
   actors/session/group.hpp
+  actors/session/quantization.hpp
   actors/session/saver.hpp
   actors/session/session.hpp
   actors/steps/training_step.hpp
@@ -119,6 +120,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/optimizers/updates.hpp
   graph/optimizers/weight_averages.hpp
   graph/passes/freeze.hpp
+  graph/passes/quantize.hpp
   graph/placement/placement.hpp
   graph/resize.hpp
   graph/training/all_reduce.hpp
