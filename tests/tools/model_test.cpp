@@ -47,6 +47,7 @@ class ModelTool : public ::testing::Test {
                      .values = {{"w", Tensor::of<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})},
                                 {"b", Tensor::vector<float>({0.5f, -100, 0})}}};
     model.signatures["predict"] = {{{"x", {"x", DType::f32, x.shape()}}}, {{"y", {y.name(), DType::f32, y.shape()}}}};
+    model.signatures["predict"].inputs["x"].description = "two lengths, in metres";
     save_model(posix_file_system(), path("model"), model);
     save_values(posix_file_system(), path("in.npz"), {{"x", Tensor::of<float>(Shape{1, 2}, {1, 2})}});
   }
@@ -74,9 +75,9 @@ class ModelTool : public ::testing::Test {
 TEST_F(ModelTool, SaysWhatAModelIs) {
   const Ran text = tool({"info", path("model")});
   EXPECT_EQ(text.code, 0) << text.err;
-  for (const char* line :
-       {"format      troupe, Troupe ", "parameters  9 in 2 variables, 36 bytes", "input     x f32[?,2]",
-        "output    y f32[?,3]", "work      12 operations", "op          MatMul 1"})
+  for (const char* line : {"format      troupe, Troupe ", "parameters  9 in 2 variables, 36 bytes",
+                           "input     x f32[?,2]: two lengths, in metres", "output    y f32[?,3]",
+                           "work      12 operations", "op          MatMul 1"})
     EXPECT_THAT(text.out, HasSubstr(line));
   const nlohmann::json event = last_event(tool({"info", path("model"), "--json"}).out);
   EXPECT_EQ(event["format"], "troupe");
@@ -104,6 +105,31 @@ TEST_F(ModelTool, ConvertsBetweenAllFormats) {
   EXPECT_THAT(tool({"convert", path("model"), path("other")}).err, HasSubstr("say which with --to"));
   EXPECT_THAT(tool({"convert", path("model"), path("served"), "--to", "tensorflow"}).out,
               HasSubstr("computes the same"));
+}
+
+// Attributes of ONNX are f32.
+TEST_F(ModelTool, AConversionThatComputesSomethingElseFails) {
+  auto graph = std::make_shared<Graph>();
+  const Output x = placeholder(*graph, DType::f64, Shape{kUnknown, 8}, "x"), y = leaky_relu(x, 0.1, "y");
+  SavedModel model{.graph = graph};
+  model.signatures["predict"] = {{{"x", {"x", DType::f64, x.shape()}}}, {{"y", {"y", DType::f64, y.shape()}}}};
+  save_model(posix_file_system(), path("wide"), model);
+  const Ran exact = tool({"convert", path("wide"), path("wide.onnx"), "--tolerance", "1e-15"});
+  EXPECT_EQ(exact.code, 1) << exact.err;
+  EXPECT_THAT(exact.out, HasSubstr("it computes something else"));
+  EXPECT_EQ(tool({"convert", path("wide"), path("wide.onnx")}).code, 0);
+}
+
+TEST_F(ModelTool, AConversionThatIsRefusedLeavesNothing) {
+  auto graph = std::make_shared<Graph>();
+  const Output y = random_uniform(*graph, Shape{2});
+  SavedModel model{.graph = graph};
+  model.signatures["predict"] = {{}, {{"y", {y.name(), DType::f32, y.shape()}}}};
+  save_model(posix_file_system(), path("random"), model);
+  const Ran refused = tool({"convert", path("random"), path("random.tf"), "--to", "tensorflow"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("TensorFlow's ops cannot express: RandomUniform"));
+  EXPECT_FALSE(std::filesystem::exists(path("random.tf")));
 }
 
 TEST_F(ModelTool, OptimizesForInference) {
@@ -153,7 +179,9 @@ TEST_F(ModelTool, ChecksListAllThatIsMissing) {
   const Ran unknown = tool({"check", path("unknown")});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_THAT(unknown.out, HasSubstr("Bar: b; Foo: a"));
-  directory_.write("model/values.safetensors", "damaged");
+  std::string values = testing::content_of(path("model/values.safetensors"));
+  values.back() = static_cast<char>(values.back() ^ 1);
+  directory_.write("model/values.safetensors", values);
   const Ran damaged = tool({"check", path("model"), "--json"});
   EXPECT_EQ(damaged.code, 1);
   EXPECT_EQ(last_event(damaged.out)["runs"], false);

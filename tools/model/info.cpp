@@ -26,6 +26,7 @@ Json json_of(const Specs& specs) {
       for (const std::int64_t d : spec.shape.dims()) shape.push_back(d == kUnknown ? Json(nullptr) : Json(d));
     }
     out[key] = {{"dtype", name(spec.dtype)}, {"shape", shape}, {"tensor", spec.tensor}};
+    if (!spec.description.empty()) out[key]["description"] = spec.description;
   }
   return out;
 }
@@ -65,6 +66,13 @@ std::map<std::string, std::int64_t> ops_of(const Graph& graph) {
   return out;
 }
 
+std::string described(const std::string& text) { return text.empty() ? "" : ": " + text; }
+
+void print_specs(const char* what, const Specs& specs) {
+  for (const auto& [key, spec] : specs)
+    fmt::print("  {}    {} {}{}\n", what, key, type_text(spec), described(spec.description));
+}
+
 std::string count_text(double count) {
   for (const auto& [unit, size] : {std::pair{"G", 1e9}, {"M", 1e6}, {"k", 1e3}})
     if (count >= size) return fmt::format("{:.2f} {}", count / size, unit);
@@ -102,6 +110,7 @@ int info(FileSystem& files, const Options& options) {
     for (const auto& [name, signature] : model.signatures)
       signatures[name] = {{"inputs", json_of(signature.inputs)},
                           {"outputs", json_of(signature.outputs)},
+                          {"description", signature.description},
                           {"operations", operations_of_one(model, signature)}};
     fmt::print("{}\n", json_text({{"event", "info"},
                                   {"model", options.paths[0]},
@@ -117,9 +126,9 @@ int info(FileSystem& files, const Options& options) {
   fmt::print("format      {}{}\n", name(model.format), model.producer.empty() ? "" : ", " + model.producer);
   fmt::print("parameters  {} in {} variables, {} bytes\n", parameters, model.values.size(), bytes);
   for (const auto& [name, signature] : model.signatures) {
-    fmt::print("signature   {}\n", name);
-    for (const auto& [key, spec] : signature.inputs) fmt::print("  input     {} {}\n", key, type_text(spec));
-    for (const auto& [key, spec] : signature.outputs) fmt::print("  output    {} {}\n", key, type_text(spec));
+    fmt::print("signature   {}{}\n", name, described(signature.description));
+    print_specs("input ", signature.inputs);
+    print_specs("output", signature.outputs);
     fmt::print("  work      {}operations for one example\n", count_text(operations_of_one(model, signature)));
   }
   std::vector<std::pair<std::string, std::int64_t>> by_count(ops.begin(), ops.end());
@@ -133,7 +142,7 @@ int check(FileSystem& files, const Options& options) {
   std::vector<std::string> wrong;
   std::string what;
   try {
-    const AnyModel model = read_any_model(files, path);
+    const AnyModel model = read_any_model(files, path, {.verify_values = true});
     what = fmt::format("{}, {} nodes, {} signature{}", title(model.format), model.graph->size(),
                        model.signatures.size(), model.signatures.size() == 1 ? "" : "s");
     Task task({.threads = 1});
