@@ -222,5 +222,67 @@ TEST(TensorflowImport, VariablesMustFitTheirValues) {
   EXPECT_THAT(error(), HasSubstr("there is no asset 0"));
 }
 
+// y = x w, in a graph without functions; w is tensor "weights" of the bundle.
+tensorflow::SavedModel model_of_version_1() {
+  const std::string type = R"(attr { key: "dtype" value { type: 1 } })";
+  const std::string text = fmt::format(
+      R"(meta_graphs {{
+           meta_info_def {{ tags: "serve" }}
+           graph_def {{
+             node {{ name: "x" op: "Placeholder" {0} }}
+             node {{ name: "w" op: "VarHandleOp" {0}
+                     attr {{ key: "shape" value {{ shape {{ dim {{ size: 2 }} }} }} }} }}
+             node {{ name: "read" op: "ReadVariableOp" input: "w" {0} }}
+             node {{ name: "y" op: "Mul" input: "x" input: "read" }}
+             node {{ name: "names" op: "Const" attr {{ key: "value" value {{ tensor {{ dtype: 7
+                     tensor_shape {{ dim {{ size: 1 }} }} string_val: "weights" }} }} }} }}
+             node {{ name: "restore" op: "RestoreV2" input: "names" input: "names" input: "names" }}
+             node {{ name: "assign" op: "AssignVariableOp" input: "w" input: "restore" }}
+           }}
+           signature_def {{ key: "f" value {{
+             inputs {{ key: "a" value {{ name: "x:0" dtype: 1 tensor_shape {{ dim {{ size: 2 }} }} }} }}
+             outputs {{ key: "b" value {{ name: "y:0" dtype: 1 }} }} }} }} }})",
+      type);
+  tensorflow::SavedModel model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model));
+  return model;
+}
+
+TEST(TensorflowImport, ModelsOfVersion1HaveTheirRestoredVariables) {
+  Tensor weights = Tensor::vector<float>({2, 3});
+  const TensorflowFiles files{.tensor = [&](const std::string& key) {
+    EXPECT_EQ(key, "weights");
+    return weights;
+  }};
+  const auto parse = [&](const tensorflow::SavedModel& model) {
+    return parse_tensorflow(model.SerializeAsString(), files);
+  };
+  const tensorflow::SavedModel whole = model_of_version_1();
+  const TensorflowModel read = parse(whole);
+  EXPECT_EQ(read.variables, std::vector<std::string>{"w"});
+  EXPECT_EQ(read.signatures.at("f").inputs.at("a").shape(), Shape{2});
+  EXPECT_EQ(read.signatures.at("f").outputs.at("b").source().op->name, "Mul");
+
+  const auto error_after = [&](const std::function<void(tensorflow::GraphDef&)>& change) {
+    tensorflow::SavedModel model = whole;
+    change(*model.mutable_meta_graphs(0)->mutable_graph_def());
+    return error_of([&] { parse(model); }).message();
+  };
+  EXPECT_THAT(error_after([](auto& graph) { graph.mutable_node(0)->set_name("z"); }),
+              HasSubstr("input 'a' is 'x:0', which is not there"));
+  EXPECT_THAT(error_after([](auto& graph) { graph.mutable_node(3)->set_input(1, "none"); }),
+              HasSubstr("there is no node 'none'"));
+  EXPECT_THAT(error_after([](auto& graph) { graph.mutable_node(6)->set_input(1, "restore:1"); }),
+              HasSubstr("RestoreV2 'restore' has no name for its result 1"));
+  EXPECT_THAT(error_after([](auto& graph) { graph.mutable_node(6)->set_op("NoOp"); }),
+              HasSubstr("VarHandleOp 'w': no op restores the variable"));
+  EXPECT_THAT(error_after([](auto& graph) { graph.mutable_node(3)->set_input(0, "y"); }),
+              HasSubstr("reads its own result"));
+  EXPECT_THAT(error_after([](auto& graph) { graph.mutable_node(4)->set_name("x"); }),
+              HasSubstr("two nodes are named 'x'"));
+  weights = Tensor::vector<float>({2, 3, 4});
+  EXPECT_THAT(error_after([](auto&) {}), HasSubstr("the variable is f32[2], but 'weights' has f32[3]"));
+}
+
 }  // namespace
 }  // namespace troupe::testing
