@@ -108,10 +108,12 @@ std::vector<PyOutput> add_named_op(PyGraph& graph, const std::string& op, const 
 // Ends without the interpreter's lock: threads of the session may need it to let go of arrays.
 class PySession {
  public:
-  PySession(const PyGraph& graph, int threads) {
+  PySession(const PyGraph& graph, int threads, bool inference = false) {
     const nb::gil_scoped_release released;
     task_ = std::make_unique<Task>(TaskOptions{.threads = threads});
-    session_ = std::make_unique<Session>(*task_, *graph.graph);
+    SessionOptions options;
+    if (inference) options.inference = InferencePasses{};
+    session_ = std::make_unique<Session>(*task_, *graph.graph, std::move(options));
     graph_ = graph.graph;
   }
   PySession(PySession&&) = delete;
@@ -275,7 +277,7 @@ void bind_graph(nb::module_& m) {
 
 void bind_running(nb::module_& m) {
   nb::class_<PySession>(m, "Session")
-      .def(nb::init<const PyGraph&, int>(), "graph"_a, "threads"_a = 0)
+      .def(nb::init<const PyGraph&, int, bool>(), "graph"_a, "threads"_a = 0, "inference"_a = false)
       .def("run", &PySession::run, "feeds"_a, "fetches"_a, "targets"_a)
       .def("close", &PySession::close);
   nb::class_<PyModel>(m, "Model")

@@ -105,9 +105,10 @@ class Graph:
 class Session:
     """Runs steps of a graph, which may grow meanwhile. The interpreter's lock is released while a step runs."""
 
-    def __init__(self, graph: Graph, threads: int = 0):
-        """threads: of the CPU device; 0: one for each core."""
-        self._session = _troupe.Session(graph._graph, threads)
+    def __init__(self, graph: Graph, threads: int = 0, inference: bool = False):
+        """threads: of the CPU device; 0: one for each core. inference: of graphs that only predict; passes that change
+        bits make them faster."""
+        self._session = _troupe.Session(graph._graph, threads, inference)
 
     def run(self, feeds: typing.Optional[typing.Mapping] = None, fetches=(), targets: typing.Sequence = ()):
         """One step: feeds {Output: array}; returns an array for an Output, a list of arrays for several."""
@@ -130,7 +131,7 @@ class Session:
 class Model:
     """An ONNX model: graph, inputs and outputs by name."""
 
-    def __init__(self, model, threads: int = 0):
+    def __init__(self, model, threads: int = 0, inference: bool = False):
         self.graph = Graph(model.graph)
         self.inputs = dict(model.inputs)
         self.outputs = dict(model.outputs)
@@ -139,6 +140,7 @@ class Model:
         self.opset = model.opset
         self.producer = model.producer
         self._threads = threads
+        self._inference = inference
         self._session = None
 
     def run(self, inputs: typing.Mapping) -> dict:
@@ -147,15 +149,16 @@ class Model:
         if unknown:
             raise ValueError(f"the model has no input {unknown[0]!r}; its inputs are {list(self.inputs)}")
         if self._session is None:
-            self._session = Session(self.graph, self._threads)
+            self._session = Session(self.graph, self._threads, self._inference)
             self._session.run(targets=[self.graph.initializer()])
         found = self._session.run({self.inputs[k]: v for k, v in inputs.items()}, list(self.outputs.values()))
         return dict(zip(self.outputs, found))
 
 
-def import_onnx(path, weights: str = "constants", threads: int = 0) -> Model:
-    """Reads an ONNX file. weights: what initializers become, "constants", "variables" or "trainable"."""
-    return Model(_troupe.import_onnx(str(path), weights), threads)
+def import_onnx(path, weights: str = "constants", threads: int = 0, inference: bool = False) -> Model:
+    """Reads an ONNX file. weights: what initializers become, "constants", "variables" or "trainable". inference: the
+    model only predicts; passes that change bits make constants' products faster, and those of 8 bits integers."""
+    return Model(_troupe.import_onnx(str(path), weights), threads, inference)
 
 
 def export_onnx(path, graph: Graph, inputs: typing.Mapping, outputs: typing.Mapping, session=None):

@@ -3,7 +3,7 @@
 #include <numbers>
 #include <vector>
 
-#include <troupe/graph/formats/onnx/onnx_export.hpp>
+#include <troupe/graph/formats/onnx/export_graph.hpp>
 
 namespace troupe {
 namespace {
@@ -156,9 +156,24 @@ void write_xlogy(OnnxExportNode& node) {
   const OnnxName safe = node.add("Where", {none, node.number_like(0, 1), o.names[1]});
   set(node, o, node.add("Mul", {o.names[0], node.add("Log", {safe})}));
 }
+// Filters in bytes that only a convolution reads are written by it.
+bool is_filter_of_conv(const OnnxExportNode& node) {
+  const Endpoint y{node.node().id, 0};
+  const std::vector<const Node*> readers = node.writer().readers(y);
+  return !node.writer().is_given(y) && readers.size() == 1 && readers[0] && readers[0]->op->name == "Conv" &&
+         readers[0]->inputs[1] == y && readers[0]->attributes.string("data_format") == "channels_last" &&
+         node.rank(0) == 4 && node.weights(0);
+}
+
 void write_quantize(OnnxExportNode& node) {
   if (node.dtype(1) != DType::f32) fail(Code::unimplemented, "its scale must be f32");
-  node.set(node.add(node.node().op->name, node.all_inputs(), {{"axis", node.attributes().integer("axis")}}));
+  const std::string& op = node.node().op->name;
+  const Shape& scale = node.shape(1);
+  const bool one = scale.fully_known() && scale.num_elements() == 1;
+  if (op == "DequantizeLinear" && is_filter_of_conv(node)) return node.defer();
+  if (one && node.has_images(0)) return node.set_images(0, node.add(op, {node.images(0), node.in(1), node.in(2)}));
+  node.set(
+      node.add(op, node.all_inputs(), one ? Attributes{} : Attributes{{"axis", node.attributes().integer("axis")}}));
 }
 void write_leaky_relu(OnnxExportNode& node) {
   const Operands x = operands(node);

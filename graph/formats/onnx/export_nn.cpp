@@ -1,6 +1,7 @@
 // Products, convolutions, pools, normalisations and losses, as ONNX's.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <troupe/graph/builder/padding.hpp>
@@ -147,7 +148,22 @@ Windows windows_of_filter(const OnnxExportNode& node) {
   return windows_of(node, kernel);
 }
 
+// A filter in bytes: its DequantizeLinear is written here, of bytes that are transposed, if this is its only reader.
+std::optional<OnnxName> filter_of_bytes(const OnnxExportNode& node) {
+  const Node& source = node.graph().node(node.endpoint(1).node);
+  const OnnxExportNode filter(node.writer(), source);
+  if (source.op->name != "DequantizeLinear" || filter.writer().readers({source.id, 0}).size() != 1 ||
+      !filter.weights(0) || filter.rank(0) != 4)
+    return std::nullopt;
+  const Integers perm{3, 2, 0, 1};
+  const std::int64_t axis = filter.attributes().integer("axis"), from = axis < 0 ? axis + 4 : axis;
+  const auto place = static_cast<std::int64_t>(std::ranges::find(perm, from) - perm.begin());
+  return filter.add("DequantizeLinear", {filter.transposed(0, perm), filter.in(1), filter.in(2)}, {{"axis", place}});
+}
+
 OnnxName filter_of(const OnnxExportNode& node, const Windows& w) {
+  if (!w.channels_first)
+    if (const auto bytes = filter_of_bytes(node)) return *bytes;
   return w.channels_first ? node.in(1) : node.transposed(1, {3, 2, 0, 1});
 }
 

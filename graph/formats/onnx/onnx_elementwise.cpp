@@ -96,21 +96,55 @@ void dropout_node(OnnxNode& node) {
 
 // ---- quantisation
 
+// A scale or zero point; of one element, as a scalar: models mix [] and [1].
+Output steps_in(const OnnxNode& node, int index) {
+  const Output given = node.in(index);
+  const Shape& shape = given.shape();
+  if (!shape.has_rank() || shape.rank() != 1 || shape[0] != 1) return given;
+  const auto known = node.known(index);
+  return known ? constant(node.graph(), known->reshaped(Shape{})) : as_scalar(given);
+}
+// A zero point, also one that is left out.
+Output zero_of(const OnnxNode& node, Output scale, DType dtype) {
+  if (node.has(2)) return steps_in(node, 2);
+  if (scale.shape().fully_known()) return constant(node.graph(), Tensor::zeros(dtype, scale.shape()));
+  return cast(zeros_like(scale), dtype);
+}
+
+// Images stay as they are where one step is that of all elements.
+Output images_of_one_step(const OnnxNode& node, Output scale) {
+  const Shape& shape = scale.shape();
+  return shape.fully_known() && shape.num_elements() == 1 ? node.images(0) : Output();
+}
+
+void refuse_blocks(const OnnxNode& node) {
+  if (node.integer("block_size", 0) != 0)
+    fail(Code::unimplemented, "attribute 'block_size' is {}: scales of blocks are not supported",
+         node.integer("block_size"));
+}
+
 void quantize_linear_node(OnnxNode& node) {
-  Output x = node.in(0), scale = node.in(1);
+  refuse_blocks(node);
+  Output scale = steps_in(node, 1);
+  const Output images = images_of_one_step(node, scale);
+  Output x = images.valid() ? images : node.in(0);
   if (x.dtype() != scale.dtype()) {
     x = cast(x, DType::f32);
     scale = cast(scale, DType::f32);
   }
   const DType dtype = node.has_attr("output_dtype") ? node.dtype("output_dtype") : DType::u8;
-  const Output zero = node.has(2) ? node.in(2) : cast(zeros_like(scale), dtype);
+  const Output zero = zero_of(node, scale, dtype);
+  if (images.valid()) return node.set_images(0, quantize_linear(x, scale, zero));
   node.set(quantize_linear(x, scale, zero, {.axis = node.integer("axis", 1)}));
 }
 
 void dequantize_linear_node(OnnxNode& node) {
-  const Output scale = node.in(1);
-  const Output zero = node.has(2) ? node.in(2) : cast(zeros_like(scale), node.in(0).dtype());
-  node.set(dequantize_linear(node.in(0), scale, zero, {.axis = node.integer("axis", 1)}));
+  refuse_blocks(node);
+  const Output scale = steps_in(node, 1), images = images_of_one_step(node, scale);
+  const Output x = images.valid() ? images : node.in(0);
+  const Output zero = zero_of(node, scale, x.dtype());
+  if (images.valid()) return node.set_images(0, dequantize_linear(x, scale, zero));
+  node.set(dequantize_linear(x, scale, zero, {.axis = node.integer("axis", 1)}));
 }
 
 void dynamic_quantize_linear_node(OnnxNode& node) {
@@ -123,7 +157,7 @@ void dynamic_quantize_linear_node(OnnxNode& node) {
 constexpr OnnxOp kElementwiseOps[] = {
     {"Celu", celu_node, OnnxImages::elementwise},
     {"Clip", clip_node, OnnxImages::elementwise},
-    {"DequantizeLinear", dequantize_linear_node},
+    {"DequantizeLinear", dequantize_linear_node, OnnxImages::itself},
     {"Dropout", dropout_node},
     {"DynamicQuantizeLinear", dynamic_quantize_linear_node},
     {"Elu", elu_node, OnnxImages::elementwise},
@@ -133,7 +167,7 @@ constexpr OnnxOp kElementwiseOps[] = {
     {"LeakyRelu", leaky_relu_node, OnnxImages::elementwise},
     {"Mish", activation<mish>, OnnxImages::elementwise},
     {"PRelu", prelu_node, OnnxImages::elementwise},
-    {"QuantizeLinear", quantize_linear_node},
+    {"QuantizeLinear", quantize_linear_node, OnnxImages::itself},
     {"Relu", relu_node, OnnxImages::elementwise},
     {"Selu", selu_node, OnnxImages::elementwise},
     {"Shrink", shrink_node, OnnxImages::elementwise},
