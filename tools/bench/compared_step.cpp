@@ -5,9 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "tools/bench/child.hpp"
 #include "tools/bench/kernel_step.hpp"
+#include <troupe/actors/session/quantization.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
@@ -77,12 +79,34 @@ void ComparedStep::freeze_for_inference() {
   call_ = session_->callable(in_frozen(inputs_), in_frozen(results_));
 }
 
-void ComparedStep::write_onnx() const {
+void ComparedStep::quantize_for_inference() {
+  const auto frozen = freeze(graph_, weights_);
+  const auto in = [](Graph& graph, const Outputs& outputs) {
+    Outputs out;
+    for (const Output& output : outputs) out.push_back(graph.output(*graph.find(output.source().name), output.index));
+    return out;
+  };
+  std::map<std::string, Tensor> batch;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) batch[inputs_[i].source().name] = feeds_[i];
+  const auto batches = [&, once = true]() mutable -> std::optional<std::map<std::string, Tensor>> {
+    return std::exchange(once, false) ? std::optional(batch) : std::nullopt;
+  };
+  QuantizedModel made = quantize(task_, *frozen, in(*frozen, results_), batches);
+  frozen_ = std::move(made.graph);
+  const Outputs inputs = in(*frozen_, inputs_);
+  write_onnx(*frozen_, inputs, made.outputs);
+  session_ = std::make_unique<Session>(task_, *frozen_, SessionOptions{.inference = InferencePasses{}});
+  call_ = session_->callable(inputs, made.outputs);
+}
+
+void ComparedStep::write_onnx() const { write_onnx(graph_, inputs_, results_); }
+
+void ComparedStep::write_onnx(const Graph& graph, const Outputs& inputs, const Outputs& results) const {
   OnnxExport what;
-  for (const Output& input : inputs_) what.inputs.push_back({"", input, {}});
-  for (std::size_t i = 0; i < names_.size(); ++i) what.outputs.push_back({names_[i], results_[i], {}});
+  for (const Output& input : inputs) what.inputs.push_back({"", input, {}});
+  for (std::size_t i = 0; i < names_.size(); ++i) what.outputs.push_back({names_[i], results[i], {}});
   what.variables = weights_;
-  export_onnx((fs::path(files_.directory()) / "model.onnx").string(), graph_, what);
+  export_onnx((fs::path(files_.directory()) / "model.onnx").string(), graph, what);
 }
 
 std::optional<Peer> ComparedStep::peer(const std::string& name, const Settings& settings, double tolerance,

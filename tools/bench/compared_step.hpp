@@ -45,6 +45,9 @@ class ComparedStep {
   std::vector<Tensor> run() const { return call_(feeds_); }
   // From now on weights are constants, and passes for inference run.
   void freeze_for_inference();
+  // The same in 8 bits: products of bytes, with ranges of activations from the inputs. Writes that graph for the peer
+  // "onnx".
+  void quantize_for_inference();
   // Writes the graph for the peer "onnx".
   void write_onnx() const;
   // A case of graph_peer.py whose results are those of a step, within `tolerance` x the largest element: throws
@@ -53,6 +56,8 @@ class ComparedStep {
   std::optional<Peer> peer(const std::string& name, const Settings& settings, double tolerance, double scale) const;
 
  private:
+  void write_onnx(const Graph& graph, const Outputs& inputs, const Outputs& results) const;
+
   const int threads_;
   Task task_{{.threads = threads_, .gpus = {.count = 0}}};
   Graph graph_;

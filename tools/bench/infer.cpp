@@ -45,13 +45,17 @@ struct Model {
   Shape x;  // of one example
 };
 
-Case infer_case(const Model& model, std::int64_t batch, int threads, double target) {
+// With int8, of products of bytes on both sides: rounded sums may differ by a step, which later layers spread.
+constexpr double kTolerance = 1e-3, kByteTolerance = 0.1;
+
+Case infer_case(const Model& model, std::int64_t batch, int threads, double target, bool int8 = false) {
   return {.bench = "infer",
-          .name = fmt::format("{}-{}{}", model.name, batch, threads == 1 ? "" : fmt::format("-threads{}", threads)),
+          .name = fmt::format("{}{}-{}{}", model.name, int8 ? "-int8" : "", batch,
+                              threads == 1 ? "" : fmt::format("-threads{}", threads)),
           .unit = "us",
           .more_is_better = false,
-          .measures =
-              fmt::format("{}, a batch of {}, {} thread{}", model.measures, batch, threads, threads == 1 ? "" : "s"),
+          .measures = fmt::format("{}{}, a batch of {}, {} thread{}", model.measures, int8 ? ", in 8 bits" : "", batch,
+                                  threads, threads == 1 ? "" : "s"),
           .peer = "onnxruntime from Python, the exported model, as many threads",
           .ratio_target = target,
           .prepare = [=](const Settings& settings) -> Contest {
@@ -65,9 +69,13 @@ Case infer_case(const Model& model, std::int64_t batch, int threads, double targ
                   return {{"y", model.make().apply(context, in[0])}};
                 },
                 threads);
-            step->write_onnx();
-            step->freeze_for_inference();
-            return compare_with(step, {"onnx"}, settings, kMicro, 1e-3);
+            if (int8) {
+              step->quantize_for_inference();
+            } else {
+              step->write_onnx();
+              step->freeze_for_inference();
+            }
+            return compare_with(step, {"onnx"}, settings, kMicro, int8 ? kByteTolerance : kTolerance);
           }};
 }
 
@@ -87,6 +95,8 @@ void add_infer_cases(std::vector<Case>& cases) {
   cases.push_back(infer_case(mobile, 1, 1, 0.95));
   for (const std::int64_t batch : {1, 8}) cases.push_back(infer_case(sentence, batch, 1, 0.95));
   cases.push_back(infer_case(recurrent, 1, 1, 1));
+  for (const std::int64_t batch : {1, 8}) cases.push_back(infer_case(resnet, batch, 1, 0.9, true));
+  for (const std::int64_t batch : {1, 8}) cases.push_back(infer_case(sentence, batch, 1, 0.9, true));
 }
 
 }  // namespace troupe::bench
