@@ -15,6 +15,7 @@
 // As the pages say it: the fragments need no more.
 #include <troupe/actors/model/tensorflow_model.hpp>
 #include <troupe/actors/session/group.hpp>
+#include <troupe/actors/session/quantization.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/layers/resnet.hpp>
 #include <troupe/troupe.hpp>
@@ -49,6 +50,26 @@ TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
   const DataSplits data = draw_digits({.train = 64, .test = 32});
   model.fit(data, {.epochs = 1, .batch = 32});
   EXPECT_GE(model.evaluate(data.test)["accuracy"], 0);
+}
+
+TEST(Pages, ModelsOfEightBits) {
+  Task task({.threads = 1});
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{kUnknown, 3}, "x");
+  const Output body = relu(matmul(x, constant(graph, Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})), {.name = "body"}));
+  const Output y = matmul(body, constant(graph, Tensor::of<float>({2, 1}, {1, -1})), {.name = "head"});
+  const auto frozen = graph.clone();
+  const Tensor images = Tensor::of<float>({2, 3}, {0, 1, 0.5f, 1, 0.25f, 0});
+  const auto batches = [&, left = 1]() mutable -> std::optional<std::map<std::string, Tensor>> {
+    if (left-- == 0) return std::nullopt;
+    return std::map<std::string, Tensor>{{"x", images}};
+  };
+  ::testing::internal::CaptureStdout();
+#include <pages/quantization.inc>
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(printed, ::testing::HasSubstr("body"));
+  EXPECT_THAT(printed, ::testing::Not(::testing::HasSubstr("head")));
+  EXPECT_NEAR(scores.data<float>()[0], -1.5f, 0.05);  // 5.5 - 7
 }
 
 TEST(Pages, NetworksOfNamedInputsAndResults) {
