@@ -224,10 +224,7 @@ void register_conv_ops(OpRegistry& ops) {
   quantized.attr("x_scale", AttrType::real).attr("x_zero", std::int64_t{0});
   quantized.attr("y_scale", 1.0).attr("y_zero", std::int64_t{0});
   quantized.attr("residual_scale", 1.0).attr("residual_zero", std::int64_t{0});
-  ops.add(with_windows(quantized)
-              .attr("activation", std::string("none"))
-              .shape(quantized_conv_shape)
-              .no_gradient());
+  ops.add(with_windows(quantized).attr("activation", std::string("none")).shape(quantized_conv_shape).no_gradient());
 }
 
 }  // namespace troupe

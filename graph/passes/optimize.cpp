@@ -48,8 +48,7 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       plain("prune", prune_callable),
       // First: folding would make f32 of weights in 8 bits.
       inference("quantized_products", fusing("", quantized_products, options).run),
-      fusing("simplify", simplify, options),
-      folding("fold_constants", options),
+      fusing("simplify", simplify, options), folding("fold_constants", options),
       inference("fold_batch_norm",
                 [bytes = options.folded_bytes](const Graph& graph, PassNotes& notes) {
                   return fold_batch_norm(graph, bytes, notes);
@@ -57,14 +56,12 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       inference("fold_constants_again", folding("", options).run),  // filters of folded normalisations
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
-      fusing("fuse_bias", fuse_bias, options),
-      inference("bias_inside", bias_inside),
+      fusing("fuse_bias", fuse_bias, options), inference("bias_inside", bias_inside),
       inference("residual_inside",
                 [has_kernel = options.has_kernel](const Graph& graph, PassNotes& notes) {
                   return residual_inside(graph, {.has_kernel = has_kernel, .notes = &notes});
                 }),
-      fusing("fuse_elementwise", fuse_elementwise, options),
-      fusing("fuse_updates", fuse_updates, options),
+      fusing("fuse_elementwise", fuse_elementwise, options), fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };
   if (!options.inference) std::erase_if(passes, [](const Pass& pass) { return pass.inference; });

@@ -159,7 +159,7 @@ struct Steps {
   float scale = 1;
   std::uint8_t zero = 0;
 };
-Steps steps_of(ValueRange range) {
+Steps fitting_steps(ValueRange range) {
   const float low = std::min(range.low, 0.0f), high = std::max(range.high, 0.0f);
   const float scale = (high - low) / 255;
   if (!(scale > 0) || !std::isfinite(scale)) return {};
@@ -200,10 +200,10 @@ class StaticRewrite {
     const std::string name = output_name(graph_, layers_.range_of(e, tensors_));
     const auto found = ranges_.find(name);
     if (found == ranges_.end()) fail(Code::not_found, "there is no range of '{}', which is quantised", name);
-    return steps_of(found->second);
+    return fitting_steps(found->second);
   }
-  Output add(std::string op, const Node& like, const std::string& suffix, std::vector<Output> inputs,
-             Attributes attributes) {
+  Output add_op(std::string op, const Node& like, const std::string& suffix, std::vector<Output> inputs,
+                Attributes attributes) {
     return rewriter_.to().output(rewriter_.to().add({.op = std::move(op),
                                                      .name = rewriter_.new_name(like.name + suffix),
                                                      .inputs = std::move(inputs),
@@ -212,7 +212,7 @@ class StaticRewrite {
                                                      .colocate_with = {}}));
   }
   Output add_constant(const Node& like, const std::string& suffix, const Tensor& value) {
-    return add("Const", like, suffix, {}, {{"T", value.dtype()}, {"value", value}});
+    return add_op("Const", like, suffix, {}, {{"T", value.dtype()}, {"value", value}});
   }
   static Endpoint at(const Output& output) { return {output.node, output.index}; }
 
@@ -222,8 +222,8 @@ class StaticRewrite {
     const Steps steps = steps_of_tensor(e);
     const Output scale = add_constant(node, "/step", Tensor::scalar(steps.scale)),
                  zero = add_constant(node, "/zero", Tensor::scalar(steps.zero));
-    const Output q = add("QuantizeLinear", node, "/quantized", {rewriter_.output(e), scale, zero}, {});
-    return bytes_[e] = at(add("DequantizeLinear", node, "/dequantized", {q, scale, zero}, {}));
+    const Output q = add_op("QuantizeLinear", node, "/quantized", {rewriter_.output(e), scale, zero}, {});
+    return bytes_[e] = at(add_op("DequantizeLinear", node, "/dequantized", {q, scale, zero}, {}));
   }
   // i8, by channels.
   Endpoint weights_of(const Layer& layer) {
@@ -233,8 +233,8 @@ class StaticRewrite {
     const Output scale = add_constant(node, "/weights_scale", made.scale),
                  zero = add_constant(node, "/weights_zero", Tensor::zeros(DType::i8, made.scale.shape())),
                  bytes = add_constant(node, "/weights_bytes", made.values);
-    return at(add("DequantizeLinear", node, "/weights", {bytes, scale, zero},
-                  {{"axis", std::int64_t{layer.weights->shape().rank() - 1}}}));
+    return at(add_op("DequantizeLinear", node, "/weights", {bytes, scale, zero},
+                     {{"axis", std::int64_t{layer.weights->shape().rank() - 1}}}));
   }
   // i32, in steps of the sums.
   Endpoint bias_of(const Layer& layer) {
@@ -253,7 +253,7 @@ class StaticRewrite {
     }
     const Output q = add_constant(node, "/bias_integers", bias), s = add_constant(node, "/bias_scale", scale),
                  zero = add_constant(node, "/bias_zero", Tensor::zeros(DType::i32, scale.shape()));
-    return at(add("DequantizeLinear", node, "/bias", {q, s, zero}, {{"axis", std::int64_t{0}}}));
+    return at(add_op("DequantizeLinear", node, "/bias", {q, s, zero}, {{"axis", std::int64_t{0}}}));
   }
 
   const Graph& graph_;

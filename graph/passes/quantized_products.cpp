@@ -14,14 +14,20 @@ namespace troupe {
 namespace {
 
 enum class ProductPart : std::uint8_t { none, conv, matmul, bias, add, relu, pool };
-constexpr auto kProductParts = op_table<ProductPart>({
-    {"Conv", ProductPart::conv},
-    {"MatMul", ProductPart::matmul},
-    {"BiasAdd", ProductPart::bias},
-    {"Add", ProductPart::add},
-    {"Relu", ProductPart::relu},
-    {"MaxPool", ProductPart::pool},
+struct ProductPiece {
+  ProductPart part = ProductPart::none;
+  std::string_view becomes;  // of bytes
+};
+constexpr auto kProductParts = op_table<ProductPiece>({
+    {"Conv", {ProductPart::conv, "QuantizedConv"}},
+    {"MatMul", {ProductPart::matmul, "QuantizedMatMul"}},
+    {"BiasAdd", {ProductPart::bias, ""}},
+    {"Add", {ProductPart::add, ""}},
+    {"Relu", {ProductPart::relu, ""}},
+    {"MaxPool", {ProductPart::pool, ""}},
 });
+
+ProductPart product_part(const Node& node) { return kProductParts.of(node).part; }
 
 // A product and what follows it, up to the last node: that node becomes the product of bytes.
 struct ByteProduct {
@@ -41,7 +47,7 @@ struct ByteProduct {
   }
 };
 
-bool channels_last(const Node& node) {
+bool has_channels_last(const Node& node) {
   return !node.attributes.has("data_format") || node.attributes.string("data_format") == "channels_last";
 }
 
@@ -50,10 +56,10 @@ class Finder {
   explicit Finder(const Graph& graph) : graph_(graph), uses_(graph) {}
 
   std::optional<ByteProduct> product(const Node& node, const std::set<int>& taken) const {
-    const ProductPart part = kProductParts.of(node);
+    const ProductPart part = product_part(node);
     const bool conv = part == ProductPart::conv;
     if ((!conv && part != ProductPart::matmul) || !node.controls.empty()) return std::nullopt;
-    if (conv ? !channels_last(node) : node.attributes.boolean("transpose_a")) return std::nullopt;
+    if (conv ? !has_channels_last(node) : node.attributes.boolean("transpose_a")) return std::nullopt;
     const auto x = dequantized(graph_, node.inputs[0]);
     if (!x) return std::nullopt;
     if (!conv && graph_.shape(node.inputs[1]).has_rank() && graph_.shape(node.inputs[1]).rank() != 2)
@@ -74,7 +80,7 @@ class Finder {
     const auto y = quantized(graph_, quantize);
     if (!y) return nullptr;
     const Node& pool = graph_.node(quantize.inputs[0].node);
-    if (kProductParts.of(pool) != ProductPart::pool || !uses_.only_for(pool.id, quantize.id) || !pool.controls.empty())
+    if (product_part(pool) != ProductPart::pool || !uses_.only_for(pool.id, quantize.id) || !pool.controls.empty())
       return nullptr;
     const auto x = dequantized(graph_, pool.inputs[0]);
     return x && x->steps == y->steps && x->dtype == y->dtype && same_place(pool, quantize) ? &pool : nullptr;
@@ -93,8 +99,8 @@ class Finder {
   void take_bias(ByteProduct& p) const {
     const Node* node = next(*p.last);
     if (!node) return;
-    const ProductPart part = kProductParts.of(*node);
-    if (part != ProductPart::add && (part != ProductPart::bias || !channels_last(*node))) return;
+    const ProductPart part = product_part(*node);
+    if (part != ProductPart::add && (part != ProductPart::bias || !has_channels_last(*node))) return;
     if (part == ProductPart::bias && node->inputs[0].node != p.last->id) return;
     auto bias = real_vector(graph_, other(*node, *p.last));
     if (!bias || bias->num_elements() != p.weights.values.shape()[-1]) return;
@@ -112,7 +118,7 @@ class Finder {
       tried.take(*node);
       node = next(*node);
     }
-    if (!node || kProductParts.of(*node) != ProductPart::add || taken.contains(node->id)) return;
+    if (!node || product_part(*node) != ProductPart::add || taken.contains(node->id)) return;
     const auto residual = dequantized(graph_, other(*node, *tried.last));
     const Shape& sum = node->output_shapes[0];
     if (!residual || !same_shape(graph_.shape(residual->bytes), sum) || !same_shape(p.last->output_shapes[0], sum))
@@ -134,7 +140,7 @@ class Finder {
 
   void take_relu(ByteProduct& p) const {
     const Node* node = next(*p.last);
-    if (!node || kProductParts.of(*node) != ProductPart::relu) return;
+    if (!node || product_part(*node) != ProductPart::relu) return;
     p.relu = true;
     p.take(*node);
   }
@@ -159,10 +165,10 @@ Output add_constant(Rewriter& rewriter, const Node& like, const Tensor& value, c
 
 void add_product(Rewriter& rewriter, const ByteProduct& p) {
   const Node &product = *p.product, &last = *p.last;
-  const bool conv = kProductParts.of(product) == ProductPart::conv;
+  const bool conv = product_part(product) == ProductPart::conv;
   const Tensor bias = p.bias ? *p.bias : Tensor::zeros(DType::f32, Shape{p.weights.values.shape()[-1]});
   const std::string x = conv ? "x" : "a";
-  NodeSpec spec{.op = conv ? "QuantizedConv" : "QuantizedMatMul",
+  NodeSpec spec{.op = std::string(kProductParts.of(product).becomes),
                 .name = last.name,
                 .inputs = {rewriter.output(p.x.bytes), add_constant(rewriter, product, p.weights.values, "/bytes"),
                            add_constant(rewriter, product, bias, "/bias"),
@@ -195,8 +201,8 @@ void add_product(Rewriter& rewriter, const ByteProduct& p) {
 }  // namespace
 
 std::unique_ptr<Graph> quantized_products(const Graph& graph, const FuseOptions& options) {
-  if (!options.supports(graph, "QuantizedConv", DType::u8) || !options.supports(graph, "QuantizedMatMul", DType::u8))
-    return graph.clone();
+  for (const auto& [op, piece] : kProductParts.rows)
+    if (!piece.becomes.empty() && !options.supports(graph, piece.becomes, DType::u8)) return graph.clone();
   const Finder finder(graph);
   std::map<int, ByteProduct> by_last;
   std::set<int> taken;

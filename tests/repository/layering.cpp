@@ -139,7 +139,7 @@ const std::vector<Library> kReach = {
     {"OpenSSL", "openssl/.*", {}},
     {"libcurl", "curl/.*", {}},
     {"Eigen", "(unsupported/)?Eigen/.*", {}},
-    {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/cpu/onednn.hpp"}},
+    {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/cpu/onednn.hpp", "kernels/cpu/quantized.hpp"}},
     {"std::regex", "regex", {}},
 };
 
