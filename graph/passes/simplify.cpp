@@ -1,5 +1,6 @@
 #include "troupe/graph/passes/simplify.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -31,6 +32,7 @@ enum class Known : std::uint8_t {
   reshape,
   expand_dims,
   broadcast,
+  transpose,
   cross_entropy,
 };
 constexpr auto kKnown = op_table<Known>({
@@ -49,6 +51,7 @@ constexpr auto kKnown = op_table<Known>({
     {"Reshape", Known::reshape},
     {"ExpandDims", Known::expand_dims},
     {"BroadcastLike", Known::broadcast},
+    {"Transpose", Known::transpose},
     {"SparseSoftmaxCrossEntropy", Known::cross_entropy},
     {"SoftmaxCrossEntropy", Known::cross_entropy},
 });
@@ -113,6 +116,16 @@ std::optional<std::int64_t> only_axis(const Node& axes) {
   const Tensor& value = axes.attributes.tensor("value");
   return value.num_elements() == 1 && value.space().on_host() ? std::optional(value.item<std::int64_t>())
                                                               : std::nullopt;
+}
+
+// The dimension of its input that each of its output's is; none if that is not known.
+std::optional<std::vector<std::int64_t>> permutation(const Graph& graph, const Node& transpose) {
+  const Shape& x = graph.shape(transpose.inputs[0]);
+  std::vector<std::int64_t> out = transpose.attributes.get<std::vector<std::int64_t>>("perm");
+  if (!x.has_rank()) return std::nullopt;
+  if (out.empty())  // reversed
+    for (std::int64_t axis = x.rank(); axis-- > 0;) out.push_back(axis);
+  return out;
 }
 
 class Simplifier {
@@ -198,9 +211,25 @@ class Simplifier {
         return beside(1);
       case Known::div:
         return first_if(scalar(1, 1));
+      case Known::transpose:
+        return untransposed(node);
       default:
         return std::nullopt;
     }
+  }
+
+  // What a transpose changes nothing of, or what was transposed before so that this undoes it.
+  std::optional<Endpoint> untransposed(const Node& node) const {
+    const auto order = permutation(old_, node);
+    if (!order) return std::nullopt;
+    if (std::ranges::is_sorted(*order)) return node.inputs[0];
+    const Node& before = source(node.inputs[0]);
+    if (!is_known(before, Known::transpose) || !same_place(node, before)) return std::nullopt;
+    const auto first = permutation(old_, before);
+    if (!first) return std::nullopt;
+    for (std::size_t i = 0; i < order->size(); ++i)
+      if ((*first)[static_cast<std::size_t>((*order)[i])] != static_cast<std::int64_t>(i)) return std::nullopt;
+    return before.inputs[0];
   }
 
   // The value, if it follows from the input's shape.

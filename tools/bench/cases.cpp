@@ -16,6 +16,7 @@ std::vector<Case> all_cases() {
   add_index_cases(cases);
   add_model_cases(cases);
   add_infer_cases(cases);
+  add_load_cases(cases);
   add_training_cases(cases);
   add_parameter_cases(cases);
   add_cluster_training_cases(cases);

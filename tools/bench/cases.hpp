@@ -23,6 +23,7 @@ void add_sequence_cases(std::vector<Case>& cases);          // an LSTM, attentio
 void add_index_cases(std::vector<Case>& cases);             // sorts, running sums, gathers
 void add_model_cases(std::vector<Case>& cases);             // training
 void add_infer_cases(std::vector<Case>& cases);             // models that predict
+void add_load_cases(std::vector<Case>& cases);              // models from files to results
 void add_training_cases(std::vector<Case>& cases);          // training of models of layers
 void add_parameter_cases(std::vector<Case>& cases);         // pushes to shards, pulls from shards
 void add_cluster_training_cases(std::vector<Case>& cases);  // training by three processes

@@ -6,6 +6,7 @@
 
 #include "tools/bench/bounce.hpp"
 #include "tools/bench/embedding.hpp"
+#include "tools/bench/load_model.hpp"
 #include "tools/bench/peers/shared_memory_peer.hpp"
 #include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/pipeline.hpp"
@@ -53,6 +54,8 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       Bounce::serve();
     else if (arguments[1] == kFirstStep)
       first_step();
+    else if (arguments[1] == kLoadModel)
+      load_model_as_child();
     else
       return 2;
     return 0;

@@ -16,6 +16,7 @@ inline constexpr const char* kTrain = "train";                 // a task of a tr
 inline constexpr const char* kEmbedding = "embedding";         // a task of a job with a table
 inline constexpr const char* kBeats = "beats";                 // the end of a wire that times heartbeats
 inline constexpr const char* kBounce = "bounce";               // the other side of a Bounce
+inline constexpr const char* kLoadModel = "load-model";        // peak memory of a model
 inline constexpr const char* kFirstStep = "first-step";        // one step of a small graph
 
 void reduce_as_child();

@@ -16,6 +16,7 @@
 
 #include "tools/bench/cases.hpp"
 #include "tools/bench/children.hpp"
+#include "tools/bench/process_memory.hpp"
 #include "tools/bench/remote_task.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/actors/wire/wire.hpp>
@@ -29,19 +30,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kBeat{10};
-
-// Memory of the process as counted by the kernel: now, or the peak since forget_peak().
-double resident_kib(const std::string& which) {
-  std::ifstream file("/proc/self/status");
-  for (std::string word; file >> word;)
-    if (word == which) {
-      double kib = 0;
-      file >> kib;
-      return kib;
-    }
-  fail(Code::unavailable, "/proc/self/status has no {}", which);
-}
-void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 // A client queues tensors for a stopped task, which then resumes and must receive all of them.
 class StoppedReceiver {

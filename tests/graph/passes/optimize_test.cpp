@@ -3,6 +3,7 @@
 #include "tests/graph/graph_builder.hpp"
 #include <troupe/graph/passes/callable.hpp>
 #include <troupe/graph/passes/optimize.hpp>
+#include <troupe/graph/passes/simplify.hpp>
 
 namespace troupe {
 namespace {
@@ -18,6 +19,25 @@ struct ScalarEvaluator {
     return {};
   }
 };
+
+TEST(Simplify, TransposesThatUndoEachOtherAreLeftOut) {
+  using Order = std::vector<std::int64_t>;
+  const auto source_of_last = [](const std::vector<Order>& orders) {
+    GraphBuilder b;
+    Output x = b.placeholder("x", Shape{kUnknown, 3, 4, 5});
+    for (std::size_t i = 0; i < orders.size(); ++i)
+      x = b.add("Transpose", fmt::format("t{}", i), {x}, {{"T", DType::f32}, {"perm", orders[i]}});
+    b.add("Neg", "last", {x});
+    const auto simple = simplify(b.g, {});
+    return simple->node(simple->get("last").inputs[0].node).name;
+  };
+  EXPECT_EQ(source_of_last({{0, 2, 3, 1}, {0, 3, 1, 2}}), "x");
+  EXPECT_EQ(source_of_last({{}, {3, 2, 1, 0}}), "x");
+  EXPECT_EQ(source_of_last({{0, 1, 2, 3}}), "x");
+  EXPECT_EQ(source_of_last({{0, 2, 3, 1}, {0, 2, 3, 1}}), "t1");
+  EXPECT_EQ(source_of_last({{0, 2, 3, 1}, {0, 1, 2, 3}}), "t0");
+  EXPECT_EQ(source_of_last({{0, 2, 3, 1}, {0, 3, 1, 2}, {1, 0, 2, 3}}), "t2");
+}
 
 TEST(FoldConstants, LeavesWhatMustRunAtEachStep) {
   GraphBuilder b;

@@ -141,17 +141,59 @@ def in_jax(function, *names):
     return case
 
 
-def onnx(directory, threads):
-    import onnxruntime
+class OnnxModel:
+    """The model of a directory in onnxruntime, with its feeds."""
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(directory + "/model.onnx", options, providers=["CPUExecutionProvider"])
-    feeds = {value.name: load(directory, value.name) for value in session.get_inputs()}
-    names = [value.name for value in session.get_outputs()]
-    save(directory, dict(zip(names, session.run(None, feeds))))
-    serve("onnxruntime " + onnxruntime.__version__, lambda: session.run(None, feeds))
+    def __init__(self, directory, threads):
+        import onnxruntime
+
+        self.name = "onnxruntime " + onnxruntime.__version__
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(
+            directory + "/model.onnx", options, providers=["CPUExecutionProvider"])
+        self.feeds = {value.name: load(directory, value.name) for value in self.session.get_inputs()}
+
+    def run(self):
+        return self.session.run(None, self.feeds)
+
+    def save_results(self, directory):
+        save(directory, dict(zip([value.name for value in self.session.get_outputs()], self.run())))
+
+
+def onnx(directory, threads):
+    model = OnnxModel(directory, threads)
+    model.save_results(directory)
+    serve(model.name, model.run)
+
+
+def onnx_load(directory, threads):
+    """Answers with the seconds from a file to its first results."""
+    model = OnnxModel(directory, threads)
+    model.save_results(directory)
+    say("ready " + model.name)
+    for _ in sys.stdin:
+        begin = time.perf_counter()
+        OnnxModel(directory, threads).run()
+        say(repr(time.perf_counter() - begin))
+
+
+def status_kib(key):
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(key))
+
+
+def onnx_memory(directory, threads):
+    """Says how many KiB more memory the process had at most, for a model and three runs, than before it."""
+    import onnxruntime  # noqa: F401, of the process before
+
+    before = status_kib("VmRSS:")
+    model = OnnxModel(directory, threads)
+    for _ in range(3):
+        model.run()
+    say("ready " + model.name)
+    say(str(status_kib("VmHWM:") - before))
 
 
 CASES = {
@@ -170,13 +212,16 @@ CASES = {
 }
 
 
+ONNX_CASES = {"onnx": onnx, "onnx-load": onnx_load, "onnx-memory": onnx_memory}
+
+
 def main():
     directory, case, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
     try:
-        if case == "onnx":
-            onnx(directory, threads)
+        if case in ONNX_CASES:
+            ONNX_CASES[case](directory, threads)
         else:
             CASES[case](directory)
     except ImportError as error:
