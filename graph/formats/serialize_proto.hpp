@@ -11,8 +11,9 @@
 
 namespace troupe {
 
-// Throw like serialize() and parse_graph(). Aligned tensors of at least kApartBytes are added to `apart`, unless it is null,
-// and not copied to the message, which is then read with them: between actors of one process, which share their memory.
+// Throw like serialize() and parse_graph(). Aligned tensors of at least kApartBytes are added to `apart`, unless it is
+// null, and not copied to the message, which is then read with them: between actors of one process, which share their
+// memory.
 inline constexpr std::size_t kApartBytes = 4096;
 proto::Graph to_proto(const Graph& graph, std::vector<Tensor>* apart = nullptr);
 std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry& ops = standard_ops(),
