@@ -40,12 +40,16 @@ struct ByteProduct {
   std::optional<SteppedBytes> residual{};
   std::optional<SteppedBytes> y{};  // none: f32
   bool relu = false;
+  bool channels_first = false;  // of the convolution: its images are transposed
 
   void take(const Node& node) {
     members.push_back(node.id);
     last = &node;
   }
 };
+
+using Integers = std::vector<std::int64_t>;
+const Integers kFilterToLast{2, 3, 1, 0}, kImagesToLast{0, 2, 3, 1}, kImagesToFirst{0, 3, 1, 2};
 
 bool has_channels_last(const Node& node) {
   return !node.attributes.has("data_format") || node.attributes.string("data_format") == "channels_last";
@@ -59,14 +63,20 @@ class Finder {
     const ProductPart part = product_part(node);
     const bool conv = part == ProductPart::conv;
     if ((!conv && part != ProductPart::matmul) || !node.controls.empty()) return std::nullopt;
-    if (conv ? !has_channels_last(node) : node.attributes.boolean("transpose_a")) return std::nullopt;
+    if (!conv && node.attributes.boolean("transpose_a")) return std::nullopt;
+    const bool first = conv && !has_channels_last(node);
+    if (first && graph_.shape(node.inputs[1]).has_rank() && graph_.shape(node.inputs[1]).rank() != 4)
+      return std::nullopt;
     const auto x = dequantized(graph_, node.inputs[0]);
     if (!x) return std::nullopt;
     if (!conv && graph_.shape(node.inputs[1]).has_rank() && graph_.shape(node.inputs[1]).rank() != 2)
       return std::nullopt;
-    auto weights = byte_weights(graph_, node.inputs[1], !conv && node.attributes.boolean("transpose_b"));
+    Integers order;
+    if (first) order = kFilterToLast;
+    if (!conv && node.attributes.boolean("transpose_b")) order = {1, 0};
+    auto weights = byte_weights(graph_, node.inputs[1], order);
     if (!weights) return std::nullopt;
-    ByteProduct out{.product = &node, .x = *x, .weights = std::move(*weights)};
+    ByteProduct out{.product = &node, .x = *x, .weights = std::move(*weights), .channels_first = first};
     out.take(node);
     take_bias(out);
     if (conv) take_residual(out, taken);
@@ -100,7 +110,9 @@ class Finder {
     const Node* node = next(*p.last);
     if (!node) return;
     const ProductPart part = product_part(*node);
-    if (part != ProductPart::add && (part != ProductPart::bias || !has_channels_last(*node))) return;
+    const bool fits = part == ProductPart::bias ? has_channels_last(*node) != p.channels_first
+                                                : part == ProductPart::add && !p.channels_first;
+    if (!fits) return;
     if (part == ProductPart::bias && node->inputs[0].node != p.last->id) return;
     auto bias = real_vector(graph_, other(*node, *p.last));
     if (!bias || bias->num_elements() != p.weights.values.shape()[-1]) return;
@@ -163,14 +175,25 @@ Output add_constant(Rewriter& rewriter, const Node& like, const Tensor& value, c
                                                  .device = like.device}));
 }
 
+Output transposed(Rewriter& rewriter, const Node& like, const Output& images, const Integers& perm) {
+  return rewriter.to().output(rewriter.to().add({.op = "Transpose",
+                                                 .name = rewriter.new_name(like.name + "/transpose"),
+                                                 .inputs = {images},
+                                                 .attributes = {{"perm", perm}},
+                                                 .device = like.device}));
+}
+
 void add_product(Rewriter& rewriter, const ByteProduct& p) {
   const Node &product = *p.product, &last = *p.last;
   const bool conv = product_part(product) == ProductPart::conv;
   const Tensor bias = p.bias ? *p.bias : Tensor::zeros(DType::f32, Shape{p.weights.values.shape()[-1]});
   const std::string x = conv ? "x" : "a";
+  const auto images = [&](Endpoint e) {
+    return p.channels_first ? transposed(rewriter, product, rewriter.output(e), kImagesToLast) : rewriter.output(e);
+  };
   NodeSpec spec{.op = std::string(kProductParts.of(product).becomes),
-                .name = last.name,
-                .inputs = {rewriter.output(p.x.bytes), add_constant(rewriter, product, p.weights.values, "/bytes"),
+                .name = p.channels_first ? rewriter.new_name(product.name + "/product") : last.name,
+                .inputs = {images(p.x.bytes), add_constant(rewriter, product, p.weights.values, "/bytes"),
                            add_constant(rewriter, product, bias, "/bias"),
                            add_constant(rewriter, product, p.weights.scale, "/scale")},
                 .attributes = {{x + "_scale", p.x.steps.scale},
@@ -189,13 +212,23 @@ void add_product(Rewriter& rewriter, const ByteProduct& p) {
     for (const char* name : {"strides", "dilations", "groups", "padding", "pads", "data_format"})
       if (product.attributes.has(name)) spec.attributes.set(name, product.attributes.all().find(name)->second);
   if (p.residual) {
-    spec.inputs.push_back(rewriter.output(p.residual->bytes));
+    spec.inputs.push_back(images(p.residual->bytes));
     spec.attributes.set("residual_scale", p.residual->steps.scale);
     spec.attributes.set("residual_zero", p.residual->steps.zero);
   }
-  const Node& made = rewriter.to().add(std::move(spec));
-  rewriter.replace({last.id, 0}, {made.id, 0});
-  rewriter.replace_node(last, made);
+  if (p.channels_first) spec.attributes.set("data_format", std::string("channels_last"));
+  const Node* made = &rewriter.to().add(std::move(spec));
+  if (p.channels_first) {
+    NodeSpec back{.op = "Transpose",
+                  .name = last.name,
+                  .inputs = {rewriter.to().output(*made)},
+                  .attributes = {{"perm", kImagesToFirst}},
+                  .device = last.device,
+                  .colocate_with = last.colocate_with};
+    made = &rewriter.to().add(std::move(back));
+  }
+  rewriter.replace({last.id, 0}, {made->id, 0});
+  rewriter.replace_node(last, *made);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ std::optional<SteppedBytes> quantized(const Graph& graph, const Node& node) {
   return SteppedBytes{{node.id, 0}, node.output_types[0], *steps};
 }
 
-std::optional<ByteWeights> byte_weights(const Graph& graph, Endpoint e, bool transposed) {
+std::optional<ByteWeights> byte_weights(const Graph& graph, Endpoint e, const Dims& order) {
   const int rank = graph.shape(e).has_rank() ? graph.shape(e).rank() : 0;
   if (rank < 2) return std::nullopt;
   Dims perm(static_cast<std::size_t>(rank));
@@ -95,7 +95,11 @@ std::optional<ByteWeights> byte_weights(const Graph& graph, Endpoint e, bool tra
     for (std::int64_t& d : perm) d += d < 0 ? rank : 0;
     node = &graph.node(node->inputs[0].node);
   }
-  if (transposed) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  if (!order.empty()) {
+    if (order.size() != perm.size()) return std::nullopt;
+    const Dims given = perm;
+    for (std::size_t d = 0; d < perm.size(); ++d) perm[d] = given[static_cast<std::size_t>(order[d])];
+  }
   if (kValueParts.of(*node) != ValuePart::dequantize || !node->controls.empty()) return std::nullopt;
   const Tensor *bytes = constant_value(graph, node->inputs[0]), *scale = constant_value(graph, node->inputs[1]),
                *zero = constant_value(graph, node->inputs[2]);

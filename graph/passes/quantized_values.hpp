@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <troupe/graph/graph.hpp>
 
@@ -33,9 +34,9 @@ struct ByteWeights {
   Tensor values{};
   Tensor scale{};  // f32, [] or [channels]
 };
-// `e` is a DequantizeLinear of constants, perhaps transposed; `transposed`: its last two dimensions are swapped by the
-// reader. None if it is something else, or a zero point cannot be taken off in 8 bits.
-std::optional<ByteWeights> byte_weights(const Graph& graph, Endpoint e, bool transposed);
+// `e` is a DequantizeLinear of constants, perhaps transposed. `order`: of the dimensions of `e`, as the reader takes
+// them; empty: as they are. None if it is something else, or a zero point cannot be taken off in 8 bits.
+std::optional<ByteWeights> byte_weights(const Graph& graph, Endpoint e, const std::vector<std::int64_t>& order);
 
 // A vector of f32, constant or dequantised from constants; none for others.
 std::optional<Tensor> real_vector(const Graph& graph, Endpoint e);

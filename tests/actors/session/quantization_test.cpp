@@ -118,6 +118,35 @@ TEST_F(Quantization, ConvolutionsAndProductsOfBytesAreCloseToFloats) {
   EXPECT_GT(sqnr(simulated, off), 30);
 }
 
+// As in models of PyTorch that onnxruntime has quantised.
+TEST_F(Quantization, ImagesWithChannelsFirstAreTransposed) {
+  x_ = placeholder(graph_, DType::f32, Shape{kUnknown, 3, 8, 8}, "x");
+  const auto bytes = [&](Output value, float scale, std::int8_t zero) {
+    const Output step = constant(graph_, scale), start = constant(graph_, zero);
+    return dequantize_linear(quantize_linear(value, step, start), step, start);
+  };
+  const auto layer = [&](Output x, std::int64_t out) {
+    Tensor filter(DType::i8, Shape{out, x.shape()[1], 3, 3}), bias(DType::i32, Shape{out});
+    for (std::int64_t i = 0; i < filter.num_elements(); ++i)
+      filter.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(i * 37 % 255 - 127);
+    for (std::int64_t i = 0; i < out; ++i) bias.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(10 * i);
+    const Output scale = constant(graph_, drawn_reals({out}, ++seed_, 1e-3f, 2e-3f));
+    const Output weights = dequantize_linear(constant(graph_, filter), scale,
+                                             constant(graph_, Tensor::zeros(DType::i8, {out})), {.axis = 0});
+    const Output shift = dequantize_linear(constant(graph_, bias), constant(graph_, 1e-3f), constant(graph_, 0));
+    return bias_add(conv2d(x, weights, {.format = DataFormat::channels_first}), shift, DataFormat::channels_first);
+  };
+  const Output first = bytes(layer(bytes(x_, 0.01f, 3), 8), 0.006f, -128);
+  const Output sum = bytes(bytes(layer(first, 8), 0.015f, 5) + first, 0.015f, 5);
+  y_ = layer(sum, 4);
+  std::string explained;
+  const Tensor simulated = run(graph_, y_, std::nullopt), multiplied = run(graph_, y_, InferencePasses{}, &explained);
+  EXPECT_EQ(multiplied.shape(), simulated.shape());
+  EXPECT_GT(sqnr(simulated, multiplied), 30);
+  EXPECT_THAT(explained, HasSubstr("multiplies bytes, adds a residual, makes bytes"));
+  EXPECT_THAT(explained, Not(HasSubstr("FusedConv")));
+}
+
 TEST_F(Quantization, LayersStayInFloatsByName) {
   make_residual_net();
   const QuantizedModel q = quantize(task_, graph_, {y_}, batches(2), {.layers = {.keep = {"conv1", "dense*"}}});
