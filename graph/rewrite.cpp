@@ -56,6 +56,15 @@ const Node& Rewriter::copy(const Node& old, std::vector<Endpoint> inputs, std::v
   return node;
 }
 
+Output Rewriter::add_like(const Node& old, NodeSpec spec) {
+  for (const auto& [key, value] : old.attributes.all())
+    if (key.starts_with('_')) spec.attributes.set(key, value);
+  spec.name = new_name(old.name);
+  spec.device = old.device;
+  spec.colocate_with = old.colocate_with;
+  return to_->output(to_->add(std::move(spec)));
+}
+
 void Rewriter::replace(Endpoint old, Endpoint replacement) { outputs_[slot(old)] = replacement; }
 
 void Rewriter::replace_node(const Node& old, const Node& replacement) {

@@ -38,6 +38,9 @@ class Rewriter {
   // Copies a node; its outputs and control edges then lead to the copy (an output replaced before stays replaced).
   const Node& copy(const Node& old);
   const Node& copy(const Node& old, std::vector<Endpoint> inputs, std::vector<int> controls);
+  // Adds a node in the place of an old one: with its device, colocation and attributes that begin with '_', and a name
+  // like its.
+  Output add_like(const Node& old, NodeSpec spec);
   // From now on consumers of `old` consume `replacement`, an output of the new graph.
   void replace(Endpoint old, Endpoint replacement);
   // Control edges from the old node now come from `replacement`; nodes colocated with the old node are colocated with

@@ -34,8 +34,8 @@ class Task;
 // Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
 // did.
 struct InferencePasses {
-  // "quantized_products", "fold_batch_norm", "bias_inside", "residual_inside" (headers of these names in graph/passes).
-  // Unknown ones: not_found.
+  // "quantized_products", "fold_batch_norm", "fuse_attention", "bias_inside", "residual_inside" (headers of these names
+  // in graph/passes). Unknown ones: not_found.
   std::set<std::string> switched_off{};
 };
 

@@ -60,28 +60,18 @@ std::optional<Normalised> normalised(const Graph& graph, const NodeUses& uses, c
   return out;
 }
 
-// A node in the place of an old one.
-Output add_like(Rewriter& rewriter, const Node& old, NodeSpec spec) {
-  for (const auto& [key, value] : old.attributes.all())
-    if (key.starts_with('_')) spec.attributes.set(key, value);
-  spec.name = rewriter.new_name(old.name);
-  spec.device = old.device;
-  spec.colocate_with = old.colocate_with;
-  return rewriter.to().output(rewriter.to().add(std::move(spec)));
-}
-
 void fold(Rewriter& rewriter, const Normalised& n) {
   const auto input = [&](std::size_t i) { return rewriter.output(n.norm->inputs[i]); };
   // Nodes between constants are for fold_constants.
   const auto made = [&](NodeSpec spec) {
     spec.attributes.set("T", spec.inputs[0].dtype());
-    return add_like(rewriter, *n.norm, std::move(spec));
+    return rewriter.add_like(*n.norm, std::move(spec));
   };
   const double least = n.norm->attributes.real("epsilon");
   const Tensor small =
       input(4).dtype() == DType::f64 ? Tensor::scalar(least) : Tensor::scalar(static_cast<float>(least));
   const Output epsilon =
-      add_like(rewriter, *n.norm, {.op = "Const", .attributes = {{"T", small.dtype()}, {"value", small}}});
+      rewriter.add_like(*n.norm, {.op = "Const", .attributes = {{"T", small.dtype()}, {"value", small}}});
   const Output deviation = made({.op = "Rsqrt", .inputs = {made({.op = "Add", .inputs = {input(4), epsilon}})}});
   const Output factor = made({.op = "Mul", .inputs = {input(1), deviation}});
   const Output filter = made({.op = "Mul", .inputs = {rewriter.output(n.conv->inputs[1]), factor}});
@@ -89,8 +79,8 @@ void fold(Rewriter& rewriter, const Normalised& n) {
                                   : made({.op = "Neg", .inputs = {input(3)}});
   const Output scaled = made({.op = "Mul", .inputs = {shift, factor}});
   const Output bias = made({.op = "Add", .inputs = {scaled, input(2)}});
-  Output y = add_like(
-      rewriter, *n.conv,
+  Output y = rewriter.add_like(
+      *n.conv,
       {.op = "Conv", .inputs = {rewriter.output(n.conv->inputs[0]), filter}, .attributes = n.conv->attributes});
   y = made({.op = "BiasAdd", .inputs = {y, bias}});
   if (n.norm->attributes.string("activation") == "relu") y = made({.op = "Relu", .inputs = {y}});

@@ -5,6 +5,7 @@
 #include <troupe/graph/passes/bias_inside.hpp>
 #include <troupe/graph/passes/common_subexpressions.hpp>
 #include <troupe/graph/passes/fold_batch_norm.hpp>
+#include <troupe/graph/passes/fuse_attention.hpp>
 #include <troupe/graph/passes/fuse_bias.hpp>
 #include <troupe/graph/passes/fuse_elementwise.hpp>
 #include <troupe/graph/passes/fuse_updates.hpp>
@@ -56,11 +57,8 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       inference("fold_constants_again", folding("", options).run),  // filters of folded normalisations
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
-      fusing("fuse_bias", fuse_bias, options), inference("bias_inside", bias_inside),
-      inference("residual_inside",
-                [has_kernel = options.has_kernel](const Graph& graph, PassNotes& notes) {
-                  return residual_inside(graph, {.has_kernel = has_kernel, .notes = &notes});
-                }),
+      inference("fuse_attention", fusing("", fuse_attention, options).run), fusing("fuse_bias", fuse_bias, options),
+      inference("bias_inside", bias_inside), inference("residual_inside", fusing("", residual_inside, options).run),
       fusing("fuse_elementwise", fuse_elementwise, options), fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };
