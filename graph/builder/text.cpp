@@ -54,6 +54,12 @@ Output embedding_lookup_sparse(Output table, const Ragged& ids, EmbeddingLookupO
   return add_op("EmbeddingLookupSparse", inputs, {{"combiner", to_string(options.combiner)}}, std::move(options.name));
 }
 
+PiecesOfWords word_piece(Output x, Output vocabulary, WordPieceOptions options) {
+  const Outputs out = add_outputs("WordPiece", {x, vocabulary}, {{"length", options.length}, {"pad", options.pad}},
+                                  std::move(options.name));
+  return {.ids = out[0], .mask = out[1]};
+}
+
 Output string_normalizer(Output x, StringNormalizerOptions options) {
   return add_op("StringNormalizer", {x},
                 {{"change_case", std::move(options.change_case)},

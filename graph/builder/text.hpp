@@ -64,6 +64,19 @@ struct EmbeddingLookupOptions {
 // The gathered rows are never stored. The table's gradient is sparse.
 Output embedding_lookup_sparse(Output table, const Ragged& ids, EmbeddingLookupOptions options = {});
 
+struct WordPieceOptions {
+  std::int64_t length = 0;  // the most numbers of a text, with [CLS] and [SEP]; at least 2
+  bool pad = true;          // to `length`; otherwise to the longest text of x
+  Name name{};
+};
+struct PiecesOfWords {
+  Output ids{};   // i64 [..., length]
+  Output mask{};  // bool, likewise: whether a number is no padding
+};
+// The pieces of words of each string of x [...] as BERT's uncased models cut them (graph/word_piece.hpp), by their
+// places in a vocabulary [v] that has [PAD], [UNK], [CLS] and [SEP]. A constant one becomes a table once.
+PiecesOfWords word_piece(Output x, Output vocabulary, WordPieceOptions options);
+
 // The normaliser and vectoriser of ONNX (operators StringNormalizer and TfIdfVectorizer).
 struct StringNormalizerOptions {
   std::string change_case = "none";  // lower, upper

@@ -94,5 +94,11 @@ struct TextOptions {
 // vocabulary is 2. multi_hot and count: [n, 1 + vocabulary] in the weights' dtype, 0 for words not in it.
 LayerPtr text_vectorization(std::vector<std::string> vocabulary, TextOptions options = {});
 
+// Strings [...] -> three results [..., length]: i64 numbers of the pieces of words, as BERT's uncased models cut them
+// (graph/word_piece.hpp); i64 types, all 0; bool, whether a number is no padding. The vocabulary has [PAD], [UNK],
+// [CLS] and [SEP]. A text becomes at most `length` numbers, [CLS] and [SEP] with it. `pad`: to `length`, otherwise to
+// the longest text of the batch.
+LayerPtr word_piece(std::vector<std::string> vocabulary, std::int64_t length, bool pad = true);
+
 }  // namespace layers
 }  // namespace troupe

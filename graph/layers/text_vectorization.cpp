@@ -1,9 +1,10 @@
-// The layer that turns texts into ids or counts of words.
+// The layers that turn texts into ids or counts of words, and into pieces of words.
 #include <algorithm>
 #include <set>
 
 #include <troupe/graph/layers/preprocessing.hpp>
 #include <troupe/graph/layers/standard_layer.hpp>
+#include <troupe/graph/word_piece.hpp>
 
 namespace troupe {
 namespace {
@@ -12,6 +13,8 @@ using Vocabulary = std::vector<std::string>;
 
 // ASCII punctuation, as Keras strips it.
 constexpr const char* kPunctuation = R"([!-/:-@\[-`{-~])";
+
+Tensor string_vector(const Vocabulary& texts) { return Tensor::of<std::string>(Shape{std::ssize(texts)}, texts); }
 
 Ragged words_of(const LayerConfig& config, Output x) {
   if (config.options.boolean("lower")) x = string_lower(x);
@@ -24,9 +27,7 @@ Ragged words_of(const LayerConfig& config, Output x) {
 // The place of each word in the vocabulary plus `first`, or `first` - 1.
 Output numbers_of(const LayerConfig& config, Output words, std::int64_t first) {
   const Vocabulary& vocabulary = config.options.get<Vocabulary>("vocabulary");
-  Tensor keys(DType::string, Shape{static_cast<std::int64_t>(vocabulary.size())});
-  std::ranges::copy(vocabulary, keys.mutable_data<std::string>());
-  return table_find(words, constant(*words.graph, keys)) + static_cast<double>(first);
+  return table_find(words, constant(*words.graph, string_vector(vocabulary))) + static_cast<double>(first);
 }
 
 // ids [m] of rows at row_splits [n + 1] -> [n, length], 0 after each row.
@@ -80,6 +81,21 @@ void check_text_vectorization(const LayerConfig& config) {
     invalid_argument("a word is twice in the vocabulary");
 }
 
+Outputs apply_word_piece(const LayerConfig& config, LayerContext&, const Outputs& xs) {
+  if (xs[0].dtype() != DType::string) invalid_argument("the input is {}, but must be string", name(xs[0].dtype()));
+  const Tensor pieces = string_vector(config.options.get<Vocabulary>("vocabulary"));
+  const auto [ids, mask] =
+      word_piece(xs[0], constant(*xs[0].graph, pieces),
+                 {.length = config.options.integer("length"), .pad = config.options.boolean("pad")});
+  return {ids, zeros_like(ids), mask};
+}
+
+void check_word_piece(const LayerConfig& config) {
+  if (const std::int64_t length = config.options.integer("length"); length < 2)
+    invalid_argument("length must be at least 2, for [CLS] and [SEP], but is {}", length);
+  const texts::WordPieces checked(config.options.get<Vocabulary>("vocabulary"));
+}
+
 }  // namespace
 
 std::span<const LayerKind> text_kinds() {
@@ -94,6 +110,11 @@ std::span<const LayerKind> text_kinds() {
                    {"ngrams", std::int64_t{1}}},
        .apply = of_one<apply_text_vectorization>,
        .check = check_text_vectorization},
+      {.name = "word_piece",
+       .options = {{"vocabulary", Vocabulary{}}, {"length", std::int64_t{0}}, {"pad", true}},
+       .apply = apply_word_piece,
+       .check = check_word_piece,
+       .outputs = [](const LayerConfig&) { return 3; }},
   };
   return kinds;
 }
@@ -110,6 +131,11 @@ LayerPtr text_vectorization(std::vector<std::string> vocabulary, TextOptions opt
                                      {"strip_punctuation", options.strip_punctuation},
                                      {"separator", std::move(options.separator)},
                                      {"ngrams", options.ngrams}}});
+}
+
+LayerPtr word_piece(std::vector<std::string> vocabulary, std::int64_t length, bool pad) {
+  return standard_layer(
+      {.kind = "word_piece", .options = {{"vocabulary", std::move(vocabulary)}, {"length", length}, {"pad", pad}}});
 }
 
 }  // namespace layers

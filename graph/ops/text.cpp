@@ -52,6 +52,14 @@ void lookup_shape(ShapeContext& c) {
   c.set_output(0, c.input(0));
 }
 
+void word_piece_shape(ShapeContext& c) {
+  shapes::with_rank(c.input(1), 1, "vocabulary");
+  const std::int64_t length = shapes::bounded(c.attributes(), "length", 2, 1 << 20);
+  if (!c.input(0).has_rank()) return;
+  const Shape row{c.attributes().boolean("pad") ? length : kUnknown};
+  for (int output = 0; output < 2; ++output) c.set_output(output, c.input(0).concatenated(row));
+}
+
 void embedding_shape(ShapeContext& c) {
   const std::string& combiner = c.attributes().string("combiner");
   if (combiner != "sum" && combiner != "mean" && combiner != "sqrtn")
@@ -221,6 +229,15 @@ void register_text_ops(OpRegistry& ops) {
               .type("T", kTableTypes)
               .type("Tvalues")
               .shape(lookup_shape)
+              .no_gradient());
+  ops.add(Op("WordPiece")
+              .input("x", DType::string)
+              .input("vocabulary", DType::string)
+              .output("ids", DType::i64)
+              .output("mask", DType::boolean)
+              .attr("length", AttrType::integer)
+              .attr("pad", true)
+              .shape(word_piece_shape)
               .no_gradient());
   ops.add(Op("EmbeddingLookupSparse")
               .input("table", "T")

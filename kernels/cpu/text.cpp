@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include <troupe/graph/word_piece.hpp>
 #include <troupe/graph/words.hpp>
 #include <troupe/kernels/common/movement.hpp>
 #include <troupe/kernels/cpu/families.hpp>
@@ -15,7 +16,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::int64_t kStringGrain = 1024;
+constexpr std::int64_t kStringGrain = 1024, kTextGrain = 16;
 
 // A kernel that makes one element of each string.
 template <class Out, class Fn>
@@ -168,6 +169,47 @@ void register_normalizer(KernelRegistry& registry) {
   });
 }
 
+// The pieces of each text, as rows of the same length.
+void set_pieces(KernelContext& c, const texts::WordPieces& pieces, std::int64_t length, bool pad) {
+  const Tensor& x = c.input(0);
+  const std::string* from = x.data<std::string>();
+  std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(x.num_elements()));
+  c.parallelism().parallel_for(x.num_elements(), kTextGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) rows[static_cast<std::size_t>(i)] = pieces.numbers(from[i], length);
+  });
+  if (!pad) {
+    length = 0;
+    for (const auto& row : rows) length = std::max<std::int64_t>(length, std::ssize(row));
+  }
+  const Shape shape = x.shape().concatenated(Shape{length});
+  Tensor ids = c.allocate(DType::i64, shape), mask = c.allocate(DType::boolean, shape);
+  std::ranges::fill(ids.mutable_values<std::int64_t>(), pieces.padding());
+  std::ranges::fill(mask.mutable_values<bool>(), false);
+  std::int64_t* id = ids.mutable_data<std::int64_t>();
+  bool* is_piece = mask.mutable_data<bool>();
+  for (const auto& row : rows) {
+    std::ranges::copy(row, id);
+    std::fill_n(is_piece, row.size(), true);
+    id += length;
+    is_piece += length;
+  }
+  c.set_output(0, std::move(ids));
+  c.set_output(1, std::move(mask));
+}
+
+void register_word_piece(KernelRegistry& registry) {
+  add_untyped(registry, "WordPiece", [](const KernelInit& init) -> Kernel {
+    const auto table = [](const Tensor& vocabulary) {
+      return std::make_shared<const texts::WordPieces>(vocabulary.values<std::string>());
+    };
+    const Tensor* constant = init.constant(1);
+    return [table, fixed = constant ? table(*constant) : nullptr, length = init.attributes.integer("length"),
+            pad = init.attributes.boolean("pad")](KernelContext& c) {
+      set_pieces(c, fixed ? *fixed : *table(c.input(1)), length, pad);
+    };
+  });
+}
+
 }  // namespace
 
 std::int64_t hash_bucket(std::string_view text, std::uint64_t seed, std::int64_t buckets) {
@@ -202,6 +244,7 @@ void register_text_kernels(KernelRegistry& registry) {
   register_splits(registry);
   register_joins_of_strings(registry);
   register_normalizer(registry);
+  register_word_piece(registry);
 }
 
 }  // namespace troupe

@@ -145,5 +145,21 @@ TEST_F(TextTest, EmbeddingsAreCombinedByRows) {
               "");
 }
 
+TEST_F(TextTest, PiecesOfWords) {
+  const Tensor x = Tensor::of<std::string>(Shape{1, 2}, {"A ab", "b"});
+  const auto pieces = [&](const Strings& vocabulary, std::int64_t length, bool pad) {
+    return run_text("WordPiece", {x, strings(vocabulary)}, {{"length", length}, {"pad", pad}}, 2);
+  };
+  const Strings vocabulary{"a", "##b", "[UNK]", "[CLS]", "[SEP]", "[PAD]"};
+  const auto padded = pieces(vocabulary, 6, true);
+  EXPECT_EQ(padded[0].shape(), Shape({1, 2, 6}));
+  EXPECT_EQ(list<std::int64_t>(padded[0]), (Longs{3, 0, 0, 1, 4, 5, 3, 2, 4, 5, 5, 5}));
+  EXPECT_EQ(list<bool>(padded[1]),
+            (std::vector<bool>{true, true, true, true, true, false, true, true, true, false, false, false}));
+  EXPECT_EQ(list<std::int64_t>(pieces(vocabulary, 6, false)[0]), (Longs{3, 0, 0, 1, 4, 3, 2, 4, 5, 5}));
+  EXPECT_EQ(list<std::int64_t>(pieces(vocabulary, 3, false)[0]), (Longs{3, 0, 4, 3, 2, 4}));
+  EXPECT_NE(error_of("WordPiece", {x, strings({"a"})}, {{"length", std::int64_t{4}}, {"pad", true}}), "");
+}
+
 }  // namespace
 }  // namespace troupe::testing

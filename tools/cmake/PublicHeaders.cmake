@@ -130,6 +130,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/training/sparse_mean.hpp
   graph/training/towers.hpp
   graph/tree_tables.hpp
+  graph/word_piece.hpp
   graph/words.hpp
   kernels/images/color.hpp
   kernels/images/geometry.hpp
