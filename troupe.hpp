@@ -7,6 +7,7 @@
 #include <troupe/actors/model/generate.hpp>
 #include <troupe/actors/model/loaded_model.hpp>
 #include <troupe/actors/model/model.hpp>
+#include <troupe/actors/model/pretrained_encoder.hpp>
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/actors/model/values.hpp>
 #include <troupe/actors/network/cluster_spec.hpp>

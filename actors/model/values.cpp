@@ -1,6 +1,7 @@
 #include "troupe/actors/model/values.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <troupe/actors/checkpoint/reader.hpp>
 #include <troupe/actors/model/saved_model.hpp>
@@ -23,9 +24,26 @@ std::vector<NamedTensor> listed(const Parameters& values) {
                    path);
 }
 
+bool is_any_of(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
 bool is_chosen(const ValueChoice& choice, std::string_view name) {
-  const auto fits = [&](const std::string& pattern) { return matches(pattern, name); };
-  return (choice.only.empty() || std::ranges::any_of(choice.only, fits)) && std::ranges::none_of(choice.except, fits);
+  return (choice.only.empty() || is_any_of(choice.only, name)) && !is_any_of(choice.except, name);
+}
+
+Tensor transposed(const Tensor& value, const std::string& path, std::string_view called) {
+  if (value.shape().rank() != 2 || value.dtype() == DType::string)
+    invalid_argument("'{}': '{}' is {}{}, but a matrix of numbers is expected where it is to be transposed", path,
+                     called, troupe::name(value.dtype()), value.shape().to_string());
+  const std::int64_t rows = value.shape().dim(0), columns = value.shape().dim(1);
+  const std::size_t size = size_of(value.dtype());
+  Tensor out(value.dtype(), Shape{columns, rows});
+  std::byte* to = out.mutable_raw();
+  for (std::int64_t column = 0; column < columns; ++column)
+    for (std::int64_t row = 0; row < rows; ++row, to += size)
+      std::memcpy(to, value.raw() + static_cast<std::size_t>(row * columns + column) * size, size);
+  return out;
 }
 
 std::string renamed(const ValueChoice& choice, const std::string& name) {
@@ -81,7 +99,8 @@ Parameters read_chosen(File file, const std::string& path, const ValueChoice& ch
   for (const TensorInfo& info : file.tensors()) {
     if (!is_chosen(choice, info.name)) continue;
     if (const auto [at, added] = out.try_emplace(renamed(choice, info.name)); added)
-      at->second = file.read(info.name);
+      at->second = is_any_of(choice.transposed, info.name) ? transposed(file.read(info.name), path, info.name)
+                                                           : file.read(info.name);
     else
       invalid_argument("'{}': '{}' and another value would both be called '{}'", path, info.name, at->first);
   }

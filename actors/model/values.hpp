@@ -21,6 +21,8 @@ struct ValueChoice {
   std::vector<std::string> except{};  // of names that are not taken, even if in `only`
   // A name that begins with the first of a pair gets the second instead; the first pair that fits counts.
   std::vector<std::pair<std::string, std::string>> prefixes{};
+  // Patterns of names in the file, of matrices that become [b, a] from [a, b].
+  std::vector<std::string> transposed{};
 };
 
 // Writes durably and atomically, in the format of the path's ending. Throws FileSystem's errors, invalid_argument for
@@ -30,8 +32,8 @@ void save_values(FileSystem& files, const std::string& path, const Parameters& v
 // Reads the chosen values of a file, of a saved model (actors/model/saved_model.hpp), or of a checkpoint of a job or
 // Saver: its folder, or the directory, of which the newest intact one counts. Tables on demand are in no checkpoint as
 // a whole: unimplemented, unless they are left out. Throws FileSystem's errors, data_loss for a damaged file,
-// invalid_argument for another ending or two values that get the same name, and not_found for a pattern of `only` that
-// no name matches.
+// invalid_argument for another ending or two values that get the same name or one that cannot be transposed, and
+// not_found for a pattern of `only` that no name matches.
 Parameters load_values(FileSystem& files, const std::string& path, const ValueChoice& choice = {});
 
 // Replaces the values of those names in `values`. Throws, naming `source`, not_found for a name that `values` lacks and

@@ -10,6 +10,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/model/generate.hpp
   actors/model/loaded_model.hpp
   actors/model/model.hpp
+  actors/model/pretrained_encoder.hpp
   actors/model/sampling.hpp
   actors/model/saved_model.hpp
   actors/model/tensorflow_model.hpp
@@ -104,6 +105,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/recurrent.hpp
   graph/layers/registry.hpp
   graph/layers/resnet.hpp
+  graph/layers/sentence_encoder.hpp
   graph/layers/shape.hpp
   graph/layers/weights.hpp
   graph/metrics/classes.hpp

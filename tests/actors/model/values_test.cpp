@@ -54,8 +54,19 @@ TEST_F(Values, AreChosenByPatternAndRenamed) {
   EXPECT_TRUE(bitwise_equal(renamed.at("encoder/kernel"), example_values().at("body/dense/kernel")));
 }
 
+TEST_F(Values, AreTransposedByPattern) {
+  const Tensor matrix = Tensor::of<std::int16_t>({2, 3}, {1, 2, 3, 4, 5, 6});
+  save_values(files_, "/v.npz", {{"a/w", matrix}, {"b/w", matrix}});
+  const Parameters values = load_values(files_, "/v.npz", {.prefixes = {{"a/", "c/"}}, .transposed = {"a/*"}});
+  EXPECT_TRUE(bitwise_equal(values.at("c/w"), Tensor::of<std::int16_t>({3, 2}, {1, 4, 2, 5, 3, 6})));
+  EXPECT_TRUE(bitwise_equal(values.at("b/w"), matrix));
+}
+
 TEST_F(Values, MistakesAreNamed) {
   save_values(files_, "/v.npz", example_values());
+  EXPECT_EQ(refused("/v.npz", {.transposed = {"*bias"}}),
+            "invalid_argument: '/v.npz': 'body/dense/bias' is f32[1], but a matrix of numbers is expected where it is "
+            "to be transposed");
   EXPECT_EQ(refused("/v.npz", {.only = {"tail/*"}}),
             "not_found: '/v.npz' has no value that 'tail/*' matches; it has 3, like 'body/dense/bias'");
   EXPECT_EQ(refused("/v.npz", {.only = {"*/kernel"}, .prefixes = {{"body/dense/", ""}, {"head/", ""}}}),
