@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "apps/tags/encoder.hpp"
 #include "apps/tags/options.hpp"
 #include "apps/tags/tag_data.hpp"
 #include "apps/training_app.hpp"
@@ -51,12 +52,17 @@ class Tags final : public TrainingApp {
   }
 
   Model make_model(Task& task) override {
-    Model model(make_network(options_.model, data_.vocabulary, std::ssize(data_.labels)));
+    std::optional<PretrainedEncoder> encoder;
+    if (options_.model == TagsModel::encoder) encoder = tags_encoder(options_, data_.vocabulary);
+    const std::int64_t tags = std::ssize(data_.labels);
+    Model model(encoder ? tags_encoder_network(*encoder, options_, tags)
+                        : make_network(options_.model, data_.vocabulary, tags));
     ModelOptions compiled = options_.compiled;
     compiled.optimizer = optimizers::Adam{.learning_rate = options_.learning_rate, .slot_updates = SlotUpdates::exact};
     compiled.loss = Loss::sigmoid_cross_entropy;
     compiled.metrics = {metrics::f1({.average = metrics::Average::micro, .threshold = 0.0, .name = "micro_f1"})};
     model.compile(compiled, task);
+    if (encoder && !encoder->file.empty()) model.load_values(encoder->file, encoder->values);
     return model;
   }
 

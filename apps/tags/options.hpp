@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-enum class TagsModel : std::uint8_t { bag, transformer };
+enum class TagsModel : std::uint8_t { bag, transformer, encoder };
 std::string_view name(TagsModel model);
 
 struct TagsOptions : TrainingAppOptions {
@@ -25,6 +25,10 @@ struct TagsOptions : TrainingAppOptions {
   bool stream = false;  // reads the training file while training
   TagsModel model = TagsModel::bag;
   std::size_t vocabulary = 10000;  // words
+  // Of the encoder:
+  std::string weights;       // a folder; empty: it begins with random ones
+  std::int64_t length = 48;  // tokens
+  std::int64_t layers = 6, features = 384, heads = 12;
 };
 
 std::variant<TagsOptions, EarlyExit> parse_tags_options(const std::vector<std::string>& arguments, bool launched);

@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <map>
+#include <sstream>
 
 #include "apps/tags/options.hpp"
 #include "apps/tags/tag_data.hpp"
@@ -108,6 +109,22 @@ TEST_F(TagFiles, ThatAreDamagedAreNamed) {
   EXPECT_THAT(message(whole), HasSubstr("whole.tsv.gz: the file ends within compressed data"));
 }
 
+TEST(TagsOptions, ThoseOfTheEncoderNeedIt) {
+  const auto refused = [](const Arguments& more) {
+    Arguments all{"--data", "x"};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto parsed = parse_tags_options(all, false);
+    const auto* exit = std::get_if<EarlyExit>(&parsed);
+    return exit ? exit->err : "accepted";
+  };
+  EXPECT_THAT(refused({"--weights", "e"}), HasSubstr("--weights needs --model encoder"));
+  EXPECT_THAT(refused({"--model", "encoder", "--weights", "e", "--layers", "2"}),
+              HasSubstr("--layers is that of the weights"));
+  EXPECT_THAT(refused({"--model", "encoder", "--features", "30"}),
+              HasSubstr("30 features cannot be cut into 12 heads"));
+  EXPECT_EQ(refused({"--model", "encoder", "--weights", "e", "--heads", "2"}), "accepted");
+}
+
 TEST(TagsOptions, DataAreNeededAndAClusterTrainsInModeSync) {
   const auto missing = parse_tags_options({}, false);
   ASSERT_NE(std::get_if<EarlyExit>(&missing), nullptr);
@@ -194,6 +211,24 @@ TEST_F(TagsProgram, TheTransformerToo) {
       run(1, 2, {"--mode", "sync", "--model", "transformer", "--lr", "0.005", "--epochs", "4"});
   EXPECT_EQ(there.at("params_sha256"), here.at("params_sha256"));
   EXPECT_GT(here.at("micro_f1"), 0.9);
+}
+
+// 20 steps of a small encoder, with the loss of each half.
+TEST_F(TagsProgram, AnEncoderLearns) {
+  Arguments command{testing::program("troupe-tags")};
+  for (const std::string& option : options({"--model", "encoder", "--length", "16", "--layers", "2", "--features", "32",
+                                            "--heads", "4", "--lr", "0.003", "--epochs", "2", "--batch", "42"}))
+    command.push_back(option);
+  Process process(command);
+  ASSERT_EQ(process.wait(), 0) << process.err;
+  std::vector<double> losses;
+  std::istringstream lines(process.out);
+  for (std::string line; std::getline(lines, line);)
+    if (const auto event = nlohmann::json::parse(line); event.at("event") == "epoch")
+      losses.push_back(event.at("loss"));
+  ASSERT_EQ(losses.size(), 2u) << process.out;
+  EXPECT_LT(losses[1], 0.8 * losses[0]);
+  EXPECT_EQ(last_line(process.out).at("steps"), 20);
 }
 
 TEST_F(TagsProgram, OtherModesLearnAsWell) {

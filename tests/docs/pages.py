@@ -41,6 +41,7 @@ SKIPPED = {
     "top": "needs a cluster that runs: tests/tools/top_cluster_test.cpp",
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",
     "recommend_data": "a line of a file",
+    "sentence_encoder": "needs weights: tests/python/sentence_encoder_test.py runs it with random ones",
     "tags_data": "a line of a file",
     "tensorflow_export": "needs TensorFlow: tests/actors/model/tensorflow_model_test.cpp",
     "tensorflow_loaded": "needs TensorFlow: tests/actors/model/tensorflow_export_test.cpp",
@@ -102,6 +103,8 @@ x_0,x_1,label
 3,7,5
 END""", prints="data_files_output", creates=["points.npz", "points.tfrecord.gz"], says=""),
     "tags": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
+    "tags_encoder": Command("launch", [("--weights all-MiniLM-L6-v2", "--layers 1 --features 16 --heads 2 --batch 2")],
+                            before=PACKAGES, says="Micro-F1: "),
     "tags_cluster": Command("launch", [("--epochs 5", "--epochs 2")], before=PACKAGES, says="Micro-F1: "),
     "language": Command("launch", [("--epochs 3", "--epochs 1 --batch 4")], before=PACKAGES,
                         says="Bits per character: "),
