@@ -73,14 +73,16 @@ TEST(LoadedModels, ACallableKeepsItsModel) {
 TEST(LoadedModels, ShareTheValuesOfAllSignatures) {
   const TemporaryDirectory directory;
   SavedModel given = linear_model();
-  const ModelSignature::TensorSpec w{"w/read", DType::f32, Shape{2, 16}};
-  given.signatures["first"] = {.outputs = {{"w", w}}};
-  given.signatures["second"] = {.outputs = {{"same", w}}};
+  const Output rows = variable(*given.graph, {.name = "table", .shape = Shape{64, 16}}).read();
+  given.values["table"] = Tensor::zeros(DType::f32, {64, 16});  // large enough to be shared
+  const ModelSignature::TensorSpec table{rows.source().name, DType::f32, Shape{64, 16}};
+  given.signatures["first"] = {.outputs = {{"table", table}}};
+  given.signatures["second"] = {.outputs = {{"same", table}}};
   save_model(posix_file_system(), directory.file("m"), given);
   const SavedModel read = read_model(posix_file_system(), directory.file("m"));
   const LoadedModel model(read);
-  const Tensor first = model.run("first", {}).at("w"), second = model.run("second", {}).at("same");
-  EXPECT_EQ(first.buffer().get(), read.values.at("w").buffer().get());
+  const Tensor first = model.run("first", {}).at("table"), second = model.run("second", {}).at("same");
+  EXPECT_EQ(first.buffer().get(), read.values.at("table").buffer().get());
   EXPECT_EQ(second.buffer().get(), first.buffer().get());
 }
 
