@@ -41,7 +41,8 @@ const void* KeptLayout::get(const std::vector<std::int64_t>& key, std::size_t by
   if (layouts_.size() == kMostLayouts) return nullptr;
   Tensor made(DType::u8, Shape{static_cast<std::int64_t>(bytes)});
   make(made.mutable_raw());
-  return layouts_.emplace_back(key, std::move(made)).memory.raw();
+  layouts_.push_back({key, std::move(made)});
+  return layouts_.back().memory.raw();
 }
 
 }  // namespace troupe

@@ -155,7 +155,7 @@ void TfGraphWriter::set(Endpoint e, TfName name) {
   name = result_name(node, index);
   const auto reserved = reserved_.find(e.node);
   const auto made = std::find_if(nodes_.begin() + static_cast<std::ptrdiff_t>(first_), nodes_.end(),
-                                 [&](const tf::NodeDef& n) { return n.name() == node; });
+                                 [&, &named = node](const tf::NodeDef& n) { return n.name() == named; });
   if (e.index == 0 && index == 0 && made != nodes_.end() && made->op() != "Const" && reserved != reserved_.end()) {
     const std::string final = reserved->second;
     reserved_.erase(reserved);

@@ -17,6 +17,7 @@
 #include <troupe/actors/wire/ask.hpp>
 #include <troupe/actors/wire/socket.hpp>
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/formats/serialize_proto.hpp>
 
 namespace troupe {
 namespace {
@@ -303,10 +304,15 @@ TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
   body.set_client("/job:client/task:0");
   body.set_session(5);
   EXPECT_TRUE(ask(RegisterGraphRequest{body.SerializeAsString()}).ok());
-  // Only sessions of its own task leave graphs for a node to take.
-  body.add_partition()->set_device("/job:ps/task:0/device:CPU:0");
+  // Only sessions of its own task leave constants for a node to take.
+  Graph graph;
+  constant(graph, Tensor::zeros(DType::f32, {1024}), {.name = "large"});
+  std::vector<Tensor> apart;
+  proto::Partition& partition = *body.add_partition();
+  partition.set_device("/job:ps/task:0/device:CPU:0");
+  *partition.mutable_graph() = to_proto(graph, &apart);
   const Error without = ask(RegisterGraphRequest{body.SerializeAsString()});
-  EXPECT_TRUE(says(without, "the part of a graph for /job:ps/task:0/device:CPU:0 has no graph")) << without.to_string();
+  EXPECT_TRUE(says(without, "tensor 0 is not with the graph, which came with 0")) << without.to_string();
 
   Task other(options_of({"client", 1}));
   other.join(cluster_, 20s);
