@@ -33,8 +33,8 @@ struct AnyModel {
   Parameters values{};  // of the graph's variables
 };
 
-// What is at this path; throws not_found if nothing is there, invalid_argument (saying what is expected) for a
-// directory that has neither metadata.json nor saved_model.pb.
+// Tells the format of what is at this path. Throws not_found if nothing is there, invalid_argument (saying what is
+// expected) for a directory that has neither metadata.json nor saved_model.pb.
 ModelFormat format_of_model(FileSystem& files, const std::string& path);
 
 // Throws what format_of_model(), read_model(), import_tensorflow() and import_onnx() throw, and failed_precondition for

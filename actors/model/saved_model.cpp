@@ -81,7 +81,7 @@ class ModelWriter {
   SavedModelInfo info_;
 };
 
-// What a saved model has, and nothing else, may be replaced.
+// Lets only what a saved model has be replaced.
 void check_replaceable(FileSystem& files, const std::string& directory) {
   check_entries(files, directory, {kModelFile, kInfoFile, kModelValues, kModelOptimizer, kAssets});
 }

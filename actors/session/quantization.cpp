@@ -18,7 +18,7 @@ namespace {
 
 using NamedTensors = std::map<std::string, Tensor>;
 
-// What these nodes need.
+// Copies all that these nodes need.
 std::unique_ptr<Graph> pruned(const Graph& graph, const std::vector<std::string>& names) {
   std::vector<int> pending;
   for (const std::string& name : names) pending.push_back(graph.get(name).id);
@@ -34,7 +34,7 @@ std::unique_ptr<Graph> pruned(const Graph& graph, const std::vector<std::string>
   return copy_subset(graph, keep);
 }
 
-// What the outputs need, each read by an Identity: so that rewriting keeps track of them.
+// Copies all that the outputs need. An Identity reads each, so that rewriting keeps track of them.
 std::unique_ptr<Graph> needed(const Graph& frozen, const Outputs& outputs, std::vector<std::string>& marks) {
   const auto marked = frozen.clone();
   for (const Output& output : outputs)

@@ -37,8 +37,8 @@ struct QuantizationOptions {
   double percentile = 100;
 };
 
-// What quantisation does to a layer: its result in the quantised model against that of the f32 model on the first
-// batch, with the errors of the layers before it.
+// Compares a quantised layer: its result in the quantised model against that of the f32 model on the first batch, with
+// the errors of the layers before it.
 struct LayerQuantization {
   QuantizedLayer layer{};
   double mean_error = 0;  // absolute

@@ -28,7 +28,7 @@ struct SentenceEncoderOptions {
 // length 1: the mean over the tokens that are no padding. Embeddings of tokens, positions and types are summed and
 // normalised; encoder layers normalise their sums, with gelu. Throws invalid_argument for invalid options.
 Symbol sentence_encoder(const Symbols& ids_types_and_mask, const SentenceEncoderOptions& options);
-// What comes out before the mean: [n, steps, features].
+// Makes the features of each step, before their mean: [n, steps, features].
 Symbol token_encoder(const Symbols& ids_types_and_mask, const SentenceEncoderOptions& options);
 
 }  // namespace troupe

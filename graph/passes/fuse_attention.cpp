@@ -100,6 +100,7 @@ class AttentionFinder {
       return std::nullopt;
     for (const std::size_t side : {1, 0}) {
       const auto number = scalar(node.inputs[side]);
+      // A number of more dimensions than the other would add some; -1 is a rank that is not known.
       if (!number || graph_.shape(node.inputs[side]).rank() > graph_.shape(node.inputs[1 - side]).rank()) continue;
       if (part == AttentionPart::scale) return std::pair(node.inputs[1 - side], *number);
       if (side == 1 && *number != 0) return std::pair(node.inputs[0], 1 / *number);

@@ -191,7 +191,11 @@ class Convolution {
       primitive_.add(arguments[i], chosen[i]);
       if (chosen[i] == layouts.own[i]) continue;
       operands_[i].bytes = chosen[i].get_size();
-      if (i == 1) filter_layout_ = numbers_of(chosen[i]);
+      if (i == 1) {  // one memory may be a filter in either of our layouts
+        filter_layout_ = numbers_of(layouts.own[i]);
+        const std::vector<std::int64_t> to = numbers_of(chosen[i]);
+        filter_layout_.insert(filter_layout_.end(), to.begin(), to.end());
+      }
       const memory::desc& from = i == written_ ? chosen[i] : layouts.own[i];
       const memory::desc& to = i == written_ ? layouts.own[i] : chosen[i];
       const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to,

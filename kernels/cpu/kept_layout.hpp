@@ -20,8 +20,9 @@ class KeptLayout {
   static std::shared_ptr<KeptLayout> of(const Tensor* constant);
 
   explicit KeptLayout(const Tensor& constant) : constant_(constant) {}
-  // The operand in layout `key`, which `make` writes into so many bytes if it is new; null if that would be one layout
-  // too many: an operand has few.
+  // The operand in layout `key`, which tells all that the bytes depend on: what the constant's memory means, too, as
+  // others may read it as another operand. `make` writes it into so many bytes if it is new. Null if that would be one
+  // layout too many: an operand has few.
   const void* get(const std::vector<std::int64_t>& key, std::size_t bytes, const std::function<void(void* to)>& make);
 
  private:

@@ -12,6 +12,7 @@
 namespace troupe::images {
 namespace {
 
+constexpr std::int64_t kStreamed = 1 << 14;  // elements of a row from which a batch of them leaves the near caches
 constexpr std::int64_t kNormalizedAtOnce = kLanes;  // pixels: whole vectors, whatever the number of channels
 
 using Rgb = std::array<float, 3>;
@@ -123,15 +124,14 @@ void write_grey(const Tensor& image, Tensor& out) {
   }
 }
 
-// The result goes past the cache: it is one row of a batch, which is read when the rest of the batch is there.
-template <class T>
+// `write` stores lanes.
+template <class T, class Write>
 void write_normalized(const T* x, float* y, const float* scale, const float* shift, std::int64_t period,
-                      std::int64_t count) {
+                      std::int64_t count, const Write& write) {
   std::int64_t i = 0;
   for (; i + period <= count; i += period)
     for (std::int64_t k = 0; k < period; k += kLanes)
-      stream_lanes(load_lanes(x + i + k) * load_lanes(scale + k) + load_lanes(shift + k), y + i + k);
-  finish_streams();
+      write(load_lanes(x + i + k) * load_lanes(scale + k) + load_lanes(shift + k), y + i + k);
   for (std::int64_t k = 0; i + k < count; ++k) y[i + k] = static_cast<float>(x[i + k]) * scale[k] + shift[k];
 }
 
@@ -190,18 +190,25 @@ Normalization::Normalization(DType dtype, std::int64_t channels, const std::vect
   }
 }
 
-void Normalization::write(const Tensor& image, float* to) const {
+void Normalization::write(const Tensor& image, float* to, Reader reader) const {
   const std::int64_t period = std::ssize(scale_), count = image.num_elements();
-  if (image.dtype() == DType::u8)
-    write_normalized(image.data<std::uint8_t>(), to, scale_.data(), shift_.data(), period, count);
-  else
-    write_normalized(image.data<float>(), to, scale_.data(), shift_.data(), period, count);
+  const auto write_with = [&](const auto& write) {
+    if (image.dtype() == DType::u8)
+      write_normalized(image.data<std::uint8_t>(), to, scale_.data(), shift_.data(), period, count, write);
+    else
+      write_normalized(image.data<float>(), to, scale_.data(), shift_.data(), period, count, write);
+  };
+  if (reader == Reader::next || count < kStreamed)
+    return write_with([](const Lanes& lanes, float* at) { store_lanes(lanes, at); });
+  write_with([](const Lanes& lanes, float* at) { stream_lanes(lanes, at); });
+  finish_streams();
 }
 
 Tensor normalize(const Tensor& image, const std::vector<float>& mean, const std::vector<float>& std) {
   size_of_image(image, "normalize");
   Tensor out(DType::f32, image.shape());
-  Normalization(image.dtype(), image.shape()[2], mean, std).write(image, out.mutable_data<float>());
+  Normalization(image.dtype(), image.shape()[2], mean, std)
+      .write(image, out.mutable_data<float>(), Normalization::Reader::next);
   return out;
 }
 

@@ -30,8 +30,11 @@ Tensor normalize(const Tensor& image, const std::vector<float>& mean, const std:
 class Normalization {
  public:
   Normalization(DType dtype, std::int64_t channels, const std::vector<float>& mean, const std::vector<float>& std);
+  // Who reads the result: what comes next, or a batch's reader, when all its rows are there; large rows of a batch are
+  // written past the caches.
+  enum class Reader : std::uint8_t { next, batch };
   // As many as the image's elements. The image has the dtype and channels given.
-  void write(const Tensor& image, float* to) const;
+  void write(const Tensor& image, float* to, Reader reader) const;
 
  private:
   std::vector<float> scale_, shift_;  // of some pixels, one after the other

@@ -183,12 +183,13 @@ Transformation normalize(const std::string& component, const std::vector<float>&
             .function =
                 [=](const Tensor& image, const ElementContext&) {
                   Tensor out(DType::f32, image.shape());
-                  normalization.write(image, out.mutable_data<float>());
+                  normalization.write(image, out.mutable_data<float>(), Normalization::Reader::next);
                   return out;
                 },
             .to_row =
                 [=](const Tensor& image, const ElementContext&, std::int64_t row, Tensor& out) {
-                  normalization.write(image, out.mutable_data<float>() + row * image.num_elements());
+                  normalization.write(image, out.mutable_data<float>() + row * image.num_elements(),
+                                      Normalization::Reader::batch);
                 }};
   });
 }

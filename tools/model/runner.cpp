@@ -8,7 +8,6 @@
 #include <random>
 
 #include <troupe/actors/model/values.hpp>
-#include <troupe/graph/passes/freeze.hpp>
 #include <troupe/messages/element_types.hpp>
 
 namespace troupe::model_tool {
@@ -30,20 +29,17 @@ std::string specs_text(const std::map<std::string, ModelSignature::TensorSpec>& 
 }
 
 Runner::Runner(Task& task, const AnyModel& model, const std::string& signature, bool inference)
-    : name_(signature_named(model, signature)),
-      signature_(model.signatures.at(name_)),
-      graph_(freeze(*model.graph, model.values)),
-      session_(task, *graph_,
-               inference ? SessionOptions{.inference = InferencePasses{}} : SessionOptions{.inference = std::nullopt}) {
-  std::vector<Output> feeds, fetches;
-  for (const auto& [key, spec] : signature_.inputs) feeds.push_back(graph_->output(spec.tensor));
-  for (const auto& [key, spec] : signature_.outputs) fetches.push_back(graph_->output(spec.tensor));
-  call_ = session_.callable(feeds, fetches);
+    : name_(signature_named(model, signature)) {
+  SessionOptions session;
+  if (inference) session.inference = InferencePasses{};
+  const LoadedModel loaded({.graph = model.graph, .signatures = model.signatures, .values = model.values},
+                           {.task = &task, .session = session});
+  call_ = loaded.callable(name_);
 }
 
 void Runner::check_inputs(const NamedTensors& inputs, const std::string& source) const {
-  const std::string takes = fmt::format("signature '{}' takes {}", name_, specs_text(signature_.inputs));
-  for (const auto& [key, spec] : signature_.inputs) {
+  const std::string takes = fmt::format("signature '{}' takes {}", name_, specs_text(signature().inputs));
+  for (const auto& [key, spec] : signature().inputs) {
     const auto found = inputs.find(key);
     if (found == inputs.end()) invalid_argument("{} has no '{}': {}", source, key, takes);
     const Tensor& value = found->second;
@@ -52,16 +48,16 @@ void Runner::check_inputs(const NamedTensors& inputs, const std::string& source)
                        value.shape().to_string(), type_text(spec), takes);
   }
   for (const auto& [key, value] : inputs)
-    if (!signature_.inputs.contains(key)) invalid_argument("{} has '{}', which is no input: {}", source, key, takes);
+    if (!signature().inputs.contains(key)) invalid_argument("{} has '{}', which is no input: {}", source, key, takes);
 }
 
 NamedTensors Runner::run(const NamedTensors& inputs) const {
   std::vector<Tensor> feeds;
-  for (const auto& [key, spec] : signature_.inputs) feeds.push_back(inputs.at(key));
+  for (const auto& [key, spec] : signature().inputs) feeds.push_back(inputs.at(key));
   std::vector<Tensor> found = call_(std::move(feeds));
   NamedTensors out;
   std::size_t i = 0;
-  for (const auto& [key, spec] : signature_.outputs) out[key] = std::move(found[i++]);
+  for (const auto& [key, spec] : signature().outputs) out[key] = std::move(found[i++]);
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include "tools/model/commands.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/model/any_model.hpp>
-#include <troupe/actors/session/session.hpp>
+#include <troupe/actors/model/loaded_model.hpp>
 
 namespace troupe::model_tool {
 
@@ -27,7 +27,7 @@ class Runner {
   Runner(Task& task, const AnyModel& model, const std::string& signature, bool inference = false);
 
   const std::string& signature_name() const { return name_; }
-  const ModelSignature& signature() const { return signature_; }
+  const ModelSignature& signature() const { return call_.signature(); }
   // Throws invalid_argument that names the input, what the signature takes and what `source` has, unless there is a
   // tensor of its type for each.
   void check_inputs(const NamedTensors& inputs, const std::string& source) const;
@@ -35,10 +35,7 @@ class Runner {
 
  private:
   std::string name_;
-  const ModelSignature& signature_;
-  std::unique_ptr<Graph> graph_;
-  Session session_;
-  Callable call_;
+  ModelCallable call_;
 };
 
 // Pseudo-random inputs, the same in each run: reals in [-1, 1), integers 0 and 1 (which are indices of anything), u8 of

@@ -57,8 +57,8 @@ TensorflowModel parse_tensorflow(std::string_view bytes, const TensorflowFiles& 
 std::vector<std::string> tensorflow_ops();
 
 struct TensorflowExport {
-  // What the model offers. Any tensors may be inputs; what they are computed from is left out. An input that several
-  // signatures have is of all of them.
+  // The functions that the model offers. Any tensors may be inputs; what they are computed from is left out. An input
+  // that several signatures have is of all of them.
   std::map<std::string, TensorflowSignature> signatures{};
   std::map<std::string, Tensor> variables{};  // the values of those that the outputs need
   // Named `trainable` in the model, so that other programs may train them.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/actors/session/drawn.hpp"
 #include "tests/error_of.hpp"
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -15,19 +16,10 @@
 namespace troupe {
 namespace {
 
+using testing::drawn;
 using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Tensor drawn(const Shape& shape, std::uint64_t seed, float low, float high) {
-  Tensor out(DType::f32, shape);
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
-  for (float& x : out.mutable_values<float>()) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    x = low + (high - low) * static_cast<float>(state >> 40) / static_cast<float>(1 << 24);
-  }
-  return out;
-}
 
 // Constants, as of a frozen model.
 struct Norm {
@@ -331,6 +323,25 @@ TEST(ConstantFilters, GiveTheBitsOfFedOnes) {
                    expected = session.run({{x, images}, {fed, value}}, other);
       ASSERT_EQ(std::memcmp(actual.raw(), expected.raw(), expected.num_bytes()), 0) << batch;
     }
+  }
+}
+
+// Convolutions of both formats read one constant, as different filters.
+TEST(ConstantFilters, OfOneConstantAreKeptForEachMeaning) {
+  for (const std::int64_t n : {1, 3, 8, 16}) {
+    Graph g;
+    const Tensor value = drawn({n, n, n, n}, 5, -1, 1);
+    const Output x = placeholder(g, DType::f32, Shape{1, 18, 18, n}, "x");
+    const Output planes = placeholder(g, DType::f32, Shape{1, n, 18, 18}, "planes");
+    const Output fed = placeholder(g, DType::f32, value.shape(), "filter"), same = constant(g, value);
+    const ConvOptions first{.format = DataFormat::channels_first};
+    const Output kept_last = conv2d(x, same), kept_first = conv2d(planes, same, first);
+    const Output fed_last = conv2d(x, fed), fed_first = conv2d(planes, fed, first);
+    Session session(g);
+    const Feeds feeds{{x, drawn(x.shape(), 1, -1, 1)}, {planes, drawn(planes.shape(), 2, -1, 1)}, {fed, value}};
+    const std::vector<Tensor> y = session.run(feeds, {kept_last, kept_first, fed_last, fed_first});
+    EXPECT_EQ(std::memcmp(y[0].raw(), y[2].raw(), y[2].num_bytes()), 0) << n;
+    EXPECT_EQ(std::memcmp(y[1].raw(), y[3].raw(), y[3].num_bytes()), 0) << n;
   }
 }
 

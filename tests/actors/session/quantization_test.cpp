@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/actors/session/drawn.hpp"
 #include "tests/error_of.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/quantization.hpp>
@@ -14,19 +15,10 @@
 namespace troupe {
 namespace {
 
+using testing::drawn;
 using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Tensor drawn_reals(const Shape& shape, std::uint64_t seed, float low, float high) {
-  Tensor out(DType::f32, shape);
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
-  for (float& x : out.mutable_values<float>()) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    x = low + (high - low) * static_cast<float>(state >> 40) / static_cast<float>(1 << 24);
-  }
-  return out;
-}
 
 // 10 log10 of the signal's power by the error's.
 double sqnr(const Tensor& exact, const Tensor& actual) {
@@ -45,11 +37,11 @@ class Quantization : public ::testing::Test {
     const std::int64_t in = x.shape()[-1] / options.groups;
     ConvOptions named = options;
     named.name = fmt::format("conv{}", ++seed_);
-    return conv2d(x, constant(graph_, drawn_reals({size, size, in, out}, seed_, -0.3f, 0.3f)), named);
+    return conv2d(x, constant(graph_, drawn({size, size, in, out}, seed_, -0.3f, 0.3f)), named);
   }
   Output norm(Output x, const std::string& activation) {
     const Shape one{x.shape()[-1]};
-    const auto values = [&](float low, float high) { return constant(graph_, drawn_reals(one, ++seed_, low, high)); };
+    const auto values = [&](float low, float high) { return constant(graph_, drawn(one, ++seed_, low, high)); };
     const Output scale = values(0.5f, 1.5f), offset = values(-0.5f, 0.5f), mean = values(-0.2f, 0.2f);
     return add_op("BatchNormInference", {x, scale, offset, mean, values(0.5f, 2)},
                   {{"epsilon", 1e-3}, {"activation", activation}});
@@ -57,8 +49,8 @@ class Quantization : public ::testing::Test {
   Output dense(Output x, std::int64_t units) {
     const std::string name = fmt::format("dense{}", ++seed_);
     const Output product =
-        matmul(x, constant(graph_, drawn_reals({x.shape()[-1], units}, seed_, -0.3f, 0.3f)), {.name = name});
-    return bias_add(product, constant(graph_, drawn_reals({units}, seed_ + 50, -0.3f, 0.3f)));
+        matmul(x, constant(graph_, drawn({x.shape()[-1], units}, seed_, -0.3f, 0.3f)), {.name = name});
+    return bias_add(product, constant(graph_, drawn({units}, seed_ + 50, -0.3f, 0.3f)));
   }
   // Convolutions with normalisation, a pool, a residual and a product.
   void make_residual_net() {
@@ -81,7 +73,7 @@ class Quantization : public ::testing::Test {
   Tensor examples(std::uint64_t seed, float high = 1) const {
     Shape shape = x_.shape();
     shape.set_dim(0, 6);
-    return drawn_reals(shape, 100 + seed, -1, high);
+    return drawn(shape, 100 + seed, -1, high);
   }
   Tensor run(const Graph& graph, const Output& y, std::optional<InferencePasses> inference,
              std::string* explained = nullptr) {
@@ -130,7 +122,7 @@ TEST_F(Quantization, ImagesWithChannelsFirstAreTransposed) {
     for (std::int64_t i = 0; i < filter.num_elements(); ++i)
       filter.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(i * 37 % 255 - 127);
     for (std::int64_t i = 0; i < out; ++i) bias.mutable_data<std::int32_t>()[i] = static_cast<std::int32_t>(10 * i);
-    const Output scale = constant(graph_, drawn_reals({out}, ++seed_, 1e-3f, 2e-3f));
+    const Output scale = constant(graph_, drawn({out}, ++seed_, 1e-3f, 2e-3f));
     const Output weights = dequantize_linear(constant(graph_, filter), scale,
                                              constant(graph_, Tensor::zeros(DType::i8, {out})), {.axis = 0});
     const Output shift = dequantize_linear(constant(graph_, bias), constant(graph_, 1e-3f), constant(graph_, 0));
