@@ -18,6 +18,12 @@ constexpr std::uint64_t kMaxOnnxBytes = (1ull << 31) - 1;
 
 ModelSignature::TensorSpec spec_of(const Output& output) { return {output.name(), output.dtype(), output.shape()}; }
 
+ModelSignature::TensorSpec spec_of(const OnnxValue& value) {
+  ModelSignature::TensorSpec out = spec_of(value.output);
+  if (const std::string labels = class_labels(value.type); !labels.empty()) out.description = "scores of " + labels;
+  return out;
+}
+
 // Values that variables begin with: constants of the format, or what is made of them.
 Parameters initial_values(Graph& graph) {
   Parameters out;
@@ -79,8 +85,8 @@ AnyModel read_onnx(FileSystem& files, const std::string& path) {
   AnyModel out{.format = ModelFormat::onnx};
   out.producer = fmt::format("{}{}opset {}", read.producer, read.producer.empty() ? "" : ", ", read.opset);
   ModelSignature& made = out.signatures[kOnlySignature];
-  for (const OnnxValue& input : read.inputs) made.inputs[input.name] = spec_of(input.output);
-  for (const OnnxValue& output : read.outputs) made.outputs[output.name] = spec_of(output.output);
+  for (const OnnxValue& input : read.inputs) made.inputs[input.name] = spec_of(input);
+  for (const OnnxValue& output : read.outputs) made.outputs[output.name] = spec_of(output);
   keep_what_signatures_need(out, *read.graph);
   return out;
 }

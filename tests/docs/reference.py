@@ -28,7 +28,6 @@ COMMANDS = {
     "troupe-checkpoint": "Lists, verifies and compares checkpoints.",
     "troupe-data": "Looks at data sets, checks and converts them.",
     "troupe-model": "Looks into models of Troupe, TensorFlow and ONNX, runs and converts them.",
-    "troupe-onnx": "Imports, checks and runs ONNX models.",
     "troupe-bench": "Measures Troupe beside its peers.",
     "troupe-chaos": "Breaks clusters on purpose and checks the result.",
 }

@@ -96,7 +96,7 @@ def test_a_file_that_is_no_model(tmp_path):
 
 
 def test_the_list_of_operators_is_that_of_onnx():
-    """tests/tools/onnx_test.cpp compares it with what troupe-onnx reads."""
+    """tests/tools/onnx_test.cpp compares it with what troupe-model reads."""
     latest = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain == "" and schema.since_version <= 17:

@@ -194,6 +194,9 @@ TEST_F(ModelTool, WrongUsageIsSaid) {
            {{"show"}, "unknown command 'show'"},
            {{"info"}, "info takes one model"},
            {{"convert", "a"}, "convert takes two models"},
+           {{"ops", "a"}, "ops takes no model"},
+           {{"test"}, "test takes at least one folder"},
+           {{"check", "a", "--again"}, "check does not take --again"},
            {{"info", "a", "--to", "onnx"}, "info does not take --to"}}) {
     const Ran ran = tool(arguments);
     EXPECT_EQ(ran.code, 2) << message;

@@ -21,11 +21,14 @@ struct Options {
   std::int64_t size = 8;   // of dimensions that are not known, but the first
   int threads = 1;
   double seconds = 3;
+  bool again = false;  // tests run what is read back of a model that was written
   bool json = false;
 };
 
 // What a model offers and is made of.
 int info(FileSystem& files, const Options& options);
+// Its nodes as text.
+int graph(FileSystem& files, const Options& options);
 // Whether it can be run: all that is missing, at once.
 int check(FileSystem& files, const Options& options);
 // One signature, once.
@@ -36,5 +39,9 @@ int convert(FileSystem& files, const Options& options);
 int optimize(FileSystem& files, const Options& options);
 // Latency and throughput.
 int bench(FileSystem& files, const Options& options);
+// The ops of other formats that are read, and those of ours that are written to them.
+int ops(FileSystem& files, const Options& options);
+// Models in folders of the layout of ONNX's tests, whose outputs are compared.
+int test(FileSystem& files, const Options& options);
 
 }  // namespace troupe::model_tool

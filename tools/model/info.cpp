@@ -8,6 +8,7 @@
 #include "tools/model/runner.hpp"
 #include <troupe/actors/http/json_text.hpp>
 #include <troupe/graph/builder/variable.hpp>
+#include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/scheduler/plan/cost.hpp>
 
@@ -15,6 +16,8 @@ namespace troupe::model_tool {
 namespace {
 
 using Json = nlohmann::json;
+constexpr std::uint64_t kMaxOnnxBytes = (1ull << 31) - 1;
+
 using Specs = std::map<std::string, ModelSignature::TensorSpec>;
 
 Json json_of(const Specs& specs) {
@@ -94,10 +97,50 @@ std::map<std::string, std::string> ops_without_kernels(const Graph& graph, const
   return out;
 }
 
+// What a file of ONNX says of itself that has ops which are not known.
+int info_of_unknown(FileSystem& files, const Options& options) {
+  const OnnxInfo info = onnx_info(read_file(files, options.paths[0], kMaxOnnxBytes));
+  if (options.json) {
+    const auto typed = [](const std::vector<std::pair<std::string, std::string>>& values) {
+      Json out = Json::object();
+      for (const auto& [name, type] : values) out[name] = {{"type", type}};
+      return out;
+    };
+    const Json signature = {{"inputs", typed(info.inputs)}, {"outputs", typed(info.outputs)}};
+    fmt::print("{}\n", json_text({{"event", "info"},
+                                  {"model", options.paths[0]},
+                                  {"format", name(ModelFormat::onnx)},
+                                  {"producer", info.producer},
+                                  {"opsets", info.opsets},
+                                  {"signatures", {{kOnlySignature, signature}}},
+                                  {"ops", info.ops},
+                                  {"unknown_ops", info.unknown_ops},
+                                  {"variables", info.initializers},
+                                  {"parameters", info.parameters},
+                                  {"bytes", info.parameter_bytes}}));
+    return 0;
+  }
+  fmt::print("format      onnx{}\n", info.producer.empty() ? "" : ", " + info.producer);
+  for (const auto& [domain, version] : info.opsets) fmt::print("opset       {} {}\n", domain, version);
+  fmt::print("parameters  {} in {} tensors, {} bytes\n", info.parameters, info.initializers, info.parameter_bytes);
+  for (const auto& [name, type] : info.inputs) fmt::print("  input     {} {}\n", name, type);
+  for (const auto& [name, type] : info.outputs) fmt::print("  output    {} {}\n", name, type);
+  for (const auto& [op, count] : info.ops) fmt::print("op          {} {}\n", op, count);
+  for (const std::string& op : info.unknown_ops) fmt::print("unknown op  {}\n", op);
+  return 0;
+}
+
 }  // namespace
 
 int info(FileSystem& files, const Options& options) {
-  const AnyModel model = read_any_model(files, options.paths[0]);
+  AnyModel model;
+  try {
+    model = read_any_model(files, options.paths[0]);
+  } catch (const Error& error) {
+    if (error.code() == Code::unimplemented && format_of_model(files, options.paths[0]) == ModelFormat::onnx)
+      return info_of_unknown(files, options);
+    throw;
+  }
   const auto ops = ops_of(*model.graph);
   std::int64_t parameters = 0;
   std::uint64_t bytes = 0;

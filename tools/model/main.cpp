@@ -19,6 +19,7 @@ constexpr const char* kDescription =
 and files of ONNX. The format follows from what is there.
 
   troupe-model info resnet50.onnx            signatures with types, ops, size, work for one example
+  troupe-model graph resnet50.onnx           its nodes as text, one a line
   troupe-model check exported                whether it runs here: lists all that is missing at once
   troupe-model run digits --inputs in.npz --outputs out.npz
                                              one signature on the tensors of a file, by the names of its inputs
@@ -28,6 +29,9 @@ and files of ONNX. The format follows from what is there.
                                              into a SavedModel of version 1, for TensorFlow Serving
   troupe-model optimize digits fast          variables become constants, and passes for inference run once for all
   troupe-model bench fast --batch 8          latency and examples per second
+  troupe-model ops                           ops of ONNX and TensorFlow that are read; ours that are written to them
+  troupe-model test DIR...                   the models of folders in the layout of ONNX's tests: model.onnx, and
+                                             test_data_set_N/input_K.pb and output_K.pb; folders may be nested
 
 convert and optimize read back what they have written, run both models on the same inputs and compare the results. The
 inputs are random, or those of --inputs: a file .npz or .safetensors with a tensor for each input. Dimensions that the
@@ -47,13 +51,15 @@ int end_output(int code) {
 
 struct Command {
   const char* name;
-  std::size_t paths;
+  std::size_t paths;  // kSome: at least one
   int (*run)(FileSystem&, const model_tool::Options&);
 };
-constexpr Command kCommands[] = {{"info", 1, model_tool::info},         {"check", 1, model_tool::check},
-                                 {"run", 1, model_tool::run},           {"convert", 2, model_tool::convert},
-                                 {"optimize", 2, model_tool::optimize}, {"bench", 1, model_tool::bench}};
-constexpr const char* kCommandNames = "info, check, run, convert, optimize or bench";
+constexpr std::size_t kSome = 100;
+constexpr Command kCommands[] = {
+    {"info", 1, model_tool::info},   {"graph", 1, model_tool::graph},     {"check", 1, model_tool::check},
+    {"run", 1, model_tool::run},     {"convert", 2, model_tool::convert}, {"optimize", 2, model_tool::optimize},
+    {"bench", 1, model_tool::bench}, {"ops", 0, model_tool::ops},         {"test", kSome, model_tool::test}};
+constexpr const char* kCommandNames = "info, graph, check, run, convert, optimize, bench, ops or test";
 
 const Command* find(const std::string& name) {
   for (const Command& command : kCommands)
@@ -66,11 +72,15 @@ std::string misuse(const model_tool::Options& o) {
   if (o.command.empty()) return fmt::format("no command: pass {}", kCommandNames);
   const Command* command = find(o.command);
   if (!command) return fmt::format("unknown command '{}': pass {}", o.command, kCommandNames);
-  if (o.paths.size() != command->paths)
-    return command->paths == 1 ? fmt::format("{} takes one model", o.command)
-                               : fmt::format("{} takes two models: what to read and what to write", o.command);
+  if (command->paths == kSome) {
+    if (o.paths.empty()) return fmt::format("{} takes at least one folder", o.command);
+  } else if (o.paths.size() != command->paths) {
+    constexpr const char* kTakes[] = {"no model", "one model", "two models: what to read and what to write"};
+    return fmt::format("{} takes {}", o.command, kTakes[command->paths]);
+  }
   if (!o.outputs.empty() && o.command != "run") return fmt::format("{} does not take --outputs", o.command);
   if (!o.to.empty() && o.command != "convert") return fmt::format("{} does not take --to", o.command);
+  if (o.again && o.command != "test") return fmt::format("{} does not take --again", o.command);
   return "";
 }
 
@@ -81,7 +91,11 @@ int main(int argc, char** argv) {
   CommandLine line("troupe-model", "COMMAND MODEL [MODEL] [options]", kDescription);
   line.add_argument(text_option("COMMAND", "", o.command, kCommandNames));
   line.add_arguments(
-      {"MODEL", "", "", "A directory, or a file of ONNX; convert and optimize: what to read, what to write", {}},
+      {"MODEL",
+       "",
+       "",
+       "A directory, or a file of ONNX; convert and optimize: what to read, what to write; test: folders",
+       {}},
       o.paths);
   line.add("What runs", {text_option("--signature", "NAME", o.signature, "The signature of the model"),
                          text_option("--inputs", "FILE", o.inputs, "A file .npz or .safetensors with the inputs"),
@@ -97,12 +111,13 @@ int main(int argc, char** argv) {
                 "directory of Troupe"),
             positive_option("--tolerance", "X", o.tolerance,
                             "Allowed |a - b| / (1 + |b|) between results of the two models")});
+  line.add("Tests", {flag("--again", o.again, "test: write each model, and run what is read back of it")});
   line.add("Measuring", {positive_option("--seconds", "S", o.seconds, "bench: how long")});
   line.add("Output", {flag("--json", o.json, "Print one JSON object per line")});
   if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
   if (const std::string wrong = misuse(o); !wrong.empty()) return finish(line.wrong(wrong));
   try {
-    return end_output(find(o.command)->run(file_system_of(o.paths[0]), o));
+    return end_output(find(o.command)->run(file_system_of(o.paths.empty() ? "" : o.paths[0]), o));
   } catch (...) {
     fmt::print(stderr, "troupe-model: {}\n", current_error().message());
     return 1;

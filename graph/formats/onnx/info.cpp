@@ -22,20 +22,6 @@ std::string type_text(const onnx::Type& type) {
 
 constexpr std::int64_t kShownClasses = 10;
 
-// " of classes a, b", or "" without labels.
-std::string classes_text(const Tensor& labels) {
-  if (!labels.valid()) return "";
-  std::string out;
-  for (std::int64_t i = 0; i < std::min(labels.num_elements(), kShownClasses); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    out += (i == 0 ? " of classes " : ", ") + (labels.dtype() == DType::string
-                                                   ? labels.values<std::string>()[at]
-                                                   : std::to_string(labels.values<std::int64_t>()[at]));
-  }
-  if (labels.num_elements() > kShownClasses) out += fmt::format(" and {} more", labels.num_elements() - kShownClasses);
-  return out;
-}
-
 class OpCounter {
  public:
   OpCounter(OnnxInfo& info, const onnx::Model& model) : info_(info) {
@@ -82,8 +68,25 @@ class OpCounter {
 
 }  // namespace
 
+std::string class_labels(const OnnxType& type) {
+  if (!type.classes.valid()) return "";
+  const std::int64_t count = type.classes.num_elements();
+  std::string out;
+  for (std::int64_t i = 0; i < std::min(count, kShownClasses); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    out += (i == 0 ? "" : ", ") + (type.classes.dtype() == DType::string
+                                       ? type.classes.values<std::string>()[at]
+                                       : std::to_string(type.classes.values<std::int64_t>()[at]));
+  }
+  if (count > kShownClasses) out += fmt::format(" and {} more", count - kShownClasses);
+  return out;
+}
+
 std::string to_string(const OnnxType& type) {
-  if (!type.is_list()) return std::string(name(type.dtype)) + type.shape.to_string() + classes_text(type.classes);
+  if (!type.is_list()) {
+    const std::string labels = class_labels(type);
+    return std::string(name(type.dtype)) + type.shape.to_string() + (labels.empty() ? "" : " of classes " + labels);
+  }
   return (type.lists.front() == OnnxType::List::optional ? "optional " : "sequence of ") + to_string(type.item());
 }
 

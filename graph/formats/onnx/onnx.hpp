@@ -79,6 +79,8 @@ struct OnnxInfo {
 };
 OnnxInfo onnx_info(std::string_view bytes);
 std::string to_string(const OnnxType& type);
+// "red, green, blue": labels of the columns of scores, of many the first ones; "" without labels.
+std::string class_labels(const OnnxType& type);
 
 // What is known of ONNX, and what of ours ONNX can express; in alphabetical order.
 struct OnnxOps {

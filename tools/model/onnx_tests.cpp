@@ -1,4 +1,4 @@
-// troupe-onnx test: folders with model.onnx and test_data_set_N/{input,output}_K.pb.
+// troupe-model test: folders with model.onnx and test_data_set_N/{input,output}_K.pb.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tools/onnx/commands.hpp"
+#include "tools/model/commands.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/http/json_text.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -16,13 +16,14 @@
 #include <troupe/messages/element_types.hpp>
 #include <troupe/messages/tensor_list.hpp>
 
-namespace troupe::onnx_tool {
+namespace troupe::model_tool {
 namespace {
 
 namespace fs = std::filesystem;
 
 // ONNX's tolerance: |found - wanted| <= kAbsolute + kRelative |wanted|.
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
+constexpr std::uint64_t kMaxValueBytes = 1 << 30;
 
 template <class T>
 bool close(const T& found, const T& wanted) {
@@ -62,13 +63,13 @@ std::string difference(const Tensor& found, const Tensor& wanted) {
 }
 
 // The values of files PREFIX_0.pb, PREFIX_1.pb, ...
-std::vector<Tensor> values(const fs::path& folder, const std::string& prefix, const std::vector<OnnxValue>& of) {
+std::vector<Tensor> values_in(const fs::path& folder, const std::string& prefix, const std::vector<OnnxValue>& of) {
   std::vector<Tensor> out;
   for (std::size_t i = 0;; ++i) {
     const fs::path path = folder / fmt::format("{}_{}.pb", prefix, i);
     if (!fs::exists(path)) return out;
     if (i >= of.size()) invalid_argument("{}: the model has only {} {}s", path.filename().string(), of.size(), prefix);
-    out.push_back(parse_onnx_value(read_file(path.string()), of[i].type));
+    out.push_back(parse_onnx_value(read_file(posix_file_system(), path.string(), kMaxValueBytes), of[i].type));
   }
 }
 
@@ -79,8 +80,8 @@ struct Outcome {
 
 // Whether one set of data passes; "" if it does.
 std::string run_set(Session& session, const OnnxModel& model, const fs::path& folder) {
-  const std::vector<Tensor> inputs = values(folder, "input", model.inputs),
-                            wanted = values(folder, "output", model.outputs);
+  const std::vector<Tensor> inputs = values_in(folder, "input", model.inputs),
+                            wanted = values_in(folder, "output", model.outputs);
   Feeds feeds;
   for (std::size_t i = 0; i < inputs.size(); ++i) feeds.emplace_back(model.inputs[i].output, inputs[i]);
   Outputs fetches;
@@ -117,30 +118,30 @@ Outcome run_test(Task& task, const fs::path& folder, bool again) {
 
 }  // namespace
 
-int test(const std::vector<std::string>& folders, bool again, bool json) {
+int test(FileSystem&, const Options& options) {
   std::vector<fs::path> tests;
-  for (const std::string& folder : folders) {
+  for (const std::string& folder : options.paths) {
     if (!fs::is_directory(folder)) fail(Code::not_found, "'{}' is not a folder", folder);
     if (fs::exists(fs::path(folder) / "model.onnx")) tests.emplace_back(folder);
     for (const auto& entry : fs::recursive_directory_iterator(folder))
       if (entry.is_directory() && fs::exists(entry.path() / "model.onnx")) tests.push_back(entry.path());
   }
-  if (tests.empty()) fail(Code::not_found, "no folder with a model.onnx in {}", folders.front());
+  if (tests.empty()) fail(Code::not_found, "no folder with a model.onnx in {}", options.paths.front());
   std::ranges::sort(tests);
 
-  Task task({.threads = 1});
+  Task task({.threads = options.threads});
   std::map<std::string, int> counts{{"passed", 0}, {"failed", 0}, {"unsupported", 0}};
   for (const fs::path& folder : tests) {
-    const Outcome outcome = run_test(task, folder, again);
+    const Outcome outcome = run_test(task, folder, options.again);
     ++counts[outcome.result];
     const std::string name = folder.filename().string();
-    if (json)
+    if (options.json)
       fmt::print("{}\n",
                  json_text({{"event", "test"}, {"name", name}, {"result", outcome.result}, {"why", outcome.why}}));
     else if (outcome.result != "passed")
       fmt::print("{} {}: {}\n", outcome.result, name, outcome.why);
   }
-  if (json)
+  if (options.json)
     fmt::print("{}\n", json_text({{"event", "final"},
                                   {"passed", counts["passed"]},
                                   {"failed", counts["failed"]},
@@ -150,4 +151,4 @@ int test(const std::vector<std::string>& folders, bool again, bool json) {
   return counts["failed"] + counts["unsupported"] == 0 ? 0 : 1;
 }
 
-}  // namespace troupe::onnx_tool
+}  // namespace troupe::model_tool
