@@ -94,7 +94,7 @@ COMMANDS = {
  "worker": ["127.0.0.1:PORT", "127.0.0.1:PORT"]}
 END
 chmod 600 cluster.json"""),
-    "onnx": Command("hand", creates=["again.onnx", "again.onnx"], says=""),
+    "onnx": Command("hand", creates=["again.onnx"], says=""),
     "other_models": Command("hand", creates=["mm/model.pb", "mm.onnx", "served/1/saved_model.pb"], says="examples/s"),
     "data_files": Command("hand", before="""cat > points.csv <<END
 x_0,x_1,label
