@@ -32,6 +32,28 @@ ConvGeometry with_batch(ConvGeometry g, std::int64_t images) {
   return g;
 }
 
+// Images with fewer windows are made in slices of output channels, not in bands: their filters are larger than they
+// are, and each band reads the whole filter.
+constexpr std::int64_t kSlicedWindows = 256;
+// Channels of a slice, and of all, are a multiple of this, so that oneDNN treats slices as it does the whole.
+constexpr std::int64_t kSliceChannels = 64;
+
+// Output channels of one image's result that a thread makes at once.
+std::int64_t channels_per_slice(const ConvGeometry& g, int threads) {
+  const std::int64_t all = g.out_channels;
+  if (!g.plain() || g.spatial != 2 || g.batch >= threads || g.windows() >= kSlicedWindows || all % kSliceChannels != 0)
+    return all;
+  const std::int64_t slices = std::min(2 * threads / g.batch, g.image_cost() / kBandProducts);
+  if (slices <= 1) return all;
+  return (all / slices + kSliceChannels - 1) / kSliceChannels * kSliceChannels;
+}
+
+// Copies a matrix between memories with other lengths of rows.
+void copy_rows(const float* from, std::int64_t from_pitch, float* to, std::int64_t to_pitch, std::int64_t rows,
+               std::int64_t columns) {
+  for (std::int64_t i = 0; i < rows; ++i) std::copy_n(from + i * from_pitch, columns, to + i * to_pitch);
+}
+
 // Rows of one image's result that a thread makes at once: fewer than all where a batch has fewer images than threads.
 // The sums of an element are the same whatever band it is in (Conv.OfOneImageDoesNotDependOnThreads).
 std::int64_t rows_per_band(const ConvGeometry& g, int threads) {
@@ -78,6 +100,32 @@ struct Shortcuts {
 
 float ended(float sum, bool relu) { return !relu || sum > 0 ? sum : 0; }
 
+// Returns false, and has done nothing, if slices of output channels are not what is best.
+bool forward_in_slices(Parallelism& parallelism, const ConvGeometry& g, const float* x, const float* filter,
+                       const float* bias, FusedActivation activation, float* y, const Shortcuts& shortcuts) {
+  const std::int64_t all = g.out_channels, channels = channels_per_slice(g, parallelism.threads());
+  if (channels == all) return false;
+  const bool relu = activation == FusedActivation::relu;
+  const bool inside = shortcuts.bias_inside && bias && (relu || activation == FusedActivation::none);
+  if (shortcuts.add && !inside) return false;
+  const std::int64_t slices = (all + channels - 1) / channels, windows = g.windows();
+  parallelism.parallel_for(g.batch * slices, 1, [&](std::int64_t at, std::int64_t) {
+    const std::int64_t image = at / slices, begin = at % slices * channels;
+    ConvGeometry part = with_batch(g, 1);
+    part.out_channels = std::min(channels, all - begin);
+    const ScratchArray<float> sums(part.result_size());
+    float* const to = y + image * g.result_size() + begin;
+    if (shortcuts.add) copy_rows(to, all, sums.data(), part.out_channels, windows, part.out_channels);
+    const ConvEnding ending = inside ? ConvEnding{bias + begin, shortcuts.add, relu} : ConvEnding{};
+    if (!conv_forward(part, x + image * g.image_size(), filter + begin, {begin, all}, ending, sums.data(),
+                      shortcuts.kept))
+      fail(Code::internal, "oneDNN has no convolution for {} of {} output channels", part.out_channels, all);
+    if (bias && !inside) add_bias_of(part, activation, bias + begin, sums.data());
+    copy_rows(sums.data(), part.out_channels, to, all, windows, part.out_channels);
+  });
+  return true;
+}
+
 // `bias` may be null.
 template <class T>
 void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const T* filter, const T* bias,
@@ -86,7 +134,7 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
     if constexpr (std::is_same_v<T, float>) {
       const bool relu = activation == FusedActivation::relu;
       if (shortcuts.bias_inside && bias && !g.channels_first && (relu || activation == FusedActivation::none) &&
-          conv_forward(part, from, filter, {.bias = bias, .add = shortcuts.add, .relu = relu}, to, shortcuts.kept))
+          conv_forward(part, from, filter, {}, {.bias = bias, .add = shortcuts.add, .relu = relu}, to, shortcuts.kept))
         return;
       if (shortcuts.add) {
         const std::int64_t count = part.batch * part.result_size();
@@ -100,6 +148,8 @@ void forward(Parallelism& parallelism, const ConvGeometry& g, const T* x, const 
     conv_forward(part, from, filter, to, shortcuts.kept);
     if (bias) add_bias_of(part, activation, bias, to);
   };
+  if constexpr (std::is_same_v<T, float>)
+    if (forward_in_slices(parallelism, g, x, filter, bias, activation, y, shortcuts)) return;
   const std::int64_t all = g.rows.output;
   // Products of unfolded images have sums that depend on their number of rows.
   const std::int64_t rows = std::is_same_v<T, double> ? all : rows_per_band(g, parallelism.threads());

@@ -38,6 +38,7 @@ enum class Direction { forward, with_bias, with_relu, with_sum, with_sum_and_rel
 
 bool is_forward(Direction direction) { return direction <= Direction::with_sum_and_relu; }
 Direction direction_of(const ConvEnding& ending) {
+  if (!ending.bias) return Direction::forward;
   if (ending.add) return ending.relu ? Direction::with_sum_and_relu : Direction::with_sum;
   return ending.relu ? Direction::with_relu : Direction::with_bias;
 }
@@ -51,12 +52,17 @@ dnnl::primitive_attr attributes_of(Direction direction) {
   return out;
 }
 
-using Cache = onednn::Cache<class CachedConvolution, 23>;
-Cache::Key key_of(Direction direction, DType dtype, const ConvGeometry& g) {
+using Cache = onednn::Cache<class CachedConvolution, 25>;
+Cache::Key key_of(Direction direction, DType dtype, const ConvGeometry& g, const FilterSlice& slice) {
   Cache::Key key{((static_cast<std::int64_t>(direction) * 256 + static_cast<std::int64_t>(dtype)) * 4 + g.spatial) * 2 +
                      (g.channels_first ? 1 : 0),
-                 g.batch, g.in_channels, g.out_channels, g.groups};
-  std::size_t at = 5;
+                 g.batch,
+                 g.in_channels,
+                 g.out_channels,
+                 g.groups,
+                 slice.begin,
+                 slice.of};
+  std::size_t at = 7;
   for (const WindowAxis* axis : {&g.depth, &g.rows, &g.columns})
     for (const std::int64_t size : {axis->input, axis->kernel, axis->stride * (std::int64_t{1} << 32) + axis->dilation,
                                     axis->output, axis->before, axis->after})
@@ -120,11 +126,13 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 // A convolution, plus reorders of what is in another layout. Throws dnnl::error if oneDNN has none.
 class Convolution {
  public:
-  Convolution(Direction direction, DType dtype, const ConvGeometry& g)
+  Convolution(Direction direction, DType dtype, const ConvGeometry& g, const FilterSlice& slice)
       : written_(is_forward(direction)                    ? 2
                  : direction == Direction::backward_input ? 0
-                                                          : 1) {
-    const Layouts l = layouts_of(direction, dtype, g);
+                                                          : 1),
+        sliced_(!slice.whole()) {
+    Layouts l = layouts_of(direction, dtype, g);
+    if (!slice.whole()) l.own[1] = slice_of_own(direction, dtype, g, slice);
     const auto& [image, filter, result] = l.wanted;
     // Gradients need it only as a hint, with any filter layout.
     const Layouts hint = layouts_of(Direction::forward, dtype, g);
@@ -140,6 +148,7 @@ class Convolution {
       adopt<dnnl::convolution_forward>(d, l, {d.src_desc(), d.weights_desc(), d.dst_desc()},
                                        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
       primitive_.add(DNNL_ARG_BIAS, bias);
+      if (!slice.whole()) find_in_whole(direction, dtype, g, slice, d.weights_desc());
     } else if (direction == Direction::forward) {
       adopt<dnnl::convolution_forward>(forward, l, {forward.src_desc(), forward.weights_desc(), forward.dst_desc()},
                                        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
@@ -161,12 +170,7 @@ class Convolution {
   // Image, filter and result; the direction decides which of them is written. The bias of a direction with one, else
   // null. `kept`: of the filter, or null.
   void run(const std::array<void*, 3>& data, const void* bias, KeptLayout* kept) {
-    const void* const ready = kept && operands_[1].bytes > 0
-                                  ? kept->get(filter_layout_, operands_[1].bytes,
-                                              [&](void* to) {
-                                                operands_[1].reorder.run(std::array{data[1], to});
-                                              })
-                                  : nullptr;
+    const void* const ready = kept ? kept_filter(*kept, data[1]) : nullptr;
     const Scratch image(operands_[0].bytes), filter(ready ? 0 : operands_[1].bytes), result(operands_[2].bytes);
     const std::array<void*, 3> own{image.data(), filter.data(), result.data()};
     std::array<void*, 4> used{data[0], data[1], data[2], const_cast<void*>(bias)};
@@ -191,26 +195,79 @@ class Convolution {
       primitive_.add(arguments[i], chosen[i]);
       if (chosen[i] == layouts.own[i]) continue;
       operands_[i].bytes = chosen[i].get_size();
-      if (i == 1) {  // one memory may be a filter in either of our layouts
-        filter_layout_ = numbers_of(layouts.own[i]);
-        const std::vector<std::int64_t> to = numbers_of(chosen[i]);
-        filter_layout_.insert(filter_layout_.end(), to.begin(), to.end());
-      }
-      const memory::desc& from = i == written_ ? chosen[i] : layouts.own[i];
-      const memory::desc& to = i == written_ ? layouts.own[i] : chosen[i];
-      const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to,
-                                                  onednn::own_scratchpad());
-      operands_[i].reorder.add(DNNL_ARG_FROM, from);
-      operands_[i].reorder.add(DNNL_ARG_TO, to);
-      operands_[i].reorder.set(dnnl::reorder(reorder), reorder.scratchpad_desc());
+      if (i == 1) filter_layout_ = layout_key(layouts.own[i], chosen[i]);
+      set_reorder(operands_[i].reorder, i == written_ ? chosen[i] : layouts.own[i],
+                  i == written_ ? layouts.own[i] : chosen[i]);
     }
     primitive_.set(Kind(described), described.scratchpad_desc());
+  }
+
+  static void set_reorder(onednn::Primitive& out, const memory::desc& from, const memory::desc& to) {
+    const dnnl::reorder::primitive_desc reorder(onednn::engine(), from, onednn::engine(), to, onednn::own_scratchpad());
+    out.add(DNNL_ARG_FROM, from);
+    out.add(DNNL_ARG_TO, to);
+    out.set(dnnl::reorder(reorder), reorder.scratchpad_desc());
+  }
+
+  static memory::desc slice_of_own(Direction direction, DType dtype, const ConvGeometry& g, const FilterSlice& slice) {
+    ConvGeometry whole = g;
+    whole.out_channels = slice.of;
+    memory::dims size{g.out_channels, g.in_channels, g.rows.kernel, g.columns.kernel};
+    return layouts_of(direction, dtype, whole).own[1].submemory_desc(size, {0, 0, 0, 0});
+  }
+
+  // Looks whether the slice in its layout is a part of the whole filter in its own: then that is kept.
+  void find_in_whole(Direction direction, DType dtype, const ConvGeometry& g, const FilterSlice& slice,
+                     const memory::desc& chosen) {
+    ConvGeometry all = g;
+    all.out_channels = slice.of;
+    const Layouts l = layouts_of(direction, dtype, all);
+    const dnnl::convolution_forward::primitive_desc d(
+        {dnnl::prop_kind::forward_inference, kAlgorithm, l.wanted[0], l.wanted[1],
+         memory::desc({all.out_channels}, onednn::data_type(dtype), Tag::a), l.wanted[2], l.strides, l.dilations,
+         l.before, l.after},
+        attributes_of(direction), onednn::engine());
+    const memory::desc whole = d.weights_desc();
+    const dnnl_memory_desc_t &a = chosen.data, &b = whole.data;
+    const dnnl_blocking_desc_t &part = a.format_desc.blocking, &of = b.format_desc.blocking;
+    bool same = whole != l.own[1] && a.extra.flags == 0 && b.extra.flags == 0 && part.inner_nblks == of.inner_nblks;
+    std::int64_t block = 1;  // of output channels
+    for (int i = 0; same && i < of.inner_nblks; ++i) {
+      same = part.inner_blks[i] == of.inner_blks[i] && part.inner_idxs[i] == of.inner_idxs[i];
+      if (of.inner_idxs[i] == 0) block *= of.inner_blks[i];
+    }
+    for (int i = 0; same && i < b.ndims; ++i) same = part.strides[i] == of.strides[i];
+    if (!same || slice.begin % block != 0) return;
+    whole_.bytes = whole.get_size();
+    whole_offset_ = slice.begin / block * of.strides[0] * static_cast<std::int64_t>(size_of(dtype));
+    begin_ = slice.begin * static_cast<std::int64_t>(size_of(dtype));
+    set_reorder(whole_.reorder, l.own[1], whole);
+    filter_layout_ = layout_key(l.own[1], whole);
+  }
+
+  // Null if there is none. `filter`: where ours begins.
+  const void* kept_filter(KeptLayout& kept, void* filter) {
+    const auto get = [&](Operand& operand, void* from) {
+      return static_cast<const std::byte*>(kept.get(filter_layout_, operand.bytes, [&](void* to) {
+        operand.reorder.run(std::array{from, to});
+      }));
+    };
+    if (whole_.bytes == 0) return sliced_ || operands_[1].bytes == 0 ? nullptr : get(operands_[1], filter);
+    const std::byte* const all = get(whole_, static_cast<std::byte*>(filter) - begin_);
+    return all ? all + whole_offset_ : nullptr;
   }
 
   struct Operand {
     onednn::Primitive reorder;
     std::size_t bytes = 0;  // in oneDNN's layout; 0 if that is ours
   };
+  // One memory may be a filter in either of our layouts.
+  static std::vector<std::int64_t> layout_key(const memory::desc& own, const memory::desc& chosen) {
+    std::vector<std::int64_t> out = numbers_of(own);
+    const std::vector<std::int64_t> to = numbers_of(chosen);
+    out.insert(out.end(), to.begin(), to.end());
+    return out;
+  }
   // What tells layouts apart.
   static std::vector<std::int64_t> numbers_of(const memory::desc& layout) {
     const dnnl_memory_desc_t& d = layout.data;
@@ -226,6 +283,10 @@ class Convolution {
   std::array<Operand, 3> operands_;
   std::vector<std::int64_t> filter_layout_;
   onednn::Primitive primitive_;
+  // Of a slice: the whole filter, and where the slice is in it, bytes; in our layout, in oneDNN's.
+  bool sliced_;
+  Operand whole_;
+  std::int64_t begin_ = 0, whole_offset_ = 0;
 };
 
 struct CachedConvolution {
@@ -234,12 +295,12 @@ struct CachedConvolution {
 
 // Returns false if oneDNN has no primitive for this convolution.
 bool run(Direction direction, DType dtype, const ConvGeometry& g, const void* image, const void* filter,
-         const void* result, KeptLayout* kept = nullptr, const void* bias = nullptr) {
+         const void* result, KeptLayout* kept = nullptr, const void* bias = nullptr, const FilterSlice& slice = {}) {
   thread_local Cache convolutions;
-  CachedConvolution& cached = convolutions.get(key_of(direction, dtype, g), [&] {
+  CachedConvolution& cached = convolutions.get(key_of(direction, dtype, g, slice), [&] {
     CachedConvolution made;
     try {
-      made.found.emplace(direction, dtype, g);
+      made.found.emplace(direction, dtype, g, slice);
     } catch (const dnnl::error&) {
     }
     return made;
@@ -264,9 +325,9 @@ class WidenedPart {
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptLayout* kept) {
   if (!run(Direction::forward, DType::f32, g, x, filter, y, kept)) unfolded_forward(g, x, filter, y);
 }
-bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const ConvEnding& ending, float* y,
-                  KeptLayout* kept) {
-  return run(direction_of(ending), DType::f32, g, x, filter, y, kept, ending.bias);
+bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const FilterSlice& slice,
+                  const ConvEnding& ending, float* y, KeptLayout* kept) {
+  return run(direction_of(ending), DType::f32, g, x, filter, y, kept, ending.bias, slice);
 }
 void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptLayout* kept) {
   if (run(Direction::forward, DType::bf16, g, x, filter, y, kept)) return;

@@ -10,6 +10,13 @@
 
 namespace troupe {
 
+// Output channels [begin, begin + those of the geometry) of a filter with `of`, channels last, one group.
+struct FilterSlice {
+  std::int64_t begin = 0, of = 0;  // of: 0 for a whole filter
+
+  bool whole() const { return of == 0; }
+};
+
 // f32, and bf16 where onednn::has_bf16(); by oneDNN. A filter gradient is float, so that a sum over parts is rounded
 // once. `kept` may be null.
 void conv_forward(const ConvGeometry& g, const float* x, const float* filter, float* y, KeptLayout* kept);
@@ -19,9 +26,10 @@ struct ConvEnding {
   bool add = false;   // to what y has
   bool relu = false;  // max(., 0), 0 for NaN
 };
-// The same with an ending that has a bias. Returns false, and has done nothing, if oneDNN has no primitive for it.
-bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const ConvEnding& ending, float* y,
-                  KeptLayout* kept);
+// The same with an ending that has a bias, or by a slice of the filter, which begins at `filter`. Returns false, and
+// has done nothing, if oneDNN has no primitive for it.
+bool conv_forward(const ConvGeometry& g, const float* x, const float* filter, const FilterSlice& slice,
+                  const ConvEnding& ending, float* y, KeptLayout* kept);
 void conv_backward_input(const ConvGeometry& g, const float* filter, const float* dy, float* dx);
 void conv_backward_filter(const ConvGeometry& g, const float* x, const float* dy, float* d_filter);
 void conv_forward(const ConvGeometry& g, const BFloat16* x, const BFloat16* filter, BFloat16* y, KeptLayout* kept);

@@ -116,7 +116,8 @@ TEST(Conv, OfALargeBatchDoesNotDependOnThreads) {
   }
 }
 
-// An image is made in bands of rows by several threads; every element has the same sums in each.
+// An image is made in bands of rows, or a small one in slices of output channels, by several threads; every element has
+// the same sums in each.
 TEST(Conv, OfOneImageDoesNotDependOnThreads) {
   struct Case {
     Shape x, filter;
@@ -139,6 +140,9 @@ TEST(Conv, OfOneImageDoesNotDependOnThreads) {
     cases.push_back({{3, 14, 14, 256}, {1, 1, 256, 512}, attributes(2, padding)});
     cases.push_back({{1, 7, 7, 512}, {3, 3, 512, 100}, attributes(1, padding)});
     cases.push_back({{1, 7, 7, 1024}, {1, 1, 1024, 250}, attributes(1, padding)});
+    cases.push_back({{1, 7, 7, 256}, {3, 3, 256, 192}, attributes(1, padding)});
+    cases.push_back({{1, 7, 7, 512}, {1, 1, 512, 1024}, attributes(1, padding)});
+    cases.push_back({{3, 14, 13, 256}, {3, 3, 256, 320}, attributes(2, padding)});
     cases.push_back({{2, 40, 40, 32}, {3, 3, 32, 48}, attributes(1, padding, 4)});
     cases.push_back({{1, 60, 60, 256}, {5, 5, 1, 256}, attributes(1, padding, 1, 256)});
     cases.push_back({{1, 24, 33, 128}, {5, 3, 32, 128}, attributes(1, padding, 1, 4)});

@@ -8,6 +8,7 @@
 
 #include "tests/actors/session/drawn.hpp"
 #include "tests/error_of.hpp"
+#include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/layers/layers.hpp>
@@ -324,6 +325,35 @@ TEST(ConstantFilters, GiveTheBitsOfFedOnes) {
       ASSERT_EQ(std::memcmp(actual.raw(), expected.raw(), expected.num_bytes()), 0) << batch;
     }
   }
+}
+
+// A small image is made by several threads in slices of output channels, of the filter that was laid out once.
+TEST(ConstantFilters, AreReadInSlicesWithTheSameBits) {
+  for (const bool activated : {false, true})
+    for (const std::int64_t size : {1, 3}) {
+      SCOPED_TRACE(fmt::format("relu {}, filter {}", activated, size));
+      Graph g;
+      const Output x = placeholder(g, DType::f32, Shape{kUnknown, 7, 7, 256}, "x");
+      const Output sums = bias_add(conv2d(x, filter(g, {size, size, 256, 512})), constant(g, drawn({512}, 3, -1, 1)));
+      const Output y = activated ? relu(sums) : sums;
+      const Output other = bias_add(conv2d(y, filter(g, {1, 1, 512, 192})), constant(g, drawn({192}, 3, -1, 1)));
+      const Output z = relu(other + constant(g, drawn({1, 7, 7, 192}, 4, -1, 1)));
+      const auto results = [&](int threads) {
+        Task task({.threads = threads, .gpus = {.count = 0}});
+        Session session(task, g, {.inference = InferencePasses{}});
+        std::vector<Tensor> out;
+        for (const std::int64_t batch : {1, 2, 8, 1})
+          for (Tensor& result : session.run({{x, drawn({batch, 7, 7, 256}, 6, -1, 1)}}, {y, z}))
+            out.push_back(std::move(result));
+        return out;
+      };
+      const std::vector<Tensor> expected = results(1);
+      for (const int threads : {2, 5}) {
+        const std::vector<Tensor> actual = results(threads);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          EXPECT_TRUE(bitwise_equal(actual[i], expected[i])) << threads << " threads, result " << i;
+      }
+    }
 }
 
 // Convolutions of both formats read one constant, as different filters.
