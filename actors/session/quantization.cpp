@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -97,6 +98,40 @@ LayerQuantization compared(const QuantizedLayer& layer, const Tensor& exact, con
   return out;
 }
 
+// The tensor that a layer multiplies by its weights.
+std::string input_of(const Graph& graph, const QuantizedLayer& layer) {
+  const Endpoint input = graph.get(layer.name).inputs[0];
+  return output_name(graph, input);
+}
+
+// Seconds of the least of some runs of a layer, given its input.
+double time_of(Session& session, Graph& graph, const QuantizedLayer& layer, const std::string& input,
+               const Tensor& value, int runs) {
+  using Clock = std::chrono::steady_clock;
+  const Callable call = session.callable({graph.output(input)}, {graph.output(layer.result)});
+  static_cast<void>(call({value}));  // lays out weights
+  auto least = Clock::duration::max();
+  for (int run = 0; run < runs; ++run) {
+    const auto begin = Clock::now();
+    static_cast<void>(call({value}));
+    least = std::min(least, Clock::now() - begin);
+  }
+  return std::chrono::duration<double>(least).count();
+}
+
+void time_layers(Task& task, const Graph& graph, const Graph& quantized, const std::map<std::string, Tensor>& inputs,
+                 int runs, QuantizationReport& report) {
+  const auto before = graph.clone(), after = quantized.clone();
+  const SessionOptions options{.inference = InferencePasses{}};
+  Session plain(task, *before, options), bytes(task, *after, options);
+  for (LayerQuantization& l : report.layers) {
+    const std::string input = input_of(graph, l.layer);
+    if (!quantized.find(graph.node(graph.get(l.layer.name).inputs[0].node).name)) continue;
+    l.seconds_before = time_of(plain, *before, l.layer, input, inputs.at(input), runs);
+    l.seconds_after = time_of(bytes, *after, l.layer, input, inputs.at(input), runs);
+  }
+}
+
 }  // namespace
 
 void ValueHistogram::add(const Tensor& values) {
@@ -146,16 +181,23 @@ ValueRange ValueHistogram::range(double percentile) const {
 std::string QuantizationReport::to_string() const {
   std::size_t widest = 5;
   for (const LayerQuantization& l : layers) widest = std::max(widest, l.layer.name.size());
-  std::string out = fmt::format("{:<{}}  {:<6}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}\n", "layer", widest, "op",
-                                "f32 bytes", "i8 bytes", "mean error", "max error", "SQNR dB");
-  std::int64_t before = 0, after = 0;
+  std::string out = fmt::format("{:<{}}  {:<6}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {:>8}  {:>8}\n", "layer", widest,
+                                "op", "f32 bytes", "i8 bytes", "mean error", "max error", "SQNR dB", "f32 us", "i8 us");
+  const auto row = [&](const LayerQuantization& l, const std::string& errors) {
+    out +=
+        fmt::format("{:<{}}  {:<6}  {:>10}  {:>10}  {}  {:>8.1f}  {:>8.1f}\n", l.layer.name, widest, l.layer.op,
+                    l.layer.bytes_before, l.layer.bytes_after, errors, l.seconds_before * 1e6, l.seconds_after * 1e6);
+  };
+  LayerQuantization all{.layer = {.name = "all"}};
   for (const LayerQuantization& l : layers) {
-    out += fmt::format("{:<{}}  {:<6}  {:>10}  {:>10}  {:>10.3g}  {:>10.3g}  {:>7.1f}\n", l.layer.name, widest,
-                       l.layer.op, l.layer.bytes_before, l.layer.bytes_after, l.mean_error, l.greatest_error, l.sqnr);
-    before += l.layer.bytes_before;
-    after += l.layer.bytes_after;
+    row(l, fmt::format("{:>10.3g}  {:>10.3g}  {:>7.1f}", l.mean_error, l.greatest_error, l.sqnr));
+    all.layer.bytes_before += l.layer.bytes_before;
+    all.layer.bytes_after += l.layer.bytes_after;
+    all.seconds_before += l.seconds_before;
+    all.seconds_after += l.seconds_after;
   }
-  return out + fmt::format("{:<{}}  {:<6}  {:>10}  {:>10}\n", "all", widest, "", before, after);
+  row(all, std::string(31, ' '));
+  return out;
 }
 
 QuantizedModel quantize(Task& task, const Graph& frozen, const Outputs& outputs, const CalibrationBatches& batches,
@@ -188,10 +230,19 @@ QuantizedModel quantize(Task& task, const Graph& frozen, const Outputs& outputs,
   const auto layers = dynamic ? dynamic_layers(*graph, options.layers) : static_layers(*graph, options.layers);
   std::vector<std::string> results;
   for (const QuantizedLayer& layer : layers) results.push_back(layer.result);
+  const std::size_t count = results.size();
   Session quantized(task, *out.graph);
-  const std::vector<Tensor> exact = run_batch(session, *graph, *first, results),
-                            actual = run_batch(quantized, *out.graph, *first, results);
-  for (std::size_t i = 0; i < layers.size(); ++i) out.report.layers.push_back(compared(layers[i], exact[i], actual[i]));
+  std::map<std::string, Tensor> inputs;
+  {
+    const std::vector<Tensor> actual = run_batch(quantized, *out.graph, *first, results);
+    for (const QuantizedLayer& layer : layers) results.push_back(input_of(*graph, layer));
+    const std::vector<Tensor> exact = run_batch(session, *graph, *first, results);
+    for (std::size_t i = 0; i < count; ++i) {
+      out.report.layers.push_back(compared(layers[i], exact[i], actual[i]));
+      inputs[results[count + i]] = exact[count + i];
+    }
+  }
+  if (options.timed_runs > 0) time_layers(task, *graph, *out.graph, inputs, options.timed_runs, out.report);
   return out;
 }
 

@@ -172,7 +172,10 @@ TEST_F(Quantization, TheReportIsATableOfLayers) {
     EXPECT_GT(l.sqnr, 15) << l.layer.name;
     EXPECT_LT(l.layer.bytes_after, l.layer.bytes_before) << l.layer.name;
     EXPECT_LE(l.mean_error, l.greatest_error) << l.layer.name;
+    EXPECT_GT(std::min(l.seconds_before, l.seconds_after), 0) << l.layer.name;
   }
+  const QuantizedModel untimed = quantize(task_, graph_, {y_}, batches(1), {.timed_runs = 0});
+  EXPECT_EQ(untimed.report.layers[0].seconds_after, 0);
 }
 
 TEST_F(Quantization, RangesComeFromBatches) {
