@@ -277,12 +277,31 @@ class ClusterPeers::Impl final : public WireHandler {
     for (std::unique_lock lock(mutex);;) {
       await_links(lock, job, deadline);
       lock.unlock();
-      caf::scoped_actor self(config.system);
-      self->request(config.node, until(std::max(deadline, Clock::now() + kAnswerPatience)), SyncObservers{})
-          .receive([](const Reply&) {}, [](const caf::error&) {});  // a node that has ended
+      sync_observers(deadline);
       lock.lock();
       if (meeting.all_up(job)) return;
     }
+  }
+  // Returns once the scheduler knows the links that are up.
+  void sync_observers(Clock::time_point deadline) {
+    caf::scoped_actor self(config.system);
+    self->request(config.node, until(std::max(deadline, Clock::now() + kAnswerPatience)), SyncObservers{})
+        .receive([](const Reply&) {}, [](const caf::error&) {});  // a node that has ended
+  }
+  std::uint64_t await_link(const TaskName& task, Clock::time_point deadline) {
+    std::uint64_t link = 0;
+    {
+      std::unique_lock lock(mutex);
+      changed.wait_until(lock, deadline, [&] {
+        const Meeting::State* state = meeting.find(task);
+        link = state && state->up ? state->link : 0;
+        return link != 0 || failed || ending;
+      });
+      if (failed) throw failed;
+      if (ending) fail(Code::failed_precondition, "{} has shut down", config.identity.task.to_string());
+    }
+    if (link != 0) sync_observers(deadline);
+    return link;
   }
   void await_links(std::unique_lock<std::mutex>& lock, const std::string& job, Clock::time_point deadline) {
     Meeting::Missing missing;
@@ -374,6 +393,10 @@ std::vector<MetTask> ClusterPeers::meet(wire::Fd listener, const std::string& jo
 
 void ClusterPeers::await(const std::string& job, std::chrono::nanoseconds timeout) {
   impl_->await_links(job, Clock::now() + timeout);
+}
+
+std::uint64_t ClusterPeers::await_link(const TaskName& task, std::chrono::nanoseconds timeout) {
+  return impl_->await_link(task, Clock::now() + timeout);
 }
 
 NodeActor ClusterPeers::node(const TaskName& task) const {

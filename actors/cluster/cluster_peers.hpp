@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -54,6 +55,9 @@ class ClusterPeers {
   std::vector<MetTask> meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds deadline);
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
+  // Waits until the link to this task is up. Returns the number of the link, which no other link gets; 0: it is not up
+  // by then. Throws why this task has failed, failed_precondition once it has shut down.
+  std::uint64_t await_link(const TaskName& task, std::chrono::nanoseconds timeout);
   // The node of the most recent process of the task; null if none was met.
   NodeActor node(const TaskName& task) const;
 

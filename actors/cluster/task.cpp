@@ -384,6 +384,10 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
 
 void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }
 
+std::uint64_t Task::await_link(const TaskName& task, std::chrono::nanoseconds timeout) {
+  return impl_->links ? impl_->links->await_link(task, timeout) : 0;
+}
+
 void write_wait(const std::string& text) { fmt::print(stderr, "troupe: {}\n", text); }
 
 Error Task::failure() const { return impl_->why_failed(); }

@@ -87,6 +87,10 @@ class Task {
 
   // Waits until the links to all other tasks of a job are up. Throws as join().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
+  // Waits until the link to another task of the cluster is up: steps may run there. Returns its number, and another one
+  // once it was lost and is up again; 0 if it is not up by then. Throws why this task has failed, and
+  // failed_precondition once it has shut down.
+  std::uint64_t await_link(const TaskName& task, std::chrono::nanoseconds timeout);
   // The joined cluster; empty for a task without a cluster.
   const ClusterSpec& cluster() const;
   // Devices of this task and, after join(), of the tasks met by then.

@@ -73,6 +73,34 @@ TEST(Meeting, TellsWhomItWaitsFor) {
   ps.join(cluster, 60s);
 }
 
+TEST(Meeting, ALinkHasANumberThatNoOtherGets) {
+  Task ps(options_of(kPs)), client(options_of({"client", 0}));
+  auto worker = std::make_unique<Task>(options_of(kWorker));
+  const ClusterSpec cluster = cluster_of({&ps, worker.get()});
+  EXPECT_EQ(client.await_link(kWorker, 0s), 0u) << "it is in no cluster";
+  {
+    std::jthread joins([&] { ps.join(cluster, 60s); }), also([&] { worker->join(cluster, 60s); });
+    client.join(cluster, 60s);
+  }
+  const std::uint64_t first = client.await_link(kWorker, 0s);
+  EXPECT_NE(first, 0u);
+  EXPECT_EQ(client.await_link(kWorker, 60s), first);
+  EXPECT_NE(client.await_link(kPs, 0s), first);
+  EXPECT_EQ(client.await_link({"worker", 7}, 0s), 0u);
+  EXPECT_TRUE(worker->shutdown());
+  EXPECT_TRUE(testing::eventually([&] { return client.await_link(kWorker, 0s) == 0; }));
+  TaskOptions again = options_of(kWorker);
+  again.port = cluster.address(kWorker).port;
+  worker = std::make_unique<Task>(again);
+  std::jthread joins([&] { worker->join(cluster, 60s); });
+  const std::uint64_t second = client.await_link(kWorker, 60s);
+  EXPECT_NE(second, 0u);
+  EXPECT_NE(second, first);
+  joins.join();
+  EXPECT_TRUE(client.shutdown());
+  EXPECT_EQ(error_of([&] { client.await_link(kWorker, 0s); }).code(), Code::failed_precondition);
+}
+
 // ---- Networks that others reach ------------------------------------------------------------------------------------
 
 class SecureMeeting : public ::testing::Test {
