@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include <troupe/actors/model/batch_run.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/passes/freeze.hpp>
@@ -131,7 +132,11 @@ std::vector<Tensor> ModelCallable::operator()(std::vector<Tensor> inputs, const 
 const ModelSignature& ModelCallable::signature() const { return state_->signature; }
 
 struct LoadedModel::State {
-  State(SavedModel given, const LoadedModelOptions& options) {
+  State(SavedModel given, const LoadedModelOptions& options)
+      : own(options.task ? nullptr : std::make_unique<Task>()),
+        task(options.task ? *options.task : *own),
+        frozen(options.freeze),
+        running(options.session) {
     if (!given.graph && !given.network)
       fail(Code::failed_precondition, "the saved model has neither layers nor a graph: there is nothing to run");
     if (!given.graph) build_graph(given, options.task ? options.task->ops() : options.reading.ops);
@@ -141,12 +146,8 @@ struct LoadedModel::State {
     metadata = std::move(given.metadata);
     signatures = std::move(given.signatures);
     graph = options.freeze ? freeze(*given.graph, given.values) : given.graph->clone();
-    SessionOptions running = options.session;
     const VariableValues values(*graph, options.freeze ? Parameters{} : given.values);
-    if (options.task)
-      session.emplace(*options.task, *graph, running);
-    else
-      session.emplace(*graph, running);
+    session.emplace(task, *graph, running);
     values.set(*session);
     for (const auto& [name, signature] : signatures) add_callable(name, signature);
   }
@@ -162,6 +163,26 @@ struct LoadedModel::State {
     made.fetches = tensors(signature.outputs);
   }
 
+  // Throws not_found, naming the signatures there are.
+  const ModelSignature& find(const std::string& signature) const {
+    const auto found = signatures.find(signature);
+    if (found != signatures.end()) return found->second;
+    std::string names;
+    for (const auto& [name, unused] : signatures) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
+    fail(Code::not_found, "the model has no signature '{}'; it has {}", signature, names);
+  }
+  BatchFunction batch_function(const std::string& signature) const {
+    if (!frozen)
+      fail(Code::failed_precondition,
+           "a model that is not frozen has its variables in one session: freeze it to "
+           "predict on all devices of a cluster");
+    return {.name = signature, .graph = *graph, .signature = find(signature), .session = running};
+  }
+
+  const std::unique_ptr<Task> own;  // null: a given one
+  Task& task;
+  const bool frozen;
+  const SessionOptions running;
   std::map<std::string, std::string> assets, metadata;
   Signatures signatures;
   std::unique_ptr<Graph> graph;  // of the callables' tensors
@@ -177,16 +198,20 @@ const std::map<std::string, std::string>& LoadedModel::assets() const { return s
 const std::map<std::string, std::string>& LoadedModel::metadata() const { return state_->metadata; }
 
 ModelCallable LoadedModel::callable(const std::string& signature) const {
-  const auto found = state_->callables.find(signature);
-  if (found == state_->callables.end()) {
-    std::string names;
-    for (const auto& [name, unused] : state_->signatures)
-      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
-    fail(Code::not_found, "the model has no signature '{}'; it has {}", signature, names);
-  }
+  static_cast<void>(state_->find(signature));
   ModelCallable out;
-  out.state_ = std::shared_ptr<const ModelCallable::State>(state_, &found->second);
+  out.state_ = std::shared_ptr<const ModelCallable::State>(state_, &state_->callables.at(signature));
   return out;
+}
+
+std::map<std::string, Tensor> LoadedModel::predict(const std::string& signature, const BatchSource& source,
+                                                   const BatchInferenceOptions& options) const {
+  return predict_all(state_->task, state_->batch_function(signature), source, options);
+}
+
+BatchInferenceProgress LoadedModel::predict(const std::string& signature, const BatchSource& source,
+                                            const BatchInferenceOptions& options, const TakePredictions& take) const {
+  return run_batches(state_->task, state_->batch_function(signature), source, options, take);
 }
 
 std::map<std::string, Tensor> LoadedModel::run(const std::string& signature,

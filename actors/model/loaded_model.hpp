@@ -18,8 +18,10 @@
 #include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/model/batch_inference.hpp>
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
 
 namespace troupe {
 
@@ -62,6 +64,17 @@ class LoadedModel {
                                     const RunOptions& options = {}) const;
   // Compiled when it is first called. Throws not_found, naming the signatures there are.
   ModelCallable callable(const std::string& signature) const;
+
+  // The outputs by name, each [n,...], for all examples of a source in its order, computed by all devices of the task's
+  // cluster, batch after batch (actors/model/batch_inference.hpp). Inputs are the source's components of their names.
+  // Errors name the batch. Throws failed_precondition for a model that is not frozen; not_found for an input that the
+  // source lacks; invalid_argument for one of another dtype or shape, an output without a row for each example, and a
+  // source without examples; unavailable if all devices are lost; errors of reading and of steps.
+  std::map<std::string, Tensor> predict(const std::string& signature, const BatchSource& source,
+                                        const BatchInferenceOptions& options = {}) const;
+  // Hands out the results of each batch instead of keeping them: outputs may be of any shape.
+  BatchInferenceProgress predict(const std::string& signature, const BatchSource& source,
+                                 const BatchInferenceOptions& options, const TakePredictions& take) const;
 
   // Files of the user's by name, such as vocabularies; and the user's texts.
   const std::map<std::string, std::string>& assets() const;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include <troupe/actors/model/batch_run.hpp>
 #include <troupe/actors/model/inference.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
 #include <troupe/actors/training/training_plan.hpp>
 #include <troupe/actors/training/training_report.hpp>
+#include <troupe/graph/passes/freeze.hpp>
 #include <troupe/scheduler/training/job_members.hpp>
 
 namespace troupe {
@@ -315,6 +317,14 @@ Evaluation Model::evaluate(const Dataset& test) {
 std::map<std::string, Tensor> Model::predict(const BatchSource& source, std::int64_t batch) {
   impl_->read_state();
   return impl_->prediction(source.schema()).predict(impl_->state.parameters, source, batch);
+}
+
+std::map<std::string, Tensor> Model::predict(const BatchSource& source, const BatchInferenceOptions& options) {
+  impl_->read_state();
+  const Inference& inference = impl_->prediction(source.schema());
+  const ModelSignature signature = inference.signature(source.schema());
+  const std::unique_ptr<Graph> frozen = freeze(inference.graph(), impl_->state.parameters);
+  return predict_all(impl_->task(), {.name = kPredict, .graph = *frozen, .signature = signature}, source, options);
 }
 
 Tensor Model::predict(const Tensor& examples) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/model/batch_inference.hpp>
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/actors/model/values.hpp>
 #include <troupe/actors/training/callback.hpp>
@@ -95,6 +96,9 @@ class Model {
   Evaluation evaluate(const Dataset& test);
   // The outputs by name, each [n,...], of all examples of a source in its order; it needs no targets.
   std::map<std::string, Tensor> predict(const BatchSource& source, std::int64_t batch = 500);
+  // Likewise, computed by all devices of the cluster that the model's task has joined: LoadedModel::predict(), without
+  // passes that change bits.
+  std::map<std::string, Tensor> predict(const BatchSource& source, const BatchInferenceOptions& options);
   // The output of a model with one input and one output for examples [n,...].
   Tensor predict(const Tensor& examples);
 
