@@ -70,6 +70,10 @@ for i in $(seq 80); do
 done > packages/train.tsv
 cp packages/train.tsv packages/test.tsv
 for i in $(seq 200); do printf 'game%s\\tlibc libgame\\nfont%s\\tlibc libfont\\n' $i $i; done > packages/depends.tsv"""
+# A model of the tests of ONNX whose input 0 takes 4 examples at a time, and 8 examples.
+SCORES = """cp /usr/share/libonnx-testdata/data/pytorch-converted/test_Linear/model.onnx scores
+seq -s, -f '0_%g' 0 9 > points.csv
+for i in $(seq 8); do seq -s, $i $((i + 9)) >> points.csv; done"""
 COMMANDS = {
     "demo_output": Command("launch", prints="demo_output", text="troupe-launch --ps 2 --workers 2 -- troupe-mnist "
                            "--mode sync --epochs 5 2>&1 | sed 's/^.*worker[^ ]* //'"),
@@ -96,6 +100,8 @@ END
 chmod 600 cluster.json"""),
     "onnx": Command("hand", creates=["again.onnx"], says=""),
     "other_models": Command("hand", creates=["mm/model.pb", "mm.onnx", "served/1/saved_model.pb"], says="examples/s"),
+    "batch_cluster": Command("hand", [("7711", "PORT"), ("7712", "PORT"), ("--batch 2", "--batch 4")], before=SCORES,
+                             creates=["scores.npz"], says="8 examples in 2 batches"),
     "data_files": Command("hand", before="""cat > points.csv <<END
 x_0,x_1,label
 1.5,-2.5,3

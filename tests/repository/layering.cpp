@@ -46,7 +46,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"model"},
       {""}}},
     {"apps", {{""}, {"examples", "language", "mnist", "node", "python", "recommend", "tags"}}},
-    {"tools", {{"bench", "checkpoint", "data", "launch", "onnx", "top"}}},
+    {"tools", {{"bench", "checkpoint", "data", "launch", "onnx", "top"}, {"model"}}},
 };
 
 struct Pattern : std::regex {

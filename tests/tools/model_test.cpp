@@ -197,7 +197,8 @@ TEST_F(ModelTool, WrongUsageIsSaid) {
            {{"ops", "a"}, "ops takes no model"},
            {{"test"}, "test takes at least one folder"},
            {{"check", "a", "--again"}, "check does not take --again"},
-           {{"info", "a", "--to", "onnx"}, "info does not take --to"}}) {
+           {{"info", "a", "--to", "onnx"}, "info does not take --to"},
+           {{"bench", "a", "--cluster", "c.json"}, "bench does not take --cluster"}}) {
     const Ran ran = tool(arguments);
     EXPECT_EQ(ran.code, 2) << message;
     EXPECT_THAT(ran.err, HasSubstr(message));

@@ -2,10 +2,12 @@
 // and files that they cannot read, write or run.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include <troupe/actors/network/network_options.hpp>
 #include <troupe/devices/storage/file_system.hpp>
 
 namespace troupe::model_tool {
@@ -23,6 +25,10 @@ struct Options {
   double seconds = 3;
   bool again = false;  // tests run what is read back of a model that was written
   bool json = false;
+  // Of run, on the workers of a cluster.
+  std::string cluster{};  // its file
+  std::chrono::seconds join_timeout{60}, rejoin_timeout{60};
+  NetworkOptions network{};
 };
 
 // What a model offers and is made of.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/model/commands.hpp"
+#include <troupe/actors/cluster/membership_options.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/command_line.hpp>
 
@@ -23,6 +24,8 @@ and files of ONNX. The format follows from what is there.
   troupe-model check exported                whether it runs here: lists all that is missing at once
   troupe-model run digits --inputs in.npz --outputs out.npz
                                              one signature on the tensors of a file, by the names of its inputs
+  troupe-model run digits --inputs in.npz --outputs out.npz --batch 256 --cluster nodes.json
+                                             likewise, in batches, on all devices of a cluster's workers
   troupe-model convert resnet50.onnx resnet  into a directory of Troupe
   troupe-model convert digits digits.onnx    into a file of ONNX
   troupe-model convert digits served/1 --to tensorflow
@@ -36,6 +39,11 @@ and files of ONNX. The format follows from what is there.
 convert and optimize read back what they have written, run both models on the same inputs and compare the results. The
 inputs are random, or those of --inputs: a file .npz or .safetensors with a tensor for each input. Dimensions that the
 model leaves open are those of --batch in front, of --size elsewhere.
+
+With --batch or --cluster, run cuts what --inputs names into batches along the first dimension: a file of tensors with
+one row per example, or any data set that troupe-data reads, whose components are the inputs. Outputs come in its order.
+Workers run troupe-node (troupe-launch --workers N -- troupe-node starts some, and prints the path of their cluster
+file). The batches of a worker that is lost run on others; it is used again when it is back.
 
 Models of ONNX have one signature, "predict". Where a model has several, --signature says which to run or to write;
 without it, the only one counts, "predict" or "serving_default".
@@ -79,6 +87,7 @@ std::string misuse(const model_tool::Options& o) {
     return fmt::format("{} takes {}", o.command, kTakes[command->paths]);
   }
   if (!o.outputs.empty() && o.command != "run") return fmt::format("{} does not take --outputs", o.command);
+  if (!o.cluster.empty() && o.command != "run") return fmt::format("{} does not take --cluster", o.command);
   if (!o.to.empty() && o.command != "convert") return fmt::format("{} does not take --to", o.command);
   if (o.again && o.command != "test") return fmt::format("{} does not take --again", o.command);
   return "";
@@ -97,13 +106,24 @@ int main(int argc, char** argv) {
        "A directory, or a file of ONNX; convert and optimize: what to read, what to write; test: folders",
        {}},
       o.paths);
-  line.add("What runs", {text_option("--signature", "NAME", o.signature, "The signature of the model"),
-                         text_option("--inputs", "FILE", o.inputs, "A file .npz or .safetensors with the inputs"),
-                         text_option("--outputs", "FILE", o.outputs, "run: a file of these kinds for the outputs"),
-                         whole_option("--batch", "N", o.batch, 1, 1 << 20,
-                                      "Examples of random inputs (default: 1; where results are compared, 2)"),
-                         whole_option("--size", "N", o.size, 1, 1 << 20, "Other open dimensions of random inputs"),
-                         whole_option("--threads", "N", o.threads, 1, 1024, "Threads of the CPU device")});
+  line.add(
+      "What runs",
+      {text_option("--signature", "NAME", o.signature, "The signature of the model"),
+       text_option("--inputs", "FILE", o.inputs, "A file .npz or .safetensors with the inputs"),
+       text_option("--outputs", "FILE", o.outputs, "run: a file of these kinds for the outputs"),
+       whole_option("--batch", "N", o.batch, 1, 1 << 20,
+                    "run: examples of a batch (default with --cluster: as the model says, or 32); others: examples of "
+                    "random inputs (default: 1; where results are compared, 2)"),
+       whole_option("--size", "N", o.size, 1, 1 << 20, "Other open dimensions of random inputs"),
+       whole_option("--threads", "N", o.threads, 1, 1024, "Threads of the CPU device")});
+  std::vector<CommandOption> cluster{
+      text_option("--cluster", "FILE", o.cluster, "run: a cluster file, on whose workers (troupe-node) batches run"),
+      seconds_option("--join-timeout", o.join_timeout, "Seconds to wait for the workers at the start"),
+      seconds_option("--rejoin-timeout", o.rejoin_timeout, "Seconds to wait for a worker if all are lost"),
+      seconds_option("--peer-timeout", o.network.peer_timeout,
+                     "Seconds of silence after which a worker counts as lost")};
+  for (CommandOption& option : security_options(o.network)) cluster.push_back(std::move(option));
+  line.add("Workers of a cluster", std::move(cluster));
   line.add("What is written",
            {choice_option<std::string>(
                 "--to", o.to, {{"troupe", "troupe"}, {"tensorflow", "tensorflow"}, {"onnx", "onnx"}},

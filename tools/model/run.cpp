@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "tools/model/run_batches.hpp"
 #include "tools/model/runner.hpp"
 #include <troupe/actors/http/json_text.hpp>
 #include <troupe/actors/model/values.hpp>
@@ -39,14 +40,19 @@ std::int64_t examples_of(const NamedTensors& inputs) {
 }  // namespace
 
 int run(FileSystem& files, const Options& options) {
+  if (in_batches(options)) return run_batches(files, options);
   const AnyModel model = read_any_model(files, options.paths[0]);
   Task task({.threads = options.threads});
   const Runner runner(task, model, options.signature);
   if (options.inputs.empty() && !runner.signature().inputs.empty())
     invalid_argument("pass --inputs: a file .npz or .safetensors with {}", specs_text(runner.signature().inputs));
-  const NamedTensors found = runner.run(inputs_of(files, options, runner, 1));
-  if (!options.outputs.empty()) save_values(files, options.outputs, found);
-  for (const auto& [key, value] : found) {
+  print_outputs(files, runner.run(inputs_of(files, options, runner, 1)), options);
+  return 0;
+}
+
+void print_outputs(FileSystem& files, const NamedTensors& outputs, const Options& options) {
+  if (!options.outputs.empty()) save_values(files, options.outputs, outputs);
+  for (const auto& [key, value] : outputs) {
     if (options.json)
       fmt::print("{}\n", json_text({{"event", "output"},
                                     {"name", key},
@@ -56,7 +62,6 @@ int run(FileSystem& files, const Options& options) {
     else
       fmt::print("{}: {}\n", key, value.to_string());
   }
-  return 0;
 }
 
 int bench(FileSystem& files, const Options& options) {

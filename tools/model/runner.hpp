@@ -44,6 +44,9 @@ NamedTensors random_inputs(const ModelSignature& signature, std::int64_t batch, 
 // Those of a file, or random ones if there is none.
 NamedTensors inputs_of(FileSystem& files, const Options& options, const Runner& runner, std::int64_t batch);
 
+// Writes them to the file that the options name, and prints them.
+void print_outputs(FileSystem& files, const NamedTensors& outputs, const Options& options);
+
 // The largest |a - b| / (1 + |b|) of reals; throws failed_precondition that names the output for other types, shapes,
 // or other elements than reals that differ.
 double difference_of(const NamedTensors& found, const NamedTensors& wanted);
