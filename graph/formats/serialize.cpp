@@ -20,10 +20,15 @@ bool goes_apart(const AttrValue& value) {
          reinterpret_cast<std::uintptr_t>(tensor->raw()) % kBufferAlignment == 0;
 }
 
+// The version of what an op means. An op whose meaning changes, or that gets an attribute without which its
+// nodes would be read wrongly, gets the next one here, and nodes_from_proto() turns earlier nodes into what they meant.
+std::uint32_t version_of(std::string_view /*op*/) { return 1; }
+
 proto::Node node_to_proto(const Graph& graph, const Node& node, std::vector<Tensor>* apart) {
   proto::Node out;
   out.set_name(node.name);
   out.set_op(node.op->name);
+  if (const std::uint32_t version = version_of(node.op->name); version > 1) out.set_op_version(version);
   for (const Endpoint& e : node.inputs) out.add_input(output_name(graph, e));
   for (int c : node.controls) out.add_control(graph.node(c).name);
   out.set_device(node.device);
@@ -65,6 +70,9 @@ std::vector<ImportedNode> nodes_from_proto(const ProtoNodes& messages, std::span
     ImportedNode& node = nodes.emplace_back();
     node.op = message.op();
     node.name = message.name();
+    if (message.op_version() > version_of(node.op))
+      fail(Code::unimplemented, "node '{}': its op {} has version {}, this program knows {}: use a later Troupe",
+           node.name, node.op, message.op_version(), version_of(node.op));
     node.inputs.assign(message.input().begin(), message.input().end());
     node.controls.assign(message.control().begin(), message.control().end());
     node.device = message.device();

@@ -21,8 +21,9 @@ inline constexpr std::uint32_t kGraphVersion = 1;
 // functions with the same name, and above 2 GiB.
 std::string serialize(const Graph& graph);
 
-// Throws data_loss (not a graph, or truncated), not_found (unknown op, node or function) or invalid_argument
-// (everything else), naming the node. `ops` must outlive the graph.
+// Throws data_loss (not a graph, or truncated), not_found (unknown op, node or function), unimplemented (an op of a
+// later version than this program's) or invalid_argument (everything else), naming the node. `ops` must outlive the
+// graph.
 std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops = standard_ops());
 
 }  // namespace troupe

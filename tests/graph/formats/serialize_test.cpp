@@ -215,6 +215,8 @@ TEST(Serialize, WrongNodesAreRefusedByName) {
             "not_found: node 'sum': there is no node 'nobody'");
   EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_device("/cpu:x"); }),
             "invalid_argument: Add 'sum': device '/cpu:x': 'x' is not an index");
+  EXPECT_EQ(error_after([](G& m) { node_of(m, "sum").set_op_version(2); }),
+            "unimplemented: node 'sum': its op Add has version 2, this program knows 1: use a later Troupe");
   EXPECT_EQ(error_after([](G& m) { m.set_version(2); }),
             "invalid_argument: the graph has version 2; this program reads version 1");
 }
