@@ -192,6 +192,17 @@ void register_linear_ops(OpRegistry& ops) {
               .attr("transpose_b", false)
               .attr("activation", std::string("none"))
               .shape(fused_matmul_shape));
+  // gelu(a b + bias), with erf; made by gelu_inside.
+  ops.add(Op("GeluMatMul")
+              .input("a", "T")
+              .input("b", "T")
+              .input("bias", "T")
+              .output("y", "T")
+              .type("T", {DType::f32})
+              .attr("transpose_a", false)
+              .attr("transpose_b", false)
+              .attr("activation", std::string("none"))  // of FusedMatMul; there is no other
+              .shape(fused_matmul_shape));
   const std::vector<DType> bytes{DType::i8, DType::u8};
   ops.add(Op("MatMulInteger")
               .input("a", "T1")

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr auto kTakesBiasInside = op_table<bool>({{"FusedConv", true}});
+constexpr auto kTakesBiasInside = op_table<bool>({{"FusedConv", true}, {"FusedMatMul", true}});
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::unique_ptr<Graph> bias_inside(const Graph& graph, PassNotes& notes) {
     rewriter.copy(changed, rewriter.mapped(node.inputs), rewriter.mapped_controls(node));
     ++marked;
   }
-  if (marked > 0) notes.push_back(fmt::format("{} FusedConv add their bias where sums are made", marked));
+  if (marked > 0) notes.push_back(fmt::format("{} products and convolutions add their bias where sums are made", marked));
   return verified("bias_inside", graph, rewriter.finish());
 }
 

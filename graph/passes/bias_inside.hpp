@@ -1,4 +1,4 @@
-// Biases added where a convolution's sums are made: inference only, because it changes bits.
+// Biases added where the sums of a convolution or product are made: inference only, because it changes bits.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace troupe {
 
-// Marks each FusedConv of f32 with the attribute "_bias_inside": its kernel may begin or end sums with the bias and
-// activate them in registers, which saves a pass over the result. Elements differ by at most 2e-6 of the largest; a
-// Relu there makes 0 of NaN, which one by itself keeps.
+// Marks each FusedConv and FusedMatMul of f32 with the attribute "_bias_inside": its kernel may begin or end sums with
+// the bias and activate them in registers, which saves a pass over the result. Elements differ by at most 2e-6 of the
+// largest; a Relu there makes 0 of NaN, which one by itself keeps.
 std::unique_ptr<Graph> bias_inside(const Graph& graph, PassNotes& notes);
 
 }  // namespace troupe

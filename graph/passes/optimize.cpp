@@ -9,6 +9,7 @@
 #include <troupe/graph/passes/fuse_bias.hpp>
 #include <troupe/graph/passes/fuse_elementwise.hpp>
 #include <troupe/graph/passes/fuse_updates.hpp>
+#include <troupe/graph/passes/gelu_inside.hpp>
 #include <troupe/graph/passes/prune.hpp>
 #include <troupe/graph/passes/quantized_products.hpp>
 #include <troupe/graph/passes/residual_inside.hpp>
@@ -58,7 +59,8 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
       inference("fuse_attention", fusing("", fuse_attention, options).run), fusing("fuse_bias", fuse_bias, options),
-      inference("bias_inside", bias_inside), inference("residual_inside", fusing("", residual_inside, options).run),
+      inference("gelu_inside", fusing("", gelu_inside, options).run), inference("bias_inside", bias_inside),
+      inference("residual_inside", fusing("", residual_inside, options).run),
       fusing("fuse_elementwise", fuse_elementwise, options), fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };

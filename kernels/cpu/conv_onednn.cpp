@@ -263,22 +263,11 @@ class Convolution {
   };
   // One memory may be a filter in either of our layouts.
   static std::vector<std::int64_t> layout_key(const memory::desc& own, const memory::desc& chosen) {
-    std::vector<std::int64_t> out = numbers_of(own);
-    const std::vector<std::int64_t> to = numbers_of(chosen);
+    std::vector<std::int64_t> out = onednn::numbers_of(own);
+    const std::vector<std::int64_t> to = onednn::numbers_of(chosen);
     out.insert(out.end(), to.begin(), to.end());
     return out;
   }
-  // What tells layouts apart.
-  static std::vector<std::int64_t> numbers_of(const memory::desc& layout) {
-    const dnnl_memory_desc_t& d = layout.data;
-    std::vector<std::int64_t> out{d.ndims, static_cast<std::int64_t>(d.data_type), d.offset0,
-                                  static_cast<std::int64_t>(d.extra.flags)};
-    const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
-    for (int i = 0; i < d.ndims; ++i) out.insert(out.end(), {d.padded_dims[i], blocks.strides[i]});
-    for (int i = 0; i < blocks.inner_nblks; ++i) out.insert(out.end(), {blocks.inner_blks[i], blocks.inner_idxs[i]});
-    return out;
-  }
-
   std::size_t written_;
   std::array<Operand, 3> operands_;
   std::vector<std::int64_t> filter_layout_;

@@ -10,11 +10,15 @@
 #include <troupe/kernels/cpu/gemm_table.hpp>
 #include <troupe/kernels/cpu/low_precision.hpp>
 #include <troupe/kernels/cpu/onednn.hpp>
+#include <troupe/kernels/cpu/packed_product.hpp>
 #include <troupe/kernels/cpu/scratch.hpp>
+#include <troupe/kernels/cpu/vector_math.hpp>
 #include <troupe/messages/element_types.hpp>
 
 namespace troupe {
 namespace {
+
+constexpr std::int64_t kElements = std::int64_t{1} << 14;  // of a part, where each is computed by itself
 
 struct MatMulOptions {
   bool transpose_a = false;
@@ -120,6 +124,37 @@ void matmul(Parallelism& parallelism, const MatMulPlan& plan, const Tensor& a, c
   }
 }
 
+// x = gelu(x), elementwise.
+void activate_gelu(Parallelism& parallelism, Tensor& x) {
+  constexpr float kHalfRoot = 0.70710678f;
+  parallelism.parallel_for(x.num_elements(), kElements, [&](std::int64_t begin, std::int64_t end) {
+    float* const values = x.mutable_data<float>();
+    for (std::int64_t i = begin; i < end; ++i)
+      values[i] = 0.5f * values[i] * (1 + VectorMath::erf(values[i] * kHalfRoot));
+  });
+}
+
+// FusedMatMul where the bias is added inside, and GeluMatMul.
+Kernel make_ended_product(const KernelInit& init, MatMulOptions options, ProductEnding ending) {
+  return [=, kept = KeptLayout::of(init.constant(1))](KernelContext& ctx) {
+    const Tensor &a = ctx.input(0), &b = ctx.input(1), &bias = ctx.input(2);
+    const MatMulPlan plan = matmul_plan(a.shape(), b.shape(), options.transpose_a, options.transpose_b);
+    Tensor out = ctx.allocate(DType::f32, plan.out);
+    if (kept && !options.transpose_a && b.shape().rank() == 2 && plan.count == 1 && plan.a_stride == plan.k &&
+        should_pack(plan.m, plan.n, plan.k)) {
+      check_tensor("FusedMatMul: bias", bias, DType::f32, Shape{plan.n});
+      const Tensor left = aligned(a), added = aligned(bias);
+      packed_product(ctx.parallelism(), plan.m, plan.n, plan.k, left.data<float>(),
+                     {b.data<float>(), plan.b_stride, options.transpose_b}, added.data<float>(), ending,
+                     out.mutable_data<float>(), *kept);
+    } else {
+      matmul(ctx.parallelism(), plan, a, b, &bias, options, out);
+      if (ending == ProductEnding::gelu) activate_gelu(ctx.parallelism(), out);
+    }
+    ctx.set_output(0, std::move(out));
+  };
+}
+
 Kernel make_product(MatMulOptions options, bool fused) {
   return [options, fused](KernelContext& ctx) {
     const Tensor& a = ctx.input(0);
@@ -140,7 +175,15 @@ Kernel make_matmul(const KernelInit& init) { return make_product(options_of(init
 Kernel make_fused_matmul(const KernelInit& init) {
   MatMulOptions options = options_of(init.attributes);
   options.activation = parse_activation(init.attributes.string("activation"));
+  const bool relu = options.activation == FusedActivation::relu;
+  if (init.attributes.has("_bias_inside") && init.input_types[0] == DType::f32 &&
+      (relu || options.activation == FusedActivation::none))
+    return make_ended_product(init, options, relu ? ProductEnding::relu : ProductEnding::none);
   return make_product(options, true);
+}
+
+Kernel make_gelu_matmul(const KernelInit& init) {
+  return make_ended_product(init, options_of(init.attributes), ProductEnding::gelu);
 }
 
 }  // namespace
@@ -154,6 +197,7 @@ void matmul(Parallelism& parallelism, const Tensor& a, const Tensor& b, bool tra
 void register_linear_kernels(KernelRegistry& registry) {
   registry.add({"MatMul", "CPU", dtypes_of(RealTypes{}), make_matmul});
   registry.add({"FusedMatMul", "CPU", {DType::f32, DType::f64, DType::f16, DType::bf16}, make_fused_matmul});
+  registry.add({"GeluMatMul", "CPU", {DType::f32}, make_gelu_matmul});
 }
 
 }  // namespace troupe

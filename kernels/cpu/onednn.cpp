@@ -1,8 +1,25 @@
 #include "troupe/kernels/cpu/onednn.hpp"
 
+#include <bit>
 #include <string_view>
 
 namespace troupe::onednn {
+
+std::vector<std::int64_t> numbers_of(const dnnl::memory::desc& layout) {
+  const dnnl_memory_desc_t& d = layout.data;
+  std::vector<std::int64_t> out{d.ndims,
+                                static_cast<std::int64_t>(d.format_kind),
+                                static_cast<std::int64_t>(d.data_type),
+                                d.offset0,
+                                static_cast<std::int64_t>(d.extra.flags),
+                                d.extra.compensation_mask,
+                                std::bit_cast<std::int32_t>(d.extra.scale_adjust),
+                                d.extra.asymm_compensation_mask};
+  const dnnl_blocking_desc_t& blocks = d.format_desc.blocking;
+  for (int i = 0; i < d.ndims; ++i) out.insert(out.end(), {d.padded_dims[i], blocks.strides[i]});
+  for (int i = 0; i < blocks.inner_nblks; ++i) out.insert(out.end(), {blocks.inner_blks[i], blocks.inner_idxs[i]});
+  return out;
+}
 
 bool has_bf16() {
   static const bool has = [] {

@@ -35,6 +35,9 @@ inline dnnl::primitive_attr own_scratchpad() {
   return attributes;
 }
 
+// What tells layouts of memory apart.
+std::vector<std::int64_t> numbers_of(const dnnl::memory::desc& layout);
+
 // Returns whether this CPU multiplies bf16. If not, kernels compute in float and round.
 bool has_bf16();
 

@@ -38,6 +38,7 @@ enum class Product : std::uint8_t { none, matrices, convolution, convolution_gra
 constexpr auto kProducts = op_table<Product>({
     {"MatMul", Product::matrices},
     {"FusedMatMul", Product::matrices},
+    {"GeluMatMul", Product::matrices},
     {"Conv", Product::convolution},
     {"FusedConv", Product::convolution},
     {"ResidualConv", Product::convolution},

@@ -90,7 +90,7 @@ TEST(InferencePasses, NormalisationsAreFoldedIntoConvolutions) {
     const Folded all = folded(g, x, y);
     EXPECT_LT(all.difference, 1e-5);
     EXPECT_THAT(all.explained, HasSubstr(std::string(kFolded)));
-    EXPECT_THAT(all.explained, HasSubstr("FusedConv add their bias where sums are made"));
+    EXPECT_THAT(all.explained, HasSubstr("products and convolutions add their bias where sums are made"));
     const Folded off = folded(g, x, y, {.switched_off = {"fold_batch_norm", "bias_inside"}});
     EXPECT_EQ(off.difference, 0);
     EXPECT_THAT(off.explained, Not(HasSubstr(std::string(kFolded))));
@@ -106,7 +106,7 @@ TEST(InferencePasses, BiasesAddedWhereSumsAreMadeHardlyChangeThem) {
       const Output sums = bias_add(conv2d(x, filter(g, {size, size, 512, 32})), constant(g, drawn({32}, 3, -1, 1)));
       const Folded inside = folded(g, x, activated ? relu(sums) : sums);
       EXPECT_LT(inside.difference, 2e-6);
-      EXPECT_THAT(inside.explained, HasSubstr("1 FusedConv add their bias where sums are made"));
+      EXPECT_THAT(inside.explained, HasSubstr("1 products and convolutions add their bias where sums are made"));
     }
 }
 
@@ -255,6 +255,79 @@ TEST(InferencePasses, AResidualOfOneImageIsAddedToEach) {
                 faster.run({{x, drawn({2, 5, 4, 16}, 1, -1, 1)}, {other, drawn({3, 5, 4, 16}, 2, -1, 1)}}, y);
               }).message(),
               HasSubstr("the convolution is [2,5,4,16], but the residual [3,5,4,16]"));
+}
+
+// Gelu as builders and exporters write it, behind a product with a bias.
+TEST(InferencePasses, AGeluBehindAProductIsMadeWhereItsSumsAre) {
+  struct Form {
+    const char* name;
+    std::function<Output(Output x)> gelu;
+    bool recognised = true;
+  };
+  const double root = std::sqrt(2.0);
+  const std::vector<Form> forms = {
+      {"of the builder", [](Output x) { return gelu(x); }},
+      {"divided", [=](Output x) { return 0.5 * (x * (1 + erf(x / root))); }},
+      {"the half first", [=](Output x) { return (0.5 * x) * (erf((1 / root) * x) + 1); }},
+      {"of tanh", [](Output x) { return gelu(x, {.approximate = true}); }, false},
+      {"another root", [](Output x) { return x * (0.5 * (1 + erf(0.7 * x))); }, false},
+      {"no half", [=](Output x) { return x * (1 + erf(x / root)); }, false},
+      {"of something else", [=](Output x) { return x * (0.5 * (1 + erf(square(x) / root))); }, false},
+      {"read by others",
+       [=](Output x) {
+         const Output e = erf(x / root);
+         return x * (0.5 * (1 + e)) + e;
+       },
+       false}};
+  for (const Form& form : forms)
+    for (const std::int64_t rows : {40, 3}) {
+      SCOPED_TRACE(fmt::format("{}, {} rows", form.name, rows));
+      Graph g;
+      const Output x = placeholder(g, DType::f32, Shape{rows, 24}, "x");
+      const Output w = constant(g, drawn({24, 36}, 5, -1, 1));
+      const Output y = form.gelu(bias_add(matmul(x, w), constant(g, drawn({36}, 3, -1, 1))));
+      const Folded all = folded(g, x, y);
+      EXPECT_LT(all.difference, 1e-5);
+      EXPECT_EQ(all.explained.find("-> GeluMatMul") != std::string::npos, form.recognised) << all.explained;
+      const Folded off = folded(g, x, y, {.switched_off = {"gelu_inside", "bias_inside"}});
+      EXPECT_EQ(off.difference, 0);
+    }
+}
+
+// A constant matrix is laid out once; plans of other sizes read that.
+TEST(InferencePasses, ProductsByAConstantHaveTheSameBitsOnSeveralThreads) {
+  for (const bool transposed : {false, true})
+    for (const bool batched : {false, true}) {
+      SCOPED_TRACE(fmt::format("transposed {}, batched {}", transposed, batched));
+      Graph g;
+      const Output x = placeholder(g, DType::f32, batched ? Shape{kUnknown, 5, 96} : Shape{kUnknown, 96}, "x");
+      const auto dense = [&](Output in, std::int64_t from, std::int64_t to, std::uint64_t seed) {
+        const Output w = constant(g, drawn(transposed ? Shape{to, from} : Shape{from, to}, seed, -1, 1));
+        return bias_add(matmul(in, w, {.transpose_b = transposed}), constant(g, drawn({to}, seed + 1, -1, 1)));
+      };
+      const Output y = dense(relu(dense(gelu(dense(x, 96, 1000, 1)), 1000, 130, 3)), 130, 1, 5);
+      const auto results = [&](int threads, std::optional<InferencePasses> passes) {
+        Task task({.threads = threads, .gpus = {.count = 0}});
+        Session session(task, g, {.inference = std::move(passes)});
+        std::vector<Tensor> out;
+        for (const std::int64_t rows : {1, 7, 300, 16, 1300, 0, 300}) {
+          const Shape shape = batched ? Shape{rows, 5, 96} : Shape{rows, 96};
+          out.push_back(session.run({{x, drawn(shape, 6, -1, 1)}}, y));
+        }
+        return out;
+      };
+      const std::vector<Tensor> plain = results(1, std::nullopt), expected = results(1, InferencePasses{});
+      for (std::size_t i = 0; i < plain.size(); ++i) {
+        ASSERT_EQ(expected[i].shape(), plain[i].shape());
+        for (std::int64_t at = 0; at < plain[i].num_elements(); ++at)
+          ASSERT_NEAR(expected[i].data<float>()[at], plain[i].data<float>()[at], 1e-3) << i << ": " << at;
+      }
+      for (const int threads : {2, 5}) {
+        const std::vector<Tensor> actual = results(threads, InferencePasses{});
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          EXPECT_TRUE(bitwise_equal(actual[i], expected[i])) << threads << " threads, result " << i;
+      }
+    }
 }
 
 // As graph/passes/bias_inside.hpp states.
