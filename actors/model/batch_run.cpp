@@ -297,16 +297,19 @@ BatchInferenceProgress run_batches(Task& task, const BatchFunction& function, co
   return BatchRun(task, function, source, options, take).run();
 }
 
+void check_rows(const PredictedBatch& batch) {
+  for (const auto& [name, value] : batch.outputs)
+    if (value.shape().rank() < 1 || value.shape()[0] != batch.examples)
+      invalid_argument("output '{}' is {}{} for {} examples: without a row for each, take the results of batches", name,
+                       troupe::name(value.dtype()), value.shape().to_string(), batch.examples);
+}
+
 std::map<std::string, Tensor> predict_all(Task& task, const BatchFunction& function, const BatchSource& source,
                                           const BatchInferenceOptions& options) {
   std::map<std::string, std::vector<Tensor>> parts;
   run_batches(task, function, source, options, [&](PredictedBatch&& batch) {
-    for (auto& [name, value] : batch.outputs) {
-      if (value.shape().rank() < 1 || value.shape()[0] != batch.examples)
-        invalid_argument("output '{}' is {}{} for {} examples: without a row for each, take the results of batches",
-                         name, troupe::name(value.dtype()), value.shape().to_string(), batch.examples);
-      parts[name].push_back(std::move(value));
-    }
+    check_rows(batch);
+    for (auto& [name, value] : batch.outputs) parts[name].push_back(std::move(value));
   });
   if (parts.empty() && !function.signature.outputs.empty())
     invalid_argument("the source has no examples to predict from");

@@ -25,6 +25,8 @@ struct BatchFunction {
 // replicas with the device's name; unavailable as the options say.
 BatchInferenceProgress run_batches(Task& task, const BatchFunction& function, const BatchSource& source,
                                    const BatchInferenceOptions& options, const TakePredictions& take);
+// Throws invalid_argument, naming the output, unless all outputs have one row for each example.
+void check_rows(const PredictedBatch& batch);
 // The results of all batches one after the other. Also throws invalid_argument for a source without examples, and
 // outputs that do not have one row for each example.
 std::map<std::string, Tensor> predict_all(Task& task, const BatchFunction& function, const BatchSource& source,

@@ -112,6 +112,23 @@ TEST_F(ModelBatches, HaveTheResultsOfOneRun) {
   }
 }
 
+TEST_F(ModelBatches, AreWrittenInAnyFormatOfDataSets) {
+  directory_.write("x.jsonl", "{\"x\": [0, 0]}\n{\"x\": [0, 0]}\n{\"x\": [0, 0]}\n");
+  const auto run = [&](const std::string& outputs) {
+    Process process({testing::program("troupe-model"), "run", path("model"), "--inputs", path("x.jsonl"), "--outputs",
+                     path(outputs), "--batch", "2"});
+    return end(process);
+  };
+  const Ended ended = run("y.csv");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("y: f32[3,3]\n"));
+  EXPECT_EQ(testing::content_of(path("y.csv")), "y_0,y_1,y_2\n0,0,0\n0,0,0\n0,0,0\n");
+  EXPECT_EQ(run("y.safetensors").code, 0);
+  EXPECT_TRUE(bitwise_equal(load_values(posix_file_system(), path("y.safetensors")).at("y"),
+                            Tensor::zeros(DType::f32, {3, 3})));
+  EXPECT_THAT(run("y").err, HasSubstr("the ending says no format"));
+}
+
 TEST_F(ModelBatches, AKilledWorkerLeavesNoTrace) {
   start_workers(2);
   for (std::int64_t examples = 16'000;; examples *= 4) {

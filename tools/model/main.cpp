@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
       "What runs",
       {text_option("--signature", "NAME", o.signature, "The signature of the model"),
        text_option("--inputs", "FILE", o.inputs, "A file .npz or .safetensors with the inputs"),
-       text_option("--outputs", "FILE", o.outputs, "run: a file of these kinds for the outputs"),
+       text_option("--outputs", "FILE", o.outputs,
+                   "run: a file of these kinds for the outputs; of batches, of any kind that troupe-data writes"),
        whole_option("--batch", "N", o.batch, 1, 1 << 20,
                     "run: examples of a batch (default with --cluster: as the model says, or 32); others: examples of "
                     "random inputs (default: 1; where results are compared, 2)"),

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tools/data/input.hpp"
+#include "tools/model/result_file.hpp"
 #include "tools/model/runner.hpp"
 #include <troupe/actors/cluster/membership.hpp>
 #include <troupe/actors/http/json_text.hpp>
@@ -127,6 +128,20 @@ std::unique_ptr<BatchSource> source_of(const std::string& path, const ModelSigna
   return std::make_unique<PipelineSource>(*data_tool::open_input(files, path, reading).pipeline);
 }
 
+// The outputs in a file, whose values are not kept.
+void print_written(const ResultFile& results, const Options& options) {
+  for (const BatchComponent& output : results.schema()) {
+    const Shape shape = output.batch_shape(static_cast<std::int64_t>(results.rows()));
+    if (options.json)
+      fmt::print(
+          "{}\n",
+          json_text(
+              {{"event", "output"}, {"name", output.name}, {"dtype", name(output.dtype)}, {"shape", shape.dims()}}));
+    else
+      fmt::print("{}: {}{}\n", output.name, name(output.dtype), shape.to_string());
+  }
+}
+
 }  // namespace
 
 bool in_batches(const Options& options) { return options.batch > 0 || !options.cluster.empty(); }
@@ -143,18 +158,26 @@ int run_batches(FileSystem& files, const Options& options) {
                            {.task = task.get(), .session = {}});
   BatchReport report(options.json);
   BatchInferenceProgress last;
-  const NamedTensors found = loaded.predict(name, *source,
-                                            {.batch = options.batch,
-                                             .job = std::string(kWorkers),
-                                             .rejoin_timeout = options.rejoin_timeout,
-                                             .on_progress =
-                                                 [&](const BatchInferenceProgress& at) {
-                                                   last = at;
-                                                   report.progress(at);
-                                                 },
-                                             .on_event = [&](const std::string& text) { report.event(text); }});
+  const BatchInferenceOptions how{.batch = options.batch,
+                                  .job = std::string(kWorkers),
+                                  .rejoin_timeout = options.rejoin_timeout,
+                                  .on_progress =
+                                      [&](const BatchInferenceProgress& at) {
+                                        last = at;
+                                        report.progress(at);
+                                      },
+                                  .on_event = [&](const std::string& text) { report.event(text); }};
+  if (options.outputs.empty() || options.outputs.ends_with(".safetensors")) {
+    const NamedTensors found = loaded.predict(name, *source, how);
+    report.end(last);
+    print_outputs(file_system_of(options.outputs), found, options);
+    return 0;
+  }
+  ResultFile results(file_system_of(options.outputs), options.outputs);
+  loaded.predict(name, *source, how, [&](PredictedBatch&& batch) { results.append(std::move(batch)); });
+  results.finish();
   report.end(last);
-  print_outputs(files, found, options);
+  print_written(results, options);
   return 0;
 }
 

@@ -85,10 +85,10 @@ class DrawnBatches final : public BatchSource {
 // Workers, and a client that their file does not name.
 class BatchInference : public ::testing::Test {
  protected:
-  void start(int workers) {
-    std::vector<TaskName> names;
-    for (int i = 0; i < workers; ++i) names.push_back({"worker", i});
-    cluster_.emplace(names);
+  void start(int workers, int devices = 1) {
+    std::vector<TaskOptions> tasks;
+    for (int i = 0; i < workers; ++i) tasks.push_back({.name = {"worker", i}, .cpu_devices = devices});
+    cluster_.emplace(std::move(tasks));
     client_ = std::make_unique<Task>(TaskOptions{.name = {"client", 0}, .threads = 1, .networked = true});
     client_->join(cluster_->spec(), kPatience, "worker");
     model_.emplace(two_layers(), LoadedModelOptions{.task = client_.get()});
@@ -127,11 +127,15 @@ class BatchInference : public ::testing::Test {
 };
 
 TEST_F(BatchInference, HasTheBitsOfOneProcess) {
-  start(2);
+  start(2, 2);
   const TensorDataset source({{"unused", drawn({103}, 7)}, {"x", drawn({103, 8}, 6)}});
-  const BatchInferenceOptions options{.batch = 8};
+  BatchInferenceProgress last;
+  const BatchInferenceOptions options{.batch = 8, .on_progress = [&](const BatchInferenceProgress& at) { last = at; }};
   const Tensor found = model_->predict("predict", source, options).at("scores");
   EXPECT_EQ(found.shape(), (Shape{103, 3}));
+  EXPECT_EQ(last.examples, 103u);
+  EXPECT_EQ(last.batches, 13u);
+  EXPECT_EQ(last.all_devices, 4u);
   EXPECT_TRUE(bitwise_equal(found, LoadedModel(two_layers()).predict("predict", source, options).at("scores")));
 }
 
