@@ -367,7 +367,7 @@ class ClusterPeers::Impl final : public WireHandler {
 ClusterPeers::ClusterPeers(Config config) : impl_(std::make_unique<Impl>(std::move(config))) {}
 ClusterPeers::~ClusterPeers() { shutdown(); }
 
-std::vector<MetTask> ClusterPeers::meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds timeout) {
+void ClusterPeers::meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   {
     std::lock_guard lock(impl_->mutex);
@@ -385,6 +385,9 @@ std::vector<MetTask> ClusterPeers::meet(wire::Fd listener, const std::string& jo
   impl_->wire.listen(std::move(listener));
   impl_->caller = std::thread([impl = impl_.get()] { impl->keep_links(); });
   impl_->await_links(job, deadline);
+}
+
+std::vector<MetTask> ClusterPeers::met() const {
   std::vector<MetTask> out;
   std::lock_guard lock(impl_->mutex);
   for (const auto& [task, entry] : impl_->met) out.push_back(entry);

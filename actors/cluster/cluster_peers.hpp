@@ -52,7 +52,9 @@ class ClusterPeers {
   // Accepts connections at `listener`, dials the peers assigned to this task, and waits until links to all other tasks
   // of the job ("": of all jobs) are up. Throws deadline_exceeded naming the missing tasks, or the error of a peer that
   // rejected this task. Call once.
-  std::vector<MetTask> meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds deadline);
+  void meet(wire::Fd listener, const std::string& job, std::chrono::nanoseconds deadline);
+  // All tasks that this one has met so far.
+  std::vector<MetTask> met() const;
   // Waits until the links to all tasks of the job are up. Throws as meet().
   void await(const std::string& job, std::chrono::nanoseconds timeout);
   // Waits until the link to this task is up. Returns the number of the link, which no other link gets; 0: it is not up

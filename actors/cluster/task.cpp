@@ -378,8 +378,17 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
                               .links = [links = impl.links.get()] { return links->look(); },
                               .tasks = [links = impl.links.get()] { return links->introspectors(); },
                               .meeting = [links = impl.links.get()] { return links->waiting(); }});
-  for (const MetTask& met : impl.links->meet(std::move(impl.listener), job, deadline))
-    impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
+  const auto add_devices = [&] {
+    for (const MetTask& met : impl.links->met())
+      impl.infos.insert(impl.infos.end(), met.devices.begin(), met.devices.end());
+  };
+  try {
+    impl.links->meet(std::move(impl.listener), job, deadline);
+  } catch (const Error&) {
+    add_devices();  // who does without the others may go on
+    throw;
+  }
+  add_devices();
 }
 
 void Task::await(const std::string& job, std::chrono::nanoseconds timeout) { impl_->links->await(job, timeout); }

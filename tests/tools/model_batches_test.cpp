@@ -9,6 +9,7 @@
 
 #include "tests/apps/process.hpp"
 #include "tests/paths.hpp"
+#include "tests/patience.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/actors/model/values.hpp>
@@ -147,6 +148,22 @@ TEST_F(ModelBatches, AKilledWorkerLeavesNoTrace) {
     workers_.at(1).wait_for("is ready at");
     if (ended.err.find("/job:worker/task:1/device:CPU:0 is lost") != ended.err.npos) return;
   }
+}
+
+TEST_F(ModelBatches, GoOnWithoutAWorkerThatIsNotThere) {
+  start_workers(2);
+  kill_worker(0);
+  save_values(posix_file_system(), path("x.npz"), {{"x", drawn_values({10, 2})}});
+  // The other may not be met in time.
+  EXPECT_TRUE(testing::holds_with_more_time(std::chrono::seconds(1), [&](std::chrono::milliseconds limit) {
+    Process client(testing::with_limit(command("model", "x.npz", {"--cluster", file_}), "--join-timeout", limit));
+    const Ended ended = end(client);
+    EXPECT_THAT(ended.err, HasSubstr("no link came up to "));
+    if (ended.code != 0) return false;
+    EXPECT_THAT(ended.err, HasSubstr("goes on without some workers: no link came up to /job:worker/task:0"));
+    EXPECT_EQ(outputs().shape(), (Shape{10, 3}));
+    return true;
+  }));
 }
 
 TEST_F(ModelBatches, AClusterWithoutWorkersIsRefused) {

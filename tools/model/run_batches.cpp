@@ -89,7 +89,7 @@ class BatchReport {
   std::size_t devices_ = 0;
 };
 
-// A task of its own, or a client of the cluster that has met all workers.
+// A task of its own, or a client of the cluster that has met its workers, or at least one of them in time.
 std::unique_ptr<Task> task_of(const Options& options) {
   if (options.cluster.empty()) return std::make_unique<Task>(TaskOptions{.threads = options.threads});
   if (const auto problem = options.network.problem()) invalid_argument("{}", *problem);
@@ -103,7 +103,13 @@ std::unique_ptr<Task> task_of(const Options& options) {
                                                  .gpus = {.count = 0},
                                                  .networked = true,
                                                  .network = options.network});
-  task->join(cluster, options.join_timeout, std::string(kWorkers));
+  const std::size_t own = task->devices().size();
+  try {
+    task->join(cluster, options.join_timeout, std::string(kWorkers));
+  } catch (const Error& missing) {
+    if (missing.code() != Code::deadline_exceeded || task->devices().size() == own) throw;
+    fmt::print(stderr, "troupe-model: goes on without some workers: {}\n", missing.message());
+  }
   return task;
 }
 
