@@ -60,8 +60,12 @@ class SegmentPlanner {
         ++out_.in_place_slots;
         return hold(slot, block);
       }
+    out_.value_bytes += bytes;
     // A counted slot may be used in later segments: it gets a block of its own.
     hold(slot, plan_.slot_uses[slot] > 0 ? fresh(bytes) : find(bytes));
+    live_[out_.block_of[slot]] = bytes;
+    live_bytes_ += bytes;
+    out_.live_bytes = std::max(out_.live_bytes, live_bytes_);
   }
 
   void share(std::uint32_t slot, const InputRef& source) {
@@ -94,6 +98,7 @@ class SegmentPlanner {
   void release(std::uint32_t slot) {
     const std::uint32_t block = out_.block_of[slot];
     if (block == MemoryPlan::kNone || holders_[block] == 0 || --holders_[block] > 0) return;
+    if (const auto content = live_.extract(block)) live_bytes_ -= content.mapped();
     free_[out_.block_bytes[block]].push_back(block);
   }
 
@@ -124,6 +129,8 @@ class SegmentPlanner {
   const std::vector<Reuse>& reuse_;
   MemoryPlan& out_;
   std::vector<int> holders_;                                // slots, by block
+  std::map<std::uint32_t, std::size_t> live_;               // bytes of what is in blocks
+  std::size_t live_bytes_ = 0;                              // their sum
   std::map<std::size_t, std::vector<std::uint32_t>> free_;  // by size
 };
 

@@ -72,12 +72,19 @@ std::size_t Plan::kernel_count() const {
       std::ranges::count_if(nodes, [](const PlanNode& n) { return n.kind == PlanNode::Kind::kernel; }));
 }
 
-std::string Plan::dump() const {
+std::string Plan::summary() const {
   std::string text = fmt::format("plan for {}: {} nodes, {} segments, {} slots, {} constants\n", device, nodes.size(),
                                  segments.size(), num_slots, constants.size());
   text += fmt::format(
-      "memory: peak {} bytes in {} blocks for {} slots, {} of them in place; {} slots of unknown size\n",
-      memory.peak_bytes, memory.block_bytes.size(), memory.planned_slots, memory.in_place_slots, memory.unknown_slots);
+      "memory: peak {} bytes in {} blocks for {} slots, {} of them in place; {} slots of unknown size; values of {} "
+      "bytes, of which {} live at once\n",
+      memory.peak_bytes, memory.block_bytes.size(), memory.planned_slots, memory.in_place_slots, memory.unknown_slots,
+      memory.value_bytes, memory.live_bytes);
+  return text;
+}
+
+std::string Plan::dump() const {
+  std::string text = summary();
   for (const Arrival& a : arrivals) {
     text += fmt::format("arrival {} -> s{} from {}, awaited by segments", a.name, a.slot, a.from);
     for (std::uint32_t s : a.segments) text += fmt::format(" {}", s);

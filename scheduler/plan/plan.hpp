@@ -171,7 +171,9 @@ class Plan {
 
   const NodeInfo& info(const PlanNode& node) const { return infos[static_cast<std::size_t>(&node - nodes.data())]; }
   std::size_t kernel_count() const;  // nodes that run a kernel, not counting those in branches
-  // Segments with their nodes, waits and arrivals, for people.
+  // Its size and memory, for people.
+  std::string summary() const;
+  // The same, and its segments with their nodes, waits and arrivals.
   std::string dump() const;
 };
 

@@ -22,6 +22,8 @@ TEST(MemoryPlan, OutputsWhoseLifetimesDoNotOverlapShareABlock) {
   EXPECT_EQ(memory.block_bytes.size(), 2u);
   EXPECT_EQ(memory.planned_slots, 4u);
   EXPECT_EQ(memory.in_place_slots, 1u);
+  EXPECT_EQ(memory.value_bytes, 16u + 32u + 64u);
+  EXPECT_EQ(memory.live_bytes, 64u + 32u);
 }
 
 TEST(MemoryPlan, AViewKeepsItsBlockInUse) {

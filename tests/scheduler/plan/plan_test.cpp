@@ -210,7 +210,8 @@ TEST(Plan, DumpShowsSegmentsAndArrivals) {
   send(g, node(g, "Neg", {r}, "neg"), 4, "s");
   EXPECT_EQ(plan_of(g)->dump(),
             "plan for /device:CPU:0: 2 nodes, 1 segments, 2 slots, 0 constants\n"
-            "memory: peak 16 bytes in 1 blocks for 1 slots, 0 of them in place; 0 slots of unknown size\n"
+            "memory: peak 16 bytes in 1 blocks for 1 slots, 0 of them in place; 0 slots of unknown size; "
+            "values of 16 bytes, of which 16 live at once\n"
             "arrival r -> s0 from /device:CPU:9, awaited by segments 0\n"
             "segment 0 waits for 1\n"
             "  Neg neg(s0!) -> s1:b0\n"
