@@ -75,20 +75,32 @@ void finish_sums(const QuantizedProduct& product, const std::int32_t* sums, std:
   finish_as(product, sums, rows, residual, static_cast<std::uint8_t*>(y));
 }
 
-Tensor QuantizedPrimitives::weights(const dnnl::memory::desc& own, const void* from, const dnnl::memory::desc& wanted) {
+const void* QuantizedPrimitives::weights(const dnnl::memory::desc& own, const void* from,
+                                         const dnnl::memory::desc& wanted) {
+  const auto write = [&](void* to) {
+    const dnnl::reorder::primitive_desc reorder(onednn::engine(), own, onednn::engine(), wanted,
+                                                onednn::own_scratchpad());
+    onednn::Primitive run;
+    run.add(DNNL_ARG_FROM, own);
+    run.add(DNNL_ARG_TO, wanted);
+    run.set(dnnl::reorder(reorder), reorder.scratchpad_desc());
+    run.run(std::array<void*, 2>{const_cast<void*>(from), to});
+  };
+  if (kept_) {
+    std::vector<std::int64_t> key{meaning_};
+    for (const dnnl::memory::desc* layout : {&own, &wanted}) {
+      const std::vector<std::int64_t> numbers = onednn::numbers_of(*layout);
+      key.insert(key.end(), numbers.begin(), numbers.end());
+    }
+    if (const void* found = kept_->get(key, wanted.get_size(), write)) return found;
+  }
   const std::lock_guard lock(weights_mutex_);
   for (const auto& [layout, made] : weights_)
-    if (layout == wanted) return made;
+    if (layout == wanted) return made.raw();
   Tensor made(DType::u8, Shape{static_cast<std::int64_t>(wanted.get_size())});
-  const dnnl::reorder::primitive_desc reorder(onednn::engine(), own, onednn::engine(), wanted,
-                                              onednn::own_scratchpad());
-  onednn::Primitive run;
-  run.add(DNNL_ARG_FROM, own);
-  run.add(DNNL_ARG_TO, wanted);
-  run.set(dnnl::reorder(reorder), reorder.scratchpad_desc());
-  run.run(std::array<void*, 2>{const_cast<void*>(from), made.mutable_raw()});
-  weights_.emplace_back(wanted, made);
-  return made;
+  write(made.mutable_raw());
+  weights_.emplace_back(wanted, std::move(made));
+  return weights_.back().second.raw();
 }
 
 bool has_exact_bytes() {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/kernels/cpu/kept_layout.hpp>
 #include <troupe/kernels/cpu/onednn.hpp>
 #include <troupe/messages/attributes.hpp>
 #include <troupe/messages/tensor.hpp>
@@ -46,16 +47,23 @@ struct Residual {
 void finish_sums(const QuantizedProduct& product, const std::int32_t* sums, std::int64_t rows, Residual residual,
                  void* y);
 
+// What the memory of constant weights is: a filter, outputs first, or a matrix.
+inline constexpr std::int64_t kKeptFilter = -1, kKeptMatrix = -2;
+
 // Primitives of one node, by the sizes of their images or matrices. Thread-safe: a primitive is lent to one thread at a
 // time.
 class QuantizedPrimitives {
  public:
   using Key = std::array<std::int64_t, 4>;
 
-  // A primitive and the weights in the layout that it reads.
+  // `kept`: of the weights if they are constant, else null. `meaning` tells what its memory is weights of.
+  QuantizedPrimitives(std::shared_ptr<KeptLayout> kept, std::int64_t meaning)
+      : kept_(std::move(kept)), meaning_(meaning) {}
+
+  // A primitive and the weights in the layout that it reads, which live as long as this object.
   struct Made {
     onednn::Primitive primitive{};
-    Tensor weights{};
+    const void* weights = nullptr;
   };
   // Calls use(Made&) with a primitive for `key`, made by make() if none is idle. Returns false if oneDNN has none
   // (make() throws dnnl::error).
@@ -88,8 +96,9 @@ class QuantizedPrimitives {
     return true;
   }
 
-  // The weights, which are `from` in layout `own`, in layout `wanted`: reordered once for each layout.
-  Tensor weights(const dnnl::memory::desc& own, const void* from, const dnnl::memory::desc& wanted);
+  // The weights, which are `from` in layout `own`, in layout `wanted`: reordered once for each layout, of constant
+  // weights once for all nodes and plans that have them.
+  const void* weights(const dnnl::memory::desc& own, const void* from, const dnnl::memory::desc& wanted);
 
  private:
   static constexpr std::size_t kMostKeys = 16;
@@ -97,6 +106,8 @@ class QuantizedPrimitives {
     bool none = false;
     std::vector<std::unique_ptr<Made>> idle{};
   };
+  const std::shared_ptr<KeptLayout> kept_;
+  const std::int64_t meaning_;
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
   std::mutex weights_mutex_;

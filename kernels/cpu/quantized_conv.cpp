@@ -36,12 +36,14 @@ Tensor outputs_first(const ConvGeometry& g, const Tensor& filter) {
 // A convolution whose filter and bias do not change.
 class QuantizedConvolution {
  public:
+  // `kept`: of a constant filter, else null.
   QuantizedConvolution(const Attributes& attributes, DType residual, Tensor filter, const Tensor& bias,
-                       const Tensor& filter_scale)
+                       const Tensor& filter_scale, std::shared_ptr<KeptLayout> kept)
       : product_(attributes, "x", filter_scale, bias),
         attributes_(attributes_of(product_, residual)),
         filter_(std::move(filter)),
-        library_(has_exact_bytes() && !attributes.has("_plain_sums")) {}
+        library_(has_exact_bytes() && !attributes.has("_plain_sums")),
+        primitives_(std::move(kept), kKeptFilter) {}
 
   // The residual may be in y's memory.
   void run(Parallelism& parallelism, const ConvGeometry& g, const Tensor& x, Residual residual, Tensor& y) {
@@ -57,8 +59,8 @@ class QuantizedConvolution {
       if (more && more != y.raw())
         std::memcpy(to, more + first, static_cast<std::size_t>(part.batch * g.result_size()));
       with_primitive(part, x.dtype(), [&](QuantizedPrimitives::Made& made) {
-        made.primitive.run(
-            std::array<void*, 4>{const_cast<std::byte*>(from), made.weights.mutable_raw(), product_.bias.data(), to});
+        made.primitive.run(std::array<void*, 4>{const_cast<std::byte*>(from), const_cast<void*>(made.weights),
+                                                product_.bias.data(), to});
       });
     });
   }
@@ -134,9 +136,9 @@ class QuantizedConvolution {
 Kernel make_quantized_conv(const KernelInit& init) {
   std::shared_ptr<QuantizedConvolution> kept;
   if (init.constant(1) && init.constant(2) && init.constant(3))
-    kept = std::make_shared<QuantizedConvolution>(init.attributes,
-                                                  init.input_types.size() > 4 ? init.input_types[4] : DType::invalid,
-                                                  *init.constant(1), *init.constant(2), *init.constant(3));
+    kept = std::make_shared<QuantizedConvolution>(
+        init.attributes, init.input_types.size() > 4 ? init.input_types[4] : DType::invalid, *init.constant(1),
+        *init.constant(2), *init.constant(3), KeptLayout::of(init.constant(1)));
   return [kept, options = conv_attributes(init.attributes), attributes = init.attributes](KernelContext& ctx) {
     const Tensor &x = ctx.input(0), &filter = ctx.input(1);
     const ConvGeometry g = conv_geometry(x.shape(), filter.shape(), options);
@@ -154,9 +156,9 @@ Kernel make_quantized_conv(const KernelInit& init) {
       residual.data = y.raw();
     else
       y = ctx.allocate(y_type, g.result_shape());
-    const auto used =
-        kept ? kept
-             : std::make_shared<QuantizedConvolution>(attributes, residual.dtype, filter, ctx.input(2), ctx.input(3));
+    const auto used = kept ? kept
+                           : std::make_shared<QuantizedConvolution>(attributes, residual.dtype, filter, ctx.input(2),
+                                                                    ctx.input(3), nullptr);
     used->run(ctx.parallelism(), g, aligned(x), residual, y);
     ctx.set_output(0, std::move(y));
   };

@@ -24,13 +24,15 @@ std::int64_t rows_per_part(std::int64_t k, std::int64_t n) {
 // A matrix of weights that does not change.
 class QuantizedWeights {
  public:
-  // Sums are finished as `attributes` say; `dynamic`: they stay i32.
-  QuantizedWeights(const Attributes& attributes, bool dynamic, Tensor b, const Tensor& bias, const Tensor& b_scale)
+  // Sums are finished as `attributes` say; `dynamic`: they stay i32. `kept`: of a constant b, else null.
+  QuantizedWeights(const Attributes& attributes, bool dynamic, Tensor b, const Tensor& bias, const Tensor& b_scale,
+                   std::shared_ptr<KeptLayout> kept)
       : product_(attributes, "a", b_scale, bias),
         dynamic_(dynamic),
         attributes_(dynamic ? onednn::own_scratchpad() : attributes_of(product_)),
         b_(std::move(b)),
-        library_(has_exact_bytes() && !attributes.has("_plain_sums")) {
+        library_(has_exact_bytes() && !attributes.has("_plain_sums")),
+        primitives_(std::move(kept), kKeptMatrix) {
     if (!dynamic) return;
     column_sums_.resize(static_cast<std::size_t>(n()));
     for (std::int64_t i = 0; i < b_.num_elements(); ++i)
@@ -50,7 +52,7 @@ class QuantizedWeights {
                        primitives_.with(
                            {rows, static_cast<std::int64_t>(a.dtype()), 0, 0}, [&] { return made(rows, a.dtype()); },
                            [&](QuantizedPrimitives::Made& made) {
-                             std::array<void*, 4> data{const_cast<std::byte*>(from), made.weights.mutable_raw(), y,
+                             std::array<void*, 4> data{const_cast<std::byte*>(from), const_cast<void*>(made.weights), y,
                                                        product_.bias.data()};
                              made.primitive.run(std::span(data).first(dynamic_ ? 3 : 4));
                            });
@@ -100,9 +102,10 @@ using WeightsOf = std::function<std::shared_ptr<QuantizedWeights>(KernelContext&
 WeightsOf weights_of(const KernelInit& init, bool dynamic) {
   if (init.constant(1) && init.constant(2) && init.constant(3))
     return [kept = std::make_shared<QuantizedWeights>(init.attributes, dynamic, *init.constant(1), *init.constant(2),
-                                                      *init.constant(3))](KernelContext&) { return kept; };
+                                                      *init.constant(3), KeptLayout::of(init.constant(1)))](
+               KernelContext&) { return kept; };
   return [attributes = init.attributes, dynamic](KernelContext& ctx) {
-    return std::make_shared<QuantizedWeights>(attributes, dynamic, ctx.input(1), ctx.input(2), ctx.input(3));
+    return std::make_shared<QuantizedWeights>(attributes, dynamic, ctx.input(1), ctx.input(2), ctx.input(3), nullptr);
   };
 }
 
