@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
 namespace troupe {
@@ -78,15 +77,18 @@ void add_constants(Rewriter& rewriter, const Node& node, std::vector<Tensor> res
 
 }  // namespace
 
+bool fold_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate, std::size_t max_bytes) {
+  auto results = evaluate_node(rewriter, node, evaluate, max_bytes);
+  if (results.empty()) return false;
+  add_constants(rewriter, node, std::move(results));
+  return true;
+}
+
 std::unique_ptr<Graph> fold_constants(const Graph& graph, const Evaluator& evaluate, std::size_t max_bytes) {
   Rewriter rewriter(graph);
   for (int id : graph.topological_order()) {
     const Node& node = graph.node(id);
-    auto results = evaluate_node(rewriter, node, evaluate, max_bytes);
-    if (results.empty())
-      rewriter.copy(node);
-    else
-      add_constants(rewriter, node, std::move(results));
+    if (!fold_node(rewriter, node, evaluate, max_bytes)) rewriter.copy(node);
   }
   return verified("fold_constants", graph, rewriter.finish());
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <troupe/graph/graph.hpp>
+#include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
 
@@ -23,5 +23,9 @@ inline constexpr std::size_t kFoldedBytes = 10 << 20;
 // Superseded Const nodes remain until pruned. Throws internal if results do not have the node's dtypes and shapes.
 std::unique_ptr<Graph> fold_constants(const Graph& graph, const Evaluator& evaluate,
                                       std::size_t max_bytes = kFoldedBytes);
+
+// The same for one node, which is or stands for a node of the rewriter's old graph; its inputs must have been copied or
+// replaced. Returns false, and leaves the copying to the caller, if the node stays as it is.
+bool fold_node(Rewriter& rewriter, const Node& node, const Evaluator& evaluate, std::size_t max_bytes);
 
 }  // namespace troupe

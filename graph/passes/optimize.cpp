@@ -5,9 +5,11 @@
 #include <troupe/graph/passes/bias_inside.hpp>
 #include <troupe/graph/passes/common_subexpressions.hpp>
 #include <troupe/graph/passes/fold_batch_norm.hpp>
+#include <troupe/graph/passes/fold_shapes.hpp>
 #include <troupe/graph/passes/fuse_attention.hpp>
 #include <troupe/graph/passes/fuse_bias.hpp>
 #include <troupe/graph/passes/fuse_elementwise.hpp>
+#include <troupe/graph/passes/fuse_layer_norm.hpp>
 #include <troupe/graph/passes/fuse_updates.hpp>
 #include <troupe/graph/passes/gelu_inside.hpp>
 #include <troupe/graph/passes/prune.hpp>
@@ -43,6 +45,22 @@ Pass folding(std::string name, const OptimizeOptions& options) {
           }};
 }
 
+// Where plans for given shapes part from the general one.
+constexpr std::string_view kShapeClasses = "shape_classes";
+
+Pass shape_classes(const OptimizeOptions& options) {
+  return inference(std::string(kShapeClasses), [shapes = options.feed_shapes](const Graph& graph, PassNotes& notes) {
+    return with_feed_shapes(graph, shapes, notes);
+  });
+}
+
+Pass shape_arithmetic(const OptimizeOptions& options) {
+  const std::size_t bytes = std::min(options.folded_bytes, kFoldedShapeBytes);
+  return inference("shape_arithmetic", [evaluate = options.evaluator, bytes](const Graph& graph, PassNotes& notes) {
+    return fold_shapes(graph, evaluate, bytes, notes);
+  });
+}
+
 }  // namespace
 
 std::vector<Pass> optimizations(const OptimizeOptions& options) {
@@ -58,9 +76,13 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
       inference("fold_constants_again", folding("", options).run),  // filters of folded normalisations
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
-      inference("fuse_attention", fusing("", fuse_attention, options).run), fusing("fuse_bias", fuse_bias, options),
+      inference("fuse_attention", fusing("", fuse_attention, options).run),
+      inference("fuse_layer_norm", fusing("", fuse_layer_norm, options).run), fusing("fuse_bias", fuse_bias, options),
       inference("gelu_inside", fusing("", gelu_inside, options).run), inference("bias_inside", bias_inside),
       inference("residual_inside", fusing("", residual_inside, options).run),
+      // All that changes bits is before these, so that plans for given shapes have the bits of the general one.
+      shape_classes(options), shape_arithmetic(options),
+      inference("simplify_shaped", fusing("", simplify, options).run),
       fusing("fuse_elementwise", fuse_elementwise, options), fusing("fuse_updates", fuse_updates, options),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };
@@ -72,7 +94,14 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
 }
 
 std::unique_ptr<Graph> optimize(std::unique_ptr<Graph> graph, const OptimizeOptions& options) {
-  for (const Pass& pass : optimizations(options)) {
+  const std::vector<Pass> passes = optimizations(options);
+  auto first = passes.begin();
+  if (!options.feed_shapes.empty()) {
+    first = std::ranges::find(passes, kShapeClasses, &Pass::name);
+    if (first == passes.end()) fail(Code::internal, "shapes of feeds are given, but '{}' is off", kShapeClasses);
+  }
+  for (const Pass& pass : std::span(first, passes.end())) {
+    if (options.before_shapes && pass.name == kShapeClasses) options.before_shapes(*graph);
     PassReport report{.pass = pass.name, .nodes_before = graph->size()};
     const auto start = std::chrono::steady_clock::now();
     try {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -38,6 +39,11 @@ struct OptimizeOptions {
   bool inference = false;  // also passes that change bits, each by a stated tolerance
   std::function<bool(std::string_view op, DType dtype)> has_kernel{};  // see FuseOptions
   std::function<void(const PassReport&)> report{};
+  // With `inference`, a graph for any shapes may be optimized up to "shape_classes", and from there on for each set of
+  // shapes, with the same bits. Called with the graph as it is then, unless that pass is switched off.
+  std::function<void(const Graph&)> before_shapes{};
+  // Shapes of feeds, by their index. If there are some, passes begin with "shape_classes", on what before_shapes got.
+  std::map<std::int64_t, Shape> feed_shapes{};
 };
 
 // All enabled passes. The list itself is in optimize.cpp.
