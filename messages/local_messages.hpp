@@ -114,6 +114,12 @@ struct GraphLent {
   using local_message = void;
   LocalHandle graph;
 };
+// Client to its own node, which tells the scheduler: no later step runs this graph. Steps in flight keep it.
+struct DropGraph {
+  using local_message = void;
+  SessionId session;
+  GraphId graph;
+};
 
 // Client to collective actor: this task's place in a group. `work` is a GroupPlace (actors/collective).
 struct OpenGroup {

@@ -56,6 +56,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         for (const auto& [task, peer] : peers_) tell(message.observer, PeerUp{task, peer.actor, peer.incarnation});
       },
       [](const SyncObservers&) { return Reply{}; },
+      [this](const DropGraph& message) { drop_graph(message); },
       [this](const JoinCluster& message) {
         join_ = std::static_pointer_cast<const NodeJoin>(message.work);
         config_.identity = join_->identity;
@@ -73,7 +74,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
       },
       [this](const Stop&) {
         for (auto& [id, session] : sessions_)
-          for (const auto& partition : session.partitions) tell(partition, Stop{});
+          for (const auto& [graph, partition] : session.partitions) tell(partition, Stop{});
         for (const auto& [task, peer] : peers_) tell(peer.actor, Stop{});
         sessions_.clear();
         containers_.clear();
@@ -148,7 +149,7 @@ std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGra
   return handle;
 }
 
-PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Partition& partition,
+PartitionActor NodeActorImpl::spawn_partition(SessionId session, GraphId graph, const proto::Partition& partition,
                                               std::span<const Tensor> tensors) {
   const auto device = std::ranges::find_if(config_.devices, [&](const LocalDevice& d) {
     return d.device->attributes().name.to_string() == partition.device();
@@ -160,7 +161,7 @@ PartitionActor NodeActorImpl::spawn_partition(SessionId session, const proto::Pa
                                     variables_of(state, partition.device()), config_.kernels};
   auto actor = spawn_actor<ActorKind::partition, PartitionActorImpl>(system(), *config_.registry, partition.device(),
                                                                      std::move(source));
-  state.partitions.push_back(actor);
+  state.partitions.emplace(graph, actor);
   return actor;
 }
 
@@ -193,7 +194,7 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
            session.client.to_string());
     const std::span<const Tensor> tensors = request.tensors ? *request.tensors : std::span<const Tensor>();
     for (const proto::Partition& partition : body.partition())
-      actors.push_back(spawn_partition(registration->handle->session, partition, tensors));
+      actors.push_back(spawn_partition(registration->handle->session, registration->handle->graph, partition, tensors));
   } catch (...) {
     return Reply::of(current_error());
   }
@@ -247,7 +248,17 @@ void NodeActorImpl::end_session(SessionId session) {
   if (closed_.size() >= kClosed) closed_.erase(closed_.begin());
   closed_.insert(session);
   if (auto node = sessions_.extract(session))
-    for (const auto& partition : node.mapped().partitions) tell(partition, Stop{});
+    for (const auto& [graph, partition] : node.mapped().partitions) tell(partition, Stop{});
+}
+
+void NodeActorImpl::drop_graph(const DropGraph& message) {
+  if (const auto session = sessions_.find(message.session); session != sessions_.end()) {
+    auto& partitions = session->second.partitions;
+    const auto [first, last] = partitions.equal_range(message.graph);
+    for (auto at = first; at != last; ++at) tell(at->second, Stop{});
+    partitions.erase(first, last);
+  }
+  if (config_.scheduler) tell(config_.scheduler, message);
 }
 
 // A lost client closes no sessions. The scheduler, also an observer, ends its own part.

@@ -57,7 +57,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
     TaskName client;
     std::string container;  // "": none
     Variables variables;
-    std::vector<PartitionActor> partitions;
+    std::multimap<GraphId, PartitionActor> partitions;
   };
   struct Registration;
 
@@ -72,8 +72,10 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   void end_session(SessionId session);
   void end_sessions_of(const TaskName& client);
   std::shared_ptr<GraphHandle> make_handle(const proto::RegisterGraph& body) const;
+  void drop_graph(const DropGraph& message);
   // `tensors`: those that the partition's graph counts.
-  PartitionActor spawn_partition(SessionId session, const proto::Partition& partition, std::span<const Tensor> tensors);
+  PartitionActor spawn_partition(SessionId session, GraphId graph, const proto::Partition& partition,
+                                 std::span<const Tensor> tensors);
   void built(const std::shared_ptr<Registration>& registration, std::size_t index, const Built& result);
   void hand_over(const std::shared_ptr<Registration>& registration);
 

@@ -58,28 +58,46 @@ std::vector<Fallback> fallbacks(const Graph& graph, const Graph& placed) {
 
 std::string task_of(const std::string& device) { return DeviceName::parse(device).task_name().to_string(); }
 
-}  // namespace
+OptimizeOptions optimize_options(const Compiler& compiler, const CompileOptions& options, std::string& text) {
+  OptimizeOptions out;
+  out.inference = options.inference.has_value();
+  if (options.inference) out.switched_off = *options.inference;
+  out.evaluator = evaluator(compiler.constant_device, compiler.kernels);
+  out.has_kernel = [devices = compiler.devices](std::string_view op, DType dtype) {
+    return on_all(devices, op, dtype);
+  };
+  out.report = [&text](const PassReport& r) {
+    text += fmt::format("pass {}: {} -> {} nodes in {:.3f} ms\n", r.pass, r.nodes_before, r.nodes_after,
+                        std::chrono::duration<double, std::milli>(r.time).count());
+    for (const std::string& note : r.notes) text += fmt::format("  {}\n", note);
+  };
+  return out;
+}
 
-Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
-                 Device& constant_device, const KernelRegistry& kernels, const CompileOptions& options) {
-  Compiled out;
-  auto callable = make_callable_graph(graph, signature);
-  callable = narrowed(std::move(callable), options.precision, devices, out.report);
-  if (options.check_numerics) callable = check_numerics(*callable);
-  if (options.optimize) {
-    OptimizeOptions passes;
-    passes.inference = options.inference.has_value();
-    if (options.inference) passes.switched_off = *options.inference;
-    passes.evaluator = evaluator(constant_device, kernels);
-    passes.has_kernel = [devices](std::string_view op, DType dtype) { return on_all(devices, op, dtype); };
-    passes.report = [&out](const PassReport& r) {
-      out.report += fmt::format("pass {}: {} -> {} nodes in {:.3f} ms\n", r.pass, r.nodes_before, r.nodes_after,
-                                std::chrono::duration<double, std::milli>(r.time).count());
-      for (const std::string& note : r.notes) out.report += fmt::format("  {}\n", note);
-    };
-    callable = optimize(std::move(callable), passes);
+// Makes large constants ones that all plans of the graph share: those in memory that is not aligned would be copied to
+// each plan.
+void make_shareable(Graph& graph) {
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op->role != OpRole::constant) continue;
+    const Tensor& value = node.attributes.tensor("value");
+    if (value.space().on_host() && value.dtype() != DType::string && value.num_bytes() >= kApartBytes &&
+        reinterpret_cast<std::uintptr_t>(value.raw()) % kBufferAlignment != 0)
+      graph.set_attribute(node, "value", value.clone());
   }
-  const auto placed = place(*callable, devices, {.client = options.client, .soft = options.soft_placement});
+}
+
+bool has_open_feed(const Graph& graph) {
+  for (int id = 0; id < graph.size(); ++id)
+    if (const Node& node = graph.node(id); node.op->role == OpRole::feed && !node.output_shapes[0].fully_known())
+      return true;
+  return false;
+}
+
+// Places and cuts what passes have made.
+void place_and_cut(Compiled& out, std::unique_ptr<Graph> callable, const Compiler& compiler,
+                   const CompileOptions& options) {
+  const auto placed = place(*callable, compiler.devices, {.client = options.client, .soft = options.soft_placement});
   out.placement = placement_report(*placed);
   out.report += out.placement;
   out.fallbacks = fallbacks(*callable, *placed);
@@ -111,6 +129,34 @@ Compiled compile(const Graph& graph, const Signature& signature, std::span<const
         if (other != task) body.add_participant(other.to_string());
   }
   out.parts = std::move(cut.parts);
+}
+
+}  // namespace
+
+Compiled compile(const Graph& graph, const Signature& signature, const Compiler& compiler,
+                 const CompileOptions& options) {
+  Compiled out;
+  auto callable = make_callable_graph(graph, signature);
+  callable = narrowed(std::move(callable), options.precision, compiler.devices, out.report);
+  if (options.check_numerics) callable = check_numerics(*callable);
+  if (options.optimize) {
+    OptimizeOptions to_run = optimize_options(compiler, options, out.report);
+    if (options.shape_classes && has_open_feed(*callable)) {
+      make_shareable(*callable);
+      to_run.before_shapes = [&](const Graph& prepared) { out.prepared = prepared.clone(); };
+    }
+    callable = optimize(std::move(callable), to_run);
+  }
+  place_and_cut(out, std::move(callable), compiler, options);
+  return out;
+}
+
+Compiled compile_for_shapes(const Graph& prepared, const std::map<std::int64_t, Shape>& feeds, const Compiler& compiler,
+                            const CompileOptions& options) {
+  Compiled out;
+  OptimizeOptions to_run = optimize_options(compiler, options, out.report);
+  to_run.feed_shapes = feeds;
+  place_and_cut(out, optimize(prepared.clone(), to_run), compiler, options);
   return out;
 }
 

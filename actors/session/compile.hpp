@@ -1,4 +1,5 @@
-// Compiles a graph and a signature into the registrations for each task: prune, optimize, place, partition.
+// Compiles a graph and a signature into the registrations for each task: prune, optimize, place, partition. With passes
+// for inference, the graph is kept as it is before shapes of feeds matter: plans for given shapes are compiled from it.
 #pragma once
 
 #include <map>
@@ -26,6 +27,7 @@ struct CompileOptions {
   DType precision = DType::f32;  // of matrix products
   bool check_numerics = false;
   std::optional<std::set<std::string>> inference;  // passes for inference, without those of these names
+  bool shape_classes = false;                      // with `inference`: keep Compiled::prepared
   std::vector<TaskName> shards;
   std::string container;  // of the variables; "": the session's own
 };
@@ -44,11 +46,24 @@ struct Compiled {
   std::string report;                                   // passes and placement, as text
   std::string placement;                                // placement only
   std::vector<Fallback> fallbacks;                      // the first for each requested device
+  // The graph before passes that depend on the shapes of its feeds; null if all shapes are known, or it is not wanted.
+  std::shared_ptr<const Graph> prepared;
 };
 
-// `constant_device` runs the kernels of constant nodes. Throws errors of the passes.
-Compiled compile(const Graph& graph, const Signature& signature, std::span<const DeviceInfo> devices,
-                 Device& constant_device, const KernelRegistry& kernels, const CompileOptions& options);
+// What graphs are compiled with.
+struct Compiler {
+  std::span<const DeviceInfo> devices;
+  Device& constant_device;  // runs the kernels of constant nodes
+  const KernelRegistry& kernels;
+};
+
+// Throws errors of the passes.
+Compiled compile(const Graph& graph, const Signature& signature, const Compiler& compiler,
+                 const CompileOptions& options);
+// The same for tensors of these shapes alone, by the index of their feed; `prepared` is that of the general graph. Its
+// constants are shared, not copied.
+Compiled compile_for_shapes(const Graph& prepared, const std::map<std::int64_t, Shape>& feeds, const Compiler& compiler,
+                            const CompileOptions& options);
 
 // Explains how a call is compiled, as text: the report, and the plan of each device. Each task plans its own devices;
 // plans for device types that `kernels` does not know are omitted, with a note.

@@ -51,6 +51,13 @@ class MadeOnce {
     }
   }
 
+  // The value of `key` if it has been made.
+  std::optional<Value> find(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto at = places_.find(key);
+    return at == places_.end() ? std::nullopt : at->second.value;
+  }
+
   // Discards all values and waits for running make() calls, which must be ended separately. Later calls throw `why`.
   void close(Error why) {
     std::unique_lock lock(mutex_);

@@ -6,42 +6,20 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <caf/system_messages.hpp>
-#include <condition_variable>
 #include <list>
 #include <mutex>
 
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/session/background.hpp>
+#include <troupe/actors/session/callable_state.hpp>
 #include <troupe/actors/session/compile.hpp>
 #include <troupe/actors/session/made_once.hpp>
-#include <troupe/actors/steps/client_gate.hpp>
-#include <troupe/actors/steps/direct_step.hpp>
 
 namespace troupe {
 
-struct Callable::State {
-  SessionId session;
-  GraphId graph;
-  std::uint64_t seed = 0;
-  std::chrono::nanoseconds timeout{0};
-  SchedulerActor scheduler;
-  std::shared_ptr<ClientGate> gate;
-  std::shared_ptr<DirectGraph> direct;  // null: steps go through the scheduler
-  std::shared_ptr<DirectSteps> direct_steps;
-  std::vector<std::pair<DType, Shape>> feeds;
-  std::vector<std::string> feed_names;
-  std::size_t num_fetches = 0;
-  std::shared_ptr<std::atomic<std::uint64_t>> next_step;
-  std::shared_ptr<std::atomic<bool>> open;
-};
-
 namespace {
-
-std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
-  if (timeout.count() < 0) invalid_argument("a timeout of {} ns is negative: 0 means none", timeout.count());
-  return timeout.count() > 0 ? steady_now_ns() + timeout.count() : 0;
-}
 
 // Names compile; numbers find the compiled call.
 struct CallKey {
@@ -131,18 +109,23 @@ class Session::Impl {
     return out;
   }
 
+  Compiler compiler() const { return {task.devices(), task.device(), task.kernels()}; }
+  CompileOptions compile_options(GraphId id) const {
+    return {.session = session,
+            .graph = id,
+            .client = task.name(),
+            .optimize = options.optimize,
+            .soft_placement = options.soft_placement,
+            .precision = options.precision,
+            .check_numerics = options.check_numerics,
+            .inference = options.inference ? std::optional(options.inference->switched_off) : std::nullopt,
+            .shape_classes = options.inference && options.inference->shape_classes > 0 &&
+                             !options.inference->switched_off.contains("shape_classes"),
+            .shards = options.shards,
+            .container = options.container};
+  }
   Compiled compile_call(const Call& call, GraphId id) const {
-    return compile(*call.graph, signature(call), task.devices(), task.device(), task.kernels(),
-                   {.session = session,
-                    .graph = id,
-                    .client = task.name(),
-                    .optimize = options.optimize,
-                    .soft_placement = options.soft_placement,
-                    .precision = options.precision,
-                    .check_numerics = options.check_numerics,
-                    .inference = options.inference ? std::optional(options.inference->switched_off) : std::nullopt,
-                    .shards = options.shards,
-                    .container = options.container});
+    return compile(*call.graph, signature(call), compiler(), compile_options(id));
   }
 
   Callable callable(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
@@ -180,9 +163,79 @@ class Session::Impl {
     state->num_fetches = call.key.fetches.size();
     state->next_step = next_step;
     state->open = open;
+    if (compiled.prepared && state->direct) prepare_shapes(state, compiled.prepared);
     Callable made;
     made.state_ = std::move(state);
     return made;
+  }
+
+  // Lets the call have plans for the shapes that it is fed.
+  void prepare_shapes(const std::shared_ptr<Callable::State>& state, std::shared_ptr<const Graph> prepared) {
+    for (int id = 0; id < prepared->size(); ++id)
+      if (const Node& node = prepared->node(id); node.op->role == OpRole::feed && !node.output_shapes[0].fully_known())
+        state->open_feeds.push_back(static_cast<std::size_t>(node.attributes.integer("index")));
+    if (state->open_feeds.empty()) return;
+    state->prepared = std::move(prepared);
+    state->memory = std::make_shared<CallMemory>();
+    state->direct->share(state->memory);
+    const auto want = [this, weak = std::weak_ptr(state),
+                       background = background](const std::vector<Shape>& shapes) mutable {
+      background->post([this, weak, shapes] {
+        if (const auto call = weak.lock()) make_shaped_plan(*call, shapes);
+      });
+    };
+    state->shapes =
+        std::make_shared<ShapeClasses<ShapedPlan>>(state->open_feeds, options.inference->shape_classes, want);
+    const std::lock_guard lock(mutex);
+    shaped_calls.push_back(state->shapes);
+  }
+
+  // On the background thread.
+  void make_shaped_plan(Callable::State& state, const std::vector<Shape>& shapes) {
+    auto plan = std::make_shared<ShapedPlan>(session, GraphId{next_graph.fetch_add(1)}, task.handles().node);
+    std::string told = shapes_text(state, shapes);
+    try {
+      std::map<std::int64_t, Shape> feeds;
+      for (std::size_t i = 0; i < shapes.size(); ++i) feeds[static_cast<std::int64_t>(state.open_feeds[i])] = shapes[i];
+      const Compiled compiled = compile_for_shapes(*state.prepared, feeds, compiler(), compile_options(plan->graph));
+      register_at(task.name(), compiled.tasks.at(task.name()), compiled.tensors);
+      plan->direct = lend(plan->graph);
+      // Only behind steps of the same device are steps in order.
+      if (compiled.tasks.size() > 1 || !plan->direct || plan->direct->plan().device != state.direct->plan().device)
+        fail(Code::unimplemented, "it would not run as a whole on {}", state.direct->plan().device);
+      plan->direct->share(state.memory);
+      plan->report = compiled.report;
+      told += ": has a plan of its own";
+    } catch (...) {
+      plan = nullptr;
+      told += ": keeps the general plan: " + current_error().message();
+    }
+    state.shapes->made(shapes, std::move(plan));
+    const std::lock_guard lock(telling);
+    if (options.inference->on_shapes) options.inference->on_shapes(told);
+  }
+
+  static std::string shapes_text(const Callable::State& state, const std::vector<Shape>& shapes) {
+    std::string text;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", state.feed_names[state.open_feeds[i]],
+                          name(state.feeds[state.open_feeds[i]].first), shapes[i].to_string());
+    return text;
+  }
+
+  // For `explain`.
+  std::string shape_classes_text(const Call& call, bool possible) {
+    const std::optional<Callable> made = callables.find(call.key);
+    if (made ? !made->state_->shapes : !possible) return "";
+    if (!made)
+      return fmt::format("shape classes: at most {}; the call has not been made\n", options.inference->shape_classes);
+    const auto lines = made->state_->shapes->list();
+    std::string text =
+        fmt::format("shape classes: {} have plans, at most {}\n", lines.size(), made->state_->shapes->most());
+    for (const auto& line : lines)
+      text += fmt::format("for {}: {} steps\n{}{}", shapes_text(*made->state_, line.shapes), line.steps,
+                          line.plan->report, line.plan->direct->plan().summary());
+    return text;
   }
 
   // Serialised: one thread at a time calls the user's functions.
@@ -268,6 +321,14 @@ class Session::Impl {
       for (const caf::actor& waiter : registering) caf::anon_send(waiter, Stop{});
     }
     callables.close(session_closed());
+    background->close();
+    std::vector<std::weak_ptr<ShapeClasses<ShapedPlan>>> shaped;
+    {
+      const std::lock_guard lock(mutex);
+      shaped.swap(shaped_calls);
+    }
+    for (const auto& weak : shaped)
+      if (const auto call = weak.lock()) call->close();
     direct_steps->cancel_all(Error(Code::cancelled, "the session was closed"));
     if (task_alive.expired()) return;
     std::set<TaskName> told;  // final: no more are added
@@ -292,118 +353,19 @@ class Session::Impl {
   SessionId session{random_id()};
   MadeOnce<CallKey, Callable> callables;
   std::atomic<std::uint32_t> next_graph = 0;
-  std::mutex mutex;  // guards the four members below
+  std::shared_ptr<Background> background = std::make_shared<Background>();
+  std::mutex mutex;  // guards the five members below
   std::shared_ptr<Graph> graph;
   std::vector<const Graph*> sources;  // graphs whose outputs are valid here: the one copied, and those that extended it
   std::set<TaskName> users;           // tasks that know the session
   std::list<caf::actor> registering;  // threads waiting for a task to register a graph
+  std::vector<std::weak_ptr<ShapeClasses<ShapedPlan>>> shaped_calls;
   std::mutex telling;
   std::set<std::string> fallbacks_told;  // requested devices already reported; guarded by `telling`
   std::shared_ptr<std::atomic<std::uint64_t>> next_step = std::make_shared<std::atomic<std::uint64_t>>(1);
   std::shared_ptr<DirectSteps> direct_steps = std::make_shared<DirectSteps>();
   std::shared_ptr<std::atomic<bool>> open = std::make_shared<std::atomic<bool>>(true);
 };
-
-StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options,
-                       std::function<void(StepResult)> done) const {
-  return start(std::move(feeds), options, std::move(done), Wait::no);
-}
-
-StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done,
-                       Wait wait) const {
-  if (!state_) fail(Code::failed_precondition, "this Callable has no session");
-  if (!*state_->open) fail(Code::failed_precondition, "the session is closed");
-  if (feeds.size() != state_->feeds.size())
-    invalid_argument("the call takes {} feeds, got {}", state_->feeds.size(), feeds.size());
-  for (std::size_t i = 0; i < feeds.size(); ++i) {
-    const auto& [dtype, shape] = state_->feeds[i];
-    if (!feeds[i].valid())
-      invalid_argument("feed '{}' is a Tensor without a value: it must be {}{}", state_->feed_names[i], name(dtype),
-                       shape.to_string());
-    if (feeds[i].dtype() != dtype || !shape.compatible_with(feeds[i].shape()))
-      invalid_argument("feed '{}' must be {}{}, not {}{}", state_->feed_names[i], name(dtype), shape.to_string(),
-                       name(feeds[i].dtype()), feeds[i].shape().to_string());
-  }
-  const std::int64_t deadline_ns = deadline_of(options.timeout.count() != 0 ? options.timeout : state_->timeout);
-  const StepId step{state_->next_step->fetch_add(1)};
-  const auto fill = [&](StepRequest& request) {
-    request.session = state_->session;
-    request.graph = state_->graph;
-    request.step = step;
-    request.random =
-        RandomKey{state_->seed, options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : step.value,
-                  options.random_slot};
-    request.training = options.training;
-    request.feeds = std::move(feeds);
-    request.fetches.resize(state_->num_fetches);
-    request.deadline_ns = deadline_ns;
-    request.done = std::move(done);
-  };
-  // The scheduler handles deadlines.
-  if (state_->direct && deadline_ns == 0) {
-    auto direct = std::make_shared<DirectStep>(state_->direct, state_->direct_steps);
-    fill(direct->request);
-    DirectStep::send(std::move(direct), wait == Wait::yes);
-  } else {
-    auto request = std::make_shared<StepRequest>();
-    fill(*request);
-    if (wait == Wait::yes)
-      state_->gate->run(std::move(request));
-    else
-      caf::anon_send(state_->scheduler, RunStep{std::move(request)});
-  }
-  return step;
-}
-
-namespace {
-
-// Where a blocking call waits for its answer.
-class Answer {
- public:
-  // Notifies under the lock: the waiting thread destroys this object.
-  void set(StepResult result) {
-    std::lock_guard lock(mutex_);
-    result_ = std::move(result);
-    there_ = true;
-    wake_.notify_one();
-  }
-  StepResult get() {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return there_; });
-    return std::move(result_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool there_ = false;
-  StepResult result_;
-};
-
-}  // namespace
-
-std::vector<Tensor> Callable::operator()(std::vector<Tensor> feeds, const RunOptions& options) const {
-  Answer answer;
-  start(
-      std::move(feeds), options, [&answer](StepResult result) { answer.set(std::move(result)); }, Wait::yes);
-  StepResult result = answer.get();
-  if (result.error) throw result.error;
-  return std::move(result.fetches);
-}
-
-std::future<std::vector<Tensor>> Callable::async(std::vector<Tensor> feeds, const RunOptions& options) const {
-  auto promise = std::make_shared<std::promise<std::vector<Tensor>>>();
-  auto future = promise->get_future();
-  start(std::move(feeds), options, [promise = std::move(promise)](StepResult result) {
-    if (result.error)
-      promise->set_exception(std::make_exception_ptr(std::move(result.error)));
-    else
-      promise->set_value(std::move(result.fetches));
-  });
-  return future;
-}
-
-bool Callable::in_order() const { return state_ && state_->direct && state_->timeout.count() == 0; }
 
 Session::Session(const Graph& graph, SessionOptions options) {
   auto task = std::make_unique<Task>();
@@ -456,7 +418,10 @@ void Session::extend(const Graph& graph) {
 
 std::string Session::explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                              const std::vector<Output>& targets) {
-  return explain_call(impl_->compile_call(impl_->call(feeds, fetches, targets), GraphId{0}), impl_->task.kernels());
+  const Impl::Call call = impl_->call(feeds, fetches, targets);
+  const Compiled compiled = impl_->compile_call(call, GraphId{0});
+  return explain_call(compiled, impl_->task.kernels()) +
+         impl_->shape_classes_text(call, compiled.prepared && compiled.parts.size() == 1);
 }
 
 void reset_container(Task& task, const std::string& container) {

@@ -11,7 +11,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -34,9 +36,20 @@ class Task;
 // Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
 // did.
 struct InferencePasses {
-  // "quantized_products", "fold_batch_norm", "fuse_attention", "bias_inside", "residual_inside" (headers of these names
-  // in graph/passes). Unknown ones: not_found.
+  // "quantized_products", "fold_batch_norm", "fuse_attention", "fuse_layer_norm", "bias_inside", "residual_inside"
+  // (headers of these names in graph/passes); of those that change no bits, "shape_classes" and "shape_arithmetic"
+  // (fold_shapes.hpp). Unknown ones: not_found.
   std::set<std::string> switched_off{};
+  // Plans that a call whose feeds have open dimensions may have for the shapes that it is fed, beside the general one:
+  // in them all that follows from shapes is computed, and memory planned, in advance. Results have the same bits. A
+  // shape that is fed for the third time gets a plan, made on another thread while the general plan serves it; that
+  // used least recently is dropped for it. With each that is dropped the next needs twice as many steps, so that shapes
+  // that never come back cost nothing (actors/session/shape_classes.hpp). 8 are the batch sizes or lengths that a
+  // server rounds to. Plans share constants and their layouts, and only the last one used keeps memory for its values.
+  // Calls that run on several devices or tasks have the general plan only. 0: none.
+  std::size_t shape_classes = 8;
+  // Called on another thread with a line for shapes that have got a plan, or cannot have one and why.
+  std::function<void(const std::string&)> on_shapes{};
 };
 
 struct SessionOptions {
@@ -137,6 +150,7 @@ class Session {
 
   // Explains how a call is compiled and run, as text: the passes over its graph, with times and node counts before and
   // after each; the device of each node; and the plan of each device: its segments, their dependencies, and its memory.
+  // Of a call that has been made also the shapes that have plans of their own, with the steps that these have run.
   std::string explain(const std::vector<Output>& feeds, const std::vector<Output>& fetches,
                       const std::vector<Output>& targets = {});
 

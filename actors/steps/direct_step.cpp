@@ -91,6 +91,13 @@ void DirectGraph::inspect(ActorDetails& out) const {
   out.running.emplace(name, std::move(node));
 }
 
+void DirectGraph::take_memory() {
+  if (!memory_ || memory_->frame == frame_.get()) return;
+  if (const auto last = memory_->last.lock()) last->release_blocks();
+  memory_->last = frame_;
+  memory_->frame = frame_.get();
+}
+
 // ---- DirectStep ----------------------------------------------------------------------------------------------------
 
 DirectStep::~DirectStep() { steps_->remove(*this); }
@@ -117,6 +124,7 @@ bool DirectStep::begin() {
   const Plan& plan = graph_->plan();
   graph_->step_.store(request.step.value, std::memory_order_relaxed);
   graph_->number_.store(request.training.number.value_or(DirectGraph::kNoNumber), std::memory_order_relaxed);
+  graph_->take_memory();
   frame.begin(request.random);
   {
     std::lock_guard lock(steps_->mutex_);

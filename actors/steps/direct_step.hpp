@@ -35,6 +35,13 @@ class DirectSteps {
   DirectStep* first_ = nullptr;  // intrusive list through the steps
 };
 
+// Graphs of one call for different shapes, of which one runs at a time: only the last one that ran keeps the memory of
+// its values from step to step. Used by the thread of their device.
+struct CallMemory {
+  std::weak_ptr<PlanFrame> last;
+  const PlanFrame* frame = nullptr;  // the same, to be compared alone
+};
+
 // A graph that may run direct steps, lent by the scheduler to its client.
 class DirectGraph final : public LocalWork {
  public:
@@ -45,13 +52,18 @@ class DirectGraph final : public LocalWork {
   const Plan& plan() const { return partition_->partition->plan(); }
   Device& device() const { return *partition_->device.device; }
   const DeviceActor& actor() const { return partition_->device.actor; }
+  // Call before its first step.
+  void share(std::shared_ptr<CallMemory> memory) { memory_ = std::move(memory); }
   // Adds the running step, its waits, and its current node by device. Any thread.
   void inspect(ActorDetails& out) const;
 
  private:
   friend class DirectStep;
+  void take_memory();
+
   const SessionId session_;
   std::shared_ptr<LocalPartition> partition_;
+  std::shared_ptr<CallMemory> memory_;  // null: alone
   std::shared_ptr<PlanFrame> frame_;    // one suffices: the device runs steps one at a time
   std::atomic<std::uint64_t> step_{0};  // running, or last run
   static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};

@@ -77,6 +77,9 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
       },
       [this](const AddGraph& message) { return add_graph(message); },
       [this](const LendGraph& message) { return lend_graph(message); },
+      [this](const DropGraph& message) {
+        graphs_.erase({message.session, message.graph});
+      },
       [this](const CloseSessionRequest& message) { return close_session(SessionId{message.session}); },
       [this](const Tick&) { tick(); },
       [this](const PeerUp& message) {

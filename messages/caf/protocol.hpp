@@ -74,7 +74,7 @@ using SchedulerActor =
     StepFrameSink::extend<caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>,
                           caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>,
                           caf::reacts_to<StepFailed>, caf::replies_to<AddGraph>::with<Reply>,
-                          caf::replies_to<LendGraph>::with<GraphLent>,
+                          caf::replies_to<LendGraph>::with<GraphLent>, caf::reacts_to<DropGraph>,
                           caf::replies_to<CloseSessionRequest>::with<Reply>, caf::reacts_to<Tick>,
                           caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
@@ -182,6 +182,7 @@ struct SyncObservers {
 using LocalNodeActor =
     NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<PeerSuspected>,
                       caf::reacts_to<Observe>, caf::replies_to<SyncObservers>::with<Reply>, caf::reacts_to<Asked>,
-                      caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+                      caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<DropGraph>,
+                      caf::reacts_to<Stop>>;
 
 }  // namespace troupe

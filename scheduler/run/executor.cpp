@@ -179,6 +179,13 @@ void PlanFrame::clear() {
   resume_at = kIdle;
 }
 
+void PlanFrame::release_blocks() {
+  for (BufferRef& block : blocks) block = BufferRef();
+  for (const auto& inner : branch_frames)
+    if (inner) inner->release_blocks();
+  for (const auto& loop : loops) loop->release_blocks();
+}
+
 // Uploads feeds to the memory that the device's kernels read. Feeds already there stay.
 void bring_feeds(PlanFrame& frame, Device& device) {
   for (const std::uint32_t slot : frame.plan().feed_slots)

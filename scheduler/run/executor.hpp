@@ -68,6 +68,8 @@ class PlanFrame {
   void begin(RandomKey random);
   // Call after a step: releases all tensors, including those left by a failed branch. Keeps the memory plan's blocks.
   void clear();
+  // Gives the memory plan's blocks back; the next step gets new ones.
+  void release_blocks();
   // Whether a loop has paused: the segment has not ended.
   bool paused() const { return resume_at != kIdle; }
 

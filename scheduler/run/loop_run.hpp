@@ -20,6 +20,7 @@ class LoopRun {
   bool run(PlanFrame& frame, NodeContext& context, const Surroundings& around);
   // Releases all tensors.
   void clear();
+  void release_blocks() { inner_.release_blocks(); }
   const PlanFrame& body() const { return inner_; }  // for observers
 
  private:

@@ -111,6 +111,7 @@ const std::vector<Library> kReach = {
       "actors/base/counted.hpp",
       "actors/base/spawn.hpp",
       "actors/introspection/introspector_actor.hpp",
+      "actors/session/callable_state.hpp",
       "actors/steps/borrowed_thread.hpp",
       "actors/steps/client_gate.hpp",
       "actors/steps/device_actor.hpp",

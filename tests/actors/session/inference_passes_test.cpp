@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tests/actors/session/drawn.hpp"
+#include "tests/actors/session/folded.hpp"
 #include "tests/error_of.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -19,6 +20,8 @@ namespace {
 
 using testing::drawn;
 using testing::error_of;
+using testing::Folded;
+using testing::folded;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -37,26 +40,6 @@ struct Norm {
 };
 
 Output filter(Graph& g, const Shape& shape) { return constant(g, drawn(shape, 5, -0.5f, 0.5f)); }
-
-struct Folded {
-  std::string explained;
-  float difference = 0;  // of the results with and without, as a part of the largest
-};
-
-Folded folded(const Graph& graph, const Output& x, const Output& y, InferencePasses passes = {}) {
-  Session plain(graph), faster(graph, {.inference = std::move(passes)});
-  const Feeds feeds{{x, drawn(x.shape(), 9, -1, 1)}};
-  const Tensor expected = plain.run(feeds, y), actual = faster.run(feeds, y);
-  Folded out{.explained = faster.explain({x}, {y})};
-  float largest = 0;
-  for (std::int64_t i = 0; i < expected.num_elements(); ++i) {
-    EXPECT_TRUE(std::isfinite(actual.data<float>()[i])) << i;
-    largest = std::max(largest, std::abs(expected.data<float>()[i]));
-    out.difference = std::max(out.difference, std::abs(expected.data<float>()[i] - actual.data<float>()[i]));
-  }
-  out.difference /= largest;
-  return out;
-}
 
 constexpr std::string_view kFolded = "folded BatchNormInference";
 
@@ -156,82 +139,6 @@ TEST(InferencePasses, ResidualsAreAddedWhereSumsAreMade) {
     for (std::size_t at = 0; (at = all.explained.find("-> ResidualConv", at)) != std::string::npos; ++at) ++found;
     EXPECT_EQ(found, block.residuals) << all.explained;
     EXPECT_EQ(folded(g, x, y, {.switched_off = {"bias_inside", "residual_inside"}}).difference, 0);
-  }
-}
-
-TEST(InferencePasses, AttentionIsRecognisedInItsParts) {
-  // x [2, 7, 24] as 3 heads of 8.
-  const auto split = [](const Output& x) { return reshape(x, {2, 7, 3, 8}); };
-  const auto heads = [&](const Output& x) { return transpose(split(x), {0, 2, 1, 3}); };
-  const auto exchanged = [](const Output& x) { return transpose(x, {0, 1, 3, 2}); };
-  struct Form {
-    const char* name;
-    bool recognised;
-    std::function<Output(Graph&, const Output& x)> make;
-  };
-  const Form forms[] = {
-      {"scaled scores", true,
-       [&](Graph&, Output x) {
-         const Output scores = matmul(heads(x), exchanged(heads(x + 1.0))) / std::sqrt(8.0);
-         return matmul(softmax(scores), heads(x * 2.0));
-       }},
-      {"a mask", true,
-       [&](Graph& g, Output x) {
-         const Output mask = constant(g, drawn({2, 1, 1, 7}, 3, -4, 0));
-         const Output scores = matmul(heads(x), exchanged(heads(x + 1.0))) * 0.25;
-         return matmul(softmax(mask + scores), heads(x * 2.0));
-       }},
-      {"keys transposed at once", true,
-       [&](Graph&, Output x) {
-         const Output keys = transpose(split(x + 1.0), {0, 2, 3, 1});
-         return matmul(softmax(matmul(heads(x) * 0.3, keys)), heads(x * 2.0));
-       }},
-      {"both scaled", true,
-       [&](Graph&, Output x) {
-         const Output scores = matmul(heads(x) * 0.5, exchanged(heads(x + 1.0)) * 0.5);
-         return matmul(softmax(scores), heads(x * 2.0));
-       }},
-      {"no scale, transposed in the product", true,
-       [&](Graph&, Output x) {
-         const Output scores = matmul(heads(x), heads(x + 1.0), {.transpose_b = true});
-         return matmul(softmax(scores), heads(x * 2.0));
-       }},
-      {"weights are read again", false,
-       [&](Graph&, Output x) {
-         const Output weights = softmax(matmul(heads(x), exchanged(heads(x + 1.0))) * 0.3);
-         return matmul(weights, heads(x * 2.0)) + sum(weights);
-       }},
-      {"softmax over queries", false,
-       [&](Graph&, Output x) {
-         const Output scores = matmul(heads(x), exchanged(heads(x + 1.0))) * 0.3;
-         return matmul(softmax(scores, {.axis = -2}), heads(x * 2.0));
-       }},
-      {"keys that are not transposed", false,
-       [&](Graph& g, Output x) {
-         const Output keys = constant(g, drawn({2, 3, 8, 7}, 3, -1, 1));
-         return matmul(softmax(matmul(heads(x), keys) * 0.3), heads(x * 2.0));
-       }},
-      {"keys of one head for all", false,
-       [&](Graph&, Output x) {
-         const Output key = reshape(slice(x, {0, 0, 0}, {2, 7, 8}), {2, 1, 7, 8});
-         return matmul(softmax(matmul(heads(x), exchanged(key)) * 0.3), heads(x * 2.0));
-       }},
-      {"a mask that adds queries", false,
-       [&](Graph& g, Output x) {
-         const Output query = slice(heads(x), {0, 0, 0, 0}, {2, 3, 1, 8});
-         const Output mask = constant(g, drawn({7, 7}, 3, -1, 1));
-         return matmul(softmax(matmul(query, exchanged(heads(x + 1.0))) * 0.3 + mask), heads(x * 2.0));
-       }},
-  };
-  for (const Form& form : forms) {
-    SCOPED_TRACE(form.name);
-    Graph g;
-    const Output x = placeholder(g, DType::f32, Shape{2, 7, 24}, "x");
-    const Output y = form.make(g, x);
-    const Folded all = folded(g, x, y);
-    EXPECT_LT(all.difference, 1e-5);
-    EXPECT_EQ(all.explained.find("recognised attention") != std::string::npos, form.recognised) << all.explained;
-    EXPECT_EQ(folded(g, x, y, {.switched_off = {"fuse_attention"}}).difference, 0);
   }
 }
 
