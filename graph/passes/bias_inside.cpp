@@ -25,7 +25,8 @@ std::unique_ptr<Graph> bias_inside(const Graph& graph, PassNotes& notes) {
     rewriter.copy(changed, rewriter.mapped(node.inputs), rewriter.mapped_controls(node));
     ++marked;
   }
-  if (marked > 0) notes.push_back(fmt::format("{} products and convolutions add their bias where sums are made", marked));
+  if (marked > 0)
+    notes.push_back(fmt::format("{} products and convolutions add their bias where sums are made", marked));
   return verified("bias_inside", graph, rewriter.finish());
 }
 
