@@ -182,12 +182,7 @@ void FeedActorImpl::send(const FeedRequests::Requests& requests) {
 
 template <class F>
 void FeedActorImpl::send(std::uint32_t input, F frame) {
-  if (own_)
-    to_send_.push_back(
-        [this, to = own_, message = Inbound<F>{config_.self, std::move(frame)}] { tell_from_any_thread(to, message); });
-  else
-    to_send_.push_back(
-        [this, to = peers_.at(input), message = Outbound{std::move(frame)}] { tell_from_any_thread(to, message); });
+  to_send_.push_back({own_ ? PeerActor() : peers_.at(input), own_, std::move(frame)});
 }
 
 // Without the lock, because the receiver may answer at once, on this thread. One thread at a time sends what all have
@@ -195,9 +190,19 @@ void FeedActorImpl::send(std::uint32_t input, F frame) {
 void FeedActorImpl::send_all(std::unique_lock<std::mutex> lock) {
   if (std::exchange(sends_, true)) return;
   while (!to_send_.empty()) {
-    const auto some = std::exchange(to_send_, {});
+    std::swap(to_send_, leaving_);
     lock.unlock();
-    for (const auto& one : some) one();
+    for (ToSend& one : leaving_)
+      if (one.peer)
+        tell_from_any_thread(one.peer, Outbound{std::move(one.frame)});
+      else
+        std::visit(
+            [&]<class F>(F& frame) {
+              if constexpr (std::is_same_v<F, OpenFeed> || std::is_same_v<F, WantBatch> || std::is_same_v<F, CloseFeed>)
+                tell_from_any_thread(one.own, Inbound<F>{config_.self, std::move(frame)});
+            },
+            one.frame);
+    leaving_.clear();
     lock.lock();
   }
   sends_ = false;

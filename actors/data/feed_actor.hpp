@@ -80,8 +80,14 @@ class FeedActorImpl final : public Counted<FeedActor> {
   InputActor own_;                            // of this task, instead
   BatchName complete_{};
   DataPlace place_;  // the latest known
-  std::vector<std::function<void()>> to_send_;
-  bool sends_ = false;  // a thread is in send_all()
+  struct ToSend {
+    PeerActor peer;  // null: `own`
+    InputActor own;
+    Frame frame;
+  };
+  std::vector<ToSend> to_send_;
+  std::vector<ToSend> leaving_;  // of the thread in send_all()
+  bool sends_ = false;           // a thread is in send_all()
 };
 
 }  // namespace troupe
