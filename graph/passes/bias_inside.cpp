@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-constexpr auto kTakesBiasInside = op_table<bool>({{"FusedConv", true}, {"FusedMatMul", true}});
+constexpr auto kTakesBiasInside = op_table<bool>({{"FusedConv", true}, {"FusedMatMul", true}, {"MatMul", true}});
 
 }  // namespace
 

@@ -134,21 +134,21 @@ void activate_gelu(Parallelism& parallelism, Tensor& x) {
   });
 }
 
-// FusedMatMul where the bias is added inside, and GeluMatMul.
-Kernel make_ended_product(const KernelInit& init, MatMulOptions options, ProductEnding ending) {
+// Products planned for inference: a constant b is laid out once, and what follows is made where the sums are.
+Kernel make_inference_product(const KernelInit& init, MatMulOptions options, bool fused, ProductEnding ending) {
   return [=, kept = KeptLayout::of(init.constant(1))](KernelContext& ctx) {
-    const Tensor &a = ctx.input(0), &b = ctx.input(1), &bias = ctx.input(2);
+    const Tensor &a = ctx.input(0), &b = ctx.input(1);
     const MatMulPlan plan = matmul_plan(a.shape(), b.shape(), options.transpose_a, options.transpose_b);
     Tensor out = ctx.allocate(DType::f32, plan.out);
     if (kept && !options.transpose_a && b.shape().rank() == 2 && plan.count == 1 && plan.a_stride == plan.k &&
         should_pack(plan.m, plan.n, plan.k)) {
-      check_tensor("FusedMatMul: bias", bias, DType::f32, Shape{plan.n});
-      const Tensor left = aligned(a), added = aligned(bias);
+      if (fused) check_tensor("FusedMatMul: bias", ctx.input(2), DType::f32, Shape{plan.n});
+      const Tensor left = aligned(a), bias = fused ? aligned(ctx.input(2)) : Tensor();
       packed_product(ctx.parallelism(), plan.m, plan.n, plan.k, left.data<float>(),
-                     {b.data<float>(), plan.b_stride, options.transpose_b}, added.data<float>(), ending,
-                     out.mutable_data<float>(), *kept);
+                     {b.data<float>(), plan.b_stride, options.transpose_b}, fused ? bias.data<float>() : nullptr,
+                     ending, out.mutable_data<float>(), *kept);
     } else {
-      matmul(ctx.parallelism(), plan, a, b, &bias, options, out);
+      matmul(ctx.parallelism(), plan, a, b, fused ? &ctx.input(2) : nullptr, options, out);
       if (ending == ProductEnding::gelu) activate_gelu(ctx.parallelism(), out);
     }
     ctx.set_output(0, std::move(out));
@@ -170,20 +170,27 @@ MatMulOptions options_of(const Attributes& attributes) {
   return {.transpose_a = attributes.boolean("transpose_a"), .transpose_b = attributes.boolean("transpose_b")};
 }
 
-Kernel make_matmul(const KernelInit& init) { return make_product(options_of(init.attributes), false); }
+bool is_for_inference(const KernelInit& init) {
+  return init.attributes.has("_bias_inside") && init.input_types[0] == DType::f32;
+}
+
+Kernel make_matmul(const KernelInit& init) {
+  const MatMulOptions options = options_of(init.attributes);
+  if (is_for_inference(init)) return make_inference_product(init, options, false, ProductEnding::none);
+  return make_product(options, false);
+}
 
 Kernel make_fused_matmul(const KernelInit& init) {
   MatMulOptions options = options_of(init.attributes);
   options.activation = parse_activation(init.attributes.string("activation"));
   const bool relu = options.activation == FusedActivation::relu;
-  if (init.attributes.has("_bias_inside") && init.input_types[0] == DType::f32 &&
-      (relu || options.activation == FusedActivation::none))
-    return make_ended_product(init, options, relu ? ProductEnding::relu : ProductEnding::none);
+  if (is_for_inference(init) && (relu || options.activation == FusedActivation::none))
+    return make_inference_product(init, options, true, relu ? ProductEnding::relu : ProductEnding::none);
   return make_product(options, true);
 }
 
 Kernel make_gelu_matmul(const KernelInit& init) {
-  return make_ended_product(init, options_of(init.attributes), ProductEnding::gelu);
+  return make_inference_product(init, options_of(init.attributes), true, ProductEnding::gelu);
 }
 
 }  // namespace

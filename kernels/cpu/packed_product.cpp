@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
 #include <troupe/kernels/cpu/onednn.hpp>
@@ -27,7 +28,8 @@ std::int64_t rows_per_part(std::int64_t m, std::int64_t n, std::int64_t k) {
 
 class Product {
  public:
-  Product(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed, ProductEnding ending) {
+  Product(std::int64_t m, std::int64_t n, std::int64_t k, bool b_transposed, bool has_bias, ProductEnding ending)
+      : has_bias_(has_bias) {
     constexpr auto kType = memory::data_type::f32;
     const memory::desc a({m, k}, kType, Tag::ab), bias({1, n}, kType, Tag::ab), out({m, n}, kType, Tag::ab);
     const memory::desc own({k, n}, kType, b_transposed ? Tag::ba : Tag::ab), any({k, n}, kType, Tag::any);
@@ -36,11 +38,12 @@ class Product {
     if (ending == ProductEnding::gelu) after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
     dnnl::primitive_attr attributes = onednn::own_scratchpad();
     attributes.set_post_ops(after);
-    const dnnl::matmul::primitive_desc d({a, any, bias, out}, attributes, onednn::engine());
+    const dnnl::matmul::desc what = has_bias ? dnnl::matmul::desc(a, any, bias, out) : dnnl::matmul::desc(a, any, out);
+    const dnnl::matmul::primitive_desc d(what, attributes, onednn::engine());
     product_.add(DNNL_ARG_SRC, a);
     product_.add(DNNL_ARG_WEIGHTS, d.weights_desc());
-    product_.add(DNNL_ARG_BIAS, bias);
     product_.add(DNNL_ARG_DST, out);
+    if (has_bias) product_.add(DNNL_ARG_BIAS, bias);
     product_.set(dnnl::matmul(d), d.scratchpad_desc());
     if (d.weights_desc() == own) return;
     packed_bytes_ = d.weights_desc().get_size();
@@ -62,10 +65,12 @@ class Product {
       pack(own.data());
       packed = own.data();
     }
-    product_.run(std::array<void*, 4>{const_cast<float*>(a), const_cast<void*>(packed), const_cast<float*>(bias), out});
+    std::array<void*, 4> data{const_cast<float*>(a), const_cast<void*>(packed), out, const_cast<float*>(bias)};
+    product_.run(std::span(data).first(has_bias_ ? 4 : 3));
   }
 
  private:
+  bool has_bias_;
   onednn::Primitive product_, reorder_;
   std::size_t packed_bytes_ = 0;  // 0: b is read as it is
   std::vector<std::int64_t> layout_;
@@ -78,9 +83,10 @@ bool should_pack(std::int64_t m, std::int64_t n, std::int64_t k) { return m >= k
 void packed_product(Parallelism& parallelism, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                     MatrixView<float> b, const float* bias, ProductEnding ending, float* out, KeptLayout& kept) {
   parallelism.parallel_for(m, rows_per_part(m, n, k), [&](std::int64_t begin, std::int64_t end) {
-    thread_local onednn::Cache<Product, 5> products;
-    Product& product = products.get({end - begin, n, k, b.transposed ? 1 : 0, static_cast<std::int64_t>(ending)},
-                                    [&] { return Product(end - begin, n, k, b.transposed, ending); });
+    thread_local onednn::Cache<Product, 6> products;
+    Product& product =
+        products.get({end - begin, n, k, b.transposed ? 1 : 0, bias ? 1 : 0, static_cast<std::int64_t>(ending)},
+                     [&] { return Product(end - begin, n, k, b.transposed, bias != nullptr, ending); });
     product.run(a + begin * k, b.data, bias, out + begin * n, kept);
   });
 }

@@ -212,7 +212,8 @@ TEST(InferencePasses, ProductsByAConstantHaveTheSameBitsOnSeveralThreads) {
         const Output w = constant(g, drawn(transposed ? Shape{to, from} : Shape{from, to}, seed, -1, 1));
         return bias_add(matmul(in, w, {.transpose_b = transposed}), constant(g, drawn({to}, seed + 1, -1, 1)));
       };
-      const Output y = dense(relu(dense(gelu(dense(x, 96, 1000, 1)), 1000, 130, 3)), 130, 1, 5);
+      const Output hidden = relu(dense(gelu(dense(x, 96, 1000, 1)), 1000, 130, 3));
+      const Output y = dense(matmul(hidden, constant(g, drawn({130, 64}, 7, -1, 1))), 64, 1, 5);
       const auto results = [&](int threads, std::optional<InferencePasses> passes) {
         Task task({.threads = threads, .gpus = {.count = 0}});
         Session session(task, g, {.inference = std::move(passes)});
