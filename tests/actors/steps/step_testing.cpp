@@ -180,7 +180,7 @@ void StepCluster::register_call(const TaskName& client, SessionId session, Graph
       const auto list = kernels.list("CPU");
       infos.push_back({device->attributes().name, "CPU", 0, {list.begin(), list.end()}});
     }
-  Compiled compiled = compile(graph, signature, infos, device(client), kernels,
+  Compiled compiled = compile(graph, signature, {infos, device(client), kernels},
                               {.session = session, .graph = id, .client = client, .optimize = false, .shards = {}});
   for (auto& [name, body] : compiled.tasks) {
     if (change) change(name, body);
