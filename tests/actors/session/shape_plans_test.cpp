@@ -222,6 +222,24 @@ TEST_F(DoubledTest, StepsWithADeadlineRunTheSamePlan) {
   EXPECT_THAT(session.explain({x}, {y}), HasSubstr("for x f32[3]: 2 steps"));
 }
 
+TEST_F(DoubledTest, OnlyThePlanUsedLastKeepsMemory) {
+  Task task({.threads = 1});
+  Session session(task, graph, {.inference = lines.passes()});
+  Callable call = session.callable({x}, {y});
+  constexpr std::int64_t kSize = 1 << 20;
+  std::uint64_t first = 0;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const std::vector<Tensor> kept = feed(kSize + i);  // the product is not written over it
+    for (std::uint64_t step = 0; step < ShapeClasses<int>::kRepeats; ++step) call(kept);
+    lines.line(static_cast<std::size_t>(i));
+    call(kept);
+    const std::uint64_t used = task.device().allocator().stats().bytes_in_use;
+    if (i == 0) first = used;
+    EXPECT_GE(used, 4 * static_cast<std::uint64_t>(kSize));
+    EXPECT_LT(used, first + 4 * static_cast<std::uint64_t>(kSize));
+  }
+}
+
 TEST_F(DoubledTest, ShapesThatDoNotFitEachOtherKeepTheGeneralPlanAndItsError) {
   const Output other = placeholder(graph, DType::f32, Shape{kUnknown}, "other");
   const Output sum = x + other;
