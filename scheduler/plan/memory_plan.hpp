@@ -2,8 +2,8 @@
 // overlap share one. A node that can write in place passes its input's block to its output.
 //
 // Blocks have no common memory whose parts overlap from node to node: a small output may lie alone in a large block. So
-// an encoder of 6 layers for 8 x 128 tokens (values of 151 MB) gets 12.6 MB where 9.4 MB live at once, ResNet-50 for one
-// image (45 MB) 9.6 MB where 7.2 MB do; constants are 47 and 217 MB. `Plan::dump` prints both numbers of a plan.
+// an encoder of 6 layers for 8 x 128 tokens (values of 151 MB) gets 12.6 MB where 9.4 MB live at once, ResNet-50 for
+// one image (45 MB) 9.6 MB where 7.2 MB do; constants are 47 and 217 MB. `Plan::dump` prints both numbers of a plan.
 //
 // A block is a hint that may safely be wrong: it is lent to an output only while nothing else refers to it (a fetched
 // tensor may, long after the step); otherwise the output gets memory from the device's allocator.
