@@ -108,7 +108,7 @@ TEST(Serialize, EveryTypeOfAttributeReturnsAsItWas) {
 TEST(Serialize, LargeTensorsMayTravelBesideTheMessage) {
   Graph graph;
   const Tensor large = Tensor::zeros(DType::f32, {1024}), small = Tensor::zeros(DType::f32, {1023});
-  const Output sum = constant(graph, large, {.name = "large"});
+  constant(graph, large, {.name = "large"});
   constant(graph, small, {.name = "small"});
   std::vector<Tensor> apart;
   const proto::Graph message = to_proto(graph, &apart);
