@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -125,7 +126,7 @@ Counted train_often(Model& model, Task& task, const DataSplits& data) {
   Counted least = train(model, task, data, 20, 60);
   for (int more = 0; more < 4 && least.mallocs + least.fresh_buffers > 0; ++more) {
     const Counted again = train(model, task, data, 20, 60);
-    if (again.mallocs + again.fresh_buffers < least.mallocs + least.fresh_buffers) least = again;
+    least = {std::min(least.mallocs, again.mallocs), std::min(least.fresh_buffers, again.fresh_buffers)};
   }
   return least;
 }
