@@ -13,7 +13,8 @@ std::uint64_t SegmentWork::execute() {
   if (runs_in_order() && routes_->shapes[segment_.partition][segment_.segment].sends) cork_.emplace();
   SharedDevice share(device_, segment_.step.session);
   error_ = run_plan(&share);
-  if (paused()) cork_.reset();
+  paused_ = segment_.frame->paused();
+  if (paused_) cork_.reset();
   return segment_.frame->plan().segments[segment_.segment].num_nodes;
 }
 

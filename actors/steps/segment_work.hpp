@@ -23,7 +23,8 @@ class SegmentWork final : public DeviceWork, private Outbox {
 
   // Runs on the calling thread without a report: for the scheduler itself.
   Error run_here() { return run_plan(nullptr); }
-  bool paused() const override { return segment_.frame->paused(); }
+  // Kept here: after the report the frame may belong to another step.
+  bool paused() const override { return paused_; }
   std::uint64_t owner() const override { return segment_.step.session.value; }
 
  private:
@@ -47,6 +48,7 @@ class SegmentWork final : public DeviceWork, private Outbox {
   SchedulerActor scheduler_;
   std::optional<wire::Cork> cork_;
   Error error_;
+  bool paused_ = false;
 };
 
 }  // namespace troupe
