@@ -40,8 +40,8 @@ class AttentionFinder {
   std::optional<FoundAttention> at(const Node& last) const {
     if (!is_product(last, false)) return std::nullopt;
     const Node& softmax = graph_.node(last.inputs[0].node);
-    const int rank = graph_.shape(last.inputs[1]).has_rank() ? graph_.shape(last.inputs[1]).rank() : 0;
-    if (rank < 3 || !is_inner(softmax, AttentionPart::softmax, last)) return std::nullopt;
+    if (!is_inner(softmax, AttentionPart::softmax, last)) return std::nullopt;
+    const int rank = graph_.shape(last.inputs[1]).rank();
     if (const auto axis = softmax.attributes.integer("axis"); axis != -1 && axis != rank - 1) return std::nullopt;
     FoundAttention out{.v = last.inputs[1]};
     const Node* scores = &graph_.node(softmax.inputs[0].node);
@@ -86,11 +86,12 @@ class AttentionFinder {
            is_inner(graph_.node(scaled->first.node), AttentionPart::product, node);
   }
 
+  // A constant number, of f32 like the products.
   std::optional<double> scalar(Endpoint e) const {
     const Node& node = graph_.node(e.node);
     if (node.op->role != OpRole::constant || !node.controls.empty()) return std::nullopt;
     const Tensor& value = node.attributes.get<Tensor>("value");
-    if (value.dtype() != DType::f32 || value.num_elements() != 1 || !value.space().on_host()) return std::nullopt;
+    if (value.num_elements() != 1 || !value.space().on_host()) return std::nullopt;
     return static_cast<double>(value.data<float>()[0]);
   }
   // What a product with a constant number multiplies, and by which.
@@ -108,7 +109,6 @@ class AttentionFinder {
     return std::nullopt;
   }
   Endpoint unscaled(Endpoint e, double& scale) const {
-    if (!graph_.shape(e).has_rank()) return e;
     const auto scaled = scaling(graph_.node(e.node));
     if (!scaled) return e;
     scale *= scaled->second;
@@ -131,22 +131,21 @@ class AttentionFinder {
   // Whether Attention means the same for these shapes.
   bool fits(const FoundAttention& found, const Shape& scores) const {
     const Shape &q = graph_.shape(found.q), &v = graph_.shape(found.v), &given = graph_.shape(found.k);
-    if (!q.has_rank() || !given.has_rank() || !v.has_rank() || !scores.has_rank()) return false;
     Shape k = given;
     if (found.k_order)
       for (int i = 0; i < k.rank(); ++i)
         k.set_dim(i, given[static_cast<int>((*found.k_order)[static_cast<std::size_t>(i)])]);
-    if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank() || scores.rank() != q.rank()) return false;
+    if (q.rank() < 3 || k.rank() != q.rank() || v.rank() != q.rank()) return false;  // -1: not known
     // Products would broadcast heads and batches.
     for (int i = 0; i < q.rank() - 2; ++i)
       if (q[i] != k[i] || q[i] != v[i]) return false;
     if (q[-3] == kUnknown) return false;
     if (!found.mask) return true;
     const Shape& mask = graph_.shape(*found.mask);
-    if (graph_.dtype(*found.mask) != DType::f32 || !mask.has_rank() || mask.rank() > scores.rank()) return false;
+    if (!mask.has_rank() || mask.rank() > scores.rank()) return false;
     for (int i = 1; i <= mask.rank(); ++i)
       if (mask[-i] != 1 && mask[-i] != scores[-i]) return false;
-    return mask.rank() != 1 || mask[0] != 0;
+    return true;  // Shape{0}, which means no mask, is one for no keys
   }
 
   const Graph& graph_;
@@ -179,7 +178,7 @@ std::unique_ptr<Graph> fuse_attention(const Graph& graph, const FuseOptions& opt
   for (const int id : graph.topological_order()) {
     const Node& node = graph.node(id);
     const std::string op(kAttentionPieces.of(node).becomes);
-    const auto found = op.empty() || !options.supports(graph, op, DType::f32) ? std::nullopt : finder.at(node);
+    const auto found = options.supports(graph, op, DType::f32) ? finder.at(node) : std::nullopt;
     if (!found) {
       rewriter.copy(node);
       continue;

@@ -1,7 +1,6 @@
 #include "troupe/graph/passes/residual_inside.hpp"
 
 #include <optional>
-#include <set>
 
 #include <troupe/graph/op_table.hpp>
 #include <troupe/graph/verify.hpp>
@@ -35,15 +34,14 @@ bool same_but_batch(const Shape& a, const Shape& b) {
   return true;
 }
 
-std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, const FuseOptions& options,
-                                   const std::set<int>& taken, const Node& sum) {
+std::optional<FusedGroup> residual_group(const Graph& graph, const NodeUses& uses, const FuseOptions& options,
+                                         const Node& sum) {
   for (const std::size_t side : {1, 0}) {  // the second addend is what a block computes, the first what it got
     const Node& conv = graph.node(sum.inputs[side].node);
     const Endpoint residual = sum.inputs[1 - side];
     const std::string becomes(kPieces.of(conv).becomes);
-    if (!takes_residual(conv) || !options.supports(graph, becomes, DType::f32) || taken.contains(conv.id) ||
-        !uses.only_for(conv.id, sum.id) || !same_place(conv, sum) ||
-        !same_but_batch(graph.shape(sum.inputs[side]), graph.shape(residual)))
+    if (!takes_residual(conv) || !options.supports(graph, becomes, DType::f32) || !uses.only_for(conv.id, sum.id) ||
+        !same_place(conv, sum) || !same_but_batch(graph.shape(sum.inputs[side]), graph.shape(residual)))
       continue;
     FusedGroup out{.members = {conv.id, sum.id},
                    .op = becomes,
@@ -65,13 +63,9 @@ std::optional<FusedGroup> group_of(const Graph& graph, const NodeUses& uses, con
 std::unique_ptr<Graph> residual_inside(const Graph& graph, const FuseOptions& options) {
   const NodeUses uses(graph);
   std::vector<FusedGroup> groups;
-  std::set<int> taken;
   for (const int id : graph.topological_order())
-    if (part_of(graph.node(id)) == ResidualPart::sum && graph.node(id).kernel_type() == DType::f32)
-      if (auto group = group_of(graph, uses, options, taken, graph.node(id))) {
-        taken.insert(group->members[0]);
-        groups.push_back(std::move(*group));
-      }
+    if (part_of(graph.node(id)) == ResidualPart::sum)
+      if (auto group = residual_group(graph, uses, options, graph.node(id))) groups.push_back(std::move(*group));
   return verified("residual_inside", graph, replace_groups(graph, groups, options.notes));
 }
 

@@ -5,12 +5,14 @@
 #include <functional>
 
 #include "tests/actors/session/folded.hpp"
+#include "tests/error_of.hpp"
 #include <troupe/graph/builder/builder.hpp>
 
 namespace troupe {
 namespace {
 
 using testing::drawn;
+using testing::error_of;
 using testing::Folded;
 using testing::folded;
 
@@ -88,6 +90,27 @@ TEST(RecognisedParts, AttentionIsRecognisedInItsParts) {
     EXPECT_EQ(all.explained.find("recognised attention") != std::string::npos, form.recognised) << all.explained;
     EXPECT_EQ(folded(g, x, y, {.switched_off = {"fuse_attention"}}).difference, 0);
   }
+}
+
+// A product would repeat the one; Attention says so instead of computing something else.
+TEST(RecognisedParts, AttentionTakesUnknownBatchesToBeEqual) {
+  Graph g;
+  const Output q = placeholder(g, DType::f32, Shape{kUnknown, 3, 5, 8}, "q");
+  const Output k = placeholder(g, DType::f32, Shape{kUnknown, 3, 7, 8}, "k");
+  const Output y = matmul(softmax(matmul(q, k, {.transpose_b = true})), k);
+  const auto run = [&](Session& session, std::int64_t queries, std::int64_t keys) {
+    return session.run({{q, drawn({queries, 3, 5, 8}, 1, -1, 1)}, {k, drawn({keys, 3, 7, 8}, 2, -1, 1)}}, y);
+  };
+  Session plain(g), faster(g, {.inference = InferencePasses{}});
+  const Tensor expected = run(plain, 2, 2), actual = run(faster, 2, 2);
+  ASSERT_EQ(actual.shape(), expected.shape());
+  for (std::int64_t i = 0; i < expected.num_elements(); ++i)
+    ASSERT_NEAR(actual.data<float>()[i], expected.data<float>()[i], 1e-5) << i;
+  EXPECT_NE(faster.explain({q, k}, {y}).find("recognised attention"), std::string::npos);
+  EXPECT_EQ(run(plain, 1, 2).shape(), (Shape{2, 3, 5, 8}));
+  const Error error = error_of([&] { run(faster, 1, 2); });
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  EXPECT_NE(error.message().find("Attention"), std::string::npos) << error.message();
 }
 
 TEST(RecognisedParts, LayerNormalisationIsRecognisedInItsParts) {
