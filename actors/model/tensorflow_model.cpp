@@ -90,9 +90,10 @@ void export_tensorflow(FileSystem& files, const std::string& given, const Graph&
   for (const std::string& name : bytes.variables) saved.push_back({name, values.at(name)});
   replace_directory(files, directory, [&](const std::string& path) {
     files.make_directory(path);
-    replace_file(files, join_path(path, kTensorflowFile), bytes.model, temporary_suffix());
     files.make_directory(join_path(path, kVariables));
     write_tensor_bundle(files, join_path(join_path(path, kVariables), kVariables), TensorSource::of(saved));
+    // Last: this syncs the directory, and with it the folder's name.
+    replace_file(files, join_path(path, kTensorflowFile), bytes.model, temporary_suffix());
   });
 }
 

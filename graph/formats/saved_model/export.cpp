@@ -1,10 +1,14 @@
 // Writes SavedModels: signatures, and the ops that restore variables; writers (export_node.hpp) know the ops.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
 #include <map>
 
 #include "messages/proto/tensorflow.pb.h"
 #include <troupe/graph/formats/saved_model/export_node.hpp>
 #include <troupe/graph/formats/saved_model/tensors.hpp>
+#include <troupe/messages/tensorflow_types.hpp>
 
 namespace troupe {
 namespace {
@@ -36,9 +40,12 @@ const TfWriters& all_writers() {
 }
 
 Endpoint endpoint_in(const Graph& graph, const Output& o, std::string_view signature, std::string_view key) {
-  if (o.graph != &graph || o.node < 0 || o.node >= graph.size() || o.index < 0 ||
+  if (o.graph != &graph || o.node < 0 || o.node >= graph.size() ||
       static_cast<std::size_t>(o.index) >= graph.node(o.node).output_types.size())
     invalid_argument("signature '{}': '{}' is not a tensor of the graph", signature, key);
+  if (tensorflow_number(o.dtype()) == 0)
+    fail(Code::unimplemented, "signature '{}': '{}' is a {}, but inputs and outputs must be tensors", signature, key,
+         name(o.dtype()));
   return {o.node, o.index};
 }
 
@@ -87,8 +94,13 @@ class TfModelWriter {
       fail(Code::resource_exhausted,
            "the model has {} bytes without its variables, and a file of protobuf at most 2 GiB", model_.ByteSizeLong());
     TensorflowBytes out;
-    out.model = model_.SerializeAsString();
-    for (const auto& [name, handle] : state_.variables) out.variables.push_back(name);
+    {
+      google::protobuf::io::StringOutputStream stream(&out.model);
+      google::protobuf::io::CodedOutputStream coded(&stream);
+      coded.SetSerializationDeterministic(true);  // maps by key
+      model_.SerializeToCodedStream(&coded);
+    }
+    for (const auto& [name, variable] : state_.variables) out.variables.push_back(name);
     return out;
   }
 
@@ -131,30 +143,30 @@ class TfModelWriter {
     std::vector<std::string> names;
     std::vector<DType> dtypes;
     TfNames reads;
-    for (const auto& [name, handle] : state_.variables) {
+    for (const auto& [name, variable] : state_.variables) {
       names.push_back(name);
       dtypes.push_back(what_.variables.at(name).dtype());
-      reads.push_back(handle + "/Read/ReadVariableOp");
+      reads.push_back(variable.read);
     }
     const std::vector<std::string> whole(names.size());
     TfNames saved{file, writer_.constant(strings_of(names), "save/SaveV2/tensor_names"),
                   writer_.constant(strings_of(whole), "save/SaveV2/shape_and_slices")};
     saved.insert(saved.end(), reads.begin(), reads.end());
-    std::vector<std::string> assigned;
+    std::vector<std::string> assigned, before;
     if (!names.empty()) {
-      writer_.add("SaveV2", saved, {}, "save/SaveV2");
+      before.push_back("^" + writer_.add_node("SaveV2", saved, {}, "save/SaveV2"));
       const TfNames values =
           writer_.add("RestoreV2", {file, saved[1], saved[2]}, {{"dtypes", dtypes}}, "save/RestoreV2");
       auto& collection = *(*meta_.mutable_collection_def())["variables"].mutable_bytes_list();
       auto& trained = *(*meta_.mutable_collection_def())["trainable_variables"].mutable_bytes_list();
       std::size_t i = 0;
-      for (const auto& [name, handle] : state_.variables) {
-        const std::string assign = handle + "/Assign";
-        writer_.add("AssignVariableOp", {handle, values[i]}, {{"dtype", dtypes[i]}}, assign);
+      for (const auto& [name, made] : state_.variables) {
+        const std::string assign = writer_.add_node("AssignVariableOp", {made.handle, values[i]},
+                                                    {{"dtype", dtypes[i]}}, made.handle + "/Assign");
         assigned.push_back("^" + assign);
         const bool trainable = what_.trainable.contains(name);
         tf::VariableDef variable;
-        variable.set_variable_name(handle + ":0");
+        variable.set_variable_name(made.handle + ":0");
         variable.set_initializer_name(assign);
         variable.set_snapshot_name(reads[i++] + ":0");
         variable.set_is_resource(true);
@@ -163,14 +175,14 @@ class TfModelWriter {
         if (trainable) trained.add_value(variable.SerializeAsString());
       }
     }
-    writer_.add("Identity", {file}, {}, "save/control_dependency");
-    if (!names.empty()) writer_.add_control("save/control_dependency", {"^save/SaveV2"});
-    writer_.add("NoOp", {}, {}, "save/restore_all");
-    writer_.add_control("save/restore_all", assigned);
+    const std::string save = writer_.add_node("Identity", {file}, {}, "save/control_dependency");
+    writer_.add_control(save, before);
+    const std::string restore = writer_.add_node("NoOp", {}, {}, "save/restore_all");
+    writer_.add_control(restore, assigned);
     tf::SaverDef& saver = *meta_.mutable_saver_def();
-    saver.set_filename_tensor_name("save/Const:0");
-    saver.set_save_tensor_name("save/control_dependency:0");
-    saver.set_restore_op_name("save/restore_all");
+    saver.set_filename_tensor_name(file + ":0");
+    saver.set_save_tensor_name(save + ":0");
+    saver.set_restore_op_name(restore);
     saver.set_max_to_keep(kMaxToKeep);
     saver.set_keep_checkpoint_every_n_hours(kKeepEveryHours);
     saver.set_version(kSaverVersion);
@@ -182,13 +194,12 @@ class TfModelWriter {
     for (const TfTable& table : state_.tables) {
       const TfName keys = writer_.constant(table.keys, table.handle + "/keys"),
                    values = writer_.constant(table.values, table.handle + "/values");
-      const std::string name = table.handle + "/import";
-      writer_.add("LookupTableImportV2", {table.handle, keys, values}, {}, name);
-      filled.push_back("^" + name);
+      filled.push_back(
+          "^" + writer_.add_node("LookupTableImportV2", {table.handle, keys, values}, {}, table.handle + "/import"));
     }
-    writer_.add("NoOp", {}, {}, "init");
-    writer_.add_control("init", filled);
-    (*meta_.mutable_collection_def())[kMainOp].mutable_node_list()->add_value("init");
+    const std::string init = writer_.add_node("NoOp", {}, {}, "init");
+    writer_.add_control(init, filled);
+    (*meta_.mutable_collection_def())[kMainOp].mutable_node_list()->add_value(init);
   }
 
   const TensorflowExport& what_;

@@ -11,8 +11,6 @@ namespace {
 class TfAttentionWriter {
  public:
   explicit TfAttentionWriter(const TfExportNode& node) : node_(node), a_(node.attributes()) {
-    for (int i = 0; i < 3; ++i)
-      if (node.rank(i) < 3) fail(Code::unimplemented, "its input {} has no heads", i);
     grouped_ = node.dim(0, -3) != node.dim(1, -3);
     masked_ = node.shape(3) != Shape{0};
     leading_ = node.rank(0) - 3;

@@ -27,7 +27,7 @@ void write_tf_if(TfExportNode& node) {
     TfGraphWriter body(node.writer().state(), *function.body, false);
     TfNames arguments, results;
     for (std::size_t i = 0; i < function.arguments.size(); ++i) {
-      arguments.push_back(fmt::format("value_{}", i));
+      arguments.push_back(body.argument(fmt::format("value_{}", i), function.body->dtype(function.arguments[i])));
       body.bind(function.arguments[i], arguments.back());
     }
     body.write(function.results);

@@ -36,7 +36,6 @@ void write_tf_bias_add(TfExportNode& node) {
 // images of 2 or 3 axes. Numbers are those of the spatial axes.
 struct TfWindows {
   explicit TfWindows(const TfExportNode& of) : node(of), first(channels_first(of)), spatial(of.rank(0) - 2) {
-    if (spatial < 1 || spatial > 3) fail(Code::unimplemented, "images of {} axes", spatial);
     strides = entries("strides");
     dilations = entries("dilations");
   }
@@ -93,7 +92,6 @@ struct TfWindows {
   // Zeros, or another value, around images() by these pads: before each axis, then after.
   TfName padded(const TfName& x, const Integers& pads, double value) const {
     if (std::ranges::count(pads, 0) == std::ssize(pads)) return x;
-    if (std::ranges::any_of(pads, [](std::int64_t p) { return p < 0; })) fail(Code::unimplemented, "pads below 0");
     Integers pairs{0, 0};
     if (flat()) pairs.insert(pairs.end(), {0, 0});
     for (int d = 0; d < spatial; ++d)

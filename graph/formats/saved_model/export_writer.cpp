@@ -109,6 +109,12 @@ TfNames TfGraphWriter::add(const std::string& op, const TfNames& inputs, const A
   return out;
 }
 
+std::string TfGraphWriter::add_node(const std::string& op, const TfNames& inputs, const Attributes& attributes,
+                                    const std::string& name) {
+  add(op, inputs, attributes, name);
+  return nodes_.back().name();
+}
+
 TfName TfGraphWriter::constant(const Tensor& value, const std::string& name) {
   return add("Const", {}, {{"dtype", value.dtype()}, {"value", value}}, name).at(0);
 }
@@ -123,7 +129,8 @@ TfName TfGraphWriter::value(Endpoint e) {
   const auto known = values_.find(e);
   if (known != values_.end()) return known->second;
   const Node& node = graph_.node(e.node);
-  if (node.op->role == OpRole::constant) return values_[e] = constant(node.attributes.tensor("value"), node.name);
+  if (node.op->role == OpRole::constant)
+    return values_[e] = constant(node.attributes.tensor("value"), tensorflow_name(node.name));
   if (node.op->name == "ReadVariable") return values_[e] = variable(node);
   fail(Code::internal, "'{}' has not been written", node.name);
 }
@@ -139,14 +146,13 @@ TfName TfGraphWriter::variable(const Node& read) {
     invalid_argument("variable '{}' is {}{}, but its value is {}{}", source.name, name(dtype),
                      source.attributes.shape("shape").to_string(), name(value->second.dtype()),
                      value->second.shape().to_string());
-  std::string& handle = state_.variables[source.name];
-  if (handle.empty()) {
-    const std::string wanted = tensorflow_name(source.name);
-    handle = add("VarHandleOp", {}, {{"dtype", dtype}, {"shape", value->second.shape()}, {"shared_name", source.name}},
-                 wanted)[0];
-    return add("ReadVariableOp", {handle}, {{"dtype", dtype}}, handle + "/Read/ReadVariableOp")[0];
+  TfVariable& made = state_.variables[source.name];
+  if (made.handle.empty()) {
+    const Attributes of_handle{{"dtype", dtype}, {"shape", value->second.shape()}, {"shared_name", source.name}};
+    made.handle = add("VarHandleOp", {}, of_handle, tensorflow_name(source.name))[0];
+    made.read = add("ReadVariableOp", {made.handle}, {{"dtype", dtype}}, made.handle + "/Read/ReadVariableOp")[0];
   }
-  return handle + "/Read/ReadVariableOp";
+  return made.read;
 }
 
 void TfGraphWriter::set(Endpoint e, TfName name) {
@@ -156,7 +162,7 @@ void TfGraphWriter::set(Endpoint e, TfName name) {
   const auto reserved = reserved_.find(e.node);
   const auto made = std::find_if(nodes_.begin() + static_cast<std::ptrdiff_t>(first_), nodes_.end(),
                                  [&, &named = node](const tf::NodeDef& n) { return n.name() == named; });
-  if (e.index == 0 && index == 0 && made != nodes_.end() && made->op() != "Const" && reserved != reserved_.end()) {
+  if (e.index == 0 && index == 0 && made != nodes_.end() && reserved != reserved_.end()) {
     const std::string final = reserved->second;
     reserved_.erase(reserved);
     renamed_[node] = final;
@@ -236,7 +242,6 @@ std::string TfGraphWriter::function_input(const TfName& value,
 }
 
 void TfGraphWriter::add_function(const std::string& name, const TfNames& arguments, const TfNames& results) {
-  if (!state_.unsupported.empty()) return;
   tf::FunctionDef& out = *state_.out.mutable_library()->add_function();
   out.mutable_signature()->set_name(name);
   for (const TfName& argument : arguments) {

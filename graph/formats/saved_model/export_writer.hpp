@@ -52,12 +52,17 @@ struct TfTable {
   Tensor keys{}, values{};
 };
 
+// The nodes that are a variable's handle and its value.
+struct TfVariable {
+  std::string handle{}, read{};
+};
+
 struct TfExportState {
   const TensorflowExport& what;
   tensorflow::GraphDef& out;
   std::set<std::string> names{};                                                          // of nodes and functions
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> unsupported{};  // op: nodes and reasons
-  std::map<std::string, std::string> variables{};  // by name: the node that is its handle
+  std::map<std::string, TfVariable> variables{};                                          // by name
   std::vector<TfTable> tables{};
 
   std::string unique_name(std::string_view wanted);
@@ -86,6 +91,9 @@ class TfGraphWriter {
 
   // Adds a node; types and counts follow from the inputs. `name`: "" is one below that of the node that is written.
   TfNames add(const std::string& op, const TfNames& inputs, const Attributes& attributes, const std::string& name = "");
+  // Returns the name of the node, which has a number behind it if another has the wanted one.
+  std::string add_node(const std::string& op, const TfNames& inputs, const Attributes& attributes,
+                       const std::string& name);
   TfName constant(const Tensor& value, const std::string& name = "");
   void add_control(const std::string& node, const std::vector<std::string>& inputs);  // "^other"
   DType dtype(const TfName& value) const;
@@ -93,8 +101,9 @@ class TfGraphWriter {
   void set(Endpoint e, TfName name);
 
   bool is_root() const { return root_; }
-  // An argument of a body.
+  // An argument of a body, which has no node of this name.
   TfName argument(const TfName& name, DType dtype) {
+    state_.names.insert(name);
     dtypes_[name] = dtype;
     return name;
   }

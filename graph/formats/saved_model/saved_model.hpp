@@ -71,13 +71,15 @@ struct TensorflowBytes {
 };
 
 // The part of a graph that computes the signatures' outputs, as a model of version 1 of ops of TensorFlow 2: loaded by
-// tf.saved_model.load, TensorFlow Serving and others. Nodes keep their names; what a node needs beside is named below
-// it. Variables are resources that the ops "save/..." restore from the bundle; tables are filled by the op "init".
-// Loops and recurrent layers become StatelessWhile, branches StatelessIf. Control edges, devices and gradients of the
-// graph are not part of a model. Constants are in the file, which has at most 2 GiB.
+// tf.saved_model.load, TensorFlow Serving and others. Nodes keep their names, as far as TensorFlow allows them; what a
+// node needs beside is named below it. Equal graphs have equal bytes. Variables are resources that the ops "save/..."
+// restore from the bundle; tables are filled by the op "init". Loops and recurrent layers become StatelessWhile,
+// branches StatelessIf. Control edges, devices and gradients of the graph are not part of a model. Constants are in the
+// file, which has at most 2 GiB.
 //
-// Throws unimplemented (lists every node that TensorFlow's ops cannot express), invalid_argument (a placeholder that is
-// no input, a variable without a value) or resource_exhausted (too many constants).
+// Throws unimplemented (lists every node that TensorFlow's ops cannot express; or a signature has a list),
+// invalid_argument (a placeholder that is no input, a variable without a value) or resource_exhausted (too many
+// constants).
 TensorflowBytes to_tensorflow(const Graph& graph, const TensorflowExport& what);
 
 // Ops of our graphs that to_tensorflow() writes, in alphabetical order.

@@ -14,6 +14,7 @@
 #include <troupe/kernels/readers/npz.hpp>
 #include <troupe/kernels/readers/tensor_bundle.hpp>
 #include <troupe/kernels/readers/tfrecord.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -188,6 +189,10 @@ TEST(TensorBundle, WriterRefusesWhatTensorFlowLacks) {
   const std::vector<NamedTensor> nameless = {{"", Tensor::scalar(1.0f)}};
   EXPECT_THAT(error_of([&] { write_tensor_bundle(files, kPrefix, TensorSource::of(nameless)); }).message(),
               HasSubstr("no name"));
+  const std::vector<NamedTensor> list = {{"l", make_list({Tensor::scalar(1.0f)})}};
+  EXPECT_THAT(error_of([&] { write_tensor_bundle(files, kPrefix, TensorSource::of(list)); }).message(),
+              HasSubstr("TensorFlow has no type for tensor 'l' of list"));
+  EXPECT_FALSE(files.exists(kIndexPath));
 }
 
 std::string tensorflow_python() {
