@@ -32,7 +32,7 @@ std::string ends_of(const ChaosCluster& cluster) {
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> out;
-    for (auto* family : {&worker_rows, &return_rows, &disk_rows, &pace_rows})
+    for (auto* family : {&worker_rows, &return_rows, &disk_rows, &pace_rows, &batch_rows})
       for (Row& row : family()) out.push_back(std::move(row));
     return out;
   }();

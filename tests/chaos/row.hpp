@@ -66,6 +66,7 @@ std::vector<Row> worker_rows();
 std::vector<Row> return_rows();
 std::vector<Row> disk_rows();
 std::vector<Row> pace_rows();
+std::vector<Row> batch_rows();
 
 // Plays a schedule on a cluster, from the beginning of the training (`begins`: what a task tells then; "": from now on)
 // to the end of all processes. What is wrong
