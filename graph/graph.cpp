@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <queue>
 
 #include <troupe/graph/infer_node.hpp>
@@ -32,7 +33,7 @@ std::string Output::name() const {
 DType Node::kernel_type() const { return op->kernel_type.empty() ? DType::invalid : attributes.dtype(op->kernel_type); }
 
 const Node* Graph::find(std::string_view name) const {
-  const auto it = by_name_.find(std::string(name));
+  const auto it = by_name_.find(name);
   return it == by_name_.end() ? nullptr : nodes_[static_cast<std::size_t>(it->second)].get();
 }
 
@@ -128,7 +129,10 @@ void Graph::change_attributes(const Node& node, const Attributes& changes) {
       invalid_argument("{} '{}': output {} would change", node.op->name, node.name, i);
     if (const auto merged = changed.output_shapes[i].merged(node.output_shapes[i])) changed.output_shapes[i] = *merged;
   }
-  mutable_node(node.id) = std::move(changed);
+  Node& target = mutable_node(node.id);
+  target.attributes = std::move(changed.attributes);
+  target.output_types = std::move(changed.output_types);
+  target.output_shapes = std::move(changed.output_shapes);
 }
 
 const Node& Graph::add_copy(const Node& source, std::vector<Endpoint> inputs, std::vector<int> controls) {
@@ -157,16 +161,21 @@ void Graph::refine_shape(const Node& node, int index, const Shape& shape) {
 }
 
 std::vector<int> Graph::topological_order() const {
-  std::vector<int> missing(nodes_.size(), 0);
-  std::vector<std::vector<int>> consumers(nodes_.size());
-  for (const auto& n : nodes_) {
-    const auto depend = [&](int source) {
-      consumers[static_cast<std::size_t>(source)].push_back(n->id);
-      ++missing[static_cast<std::size_t>(n->id)];
-    };
-    for (const Endpoint& e : n->inputs) depend(e.node);
-    for (int c : n->controls) depend(c);
-  }
+  // Edges to the consumers of node i are those from first[i] to first[i + 1].
+  std::vector<int> missing(nodes_.size(), 0), first(nodes_.size() + 1, 0);
+  const auto each_edge = [&](auto&& visit) {
+    for (const auto& n : nodes_) {
+      for (const Endpoint& e : n->inputs) visit(static_cast<std::size_t>(e.node), n->id);
+      for (const int c : n->controls) visit(static_cast<std::size_t>(c), n->id);
+    }
+  };
+  each_edge([&](std::size_t source, int consumer) {
+    ++first[source + 1];
+    ++missing[static_cast<std::size_t>(consumer)];
+  });
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<int> consumers(static_cast<std::size_t>(first.back())), next(first.begin(), first.end() - 1);
+  each_edge([&](std::size_t source, int consumer) { consumers[static_cast<std::size_t>(next[source]++)] = consumer; });
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (const auto& n : nodes_)
     if (missing[static_cast<std::size_t>(n->id)] == 0) ready.push(n->id);
@@ -176,8 +185,10 @@ std::vector<int> Graph::topological_order() const {
     const int id = ready.top();
     ready.pop();
     order.push_back(id);
-    for (int c : consumers[static_cast<std::size_t>(id)])
-      if (--missing[static_cast<std::size_t>(c)] == 0) ready.push(c);
+    for (int i = first[static_cast<std::size_t>(id)]; i < first[static_cast<std::size_t>(id) + 1]; ++i) {
+      const int consumer = consumers[static_cast<std::size_t>(i)];
+      if (--missing[static_cast<std::size_t>(consumer)] == 0) ready.push(consumer);
+    }
   }
   if (order.size() == nodes_.size()) return order;
 
@@ -190,12 +201,12 @@ std::vector<int> Graph::topological_order() const {
     path.push_back(at);
     const Node& n = node(at);
     const auto left_over = [&](int id) { return missing[static_cast<std::size_t>(id)] > 0; };
-    int next = -1;
+    int before = -1;
     for (const Endpoint& e : n.inputs)
-      if (left_over(e.node)) next = e.node;
+      if (left_over(e.node)) before = e.node;
     for (int c : n.controls)
-      if (left_over(c)) next = c;
-    at = next;
+      if (left_over(c)) before = c;
+    at = before;
   }
   std::string names = node(at).name;
   const auto begin = std::ranges::find(path, at);
@@ -207,11 +218,14 @@ std::vector<int> Graph::topological_order() const {
 
 std::unique_ptr<Graph> Graph::clone() const {
   auto copy = std::make_unique<Graph>(*ops_);
-  copy->by_name_ = by_name_;
+  copy->by_name_.reserve(nodes_.size());
   copy->name_counters_ = name_counters_;
   copy->functions_ = functions_;
   copy->nodes_.reserve(nodes_.size());
-  for (const auto& n : nodes_) copy->nodes_.push_back(std::make_unique<Node>(*n));
+  for (const auto& n : nodes_) {
+    copy->nodes_.push_back(std::make_unique<Node>(*n));
+    copy->by_name_.emplace(copy->nodes_.back()->name, n->id);
+  }
   return copy;
 }
 

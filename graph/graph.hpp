@@ -167,7 +167,7 @@ class Graph {
 
   const OpRegistry* ops_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<std::string, int> by_name_;
+  std::unordered_map<std::string_view, int> by_name_;  // the nodes' own names, which never change
   std::unordered_map<std::string, int> name_counters_;
   std::map<std::string, Function, std::less<>> functions_;
   Defaults defaults_;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <atomic>
+
 namespace troupe {
 
 AttrValue::AttrValue() = default;
@@ -78,22 +80,41 @@ bool equal(const AttrValue& a, const AttrValue& b) {
 }
 
 Attributes::Attributes() = default;
-Attributes::Attributes(std::initializer_list<Map::value_type> values) : values_(values) {}
+Attributes::Attributes(std::initializer_list<Map::value_type> values) : values_(std::make_shared<Map>(values)) {}
 Attributes::Attributes(const Attributes& other) = default;
 Attributes::Attributes(Attributes&& other) noexcept = default;
 Attributes& Attributes::operator=(const Attributes& other) = default;
 Attributes& Attributes::operator=(Attributes&& other) noexcept = default;
 Attributes::~Attributes() = default;
 
-bool Attributes::has(std::string_view name) const { return values_.find(name) != values_.end(); }
-void Attributes::set(std::string name, AttrValue value) { values_.insert_or_assign(std::move(name), std::move(value)); }
+const Attributes::Map& Attributes::all() const {
+  static const Map kNone;
+  return values_ ? *values_ : kNone;
+}
+
+Attributes::Map& Attributes::own_values() {
+  if (!values_)
+    values_ = std::make_shared<Map>();
+  else if (values_.use_count() > 1)
+    values_ = std::make_shared<Map>(*values_);
+  else
+    std::atomic_thread_fence(std::memory_order_acquire);  // after what others read that shared them
+  return *values_;
+}
+
+bool Attributes::has(std::string_view name) const { return all().contains(name); }
+void Attributes::set(std::string name, AttrValue value) {
+  own_values().insert_or_assign(std::move(name), std::move(value));
+}
 void Attributes::erase(std::string_view name) {
-  if (const auto it = values_.find(name); it != values_.end()) values_.erase(it);
+  if (!has(name)) return;
+  Map& own = own_values();
+  own.erase(own.find(name));
 }
 
 const AttrValue& Attributes::at(std::string_view name) const {
-  const auto it = values_.find(name);
-  if (it == values_.end()) fail(Code::not_found, "no attribute '{}'", name);
+  const auto it = all().find(name);
+  if (it == all().end()) fail(Code::not_found, "no attribute '{}'", name);
   return it->second;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -62,6 +63,7 @@ std::string_view name(AttrType type);
 std::string to_string(const AttrValue& value);
 bool equal(const AttrValue& a, const AttrValue& b);  // compares tensors by their bytes
 
+// Copies share the values until one of them is changed: graphs are copied by each pass, attributes hardly change.
 class Attributes {
  public:
   using Map = std::map<std::string, AttrValue, std::less<>>;
@@ -77,7 +79,7 @@ class Attributes {
   bool has(std::string_view name) const;
   void set(std::string name, AttrValue value);
   void erase(std::string_view name);
-  const Map& all() const { return values_; }
+  const Map& all() const;
 
   // Throws not_found or, for another type, invalid_argument.
   template <class T>
@@ -101,7 +103,9 @@ class Attributes {
   const AttrValue& at(std::string_view name) const;
   [[noreturn]] static void wrong_type(std::string_view name, const AttrValue& value);
 
-  Map values_;
+  Map& own_values();
+
+  std::shared_ptr<Map> values_;  // null: none
 };
 
 }  // namespace troupe

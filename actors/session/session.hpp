@@ -36,9 +36,9 @@ class Task;
 // Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
 // did.
 struct InferencePasses {
-  // "quantized_products", "fold_batch_norm", "fuse_attention", "fuse_layer_norm", "bias_inside", "residual_inside"
-  // (headers of these names in graph/passes); of those that change no bits, "shape_classes" and "shape_arithmetic"
-  // (fold_shapes.hpp). Unknown ones: not_found.
+  // "quantized_products", "fold_batch_norm", "fuse_attention", "fuse_layer_norm", "gelu_inside", "bias_inside",
+  // "residual_inside" (headers of these names in graph/passes); of those that change no bits, "shape_classes" and
+  // "shape_arithmetic" (fold_shapes.hpp). Unknown ones: not_found.
   std::set<std::string> switched_off{};
   // Plans that a call whose feeds have open dimensions may have for the shapes that it is fed, beside the general one:
   // in them all that follows from shapes is computed, and memory planned, in advance. Results have the same bits. A

@@ -127,8 +127,9 @@ bool is_closed(const NodeUses& uses, const std::vector<int>& members, int last) 
   });
 }
 
+// `place`: by node, in topological order.
 std::optional<FusedGroup> gelu_group(const Graph& graph, const NodeUses& uses, const FuseOptions& options,
-                                     const Node& last) {
+                                     const std::vector<int>& place, const Node& last) {
   auto found = GeluFinder(graph).at(last);
   if (!found) return std::nullopt;
   const Node& product = graph.node(found->product);
@@ -136,9 +137,8 @@ std::optional<FusedGroup> gelu_group(const Graph& graph, const NodeUses& uses, c
   if (product.attributes.string("activation") != "none" || !options.supports(graph, becomes, DType::f32))
     return std::nullopt;
   found->members.push_back(product.id);
-  std::vector<int> members;  // in topological order
-  for (const int id : graph.topological_order())
-    if (std::ranges::find(found->members, id) != found->members.end()) members.push_back(id);
+  std::vector<int> members = found->members;
+  std::ranges::sort(members, {}, [&](int id) { return place[static_cast<std::size_t>(id)]; });
   for (const int id : members)
     if (!same_place(graph.node(id), last)) return std::nullopt;
   if (members.back() != last.id || !is_closed(uses, members, last.id)) return std::nullopt;
@@ -155,8 +155,12 @@ std::unique_ptr<Graph> gelu_inside(const Graph& graph, const FuseOptions& option
   const NodeUses uses(graph);
   std::vector<FusedGroup> groups;
   std::set<int> taken;  // products
-  for (const int id : graph.topological_order())
-    if (auto group = gelu_group(graph, uses, options, graph.node(id)); group && taken.insert(group->members[0]).second)
+  const std::vector<int> order = graph.topological_order();
+  std::vector<int> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  for (const int id : order)
+    if (auto group = gelu_group(graph, uses, options, place, graph.node(id));
+        group && taken.insert(group->members[0]).second)
       groups.push_back(std::move(*group));
   return verified("gelu_inside", graph, replace_groups(graph, groups, options.notes));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/graph/op_table.hpp>
 #include <troupe/graph/passes/bias_inside.hpp>
 #include <troupe/graph/passes/common_subexpressions.hpp>
 #include <troupe/graph/passes/fold_batch_norm.hpp>
@@ -45,13 +46,40 @@ Pass folding(std::string name, const OptimizeOptions& options) {
           }};
 }
 
+// Ops without which a pass finds nothing.
+enum class Sought : std::uint8_t { none, normalisation, softmax, mean, erf, convolution, bytes };
+constexpr auto kSought = op_table<Sought>({
+    {"BatchNormInference", Sought::normalisation},
+    {"Softmax", Sought::softmax},
+    {"Mean", Sought::mean},
+    {"Erf", Sought::erf},
+    {"FusedConv", Sought::convolution},
+    {"DequantizeLinear", Sought::bytes},
+});
+
+Pass if_any(const std::function<bool(const Node&)>& sought, Pass pass) {
+  pass.has_work = [sought](const Graph& graph) {
+    for (int id = 0; id < graph.size(); ++id)
+      if (sought(graph.node(id))) return true;
+    return false;
+  };
+  return pass;
+}
+
+Pass if_any(Sought sought, Pass pass) {
+  return if_any([sought](const Node& node) { return kSought.of(node) == sought; }, std::move(pass));
+}
+
 // Where plans for given shapes part from the general one.
 constexpr std::string_view kShapeClasses = "shape_classes";
 
 Pass shape_classes(const OptimizeOptions& options) {
-  return inference(std::string(kShapeClasses), [shapes = options.feed_shapes](const Graph& graph, PassNotes& notes) {
-    return with_feed_shapes(graph, shapes, notes);
-  });
+  Pass pass =
+      inference(std::string(kShapeClasses), [shapes = options.feed_shapes](const Graph& graph, PassNotes& notes) {
+        return with_feed_shapes(graph, shapes, notes);
+      });
+  pass.has_work = [given = !options.feed_shapes.empty()](const Graph&) { return given; };
+  return pass;
 }
 
 Pass shape_arithmetic(const OptimizeOptions& options) {
@@ -67,23 +95,26 @@ std::vector<Pass> optimizations(const OptimizeOptions& options) {
   std::vector<Pass> passes = {
       plain("prune", prune_callable),
       // First: folding would make f32 of weights in 8 bits.
-      inference("quantized_products", fusing("", quantized_products, options).run),
+      if_any(Sought::bytes, inference("quantized_products", fusing("", quantized_products, options).run)),
       fusing("simplify", simplify, options), folding("fold_constants", options),
-      inference("fold_batch_norm",
-                [bytes = options.folded_bytes](const Graph& graph, PassNotes& notes) {
-                  return fold_batch_norm(graph, bytes, notes);
-                }),
+      if_any(Sought::normalisation, inference("fold_batch_norm",
+                                              [bytes = options.folded_bytes](const Graph& graph, PassNotes& notes) {
+                                                return fold_batch_norm(graph, bytes, notes);
+                                              })),
       inference("fold_constants_again", folding("", options).run),  // filters of folded normalisations
       plain("common_subexpressions", eliminate_common_subexpressions),
       fusing("simplify_again", simplify, options),  // constants made by folding
-      inference("fuse_attention", fusing("", fuse_attention, options).run),
-      inference("fuse_layer_norm", fusing("", fuse_layer_norm, options).run), fusing("fuse_bias", fuse_bias, options),
-      inference("gelu_inside", fusing("", gelu_inside, options).run), inference("bias_inside", bias_inside),
-      inference("residual_inside", fusing("", residual_inside, options).run),
+      if_any(Sought::softmax, inference("fuse_attention", fusing("", fuse_attention, options).run)),
+      if_any(Sought::mean, inference("fuse_layer_norm", fusing("", fuse_layer_norm, options).run)),
+      fusing("fuse_bias", fuse_bias, options),
+      if_any(Sought::erf, inference("gelu_inside", fusing("", gelu_inside, options).run)),
+      inference("bias_inside", bias_inside),
+      if_any(Sought::convolution, inference("residual_inside", fusing("", residual_inside, options).run)),
       // All that changes bits is before these, so that plans for given shapes have the bits of the general one.
       shape_classes(options), shape_arithmetic(options),
       inference("simplify_shaped", fusing("", simplify, options).run),
-      fusing("fuse_elementwise", fuse_elementwise, options), fusing("fuse_updates", fuse_updates, options),
+      fusing("fuse_elementwise", fuse_elementwise, options),
+      if_any([](const Node& node) { return !node.op->many.empty(); }, fusing("fuse_updates", fuse_updates, options)),
       plain("prune_again", prune_callable),  // nodes superseded by folding and sharing
   };
   if (!options.inference) std::erase_if(passes, [](const Pass& pass) { return pass.inference; });
@@ -105,7 +136,7 @@ std::unique_ptr<Graph> optimize(std::unique_ptr<Graph> graph, const OptimizeOpti
     PassReport report{.pass = pass.name, .nodes_before = graph->size()};
     const auto start = std::chrono::steady_clock::now();
     try {
-      graph = pass.run(*graph, report.notes);
+      if (!pass.has_work || pass.has_work(*graph)) graph = pass.run(*graph, report.notes);
     } catch (const Error& error) {
       throw error.within(fmt::format("optimization '{}'", pass.name));
     }

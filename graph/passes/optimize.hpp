@@ -21,6 +21,8 @@ struct Pass {
   // Adds notable changes to the notes.
   std::function<std::unique_ptr<Graph>(const Graph&, PassNotes& notes)> run{};
   bool inference = false;  // only where OptimizeOptions::inference is set
+  // Whether a graph may have what the pass looks for; if not, it is not even copied. None: the pass always runs.
+  std::function<bool(const Graph&)> has_work{};
 };
 
 // The effect of a pass, for logs and tests.

@@ -28,7 +28,7 @@ class KeptLayout {
  private:
   struct Layout {
     std::vector<std::int64_t> key;
-    Tensor memory;
+    std::shared_ptr<void> memory;
   };
   const Tensor constant_;
   std::mutex mutex_;
