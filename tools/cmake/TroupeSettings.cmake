@@ -121,23 +121,34 @@ endif()
 # Where no steps run (graph), optimisation is a third of the compile time and is left out.
 set(TROUPE_COLD $<$<CONFIG:Release>:-O1>)
 set(TROUPE_WARM $<$<CONFIG:Release>:-O2>)
-# Wire, parsers and protocols are fully checked: their targets and sources use TROUPE_WATCHED. Everything else is
-# checked for heap and static memory only: g++'s stack checks make it compile 1.6 times as long, those for undefined
-# behaviour twice as long.
+# Protocols are fully checked, by TROUPE_WATCHED. So are the wire and parsers, by TROUPE_PARSER, which also lets fuzzers
+# see what an input reaches. Everything else is checked for heap and static memory only: stack checks make it compile up
+# to 1.6 times as long, those for undefined behaviour twice as long.
 if(TROUPE_SANITIZE)
   # Unoptimised simulations of the protocols take minutes.
   # Checks are calls: inlining them at each access takes a seventh of the compile time.
-  add_compile_options(-fsanitize=address -fno-omit-frame-pointer -O1 -g1
-    "$<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=0;--param=asan-instrumentation-with-call-threshold=0>")
+  add_compile_options(-fsanitize=address -fno-omit-frame-pointer -O1 -g1)
   add_link_options(-fsanitize=address,undefined)
   # Nor is optimisation worthwhile where nothing is simulated or computed.
   set(TROUPE_COLD -O0)
   set(TROUPE_WARM -O0)
-  set(TROUPE_WATCHED
-    $<$<CXX_COMPILER_ID:GNU>:--param=asan-stack=1> -fsanitize=undefined -fno-sanitize-recover=undefined)
+  set(TROUPE_WATCHED -fsanitize=undefined -fno-sanitize-recover=undefined)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(--param=asan-stack=0 --param=asan-instrumentation-with-call-threshold=0)
+    list(APPEND TROUPE_WATCHED --param=asan-stack=1)
+  else()
+    add_compile_definitions(__SANITIZE_ADDRESS__)  # as g++ does
+    add_compile_options("SHELL:-mllvm -asan-instrumentation-with-call-threshold=0")
+    set(TROUPE_COMPUTED "SHELL:-mllvm -asan-stack=0")  # can be given once
+  endif()
 endif()
-if(TROUPE_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
+set(TROUPE_PARSER ${TROUPE_WATCHED} $<$<BOOL:${TROUPE_FUZZ}>:-fsanitize=fuzzer-no-link>)
+if(TROUPE_SANITIZE_THREADS)
+  add_compile_options(-fsanitize=thread -O1 -g1)
+  add_link_options(-fsanitize=thread)
+  enable_language(C)
+  add_library(troupe_clocklock SHARED ${PROJECT_SOURCE_DIR}/tools/sanitizers/clocklock.c)
+  link_libraries($<BUILD_INTERFACE:troupe_clocklock>)
 endif()
 
 # In the build tree, this link provides <troupe/troupe.hpp>, as when installed.
