@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer
-# and UndefinedBehaviorSanitizer; if clang is installed, then fuzzes the parsers of frames, proofs, requests from
-# other tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images, answers of object
-# stores and saved models for some two minutes. Ends with the build's time by folder and a summary of the tests. Exit
-# code 0: all passed.
+# and UndefinedBehaviorSanitizer. If clang is installed, it builds the latter, and fuzzers of the parsers of frames,
+# proofs, requests from other tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images,
+# answers of object stores and saved models, which run for some two minutes. Ends with the build's time by folder and a
+# summary of the tests. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,8 @@ Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--clang] [--long]
   --clang     also build everything with clang 16 and run all tests (tools/setup.sh --with-clang)
   --long      simulate all seeds, not every tenth; attack each port 100,000 times; train on 4 GiB (an hour)
 
-Logs and results: build/release, build/asan, build/clang: test.log, test.xml; build/fuzz/*.log
+Logs and results: test.log, test.xml of build/release, build/fuzz (without clang build/asan), build/clang;
+build/fuzz/*.log
 TEXT
 }
 
@@ -39,7 +40,8 @@ for argument in "$@"; do
 done
 
 jobs="$(nproc)"
-asan_targets=(test_messages test_graph test_devices_storage test_kernels_readers test_scheduler test_fuzz test_actors)
+sanitized_targets=(test_messages test_graph test_devices_storage test_kernels_readers test_scheduler test_fuzz
+  test_actors)
 failures=()  # failed builds and runs
 results=()   # of test runs: NAME=FILE
 
@@ -73,7 +75,7 @@ run_tests() {
 # fuzz NAME=SECONDS...: CPU time over all processors. Failing inputs are left in build/fuzz.
 fuzz() {
   local target name seconds
-  configure_and_build fuzz fuzzers || return
+  cmake --build build/fuzz --parallel "$jobs" --target fuzzers || return
   for target in "$@"; do
     name="${target%=*}" seconds="${target#*=}"
     say "fuzz: $name for $seconds s of CPU"
@@ -94,17 +96,23 @@ else
   failures+=("release build")
 fi
 
-if [[ "$asan" == yes ]]; then
-  if configure_and_build asan "${asan_targets[@]}"; then
-    pattern="$(IFS='|'; echo "${asan_targets[*]}")"
-    run_tests asan --label-regex "^($pattern)(_|\$)" || failures+=("asan tests")
+# clang makes programs with sanitizers that are also fuzzed: one build for both.
+sanitizers=fuzz
+if [[ "$fuzz" == no ]] || ! command -v clang++ >/dev/null; then
+  sanitizers=asan fuzz=no
+fi
+if [[ "$asan" == yes || "$fuzz" == yes ]]; then
+  if configure_and_build "$sanitizers" "${sanitized_targets[@]}"; then
+    pattern="$(IFS='|'; echo "${sanitized_targets[*]}")"
+    [[ "$asan" == no ]] ||
+      run_tests "$sanitizers" --label-regex "^($pattern)(_|\$)" || failures+=("tests with sanitizers")
   else
-    failures+=("asan build")
+    failures+=("build with sanitizers")
   fi
 fi
 
-if [[ "$fuzz" == yes ]] && command -v clang++ >/dev/null; then
-  fuzz frames=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
+if [[ "$fuzz" == yes ]]; then
+  fuzz frame=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
     arrays=10 object_stores=6 saved_model=20 tensorflow=10 || failures+=("fuzz")
 fi
 

@@ -1,8 +1,8 @@
 // The main() of libFuzzer targets for what reads bytes of others. Built where clang is (cmake --preset fuzz);
 // tools/test.sh runs each for a while.
 //
-//   fuzz_frames --seeds=DIR    writes inputs to begin with, and ends
-//   fuzz_frames DIR -max_total_time=60
+//   fuzz_frame --seeds=DIR    writes inputs to begin with, and ends
+//   fuzz_frame DIR -max_total_time=60
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
