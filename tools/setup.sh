@@ -25,7 +25,7 @@ packages=("${tools[@]}" "${libraries[@]}")
 # Without libopenblas, PyTorch multiplies with the reference BLAS.
 peer_packages=(python3-numpy python3-torch libopenblas0-pthread)
 browser_packages=(chromium)
-clang_packages=(clang-16)
+clang_packages=(clang-16 libclang-rt-16-dev)
 tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 # Of the environment build/python, from PyPI: what the module is built with, and what its tests compare with. onnx and
 # onnxruntime read what is written here.
@@ -44,7 +44,7 @@ Installs the missing packages among those that Troupe is built and tested with:
   --with-peers    also the peers of the benchmarks: ${peer_packages[*]}, and from PyPI into build/python
                   ${python_peers[*]}
   --with-browser  also the browser for tests of the web page: ${browser_packages[*]}
-  --with-clang    also the second compiler of the project: ${clang_packages[*]}
+  --with-clang    also the second compiler of the project, for sanitizers and fuzzers: ${clang_packages[*]}
   --with-tensorboard  also TensorBoard, which a test uses to load curves: $tensorboard from PyPI, into
                   build/tensorboard; only prints a note if it is not available
   --with-python   also Python's module: makes the environment build/python with ${python_packages[*]}

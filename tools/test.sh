@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer
-# and UndefinedBehaviorSanitizer. If clang is installed, it builds the latter, and fuzzers of the parsers of frames,
+# and UndefinedBehaviorSanitizer. If clang 16 is installed, it builds the latter, and fuzzers of the parsers of frames,
 # proofs, requests from other tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images,
 # answers of object stores and saved models, which run for some two minutes. Ends with the build's time by folder and a
 # summary of the tests. Exit code 0: all passed.
@@ -14,7 +14,7 @@ Usage: tools/test.sh [--no-setup] [--no-asan] [--no-fuzz] [--clang] [--long]
   --no-setup  do not install missing packages or TensorBoard (build/tensorboard)
   --no-asan   no sanitizers
   --no-fuzz   no fuzzing
-  --clang     also build everything with clang 16 and run all tests (tools/setup.sh --with-clang)
+  --clang     also build everything with clang 16 and run all tests
   --long      simulate all seeds, not every tenth; attack each port 100,000 times; train on 4 GiB (an hour)
 
 Logs and results: test.log, test.xml of build/release, build/fuzz (without clang build/asan), build/clang;
@@ -26,13 +26,13 @@ setup=yes
 asan=yes
 fuzz=yes
 clang=no
-packages=(--with-browser --with-tensorboard --with-python=packages)
+packages=(--with-browser --with-tensorboard --with-python=packages --with-clang)
 for argument in "$@"; do
   case "$argument" in
     --no-setup) setup=no ;;
     --no-asan) asan=no ;;
     --no-fuzz) fuzz=no ;;
-    --clang) clang=yes packages+=(--with-clang) ;;
+    --clang) clang=yes ;;
     --long) export TROUPE_LONG_TESTS=1 ;;
     --help | -h) usage; exit 0 ;;
     *) echo "test: unknown option $argument; see tools/test.sh --help" >&2; exit 2 ;;
@@ -98,7 +98,7 @@ fi
 
 # clang makes programs with sanitizers that are also fuzzed: one build for both.
 sanitizers=fuzz
-if [[ "$fuzz" == no ]] || ! command -v clang++ >/dev/null; then
+if [[ "$fuzz" == no ]] || ! command -v clang++-16 >/dev/null; then
   sanitizers=asan fuzz=no
 fi
 if [[ "$asan" == yes || "$fuzz" == yes ]]; then

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace troupe {
 
@@ -13,24 +14,27 @@ inline constexpr int kSquare = sizeof(E) == 1   ? 16
                                : sizeof(E) == 4 ? 8
                                                 : 4;
 
+// Elements `first`, first + 1, ... of a and b in turns: as many as one of them has.
+template <int first, class Vector, int... i>
+Vector interleaved(Vector a, Vector b, std::integer_sequence<int, i...>) {
+  constexpr int kSide = sizeof...(i);
+  return __builtin_shufflevector(a, b, (first + (i % 2 == 0 ? i / 2 : kSide + i / 2))...);
+}
+
 // v[i] becomes the concatenation of the elements i of all; each round interleaves the first half of the vectors with
 // the second.
 template <class E>
 void transpose_square(const E* source, std::int64_t source_stride, E* target, std::int64_t target_stride) {
   constexpr int kSide = kSquare<E>;
+  constexpr std::make_integer_sequence<int, kSide> kElements;
   using Vector [[gnu::vector_size(kSide * sizeof(E))]] = E;
   Vector v[kSide];
   for (int i = 0; i < kSide; ++i) std::memcpy(&v[i], source + i * source_stride, sizeof(Vector));
-  Vector low{}, high{};
-  for (int e = 0; e < kSide; ++e) {
-    low[e] = static_cast<E>(e % 2 == 0 ? e / 2 : kSide + e / 2);
-    high[e] = static_cast<E>(kSide / 2 + (e % 2 == 0 ? e / 2 : kSide + e / 2));
-  }
   for (int round = 1; round < kSide; round *= 2) {
     Vector next[kSide];
     for (int i = 0; i < kSide / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(v[i], v[i + kSide / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(v[i], v[i + kSide / 2], high);
+      next[2 * i] = interleaved<0>(v[i], v[i + kSide / 2], kElements);
+      next[2 * i + 1] = interleaved<kSide / 2>(v[i], v[i + kSide / 2], kElements);
     }
     std::memcpy(v, next, sizeof(v));
   }
