@@ -1,0 +1,12 @@
+// Time, as classes that are told it count it.
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+using Nanoseconds = std::int64_t;  // of a steady clock
+
+constexpr Nanoseconds kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+
+}  // namespace troupe
