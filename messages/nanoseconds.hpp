@@ -7,6 +7,6 @@ namespace troupe {
 
 using Nanoseconds = std::int64_t;  // of a steady clock
 
-constexpr Nanoseconds kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+inline constexpr Nanoseconds kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
 }  // namespace troupe

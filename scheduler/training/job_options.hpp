@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/messages/nanoseconds.hpp>
 #include <troupe/scheduler/training/commit_log.hpp>
 #include <troupe/scheduler/training/epoch_control.hpp>
 #include <troupe/scheduler/training/job_state.hpp>
@@ -14,8 +15,6 @@
 #include <troupe/scheduler/training/token_book.hpp>
 
 namespace troupe {
-
-using Nanoseconds = std::int64_t;  // of a steady clock
 
 struct JobOptions {
   TrainingMode mode = TrainingMode::synchronous;

@@ -4,7 +4,6 @@ namespace troupe {
 namespace {
 
 using Job = testing::JobTest;
-using testing::kSecond;
 
 TEST_F(Job, WaitsForAllWorkersAndSaysForWhom) {
   make([](JobOptions& o) { o.workers = 3; });

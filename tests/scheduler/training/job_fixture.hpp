@@ -10,8 +10,6 @@
 
 namespace troupe::testing {
 
-inline constexpr Nanoseconds kSecond = 1'000'000'000;
-
 class JobTest : public ::testing::Test {
  protected:
   // 2 workers, 1 shard, 2 slots of 10 examples, 3 steps an epoch, 3 batches of at most 10 examples to evaluate.

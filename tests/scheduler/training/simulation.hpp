@@ -28,8 +28,6 @@
 
 namespace troupe::testing {
 
-inline constexpr Nanoseconds kMillisecond = 1'000'000;
-
 struct SimulationOptions {
   std::uint64_t seed = 1;
   ToyModel model;
