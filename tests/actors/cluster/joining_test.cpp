@@ -334,7 +334,7 @@ TEST_F(Liar, AClientHasItsOwnSessionsAndNoOthers) {
   EXPECT_TRUE(ask(RegisterGraphRequest{body.SerializeAsString()}).ok());
   // Only sessions of its own task leave constants for a node to take.
   Graph graph;
-  constant(graph, Tensor::zeros(DType::f32, {1024}), {.name = "large"});
+  constant(graph, Tensor::zeros(DType::f32, {1024}), "large");
   std::vector<Tensor> apart;
   proto::Partition& partition = *body.add_partition();
   partition.set_device("/job:ps/task:0/device:CPU:0");

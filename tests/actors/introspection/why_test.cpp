@@ -17,6 +17,7 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/steps/step.hpp>
 #include <troupe/actors/training/shard_actor.hpp>
+#include <troupe/messages/nanoseconds.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 #include <troupe/troupe.hpp>
 
@@ -34,7 +35,6 @@ using testing::StepCluster;
 using Kind = RootCause::Kind;
 
 const std::string kPs0 = "/job:ps/task:0", kW0 = "/job:worker/task:0", kW1 = "/job:worker/task:1";
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 // ---- From what is seen of a cluster --------------------------------------------------------------------------------
 

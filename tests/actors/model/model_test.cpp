@@ -181,7 +181,7 @@ TEST(Model, ChecksItsDataOnceAndNamesTheField) {
               model.evaluate({digits.test.images, few});
             }).message(),
             "the data set has 100 images but 32 labels; each image needs one label");
-  EXPECT_EQ(error_of([&] { model.evaluate({}); }).code(), Code::invalid_argument);
+  EXPECT_EQ(error_of([&] { model.evaluate(Dataset{}); }).code(), Code::invalid_argument);
 }
 
 TEST(Model, MayOutliveItsTaskButNotComputeThen) {

@@ -104,7 +104,7 @@ class Watch final : public TrainingHook {
 
 ProgramOutputs scaled_line(ProgramContext& c) {
   ProgramOutputs out = line(c);
-  const Output factor = constant(c.graph, Tensor::scalar(1.0F), {.name = "factor"});
+  const Output factor = constant(c.graph, Tensor::scalar(1.0F), "factor");
   out.objectives[0].loss = out.objectives[0].loss * factor;
   return out;
 }

@@ -108,8 +108,8 @@ TEST(Serialize, EveryTypeOfAttributeReturnsAsItWas) {
 TEST(Serialize, LargeTensorsMayTravelBesideTheMessage) {
   Graph graph;
   const Tensor large = Tensor::zeros(DType::f32, {1024}), small = Tensor::zeros(DType::f32, {1023});
-  constant(graph, large, {.name = "large"});
-  constant(graph, small, {.name = "small"});
+  constant(graph, large, "large");
+  constant(graph, small, "small");
   std::vector<Tensor> apart;
   const proto::Graph message = to_proto(graph, &apart);
   ASSERT_EQ(apart.size(), 1);

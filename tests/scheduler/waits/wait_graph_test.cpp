@@ -6,6 +6,7 @@
 #include <set>
 
 #include <troupe/messages/ids.hpp>
+#include <troupe/messages/nanoseconds.hpp>
 #include <troupe/scheduler/waits/wait_graph.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 
@@ -14,8 +15,6 @@ namespace {
 
 using State = WaitThing::State;
 using Kind = RootCause::Kind;
-
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 Wait wait(std::string waiter, std::string awaited, std::string text = "", std::int64_t for_ns = 0) {
   return {.waiter = std::move(waiter),
