@@ -99,7 +99,8 @@ void ImageRows::read(std::uint8_t* to, std::int64_t rows) {
     buffer_.resize(static_cast<std::size_t>(info_.height) * stored_bytes);
     decode(buffer_.data(), info_.height);
   }
-  const std::uint8_t* from = buffer_.data() + static_cast<std::size_t>(read_) * stored_bytes;
+  const std::uint8_t* from =
+      buffer_.empty() ? nullptr : buffer_.data() + static_cast<std::size_t>(read_) * stored_bytes;
   if (!all_at_once) {
     if (stored_ != info_.channels) buffer_.resize(static_cast<std::size_t>(rows) * stored_bytes);
     std::uint8_t* const decoded = stored_ == info_.channels ? to : buffer_.data();

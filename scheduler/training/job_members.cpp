@@ -123,7 +123,8 @@ bool JobMembers::may_join(const Join& message, bool over, Error& error) {
   }
   if (options_.fence && std::ranges::find(worker.retired, message.incarnation) != worker.retired.end()) {
     ++counts_.fenced;
-    error = Error(Code::aborted, worker_name(message.worker) + " has since rejoined from another process: join again");
+    error = Error(Code::aborted,
+                  worker_name(message.worker) + " has since left, or rejoined from another process: join again");
     return false;
   }
   if (!over && (worker.presence != Presence::lost || !stays)) return true;
@@ -170,21 +171,27 @@ bool JobMembers::leaves(const Leave& message) const {
 }
 
 void JobMembers::leave(const Leave& message) {
-  if (message.shard)
+  if (message.shard) {
     shards_[message.worker] = {};
-  else
-    workers_[message.worker] = {.presence = message.worker < options_.workers ? Presence::expected : Presence::absent,
-                                .incarnation = {},
-                                .retired = {},
-                                .kept_until = {}};
+  } else {
+    Worker& worker = workers_[message.worker];
+    retire(worker);
+    worker = {.presence = message.worker < options_.workers ? Presence::expected : Presence::absent,
+              .incarnation = {},
+              .retired = std::move(worker.retired),
+              .kept_until = {}};
+  }
+}
+
+// A Join of this incarnation that comes once more is refused.
+void JobMembers::retire(Worker& worker) {
+  worker.retired.push_back(worker.incarnation);
+  if (worker.retired.size() > kRetired) worker.retired.pop_front();
 }
 
 void JobMembers::lose(std::uint32_t index, const Error& why, bool training, Nanoseconds now, TrainingOutbox& out) {
   Worker& worker = workers_[index];
-  if (worker.presence == Presence::joined) {
-    worker.retired.push_back(worker.incarnation);
-    if (worker.retired.size() > kRetired) worker.retired.pop_front();
-  }
+  if (worker.presence == Presence::joined) retire(worker);
   worker.presence = Presence::lost;
   worker.in_barrier = worker.fenced = worker.suspect = false;
   ++view_;

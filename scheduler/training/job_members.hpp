@@ -135,6 +135,7 @@ class JobMembers {
 
  private:
   Error refuse(Code code, std::string text);
+  static void retire(Worker& worker);
   template <class Chosen>
   std::string list_if(Chosen chosen) const;
 

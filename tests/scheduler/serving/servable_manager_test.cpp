@@ -245,14 +245,14 @@ class World {
 
   // The first broken promise; "" if all were kept.
   std::string run() {
-    for (int i = 0; i < 200 && broken_.empty(); ++i) {
+    for (int i = 0; i < 120 && broken_.empty(); ++i) {
       now_ += static_cast<Nanoseconds>(draw(8));
       event();
       act();
     }
     // Sources stay as they are, loads succeed, requests end.
     fails_ = false;
-    for (int i = 0; i < 100 && broken_.empty(); ++i) {
+    for (int i = 0; i < 60 && broken_.empty(); ++i) {
       now_ += 10;
       while (!requests_.empty()) end_request(0);
       while (!under_way_.empty()) end_action(0);

@@ -88,6 +88,15 @@ TEST_F(JobMembership, AnIncarnationThatWasReplacedJoinsNoMore) {
   EXPECT_EQ(members->to_string(), "view 5: workers 0 of 3; expected: 1");
 }
 
+TEST_F(JobMembership, AJoinThatComesOnceMoreBehindItsLeaveIsRefused) {
+  EXPECT_FALSE(join(0, 7));
+  members->leave({.worker = 0, .incarnation = Incarnation{7}, .shard = false, .reason = {}});
+  EXPECT_EQ(join(0, 7).code(), Code::aborted);
+  EXPECT_FALSE(members->is_member(0));
+  EXPECT_FALSE(join(0, 8));
+  EXPECT_TRUE(members->is_member(0));
+}
+
 TEST_F(JobMembership, WhereALossEndsTheJobNobodyJoinsAgain) {
   make([](JobOptions& o) { o.on_loss = OnLoss::fail; });
   EXPECT_FALSE(join(0, 7));

@@ -147,6 +147,12 @@ void Simulation::cut(Address a, Address b, Nanoseconds a_notices, Nanoseconds b_
      [this, a, b, number = c.number] { close_end(b, a, number); });
 }
 
+// Draws when the ends notice, in this order: that of arguments is the compiler's choice.
+void Simulation::cut(Address a, Address b) {
+  const Nanoseconds b_notices = up_to(10 * options_.delay), a_notices = up_to(10 * options_.delay);
+  cut(a, b, a_notices, b_notices);
+}
+
 void Simulation::close_end(Address self, Address other, std::uint64_t number) {
   Connection& c = connection(self, other);
   if (c.number != number || !c.open[end_of(self, other)]) return;
@@ -225,7 +231,7 @@ void Simulation::mischief() {
     process.stopped = true;
     // Some notice, others do not before it goes on.
     for (Address a = 0; a <= options_.shards; ++a)
-      if (below(2) == 0 && open(a, address)) cut(a, address, up_to(10 * options_.delay), up_to(10 * options_.delay));
+      if (below(2) == 0 && open(a, address)) cut(a, address);
     at(now_ + options_.delay + up_to(20 * options_.delay), [this, address, life = process.life] {
       Process& p = processes_[address];
       if (!p.alive || p.life != life) return;
@@ -238,7 +244,7 @@ void Simulation::mischief() {
     const auto other = static_cast<Address>(below(1 + options_.shards));
     if (!open(address, other) || !open(other, address)) return;
     ++tally_.cuts;
-    cut(address, other, up_to(10 * options_.delay), up_to(10 * options_.delay));
+    cut(address, other);
   } else if (worker >= options_.job.workers && chance() < f.leave) {
     ++tally_.leaves;
     leave(worker);

@@ -183,6 +183,7 @@ class Simulation {
   void connect_all();
   void connect(Address a, Address b);
   void cut(Address a, Address b, Nanoseconds a_notices, Nanoseconds b_notices);
+  void cut(Address a, Address b);
   void close_end(Address self, Address other, std::uint64_t number);
   void send(Address from, Address to, Frame frame);
   void arrive(Address from, Address to, std::uint64_t number, std::uint64_t job, const Frame& frame);
