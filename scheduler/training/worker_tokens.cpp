@@ -6,6 +6,13 @@
 #include <troupe/scheduler/training/turns.hpp>
 
 namespace troupe {
+namespace {
+
+bool is_later(const Token& a, const Token& b) {
+  return std::tie(a.epoch, a.kind, a.step, a.phase) > std::tie(b.epoch, b.kind, b.step, b.phase);
+}
+
+}  // namespace
 
 void WorkerTokens::begin(TrainingOutbox& out) {
   for (std::uint32_t i = 0; i < options_.ahead; ++i) ask(out);
@@ -71,14 +78,19 @@ void WorkerTokens::ended(std::uint64_t id, TokenDone figures, TrainingOutbox& ou
   const auto found = std::ranges::find(computing_, id, [](const Computing& c) { return c.work.id; });
   if (found == computing_.end()) return;
   found->report = std::move(figures);
-  while (!computing_.empty() && computing_.front().report) {
-    Computing first = std::move(computing_.front());
-    computing_.pop_front();
-    const Token& token = first.work.token;
-    const bool pushed = token.kind == TokenKind::train && !first.report->over;
+  for (auto c = computing_.begin(); c != computing_.end();) {
+    const auto holds_up = [&](const Computing& earlier) { return !is_later(earlier.work.token, c->work.token); };
+    if (!c->report || std::any_of(computing_.begin(), c, holds_up)) {
+      ++c;
+      continue;
+    }
+    Computing done = std::move(*c);
+    c = computing_.erase(c);
+    const Token& token = done.work.token;
+    const bool pushed = token.kind == TokenKind::train && !done.report->over;
     if (options_.mode == TrainingMode::asynchronous && pushed)
       after_ = turn_of(token.step, token.phase, options_.phases) + 1;
-    report(token, first.unused ? TokenDone{} : std::move(*first.report), out);
+    report(token, done.unused ? TokenDone{} : std::move(*done.report), out);
   }
 }
 

@@ -1,5 +1,6 @@
 // Manages the tokens of one worker: requests them ahead of its work, decides which are computed now and which wait, and
-// reports them in order of arrival.
+// reports them in order of arrival, but never behind one of a later turn: that one may wait for the turn of this, which
+// a lost worker has left behind.
 //
 //   requested ── Token ──▶ waiting ── start() ──▶ computing ── ended() ──▶ reported, and the next is requested
 //                             │                       │
@@ -52,8 +53,8 @@ class WorkerTokens {
   std::vector<std::uint64_t> committed(const Commit& commit, TrainingOutbox& out);
   // Returns the next token to compute, if any. Call after each of the others until it returns none.
   std::optional<Work> start();
-  // Ends a computation; it is reported once all earlier ones are. `report`: its figures; worker, token and view are
-  // filled in.
+  // Ends a computation; it is reported once all that came before it, and are of no later turn, are. `report`: its
+  // figures; worker, token and view are filled in.
   void ended(std::uint64_t id, TokenDone report, TrainingOutbox& out);
   // Takes the finish token, once per arrival: another arrives when the chief is lost.
   std::optional<Token> finish() { return std::exchange(finish_, std::nullopt); }

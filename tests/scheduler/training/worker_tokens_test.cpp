@@ -55,6 +55,24 @@ TEST_F(WorkerTokensTest, AsksAheadAndForAnotherWithEachReport) {
   EXPECT_EQ(said(), "done 0/0 of 10;take 3;");
 }
 
+// With backup workers a step waits for reports, and the next step for it.
+TEST_F(WorkerTokensTest, AStepThatALostWorkerLeftBehindIsNotHeldUpByALaterOne) {
+  make(TrainingMode::synchronous);
+  said();
+  came(1, 5, 0);
+  came(2, 5, 2);
+  came(0, 4, 1);
+  EXPECT_EQ(start(), "1: 5/0");
+  EXPECT_EQ(start(), "2: 5/2");
+  EXPECT_EQ(start(), "3: 4/1");
+  end(2);
+  EXPECT_EQ(said(), "") << "it came behind one of its own step";
+  end(3);
+  EXPECT_EQ(said(), "done 4/1 of 10;");
+  end(1);
+  EXPECT_EQ(said(), "done 5/0 of 10;take 3;done 5/2 of 10;take 4;");
+}
+
 TEST_F(WorkerTokensTest, ReportsInTheOrderOfTheTokens) {
   make(TrainingMode::synchronous);
   came(1, 0, 0);
