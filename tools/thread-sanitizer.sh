@@ -26,8 +26,8 @@ targets=("$@")
 flags="-fsanitize=thread -O1 -g1"
 caf="$PWD/build/tsan-caf"
 
-# Downloads the source package into $caf with lists of its own, as source packages are rarely among a system's. CAF's own
-# archive is enough: mirrors do not always have the distribution's changes to it.
+# Downloads the source package into $caf with lists of its own, as source packages are rarely among a system's. The
+# archive of CAF is enough: mirrors do not always have the distribution's changes to it.
 download_caf() {
   mkdir -p "$caf/apt/lists/partial" "$caf/apt/cache/archives/partial"
   sed 's/^Types: deb$/Types: deb-src/' /etc/apt/sources.list.d/debian.sources >"$caf/apt/debian.sources"
@@ -43,7 +43,8 @@ build_caf() {
   rm -rf "$caf" && mkdir -p "$caf/source"
   (download_caf) >"$caf/download.log" 2>&1 || { tail -n 5 "$caf/download.log" >&2; return 1; }
   tar -xf "$caf"/actor-framework_*.orig.tar.* -C "$caf/source" --strip-components=1
-  cmake -S "$caf/source" -B "$caf" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS="$flags -w -include limits" \
+  cmake -S "$caf/source" -B "$caf" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DCMAKE_CXX_FLAGS="$flags -w -include limits" \
     -DCAF_NO_{EXAMPLES,UNIT_TESTS,TOOLS,PYTHON,OPENCL,OPENSSL}=ON >"$caf/configure.log" 2>&1 &&
     cmake --build "$caf" >"$caf/build.log" 2>&1 || { tail -n 20 "$caf"/{configure,build}.log >&2; return 1; }
 }
