@@ -239,7 +239,8 @@ void Coordinator::serve(TrainingOutbox& out) {
     ++counters_.tokens;
     out.push_back({Destination::worker(request.worker), *token});
   }
-  if (stage_ == Stage::training && options_.lookahead > 0 && requests_.empty()) serve_unasked(out);
+  const bool waits_for_turns = options_.lookahead > 0 || options_.staleness > 0;
+  if (stage_ == Stage::training && waits_for_turns && requests_.empty()) serve_unasked(out);
 }
 
 Token Coordinator::finish_token() const {

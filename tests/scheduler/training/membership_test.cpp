@@ -339,6 +339,20 @@ TEST_F(Members, ALookaheadGivesLostTokensToThoseWhoWaitForThem) {
   EXPECT_EQ(job->counters().steps, 2u);
 }
 
+TEST_F(Members, BoundedStalenessGivesLostTokensToThoseWhoWaitForThem) {
+  start([](JobOptions& o) { o.mode = TrainingMode::bounded_staleness, o.staleness = 1; });
+  const Token first = take(0);
+  finish(1, take(1));
+  finish(1, take(1));
+  EXPECT_GT(take(1).step, first.step);
+  out.clear();
+  lose(0);  // worker 1 has asked for nothing
+  const auto given = said<Token>();
+  ASSERT_GE(given.size(), 1u);
+  EXPECT_EQ(std::make_tuple(given[0].request, given[0].step, given[0].slot),
+            std::make_tuple(std::uint64_t{0}, first.step, first.slot));
+}
+
 TEST_F(Members, TrainingDoesNotBeginWithoutAnyone) {
   make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 1, o.empty_timeout = 30 * kSecond; });
   EXPECT_FALSE(join(0));
