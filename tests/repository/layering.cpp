@@ -44,8 +44,9 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"session"},
       {"training"},
       {"model"},
+      {"serving"},
       {""}}},
-    {"apps", {{""}, {"examples", "language", "mnist", "node", "python", "recommend", "tags"}}},
+    {"apps", {{""}, {"examples", "language", "mnist", "node", "python", "recommend", "serve", "tags"}}},
     {"tools", {{"bench", "checkpoint", "data", "launch", "onnx", "top"}, {"model"}}},
 };
 
@@ -83,6 +84,7 @@ const std::vector<Library> kLibraries = {
     {"cpp-httplib", R"(httplib\.h)", {"actors/http/"}},
     {"libmicrohttpd", R"(microhttpd\.h|gnutls/.*)", {"actors/http/"}},
     {"nlohmann-json", "nlohmann/.*", {"actors/", "apps/", "kernels/readers/", "tools/"}},
+    {"simdjson", R"(simdjson\.h)", {"apps/serve/"}},
     {"ncurses", R"(n?curses\.h)", {"tools/"}},
     {"Google Benchmark", "benchmark/.*", {"tools/"}},
     {"oneTBB", "(tbb|oneapi/tbb).*", {"tools/"}},
@@ -135,6 +137,7 @@ const std::vector<Library> kReach = {
      {"graph/formats/serialize_proto.hpp", "graph/layers/network_proto.hpp", "actors/cluster/cluster_peers.hpp",
       "actors/cluster/node_actor.hpp", "actors/session/compile.hpp", "actors/tensorboard/"}},
     {"nlohmann-json", "nlohmann/(?!json_fwd).*", {"actors/http/json_text.hpp"}},
+    {"simdjson", R"(simdjson\.h)", {"apps/serve/json_document.hpp", "apps/serve/json_values.hpp"}},
     {"cpp-httplib", "httplib.*", {}},
     {"libmicrohttpd", R"(microhttpd\.h|gnutls/.*)", {}},
     {"OpenSSL", "openssl/.*", {}},

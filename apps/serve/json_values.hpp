@@ -1,0 +1,62 @@
+// Tensors as nested lists of JSON, as TensorFlow Serving and the Open Inference Protocol write them.
+//
+// A list is read in one pass over its text: simdjson's on-demand API, which unlike its DOM lets a reader take the
+// tokens NaN, Infinity and -Infinity, which are no JSON. Floats are read as f64 and then rounded to their dtype.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <troupe/messages/tensor.hpp>
+
+namespace troupe {
+
+// Reads one tensor. Errors are invalid_argument, or resource_exhausted beyond the limit, and name the place:
+//   instances[3].x[2]: "abc", where an f32 is expected
+class JsonTensorReader {
+ public:
+  // Errors begin with `root`. Lists of level 0 hold rows. `budget`: how many elements may still be read; outlives this.
+  static std::unique_ptr<JsonTensorReader> make(DType dtype, std::string root, std::size_t& budget);
+  virtual ~JsonTensorReader() = default;
+
+  // Reads the whole tensor. `member`: ".x" if it stands in an object.
+  virtual void read(simdjson::ondemand::value value, std::string_view member) = 0;
+  // Reads row `row` of the tensor; all rows are read in their order.
+  virtual void read_row(simdjson::ondemand::value value, std::int64_t row, std::string_view member) = 0;
+  virtual void read_row_of_base64(std::string_view text, std::int64_t row) = 0;
+  virtual void read_base64(std::string_view text) = 0;
+  // What was read; once. `like` is the shape that is wanted: of an empty list, it says what the lists cannot.
+  virtual Tensor finish(const Shape& like) = 0;
+};
+
+// Throws invalid_argument, naming the place, for a body that ends or is broken there.
+[[noreturn]] void fail_json(std::string_view place, simdjson::error_code error);
+// The value's text, shortened: for errors.
+std::string json_excerpt(simdjson::ondemand::value& value);
+
+// What {"b64": "..."} holds, with or without padding; nullopt: no base64 (RFC 4648, section 4).
+std::optional<std::string> decode_base64(std::string_view text);
+void append_base64(std::string& out, std::string_view bytes);
+
+// Whether the object is {"b64": ...}, with its text, which is valid until the next string is read. The object can be
+// read again.
+bool is_base64(simdjson::ondemand::object& object, std::string_view& text);
+
+// With quotes. Text that is not UTF-8 is written with replacement characters.
+void append_json_string(std::string& out, std::string_view text);
+
+enum class JsonStrings { base64_if_needed, always_base64, text };
+// Appends elements [begin, end) of dimension 0 as lists, and of a scalar its value. Floats are the shortest text that
+// reads back the same, with a point or an exponent; NaN, Infinity and -Infinity stand for themselves. Throws
+// invalid_argument for a string that is not UTF-8 and must be text.
+void append_json_tensor(std::string& out, const Tensor& tensor, JsonStrings strings);
+// Row `row` of dimension 0.
+void append_json_row(std::string& out, const Tensor& tensor, std::int64_t row, JsonStrings strings);
+
+}  // namespace troupe
