@@ -151,11 +151,8 @@ std::shared_ptr<GraphHandle> NodeActorImpl::make_handle(const proto::RegisterGra
 
 PartitionActor NodeActorImpl::spawn_partition(SessionId session, GraphId graph, const proto::Partition& partition,
                                               std::span<const Tensor> tensors) {
-  const auto device = std::ranges::find_if(config_.devices, [&](const LocalDevice& d) {
-    return d.device->attributes().name.to_string() == partition.device();
-  });
-  if (device == config_.devices.end())
-    fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
+  const std::optional<LocalDevice> device = config_.devices->find(partition.device());
+  if (!device) fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
   SessionState& state = sessions_.at(session);
   PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops, tensors), *device,
                                     variables_of(state, partition.device()), config_.kernels};

@@ -10,6 +10,7 @@
 
 #include "messages/proto/run.pb.h"
 #include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/steps/step.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/op.hpp>
@@ -38,8 +39,8 @@ struct NodeJoin final : LocalWork {
 class NodeActorImpl final : public Counted<LocalNodeActor> {
  public:
   struct Config {
-    TaskIdentity identity;  // without a cluster until JoinCluster
-    std::vector<LocalDevice> devices;
+    TaskIdentity identity;                    // without a cluster until JoinCluster
+    const LocalDevices* devices = nullptr;    // outlives the actor
     const OpRegistry* ops = &standard_ops();  // must outlive the actor
     const KernelRegistry* kernels = nullptr;  // must outlive the actor
     ActorRegistry* registry = nullptr;        // must outlive the actor

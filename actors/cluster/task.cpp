@@ -12,6 +12,7 @@
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/cluster_peers.hpp>
+#include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/cluster/node_actor.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/collective/collective_actor.hpp>
@@ -91,11 +92,9 @@ class Task::Impl final : public TaskActors {
       devices.push_back(make_cpu_device(
           {.name = DeviceName::of(options.name, "CPU", i), .threads = threads, .memory_limit = options.memory_limit}));
     add_gpus();
-    std::vector<Device*> all;
-    for (const auto& device : devices) all.push_back(device.get());
     introspection.emplace(Introspection::Config{.task = options.name,
                                                 .registry = registry,
-                                                .devices = std::move(all),
+                                                .devices = [this] { return local_devices.devices(); },
                                                 .failure = [this] { return why_failed(); },
                                                 .flight_directory = options.flight_directory});
     if (options.networked || options.introspect_port)
@@ -174,10 +173,10 @@ class Task::Impl final : public TaskActors {
     settings.identity.task = options.name;
     settings.identity.token = token;
     for (const auto& device : devices) {
-      auto actor = spawn<ActorKind::device, DeviceActorImpl>(device->attributes().name.to_string(), *device);
-      local_devices.push_back({device.get(), actor});
+      auto actor = spawn<ActorKind::device, DeviceActorImpl>(device->attributes().name.to_string(), device);
+      local_devices.add({device, actor});
     }
-    settings.devices = local_devices;
+    settings.devices = &local_devices;
     if (options.ops) settings.ops = options.ops.get();
     settings.kernels = &kernels;
     settings.registry = &registry;
@@ -241,7 +240,7 @@ class Task::Impl final : public TaskActors {
     std::unique_lock lock(mutex);
     stop_actors();
     own_actors.clear();
-    local_devices.clear();
+    local_devices.drop_actors();
     node = nullptr;
     scheduler = nullptr;
     rendezvous = nullptr;
@@ -288,7 +287,8 @@ class Task::Impl final : public TaskActors {
   WireOptions wire;
   KernelRegistry kernels;
   ActorRegistry registry;
-  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::shared_ptr<Device>> devices;
+  LocalDevices local_devices;  // outlives the system
   std::string accelerators;
   std::vector<DeviceInfo> infos;
   std::optional<Introspection> introspection;
@@ -297,7 +297,6 @@ class Task::Impl final : public TaskActors {
   ClusterSpec cluster;
   std::unique_ptr<ClusterPeers> links;
   std::multimap<ActorKind, caf::actor> own_actors;
-  std::vector<LocalDevice> local_devices;
   RendezvousActor rendezvous;
   std::shared_ptr<ClientGate> client_gate;
   std::atomic<std::uint64_t> last_job{0};
@@ -328,6 +327,7 @@ const TaskActors& Task::handles() const { return *impl_; }
 const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->client_gate; }
 std::atomic<std::uint64_t>& Task::last_job() { return impl_->last_job; }
 caf::actor_system& Task::system() { return impl_->system; }
+LocalDevices& Task::local_devices() { return impl_->local_devices; }
 ActorRegistry& Task::actors() { return impl_->registry; }
 Introspection& Task::introspection() { return *impl_->introspection; }
 
@@ -366,7 +366,7 @@ void Task::join(const ClusterSpec& cluster, std::chrono::nanoseconds deadline, c
       .input = impl.input,
       .introspector = impl.introspector,
       .welcome = make_welcome(identity, impl.introspection->target().value_or(HttpTarget{}).address.to_string(),
-                              impl.local_devices, impl.kernels)});
+                              impl.local_devices.list(), impl.kernels)});
   {
     const std::lock_guard lock(impl.mutex);
     impl.links = std::move(links);

@@ -29,6 +29,7 @@ class ClientGate;
 class Device;
 class Introspection;
 class KernelRegistry;
+class LocalDevices;
 struct TaskActors;  // actors/cluster/task_actors.hpp
 
 void write_wait(const std::string& text);  // "troupe: ..." on stderr
@@ -98,6 +99,7 @@ class Task {
   const OpRegistry& ops() const;  // ops available to graphs of this task
   const KernelRegistry& kernels() const;
   Device& device(int index = 0);  // CPUs come first
+  LocalDevices& local_devices();  // also private ones
   // Pinned host memory for GPU feeds, copied directly from it. Null without a GPU. Valid until the task ends; its
   // tensors stay valid.
   Allocator* pinned_memory();

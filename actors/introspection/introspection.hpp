@@ -18,7 +18,7 @@ class Introspection {
   struct Config {
     TaskName task;
     ActorRegistry& registry;  // outlives it, like
-    std::vector<Device*> devices;
+    std::function<std::vector<std::shared_ptr<Device>>()> devices;
     std::function<Error()> failure;  // of the task
     std::string flight_directory;    // "": flight records are not written
   };

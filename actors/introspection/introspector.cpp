@@ -64,7 +64,7 @@ ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& det
 
 std::string Introspector::failure() const {
   if (const Error failure = config_.failure ? config_.failure() : Error()) return failure.message();
-  for (Device* device : config_.devices)
+  for (const std::shared_ptr<Device>& device : config_.devices())
     if (const Error failure = device->failure()) return failure.message();
   return {};
 }
@@ -143,7 +143,7 @@ TaskSnapshot Introspector::snapshot() const {
     if (details.job) out.job = std::move(details.job);
     running.merge(details.running);
   }
-  for (Device* device : config_.devices) {
+  for (const std::shared_ptr<Device>& device : config_.devices()) {
     DeviceSnapshot seen = look_at(*device);
     for (const auto& record : config_.registry.actors()) {
       if (record->kind != "device" || record->name != seen.name) continue;

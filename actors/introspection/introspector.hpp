@@ -23,7 +23,7 @@ class Introspector {
     const ActorRegistry& registry;
     const TrainingRecord& training;
     const ClientRecord& client;
-    std::vector<Device*> devices;
+    std::function<std::vector<std::shared_ptr<Device>>()> devices;
     std::function<Error()> failure;  // of the task
     // The links to other tasks, and waits for links; null before the task joins a cluster.
     std::function<std::vector<LinkSnapshot>()> links;

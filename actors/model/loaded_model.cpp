@@ -117,7 +117,7 @@ struct ModelCallable::State {
   mutable Callable call;
 };
 
-std::vector<Tensor> ModelCallable::operator()(std::vector<Tensor> inputs, const RunOptions& options) const {
+void ModelCallable::check(const std::vector<Tensor>& inputs) const {
   const State& at = *state_;
   const Specs& specs = at.signature.inputs;
   if (inputs.size() != specs.size())
@@ -125,9 +125,30 @@ std::vector<Tensor> ModelCallable::operator()(std::vector<Tensor> inputs, const 
                      specs_list(specs));
   std::size_t i = 0;
   for (const Specs::value_type& input : specs) at.check_input(input, inputs[i++]);
-  std::call_once(at.compiled, [&] { at.call = at.session.callable(at.feeds, at.fetches); });
-  return at.call(std::move(inputs), options);
 }
+
+const Callable& ModelCallable::compiled_for(const std::vector<Tensor>& inputs) const {
+  check(inputs);
+  const State& at = *state_;
+  std::call_once(at.compiled, [&] { at.call = at.session.callable(at.feeds, at.fetches); });
+  return at.call;
+}
+
+std::vector<Tensor> ModelCallable::operator()(std::vector<Tensor> inputs, const RunOptions& options) const {
+  return compiled_for(inputs)(std::move(inputs), options);
+}
+
+StepId ModelCallable::start(std::vector<Tensor> inputs, const RunOptions& options,
+                            std::function<void(StepResult)> done) const {
+  return compiled_for(inputs).start(std::move(inputs), options, std::move(done));
+}
+
+StepId ModelCallable::start_here(std::vector<Tensor> inputs, const RunOptions& options,
+                                 std::function<void(StepResult)> done) const {
+  return compiled_for(inputs).start_here(std::move(inputs), options, std::move(done));
+}
+
+void ModelCallable::cancel(StepId step) const { state_->session.cancel(step); }
 
 const ModelSignature& ModelCallable::signature() const { return state_->signature; }
 

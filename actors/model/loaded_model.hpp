@@ -12,6 +12,7 @@
 // Thread-safe. A copy, and a callable, is the same model, and keeps it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,10 +41,19 @@ class ModelCallable {
   // Throws invalid_argument, saying what is expected, for another number of inputs, another dtype or shape, and the
   // first error of the step.
   std::vector<Tensor> operator()(std::vector<Tensor> inputs, const RunOptions& options = {}) const;
+  // Throws what a call would throw for these inputs.
+  void check(const std::vector<Tensor>& inputs) const;
+  // The same for callers that do not wait (Callable::start, Callable::start_here). Throws for inputs; errors of the
+  // step go to `done`.
+  StepId start(std::vector<Tensor> inputs, const RunOptions& options, std::function<void(StepResult)> done) const;
+  StepId start_here(std::vector<Tensor> inputs, const RunOptions& options, std::function<void(StepResult)> done) const;
+  // A step that was started ends with Code::cancelled, unless it has ended.
+  void cancel(StepId step) const;
   const ModelSignature& signature() const;
 
  private:
   friend class LoadedModel;
+  const Callable& compiled_for(const std::vector<Tensor>& inputs) const;
   struct State;
   std::shared_ptr<const State> state_;
 };

@@ -73,6 +73,11 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
   return step;
 }
 
+StepId Callable::start_here(std::vector<Tensor> feeds, const RunOptions& options,
+                            std::function<void(StepResult)> done) const {
+  return start(std::move(feeds), options, std::move(done), in_order() ? Wait::yes : Wait::no);
+}
+
 namespace {
 
 // Where a blocking call waits for its answer.

@@ -9,6 +9,7 @@
 #include <list>
 #include <mutex>
 
+#include <troupe/actors/cluster/private_device.hpp>
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/introspection/introspection.hpp>
@@ -109,7 +110,10 @@ class Session::Impl {
     return out;
   }
 
-  Compiler compiler() const { return {task.devices(), task.device(), task.kernels()}; }
+  Compiler compiler() const {
+    if (options.device) return {{&options.device->info(), 1}, options.device->device(), task.kernels()};
+    return {task.devices(), task.device(), task.kernels()};
+  }
   CompileOptions compile_options(GraphId id) const {
     return {.session = session,
             .graph = id,

@@ -31,6 +31,7 @@
 
 namespace troupe {
 
+class PrivateDevice;
 class Task;
 
 // Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
@@ -64,6 +65,9 @@ struct SessionOptions {
   bool check_numerics = false;
   // For graphs that only predict; what is constant in them counts, so freeze() models first (graph/passes/freeze.hpp).
   std::optional<InferencePasses> inference{};
+  // The only device of its graphs (actors/cluster/private_device.hpp), which the session keeps. Null: those of the task
+  // and its cluster.
+  std::shared_ptr<PrivateDevice> device{};
   std::chrono::nanoseconds timeout{0};  // default for runs without one; 0: none
   std::chrono::nanoseconds build_timeout =
       std::chrono::seconds(120);   // for a task to build its part of a graph, or to end the session
@@ -102,6 +106,9 @@ class Callable {
   bool in_order() const;
   // Passes the result, or the error, to `done` on a runtime thread: keep it short. Returns the step's id.
   StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const;
+  // Same, but runs the step on this thread, before it returns, if one idle device runs the whole graph and the step has
+  // no timeout.
+  StepId start_here(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const;
 
  private:
   friend class Session;

@@ -26,11 +26,11 @@ void DeviceActorImpl::enqueue(caf::mailbox_element_ptr element, caf::execution_u
 void DeviceActorImpl::put_on_stream(const ExecuteSegment& message, bool by_sender) {
   auto work = std::static_pointer_cast<DeviceWork>(message.work);
   work->counted_in(shared_record());
-  if (by_sender && work->borrowing.wanted && device_.compute().lend()) {
+  if (by_sender && work->borrowing.wanted && device_->compute().lend()) {
     work->borrowing.granted = true;
     return;
   }
-  device_.compute().enqueue(std::move(work));
+  device_->compute().enqueue(std::move(work));
 }
 
 }  // namespace troupe

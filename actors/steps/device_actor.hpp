@@ -11,9 +11,8 @@ class Device;
 
 class DeviceActorImpl final : public Counted<DeviceActor> {
  public:
-  // `device` must outlive the actor.
-  DeviceActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Device& device)
-      : Counted(config, std::move(record)), device_(device) {}
+  DeviceActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, std::shared_ptr<Device> device)
+      : Counted(config, std::move(record)), device_(std::move(device)) {}
   behavior_type make_behavior() override;
   void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* host) override;
 
@@ -21,7 +20,7 @@ class DeviceActorImpl final : public Counted<DeviceActor> {
   // `by_sender`: the calling thread is the sender's, which may run the work itself.
   void put_on_stream(const ExecuteSegment& message, bool by_sender);
 
-  Device& device_;
+  const std::shared_ptr<Device> device_;
   std::atomic<bool> stopped_{false};
 };
 

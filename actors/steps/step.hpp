@@ -82,7 +82,7 @@ class StepRequest final : public LocalWork {
 
 // A device of the task and the actor in front of it.
 struct LocalDevice {
-  Device* device = nullptr;
+  std::shared_ptr<Device> device;
   DeviceActor actor;
 };
 

@@ -88,11 +88,12 @@ StepCluster::StepCluster(const std::vector<TaskName>& names, int devices) {
     NodeActorImpl::Config config;
     config.identity.task = name;
     for (int i = 0; i < devices; ++i) {
-      task->devices.push_back(std::make_unique<HeldDevice>(DeviceName::of(name, "CPU", i)));
+      task->devices.push_back(std::make_shared<HeldDevice>(DeviceName::of(name, "CPU", i)));
       task->device_actors.push_back(
-          system.caf->spawn<DeviceActorImpl>(system.registry.add(ActorKind::device, text), *task->devices.back()));
-      config.devices.push_back({task->devices.back().get(), task->device_actors.back()});
+          system.caf->spawn<DeviceActorImpl>(system.registry.add(ActorKind::device, text), task->devices.back()));
+      task->local_devices.add({task->devices.back(), task->device_actors.back()});
     }
+    config.devices = &task->local_devices;
     config.kernels = &kernels;
     config.registry = &system.registry;
     config.scheduler = task->scheduler;

@@ -16,6 +16,7 @@
 
 #include "messages/proto/run.pb.h"
 #include <troupe/actors/base/actor_record.hpp>
+#include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/cluster/node_actor.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -78,7 +79,8 @@ class SteppedSystem {
 
 struct StepTask {
   TaskName name;
-  std::vector<std::unique_ptr<HeldDevice>> devices;
+  std::vector<std::shared_ptr<HeldDevice>> devices;
+  LocalDevices local_devices;
   SchedulerActor scheduler;
   RendezvousActor rendezvous;
   CollectiveActor collective;

@@ -1,0 +1,36 @@
+// A CPU device for some sessions alone (SessionOptions::device): their steps wait for nobody else's, and its memory is
+// theirs. Placement and peers do not see it; introspection does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/devices/device.hpp>
+
+namespace troupe {
+
+struct PrivateDeviceOptions {
+  int threads = 0;                 // 0: one for each core
+  std::uint64_t memory_limit = 0;  // bytes in use and cached; 0: none
+};
+
+class PrivateDevice {
+ public:
+  // `task` must outlive it. Throws failed_precondition for a task that has shut down.
+  PrivateDevice(Task& task, const PrivateDeviceOptions& options);
+  // Ends the device: steps that run end first, those that wait are dropped. Its tensors stay valid.
+  ~PrivateDevice();
+  PrivateDevice(const PrivateDevice&) = delete;
+  PrivateDevice& operator=(const PrivateDevice&) = delete;
+
+  const DeviceInfo& info() const { return info_; }
+  Device& device() const { return *device_; }
+
+ private:
+  Task& task_;
+  std::shared_ptr<Device> device_;
+  DeviceInfo info_;
+};
+
+}  // namespace troupe
