@@ -34,6 +34,10 @@ enum class ActorKind : std::uint8_t {
   maker,
   checkpoint,
   curves,
+  source,
+  manager,
+  loader,
+  batcher,
   peer,
   introspector,
 };
@@ -75,7 +79,11 @@ inline constexpr std::array kActorRoles = {
     ActorRole{ActorKind::maker, "maker", FailureScope::task, ActorThread::own},              // a batch
     ActorRole{ActorKind::checkpoint, "checkpoint", FailureScope::job, ActorThread::own, 5},  // nothing
     ActorRole{ActorKind::curves, "curves", FailureScope::actor, ActorThread::own, 5},        // nothing
-    ActorRole{ActorKind::peer, "peer", FailureScope::link},                                  // early frames
+    ActorRole{ActorKind::source, "source", FailureScope::task, ActorThread::own, 5},         // nothing
+    ActorRole{ActorKind::manager, "manager", FailureScope::task},                     // which versions are loaded
+    ActorRole{ActorKind::loader, "loader", FailureScope::actor, ActorThread::own},    // a version
+    ActorRole{ActorKind::batcher, "batcher", FailureScope::actor, ActorThread::own},  // requests that wait
+    ActorRole{ActorKind::peer, "peer", FailureScope::link},                           // early frames
     ActorRole{ActorKind::introspector, "introspector", FailureScope::actor, ActorThread::own, 5},  // nothing
 };
 

@@ -60,7 +60,8 @@ class Servable {
   virtual const std::string& signature_named(const std::string& given) const = 0;
   // Calls `done` once, on any thread, possibly before it returns: with the outputs, or with not_found for a signature
   // or an output that is not there; invalid_argument for inputs that do not fit; unavailable if too many requests wait;
-  // deadline_exceeded; cancelled; or the step's error. `done` must be short. The call may be dropped.
+  // deadline_exceeded; cancelled; or the step's error. `done` must be short. The handle must be kept
+  // until then; the call may be dropped.
   virtual std::shared_ptr<ServingCall> start(ServingRequest request, std::function<void(ServingResult)> done) const = 0;
 };
 using ServableHandle = std::shared_ptr<const Servable>;

@@ -1,0 +1,278 @@
+#include "troupe/actors/serving/batcher_actor.hpp"
+
+#include <algorithm>
+#include <caf/send.hpp>
+#include <chrono>
+#include <utility>
+
+#include <troupe/actors/model/joined_rows.hpp>
+#include <troupe/messages/caf/instances.hpp>
+
+namespace troupe {
+
+// A batch whose step runs.
+struct RunningBatch {
+  std::string shapes{};  // its group
+  std::vector<BatchQueue::Part> parts{};
+  std::vector<std::shared_ptr<BatchedCall>> calls{};  // of the parts
+  std::int64_t rows = 0, padded = 0;
+  Nanoseconds begin = 0, joined = 0;
+  StepId step{};
+};
+
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+// "[784] [2,3]"
+std::string row_shapes(const std::vector<Tensor>& inputs) {
+  std::string out;
+  for (const Tensor& x : inputs) out += x.shape().sub(1, x.shape().rank()).to_string();
+  return out;
+}
+
+// "ask again in 12 ms"
+std::int64_t pause_in(const Error& error) {
+  constexpr std::string_view kBefore = "ask again in ";
+  const std::string& text = error.message();
+  const auto at = text.find(kBefore);
+  return at == std::string::npos ? 0 : std::atoll(text.c_str() + at + kBefore.size());
+}
+
+}  // namespace
+
+BatchedCall::~BatchedCall() {
+  if (done) answer({.error = Error(Code::unavailable, "the version of the model is being unloaded: ask again")});
+}
+
+void BatchedCall::cancel() { caf::anon_send(batcher, CancelRequest{id}); }
+
+void BatchedCall::answer(ServingResult result) {
+  over = true;
+  if (const auto take = std::exchange(done, nullptr)) {
+    result.times = times;
+    take(std::move(result));
+  }
+}
+
+std::shared_ptr<ServingCall> start_batched(const BatcherActor& batcher, const ModelCallable& function,
+                                           std::vector<Tensor> inputs, ServingRequest request,
+                                           const std::function<void(ServingResult)>& done) {
+  const std::int64_t rows = inputs.front().shape()[0];
+  std::size_t i = 0;
+  for (const auto& [name, spec] : function.signature().inputs)
+    if (const std::int64_t own = inputs[i++].shape()[0]; own != rows)
+      invalid_argument("input '{}' has {} rows, '{}' has {}: they must be as many", name, own,
+                       function.signature().inputs.begin()->first, rows);
+  auto call = std::make_shared<BatchedCall>();
+  call->id = next_id();
+  call->inputs = std::move(inputs);
+  call->rows = rows;
+  call->outputs = std::move(request.outputs);
+  call->deadline = request.deadline;
+  call->since = steady_now_ns();
+  call->batcher = batcher;
+  call->done = done;
+  caf::anon_send(batcher, BatchRequest{call});
+  return call;
+}
+
+BatcherActorImpl::behavior_type BatcherActorImpl::make_behavior() {
+  return {
+      [this](const BatchRequest& message) {
+        take(message.call);
+        go_on();
+      },
+      [this](const CancelRequest& message) {
+        cancel(message.request);
+        go_on();
+      },
+      [this](const BatchEnded& message) {
+        ended(*message.batch, std::move(*message.result));
+        go_on();
+      },
+      [this](const Tick&) {
+        next_tick_ = BatchQueue::kNever;
+        go_on();
+      },
+      [this](const Stop&) {
+        groups_.clear();
+        for (const auto& batch : running_) function_.cancel(batch->step);
+        running_.clear();
+        function_ = {};  // a Tick that is under way keeps this object
+        quit();
+      },
+  };
+}
+
+void BatcherActorImpl::take(const std::shared_ptr<BatchedCall>& call) {
+  Group& group = groups_.try_emplace(row_shapes(call->inputs), options_).first->second;
+  std::int64_t others = 0;
+  for (const auto& [shapes, other] : groups_)
+    if (&other != &group) others += other.queue.waiting_rows();
+  Error refused;
+  if (others + group.queue.waiting_rows() + call->rows > options_.most_waiting && others > 0)
+    refused = Error(Code::unavailable, fmt::format("{} rows wait, {} more would be too many: ask again in 1 ms",
+                                                   others + group.queue.waiting_rows(), call->rows));
+  else
+    refused = group.queue.add({.id = call->id, .rows = call->rows, .deadline = call->deadline}, steady_now_ns());
+  if (refused)
+    return call->answer(
+        {.error = refused, .retry_after_ms = refused.code() == Code::unavailable ? pause_in(refused) : 0});
+  group.calls.emplace(call->id, call);
+}
+
+void BatcherActorImpl::cancel(std::uint64_t request) {
+  const Error why(Code::cancelled, "the request was cancelled");
+  for (auto& [shapes, group] : groups_) {
+    const auto waiting = group.calls.find(request);
+    if (waiting == group.calls.end()) continue;
+    group.queue.cancel(request);
+    waiting->second->answer({.error = why});
+    group.calls.erase(waiting);
+    break;
+  }
+  for (const auto& batch : running_)
+    for (const auto& call : batch->calls)
+      if (call->id == request) {
+        call->answer({.error = why});
+        cancel_if_unwanted(*batch);
+      }
+}
+
+void BatcherActorImpl::cancel_if_unwanted(const RunningBatch& batch) const {
+  if (std::ranges::all_of(batch.calls, [](const auto& call) { return call->over; })) function_.cancel(batch.step);
+}
+
+void BatcherActorImpl::go_on() {
+  const Nanoseconds now = steady_now_ns();
+  Nanoseconds wake = BatchQueue::kNever;
+  for (auto at = groups_.begin(); at != groups_.end();) {
+    Group& group = at->second;
+    for (const std::uint64_t late : group.queue.expired(now)) {
+      const auto call = group.calls.extract(late).mapped();
+      call->times.queued = now - call->since;
+      call->answer(
+          {.error = Error(Code::deadline_exceeded, "the deadline passed while the request waited for a batch")});
+    }
+    while (auto batch = group.queue.next(now)) run(at->first, group, std::move(*batch), now);
+    if (const auto next = group.queue.next_time()) wake = std::min(wake, *next);
+    const bool gone = group.queue.waiting_requests() == 0 && group.queue.running() == 0;
+    at = gone ? groups_.erase(at) : std::next(at);
+  }
+  for (const auto& batch : running_)
+    for (const auto& call : batch->calls) {
+      if (call->over) continue;
+      if (call->deadline <= now) {
+        call->answer({.error = Error(Code::deadline_exceeded, "the deadline passed while the batch ran")});
+        cancel_if_unwanted(*batch);
+      } else {
+        wake = std::min(wake, call->deadline);
+      }
+    }
+  if (wake >= next_tick_) return;
+  next_tick_ = wake;
+  delayed_send(BatcherActor(this), std::chrono::nanoseconds(std::max<Nanoseconds>(wake - now, 0)), Tick{});
+}
+
+std::vector<Tensor> BatcherActorImpl::join(const RunningBatch& batch, std::int64_t padded) const {
+  std::vector<Tensor> out;
+  std::size_t input = 0;
+  for (const auto& [name, spec] : function_.signature().inputs) {
+    std::vector<Tensor> rows;
+    for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+      const BatchQueue::Part& part = batch.parts[i];
+      rows.push_back(batch.calls[i]->inputs[input].rows(part.first, part.first + part.rows));
+    }
+    // Rows that nobody asked for are copies of the first: what it does not refuse, it does not refuse twice.
+    for (std::int64_t i = batch.rows; i < padded; ++i) rows.push_back(rows.front().rows(0, 1));
+    Tensor joined = joined_rows(name, rows);
+    out.push_back(joined.aligned() ? std::move(joined) : joined.clone());
+    ++input;
+  }
+  return out;
+}
+
+void BatcherActorImpl::run(const std::string& shapes, Group& group, BatchQueue::Batch batch, Nanoseconds now) {
+  auto running = std::make_shared<RunningBatch>();
+  running->shapes = shapes;
+  running->begin = now;
+  running->rows = batch.rows;
+  running->padded = batch.padded;
+  for (const BatchQueue::Part& part : batch.parts) {
+    const auto call = group.calls.find(part.request);
+    running->calls.push_back(call->second);
+    if (part.first == 0) call->second->times.queued = now - call->second->since;
+    if (part.last) group.calls.erase(call);
+  }
+  running->parts = std::move(batch.parts);
+  running_.push_back(running);
+  const auto done = [self = BatcherActor(this), running](StepResult result) {
+    caf::anon_send(self, BatchEnded{running, std::make_shared<StepResult>(std::move(result))});
+  };
+  try {
+    std::vector<Tensor> inputs = join(*running, batch.padded);
+    running->joined = steady_now_ns();
+    running->step = function_.start(std::move(inputs), {}, done);
+  } catch (...) {
+    done({.error = current_error()});
+  }
+}
+
+void BatcherActorImpl::ended(const RunningBatch& batch, StepResult result) {
+  const Nanoseconds now = steady_now_ns();
+  if (const auto group = groups_.find(batch.shapes); group != groups_.end())
+    group->second.queue.finished(now - batch.begin);
+  if (result.error) {
+    for (const auto& call : batch.calls) call->answer({.error = result.error});
+  } else {
+    hand_out(batch, std::move(result.fetches), now);
+  }
+  std::erase_if(running_, [&](const auto& other) { return other.get() == &batch; });
+  // What a failed request has waiting still is not computed.
+  for (const auto& call : batch.calls)
+    if (call->over)
+      if (const auto group = groups_.find(batch.shapes); group != groups_.end()) {
+        group->second.queue.cancel(call->id);
+        group->second.calls.erase(call->id);
+      }
+}
+
+void BatcherActorImpl::hand_out(const RunningBatch& batch, std::vector<Tensor> results, Nanoseconds now) {
+  std::size_t output = 0;
+  for (const auto& [name, spec] : function_.signature().outputs)
+    if (const Shape& shape = results[output++].shape(); shape.rank() < 1 || shape[0] != batch.padded) {
+      const Error error(Code::failed_precondition,
+                        fmt::format("output '{}' is {} for a batch of {} rows: a model whose outputs do not have a row "
+                                    "for each of its inputs cannot be batched",
+                                    name, shape.to_string(), batch.padded));
+      for (const auto& call : batch.calls) call->answer({.error = error});
+      return;
+    }
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+    const BatchQueue::Part& part = batch.parts[i];
+    BatchedCall& call = *batch.calls[i];
+    std::vector<Tensor> own;
+    for (const Tensor& result : results) own.push_back(result.rows(at, at + part.rows));
+    at += part.rows;
+    if (call.over) continue;
+    call.times.batched += batch.joined - batch.begin;
+    call.times.run += now - batch.joined;
+    call.rows_done += part.rows;
+    call.results.emplace(part.first, std::move(own));
+    if (call.rows_done < call.rows) continue;
+    std::vector<Tensor> all;
+    for (std::size_t o = 0; o < results.size(); ++o) {
+      std::vector<Tensor> pieces;
+      for (const auto& [first, tensors] : call.results) pieces.push_back(tensors[o]);
+      all.push_back(joined_rows("of a batch", pieces));
+    }
+    call.answer({.outputs = named_outputs(function_.signature(), std::move(all), call.outputs)});
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,194 @@
+#include "troupe/actors/serving/loaded_servable.hpp"
+
+#include <algorithm>
+#include <array>
+#include <caf/send.hpp>
+#include <utility>
+
+#include <troupe/actors/model/any_model.hpp>
+#include <troupe/actors/serving/batcher_actor.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
+
+namespace troupe {
+namespace {
+
+// Steps that usually take less than this run on the thread of their door: waking another takes about as long as a
+// tenth of it.
+constexpr Nanoseconds kShort = kMillisecond / 5;
+
+// Of an unnamed signature, in the order of preference: TensorFlow's name, and ours.
+constexpr std::array kUsualNames = {"serving_default", "predict"};
+
+LoadedModel read(Task& task, const std::string& path, std::shared_ptr<PrivateDevice> device) {
+  AnyModel any = read_any_model(file_system_of(path), path, {.ops = task.ops()});
+  SavedModel model;
+  model.graph = std::move(any.graph);
+  model.signatures = std::move(any.signatures);
+  model.values = std::move(any.values);
+  LoadedModelOptions options;
+  options.task = &task;
+  options.session.device = std::move(device);
+  return LoadedModel(std::move(model), options);
+}
+
+std::string listed(const auto& named) {
+  std::string out;
+  for (const auto& [name, unused] : named) out += fmt::format("{}'{}'", out.empty() ? "" : ", ", name);
+  return out.empty() ? "none" : out;
+}
+
+}  // namespace
+
+void check_outputs(const ModelSignature& signature, const std::vector<std::string>& wanted) {
+  for (const std::string& name : wanted)
+    if (!signature.outputs.contains(name))
+      fail(Code::not_found, "there is no output '{}'; there are {}", name, listed(signature.outputs));
+}
+
+std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std::vector<Tensor> results,
+                                            const std::vector<std::string>& wanted) {
+  std::map<std::string, Tensor> out;
+  std::size_t i = 0;
+  for (const auto& [name, spec] : signature.outputs) {
+    Tensor& result = results[i++];
+    if (wanted.empty() || std::ranges::find(wanted, name) != wanted.end()) out.emplace(name, std::move(result));
+  }
+  return out;
+}
+
+LoadedServable::LoadedServable(Task& task, ServableId id, const std::string& path,
+                               std::shared_ptr<PrivateDevice> device)
+    : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_)) {
+  for (const auto& [name, signature] : model_.signatures()) {
+    Function& function = functions_[name];
+    function.call = model_.callable(name);
+    warm_up(function);
+  }
+}
+
+void LoadedServable::warm_up(const Function& function) const {
+  std::vector<Tensor> zeros;
+  for (const auto& [name, spec] : function.call.signature().inputs) {
+    if (spec.dtype == DType::string) return;
+    std::vector<std::int64_t> dims;
+    if (spec.shape.rank() < 0) return;
+    for (const std::int64_t dim : spec.shape.dims()) dims.push_back(dim == kUnknown ? 1 : dim);
+    zeros.push_back(Tensor::zeros(spec.dtype, Shape(dims)));
+  }
+  const Nanoseconds begin = steady_now_ns();
+  try {
+    function.call(zeros);
+    const Nanoseconds first = steady_now_ns();
+    function.call(std::move(zeros));
+    function.usual_time = std::max<Nanoseconds>(steady_now_ns() - first, 1);
+  } catch (const Error&) {
+    function.usual_time = steady_now_ns() - begin;
+  }
+}
+
+void LoadedServable::batch_by(const std::string& signature, BatcherActor batcher) {
+  functions_.at(signature).batcher = std::move(batcher);
+}
+
+bool LoadedServable::can_batch(const std::string& signature) const {
+  const auto open = [](const auto& specs) {
+    return std::ranges::all_of(specs, [](const auto& named) {
+      const Shape& shape = named.second.shape;
+      return shape.rank() > 0 && shape.dims()[0] == kUnknown;
+    });
+  };
+  const ModelSignature& s = functions_.at(signature).call.signature();
+  return !s.inputs.empty() && open(s.inputs) && open(s.outputs);
+}
+
+std::size_t LoadedServable::bytes() const {
+  std::size_t out = 0;
+  for (const Allocator* allocator : device_->device().allocators()) out += allocator->stats().bytes_in_use;
+  return out;
+}
+
+const std::string& LoadedServable::signature_named(const std::string& given) const {
+  if (given.empty()) {
+    if (functions_.size() == 1) return functions_.begin()->first;
+    for (const char* usual : kUsualNames)
+      if (const auto found = functions_.find(usual); found != functions_.end()) return found->first;
+  } else if (const auto found = functions_.find(given); found != functions_.end()) {
+    return found->first;
+  }
+  fail(Code::not_found, "{} has no signature '{}'; it has {}", id_.to_string(), given, listed(functions_));
+}
+
+std::vector<Tensor> LoadedServable::ordered(const std::string& signature, const Function& function,
+                                            std::map<std::string, Tensor> inputs) const {
+  const auto& specs = function.call.signature().inputs;
+  for (const auto& [name, unused] : inputs)
+    if (!specs.contains(name))
+      invalid_argument("signature '{}' has no input '{}'; it takes {}", signature, name, listed(specs));
+  std::vector<Tensor> out;
+  for (const auto& [name, spec] : specs) {
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) invalid_argument("signature '{}': its input '{}' is not given", signature, name);
+    out.push_back(std::move(given->second));
+  }
+  return out;
+}
+
+// A request that is a step.
+class LoadedServable::StepCall final : public ServingCall {
+ public:
+  StepCall(ModelCallable call, StepId step) : call_(std::move(call)), step_(step) {}
+  void cancel() override { call_.cancel(step_); }
+
+ private:
+  const ModelCallable call_;
+  const StepId step_;
+};
+
+namespace {
+
+// A request that has ended.
+class EndedCall final : public ServingCall {
+ public:
+  void cancel() override {}
+};
+
+}  // namespace
+
+std::shared_ptr<ServingCall> LoadedServable::start(ServingRequest request,
+                                                   std::function<void(ServingResult)> done) const {
+  try {
+    const std::string& name = signature_named(request.signature);
+    const Function& function = functions_.at(name);
+    const ModelSignature& signature = function.call.signature();
+    check_outputs(signature, request.outputs);
+    std::vector<Tensor> inputs = ordered(name, function, std::move(request.inputs));
+    const Nanoseconds begin = steady_now_ns();
+    if (request.deadline <= begin) fail(Code::deadline_exceeded, "the deadline had passed when the request came");
+    function.call.check(inputs);
+    if (function.batcher)
+      return start_batched(function.batcher, function.call, std::move(inputs), std::move(request), done);
+    const Nanoseconds usual = function.usual_time.load(std::memory_order_relaxed);
+    auto answer = [&function, &signature, begin, wanted = std::move(request.outputs), done](StepResult result) {
+      const Nanoseconds took = steady_now_ns() - begin;
+      ServingResult out{.error = std::move(result.error), .times = {.run = took}};
+      if (!out.error) {
+        const Nanoseconds before = function.usual_time.load(std::memory_order_relaxed);
+        function.usual_time.store((7 * before + took) / 8, std::memory_order_relaxed);
+        out.outputs = named_outputs(signature, std::move(result.fetches), wanted);
+      }
+      done(std::move(out));
+    };
+    RunOptions options;
+    if (usual < kShort && (request.deadline == BatchQueue::kNever || request.deadline > begin + 10 * usual))
+      return std::make_shared<StepCall>(function.call,
+                                        function.call.start_here(std::move(inputs), options, std::move(answer)));
+    if (request.deadline != BatchQueue::kNever) options.timeout = std::chrono::nanoseconds(request.deadline - begin);
+    return std::make_shared<StepCall>(function.call,
+                                      function.call.start(std::move(inputs), options, std::move(answer)));
+  } catch (...) {
+    done({.error = current_error()});
+    return std::make_shared<EndedCall>();
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+// A version of a model in memory, on a device of its own.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <troupe/actors/cluster/private_device.hpp>
+#include <troupe/actors/model/loaded_model.hpp>
+#include <troupe/actors/serving/serving_protocol.hpp>
+
+namespace troupe {
+
+class LoadedServable final : public Servable {
+ public:
+  // Reads and compiles the model, and runs each signature that takes no strings on zeros, so that the first request
+  // finds all in place. Throws errors of reading and compiling; what such a run throws is ignored.
+  LoadedServable(Task& task, ServableId id, const std::string& path, std::shared_ptr<PrivateDevice> device);
+
+  // Requests of the signature go to this actor from now on. Before the first request.
+  void batch_by(const std::string& signature, BatcherActor batcher);
+
+  const ServableId& id() const override { return id_; }
+  const std::map<std::string, ModelSignature>& signatures() const override { return model_.signatures(); }
+  const std::string& signature_named(const std::string& given) const override;
+  std::shared_ptr<ServingCall> start(ServingRequest request, std::function<void(ServingResult)> done) const override;
+
+  const ModelCallable& callable(const std::string& signature) const { return functions_.at(signature).call; }
+  // Whether all inputs and outputs have an open first dimension: requests can be joined.
+  bool can_batch(const std::string& signature) const;
+  // Of its device: values and layouts that are not views of files.
+  std::size_t bytes() const;
+
+ private:
+  struct Function {
+    ModelCallable call{};
+    BatcherActor batcher{};
+    mutable std::atomic<Nanoseconds> usual_time{0};  // of a step: a running average
+  };
+  class StepCall;
+
+  // Ordered as the signature's. Throws invalid_argument.
+  std::vector<Tensor> ordered(const std::string& signature, const Function& function,
+                              std::map<std::string, Tensor> inputs) const;
+  void warm_up(const Function& function) const;
+
+  const ServableId id_;
+  const std::shared_ptr<PrivateDevice> device_;
+  const LoadedModel model_;
+  std::map<std::string, Function> functions_;
+};
+
+// Throws not_found, listing the outputs that there are, for a name that is none.
+void check_outputs(const ModelSignature& signature, const std::vector<std::string>& wanted);
+// The outputs that are wanted, by name; `results`: all, in the order of their names.
+std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std::vector<Tensor> results,
+                                            const std::vector<std::string>& wanted);
+
+}  // namespace troupe

@@ -1,0 +1,72 @@
+#include "troupe/actors/serving/loader_actor.hpp"
+
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <utility>
+
+#include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/serving/batcher_actor.hpp>
+#include <troupe/actors/serving/loaded_servable.hpp>
+#include <troupe/messages/caf/instances.hpp>
+
+namespace troupe {
+namespace {
+
+constexpr int kLowest = 19;  // of setpriority(), which on Linux is the calling thread's
+
+}  // namespace
+
+LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
+  return {
+      [this](const LoadServable& message) {
+        ServableLoaded out{.id = id_};
+        try {
+          out.servable = load(message.version);
+          out.bytes = message.version.bytes + out.servable->bytes();
+        } catch (...) {
+          end_batchers();
+          out.error = current_error().within(message.version.path);
+        }
+        tell(message.answer, std::move(out));
+      },
+      [this](const UnloadServable& message) {
+        end_batchers();
+        // The last reference: the model ends here.
+        const_cast<UnloadServable&>(message).servable.reset();
+        malloc_trim(0);
+        tell(message.answer, ServableUnloaded{id_});
+        quit();
+      },
+      [this](const Stop&) {
+        end_batchers();
+        quit();
+      },
+  };
+}
+
+std::shared_ptr<LoadedServable> LoaderActorImpl::load(const FoundVersion& version) {
+  // Before this thread's priority goes down, which threads of its making inherit.
+  auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
+  setpriority(PRIO_PROCESS, 0, kLowest);
+  auto out = std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device));
+  if (!batching_) return out;
+  for (const auto& [name, signature] : out->signatures()) {
+    if (!out->can_batch(name)) continue;
+    batchers_.push_back(spawn_actor<ActorKind::batcher, BatcherActorImpl>(
+        system(), record().registry, id_.to_string() + ":" + name, out->callable(name), *batching_));
+    out->batch_by(name, batchers_.back());
+  }
+  return out;
+}
+
+void LoaderActorImpl::end_batchers() {
+  for (const BatcherActor& batcher : batchers_) tell(batcher, Stop{});
+  caf::scoped_actor self(system());
+  self->wait_for(batchers_);
+  batchers_.clear();
+}
+
+}  // namespace troupe

@@ -1,0 +1,38 @@
+// Loads one version of a model, and unloads it. Detached, at the lowest priority: what it takes from the processors and
+// the disk, requests of other versions do not notice.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/serving/serving_protocol.hpp>
+
+namespace troupe {
+
+class LoaderActorImpl final : public Counted<LoaderActor> {
+ public:
+  // `task` outlives the actor. `threads`: of the version's device; 0: one for each core.
+  LoaderActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Task& task, ServableId id,
+                  std::optional<BatchQueue::Options> batching, int threads)
+      : Counted(config, std::move(record)),
+        task_(task),
+        id_(std::move(id)),
+        batching_(std::move(batching)),
+        threads_(threads) {}
+  behavior_type make_behavior() override;
+
+ private:
+  std::shared_ptr<LoadedServable> load(const FoundVersion& version);
+  void end_batchers();  // returns when they have let go of the model
+
+  Task& task_;
+  const ServableId id_;
+  const std::optional<BatchQueue::Options> batching_;
+  const int threads_;
+  std::vector<BatcherActor> batchers_;
+};
+
+}  // namespace troupe

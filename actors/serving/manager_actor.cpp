@@ -1,0 +1,162 @@
+#include "troupe/actors/serving/manager_actor.hpp"
+
+#include <algorithm>
+#include <caf/send.hpp>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/serving/loaded_servable.hpp>
+#include <troupe/actors/serving/loader_actor.hpp>
+#include <troupe/messages/caf/instances.hpp>
+
+namespace troupe {
+
+void ServingStatus::set(std::vector<ServableManager::Status> status, bool idle) {
+  {
+    const std::lock_guard lock(mutex_);
+    status_ = std::move(status);
+    idle_ = idle;
+  }
+  changed_.notify_all();
+}
+
+std::vector<ServableManager::Status> ServingStatus::all() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+bool ServingStatus::wait(
+    std::chrono::nanoseconds timeout,
+    const std::function<bool(const std::vector<ServableManager::Status>&, bool idle)>& ready) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [&] { return ready(status_, idle_); });
+}
+
+ManagerActorImpl::behavior_type ManagerActorImpl::make_behavior() {
+  return {
+      [this](const Aspire& message) {
+        aspire(message);
+        act();
+      },
+      [this](const ServableLoaded& message) {
+        Version& version = versions_.at(message.id);
+        if (message.servable) {
+          version.servable = message.servable;
+          manager_.loaded(message.id, message.bytes, steady_now_ns());
+        } else {
+          tell(version.loader, Stop{});
+          version.loader = nullptr;
+          manager_.failed(message.id, message.error, steady_now_ns());
+        }
+        act();
+      },
+      [this](const ServableUnloaded& message) {
+        versions_.at(message.id).loader = nullptr;
+        manager_.unloaded(message.id, steady_now_ns());
+        act();
+      },
+      [this](const ServableQuiesced& message) {
+        const auto version = versions_.find(message.id);
+        // An earlier publication of a version that is wanted again.
+        if (version == versions_.end() || version->second.publication != message.publication) return;
+        manager_.quiesced(message.id);
+        act();
+      },
+      [this](const RetryServable& message) {
+        try {
+          manager_.retry(message.id, steady_now_ns());
+        } catch (const Error&) {  // its state has changed since the caller looked
+        }
+        act();
+      },
+      [this](const Tick&) {
+        next_tick_ = BatchQueue::kNever;
+        act();
+      },
+      [this](const Stop&) {
+        for (auto& [id, version] : versions_)
+          if (version.loader) tell(version.loader, Stop{});
+        versions_.clear();
+        quit();
+      },
+  };
+}
+
+void ManagerActorImpl::aspire(const Aspire& message) {
+  const std::string& name = message.model.name;
+  std::vector<ServableManager::Aspired> aspired;
+  for (const FoundVersion& found : message.versions) {
+    aspired.push_back({.version = found.version, .bytes = found.bytes});
+    versions_[{name, found.version}].found = found;
+  }
+  manager_.aspire(name, aspired, steady_now_ns());
+  models_[name] = message.model;
+  why_none_[name] = message.error;
+}
+
+void ManagerActorImpl::act() {
+  const std::vector<ServableManager::Action> due = manager_.due(steady_now_ns());
+  publish();  // what is to be unloaded is not handed out any more
+  for (const ServableManager::Action& action : due) begin(action);
+  config_.status->set(manager_.status(), manager_.settled() && manager_.bytes() == 0);
+  wake_for_attempts();
+}
+
+void ManagerActorImpl::begin(const ServableManager::Action& action) {
+  Version& version = versions_.at(action.id);
+  if (action.kind == ServableManager::Action::load) {
+    version.loader = spawn_actor<ActorKind::loader, LoaderActorImpl>(
+        system(), record().registry, action.id.to_string(), config_.task, action.id,
+        models_.at(action.id.model).batching, config_.threads);
+    tell(version.loader, LoadServable{version.found, ManagerActor(this)});
+  } else {
+    tell(version.loader, UnloadServable{std::exchange(version.servable, nullptr), ManagerActor(this)});
+  }
+}
+
+void ManagerActorImpl::publish() {
+  std::map<std::string, std::map<std::int64_t, ServableHandle>> ready;
+  std::map<std::string, Error> why = why_none_;
+  std::set<ServableId> known;
+  for (const ServableManager::Status& status : manager_.status()) {
+    known.insert(status.id);
+    const auto version = versions_.find(status.id);
+    if (version == versions_.end()) continue;
+    if (status.state == ServableState::ready)
+      ready[status.id.model][status.id.version] = handle_of(status.id, version->second);
+    else
+      version->second.published = nullptr;
+    if (status.error)
+      why[status.id.model] = status.error;
+    else if (status.state == ServableState::loading)
+      why[status.id.model] = Error(Code::unavailable, fmt::format("version {} is being loaded", status.id.version));
+  }
+  std::erase_if(versions_, [&](const auto& v) { return !known.contains(v.first) && !v.second.loader; });
+  for (auto& [model, reason] : why) {
+    if (!reason) reason = Error(Code::unavailable, "it has just been configured");
+    config_.directory->publish(model, std::move(ready[model]), reason);
+  }
+}
+
+// The handle of the present publication, whose end tells this actor.
+ServableHandle ManagerActorImpl::handle_of(const ServableId& id, Version& version) {
+  if (version.published) return version.published;
+  version.publication = ++publications_;
+  auto tells = [self = ManagerActor(this), id, publication = version.publication,
+                held = version.servable](const Servable*) mutable {
+    held = nullptr;  // not the last: the manager has one
+    caf::anon_send(self, ServableQuiesced{id, publication});
+  };
+  return version.published = ServableHandle(version.servable.get(), std::move(tells));
+}
+
+void ManagerActorImpl::wake_for_attempts() {
+  const auto next = manager_.next_attempt();
+  if (!next || *next >= next_tick_) return;
+  next_tick_ = *next;
+  delayed_send(ManagerActor(this), std::chrono::nanoseconds(std::max<Nanoseconds>(*next - steady_now_ns(), 0)), Tick{});
+}
+
+}  // namespace troupe

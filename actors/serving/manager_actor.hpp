@@ -1,0 +1,74 @@
+// Decides which versions are loaded (scheduler/serving/servable_manager.hpp) and publishes those that are ready.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/serving/serving_directory.hpp>
+#include <troupe/actors/serving/serving_protocol.hpp>
+
+namespace troupe {
+
+// What the manager knows, for others. Thread-safe.
+class ServingStatus {
+ public:
+  void set(std::vector<ServableManager::Status> status, bool idle);
+  std::vector<ServableManager::Status> all() const;
+  // Waits until `ready` returns true, which is called with all, and whether nothing is loaded or goes on. False: not by
+  // then.
+  bool wait(std::chrono::nanoseconds timeout,
+            const std::function<bool(const std::vector<ServableManager::Status>&, bool idle)>& ready) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<ServableManager::Status> status_;
+  bool idle_ = true;
+};
+
+class ManagerActorImpl final : public Counted<ManagerActor> {
+ public:
+  struct Config {
+    Task& task;  // outlives the actor
+    ServableManager::Options options{};
+    int threads = 0;  // of each version's device
+    std::shared_ptr<ServingDirectory> directory{};
+    std::shared_ptr<ServingStatus> status{};
+  };
+  ManagerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config given)
+      : Counted(config, std::move(record)), config_(std::move(given)), manager_(config_.options) {}
+  behavior_type make_behavior() override;
+
+ private:
+  struct Version {
+    FoundVersion found{};
+    LoaderActor loader{};
+    std::shared_ptr<LoadedServable> servable{};
+    ServableHandle published{};
+    std::uint64_t publication = 0;
+  };
+
+  void aspire(const Aspire& message);
+  void act();
+  void begin(const ServableManager::Action& action);
+  void publish();
+  ServableHandle handle_of(const ServableId& id, Version& version);
+  void wake_for_attempts();
+
+  const Config config_;
+  ServableManager manager_;
+  std::map<ServableId, Version> versions_;
+  std::map<std::string, ServedModel> models_;
+  std::map<std::string, Error> why_none_;  // of models whose source has found no version
+  std::uint64_t publications_ = 0;
+  Nanoseconds next_tick_ = BatchQueue::kNever;
+};
+
+}  // namespace troupe

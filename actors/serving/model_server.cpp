@@ -1,0 +1,125 @@
+#include "troupe/actors/serving/model_server.hpp"
+
+#include <algorithm>
+#include <caf/send.hpp>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/serving/manager_actor.hpp>
+#include <troupe/actors/serving/source_actor.hpp>
+#include <troupe/messages/caf/instances.hpp>
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds kPatience{10};  // for handles that others keep at the end
+
+void check(const std::vector<ServedModel>& models) {
+  std::set<std::string> names;
+  for (const ServedModel& model : models) {
+    if (model.name.empty()) invalid_argument("a model at '{}' has no name", model.path);
+    if (model.path.empty()) invalid_argument("model '{}' has no path", model.name);
+    if (!names.insert(model.name).second) invalid_argument("model '{}' is given twice", model.name);
+    static_cast<void>(choose_versions(model.versions, {}));
+    try {
+      if (model.batching) static_cast<void>(BatchQueue(*model.batching));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("model '{}'", model.name));
+    }
+  }
+}
+
+}  // namespace
+
+class ModelServer::Impl {
+ public:
+  Impl(Task& task, const ModelServerOptions& options) {
+    const std::string name = task.name().to_string();
+    manager = spawn_actor<ActorKind::manager, ManagerActorImpl>(task.system(), task.actors(), name,
+                                                                ManagerActorImpl::Config{.task = task,
+                                                                                         .options = options.manager,
+                                                                                         .threads = options.threads,
+                                                                                         .directory = directory,
+                                                                                         .status = status});
+    source = spawn_actor<ActorKind::source, SourceActorImpl>(task.system(), task.actors(), name, manager, options.poll);
+  }
+  ~Impl() {
+    directory->configure({});
+    caf::anon_send(source, WatchModels{});
+    status->wait(kPatience, [](const auto& all, bool idle) {
+      return idle && std::ranges::none_of(all, [](const auto& s) { return s.aspired; });
+    });
+    caf::anon_send(source, Stop{});
+    caf::anon_send(manager, Stop{});
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  const std::shared_ptr<ServingDirectory> directory = std::make_shared<ServingDirectory>();
+  const std::shared_ptr<ServingStatus> status = std::make_shared<ServingStatus>();
+  ManagerActor manager;
+  SourceActor source;
+  mutable std::mutex mutex;
+  std::vector<ServedModel> models;
+};
+
+ModelServer::ModelServer(Task& task, const ModelServerOptions& options)
+    : impl_(std::make_unique<Impl>(task, options)) {}
+ModelServer::~ModelServer() = default;
+
+void ModelServer::configure(std::vector<ServedModel> models) {
+  check(models);
+  std::map<std::string, std::map<std::string, std::int64_t>> labels;
+  for (const ServedModel& model : models) labels[model.name] = model.labels;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->directory->configure(labels);
+  impl_->models = models;
+  caf::anon_send(impl_->source, WatchModels{std::move(models)});
+}
+
+std::vector<ServedModel> ModelServer::models() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->models;
+}
+
+ServableHandle ModelServer::find(std::string_view model, const VersionLabels::Wanted& wanted) const {
+  return impl_->directory->find(model, wanted);
+}
+
+std::vector<ServableManager::Status> ModelServer::status() const { return impl_->status->all(); }
+
+std::vector<ServableManager::Status> ModelServer::status(const std::string& model) const {
+  std::vector<ServableManager::Status> out = status();
+  std::erase_if(out, [&](const auto& s) { return s.id.model != model; });
+  if (out.empty() && std::ranges::none_of(models(), [&](const auto& m) { return m.name == model; }))
+    fail(Code::not_found, "no model '{}' is served", model);
+  return out;
+}
+
+bool ModelServer::ready() const { return impl_->directory->all_ready(); }
+
+void ModelServer::await_ready(const std::string& model, std::chrono::nanoseconds timeout) const {
+  const auto is_ready = [&](const auto& all, bool) {
+    return std::ranges::any_of(all,
+                               [&](const auto& s) { return s.id.model == model && s.state == ServableState::ready; });
+  };
+  if (impl_->status->wait(timeout, is_ready)) return;
+  try {
+    find(model);
+  } catch (const Error& why) {
+    fail(Code::deadline_exceeded, "{}", why.message());
+  }
+}
+
+void ModelServer::retry(const ServableId& id) {
+  const std::vector<ServableManager::Status> all = status(id.model);
+  const auto found = std::ranges::find(all, id, &ServableManager::Status::id);
+  if (found == all.end()) fail(Code::not_found, "there is no servable {}", id.to_string());
+  if (found->state != ServableState::error)
+    fail(Code::failed_precondition, "servable {} is {}, not Error", id.to_string(), name(found->state));
+  caf::anon_send(impl_->manager, RetryServable{id});
+}
+
+}  // namespace troupe

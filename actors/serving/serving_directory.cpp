@@ -1,0 +1,56 @@
+#include "troupe/actors/serving/serving_directory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+
+void ServingDirectory::configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model) {
+  const std::lock_guard lock(writing_);
+  const auto before = models_.load();
+  auto after = std::make_shared<Models>();
+  for (const auto& [name, labels] : labels_by_model) {
+    const auto old = before->find(name);
+    auto model = old == before->end() ? std::make_shared<Model>() : std::make_shared<Model>(*old->second);
+    // Before the first version is ready, its labels cannot name one that is.
+    std::vector<std::int64_t> named = model->ready;
+    if (named.empty())
+      for (const auto& [label, version] : labels) named.push_back(version);
+    std::ranges::sort(named);
+    model->labels.assign(labels, named);
+    after->emplace(name, std::move(model));
+  }
+  models_.store(std::move(after));
+}
+
+void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, ServableHandle> ready, Error why) {
+  const std::lock_guard lock(writing_);
+  const auto before = models_.load();
+  const auto old = before->find(name);
+  if (old == before->end()) return;
+  auto model = std::make_shared<Model>(*old->second);
+  model->handles = std::move(ready);
+  model->ready.clear();
+  for (const auto& [version, handle] : model->handles) model->ready.push_back(version);
+  model->why = std::move(why);
+  auto after = std::make_shared<Models>(*before);
+  (*after)[name] = std::move(model);
+  models_.store(std::move(after));
+}
+
+ServableHandle ServingDirectory::find(std::string_view model, const VersionLabels::Wanted& wanted) const {
+  const auto models = models_.load();
+  const auto found = models->find(model);
+  if (found == models->end()) fail(Code::not_found, "no model '{}' is served", model);
+  const Model& served = *found->second;
+  if (served.ready.empty() && served.why)
+    fail(Code::unavailable, "model '{}' has no version that is ready: {}", model, served.why.message());
+  return served.handles.at(served.labels.resolve(model, wanted, served.ready));
+}
+
+bool ServingDirectory::all_ready() const {
+  const auto models = models_.load();
+  return std::ranges::none_of(*models, [](const auto& m) { return m.second->ready.empty(); });
+}
+
+}  // namespace troupe

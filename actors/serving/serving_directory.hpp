@@ -1,0 +1,43 @@
+// What is served at this moment: versions that are ready, and labels. Readers ask no actor and wait for nobody.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/actors/serving/servable.hpp>
+#include <troupe/scheduler/serving/version_choice.hpp>
+
+namespace troupe {
+
+// Thread-safe.
+class ServingDirectory {
+ public:
+  // The models that are configured, with their labels; those of others are forgotten. Throws failed_precondition, and
+  // changes nothing, for a label that moves to a version that is not ready, unless the model has no ready version.
+  void configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model);
+  // The versions of a model that are ready; `why`: none is, for this reason. Ignored for a model that is not
+  // configured.
+  void publish(const std::string& model, std::map<std::int64_t, ServableHandle> ready, Error why);
+  // ModelServer::find().
+  ServableHandle find(std::string_view model, const VersionLabels::Wanted& wanted) const;
+  bool all_ready() const;
+
+ private:
+  struct Model {
+    std::map<std::int64_t, ServableHandle> handles{};
+    std::vector<std::int64_t> ready{};  // ascending
+    VersionLabels labels{};
+    Error why{};
+  };
+  using Models = std::map<std::string, std::shared_ptr<const Model>, std::less<>>;
+
+  std::mutex writing_;
+  std::atomic<std::shared_ptr<const Models>> models_{std::make_shared<const Models>()};
+};
+
+}  // namespace troupe

@@ -1,0 +1,101 @@
+// Messages and interfaces of the actors that serve models: one source and one manager for each server, a loader for
+// each version, a batcher for each signature of a version whose model has batches.
+//
+//   server --WatchModels--> source --Aspire--> manager --LoadServable, UnloadServable--> loader
+//   loader --ServableLoaded, ServableUnloaded--> manager;  last handle of a version --ServableQuiesced--> manager
+//   door --BatchRequest, CancelRequest--> batcher;  step of a batch --BatchEnded--> batcher
+#pragma once
+
+#include <caf/typed_actor.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/serving/model_server.hpp>
+#include <troupe/actors/steps/step.hpp>
+#include <troupe/messages/caf/protocol.hpp>
+
+namespace troupe {
+
+class LoadedServable;
+struct BatchedCall;
+struct RunningBatch;
+
+// All models that are served from now on.
+struct WatchModels {
+  using local_message = void;
+  std::vector<ServedModel> models{};
+};
+using SourceActor = caf::typed_actor<caf::reacts_to<WatchModels>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+
+// A version that a source has found.
+struct FoundVersion {
+  std::int64_t version = 0;
+  std::string path{};
+  std::size_t bytes = 0;  // of its files
+};
+// The versions of a model that its source wants; none: the model goes, or, with an error, has none yet.
+struct Aspire {
+  using local_message = void;
+  ServedModel model{};
+  std::vector<FoundVersion> versions{};
+  Error error{};
+};
+struct ServableLoaded {
+  using local_message = void;
+  ServableId id{};
+  std::shared_ptr<LoadedServable> servable{};  // null: it failed
+  std::size_t bytes = 0;
+  Error error{};
+};
+struct ServableUnloaded {
+  using local_message = void;
+  ServableId id{};
+};
+// The last handle of a publication is gone.
+struct ServableQuiesced {
+  using local_message = void;
+  ServableId id{};
+  std::uint64_t publication = 0;
+};
+struct RetryServable {
+  using local_message = void;
+  ServableId id{};
+};
+using ManagerActor = caf::typed_actor<caf::reacts_to<Aspire>, caf::reacts_to<ServableLoaded>,
+                                      caf::reacts_to<ServableUnloaded>, caf::reacts_to<ServableQuiesced>,
+                                      caf::reacts_to<RetryServable>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+
+struct LoadServable {
+  using local_message = void;
+  FoundVersion version{};
+  ManagerActor answer{};
+};
+// The loader ends with it.
+struct UnloadServable {
+  using local_message = void;
+  std::shared_ptr<LoadedServable> servable{};  // the last reference
+  ManagerActor answer{};
+};
+using LoaderActor =
+    caf::typed_actor<caf::reacts_to<LoadServable>, caf::reacts_to<UnloadServable>, caf::reacts_to<Stop>>;
+
+struct BatchRequest {
+  using local_message = void;
+  std::shared_ptr<BatchedCall> call{};
+};
+struct CancelRequest {
+  using local_message = void;
+  std::uint64_t request = 0;
+};
+struct BatchEnded {
+  using local_message = void;
+  std::shared_ptr<RunningBatch> batch{};
+  std::shared_ptr<StepResult> result{};
+};
+using BatcherActor = caf::typed_actor<caf::reacts_to<BatchRequest>, caf::reacts_to<CancelRequest>,
+                                      caf::reacts_to<BatchEnded>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+
+}  // namespace troupe

@@ -1,0 +1,121 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "tests/actors/serving/served_models.hpp"
+#include "tests/error_of.hpp"
+#include <troupe/actors/base/actor_record.hpp>
+
+namespace troupe::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+constexpr Nanoseconds kForever = 3600 * kSecond;
+
+class Batchers : public ::testing::Test {
+ protected:
+  ServableHandle serve(const BatchQueue::Options& batching) {
+    save_version(directory_, "times", 3);
+    server_ = std::make_unique<ModelServer>(task_, ModelServerOptions{.threads = 1});
+    server_->configure({{.name = "times", .path = directory_.file("times"), .batching = batching}});
+    server_->await_ready("times", kPatience);
+    return server_->find("times");
+  }
+
+  void TearDown() override {
+    server_.reset();
+    std::string still;
+    EXPECT_TRUE(task_.shutdown(std::chrono::seconds(5), &still)) << still;
+  }
+
+  const TemporaryDirectory directory_;
+  Task task_;
+  std::unique_ptr<ModelServer> server_;
+};
+
+TEST_F(Batchers, JoinRequestsAndGiveEachItsRows) {
+  const ServableHandle handle = serve({.most_rows = 4, .timeout = kForever});
+  auto a = begin(*handle, rows_of({1, 2})), b = begin(*handle, rows_of({3, 4, 5, 6}));
+  EXPECT_EQ(a.wait_for(std::chrono::seconds(0)), std::future_status::timeout);  // three rows of four
+  auto c = begin(*handle, rows_of({7, 8}));
+  EXPECT_THAT(a.get().outputs.at("y").values<float>(), ElementsAre(3, 6));
+  EXPECT_THAT(b.get().outputs.at("y").values<float>(), ElementsAre(9, 12, 15, 18));
+  const ServingResult last = c.get();
+  EXPECT_THAT(last.outputs.at("y").values<float>(), ElementsAre(21, 24));
+  EXPECT_THAT(last.outputs.at("version").values<float>(), ElementsAre(3));
+  EXPECT_GT(last.times.run, 0);
+}
+
+TEST_F(Batchers, SplitLargeRequestsAndPadSmallOnes) {
+  const ServableHandle handle = serve({.most_rows = 4, .timeout = 0, .allowed_sizes = {2, 4}});
+  std::vector<float> values(22);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const ServingResult large = ask(*handle, {.inputs = {{"x", Tensor::of<float>({11, 2}, values)}}});
+  ASSERT_FALSE(large.error) << large.error.message();
+  std::ranges::for_each(values, [](float& v) { v *= 3; });
+  EXPECT_THAT(large.outputs.at("y").values<float>(), ::testing::ElementsAreArray(values));
+  EXPECT_EQ(large.outputs.at("version").shape(), Shape{11});
+  EXPECT_THAT(ask(*handle, rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(3, 6));
+}
+
+TEST_F(Batchers, RefuseWhatIsTooMuchAtOnceAndSayWhenToAskAgain) {
+  const ServableHandle handle = serve({.most_rows = 8, .timeout = kForever, .most_waiting = 2});
+  std::shared_ptr<ServingCall> call;
+  auto waits = begin(*handle, rows_of({1, 2, 3, 4}), &call);
+  const ServingResult refused = ask(*handle, rows_of({5, 6}));
+  EXPECT_EQ(refused.error.code(), Code::unavailable);
+  EXPECT_GE(refused.retry_after_ms, 1);
+  EXPECT_EQ(ask(*handle, rows_of({1, 2, 3, 4, 5, 6})).error.code(), Code::invalid_argument);
+  call->cancel();
+  EXPECT_EQ(waits.get().error.code(), Code::cancelled);
+}
+
+TEST_F(Batchers, DoNotComputeWhatIsTooLateOrCancelled) {
+  const ServableHandle handle = serve({.most_rows = 2, .timeout = kForever});
+  ServingRequest late = rows_of({1, 2});
+  late.deadline = steady_now_ns() + 20 * kMillisecond;
+  EXPECT_EQ(ask(*handle, late).error.code(), Code::deadline_exceeded);
+  std::shared_ptr<ServingCall> call;
+  auto cancelled = begin(*handle, rows_of({1, 2}), &call);
+  call->cancel();
+  EXPECT_EQ(cancelled.get().error.code(), Code::cancelled);
+  // Had either of them stayed, the first of these would not wait for the second.
+  auto a = begin(*handle, rows_of({3, 4}));
+  EXPECT_EQ(a.wait_for(std::chrono::milliseconds(0)), std::future_status::timeout);
+  auto b = begin(*handle, rows_of({5, 6}));
+  EXPECT_THAT(a.get().outputs.at("y").values<float>(), ElementsAre(9, 12));
+  EXPECT_THAT(b.get().outputs.at("y").values<float>(), ElementsAre(15, 18));
+}
+
+TEST_F(Batchers, RefuseRowsThatDoNotFitBeforeTheyMeetOthers) {
+  const ServableHandle handle = serve({.most_rows = 2, .timeout = kForever});
+  auto good = begin(*handle, rows_of({1, 2}));
+  EXPECT_EQ(ask(*handle, {.inputs = {{"x", Tensor::of<float>({1, 3}, {1, 2, 3})}}}).error.code(),
+            Code::invalid_argument);
+  auto other = begin(*handle, rows_of({1, 2}));
+  EXPECT_FALSE(good.get().error);
+  EXPECT_FALSE(other.get().error);
+}
+
+TEST_F(Batchers, AnswerManyClientsAtOnce) {
+  const ServableHandle handle = serve({.most_rows = 16, .timeout = kMillisecond / 5});
+  std::vector<std::thread> clients;
+  std::atomic<int> wrong = 0;
+  for (int c = 0; c < 8; ++c)
+    clients.emplace_back([&, c] {
+      for (int i = 0; i < 100; ++i) {
+        const auto value = static_cast<float>(100 * c + i);
+        const ServingResult result = ask(*handle, rows_of({value, value + 1}));
+        if (result.error || result.outputs.at("y").values<float>()[1] != 3 * (value + 1)) ++wrong;
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace troupe::testing

@@ -1,0 +1,212 @@
+#include "troupe/actors/serving/model_server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/actors/serving/served_models.hpp"
+#include "tests/error_of.hpp"
+
+namespace troupe::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kPoll{5};
+
+class ModelServers : public ::testing::Test {
+ protected:
+  ModelServer& serve(std::vector<ServedModel> models, ServableManager::Options manager = {}) {
+    server_ = std::make_unique<ModelServer>(task_, ModelServerOptions{.manager = manager, .poll = kPoll, .threads = 1});
+    server_->configure(std::move(models));
+    return *server_;
+  }
+  ServedModel times() const { return {.name = "times", .path = directory_.file("times")}; }
+  bool is(std::int64_t version, ServableState state) const {
+    for (const auto& s : server_->status("times"))
+      if (s.id.version == version) return s.state == state;
+    return false;
+  }
+
+  const TemporaryDirectory directory_;
+  Task task_;
+  std::unique_ptr<ModelServer> server_;
+};
+
+TEST_F(ModelServers, ServeTheNewestVersionAndAnswerByName) {
+  save_version(directory_, "times", 2);
+  save_version(directory_, "times", 10);
+  const ModelServer& server = serve({times()});
+  server.await_ready("times", kPatience);
+  EXPECT_TRUE(server.ready());
+  const ServableHandle handle = server.find("times");
+  EXPECT_EQ(handle->id(), (ServableId{"times", 10}));
+  EXPECT_EQ(handle->signature_named(""), "predict");
+  const ServingResult result = ask(*handle, rows_of({1, 2, 3, 4}));
+  ASSERT_FALSE(result.error) << result.error.message();
+  EXPECT_THAT(result.outputs.at("y").values<float>(), ElementsAre(10, 20, 30, 40));
+  EXPECT_THAT(result.outputs.at("version").values<float>(), ElementsAre(10, 10));
+  ServingRequest one = rows_of({1, 2});
+  one.outputs = {"y"};
+  EXPECT_EQ(ask(*handle, one).outputs.size(), 1u);
+}
+
+TEST_F(ModelServers, RefuseRequestsThatDoNotFit) {
+  save_version(directory_, "times", 1);
+  const ModelServer& server = serve({times()});
+  server.await_ready("times", kPatience);
+  const ServableHandle handle = server.find("times");
+  const auto code = [&](ServingRequest request) { return ask(*handle, std::move(request)).error.code(); };
+  ServingRequest request = rows_of({1, 2});
+  request.signature = "other";
+  EXPECT_EQ(code(request), Code::not_found);
+  request = rows_of({1, 2});
+  request.outputs = {"z"};
+  EXPECT_EQ(code(request), Code::not_found);
+  EXPECT_EQ(code({}), Code::invalid_argument);
+  EXPECT_EQ(code({.inputs = {{"x", Tensor::of<float>({1, 3}, {1, 2, 3})}}}), Code::invalid_argument);
+  EXPECT_EQ(code({.inputs = {{"x", Tensor::of<double>({1, 2}, {1, 2})}}}), Code::invalid_argument);
+  request = rows_of({1, 2});
+  request.inputs["w"] = Tensor::scalar(1.0f);
+  EXPECT_EQ(code(request), Code::invalid_argument);
+  request = rows_of({1, 2});
+  request.deadline = 1;
+  EXPECT_EQ(code(request), Code::deadline_exceeded);
+  EXPECT_EQ(error_of([&] { server.find("none"); }).code(), Code::not_found);
+  EXPECT_EQ(error_of([&] { server.find("times", {.version = 7}); }).code(), Code::not_found);
+  EXPECT_EQ(error_of([&] { static_cast<void>(server.status("none")); }).code(), Code::not_found);
+}
+
+TEST_F(ModelServers, SwapVersionsUnderRequestsWithoutAFailure) {
+  save_version(directory_, "times", 1);
+  const ModelServer& server = serve({times()});
+  server.await_ready("times", kPatience);
+  std::atomic<bool> over = false;
+  std::atomic<int> asked = 0, wrong = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i)
+    clients.emplace_back([&] {
+      while (!over) {
+        const ServableHandle handle = server.find("times");
+        const ServingResult result = ask(*handle, rows_of({1, 2}));
+        const auto version = static_cast<float>(handle->id().version);
+        if (result.error || result.outputs.at("y").values<float>()[1] != 2 * version ||
+            result.outputs.at("version").values<float>()[0] != version)
+          ++wrong;
+        ++asked;
+      }
+    });
+  for (int version = 2; version <= 6; ++version) {
+    save_version(directory_, "times", version);
+    EXPECT_TRUE(
+        eventually([&] { return is(version, ServableState::ready) && !is(version - 1, ServableState::ready); }));
+  }
+  EXPECT_TRUE(eventually([&] { return asked > 100; }));
+  over = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(eventually([&] { return is(5, ServableState::unloaded); }));
+}
+
+TEST_F(ModelServers, KeepAVersionUntilItsLastHandleIsGone) {
+  save_version(directory_, "times", 1);
+  const ModelServer& server = serve({times()});
+  server.await_ready("times", kPatience);
+  ServableHandle old = server.find("times");
+  save_version(directory_, "times", 2);
+  EXPECT_TRUE(eventually([&] { return is(2, ServableState::ready) && is(1, ServableState::quiescing); }));
+  EXPECT_EQ(server.find("times")->id().version, 2);
+  EXPECT_THAT(ask(*old, rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(1, 2));
+  EXPECT_TRUE(is(1, ServableState::quiescing));
+  old = nullptr;
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::unloaded); }));
+}
+
+TEST_F(ModelServers, KeepTheReadyVersionBesideOneThatFails) {
+  save_version(directory_, "times", 1);
+  std::filesystem::create_directories(directory_.file("times/2"));
+  directory_.write("times/2/metadata.json", "not a model");
+  const ModelServer& server = serve({{.name = "times", .path = directory_.file("times"), .versions = AllVersions{}}},
+                                    {.attempts = 2, .first_pause = kMillisecond});
+  EXPECT_TRUE(eventually([&] { return is(2, ServableState::error) && is(1, ServableState::ready); }));
+  EXPECT_EQ(server.find("times")->id().version, 1);
+  EXPECT_THAT(server.status("times")[1].error.message(), HasSubstr("times/2"));
+  save_version(directory_, "good", 2);
+  posix_file_system().exchange(directory_.file("times/2"), directory_.file("good/2"));
+  server_->retry({"times", 2});
+  EXPECT_TRUE(eventually([&] { return is(2, ServableState::ready); }));
+}
+
+TEST_F(ModelServers, SayWhyAModelHasNoVersion) {
+  const ModelServer& server = serve({times()});
+  EXPECT_FALSE(server.ready());
+  EXPECT_TRUE(eventually([&] {
+    const Error why = error_of([&] { server.find("times"); });
+    return why.code() == Code::unavailable && why.message().find("there is nothing here") != std::string::npos;
+  }));
+  EXPECT_EQ(error_of([&] { server.await_ready("times", kPoll); }).code(), Code::deadline_exceeded);
+  save_version(directory_, "times", 3);
+  server.await_ready("times", kPatience);
+}
+
+TEST_F(ModelServers, LabelsNameVersionsThatAreReady) {
+  for (const int version : {1, 2}) save_version(directory_, "times", version);
+  ServedModel model = times();
+  model.versions = AllVersions{};
+  model.labels = {{"stable", 1}, {"canary", 2}};
+  ModelServer& server = serve({model});
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::ready) && is(2, ServableState::ready); }));
+  EXPECT_EQ(server.find("times", {.label = "stable"})->id().version, 1);
+  EXPECT_EQ(server.find("times", {.label = "canary"})->id().version, 2);
+  model.labels["stable"] = 3;
+  EXPECT_EQ(error_of([&] { server.configure({model}); }).code(), Code::failed_precondition);
+  EXPECT_EQ(server.find("times", {.label = "stable"})->id().version, 1);
+  model.labels["stable"] = 2;
+  server.configure({model});
+  EXPECT_EQ(server.find("times", {.label = "stable"})->id().version, 2);
+}
+
+TEST_F(ModelServers, ConfigurationsThatDoNotFitChangeNothing) {
+  save_version(directory_, "times", 1);
+  ModelServer& server = serve({times()});
+  server.await_ready("times", kPatience);
+  const auto code = [&](std::vector<ServedModel> models) {
+    return error_of([&] { server.configure(std::move(models)); }).code();
+  };
+  EXPECT_EQ(code({{.name = "", .path = "a"}}), Code::invalid_argument);
+  EXPECT_EQ(code({{.name = "a", .path = ""}}), Code::invalid_argument);
+  EXPECT_EQ(code({times(), times()}), Code::invalid_argument);
+  EXPECT_EQ(code({{.name = "a", .path = "a", .batching = BatchQueue::Options{.most_rows = 0}}}),
+            Code::invalid_argument);
+  EXPECT_EQ(server.models().size(), 1u);
+  EXPECT_EQ(server.find("times")->id().version, 1);
+}
+
+TEST_F(ModelServers, AModelThatIsNotConfiguredAnyMoreIsUnloaded) {
+  save_version(directory_, "times", 1);
+  save_version(directory_, "more", 1);
+  ModelServer& server = serve({times(), {.name = "more", .path = directory_.file("more")}});
+  server.await_ready("times", kPatience);
+  server.await_ready("more", kPatience);
+  server.configure({{.name = "more", .path = directory_.file("more")}});
+  EXPECT_EQ(error_of([&] { server.find("times"); }).code(), Code::not_found);
+  EXPECT_TRUE(eventually([&] {
+    for (const auto& s : server.status())
+      if (s.id.model == "times" && s.state != ServableState::unloaded) return false;
+    return true;
+  }));
+  EXPECT_EQ(server.find("more")->id().version, 1);
+}
+
+TEST_F(ModelServers, DoNotLoadWhatDoesNotFitIntoMemory) {
+  save_version(directory_, "times", 1);
+  const ModelServer& server = serve({times()}, {.memory = 10});
+  EXPECT_TRUE(
+      eventually([&] { return error_of([&] { server.find("times"); }).message().find("needs") != std::string::npos; }));
+}
+
+}  // namespace
+}  // namespace troupe::testing
