@@ -173,7 +173,7 @@ std::shared_ptr<ServingCall> LoadedServable::start(ServingRequest request,
       ServingResult out{.error = std::move(result.error), .times = {.run = took}};
       if (!out.error) {
         const Nanoseconds before = function.usual_time.load(std::memory_order_relaxed);
-        function.usual_time.store((7 * before + took) / 8, std::memory_order_relaxed);
+        function.usual_time.store(before == 0 ? took : (7 * before + took) / 8, std::memory_order_relaxed);
         out.outputs = named_outputs(signature, std::move(result.fetches), wanted);
       }
       done(std::move(out));

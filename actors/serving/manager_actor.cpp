@@ -92,8 +92,13 @@ void ManagerActorImpl::aspire(const Aspire& message) {
     versions_[{name, found.version}].found = found;
   }
   manager_.aspire(name, aspired, steady_now_ns());
-  models_[name] = message.model;
-  why_none_[name] = message.error;
+  if (message.versions.empty() && !message.error) {  // the model goes
+    models_.erase(name);
+    why_none_.erase(name);
+  } else {
+    models_[name] = message.model;
+    why_none_[name] = message.error;
+  }
 }
 
 void ManagerActorImpl::act() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <troupe/actors/serving/model_server.hpp>
+#include <troupe/actors/serving/version_paths.hpp>
 #include <troupe/actors/steps/step.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 
@@ -30,12 +31,6 @@ struct WatchModels {
 };
 using SourceActor = caf::typed_actor<caf::reacts_to<WatchModels>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
-// A version that a source has found.
-struct FoundVersion {
-  std::int64_t version = 0;
-  std::string path{};
-  std::size_t bytes = 0;  // of its files
-};
 // The versions of a model that its source wants; none: the model goes, or, with an error, has none yet.
 struct Aspire {
   using local_message = void;
