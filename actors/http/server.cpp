@@ -1,5 +1,6 @@
 #include "troupe/actors/http/server.hpp"
 
+#include <fmt/format.h>
 #include <gnutls/gnutls.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -8,209 +9,63 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <fstream>
 #include <iterator>
-#include <list>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
+#include <troupe/actors/http/connections.hpp>
+#include <troupe/actors/http/exchange.hpp>
+#include <troupe/actors/http/hangups.hpp>
 #include <troupe/actors/http/json_text.hpp>
+#include <troupe/actors/http/memory_budget.hpp>
+#include <troupe/actors/http/responses.hpp>
 #include <troupe/actors/wire/authentication.hpp>
 #include <troupe/actors/wire/socket.hpp>
 
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Connections::Clock;
 
-constexpr std::size_t kConnectionMemory = 8 << 10;  // for a request's head
-constexpr unsigned kSilence = 30;                   // seconds without progress of an answer
-
-struct StatusOfCode {
-  Code code;
-  int status;
-};
-constexpr std::array<StatusOfCode, 13> kStatuses = {{{Code::invalid_argument, 400},
-                                                     {Code::out_of_range, 400},
-                                                     {Code::unauthenticated, 401},
-                                                     {Code::permission_denied, 403},
-                                                     {Code::not_found, 404},
-                                                     {Code::failed_precondition, 409},
-                                                     {Code::already_exists, 409},
-                                                     {Code::aborted, 409},
-                                                     {Code::resource_exhausted, 429},
-                                                     {Code::internal, 500},
-                                                     {Code::unimplemented, 501},
-                                                     {Code::unavailable, 503},
-                                                     {Code::deadline_exceeded, 504}}};
+constexpr std::size_t kBodyPadding = 64;  // bytes that parsers of a body may want behind it
+constexpr unsigned kSilence = 30;         // seconds without progress of an answer
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Raises the descriptor limit to the maximum allowed for this process: shells limit it to 1024.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-// Half of the descriptors: the rest are for authenticated peers and files.
-std::size_t descriptors_for_connections() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::size_t>(limit.rlim_cur / 2) : 512;
-}
-
-// The address without the port, so that all ports of a caller count together.
-std::string address_of(const sockaddr* address) {
-  if (!address) return {};
-  if (address->sa_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-    return {reinterpret_cast<const char*>(&v4), sizeof v4};
-  }
-  if (address->sa_family != AF_INET6) return {};
-  const auto& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
-  return {reinterpret_cast<const char*>(&v6), 8};  // one host may own all addresses with this prefix
-}
-
-// ---- Connections ---------------------------------------------------------------------------------------------------
-
-// All open connections, and their deadlines. Cutting a connection is shutdown(): the library then sees end of file and
-// closes it. A descriptor is listed here exactly while the library has it open.
-class Connections {
- public:
-  struct Limits {
-    std::size_t all, of_address;
-    std::chrono::milliseconds request, answer;  // deadlines
-  };
-  explicit Connections(const Limits& limits) : limits_(limits), idle_{limits.request, {}}, taking_{limits.answer, {}} {}
-
-  void opened(MHD_Connection* connection, int fd, const std::string& address) {
-    const std::lock_guard lock(mutex_);
-    Open& open = open_.emplace(connection, Open{.fd = fd, .address = address}).first->second;
-    put(connection, open, &idle_);
-    const std::size_t of_address = ++by_address_[address];
-    if (of_address > limits_.of_address)
-      cut_oldest([&](const Open& other) { return other.address == address && &other != &open; });
-    else if (open_.size() > limits_.all)
-      cut_oldest([&](const Open& other) { return &other != &open; });
-  }
-  void closed(MHD_Connection* connection) {
-    const std::lock_guard lock(mutex_);
-    const auto it = open_.find(connection);
-    if (it == open_.end()) return;
-    put(connection, it->second, nullptr);
-    if (const auto count = by_address_.find(it->second.address); --count->second == 0) by_address_.erase(count);
-    open_.erase(it);
-  }
-  // The states of a connection: request complete, answer ready, answer sent.
-  void asked(MHD_Connection* connection) { moves(connection, nullptr); }
-  void answers(MHD_Connection* connection) { moves(connection, &taking_); }
-  void answered(MHD_Connection* connection) { moves(connection, &idle_); }
-  // Cuts connections past their deadline. Returns the next deadline.
-  Clock::time_point cut_late() {
-    const std::lock_guard lock(mutex_);
-    return std::min(cut_late(idle_), cut_late(taking_));
-  }
-
- private:
-  struct Line {
-    std::chrono::milliseconds deadline;
-    std::list<MHD_Connection*> connections;  // ordered by deadline
-  };
-  struct Open {
-    int fd;
-    std::string address;
-    Line* line = nullptr;  // its list; null while a request is being handled
-    std::list<MHD_Connection*>::iterator place;
-    Clock::time_point until;
-    bool is_cut = false;
-  };
-  void moves(MHD_Connection* connection, Line* line) {
-    const std::lock_guard lock(mutex_);
-    if (const auto it = open_.find(connection); it != open_.end() && it->second.line != line)
-      put(connection, it->second, line);
-  }
-  static void put(MHD_Connection* connection, Open& open, Line* line) {
-    if (open.line) open.line->connections.erase(open.place);
-    open.line = line;
-    if (!line) return;
-    open.place = line->connections.insert(line->connections.end(), connection);
-    open.until = Clock::now() + line->deadline;
-  }
-  static void cut(Open& open) {
-    if (std::exchange(open.is_cut, true)) return;
-    ::shutdown(open.fd, SHUT_RDWR);
-  }
-  Clock::time_point cut_late(Line& line) {
-    const auto now = Clock::now();
-    for (MHD_Connection* connection : line.connections) {
-      Open& open = open_.at(connection);
-      if (open.until > now) return open.until;
-      cut(open);
-    }
-    return now + line.deadline;
-  }
-  void cut_oldest(const std::function<bool(const Open&)>& may) {
-    for (const Line* line : {&idle_, &taking_})
-      for (MHD_Connection* connection : line->connections) {
-        Open& open = open_.at(connection);
-        if (open.is_cut || !may(open)) continue;
-        return cut(open);
-      }
-  }
-
-  const Limits limits_;
-  std::mutex mutex_;
-  std::unordered_map<MHD_Connection*, Open> open_;
-  std::unordered_map<std::string, std::size_t> by_address_;
-  Line idle_, taking_;  // awaiting a request; taking an answer
-};
-
-// One request, from its first line until its answer has been sent.
-struct Exchange {
-  HttpRequest request;
-  bool too_long = false, given = false;
-  std::optional<HttpAnswer> answer;
-};
-
 }  // namespace
-
-int http_status_of(Code code) {
-  const auto found = std::ranges::find(kStatuses, code, &StatusOfCode::code);
-  return found == kStatuses.end() ? 500 : found->status;
-}
-
-Code code_of_http_status(int status) {
-  // The first of several codes for one status; 409 usually means a wrong state.
-  const auto found = std::ranges::find(kStatuses, status, &StatusOfCode::status);
-  return found == kStatuses.end() ? Code::internal : found->code;
-}
-
-HttpAnswer HttpAnswer::of(const Error& error) {
-  return {http_status_of(error.code()), "application/json", json_text({{"error", error.message()}})};
-}
 
 class HttpServer::Impl {
  public:
-  Impl(Options given, Handler handle)
-      : options(std::move(given)), handler(std::move(handle)), connections(limits()), listener(listen()) {
+  Impl(Options given, Handler sync, AsyncHandler async)
+      : options(std::move(given)),
+        handler(std::move(sync)),
+        answering(handler
+                      ? [this](HttpRequest request, HttpReply reply) { enqueue(std::move(request), std::move(reply)); }
+                      : std::move(async)),
+        connections(limits()),
+        memory(options.memory),
+        listener(listen()) {
     options.port = wire::port_of(listener);
-    for (const auto& [path, page] : options.pages) pages.emplace(path, make_response(page, MHD_RESPMEM_PERSISTENT));
+    for (const auto& [path, page] : options.pages) pages.emplace(path, persistent_response(page, options.headers));
     start();
-    for (unsigned i = 0; i < std::max(options.workers, 1u); ++i) workers.emplace_back([this] { work(); });
+    if (handler)
+      for (unsigned i = 0; i < std::max(options.workers, 1u); ++i) workers.emplace_back([this] { work(); });
     sweeper = std::thread([this] { sweep(); });
   }
   ~Impl() {
-    MHD_quiesce_daemon(daemon);  // returns ownership of the socket
+    quiesce();
     {
       const std::lock_guard lock(mutex);
       ending = true;
@@ -219,17 +74,32 @@ class HttpServer::Impl {
     swept.notify_all();
     for (std::thread& worker : workers) worker.join();
     sweeper.join();
-    std::deque<Waiting> left;
+    std::unordered_set<std::shared_ptr<HttpReply::State>> left;
     {
       const std::lock_guard lock(mutex);
-      left.swap(waiting);  // no more are added
+      left.swap(suspended);  // no more are added
     }
-    for (const Waiting& asked : left) resume(asked, HttpAnswer::of(ends()));
+    for (const auto& reply : left) reply->cut();
+    for (const auto& reply : left) reply->give(HttpAnswer::of(ends()));
     MHD_stop_daemon(daemon);
+    waiting.clear();
     for (const auto& [path, page] : pages) MHD_destroy_response(page);
   }
 
   static Error ends() { return Error(Code::unavailable, "this task is ending"); }
+
+  // Returns ownership of the socket, which is closed: clients are refused at once.
+  void quiesce() {
+    if (!std::exchange(quiesced, true)) MHD_quiesce_daemon(daemon);
+    listener.reset();
+  }
+
+  bool drain(std::chrono::nanoseconds timeout) {
+    draining = true;
+    quiesce();
+    std::unique_lock lock(mutex);
+    return drained.wait_for(lock, timeout, [&] { return in_flight == 0; });
+  }
 
   Connections::Limits limits() const {
     raise_descriptor_limit();
@@ -253,21 +123,24 @@ class HttpServer::Impl {
     std::vector<MHD_OptionItem> items = {
         {MHD_OPTION_LISTEN_SOCKET, listener.get(), nullptr},
         {MHD_OPTION_CONNECTION_LIMIT, static_cast<intptr_t>(options.max_connections + 64), nullptr},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<intptr_t>(kConnectionMemory), nullptr},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<intptr_t>(options.connection_memory), nullptr},
         {MHD_OPTION_CONNECTION_TIMEOUT, static_cast<intptr_t>(kSilence), nullptr},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, nullptr},
         {MHD_OPTION_NOTIFY_CONNECTION, reinterpret_cast<intptr_t>(&Impl::on_connection), this},
         {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<intptr_t>(&Impl::on_completed), this},
         {MHD_OPTION_EXTERNAL_LOGGER, reinterpret_cast<intptr_t>(&Impl::log), nullptr}};
+    if (options.threads > 1)
+      items.push_back({MHD_OPTION_THREAD_POOL_SIZE, static_cast<intptr_t>(options.threads), nullptr});
     if (options.tls.given()) {
-      const wire::TlsContext checked(options.tls);  // reports what is wrong with the files
+      // Reports what is wrong with the files.
+      if (options.client_certificates) const wire::TlsContext checked(options.tls);
       certificate = content_of(options.tls.certificate);
       key = content_of(options.tls.key);
       ca = content_of(options.tls.ca);
       flags |= MHD_USE_TLS;
       items.push_back({MHD_OPTION_HTTPS_MEM_CERT, 0, certificate.data()});
       items.push_back({MHD_OPTION_HTTPS_MEM_KEY, 0, key.data()});
-      items.push_back({MHD_OPTION_HTTPS_MEM_TRUST, 0, ca.data()});
+      if (options.client_certificates) items.push_back({MHD_OPTION_HTTPS_MEM_TRUST, 0, ca.data()});
       items.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>("NORMAL:-VERS-ALL:+VERS-TLS1.3")});
     }
     items.push_back({MHD_OPTION_END, 0, nullptr});
@@ -290,8 +163,10 @@ class HttpServer::Impl {
   }
 
   static void on_completed(void* self, MHD_Connection* connection, void** state, MHD_RequestTerminationCode) {
-    delete static_cast<Exchange*>(std::exchange(*state, nullptr));
-    static_cast<Impl*>(self)->connections.answered(connection);
+    const std::unique_ptr<HttpExchange> exchange(static_cast<HttpExchange*>(std::exchange(*state, nullptr)));
+    auto* const impl = static_cast<Impl*>(self);
+    impl->connections.answered(connection);
+    if (exchange) impl->finished(*exchange);
   }
 
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* url, const char* method, const char*,
@@ -300,58 +175,138 @@ class HttpServer::Impl {
   }
 
   // Called when the head has arrived, for each piece of the body, at its end, and again after resume().
-  MHD_Result take(MHD_Connection* connection, const char* url, std::string_view method, const char* body,
-                  std::size_t* size, void** state) {
+  MHD_Result take(MHD_Connection* connection, const char* url, const char* method, const char* body, std::size_t* size,
+                  void** state) {
     if (!*state) {
-      if (options.tls.given() && !shows_certificate(connection)) return MHD_NO;
-      auto exchange = std::make_unique<Exchange>();
+      if (options.tls.given() && options.client_certificates && !shows_certificate(connection)) return MHD_NO;
+      auto exchange = std::make_unique<HttpExchange>();
       exchange->request.path = url;
-      exchange->request.post = method == MHD_HTTP_METHOD_POST;
+      exchange->request.method = method;
+      exchange->request.post = exchange->request.method == MHD_HTTP_METHOD_POST;
+      expect_body(connection, *exchange);
+      ++in_flight;
+      HttpExchange& began = *exchange;
       *state = exchange.release();
+      // Before it is sent: the client asks.
+      if (began.refusal && !header(connection, MHD_HTTP_HEADER_EXPECT).empty()) return send(connection, *began.refusal);
       return MHD_YES;
     }
-    Exchange& exchange = *static_cast<Exchange*>(*state);
+    HttpExchange& exchange = *static_cast<HttpExchange*>(*state);
     if (*size > 0) {
-      exchange.too_long = exchange.too_long || exchange.request.body.size() + *size > options.max_body;
-      if (!exchange.too_long) exchange.request.body.append(body, *size);
+      add_body(exchange, {body, *size});
       *size = 0;
       return MHD_YES;
     }
-    if (exchange.answer) return send(connection, *exchange.answer);
-    if (exchange.given) return MHD_YES;
-    exchange.given = true;
-    connections.asked(connection);
-    return begin(connection, exchange, method);
-  }
-
-  MHD_Result begin(MHD_Connection* connection, Exchange& exchange, std::string_view method) {
-    try {
-      if (exchange.too_long)
-        return send(connection, {413, "application/json", json_text({{"error", "the request body is too long"}})});
-      if (!exchange.request.post && method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD)
-        return send(connection, {405, "application/json", json_text({{"error", "only GET and POST are supported"}})});
-      if (const auto page = pages.find(exchange.request.path); page != pages.end() && !exchange.request.post)
-        return queue(connection, 200, page->second);
-      if (!allowed(connection, exchange.request.path))
-        fail(Code::unauthenticated,
-             "this path needs the introspection token of the cluster: Authorization: Bearer TOKEN; troupe-launch and "
-             "--introspect-port print an address with it");
-      MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &Impl::add_parameter, &exchange.request);
-      if (options.prompt_paths.contains(exchange.request.path)) return send(connection, handler(exchange.request));
-    } catch (...) {
-      return send(connection, HttpAnswer::of(current_error()));
+    if (!exchange.reply) return begin(connection, exchange);
+    std::optional<HttpAnswer> answer;
+    {
+      const std::lock_guard lock(exchange.reply->mutex);
+      if (!exchange.reply->answer) return MHD_YES;
+      exchange.reply->taken = true;
+      answer.swap(exchange.reply->answer);
     }
     {
       const std::lock_guard lock(mutex);
-      if (ending) return send(connection, HttpAnswer::of(ends()));
-      if (waiting.size() < options.max_waiting) {
+      suspended.erase(exchange.reply);
+    }
+    return send(connection, std::move(*answer));
+  }
+
+  void expect_body(MHD_Connection* connection, HttpExchange& exchange) {
+    const std::string length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    std::size_t bytes = 0;
+    if (std::from_chars(length.data(), length.data() + length.size(), bytes).ec != std::errc()) return;
+    if (may_hold(exchange, bytes)) exchange.request.body.reserve(bytes + kBodyPadding);
+  }
+
+  bool may_hold(HttpExchange& exchange, std::size_t bytes) {
+    if (bytes > options.max_body)
+      exchange.refusal = HttpAnswer{
+          413, "application/json",
+          json_text({{"error", fmt::format("the request body is too long: at most {} bytes", options.max_body)}})};
+    else if (!exchange.memory.grow(memory, bytes))
+      exchange.refusal = busy("too many requests with long bodies");
+    return !exchange.refusal;
+  }
+
+  void add_body(HttpExchange& exchange, std::string_view piece) {
+    std::string& body = exchange.request.body;
+    const std::size_t bytes = body.size() + piece.size();
+    // Without a length, as much as the text then has room for.
+    if (!exchange.refusal && bytes > exchange.memory.bytes() && may_hold(exchange, bytes))
+      may_hold(exchange, std::min(std::max(bytes, 2 * body.capacity()), options.max_body));
+    if (exchange.refusal)
+      body = std::string();
+    else
+      body += piece;
+  }
+
+  static HttpAnswer busy(const std::string& why) {
+    HttpAnswer answer = HttpAnswer::of(Error(Code::unavailable, why + ": retry later"));
+    answer.headers.emplace(MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    return answer;
+  }
+
+  MHD_Result begin(MHD_Connection* connection, HttpExchange& exchange) {
+    connections.asked(connection);
+    HttpRequest& request = exchange.request;
+    try {
+      if (exchange.refusal) return send(connection, std::move(*exchange.refusal));
+      if (handler && !request.post && request.method != MHD_HTTP_METHOD_GET && request.method != MHD_HTTP_METHOD_HEAD)
+        return send(connection, {405, "application/json", json_text({{"error", "only GET and POST are supported"}})});
+      if (const auto page = pages.find(request.path); page != pages.end() && !request.post)
+        return queue(connection, 200, page->second);
+      if (!allowed(connection, request.path))
+        fail(Code::unauthenticated,
+             "this path needs the introspection token of the cluster: Authorization: Bearer TOKEN; troupe-launch and "
+             "--introspect-port print an address with it");
+      MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &Impl::add_parameter, &request);
+      for (const std::string& name : options.request_headers)
+        if (const char* value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name.c_str()))
+          request.headers.emplace(name, value);
+      if (handler && options.prompt_paths.contains(request.path)) return send(connection, handler(request));
+    } catch (...) {
+      return send(connection, HttpAnswer::of(current_error()));
+    }
+    return call(connection, exchange);
+  }
+
+  // Calls the handler, and awaits its answer if there is none when it returns.
+  MHD_Result call(MHD_Connection* connection, HttpExchange& exchange) {
+    const auto reply = exchange.reply = std::make_shared<HttpReply::State>();
+    reply->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    reply->hangups = &hangups;
+    std::optional<HttpAnswer> failed;
+    try {
+      answering(std::move(exchange.request), HttpReply(reply));
+    } catch (...) {
+      failed = HttpAnswer::of(current_error());
+    }
+    std::unique_lock lock(reply->mutex);
+    if (failed && (!reply->answer || reply->dropped)) reply->answer = std::move(failed);
+    if (!reply->answer) {
+      const std::lock_guard all(mutex);
+      if (!ending) {
+        suspended.insert(reply);
         MHD_suspend_connection(connection);
-        waiting.push_back({connection, &exchange});
-        wake.notify_one();
+        reply->suspended = connection;
         return MHD_YES;
       }
+      reply->answer = HttpAnswer::of(ends());
     }
-    return send(connection, HttpAnswer::of(Error(Code::unavailable, "too many queued requests: retry later")));
+    reply->taken = true;
+    const std::optional<HttpAnswer> answer = std::exchange(reply->answer, std::nullopt);
+    const std::uint64_t watched = std::exchange(reply->watched, 0);
+    if (watched != 0) hangups.forget(watched);
+    reply->hangups = nullptr;
+    std::function<void()> unneeded = std::move(reply->gone);
+    lock.unlock();
+    return send(connection, std::move(*answer));
+  }
+
+  void finished(HttpExchange&) {
+    const std::lock_guard lock(mutex);
+    if (--in_flight == 0) drained.notify_all();
   }
 
   static MHD_Result add_parameter(void* request, MHD_ValueKind, const char* name, const char* value) {
@@ -359,18 +314,9 @@ class HttpServer::Impl {
     return MHD_YES;
   }
 
-  // Returns null if out of memory. With PERSISTENT, `answer` must outlive the response.
-  MHD_Response* make_response(const HttpAnswer& answer, MHD_ResponseMemoryMode mode) const {
-    MHD_Response* const response =
-        MHD_create_response_from_buffer(answer.body.size(), const_cast<char*>(answer.body.data()), mode);
-    if (!response) return nullptr;
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type.c_str());
-    for (const auto& [name, value] : options.headers) MHD_add_response_header(response, name.c_str(), value.c_str());
-    return response;
-  }
-
-  MHD_Result send(MHD_Connection* connection, const HttpAnswer& answer) {
-    MHD_Response* const response = make_response(answer, MHD_RESPMEM_MUST_COPY);
+  MHD_Result send(MHD_Connection* connection, HttpAnswer answer) {
+    MHD_Response* const response = make_response(answer, options.headers);
+    if (response && draining) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const MHD_Result result = queue(connection, answer.status, response);
     if (response) MHD_destroy_response(response);
     return result;
@@ -403,7 +349,7 @@ class HttpServer::Impl {
       const std::lock_guard lock(mutex);
       wanted = options.token;
     }
-    if (wanted.empty()) return speaks_to_this_machine(header(connection, MHD_HTTP_HEADER_HOST));
+    if (wanted.empty()) return options.any_host || speaks_to_this_machine(header(connection, MHD_HTTP_HEADER_HOST));
     constexpr std::string_view kBearer = "Bearer ";
     const std::string given = header(connection, MHD_HTTP_HEADER_AUTHORIZATION);
     return given.starts_with(kBearer) && wire::equal_secrets(given.substr(kBearer.size()), wanted);
@@ -418,13 +364,20 @@ class HttpServer::Impl {
   // ---- Our own threads
 
   struct Waiting {
-    MHD_Connection* connection;
-    Exchange* exchange;  // stays until the connection is resumed and the answer sent
+    HttpRequest request;
+    HttpReply reply;
   };
 
-  static void resume(const Waiting& asked, HttpAnswer answer) {
-    asked.exchange->answer = std::move(answer);
-    MHD_resume_connection(asked.connection);
+  void enqueue(HttpRequest request, HttpReply reply) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!ending && waiting.size() < options.max_waiting) {
+        waiting.push_back({std::move(request), std::move(reply)});
+        wake.notify_one();
+        return;
+      }
+    }
+    reply.send(HttpAnswer::of(ending ? ends() : Error(Code::unavailable, "too many queued requests: retry later")));
   }
 
   void work() {
@@ -432,16 +385,16 @@ class HttpServer::Impl {
     for (;;) {
       wake.wait(lock, [&] { return ending || !waiting.empty(); });
       if (ending) return;
-      const Waiting asked = waiting.front();
+      Waiting asked = std::move(waiting.front());
       waiting.pop_front();
       lock.unlock();
       HttpAnswer answer;
       try {
-        answer = handler(asked.exchange->request);
+        answer = handler(asked.request);
       } catch (...) {
         answer = HttpAnswer::of(current_error());
       }
-      resume(asked, std::move(answer));
+      asked.reply.send(std::move(answer));
       lock.lock();
     }
   }
@@ -452,31 +405,41 @@ class HttpServer::Impl {
       lock.unlock();
       const Clock::time_point next = connections.cut_late();
       lock.lock();
-      swept.wait_until(lock, std::max(next, Clock::now() + kSweep), [&] { return ending; });
+      swept.wait_until(lock, std::max(next, Clock::now() + kSweep), [&] { return ending.load(); });
     }
   }
 
   static constexpr std::chrono::milliseconds kSweep{50};
 
   Options options;
-  const Handler handler;
+  const Handler handler;  // null: there is an asynchronous one
+  const AsyncHandler answering;
   std::string certificate, key, ca;
   Connections connections;
+  MemoryBudget memory;
+  Hangups hangups;
   wire::Fd listener;
   std::map<std::string, MHD_Response*> pages;
+  std::atomic<std::size_t> in_flight{0};
+  std::atomic<bool> draining{false}, ending{false};
   std::mutex mutex;  // guards the token and the members below
-  std::condition_variable wake, swept;
+  std::condition_variable wake, swept, drained;
   std::deque<Waiting> waiting;
-  bool ending = false;
+  std::unordered_set<std::shared_ptr<HttpReply::State>> suspended;
+  bool quiesced = false;
   MHD_Daemon* daemon = nullptr;
   std::vector<std::thread> workers;
   std::thread sweeper;
 };
 
 HttpServer::HttpServer(Options options, Handler handler)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(handler))) {}
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(handler), nullptr)) {}
+HttpServer::HttpServer(Options options, AsyncHandler handler)
+    : impl_(std::make_unique<Impl>(std::move(options), nullptr, std::move(handler))) {}
 HttpServer::~HttpServer() = default;
 HostPort HttpServer::address() const { return {impl_->options.host, impl_->options.port}; }
+
+bool HttpServer::drain(std::chrono::nanoseconds timeout) { return impl_->drain(timeout); }
 
 void HttpServer::set_token(std::string token) {
   const std::lock_guard lock(impl_->mutex);
