@@ -59,10 +59,10 @@ bool bool_at(ondemand::value& value, const std::string& place) {
   return out;
 }
 
-std::uint64_t size_at(ondemand::value& value, const std::string& place) {
+std::uint64_t count_at(ondemand::value& value, const std::string& place, std::string_view what) {
   std::uint64_t out = 0;
   if (value.get_uint64().get(out) != simdjson::SUCCESS)
-    invalid_argument("{}: {}, where a number of bytes is expected", place, json_excerpt(value));
+    invalid_argument("{}: {}, where a number of {} is expected", place, json_excerpt(value), what);
   return out;
 }
 
@@ -117,6 +117,7 @@ class InferenceReader {
       if (key == "outputs") read_outputs(value);
       if (key == "parameters")
         for_each_parameter(value, "parameters", [&](std::string_view name, ondemand::value& parameter) {
+          if (name == "timeout") out_.timeout_us = count_at(parameter, "parameters.timeout", "microseconds");
           if (name == "binary_data_output") out_.all_binary = bool_at(parameter, "parameters.binary_data_output");
         });
     });
@@ -151,7 +152,8 @@ class InferenceReader {
       if (key == "shape") input.shape = shape_at(value, place);
       if (key == "parameters")
         for_each_parameter(value, place + ".parameters", [&](std::string_view name, ondemand::value& parameter) {
-          if (name == "binary_data_size") input.binary = size_at(parameter, place + ".parameters.binary_data_size");
+          if (name == "binary_data_size")
+            input.binary = count_at(parameter, place + ".parameters.binary_data_size", "bytes");
         });
       if (key != "data") return;
       if (std::exchange(input.data, true)) invalid_argument("{} has 'data' twice", place);

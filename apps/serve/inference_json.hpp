@@ -30,6 +30,7 @@ struct InferenceRequest {
   std::vector<std::string> outputs{};    // those that are wanted; none: all
   bool all_binary = false;               // outputs of which nothing else is said are binary
   std::map<std::string, bool> binary{};  // by output
+  std::uint64_t timeout_us = 0;          // microseconds, the parameter "timeout"; 0: none
 };
 
 // `json_bytes`: the header's value; nullopt: the whole body is JSON. Throws invalid_argument, naming the place, for

@@ -10,16 +10,12 @@ constexpr std::size_t kKept = 1 << 20;  // bytes of a text whose parser is kept
 // A parser has memory for the structure of its text: that of a small one is kept for the thread's next.
 thread_local std::unique_ptr<ondemand::parser> kept_parser;
 
-std::string padded(std::string text) {
-  text.reserve(text.size() + simdjson::SIMDJSON_PADDING);
-  return text;
-}
-
 }  // namespace
 
 JsonDocument::JsonDocument(std::string text)
-    : text_(padded(std::move(text))),
+    : text_(std::move(text)),
       parser_(kept_parser && text_.size() <= kKept ? std::move(kept_parser) : std::make_unique<ondemand::parser>()) {
+  text_.reserve(text_.size() + simdjson::SIMDJSON_PADDING);
   if (text_.empty()) invalid_argument("the body is empty, where an object of JSON is expected");
   if (const auto error =
           parser_->iterate(simdjson::padded_string_view(text_.data(), text_.size(), text_.capacity())).get(document_))

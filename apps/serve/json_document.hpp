@@ -25,7 +25,7 @@ class JsonDocument {
   void rewind();
 
  private:
-  const std::string text_;  // with room for what simdjson reads beyond its end
+  std::string text_;  // with room for what simdjson reads beyond its end
   std::unique_ptr<simdjson::ondemand::parser> parser_;
   simdjson::ondemand::document document_;
   simdjson::ondemand::object object_;
