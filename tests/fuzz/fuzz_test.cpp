@@ -14,6 +14,7 @@
 #include "tests/fuzz/object_stores_fuzz.hpp"
 #include "tests/fuzz/onnx_fuzz.hpp"
 #include "tests/fuzz/records_fuzz.hpp"
+#include "tests/fuzz/rest_bodies_fuzz.hpp"
 #include "tests/fuzz/saved_model_fuzz.hpp"
 #include "tests/fuzz/tensor_files_fuzz.hpp"
 #include "tests/fuzz/tensorflow_fuzz.hpp"
@@ -129,6 +130,16 @@ TEST(ImagesFuzz, BadImagesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(decode_image_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(image_seeds(), run);
+}
+
+TEST(RestBodiesFuzz, SeedsAreRead) {
+  for (const std::string& seed : rest_body_seeds()) EXPECT_GE(read_rest_body_of_stranger(seed), 1u) << seed;
+}
+
+TEST(RestBodiesFuzz, BadBodiesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_rest_body_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(rest_body_seeds(), run);
 }
 
 TEST(RecordsFuzz, SeedsAreRead) {
