@@ -16,6 +16,7 @@ libraries=(
   libre2-dev                                    # regular expressions in graphs
   libfmt-dev nlohmann-json3-dev libcpp-httplib-dev libmicrohttpd-dev
   libsimdjson-dev                               # requests of JSON to troupe-serve
+  libgrpc++-dev protobuf-compiler-grpc          # requests over gRPC to troupe-serve
   libcurl4-openssl-dev                          # files on web servers and in object stores
   libjpeg62-turbo-dev libpng-dev                # images
   libssl-dev zlib1g-dev libzstd-dev libncurses-dev  # TLS and hashing, compression, terminal

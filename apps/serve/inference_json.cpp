@@ -84,7 +84,9 @@ Tensor strings_of_bytes(const Shape& shape, std::string_view bytes, const std::s
   return out;
 }
 
-Tensor tensor_of_bytes(DType dtype, const Shape& shape, std::string_view bytes, const std::string& place) {
+}  // namespace
+
+Tensor tensor_of_inference_bytes(DType dtype, const Shape& shape, std::string_view bytes, const std::string& place) {
   if (dtype == DType::string) return strings_of_bytes(shape, bytes, place);
   if (const std::size_t wanted = checked_bytes(dtype, shape); wanted != bytes.size())
     invalid_argument("{}: {} bytes, where {} of {} have {}", place, bytes.size(), name(dtype), shape.to_string(),
@@ -96,6 +98,8 @@ Tensor tensor_of_bytes(DType dtype, const Shape& shape, std::string_view bytes, 
       if (byte != 0 && byte != 1) invalid_argument("{}: a BOOL is a byte 0 or 1", place);
   return out;
 }
+
+namespace {
 
 class InferenceReader {
  public:
@@ -167,7 +171,7 @@ class InferenceReader {
       invalid_argument("{} ('{}') has {}", place, *input.name,
                        input.data ? "both 'data' and 'binary_data_size'" : "no 'data'");
     if (input.binary) {
-      tensor = tensor_of_bytes(*input.dtype, *input.shape, take(*input.binary, place), place);
+      tensor = tensor_of_inference_bytes(*input.dtype, *input.shape, take(*input.binary, place), place);
     } else if (!tensor) {
       // The data came before what says how to read it.
       ondemand::value data;
@@ -226,7 +230,9 @@ class InferenceReader {
   InferenceRequest out_;
 };
 
-void append_binary(std::string& out, const Tensor& tensor) {
+}  // namespace
+
+void append_inference_bytes(std::string& out, const Tensor& tensor) {
   if (tensor.dtype() != DType::string) {
     out.append(reinterpret_cast<const char*>(tensor.raw()), tensor.num_bytes());
     return;
@@ -239,8 +245,6 @@ void append_binary(std::string& out, const Tensor& tensor) {
     out += text;
   }
 }
-
-}  // namespace
 
 std::string_view inference_datatype(DType dtype) {
   for (const Datatype& one : kDatatypes)
@@ -287,7 +291,7 @@ InferenceAnswer print_inference(const std::string& model, std::int64_t version, 
     const auto said = request.binary.find(name);
     if (said == request.binary.end() ? request.all_binary : said->second) {
       const std::size_t begin = binary.size();
-      append_binary(binary, tensor);
+      append_inference_bytes(binary, tensor);
       any_binary = true;
       out += fmt::format(",\"parameters\":{{\"binary_data_size\":{}}}}}", binary.size() - begin);
       continue;

@@ -49,4 +49,9 @@ InferenceAnswer print_inference(const std::string& model, std::int64_t version, 
 std::string_view inference_datatype(DType dtype);
 std::optional<DType> parse_inference_datatype(std::string_view name);
 
+// A tensor's elements as bytes: little-endian; strings follow their length as u32. Errors begin with `place`. Throws
+// invalid_argument, before memory is taken, for bytes that do not fit the shape.
+Tensor tensor_of_inference_bytes(DType dtype, const Shape& shape, std::string_view bytes, const std::string& place);
+void append_inference_bytes(std::string& out, const Tensor& tensor);
+
 }  // namespace troupe

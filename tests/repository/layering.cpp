@@ -63,7 +63,8 @@ struct Library {
 
 const std::vector<Library> kLibraries = {
     {"fmt", "fmt/.*", {""}},
-    {"protobuf", R"(google/protobuf/.*|.*\.pb\.h)", {"messages/", "graph/", "actors/"}},
+    {"protobuf", R"(google/protobuf/.*|.*\.pb\.h)", {"messages/", "graph/", "actors/", "apps/serve/"}},
+    {"gRPC", R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)", {"apps/serve/"}},
     {"CAF", "caf/.*", {"messages/caf/protocol.hpp", "messages/caf/", "actors/", "apps/", "tools/"}},
     {"Eigen", "(unsupported/)?Eigen/.*", {"kernels/", "tools/bench/"}},
     {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/", "tools/bench/"}},
@@ -152,6 +153,7 @@ const std::vector<Library> kReach = {
     {"libcurl", "curl/.*", {}},
     {"Eigen", "(unsupported/)?Eigen/.*", {}},
     {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/cpu/onednn.hpp", "kernels/cpu/quantized.hpp"}},
+    {"gRPC", R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)", {}},
     {"std::regex", "regex", {}},
 };
 

@@ -54,6 +54,7 @@ find_package(httplib REQUIRED)
 find_package(microhttpd REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(simdjson REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
 find_package(CAF 0.17.6 REQUIRED COMPONENTS core io)
 
 # The plug-in for NVIDIA GPUs (kernels/cuda) is built if the toolkit and cuDNN are installed and new enough; without
