@@ -114,7 +114,7 @@ class HttpServer::Impl {
     try {
       return wire::listen_on(wire::resolve(options.host, options.port));
     } catch (const Error& error) {
-      throw error.within("the introspector");
+      throw error.within(options.name);
     }
   }
 

@@ -47,6 +47,7 @@ struct HttpAnswer {
 class HttpServer {
  public:
   struct Options {
+    std::string name = "the introspector";  // in errors
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;  // 0: any free port
     TlsFiles tls;

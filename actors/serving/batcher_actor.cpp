@@ -22,6 +22,17 @@ struct RunningBatch {
 
 namespace {
 
+// The client's end of a call, which does not keep it: it is answered when its batcher drops it.
+class BatchedRequest final : public ServingCall {
+ public:
+  BatchedRequest(BatcherActor batcher, std::uint64_t id) : batcher_(std::move(batcher)), id_(id) {}
+  void cancel() override { caf::anon_send(batcher_, CancelRequest{id_}); }
+
+ private:
+  const BatcherActor batcher_;
+  const std::uint64_t id_;
+};
+
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -48,8 +59,6 @@ BatchedCall::~BatchedCall() {
   if (done) answer({.error = Error(Code::unavailable, "the version of the model is being unloaded: ask again")});
 }
 
-void BatchedCall::cancel() { caf::anon_send(batcher, CancelRequest{id}); }
-
 void BatchedCall::answer(ServingResult result) {
   over = true;
   if (const auto take = std::exchange(done, nullptr)) {
@@ -74,10 +83,10 @@ std::shared_ptr<ServingCall> start_batched(const BatcherActor& batcher, const Mo
   call->outputs = std::move(request.outputs);
   call->deadline = request.deadline;
   call->since = steady_now_ns();
-  call->batcher = batcher;
   call->done = done;
-  caf::anon_send(batcher, BatchRequest{call});
-  return call;
+  auto cancels = std::make_shared<BatchedRequest>(batcher, call->id);
+  caf::anon_send(batcher, BatchRequest{std::move(call)});
+  return cancels;
 }
 
 BatcherActorImpl::behavior_type BatcherActorImpl::make_behavior() {
@@ -98,14 +107,20 @@ BatcherActorImpl::behavior_type BatcherActorImpl::make_behavior() {
         next_tick_ = BatchQueue::kNever;
         go_on();
       },
-      [this](const Stop&) {
-        groups_.clear();
-        for (const auto& batch : running_) function_.cancel(batch->step);
-        running_.clear();
-        function_ = {};  // a Tick that is under way keeps this object
-        quit();
-      },
+      [this](const Stop&) { quit(); },
   };
+}
+
+// Handles, or a Tick that is under way, keep this object: what waits is answered now, and the model is let go.
+void BatcherActorImpl::on_exit() {
+  groups_.clear();
+  for (const auto& batch : running_) {
+    function_.cancel(batch->step);
+    batch->calls.clear();
+  }
+  running_.clear();
+  function_ = {};
+  Counted::on_exit();
 }
 
 void BatcherActorImpl::take(const std::shared_ptr<BatchedCall>& call) {

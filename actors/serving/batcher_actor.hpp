@@ -17,12 +17,11 @@
 namespace troupe {
 
 // A request of several rows, on its way through a batcher. Answers once: if it is dropped, with unavailable.
-struct BatchedCall final : ServingCall {
+struct BatchedCall {
   BatchedCall() = default;
   BatchedCall(const BatchedCall&) = delete;
   BatchedCall& operator=(const BatchedCall&) = delete;
-  ~BatchedCall() override;
-  void cancel() override;
+  ~BatchedCall();
   void answer(ServingResult result);
 
   std::uint64_t id = 0;
@@ -32,7 +31,6 @@ struct BatchedCall final : ServingCall {
   Nanoseconds deadline = BatchQueue::kNever;
   Nanoseconds since = 0;
   std::function<void(ServingResult)> done{};
-  BatcherActor batcher{};
 
   // Used by the batcher alone.
   std::map<std::int64_t, std::vector<Tensor>> results{};  // of parts, by first row
@@ -52,6 +50,7 @@ class BatcherActorImpl final : public Counted<BatcherActor> {
                    BatchQueue::Options options)
       : Counted(config, std::move(record)), function_(std::move(function)), options_(std::move(options)) {}
   behavior_type make_behavior() override;
+  void on_exit() override;
 
  private:
   struct Group {

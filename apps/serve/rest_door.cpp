@@ -107,7 +107,8 @@ class RestDoor::Impl {
   Impl(ServedModels given, Options with)
       : models(std::move(given)),
         options(std::move(with)),
-        server({.host = options.host,
+        server({.name = "the REST door",
+                .host = options.host,
                 .port = options.port,
                 .tls = options.tls,
                 .any_host = true,

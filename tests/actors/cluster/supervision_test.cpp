@@ -7,6 +7,7 @@
 #include <future>
 #include <set>
 
+#include "tests/actors/serving/served_models.hpp"
 #include "tests/actors/training/classifying.hpp"
 #include "tests/actors/training/job_tasks.hpp"
 #include "tests/patience.hpp"
@@ -121,6 +122,12 @@ TEST_F(Supervision, EveryActorHasAPolicy) {
     };
     return model.fit(data, options).params_sha256;
   });
+  testing::save_version(directory, "times", 1);
+  Task serving;
+  ModelServer server(serving);
+  server.configure({{.name = "times", .path = directory.file("times"), .batching = BatchQueue::Options{}}});
+  server.await_ready("times", testing::kPatience);
+  for (const auto& actor : serving.actors().actors()) kinds.emplace(actor->kind);
   std::set<std::string> roles;
   for (const ActorRole& role : kActorRoles) roles.emplace(role.name);
   EXPECT_EQ(kinds, roles);

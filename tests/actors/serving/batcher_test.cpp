@@ -101,6 +101,24 @@ TEST_F(Batchers, RefuseRowsThatDoNotFitBeforeTheyMeetOthers) {
   EXPECT_FALSE(other.get().error);
 }
 
+TEST_F(Batchers, AnswerWhatWaitsWhenTheyEnd) {
+  const ServableHandle handle = serve({.most_rows = 2, .timeout = kForever});
+  std::shared_ptr<ServingCall> call;  // clients keep it to be able to cancel
+  auto waits = begin(*handle, rows_of({1, 2}), &call);
+  EXPECT_EQ(task_.actors().send_stray("batcher", Stray::kill), 1);
+  EXPECT_EQ(waits.get().error.code(), Code::unavailable);
+  EXPECT_EQ(ask(*handle, rows_of({1, 2})).error.code(), Code::unavailable);
+}
+
+TEST_F(Batchers, MessagesThatAreNoneHarmNobody) {
+  const ServableHandle handle = serve({.most_rows = 2, .timeout = 0});
+  for (const Stray what : {Stray::unknown, Stray::error, Stray::exit}) {
+    for (const char* kind : {"source", "manager", "loader", "batcher"})
+      EXPECT_EQ(task_.actors().send_stray(kind, what), 1) << kind;
+    EXPECT_FALSE(ask(*handle, rows_of({1, 2})).error);
+  }
+}
+
 TEST_F(Batchers, AnswerManyClientsAtOnce) {
   const ServableHandle handle = serve({.most_rows = 16, .timeout = kMillisecond / 5});
   std::vector<std::thread> clients;
