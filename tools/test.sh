@@ -2,8 +2,8 @@
 # Sets up, builds and runs all tests: everything in release, then wire, parsers and protocols with AddressSanitizer
 # and UndefinedBehaviorSanitizer. If clang 16 is installed, it builds the latter, and fuzzers of the parsers of frames,
 # proofs, requests from other tasks, ONNX models, files of tensors, of records and of arrays, CSV, JSON lines, images,
-# answers of object stores and saved models, which run for some two minutes. Ends with the build's time by folder and a
-# summary of the tests. Exit code 0: all passed.
+# answers of object stores, saved models and bodies of REST, which run for some two minutes. Ends with the build's time
+# by folder and a summary of the tests. Exit code 0: all passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -113,7 +113,7 @@ fi
 
 if [[ "$fuzz" == yes ]]; then
   fuzz frame=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
-    arrays=10 object_stores=6 saved_model=20 tensorflow=10 || failures+=("fuzz")
+    arrays=10 object_stores=6 rest_bodies=8 saved_model=20 tensorflow=10 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then

@@ -1,4 +1,4 @@
-// Loads one version of a model, and unloads it. Detached, at the lowest priority: what it takes from the processors and
+// Loads one version of a model, and unloads it. Detached, at a low priority: what it takes from the processors and
 // the disk, requests of other versions do not notice.
 #pragma once
 
