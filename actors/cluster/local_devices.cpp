@@ -4,8 +4,15 @@
 #include <utility>
 
 #include <troupe/devices/device.hpp>
+#include <troupe/devices/kernel.hpp>
 
 namespace troupe {
+
+DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
+  const DeviceAttributes& attributes = device.attributes();
+  const auto list = kernels.list(attributes.type);
+  return {attributes.name, attributes.type, attributes.memory_bytes, {list.begin(), list.end()}};
+}
 
 void LocalDevices::add(LocalDevice device) {
   const std::lock_guard lock(mutex_);

@@ -9,8 +9,14 @@
 #include <vector>
 
 #include <troupe/actors/steps/step.hpp>
+#include <troupe/graph/placement/placement.hpp>
 
 namespace troupe {
+
+class KernelRegistry;
+
+// The device as placement sees it.
+DeviceInfo info_of(const Device& device, const KernelRegistry& kernels);
 
 class LocalDevices {
  public:

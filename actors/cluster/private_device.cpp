@@ -9,7 +9,6 @@
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/steps/device_actor.hpp>
 #include <troupe/devices/cpu/cpu_device.hpp>
-#include <troupe/devices/kernel.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -23,11 +22,9 @@ PrivateDevice::PrivateDevice(Task& task, const PrivateDeviceOptions& options) : 
   device_ = make_cpu_device({.name = DeviceName::of(task.name(), "CPU", all.next_index()),
                              .threads = threads,
                              .memory_limit = options.memory_limit});
-  const DeviceAttributes& attributes = device_->attributes();
-  const auto kernels = task.kernels().list(attributes.type);
-  info_ = {attributes.name, attributes.type, attributes.memory_bytes, {kernels.begin(), kernels.end()}};
+  info_ = info_of(*device_, task.kernels());
   all.add({device_, spawn_actor<ActorKind::device, DeviceActorImpl>(task.system(), task.actors(),
-                                                                    attributes.name.to_string(), device_)});
+                                                                    info_.name.to_string(), device_)});
 }
 
 PrivateDevice::~PrivateDevice() {

@@ -64,12 +64,6 @@ int default_threads(int cpu_devices) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, cpu_devices));
 }
 
-DeviceInfo info_of(const Device& device, const KernelRegistry& kernels) {
-  const DeviceAttributes& attributes = device.attributes();
-  const auto list = kernels.list(attributes.type);
-  return {attributes.name, attributes.type, attributes.memory_bytes, {list.begin(), list.end()}};
-}
-
 }  // namespace
 
 class Task::Impl final : public TaskActors {

@@ -11,7 +11,7 @@ class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t bytes) : left_(bytes) {}
 
-  // What one has taken; gives it back when destroyed, before the budget is.
+  // Memory taken from the budget. Gives it back when destroyed; must not outlive the budget.
   class Share {
    public:
     Share() = default;

@@ -117,6 +117,21 @@ struct ModelCallable::State {
   mutable Callable call;
 };
 
+std::vector<Tensor> ModelCallable::ordered(std::map<std::string, Tensor> inputs) const {
+  const Specs& specs = signature().inputs;
+  for (const auto& [name, unused] : inputs)
+    if (!specs.contains(name))
+      invalid_argument("signature '{}' has no input '{}'; it takes {}", state_->name, name, specs_list(specs));
+  std::vector<Tensor> out;
+  for (const auto& [name, spec] : specs) {
+    const auto given = inputs.find(name);
+    if (given == inputs.end())
+      invalid_argument("signature '{}' was not given its input {}", state_->name, spec_text(name, spec));
+    out.push_back(std::move(given->second));
+  }
+  return out;
+}
+
 void ModelCallable::check(const std::vector<Tensor>& inputs) const {
   const State& at = *state_;
   const Specs& specs = at.signature.inputs;
@@ -239,18 +254,7 @@ std::map<std::string, Tensor> LoadedModel::run(const std::string& signature,
                                                const std::map<std::string, Tensor>& inputs,
                                                const RunOptions& options) const {
   const ModelCallable call = callable(signature);
-  const Specs& specs = call.signature().inputs;
-  for (const auto& [name, unused] : inputs)
-    if (!specs.contains(name))
-      invalid_argument("signature '{}' has no input '{}'; it takes {}", signature, name, specs_list(specs));
-  std::vector<Tensor> fed;
-  for (const auto& [name, spec] : specs) {
-    const auto given = inputs.find(name);
-    if (given == inputs.end())
-      invalid_argument("signature '{}' was not given its input {}", signature, spec_text(name, spec));
-    fed.push_back(given->second);
-  }
-  std::vector<Tensor> results = call(std::move(fed), options);
+  std::vector<Tensor> results = call(call.ordered(inputs), options);
   std::map<std::string, Tensor> out;
   std::size_t i = 0;
   for (const auto& [name, unused] : call.signature().outputs) out.emplace(name, std::move(results[i++]));

@@ -41,6 +41,8 @@ class ModelCallable {
   // Throws invalid_argument, saying what is expected, for another number of inputs, another dtype or shape, and the
   // first error of the step.
   std::vector<Tensor> operator()(std::vector<Tensor> inputs, const RunOptions& options = {}) const;
+  // The inputs in their order. Throws invalid_argument for a name that is no input's and an input that is not there.
+  std::vector<Tensor> ordered(std::map<std::string, Tensor> inputs) const;
   // Throws what a call would throw for these inputs.
   void check(const std::vector<Tensor>& inputs) const;
   // The same for callers that do not wait (Callable::start, Callable::start_here). Throws for inputs; errors of the

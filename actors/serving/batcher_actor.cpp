@@ -45,14 +45,6 @@ std::string row_shapes(const std::vector<Tensor>& inputs) {
   return out;
 }
 
-// "ask again in 12 ms"
-std::int64_t pause_in(const Error& error) {
-  constexpr std::string_view kBefore = "ask again in ";
-  const std::string& text = error.message();
-  const auto at = text.find(kBefore);
-  return at == std::string::npos ? 0 : std::atoll(text.c_str() + at + kBefore.size());
-}
-
 }  // namespace
 
 BatchedCall::~BatchedCall() {
@@ -125,18 +117,14 @@ void BatcherActorImpl::on_exit() {
 
 void BatcherActorImpl::take(const std::shared_ptr<BatchedCall>& call) {
   Group& group = groups_.try_emplace(row_shapes(call->inputs), options_).first->second;
-  std::int64_t others = 0;
+  std::int64_t elsewhere = 0;
   for (const auto& [shapes, other] : groups_)
-    if (&other != &group) others += other.queue.waiting_rows();
-  Error refused;
-  if (others + group.queue.waiting_rows() + call->rows > options_.most_waiting && others > 0)
-    refused = Error(Code::unavailable, fmt::format("{} rows wait, {} more would be too many: ask again in 1 ms",
-                                                   others + group.queue.waiting_rows(), call->rows));
-  else
-    refused = group.queue.add({.id = call->id, .rows = call->rows, .deadline = call->deadline}, steady_now_ns());
-  if (refused)
-    return call->answer(
-        {.error = refused, .retry_after_ms = refused.code() == Code::unavailable ? pause_in(refused) : 0});
+    if (&other != &group) elsewhere += other.queue.waiting_rows();
+  const BatchQueue::Request request{.id = call->id, .rows = call->rows, .deadline = call->deadline};
+  if (const Error refused = group.queue.add(request, steady_now_ns(), elsewhere)) {
+    const bool again = refused.code() == Code::unavailable;
+    return call->answer({.error = refused, .retry_after_ms = again ? group.queue.retry_after_ms() : 0});
+  }
   group.calls.emplace(call->id, call);
 }
 
@@ -247,7 +235,7 @@ void BatcherActorImpl::ended(const RunningBatch& batch, StepResult result) {
     hand_out(batch, std::move(result.fetches), now);
   }
   std::erase_if(running_, [&](const auto& other) { return other.get() == &batch; });
-  // What a failed request has waiting still is not computed.
+  // Do not compute the rest of a request that has failed.
   for (const auto& call : batch.calls)
     if (call->over)
       if (const auto group = groups_.find(batch.shapes); group != groups_.end()) {

@@ -118,29 +118,18 @@ const std::string& LoadedServable::signature_named(const std::string& given) con
   fail(Code::not_found, "{} has no signature '{}'; it has {}", id_.to_string(), given, listed(functions_));
 }
 
-std::vector<Tensor> LoadedServable::ordered(const std::string& signature, const Function& function,
-                                            std::map<std::string, Tensor> inputs) const {
-  const auto& specs = function.call.signature().inputs;
-  for (const auto& [name, unused] : inputs)
-    if (!specs.contains(name))
-      invalid_argument("signature '{}' has no input '{}'; it takes {}", signature, name, listed(specs));
-  std::vector<Tensor> out;
-  for (const auto& [name, spec] : specs) {
-    const auto given = inputs.find(name);
-    if (given == inputs.end()) invalid_argument("signature '{}': its input '{}' is not given", signature, name);
-    out.push_back(std::move(given->second));
-  }
-  return out;
-}
-
-// A request that is a step.
+// A request that is a step. Does not keep the version: doors keep calls until their clients have taken the answer.
 class LoadedServable::StepCall final : public ServingCall {
  public:
-  StepCall(ModelCallable call, StepId step) : call_(std::move(call)), step_(step) {}
-  void cancel() override { call_.cancel(step_); }
+  StepCall(std::weak_ptr<const LoadedServable> servable, const ModelCallable& call, StepId step)
+      : servable_(std::move(servable)), call_(call), step_(step) {}
+  void cancel() override {
+    if (const auto alive = servable_.lock()) call_.cancel(step_);
+  }
 
  private:
-  const ModelCallable call_;
+  const std::weak_ptr<const LoadedServable> servable_;
+  const ModelCallable& call_;  // of it
   const StepId step_;
 };
 
@@ -161,7 +150,7 @@ std::shared_ptr<ServingCall> LoadedServable::start(ServingRequest request,
     const Function& function = functions_.at(name);
     const ModelSignature& signature = function.call.signature();
     check_outputs(signature, request.outputs);
-    std::vector<Tensor> inputs = ordered(name, function, std::move(request.inputs));
+    std::vector<Tensor> inputs = function.call.ordered(std::move(request.inputs));
     const Nanoseconds begin = steady_now_ns();
     if (request.deadline <= begin) fail(Code::deadline_exceeded, "the deadline had passed when the request came");
     function.call.check(inputs);
@@ -178,13 +167,12 @@ std::shared_ptr<ServingCall> LoadedServable::start(ServingRequest request,
       }
       done(std::move(out));
     };
+    const auto call = [&](StepId step) { return std::make_shared<StepCall>(weak_from_this(), function.call, step); };
     RunOptions options;
     if (usual < kShort && (request.deadline == BatchQueue::kNever || request.deadline > begin + 10 * usual))
-      return std::make_shared<StepCall>(function.call,
-                                        function.call.start_here(std::move(inputs), options, std::move(answer)));
+      return call(function.call.start_here(std::move(inputs), options, std::move(answer)));
     if (request.deadline != BatchQueue::kNever) options.timeout = std::chrono::nanoseconds(request.deadline - begin);
-    return std::make_shared<StepCall>(function.call,
-                                      function.call.start(std::move(inputs), options, std::move(answer)));
+    return call(function.call.start(std::move(inputs), options, std::move(answer)));
   } catch (...) {
     done({.error = current_error()});
     return std::make_shared<EndedCall>();

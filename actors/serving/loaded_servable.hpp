@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-class LoadedServable final : public Servable {
+class LoadedServable final : public Servable, public std::enable_shared_from_this<LoadedServable> {
  public:
   // Reads and compiles the model, and runs each signature that takes no strings on zeros, so that the first request
   // finds all in place. Throws errors of reading and compiling; what such a run throws is ignored.
@@ -41,9 +41,6 @@ class LoadedServable final : public Servable {
   };
   class StepCall;
 
-  // Ordered as the signature's. Throws invalid_argument.
-  std::vector<Tensor> ordered(const std::string& signature, const Function& function,
-                              std::map<std::string, Tensor> inputs) const;
   void warm_up(const Function& function) const;
 
   const ServableId id_;

@@ -26,42 +26,43 @@ LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
       [this](const LoadServable& message) {
         ServableLoaded out{.id = id_};
         try {
-          out.servable = load(message.version);
-          out.bytes = message.version.bytes + out.servable->bytes();
+          load(message.version);
+          out.bytes = message.version.bytes + servable_->bytes();
+          out.servable = servable_;
         } catch (...) {
           end_batchers();
+          servable_ = nullptr;
           out.error = current_error().within(message.version.path);
         }
         tell(message.answer, std::move(out));
       },
       [this](const UnloadServable& message) {
         end_batchers();
-        // The last reference: the model ends here.
-        const_cast<UnloadServable&>(message).servable.reset();
+        servable_ = nullptr;  // the model ends here
         malloc_trim(0);
         tell(message.answer, ServableUnloaded{id_});
         quit();
       },
       [this](const Stop&) {
         end_batchers();
+        servable_ = nullptr;
         quit();
       },
   };
 }
 
-std::shared_ptr<LoadedServable> LoaderActorImpl::load(const FoundVersion& version) {
+void LoaderActorImpl::load(const FoundVersion& version) {
   // Before this thread's priority goes down, which threads of its making inherit.
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
   setpriority(PRIO_PROCESS, 0, kLow);
-  auto out = std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device));
-  if (!batching_) return out;
-  for (const auto& [name, signature] : out->signatures()) {
-    if (!out->can_batch(name)) continue;
+  servable_ = std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device));
+  if (!batching_) return;
+  for (const auto& [name, signature] : servable_->signatures()) {
+    if (!servable_->can_batch(name)) continue;
     batchers_.push_back(spawn_actor<ActorKind::batcher, BatcherActorImpl>(
-        system(), record().registry, id_.to_string() + ":" + name, out->callable(name), *batching_));
-    out->batch_by(name, batchers_.back());
+        system(), record().registry, id_.to_string() + ":" + name, servable_->callable(name), *batching_));
+    servable_->batch_by(name, batchers_.back());
   }
-  return out;
 }
 
 void LoaderActorImpl::end_batchers() {

@@ -25,13 +25,14 @@ class LoaderActorImpl final : public Counted<LoaderActor> {
   behavior_type make_behavior() override;
 
  private:
-  std::shared_ptr<LoadedServable> load(const FoundVersion& version);
+  void load(const FoundVersion& version);
   void end_batchers();  // returns when they have let go of the model
 
   Task& task_;
   const ServableId id_;
   const std::optional<BatchQueue::Options> batching_;
   const int threads_;
+  std::shared_ptr<LoadedServable> servable_;  // null: not loaded
   std::vector<BatcherActor> batchers_;
 };
 

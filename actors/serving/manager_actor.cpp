@@ -117,7 +117,8 @@ void ManagerActorImpl::begin(const ServableManager::Action& action) {
         models_.at(action.id.model).batching, config_.threads);
     tell(version.loader, LoadServable{version.found, ManagerActor(this)});
   } else {
-    tell(version.loader, UnloadServable{std::exchange(version.servable, nullptr), ManagerActor(this)});
+    version.servable = nullptr;
+    tell(version.loader, UnloadServable{ManagerActor(this)});
   }
 }
 

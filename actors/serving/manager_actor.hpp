@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-// What the manager knows, for others. Thread-safe.
+// Shows others the state of all versions. Thread-safe.
 class ServingStatus {
  public:
   void set(std::vector<ServableManager::Status> status, bool idle);

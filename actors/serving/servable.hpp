@@ -3,7 +3,7 @@
 //   const ServableHandle digits = server.find("digits");              // model_server.hpp
 //   digits->start({.inputs = {{"examples", x}}}, [](ServingResult result) { ... });
 //
-// Whoever holds a handle keeps the version: it is unloaded once the last one is gone.
+// A version is unloaded once its last handle is gone.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ struct ServingRequest {
   Nanoseconds deadline = BatchQueue::kNever;  // of the steady clock: later results are not wanted
 };
 
-// Times of the steady clock; a stage that the request did not pass has 0.
+// Nanoseconds; a stage that the request did not pass has 0.
 struct ServingTimes {
-  Nanoseconds queued = 0;   // waited for others of its batch, or for the device
+  Nanoseconds queued = 0;   // waited for others of its batch
   Nanoseconds batched = 0;  // rows joined and split
-  Nanoseconds run = 0;
+  Nanoseconds run = 0;      // the step, with its wait for the device
 };
 
 struct ServingResult {

@@ -1,4 +1,4 @@
-// What is served at this moment: versions that are ready, and labels. Readers ask no actor and wait for nobody.
+// Lists the versions that are ready, and labels. Readers ask no actor and wait for nobody.
 #pragma once
 
 #include <atomic>

@@ -68,10 +68,9 @@ struct LoadServable {
   FoundVersion version{};
   ManagerActor answer{};
 };
-// The loader ends with it.
+// Nobody else keeps the version. The loader ends with it.
 struct UnloadServable {
   using local_message = void;
-  std::shared_ptr<LoadedServable> servable{};  // the last reference
   ManagerActor answer{};
 };
 using LoaderActor =

@@ -137,7 +137,7 @@ class InferenceReader {
     for_each_field(object, place, read);
   }
 
-  // What is said of an input beside its data.
+  // Describes an input beside its data.
   struct Input {
     std::optional<std::string> name{};
     std::optional<DType> dtype{};

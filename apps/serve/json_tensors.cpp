@@ -20,7 +20,7 @@ std::string names_of(const Inputs& inputs) {
   return out;
 }
 
-// What the body has, and its signature's name.
+// Lists the members of the body, and holds the name of its signature.
 struct PredictKeys {
   bool instances = false, inputs = false;
   std::string signature;

@@ -31,7 +31,7 @@ class JsonTensorReader {
   virtual void read_row(simdjson::ondemand::value value, std::int64_t row, std::string_view member) = 0;
   virtual void read_row_of_base64(std::string_view text, std::int64_t row) = 0;
   virtual void read_base64(std::string_view text) = 0;
-  // What was read; once. `like` is the shape that is wanted: of an empty list, it says what the lists cannot.
+  // Returns the tensor that was read; call it once. `like`: the wanted shape, which completes that of an empty list.
   virtual Tensor finish(const Shape& like) = 0;
 };
 

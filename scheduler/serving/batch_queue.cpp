@@ -20,15 +20,15 @@ BatchQueue::BatchQueue(Options options) : options_(std::move(options)) {
                      sizes.back(), options_.most_rows);
 }
 
-Error BatchQueue::add(const Request& request, Nanoseconds now) {
+Error BatchQueue::add(const Request& request, Nanoseconds now, std::int64_t elsewhere) {
   if (request.rows < 1) return {Code::invalid_argument, fmt::format("a request of {} rows", request.rows)};
   if (request.rows > options_.most_waiting)
     return {Code::invalid_argument,
             fmt::format("a request of {} rows: at most {} may wait", request.rows, options_.most_waiting)};
   if (request.deadline <= now) return {Code::deadline_exceeded, "the deadline had passed when the request came"};
-  if (rows_ + request.rows > options_.most_waiting)
-    return {Code::unavailable,
-            fmt::format("{} rows wait, {} more would be too many: ask again in {} ms", rows_, request.rows, pause())};
+  if (elsewhere + rows_ + request.rows > options_.most_waiting)
+    return {Code::unavailable, fmt::format("{} rows wait, {} more would be too many: ask again in {} ms",
+                                           elsewhere + rows_, request.rows, retry_after_ms())};
   if (!order_.emplace(request.id, arrivals_).second)
     fail(Code::already_exists, "request {} is waiting already", request.id);
   waiting_.emplace(arrivals_, Waiting{.request = request, .since = now});
@@ -107,7 +107,7 @@ Nanoseconds BatchQueue::longest_wait(Nanoseconds now) const {
   return waiting_.empty() ? 0 : now - waiting_.begin()->second.since;
 }
 
-std::int64_t BatchQueue::pause() const {
+std::int64_t BatchQueue::retry_after_ms() const {
   const auto batches = (rows_ + options_.most_rows - 1) / options_.most_rows;
   const Nanoseconds time = usual_time_ * batches / static_cast<Nanoseconds>(options_.at_once);
   return std::max<std::int64_t>(1, (time + kMillisecond - 1) / kMillisecond);

@@ -57,9 +57,11 @@ class BatchQueue {
   // Throws invalid_argument for limits below 1 and sizes that do not fit the comment above.
   explicit BatchQueue(Options options);
 
-  // Ok, or: unavailable, the queue is full, with the milliseconds after which to ask again; deadline_exceeded;
-  // invalid_argument, no rows, or more than may wait at all.
-  [[nodiscard]] Error add(const Request& request, Nanoseconds now);
+  // Ok, or: unavailable, the queue is full (retry_after_ms() says when to ask again); deadline_exceeded;
+  // invalid_argument, no rows, or more than may wait at all. `elsewhere`: rows that wait in other queues and count too.
+  [[nodiscard]] Error add(const Request& request, Nanoseconds now, std::int64_t elsewhere = 0);
+  // How long a request that is refused now should wait, in milliseconds, at least 1.
+  std::int64_t retry_after_ms() const;
   // The request's rows that wait are not computed. False: none wait.
   bool cancel(std::uint64_t request);
   // Takes out the requests whose deadline has passed: in the order in which they came.
@@ -90,8 +92,6 @@ class BatchQueue {
   using Place = std::map<std::uint64_t, Waiting>::iterator;
 
   void take_out(Place place);
-  // How long a request that is refused now should wait, in milliseconds, at least 1.
-  std::int64_t pause() const;
 
   const Options options_;
   std::map<std::uint64_t, Waiting> waiting_;                   // by order of arrival

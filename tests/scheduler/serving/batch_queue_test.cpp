@@ -93,6 +93,9 @@ TEST(BatchQueue, RefusesWhatWouldWaitInVain) {
   q.next(0);
   q.finished(6 * kMillisecond);
   EXPECT_EQ(q.put(2, 6, 0), "unavailable: 5 rows wait, 6 more would be too many: ask again in 12 ms");
+  EXPECT_EQ(q.retry_after_ms(), 12);
+  EXPECT_EQ(q.add({.id = 2, .rows = 1}, 0, 5).code(), Code::unavailable);  // with those elsewhere
+  EXPECT_FALSE(q.add({.id = 2, .rows = 1}, 0, 4));
 }
 
 TEST(BatchQueue, WhatIsCancelledOrTooLateIsNotComputed) {
