@@ -59,7 +59,7 @@ ManagerActorImpl::behavior_type ManagerActorImpl::make_behavior() {
       },
       [this](const ServableQuiesced& message) {
         const auto version = versions_.find(message.id);
-        // An earlier publication of a version that is wanted again.
+        // The handle before this one: the version was wanted again when it had just ended.
         if (version == versions_.end() || version->second.publication != message.publication) return;
         manager_.quiesced(message.id);
         act();
@@ -146,8 +146,10 @@ void ManagerActorImpl::publish() {
   }
 }
 
-// The handle of the present publication, whose end tells this actor.
+// Returns the version's handle, whose end tells this actor. There is one at a time: a version that is wanted again
+// while requests have its handle goes on with that, or it could be unloaded under them later.
 ServableHandle ManagerActorImpl::handle_of(const ServableId& id, Version& version) {
+  if (!version.published) version.published = version.handle.lock();
   if (version.published) return version.published;
   version.publication = ++publications_;
   auto tells = [self = ManagerActor(this), id, publication = version.publication,
@@ -155,7 +157,9 @@ ServableHandle ManagerActorImpl::handle_of(const ServableId& id, Version& versio
     held = nullptr;  // not the last: the manager has one
     caf::anon_send(self, ServableQuiesced{id, publication});
   };
-  return version.published = ServableHandle(version.servable.get(), std::move(tells));
+  version.published = ServableHandle(version.servable.get(), std::move(tells));
+  version.handle = version.published;
+  return version.published;
 }
 
 void ManagerActorImpl::wake_for_attempts() {

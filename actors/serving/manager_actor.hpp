@@ -51,8 +51,9 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
     FoundVersion found{};
     LoaderActor loader{};
     std::shared_ptr<LoadedServable> servable{};
-    ServableHandle published{};
-    std::uint64_t publication = 0;
+    ServableHandle published{};              // null: requests do not get it
+    std::weak_ptr<const Servable> handle{};  // that requests may still have
+    std::uint64_t publication = 0;           // number of the handle
   };
 
   void aspire(const Aspire& message);

@@ -49,7 +49,7 @@ struct ServableUnloaded {
   using local_message = void;
   ServableId id{};
 };
-// The last handle of a publication is gone.
+// The handle of a version is gone.
 struct ServableQuiesced {
   using local_message = void;
   ServableId id{};

@@ -255,41 +255,9 @@ class ElementsReader final : public JsonTensorReader {
 }  // namespace
 
 std::unique_ptr<JsonTensorReader> JsonTensorReader::make(DType dtype, std::string root, std::size_t& budget) {
-  const auto as = [&]<class T>(T) -> std::unique_ptr<JsonTensorReader> {
+  return with_json_element(dtype, root, [&]<class T>(T) -> std::unique_ptr<JsonTensorReader> {
     return std::make_unique<ElementsReader<T>>(std::move(root), budget);
-  };
-  switch (dtype) {
-    case DType::f32:
-      return as(float{});
-    case DType::f64:
-      return as(double{});
-    case DType::f16:
-      return as(Half{});
-    case DType::bf16:
-      return as(BFloat16{});
-    case DType::i8:
-      return as(std::int8_t{});
-    case DType::u8:
-      return as(std::uint8_t{});
-    case DType::i16:
-      return as(std::int16_t{});
-    case DType::u16:
-      return as(std::uint16_t{});
-    case DType::i32:
-      return as(std::int32_t{});
-    case DType::u32:
-      return as(std::uint32_t{});
-    case DType::i64:
-      return as(std::int64_t{});
-    case DType::u64:
-      return as(std::uint64_t{});
-    case DType::boolean:
-      return as(bool{});
-    case DType::string:
-      return as(std::string{});
-    default:
-      invalid_argument("{}: tensors of {} cannot be sent", root, name(dtype));
-  }
+  });
 }
 
 void fail_json(std::string_view place, simdjson::error_code error) {

@@ -13,9 +13,47 @@
 #include <string>
 #include <string_view>
 
+#include <troupe/messages/error.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
+
+// Calls f(T()) with the type of an element. Throws invalid_argument, naming the place, for dtypes without JSON.
+template <class F>
+decltype(auto) with_json_element(DType dtype, std::string_view place, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::f16:
+      return f(Half{});
+    case DType::bf16:
+      return f(BFloat16{});
+    case DType::i8:
+      return f(std::int8_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::i16:
+      return f(std::int16_t{});
+    case DType::u16:
+      return f(std::uint16_t{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::u32:
+      return f(std::uint32_t{});
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::u64:
+      return f(std::uint64_t{});
+    case DType::boolean:
+      return f(bool{});
+    case DType::string:
+      return f(std::string{});
+    default:
+      invalid_argument("{}: tensors of {} cannot be sent", place, name(dtype));
+  }
+}
 
 // Reads one tensor. Errors are invalid_argument, or resource_exhausted beyond the limit, and name the place:
 //   instances[3].x[2]: "abc", where an f32 is expected

@@ -99,42 +99,10 @@ void append_lists(std::string& out, const T*& elements, std::span<const std::int
 // Elements from `first` on, in lists of these sizes.
 void append_from(std::string& out, const Tensor& tensor, std::int64_t first, std::span<const std::int64_t> dims,
                  JsonStrings strings) {
-  const auto as = [&]<class T>(T) {
+  with_json_element(tensor.dtype(), "an output", [&]<class T>(T) {
     const T* elements = tensor.data<T>() + first;
     append_lists(out, elements, dims, strings);
-  };
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return as(float{});
-    case DType::f64:
-      return as(double{});
-    case DType::f16:
-      return as(Half{});
-    case DType::bf16:
-      return as(BFloat16{});
-    case DType::i8:
-      return as(std::int8_t{});
-    case DType::u8:
-      return as(std::uint8_t{});
-    case DType::i16:
-      return as(std::int16_t{});
-    case DType::u16:
-      return as(std::uint16_t{});
-    case DType::i32:
-      return as(std::int32_t{});
-    case DType::u32:
-      return as(std::uint32_t{});
-    case DType::i64:
-      return as(std::int64_t{});
-    case DType::u64:
-      return as(std::uint64_t{});
-    case DType::boolean:
-      return as(bool{});
-    case DType::string:
-      return as(std::string{});
-    default:
-      invalid_argument("tensors of {} cannot be sent", name(tensor.dtype()));
-  }
+  });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "tests/temporary_directory.hpp"
 // As the pages say it: the fragments need no more.
 #include <troupe/actors/model/tensorflow_model.hpp>
+#include <troupe/actors/serving/model_server.hpp>
 #include <troupe/actors/session/group.hpp>
 #include <troupe/actors/session/quantization.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
@@ -377,22 +378,38 @@ TEST_F(PagesCluster, AClientUsesDevicesOfOthers) {
   EXPECT_EQ(result.shape(), (Shape{8, 128}));
 }
 
-TEST_F(PagesCluster, ExamplesArePredictedByWorkers) {
-  write("nodes.json", {{"worker", 0}, {"worker", 1}});
-  auto other = std::async(std::launch::async, [] { return join("nodes.json", {"worker", 1}); });
-  const auto first = join("nodes.json", {"worker", 0});
-  const auto second = other.get();
+// Of "x" [?,2], the second column counting ten times.
+void save_scores(const std::string& directory) {
   SavedModel linear{.graph = std::make_shared<Graph>()};
   const Output x = placeholder(*linear.graph, DType::f32, {kUnknown, 2}, "x");
   const Output y = matmul(x, constant(*linear.graph, Tensor::of<float>({2, 1}, {1, 10})), {.name = "y"});
   linear.signatures["predict"] = {.inputs = {{"x", {"x", DType::f32, x.shape()}}},
                                   .outputs = {{"scores", {"y", DType::f32, y.shape()}}}};
-  save_model(posix_file_system(), "scores", linear);
+  save_model(posix_file_system(), directory, linear);
+}
+
+TEST_F(PagesCluster, ExamplesArePredictedByWorkers) {
+  write("nodes.json", {{"worker", 0}, {"worker", 1}});
+  auto other = std::async(std::launch::async, [] { return join("nodes.json", {"worker", 1}); });
+  const auto first = join("nodes.json", {"worker", 0});
+  const auto second = other.get();
+  save_scores("scores");
   save_values(posix_file_system(), "points.npz", {{"x", Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}});
   ::testing::internal::CaptureStdout();
 #include <pages/batch_inference.inc>
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "0 [2,1]\n2 [1,1]\n");
   EXPECT_TRUE(bitwise_equal(scores, Tensor::of<float>({3, 1}, {21, 43, 65})));
+}
+
+TEST(Pages, VersionsOfModelsAreServed) {
+  testing::TemporaryDirectory directory;
+  std::filesystem::current_path(directory.path());
+  std::filesystem::create_directory("scores");
+  save_scores("scores/1");
+  save_scores("scores/2");
+  ::testing::internal::CaptureStdout();
+#include <pages/serving.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "version 2: f32[1,1] = 21\n");
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ set(TROUPE_PUBLIC_HEADERS
   actors/session/quantization.hpp
   actors/session/saver.hpp
   actors/session/session.hpp
+  actors/serving/model_server.hpp
+  actors/serving/servable.hpp
   actors/steps/training_step.hpp
   actors/tensorboard/summary_writer.hpp
   actors/training/callback.hpp
@@ -178,6 +180,7 @@ set(TROUPE_PUBLIC_HEADERS
   messages/limits.hpp
   messages/local.hpp
   messages/named_sums.hpp
+  messages/nanoseconds.hpp
   messages/philox.hpp
   messages/receiver.hpp
   messages/shape.hpp
@@ -190,5 +193,8 @@ set(TROUPE_PUBLIC_HEADERS
   scheduler/data/stage_figures.hpp
   scheduler/data/tensor_dataset.hpp
   scheduler/data/vocabulary.hpp
+  scheduler/serving/batch_queue.hpp
+  scheduler/serving/servable_manager.hpp
+  scheduler/serving/version_choice.hpp
   scheduler/training/epoch_control.hpp
   troupe.hpp)

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "tests/error_of.hpp"
+#include "tests/patience.hpp"
 #include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
@@ -28,6 +29,7 @@ class PrivateDevices : public ::testing::Test {
   SessionOptions on(const std::shared_ptr<PrivateDevice>& device) {
     SessionOptions out;
     out.device = device;
+    out.timeout = kPatience;
     return out;
   }
   std::vector<std::string> seen() {  // by introspection

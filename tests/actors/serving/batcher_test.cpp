@@ -101,6 +101,20 @@ TEST_F(Batchers, RefuseRowsThatDoNotFitBeforeTheyMeetOthers) {
   EXPECT_FALSE(other.get().error);
 }
 
+TEST_F(Batchers, RefuseInputsThatAreNotAsManyRows) {
+  save_model(posix_file_system(), directory_.file("sum"), sum_model());
+  ModelServer server(task_, {.threads = 1});
+  server.configure({{.name = "sum", .path = directory_.file("sum"), .batching = BatchQueue::Options{.timeout = 0}}});
+  server.await_ready("sum", kPatience);
+  const ServableHandle handle = server.find("sum");
+  const Tensor one = Tensor::of<float>({1, 2}, {1, 2}), two = Tensor::of<float>({2, 2}, {1, 2, 3, 4});
+  const Error error = ask(*handle, {.inputs = {{"a", one}, {"b", two}}}).error;
+  EXPECT_EQ(error.code(), Code::invalid_argument);
+  EXPECT_THAT(error.message(), ::testing::HasSubstr("'b' has 2 rows, 'a' has 1"));
+  EXPECT_THAT(ask(*handle, {.inputs = {{"a", two}, {"b", two}}}).outputs.at("y").values<float>(),
+              ElementsAre(2, 4, 6, 8));
+}
+
 TEST_F(Batchers, AnswerWhatWaitsWhenTheyEnd) {
   const ServableHandle handle = serve({.most_rows = 2, .timeout = kForever});
   std::shared_ptr<ServingCall> call;  // clients keep it to be able to cancel

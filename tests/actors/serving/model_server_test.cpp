@@ -31,9 +31,16 @@ class ModelServers : public ::testing::Test {
     return false;
   }
 
+  // Returns when the source has looked at "times" again, and the manager has acted on it: at "zoo" it looks after that.
+  void pass_by(const ModelServer& server) {
+    save_version(directory_, "zoo", ++zoo_);
+    EXPECT_TRUE(eventually([&] { return server.find("zoo")->id().version == zoo_; }));
+  }
+
   const TemporaryDirectory directory_;
   Task task_;
   std::unique_ptr<ModelServer> server_;
+  int zoo_ = 1;
 };
 
 TEST_F(ModelServers, ServeTheNewestVersionAndAnswerByName) {
@@ -123,6 +130,41 @@ TEST_F(ModelServers, KeepAVersionUntilItsLastHandleIsGone) {
   EXPECT_TRUE(is(1, ServableState::quiescing));
   old = nullptr;
   EXPECT_TRUE(eventually([&] { return is(1, ServableState::unloaded); }));
+}
+
+TEST_F(ModelServers, AVersionThatIsWantedAgainMeanwhileIsKeptToo) {
+  for (const int version : {1, 2}) save_version(directory_, "times", version);
+  save_version(directory_, "zoo", 1);
+  ServedModel both = times(), second = times();
+  both.versions = AllVersions{};
+  second.versions = SpecificVersions{{2}};
+  both.batching = second.batching = BatchQueue::Options{.timeout = 0};
+  const ServedModel zoo{.name = "zoo", .path = directory_.file("zoo")};
+  ModelServer& server = serve({both, zoo});
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::ready) && is(2, ServableState::ready); }));
+  ServableHandle old = server.find("times", {.version = 1});
+  server.configure({second, zoo});
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::quiescing); }));
+  server.configure({both, zoo});
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::ready); }));
+  server.configure({second, zoo});
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::quiescing); }));
+  pass_by(server);
+  EXPECT_TRUE(is(1, ServableState::quiescing));
+  EXPECT_THAT(ask(*old, rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(1, 2));
+  old = nullptr;
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::unloaded); }));
+}
+
+TEST_F(ModelServers, APathThatCannotBeReadAnyMoreChangesNothing) {
+  save_version(directory_, "times", 1);
+  save_version(directory_, "zoo", 1);
+  const ModelServer& server = serve({times(), {.name = "zoo", .path = directory_.file("zoo")}});
+  server.await_ready("times", kPatience);
+  std::filesystem::rename(directory_.file("times"), directory_.file("away"));
+  pass_by(server);
+  EXPECT_TRUE(is(1, ServableState::ready));
+  EXPECT_THAT(ask(*server.find("times"), rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(1, 2));
 }
 
 TEST_F(ModelServers, KeepTheReadyVersionBesideOneThatFails) {

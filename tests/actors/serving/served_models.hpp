@@ -28,6 +28,19 @@ inline SavedModel times_model(float version) {
   return out;
 }
 
+// "y" [?,2] is "a" [?,2] plus "b" [?,2].
+inline SavedModel sum_model() {
+  SavedModel out;
+  out.graph = std::make_shared<Graph>();
+  const Output a = placeholder(*out.graph, DType::f32, {kUnknown, 2}, "a"),
+               b = placeholder(*out.graph, DType::f32, {kUnknown, 2}, "b");
+  const Output y = add(a, b, {.name = "y"});
+  const Shape rows{kUnknown, 2};
+  out.signatures["predict"] = {.inputs = {{"a", {"a", DType::f32, rows}}, {"b", {"b", DType::f32, rows}}},
+                               .outputs = {{"y", {y.name(), DType::f32, rows}}}};
+  return out;
+}
+
 inline void save_version(const TemporaryDirectory& directory, const std::string& model, int version) {
   std::filesystem::create_directories(directory.file(model));
   save_model(posix_file_system(), directory.file(model + "/" + std::to_string(version)),
@@ -45,7 +58,9 @@ inline std::future<ServingResult> begin(const Servable& servable, ServingRequest
 }
 
 inline ServingResult ask(const Servable& servable, ServingRequest request) {
-  return begin(servable, std::move(request)).get();
+  std::future<ServingResult> out = begin(servable, std::move(request));
+  if (out.wait_for(kPatience) == std::future_status::ready) return out.get();
+  return {.error = Error(Code::internal, "no answer")};
 }
 
 inline ServingRequest rows_of(std::initializer_list<float> values) {
