@@ -52,7 +52,7 @@ bool convert(double number, T& out) {
 template <class T>
 constexpr bool kIsFloating = is_floating(dtype_of<T>);
 
-enum class Parsed { yes, wrong_type, out_of_range };
+enum class Parsed { yes, wrong_type, out_of_range, broken };
 
 template <class T>
 Parsed parse_element(ondemand::value& value, T& out) {
@@ -75,7 +75,10 @@ Parsed parse_element(ondemand::value& value, T& out) {
       return Parsed::yes;
     }
     ondemand::object object;
-    if (value.get_object().get(object) != simdjson::SUCCESS || !is_base64(object, text)) return Parsed::wrong_type;
+    if (value.get_object().get(object) != simdjson::SUCCESS) return Parsed::wrong_type;
+    bool base64 = false;
+    if (is_base64(object, base64, text) != simdjson::SUCCESS) return Parsed::broken;
+    if (!base64) return Parsed::wrong_type;
     std::optional<std::string> bytes = decode_base64(text);
     if (!bytes) return Parsed::wrong_type;
     out = std::move(*bytes);
@@ -219,6 +222,7 @@ class ElementsReader final : public JsonTensorReader {
   }
 
   [[noreturn]] void refuse(ondemand::value& value, int rank, Parsed parsed) const {
+    if (parsed == Parsed::broken) fail_json(place(rank), simdjson::TAPE_ERROR);
     const std::string text = json_excerpt(value);
     if (parsed == Parsed::out_of_range)
       invalid_argument("{}: {} is out of the range of {}", place(rank), text, name(kDType));
@@ -273,15 +277,15 @@ std::string json_excerpt(ondemand::value& value) {
   return std::string(token.substr(0, end)) + (end < token.size() ? "..." : "");
 }
 
-bool is_base64(ondemand::object& object, std::string_view& text) {
-  bool only = false;
+simdjson::error_code is_base64(ondemand::object& object, bool& yes, std::string_view& text) {
+  yes = false;
   for (auto field : object) {
     ondemand::raw_json_string key;
-    only = field.key().get(key) == simdjson::SUCCESS && key == "b64" &&
-           field.value().get_string().get(text) == simdjson::SUCCESS;
+    if (const auto error = field.key().get(key)) return error;
+    yes = key == "b64" && field.value().get_string().get(text) == simdjson::SUCCESS;
     break;
   }
-  return object.reset().error() == simdjson::SUCCESS && only;
+  return object.reset().error();
 }
 
 }  // namespace troupe

@@ -113,7 +113,10 @@ void read_rows(ondemand::value& value, const Inputs& inputs, InputReaders& reade
     bool by_name = is_object(one);
     if (by_name) {
       if (const auto error = one.get_object().get(object)) fail_json(place(), error);
-      by_name = !may_be_base64(inputs) || !is_base64(object, base64);
+      bool is_text = false;
+      if (may_be_base64(inputs))
+        if (const auto error = is_base64(object, is_text, base64)) fail_json(place(), error);
+      by_name = !is_text;
       if (!by_name) readers.only().read_row_of_base64(base64, row);
     }
     if (by_name != objects.value_or(by_name)) invalid_argument("{}: rows are values or objects, but not both", place());
@@ -141,7 +144,10 @@ void read_columns(ondemand::value& value, const Inputs& inputs, InputReaders& re
   ondemand::object object;
   if (const auto error = value.get_object().get(object)) fail_json("inputs", error);
   std::string_view base64;
-  if (may_be_base64(inputs) && is_base64(object, base64)) return readers.only().read_base64(base64);
+  bool is_text = false;
+  if (may_be_base64(inputs))
+    if (const auto error = is_base64(object, is_text, base64)) fail_json("inputs", error);
+  if (is_text) return readers.only().read_base64(base64);
   readers.fields(
       object, [] { return "inputs"; },
       [](JsonTensorReader& reader, const std::string& name, ondemand::value& field) {

@@ -82,9 +82,9 @@ std::string json_excerpt(simdjson::ondemand::value& value);
 std::optional<std::string> decode_base64(std::string_view text);
 void append_base64(std::string& out, std::string_view bytes);
 
-// Whether the object is {"b64": ...}, with its text, which is valid until the next string is read. The object can be
-// read again.
-bool is_base64(simdjson::ondemand::object& object, std::string_view& text);
+// Tells in `yes` whether the object is {"b64": ...}, with its text, which is valid until the next string is read. The
+// object can be read again, unless an error is returned: then the body is broken there, and nothing of it may be read.
+[[nodiscard]] simdjson::error_code is_base64(simdjson::ondemand::object& object, bool& yes, std::string_view& text);
 
 // With quotes. Text that is not UTF-8 is written with replacement characters.
 void append_json_string(std::string& out, std::string_view text);

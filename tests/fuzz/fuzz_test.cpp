@@ -136,6 +136,13 @@ TEST(RestBodiesFuzz, SeedsAreRead) {
   for (const std::string& seed : rest_body_seeds()) EXPECT_GE(read_rest_body_of_stranger(seed), 1u) << seed;
 }
 
+// Found by the fuzzer: an object that is broken behind its first key.
+TEST(RestBodiesFuzz, WhatIsBrokenIsNotReadOn) {
+  EXPECT_EQ(read_rest_body_of_stranger("\x01{\"instances\":[\"a\",{\"b32\"z\"A\"8,}\"=\"P]}"), 0u);
+  EXPECT_EQ(read_rest_body_of_stranger("\x01{\"inputs\":{\"b32\"z\"A\"8,}\"=\"P}"), 0u);
+  EXPECT_EQ(read_rest_body_of_stranger("\x01{\"inputs\":[{\"b32\"z\"A\"8,}\"=\"P]}"), 0u);
+}
+
 TEST(RestBodiesFuzz, BadBodiesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_rest_body_of_stranger(bytes)); };
   run_random_bytes(run);

@@ -18,12 +18,12 @@ set(TROUPE_PUBLIC_HEADERS
   actors/model/values.hpp
   actors/network/cluster_spec.hpp
   actors/network/network_options.hpp
+  actors/serving/model_server.hpp
+  actors/serving/servable.hpp
   actors/session/group.hpp
   actors/session/quantization.hpp
   actors/session/saver.hpp
   actors/session/session.hpp
-  actors/serving/model_server.hpp
-  actors/serving/servable.hpp
   actors/steps/training_step.hpp
   actors/tensorboard/summary_writer.hpp
   actors/training/callback.hpp

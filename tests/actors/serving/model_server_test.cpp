@@ -33,6 +33,7 @@ class ModelServers : public ::testing::Test {
 
   // Returns when the source has looked at "times" again, and the manager has acted on it: at "zoo" it looks after that.
   void pass_by(const ModelServer& server) {
+    server.await_ready("zoo", kPatience);
     save_version(directory_, "zoo", ++zoo_);
     EXPECT_TRUE(eventually([&] { return server.find("zoo")->id().version == zoo_; }));
   }

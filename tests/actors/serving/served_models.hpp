@@ -19,9 +19,9 @@ inline SavedModel times_model(float version) {
   SavedModel out;
   out.graph = std::make_shared<Graph>();
   const Output x = placeholder(*out.graph, DType::f32, {kUnknown, 2}, "x");
-  const Output y = mul(x, constant(*out.graph, Tensor::scalar(version)), {.name = "y"});
+  const Output y = mul(x, constant(*out.graph, Tensor::scalar(version)), "y");
   const Output ones = add(mul(sum(x, {1}), constant(*out.graph, Tensor::scalar(0.0f))),
-                          constant(*out.graph, Tensor::scalar(version)), {.name = "version"});
+                          constant(*out.graph, Tensor::scalar(version)), "version");
   out.signatures["predict"] = {.inputs = {{"x", {"x", DType::f32, Shape{kUnknown, 2}}}},
                                .outputs = {{"y", {y.name(), DType::f32, Shape{kUnknown, 2}}},
                                            {"version", {ones.name(), DType::f32, Shape{kUnknown}}}}};
@@ -34,7 +34,7 @@ inline SavedModel sum_model() {
   out.graph = std::make_shared<Graph>();
   const Output a = placeholder(*out.graph, DType::f32, {kUnknown, 2}, "a"),
                b = placeholder(*out.graph, DType::f32, {kUnknown, 2}, "b");
-  const Output y = add(a, b, {.name = "y"});
+  const Output y = add(a, b, "y");
   const Shape rows{kUnknown, 2};
   out.signatures["predict"] = {.inputs = {{"a", {"a", DType::f32, rows}}, {"b", {"b", DType::f32, rows}}},
                                .outputs = {{"y", {y.name(), DType::f32, rows}}}};
