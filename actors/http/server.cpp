@@ -388,15 +388,20 @@ class HttpServer::Impl {
       Waiting asked = std::move(waiting.front());
       waiting.pop_front();
       lock.unlock();
-      HttpAnswer answer;
-      try {
-        answer = handler(asked.request);
-      } catch (...) {
-        answer = HttpAnswer::of(current_error());
-      }
-      asked.reply.send(std::move(answer));
+      answer(std::move(asked));
       lock.lock();
     }
+  }
+
+  // Destroys the request and its reply, which has a lock of its own, without the server's.
+  void answer(Waiting asked) const {
+    HttpAnswer out;
+    try {
+      out = handler(asked.request);
+    } catch (...) {
+      out = HttpAnswer::of(current_error());
+    }
+    asked.reply.send(std::move(out));
   }
 
   void sweep() {
