@@ -5,9 +5,20 @@
 
 namespace troupe {
 
+std::shared_ptr<const ServingDirectory::Models> ServingDirectory::current() const {
+  const std::lock_guard lock(pointer_);
+  return models_;
+}
+
+// The last reference to the old ones may end here, and with it handles: without the lock.
+void ServingDirectory::replace(std::shared_ptr<const Models> models) {
+  const std::lock_guard lock(pointer_);
+  models_.swap(models);
+}
+
 void ServingDirectory::configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model) {
   const std::lock_guard lock(writing_);
-  const auto before = models_.load();
+  const auto before = current();
   auto after = std::make_shared<Models>();
   for (const auto& [name, labels] : labels_by_model) {
     const auto old = before->find(name);
@@ -20,12 +31,12 @@ void ServingDirectory::configure(const std::map<std::string, std::map<std::strin
     model->labels.assign(labels, named);
     after->emplace(name, std::move(model));
   }
-  models_.store(std::move(after));
+  replace(std::move(after));
 }
 
 void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, ServableHandle> ready, Error why) {
   const std::lock_guard lock(writing_);
-  const auto before = models_.load();
+  const auto before = current();
   const auto old = before->find(name);
   if (old == before->end()) return;
   auto model = std::make_shared<Model>(*old->second);
@@ -35,11 +46,11 @@ void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, S
   model->why = std::move(why);
   auto after = std::make_shared<Models>(*before);
   (*after)[name] = std::move(model);
-  models_.store(std::move(after));
+  replace(std::move(after));
 }
 
 ServableHandle ServingDirectory::find(std::string_view model, const VersionLabels::Wanted& wanted) const {
-  const auto models = models_.load();
+  const auto models = current();
   const auto found = models->find(model);
   if (found == models->end()) fail(Code::not_found, "no model '{}' is served", model);
   const Model& served = *found->second;
@@ -49,7 +60,7 @@ ServableHandle ServingDirectory::find(std::string_view model, const VersionLabel
 }
 
 bool ServingDirectory::all_ready() const {
-  const auto models = models_.load();
+  const auto models = current();
   return std::ranges::none_of(*models, [](const auto& m) { return m.second->ready.empty(); });
 }
 

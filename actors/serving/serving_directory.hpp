@@ -1,7 +1,6 @@
-// Lists the versions that are ready, and labels. Readers ask no actor and wait for nobody.
+// Lists the versions that are ready, and labels. Readers ask no actor.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,8 +35,14 @@ class ServingDirectory {
   };
   using Models = std::map<std::string, std::shared_ptr<const Model>, std::less<>>;
 
-  std::mutex writing_;
-  std::atomic<std::shared_ptr<const Models>> models_{std::make_shared<const Models>()};
+  std::shared_ptr<const Models> current() const;
+  void replace(std::shared_ptr<const Models> models);
+
+  std::mutex writing_;  // by one at a time
+  // Guards the pointer, while it is copied: g++ 12's std::atomic<std::shared_ptr> is locked, too, but unlocks after a
+  // read without ordering it before the next write (GCC's bug 101761).
+  mutable std::mutex pointer_;
+  std::shared_ptr<const Models> models_ = std::make_shared<const Models>();
 };
 
 }  // namespace troupe
