@@ -62,28 +62,32 @@ void StopSignals::wait() {
 
 int StopSignals::exit_code() const { return received == 0 ? 0 : 128 + received; }
 
-ReportSignal::ReportSignal() {
-  sigset_t reports;
-  sigemptyset(&reports);
-  sigaddset(&reports, SIGUSR1);
-  pthread_sigmask(SIG_BLOCK, &reports, nullptr);  // in all threads created later
-  thread_ = std::thread([this, reports] {
-    for (int number = 0; sigwait(&reports, &number) == 0 && !ending_.load();) {
+HandledSignal::HandledSignal(int number) : number_(number) {
+  sigset_t own, all;
+  sigemptyset(&own);
+  sigaddset(&own, number_);
+  pthread_sigmask(SIG_BLOCK, &own, nullptr);  // in all threads created later
+  sigfillset(&all);
+  sigset_t before;
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread takes no other signal
+  thread_ = std::thread([this, own] {
+    for (int received = 0; sigwait(&own, &received) == 0 && !ending_.load();) {
       const std::lock_guard lock(mutex_);
-      if (report_) report_();
+      if (call_) call_();
     }
   });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-ReportSignal::~ReportSignal() {
+HandledSignal::~HandledSignal() {
   ending_.store(true);
-  pthread_kill(thread_.native_handle(), SIGUSR1);
+  pthread_kill(thread_.native_handle(), number_);
   thread_.join();
 }
 
-void ReportSignal::on_report(std::function<void()> report) {
+void HandledSignal::on_signal(std::function<void()> call) {
   const std::lock_guard lock(mutex_);
-  report_ = std::move(report);
+  call_ = std::move(call);
 }
 
 }  // namespace troupe

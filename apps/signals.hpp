@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGUSR1 for an app. The first SIGINT or SIGTERM ends it in order, the second at once.
+// Signals for an app. The first SIGINT or SIGTERM ends it in order, the second at once.
 //
 //   StopSignals signals;              // a signal from here on ends the process with 130 or 143 at once,
 //   signals.end_in_order();           // and from here on sets stop(), or wakes wait(); a second one kills
@@ -29,20 +29,22 @@ class StopSignals {
   int exit_code() const;
 };
 
-// Calls a function on its own thread for each SIGUSR1. Must be constructed before any other thread is started.
-class ReportSignal {
+// Calls a function on its own thread for each signal of one kind, for example SIGUSR1. Must be constructed before any
+// thread is started, but for those of other objects of this class.
+class HandledSignal {
  public:
-  ReportSignal();
-  ~ReportSignal();
-  ReportSignal(const ReportSignal&) = delete;
-  ReportSignal& operator=(const ReportSignal&) = delete;
+  explicit HandledSignal(int number);
+  ~HandledSignal();
+  HandledSignal(const HandledSignal&) = delete;
+  HandledSignal& operator=(const HandledSignal&) = delete;
 
   // Null: no call. Waits until a running call has returned.
-  void on_report(std::function<void()> report);
+  void on_signal(std::function<void()> call);
 
  private:
+  const int number_;
   std::mutex mutex_;
-  std::function<void()> report_;
+  std::function<void()> call_;
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -100,7 +100,7 @@ bool is_puzzling(const Error& error) {
          error.code() != Code::already_exists && error.code() != Code::unauthenticated;
 }
 
-int run(TrainingApp& app, LaunchHandshake* handshake, StopSignals& signals, ReportSignal& reports) {
+int run(TrainingApp& app, LaunchHandshake* handshake, StopSignals& signals, HandledSignal& reports) {
   const std::string program = app.program();
   const TrainingAppOptions& options = app.options();
   Console console(program, options, stdout, stderr, isatty(STDERR_FILENO) != 0);
@@ -111,7 +111,7 @@ int run(TrainingApp& app, LaunchHandshake* handshake, StopSignals& signals, Repo
   const std::unique_ptr<Task> task = start_task(program, options, handshake);
   if (options.log_placement) console.note(fmt::format("GPUs: {}", task->accelerators()));
   signals.end_in_order();
-  reports.on_report([&] { write_flight_record(program, *task, Error()); });
+  reports.on_signal([&] { write_flight_record(program, *task, Error()); });
   if (options.membership.introspect_port >= 0 &&
       (!options.in_cluster || task->name() == TaskName{"worker", 0} || !handshake))
     tell_introspection(program, *task);
@@ -132,7 +132,7 @@ int run(TrainingApp& app, LaunchHandshake* handshake, StopSignals& signals, Repo
     if (const Error why = current_error(); is_puzzling(why)) write_flight_record(program, *task, why);
   }
   if (trace && !trace->end() && code == 0) code = 1;
-  reports.on_report(nullptr);
+  reports.on_signal(nullptr);
   return end_output(program, end_task(program, *task, code));
 }
 
@@ -140,7 +140,7 @@ int run(TrainingApp& app, LaunchHandshake* handshake, StopSignals& signals, Repo
 
 int run_training_app(TrainingApp& app, int argc, char** argv) {
   try {
-    ReportSignal reports;
+    HandledSignal reports(SIGUSR1);
     StopSignals signals;
     apply_environment();
     auto handshake = LaunchHandshake::from_environment();

@@ -1,5 +1,6 @@
 // troupe-node: a task that hosts devices and partitions for remote clients.
 #include <fmt/core.h>
+#include <signal.h>
 
 #include <cstdio>
 
@@ -15,7 +16,7 @@ using namespace troupe;
 
 constexpr const char* kProgram = "troupe-node";
 
-int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals, ReportSignal& reports) {
+int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& signals, HandledSignal& reports) {
   const auto deadline = std::chrono::steady_clock::now() + options.membership.join_timeout;
   const Member member = start_member(options.membership, handshake, options.task, deadline);
   if (const auto warning = token_warning(member.cluster, options.membership.network))
@@ -27,11 +28,11 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
              address.to_string(), others, others == 1 ? "" : "s", member.cluster.name);
   member.task->join(member.cluster, deadline - std::chrono::steady_clock::now());
   signals.end_in_order();
-  reports.on_report([&] { write_flight_record(kProgram, *member.task, Error()); });
+  reports.on_signal([&] { write_flight_record(kProgram, *member.task, Error()); });
   if (options.membership.introspect_port >= 0) tell_introspection(kProgram, *member.task);
   fmt::print(stderr, "{}: {} is ready at {}\n", kProgram, name.to_string(), address.to_string());
   signals.wait();
-  reports.on_report(nullptr);
+  reports.on_signal(nullptr);
   return end_task(kProgram, *member.task, signals.exit_code());
 }
 
@@ -39,7 +40,7 @@ int serve(const NodeOptions& options, LaunchHandshake* handshake, StopSignals& s
 
 int main(int argc, char** argv) {
   try {
-    ReportSignal reports;
+    HandledSignal reports(SIGUSR1);
     StopSignals signals;
     auto handshake = LaunchHandshake::from_environment();
     const auto parsed = parse_node_options({argv + 1, argv + argc}, handshake.has_value());
