@@ -17,6 +17,7 @@ struct ActorDetails {
   std::vector<ShardSnapshot> shards;
   std::optional<JobSnapshot> job;
   std::vector<PipelineSnapshot> pipelines;
+  std::vector<ServableSnapshot> servables;
   std::map<std::string, std::string> running;  // by device: the node that runs on it
 };
 

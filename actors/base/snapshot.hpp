@@ -141,6 +141,30 @@ struct PipelineSnapshot {
   std::vector<StageSnapshot> stages;                               // the source first
 };
 
+// Durations (actors/base/latency_histogram.hpp).
+struct LatencySnapshot {
+  std::uint64_t count = 0;
+  std::int64_t sum_ns = 0;
+  std::int64_t longest_ns = 0;
+  std::vector<std::uint64_t> buckets;  // counts, without the empty ones at the end
+};
+
+// A version of a served model.
+struct ServableSnapshot {
+  std::string model;
+  std::int64_t version = 0;
+  std::string state;                // "New", "Loading", "Ready", "Quiescing", "Unloading", "Unloaded", "Error"
+  std::string error;                // of the last attempt to load it, or why it is not loaded; "": none
+  std::vector<std::string> labels;  // "stable"
+  std::uint64_t bytes = 0;
+  std::uint64_t in_flight = 0;                     // requests
+  std::uint64_t waiting_rows = 0;                  // for a batch
+  std::map<std::string, std::uint64_t> requests;   // that have ended: "ok", or the error's code
+  std::map<std::string, LatencySnapshot> stages;   // "parse", "queue", "batch", "run", "serialise", "total"
+  std::vector<std::uint64_t> batches;              // that have run, of 1, 2, 3-4, 5-8, 9-16, ... rows
+  std::uint64_t batch_rows = 0;                    // of all these batches
+};
+
 struct LinkSnapshot {
   std::string peer;
   bool up = false;
@@ -169,6 +193,7 @@ struct TaskSnapshot {
   std::optional<JobSnapshot> job;
   std::optional<TrainingSnapshot> training;
   std::vector<PipelineSnapshot> pipelines;
+  std::vector<ServableSnapshot> servables;  // by model and version
   std::vector<LinkSnapshot> links;
   Waiting waiting;
 };

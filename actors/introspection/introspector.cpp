@@ -140,6 +140,7 @@ TaskSnapshot Introspector::snapshot() const {
     out.waiting.append(std::move(details.waiting));
     std::ranges::move(details.shards, std::back_inserter(out.shards));
     std::ranges::move(details.pipelines, std::back_inserter(out.pipelines));
+    std::ranges::move(details.servables, std::back_inserter(out.servables));
     if (details.job) out.job = std::move(details.job);
     running.merge(details.running);
   }

@@ -1,63 +1,19 @@
 #include "troupe/actors/introspection/metrics.hpp"
 
-#include <fmt/core.h>
-
 #include <map>
-#include <utility>
+
+#include <troupe/actors/introspection/metric_families.hpp>
+#include <troupe/actors/introspection/serving_metrics.hpp>
 
 namespace troupe {
 namespace {
 
-using Labels = std::vector<std::pair<std::string, std::string>>;
-
-// Metric families with their samples: the format requires the samples of a name to be contiguous.
-class Families {
- public:
-  void add(const std::string& name, const char* type, const char* help, const Labels& labels, double value) {
-    sample(name, type, help, labels, fmt::format("{}", value));
-  }
-  void add(const std::string& name, const char* type, const char* help, const Labels& labels, std::uint64_t value) {
-    sample(name, type, help, labels, fmt::format("{}", value));
-  }
-  void add_seconds(const std::string& name, const char* type, const char* help, const Labels& labels, std::int64_t ns) {
-    sample(name, type, help, labels, fmt::format("{:.9f}", static_cast<double>(ns) * 1e-9));
-  }
-  std::string text() const {
-    std::string out;
-    for (const auto& [name, family] : families_) out += family;
-    return out;
-  }
-
- private:
-  void sample(const std::string& name, const char* type, const char* help, const Labels& labels,
-              const std::string& value) {
-    std::string& family = families_[name];
-    if (family.empty()) family = fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-    family += name;
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      family += fmt::format("{}{}=\"{}\"", i == 0 ? "{" : ",", labels[i].first, escaped(labels[i].second));
-    family += fmt::format("{} {}\n", labels.empty() ? "" : "}", value);
-  }
-  static std::string escaped(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-      if (c == '\\' || c == '"') out += '\\';
-      if (c == '\n')
-        out += "\\n";
-      else
-        out += c;
-    }
-    return out;
-  }
-  std::map<std::string, std::string> families_;
-};
-
-void add_task(Families& f, const TaskSnapshot& task) {
+void add_task(MetricFamilies& f, const TaskSnapshot& task) {
   const std::string& t = task.task;
   f.add_seconds("troupe_uptime_seconds", "gauge", "Time since the task started.", {{"task", t}}, task.uptime_ns);
   f.add("troupe_failed", "gauge", "1 if the task has failed.", {{"task", t}}, std::uint64_t{!task.failure.empty()});
   for (const ActorSnapshot& a : task.actors) {
-    const Labels labels{{"task", t}, {"kind", a.kind}, {"name", a.name}};
+    const MetricLabels labels{{"task", t}, {"kind", a.kind}, {"name", a.name}};
     f.add("troupe_actor_mailbox", "gauge", "Messages waiting in the mailbox.", labels, a.mailbox);
     f.add("troupe_actor_mailbox_peak", "gauge", "Peak of messages waiting in the mailbox.", labels, a.mailbox_peak);
     f.add("troupe_actor_messages_total", "counter", "Messages handled, in the mailbox or directly by their senders.",
@@ -71,7 +27,7 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_actor_restarts_total", "counter", "Restarts of the actor.", labels, a.restarts);
   }
   for (const DeviceSnapshot& d : task.devices) {
-    const Labels labels{{"task", t}, {"device", d.name}};
+    const MetricLabels labels{{"task", t}, {"device", d.name}};
     f.add_seconds("troupe_device_busy_seconds_total", "counter", "Busy time of the compute stream.", labels, d.busy_ns);
     f.add("troupe_device_nodes_total", "counter", "Nodes run.", labels, d.nodes_run);
     f.add("troupe_device_queue", "gauge", "Unfinished segments on the compute stream.", labels, d.queue);
@@ -91,7 +47,7 @@ void add_task(Families& f, const TaskSnapshot& task) {
           "Kernel sequences that could not be recorded, or not launched as one.", labels, d.recording_refusals);
   }
   for (const ShardSnapshot& s : task.shards) {
-    const Labels labels{{"task", t}, {"shard", std::to_string(s.shard)}};
+    const MetricLabels labels{{"task", t}, {"shard", std::to_string(s.shard)}};
     f.add("troupe_shard_bytes", "gauge", "Bytes of the shard's parameters.", labels, s.bytes);
     f.add("troupe_shard_version", "gauge", "Updates applied to the shard's parameters.", labels, s.version);
     f.add("troupe_shard_staged", "gauge", "Gradients received for the next version.", labels, s.staged);
@@ -126,14 +82,14 @@ void add_task(Families& f, const TaskSnapshot& task) {
     f.add("troupe_training_loss", "gauge", "Mean loss of the last step or slot.", {{"task", t}}, s.loss);
   }
   for (const PipelineSnapshot& p : task.pipelines) {
-    const Labels labels{{"task", t}, {"data", p.data}};
+    const MetricLabels labels{{"task", t}, {"data", p.data}};
     f.add("troupe_pipeline_batches_total", "counter", "Batches made.", labels, p.made);
     f.add("troupe_pipeline_batches_waited_total", "counter", "Batches that were not made yet when they were wanted.",
           labels, p.waited);
     f.add("troupe_pipeline_kept_bytes", "gauge", "Bytes of batches kept until their steps are complete.", labels,
           p.kept_bytes);
     for (const StageSnapshot& stage : p.stages) {
-      const Labels of_stage{{"task", t}, {"data", p.data}, {"stage", stage.name}};
+      const MetricLabels of_stage{{"task", t}, {"data", p.data}, {"stage", stage.name}};
       f.add("troupe_pipeline_elements_total", "counter", "Elements made by the stage.", of_stage, stage.elements);
       f.add("troupe_pipeline_busy_seconds_total", "counter", "Time spent in the stage, by all threads.", of_stage,
             static_cast<double>(stage.busy_ns) * 1e-9);
@@ -142,8 +98,9 @@ void add_task(Families& f, const TaskSnapshot& task) {
             stage.skipped_records);
     }
   }
+  add_serving_metrics(f, task);
   for (const LinkSnapshot& l : task.links) {
-    const Labels labels{{"task", t}, {"peer", l.peer}};
+    const MetricLabels labels{{"task", t}, {"peer", l.peer}};
     f.add("troupe_link_up", "gauge", "1 if the link is up.", labels, std::uint64_t{l.up});
     f.add("troupe_link_suspect", "gauge", "1 if the peer has been silent for a while.", labels,
           std::uint64_t{l.suspect});
@@ -159,7 +116,7 @@ void add_task(Families& f, const TaskSnapshot& task) {
 }  // namespace
 
 std::string to_metrics(const ClusterSnapshot& snapshot) {
-  Families families;
+  MetricFamilies families;
   for (const TaskReport& report : snapshot.tasks) {
     families.add("troupe_up", "gauge", "1 if the task answered.", {{"task", report.task}},
                  std::uint64_t{report.answered});

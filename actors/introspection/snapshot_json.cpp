@@ -68,10 +68,13 @@ TROUPE_JSON(TrainingSnapshot, mode, epoch, epochs, step, all_steps, steps, examp
             recent)
 TROUPE_JSON(StageSnapshot, name, elements, busy_ns, busy, held_bytes, skipped_records)
 TROUPE_JSON(PipelineSnapshot, data, feeds, made, waited, wanted, making, kept, kept_bytes, makers, ahead, stages)
+TROUPE_JSON(LatencySnapshot, count, sum_ns, longest_ns, buckets)
+TROUPE_JSON(ServableSnapshot, model, version, state, error, labels, bytes, in_flight, waiting_rows, requests, stages,
+            batches, batch_rows)
 TROUPE_JSON(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent, bytes_received, frames_sent,
             frames_received, queued_frames, queued_bytes, credit, window, heard_ns, progress_ns)
 TROUPE_JSON(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns, uptime_ns, failure, actors,
-            devices, shards, job, training, pipelines, links, waiting)
+            devices, shards, job, training, pipelines, servables, links, waiting)
 TROUPE_JSON(TaskReport, task, address, answered, error, took_ns, snapshot)
 TROUPE_JSON(ClusterSnapshot, format, cluster, asked, unix_ns, tasks)
 

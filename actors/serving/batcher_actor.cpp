@@ -13,6 +13,7 @@ namespace troupe {
 // A batch whose step runs.
 struct RunningBatch {
   std::string shapes{};  // its group
+  std::uint64_t number = 0;
   std::vector<BatchQueue::Part> parts{};
   std::vector<std::shared_ptr<BatchedCall>> calls{};  // of the parts
   std::int64_t rows = 0, padded = 0;
@@ -82,6 +83,7 @@ std::shared_ptr<ServingCall> start_batched(const BatcherActor& batcher, const Mo
 }
 
 BatcherActorImpl::behavior_type BatcherActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const BatchRequest& message) {
         take(message.call);
@@ -105,7 +107,9 @@ BatcherActorImpl::behavior_type BatcherActorImpl::make_behavior() {
 
 // Handles, or a Tick that is under way, keep this object: what waits is answered now, and the model is let go.
 void BatcherActorImpl::on_exit() {
+  stop_telling();
   groups_.clear();
+  statistics_->waiting(-std::exchange(waiting_shown_, 0));
   for (const auto& batch : running_) {
     function_.cancel(batch->step);
     batch->calls.clear();
@@ -113,6 +117,49 @@ void BatcherActorImpl::on_exit() {
   running_.clear();
   function_ = {};
   Counted::on_exit();
+}
+
+void BatcherActorImpl::inspect(ActorDetails& out) const {
+  const Nanoseconds now = steady_now_ns();
+  const std::string& name = who_;
+  const std::string fills = "batch/" + name;
+  for (const auto& batch : running_)
+    out.waiting.things.push_back({.id = fmt::format("batch/{}/{}", name, batch->number),
+                                  .text = fmt::format("a batch of {} rows of {}", batch->rows, name),
+                                  .state = WaitThing::State::works,
+                                  .for_ns = now - batch->begin});
+  for (const auto& [shapes, group] : groups_) {
+    const std::int64_t rows = group.queue.waiting_rows();
+    if (rows == 0) continue;
+    const Nanoseconds waited = group.queue.longest_wait(now);
+    const std::string id = fmt::format("requests/{}/{}", name, shapes);
+    out.waiting.things.push_back({.id = id,
+                                  .text = fmt::format("{} requests of {}", group.queue.waiting_requests(), name),
+                                  .state = WaitThing::State::waits,
+                                  .for_ns = waited});
+    for (const auto& batch : running_)
+      if (batch->shapes == shapes)
+        out.waiting.waits.push_back({.waiter = id,
+                                     .awaited = fmt::format("batch/{}/{}", name, batch->number),
+                                     .kind = "batch",
+                                     .text = "the batch before theirs runs",
+                                     .for_ns = waited});
+    if (group.queue.running() == 0) {
+      out.waiting.things.push_back({.id = fills,
+                                    .text = fmt::format("a batch of {} that fills", name),
+                                    .state = WaitThing::State::works,
+                                    .for_ns = waited});
+      out.waiting.waits.push_back({.waiter = id,
+                                   .awaited = fills,
+                                   .kind = "batch",
+                                   .text = fmt::format("{} of {} rows are there", rows, options_.most_rows),
+                                   .have = static_cast<std::uint64_t>(rows),
+                                   .need = static_cast<std::uint64_t>(options_.most_rows),
+                                   .for_ns = waited});
+    }
+    out.waits_for = fmt::format("{} rows wait for a batch", rows);
+    out.waits_ns = std::max(out.waits_ns, waited);
+  }
 }
 
 void BatcherActorImpl::take(const std::shared_ptr<BatchedCall>& call) {
@@ -176,6 +223,9 @@ void BatcherActorImpl::go_on() {
         wake = std::min(wake, call->deadline);
       }
     }
+  std::int64_t rows = 0;
+  for (const auto& [shapes, group] : groups_) rows += group.queue.waiting_rows();
+  statistics_->waiting(rows - std::exchange(waiting_shown_, rows));
   if (wake >= next_tick_) return;
   next_tick_ = wake;
   delayed_send(BatcherActor(this), std::chrono::nanoseconds(std::max<Nanoseconds>(wake - now, 0)), Tick{});
@@ -202,6 +252,8 @@ std::vector<Tensor> BatcherActorImpl::join(const RunningBatch& batch, std::int64
 void BatcherActorImpl::run(const std::string& shapes, Group& group, BatchQueue::Batch batch, Nanoseconds now) {
   auto running = std::make_shared<RunningBatch>();
   running->shapes = shapes;
+  running->number = ++batches_;
+  statistics_->batch(batch.rows);
   running->begin = now;
   running->rows = batch.rows;
   running->padded = batch.padded;

@@ -47,8 +47,11 @@ std::shared_ptr<ServingCall> start_batched(const BatcherActor& batcher, const Mo
 class BatcherActorImpl final : public Counted<BatcherActor> {
  public:
   BatcherActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, ModelCallable function,
-                   BatchQueue::Options options)
-      : Counted(config, std::move(record)), function_(std::move(function)), options_(std::move(options)) {}
+                   BatchQueue::Options options, std::shared_ptr<ServingStatistics> statistics)
+      : Counted(config, std::move(record)),
+        function_(std::move(function)),
+        options_(std::move(options)),
+        statistics_(std::move(statistics)) {}
   behavior_type make_behavior() override;
   void on_exit() override;
 
@@ -59,6 +62,7 @@ class BatcherActorImpl final : public Counted<BatcherActor> {
     std::map<std::uint64_t, std::shared_ptr<BatchedCall>> calls{};  // with rows that wait
   };
 
+  void inspect(ActorDetails& out) const override;
   void take(const std::shared_ptr<BatchedCall>& call);
   void cancel(std::uint64_t request);
   void ended(const RunningBatch& batch, StepResult result);
@@ -70,9 +74,13 @@ class BatcherActorImpl final : public Counted<BatcherActor> {
   void cancel_if_unwanted(const RunningBatch& batch) const;
 
   ModelCallable function_;
+  const std::string who_ = record().name;  // "digits/3:predict"
   const BatchQueue::Options options_;
+  const std::shared_ptr<ServingStatistics> statistics_;
   std::map<std::string, Group> groups_;  // by the shapes of a row
   std::vector<std::shared_ptr<RunningBatch>> running_;
+  std::uint64_t batches_ = 0;       // that were started
+  std::int64_t waiting_shown_ = 0;  // rows, in the statistics
   Nanoseconds next_tick_ = BatchQueue::kNever;
 };
 

@@ -145,6 +145,17 @@ class EndedCall final : public ServingCall {
 
 std::shared_ptr<ServingCall> LoadedServable::start(ServingRequest request,
                                                    std::function<void(ServingResult)> done) const {
+  statistics_->begin();
+  // The version is kept by its handle until `done`.
+  return begin(std::move(request),
+               [statistics = statistics_.get(), came = steady_now_ns(), done = std::move(done)](ServingResult result) {
+                 statistics->end(result, steady_now_ns() - came);
+                 done(std::move(result));
+               });
+}
+
+std::shared_ptr<ServingCall> LoadedServable::begin(ServingRequest request,
+                                                   const std::function<void(ServingResult)>& done) const {
   try {
     const std::string& name = signature_named(request.signature);
     const Function& function = functions_.at(name);

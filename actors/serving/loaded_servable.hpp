@@ -10,6 +10,7 @@
 #include <troupe/actors/cluster/private_device.hpp>
 #include <troupe/actors/model/loaded_model.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
+#include <troupe/actors/serving/serving_statistics.hpp>
 
 namespace troupe {
 
@@ -27,6 +28,9 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   const std::string& signature_named(const std::string& given) const override;
   std::shared_ptr<ServingCall> start(ServingRequest request, std::function<void(ServingResult)> done) const override;
 
+  ServingStatistics* statistics() const override { return statistics_.get(); }
+
+  const std::shared_ptr<ServingStatistics>& shared_statistics() const { return statistics_; }
   const ModelCallable& callable(const std::string& signature) const { return functions_.at(signature).call; }
   // Whether all inputs and outputs have an open first dimension: requests can be joined.
   bool can_batch(const std::string& signature) const;
@@ -41,11 +45,13 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   };
   class StepCall;
 
+  std::shared_ptr<ServingCall> begin(ServingRequest request, const std::function<void(ServingResult)>& done) const;
   void warm_up(const Function& function) const;
 
   const ServableId id_;
   const std::shared_ptr<PrivateDevice> device_;
   const LoadedModel model_;
+  const std::shared_ptr<ServingStatistics> statistics_ = std::make_shared<ServingStatistics>();
   std::map<std::string, Function> functions_;
 };
 

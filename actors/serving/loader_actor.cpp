@@ -60,7 +60,8 @@ void LoaderActorImpl::load(const FoundVersion& version) {
   for (const auto& [name, signature] : servable_->signatures()) {
     if (!servable_->can_batch(name)) continue;
     batchers_.push_back(spawn_actor<ActorKind::batcher, BatcherActorImpl>(
-        system(), record().registry, id_.to_string() + ":" + name, servable_->callable(name), *batching_));
+        system(), record().registry, id_.to_string() + ":" + name, servable_->callable(name), *batching_,
+        servable_->shared_statistics()));
     servable_->batch_by(name, batchers_.back());
   }
 }

@@ -51,6 +51,8 @@ class ServingCall {
   virtual void cancel() = 0;
 };
 
+class ServingStatistics;
+
 class Servable {
  public:
   virtual ~Servable() = default;
@@ -63,6 +65,8 @@ class Servable {
   // deadline_exceeded; cancelled; or the step's error. `done` must be short. The handle must be kept
   // until then; the call may be dropped.
   virtual std::shared_ptr<ServingCall> start(ServingRequest request, std::function<void(ServingResult)> done) const = 0;
+  // What its requests took, for doors to add what they took; null: not counted.
+  virtual ServingStatistics* statistics() const { return nullptr; }
 };
 using ServableHandle = std::shared_ptr<const Servable>;
 

@@ -5,7 +5,7 @@
     reference.py check ROOT BIN      fails if one of them is not what it would write
 
     troupe-*.md     each command's --help, of the programs in BIN
-    metrics.md      the families of /metrics, in actors/introspection/metrics.cpp
+    metrics.md      the families of /metrics, in actors/introspection/{metrics,serving_metrics}.cpp
     headers.md      the headers that are installed, and how each begins
 
 ops.md is made by write_kernel_table (tests/repository). events.md is written by hand; `check` compares its tables with
@@ -24,6 +24,7 @@ COMMANDS = {
     "troupe-recommend": "Learns which packages depend on which, in every mode, and recommends others.",
     "troupe-tags": "Tags packages by name and description, in every mode.",
     "troupe-node": "A task that offers its devices to clients.",
+    "troupe-serve": "Serves models over gRPC and REST.",
     "troupe-top": "Shows a running cluster, records traces, tells why it waits.",
     "troupe-checkpoint": "Lists, verifies and compares checkpoints.",
     "troupe-data": "Looks at data sets, checks and converts them.",
@@ -113,9 +114,15 @@ def metrics_page(source):
     calls = re.findall(add + r"\s*" + literal + r",\s*" + literal + r",\s*" + literal, source)
     if len(calls) != len(re.findall(add, source)):
         sys.exit("reference.py no longer reads metrics.cpp: not every add() has a literal name, type and help")
-    rows = sorted({(joined(name), joined(kind), joined(text)) for name, kind, text in calls})
+    rows = {(joined(name), joined(kind), joined(text)) for name, kind, text in calls}
+    histogram = r"\bf\.add_histogram\("
+    histograms = re.findall(histogram + r"\s*" + literal + r",\s*" + literal, source)
+    if len(histograms) != len(re.findall(histogram, source)):
+        sys.exit("reference.py no longer reads serving_metrics.cpp: an add_histogram() has no literal name or help")
+    rows = sorted(rows | {(joined(name), "histogram", joined(text)) for name, text in histograms})
     page = f"# Metrics\n\n{MADE}The families of `/metrics`, for Prometheus: of one task at its introspector's address, "
-    page += "of all tasks at `troupe-top --web PORT`.\nEvery sample has the label `task`. How to look: "
+    page += "of all tasks at `troupe-top --web PORT`.\nOur samples have the label `task`; those of served models are "
+    page += "there by the names of TensorFlow Serving\nand Triton, too, and at `/metrics` of `troupe-serve`. How to look: "
     page += "[introspection](../guide/introspection.md).\n\n| metric | type | meaning |\n|---|---|---|\n"
     return page + "".join(f"| `{name}` | {kind} | {escaped(text)} |\n" for name, kind, text in rows)
 
@@ -159,8 +166,9 @@ def pages(root, programs):
     for name in COMMANDS:
         shown = subprocess.run([os.path.join(programs, name), "--help"], check=True, capture_output=True, text=True)
         made[f"{name}.md"] = command_page(name, shown.stdout)
-    with open(os.path.join(root, "actors/introspection/metrics.cpp"), encoding="utf-8") as file:
-        made["metrics.md"] = metrics_page(file.read())
+    made["metrics.md"] = metrics_page("".join(
+        open(os.path.join(root, f"actors/introspection/{name}.cpp"), encoding="utf-8").read()
+        for name in ("metrics", "serving_metrics")))
     made["headers.md"] = headers_page(root)
     return made
 

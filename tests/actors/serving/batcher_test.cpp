@@ -7,12 +7,14 @@
 #include "tests/actors/serving/served_models.hpp"
 #include "tests/error_of.hpp"
 #include <troupe/actors/base/actor_record.hpp>
+#include <troupe/actors/introspection/introspection.hpp>
 
 namespace troupe::testing {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr Nanoseconds kForever = 3600 * kSecond;
 
@@ -48,6 +50,17 @@ TEST_F(Batchers, JoinRequestsAndGiveEachItsRows) {
   EXPECT_THAT(last.outputs.at("y").values<float>(), ElementsAre(21, 24));
   EXPECT_THAT(last.outputs.at("version").values<float>(), ElementsAre(3));
   EXPECT_GT(last.times.run, 0);
+}
+
+TEST_F(Batchers, SayWhatRequestsWaitFor) {
+  const ServableHandle handle = serve({.most_rows = 4, .timeout = kForever});
+  auto a = begin(*handle, rows_of({1, 2})), b = begin(*handle, rows_of({3, 4, 5, 6}));
+  const auto why = [&] { return task_.introspection().view().why().text; };
+  EXPECT_TRUE(eventually([&] { return why().find("3 of 4 rows are there") != std::string::npos; })) << why();
+  EXPECT_THAT(why(), HasSubstr("2 requests of times/3:predict"));
+  auto c = begin(*handle, rows_of({7, 8}));
+  EXPECT_FALSE(c.get().error);
+  EXPECT_TRUE(eventually([&] { return why().find("times/3") == std::string::npos; })) << why();
 }
 
 TEST_F(Batchers, SplitLargeRequestsAndPadSmallOnes) {
