@@ -6,6 +6,7 @@
 
 #include <troupe/actors/model/batch_run.hpp>
 #include <troupe/actors/model/inference.hpp>
+#include <troupe/actors/model/publication.hpp>
 #include <troupe/actors/training/dataset_source.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/actors/training/parameter_hash.hpp>
@@ -263,6 +264,42 @@ void Model::compile(const ModelOptions& options, Task& task) {
   impl_->given_alive = task.alive();
 }
 
+namespace {
+
+// The published version with these parameters.
+std::optional<std::int64_t> published_with(FileSystem& files, const std::string& directory, const std::string& sha256) {
+  const auto publication = read_publication(files, directory);
+  if (!publication) return std::nullopt;
+  for (const auto& [label, version] : labels_of(*publication)) {
+    const std::string path = join_path(directory, std::to_string(version));
+    if (is_saved_model(files, path) && saved_model_info(files, path).params_sha256 == sha256) return version;
+  }
+  return std::nullopt;
+}
+
+void publish(Model& model, const TrainingOptions& options, const std::vector<PublishGate>& gates,
+             TrainingResult& result) {
+  FileSystem& files = file_system_of(options.publish);
+  try {
+    if (const auto same = published_with(files, options.publish, result.params_sha256)) {
+      result.published = *same;
+      return tell_warning(options, "published",
+                          fmt::format("{} has these parameters already, as version {}", options.publish, *same));
+    }
+    result.published =
+        publish_version(files, options.publish,
+                        {.gates = gates, .figures = Publication::Figures(result.figures.begin(), result.figures.end())},
+                        [&](const std::string& path) { model.save(path); });
+    tell_warning(options, "published", fmt::format("the model is version {} of {}", result.published, options.publish));
+  } catch (...) {  // the training is not lost for it
+    result.not_published = current_error();
+    tell_warning(options, "not_published",
+                 fmt::format("the model is not published: {}", result.not_published.message()));
+  }
+}
+
+}  // namespace
+
 TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluation, const TrainingOptions& given) {
   impl_->require_compiled("fit()");
   if (impl_->state.read) fail(Code::failed_precondition, "fit() is already running: do not call it from its callbacks");
@@ -284,7 +321,12 @@ TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluatio
     tell_warning(options, "begins_anew",
                  fmt::format("the optimizer restarts, but the parameters are kept: {}", differences));
   if (!evaluation) tell_warning(options, "no_test", "there is no evaluation data: the figures of new data are unknown");
-  return troupe::train(plan);
+  std::vector<PublishGate> gates;  // checked before a long training
+  for (const std::string& gate : options.publish_gates) gates.push_back(PublishGate::parse(gate));
+  if (!options.publish.empty()) make_directories(file_system_of(options.publish), options.publish);
+  TrainingResult result = troupe::train(plan);
+  if (!options.publish.empty() && result.chief) publish(*this, options, gates, result);
+  return result;
 }
 
 TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options) {

@@ -13,11 +13,12 @@
 
 namespace troupe {
 
-void ServingStatus::set(std::vector<ServableManager::Status> status, bool idle) {
+void ServingStatus::set(std::vector<ServableManager::Status> status, bool idle, std::set<std::string> decided) {
   {
     const std::lock_guard lock(mutex_);
     status_ = std::move(status);
     idle_ = idle;
+    decided_ = std::move(decided);
   }
   changed_.notify_all();
 }
@@ -34,7 +35,15 @@ bool ServingStatus::wait(
   return changed_.wait_for(lock, timeout, [&] { return ready(status_, idle_); });
 }
 
+bool ServingStatus::wait_decided(std::chrono::nanoseconds timeout, const std::vector<std::string>& models) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [&] {
+    return std::ranges::all_of(models, [&](const std::string& model) { return decided_.contains(model); });
+  });
+}
+
 ManagerActorImpl::behavior_type ManagerActorImpl::make_behavior() {
+  tell_of_itself();
   return {
       [this](const Aspire& message) {
         aspire(message);
@@ -44,6 +53,7 @@ ManagerActorImpl::behavior_type ManagerActorImpl::make_behavior() {
         Version& version = versions_.at(message.id);
         if (message.servable) {
           version.servable = message.servable;
+          version.statistics = message.servable->shared_statistics();
           manager_.loaded(message.id, message.bytes, steady_now_ns());
         } else {
           tell(version.loader, Stop{});
@@ -84,6 +94,21 @@ ManagerActorImpl::behavior_type ManagerActorImpl::make_behavior() {
   };
 }
 
+void ManagerActorImpl::inspect(ActorDetails& out) const {
+  for (const ServableManager::Status& status : manager_.status()) {
+    ServableSnapshot seen{.model = status.id.model,
+                          .version = status.id.version,
+                          .state = std::string(troupe::name(status.state)),
+                          .error = status.error.message(),
+                          .bytes = status.bytes};
+    for (const auto& [label, version] : config_.directory->labels(status.id.model))
+      if (version == status.id.version) seen.labels.push_back(label);
+    if (const auto version = versions_.find(status.id); version != versions_.end() && version->second.statistics)
+      version->second.statistics->read(seen);
+    out.servables.push_back(std::move(seen));
+  }
+}
+
 void ManagerActorImpl::aspire(const Aspire& message) {
   const std::string& name = message.model.name;
   std::vector<ServableManager::Aspired> aspired;
@@ -94,9 +119,11 @@ void ManagerActorImpl::aspire(const Aspire& message) {
   manager_.aspire(name, aspired, steady_now_ns());
   if (message.versions.empty() && !message.error) {  // the model goes
     models_.erase(name);
+    labels_.erase(name);
     why_none_.erase(name);
   } else {
     models_[name] = message.model;
+    labels_[name] = message.labels;
     why_none_[name] = message.error;
   }
 }
@@ -105,8 +132,30 @@ void ManagerActorImpl::act() {
   const std::vector<ServableManager::Action> due = manager_.due(steady_now_ns());
   publish();  // what is to be unloaded is not handed out any more
   for (const ServableManager::Action& action : due) begin(action);
-  config_.status->set(manager_.status(), manager_.settled() && manager_.bytes() == 0);
+  show();
   wake_for_attempts();
+}
+
+void ManagerActorImpl::show() {
+  std::vector<ServableManager::Status> now = manager_.status();
+  std::set<std::string> decided;
+  for (const auto& [model, why] : why_none_)
+    if (why) decided.insert(model);
+  for (const ServableManager::Status& status : now) {
+    if (status.state == ServableState::ready || status.error) decided.insert(status.id.model);
+    const auto before = std::ranges::find(shown_, status.id, &ServableManager::Status::id);
+    const bool same = before != shown_.end() && before->state == status.state &&
+                      before->error.code() == status.error.code() && before->error.message() == status.error.message();
+    if (config_.on_state && !same) config_.on_state(status);
+  }
+  for (ServableManager::Status& before : shown_) {  // of a model that is gone
+    if (before.state == ServableState::unloaded || std::ranges::count(now, before.id, &ServableManager::Status::id) > 0)
+      continue;
+    before.state = ServableState::unloaded;
+    if (config_.on_state) config_.on_state(before);
+  }
+  shown_ = now;
+  config_.status->set(std::move(now), manager_.settled() && manager_.bytes() == 0, std::move(decided));
 }
 
 void ManagerActorImpl::begin(const ServableManager::Action& action) {
@@ -142,7 +191,7 @@ void ManagerActorImpl::publish() {
   std::erase_if(versions_, [&](const auto& v) { return !known.contains(v.first) && !v.second.loader; });
   for (auto& [model, reason] : why) {
     if (!reason) reason = Error(Code::unavailable, "it has just been configured");
-    config_.directory->publish(model, std::move(ready[model]), reason);
+    config_.directory->publish(model, std::move(ready[model]), reason, labels_[model]);
   }
 }
 

@@ -7,30 +7,36 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <troupe/actors/base/counted.hpp>
 #include <troupe/actors/serving/serving_directory.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
+#include <troupe/actors/serving/serving_statistics.hpp>
 
 namespace troupe {
 
 // Shows others the state of all versions. Thread-safe.
 class ServingStatus {
  public:
-  void set(std::vector<ServableManager::Status> status, bool idle);
+  // `decided`: models with a ready version, or a reason why not.
+  void set(std::vector<ServableManager::Status> status, bool idle, std::set<std::string> decided);
   std::vector<ServableManager::Status> all() const;
   // Waits until `ready` returns true, which is called with all, and whether nothing is loaded or goes on. False: not by
   // then.
   bool wait(std::chrono::nanoseconds timeout,
             const std::function<bool(const std::vector<ServableManager::Status>&, bool idle)>& ready) const;
+  // Waits until each of these models is decided.
+  bool wait_decided(std::chrono::nanoseconds timeout, const std::vector<std::string>& models) const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<ServableManager::Status> status_;
   bool idle_ = true;
+  std::set<std::string> decided_;
 };
 
 class ManagerActorImpl final : public Counted<ManagerActor> {
@@ -39,6 +45,7 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
     Task& task;  // outlives the actor
     ServableManager::Options options{};
     int threads = 0;  // of each version's device
+    std::function<void(const ServableManager::Status&)> on_state{};
     std::shared_ptr<ServingDirectory> directory{};
     std::shared_ptr<ServingStatus> status{};
   };
@@ -51,23 +58,29 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
     FoundVersion found{};
     LoaderActor loader{};
     std::shared_ptr<LoadedServable> servable{};
-    ServableHandle published{};              // null: requests do not get it
-    std::weak_ptr<const Servable> handle{};  // that requests may still have
-    std::uint64_t publication = 0;           // number of the handle
+    std::shared_ptr<ServingStatistics> statistics{};  // also after it is unloaded
+    ServableHandle published{};                       // null: requests do not get it
+    std::weak_ptr<const Servable> handle{};           // that requests may still have
+    std::uint64_t publication = 0;                    // number of the handle
   };
 
+  void inspect(ActorDetails& out) const override;
   void aspire(const Aspire& message);
   void act();
   void begin(const ServableManager::Action& action);
   void publish();
   ServableHandle handle_of(const ServableId& id, Version& version);
   void wake_for_attempts();
+  // Tells of what has changed.
+  void show();
 
   const Config config_;
   ServableManager manager_;
   std::map<ServableId, Version> versions_;
   std::map<std::string, ServedModel> models_;
-  std::map<std::string, Error> why_none_;  // of models whose source has found no version
+  std::map<std::string, std::map<std::string, std::int64_t>> labels_;  // of publications, by model
+  std::map<std::string, Error> why_none_;                              // of models whose source has found no version
+  std::vector<ServableManager::Status> shown_;
   std::uint64_t publications_ = 0;
   Nanoseconds next_tick_ = BatchQueue::kNever;
 };

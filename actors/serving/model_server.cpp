@@ -41,6 +41,7 @@ class ModelServer::Impl {
                                                                 ManagerActorImpl::Config{.task = task,
                                                                                          .options = options.manager,
                                                                                          .threads = options.threads,
+                                                                                         .on_state = options.on_state,
                                                                                          .directory = directory,
                                                                                          .status = status});
     source = spawn_actor<ActorKind::source, SourceActorImpl>(task.system(), task.actors(), name, manager, options.poll);
@@ -111,6 +112,12 @@ void ModelServer::await_ready(const std::string& model, std::chrono::nanoseconds
   } catch (const Error& why) {
     fail(Code::deadline_exceeded, "{}", why.message());
   }
+}
+
+bool ModelServer::await_decided(std::chrono::nanoseconds timeout) const {
+  std::vector<std::string> names;
+  for (const ServedModel& model : models()) names.push_back(model.name);
+  return impl_->status->wait_decided(timeout, names);
 }
 
 void ModelServer::retry(const ServableId& id) {

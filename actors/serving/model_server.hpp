@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +46,8 @@ struct ModelServerOptions {
   ServableManager::Options manager{};
   std::chrono::nanoseconds poll = std::chrono::seconds(1);  // how often paths are looked at
   int threads = 0;                                          // of each version's device; 0: all cores
+  // Called on the manager's thread when the state of a version changes, or its error; must return soon.
+  std::function<void(const ServableManager::Status&)> on_state{};
 };
 
 class ModelServer {
@@ -71,6 +74,8 @@ class ModelServer {
   bool ready() const;
   // Waits until the model has a ready version. Throws deadline_exceeded with why it has none.
   void await_ready(const std::string& model, std::chrono::nanoseconds timeout) const;
+  // Waits until each configured model has a ready version, or a reason why it has none. False: not by then.
+  bool await_decided(std::chrono::nanoseconds timeout) const;
   // A version in state Error is tried again. Throws not_found or failed_precondition.
   void retry(const ServableId& id);
 

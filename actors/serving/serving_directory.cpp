@@ -34,7 +34,8 @@ void ServingDirectory::configure(const std::map<std::string, std::map<std::strin
   replace(std::move(after));
 }
 
-void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, ServableHandle> ready, Error why) {
+void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, ServableHandle> ready, Error why,
+                               const std::map<std::string, std::int64_t>& labels) {
   const std::lock_guard lock(writing_);
   const auto before = current();
   const auto old = before->find(name);
@@ -44,6 +45,7 @@ void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, S
   model->ready.clear();
   for (const auto& [version, handle] : model->handles) model->ready.push_back(version);
   model->why = std::move(why);
+  model->labels.follow(labels, model->ready);
   auto after = std::make_shared<Models>(*before);
   (*after)[name] = std::move(model);
   replace(std::move(after));
@@ -57,6 +59,12 @@ ServableHandle ServingDirectory::find(std::string_view model, const VersionLabel
   if (served.ready.empty() && served.why)
     fail(Code::unavailable, "model '{}' has no version that is ready: {}", model, served.why.message());
   return served.handles.at(served.labels.resolve(model, wanted, served.ready));
+}
+
+std::map<std::string, std::int64_t> ServingDirectory::labels(const std::string& model) const {
+  const auto models = current();
+  const auto found = models->find(model);
+  return found == models->end() ? std::map<std::string, std::int64_t>() : found->second->labels.all();
 }
 
 bool ServingDirectory::all_ready() const {

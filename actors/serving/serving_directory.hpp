@@ -19,9 +19,12 @@ class ServingDirectory {
   // The models that are configured, with their labels; those of others are forgotten. Throws failed_precondition, and
   // changes nothing, for a label that moves to a version that is not ready, unless the model has no ready version.
   void configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model);
-  // The versions of a model that are ready; `why`: none is, for this reason. Ignored for a model that is not
-  // configured.
-  void publish(const std::string& model, std::map<std::int64_t, ServableHandle> ready, Error why);
+  // The versions of a model that are ready; `why`: none is, for this reason; `labels`: VersionLabels::follow(). Ignored
+  // for a model that is not configured.
+  void publish(const std::string& model, std::map<std::int64_t, ServableHandle> ready, Error why,
+               const std::map<std::string, std::int64_t>& labels);
+  // Of a model, where they are now; none of one that is not configured.
+  std::map<std::string, std::int64_t> labels(const std::string& model) const;
   // ModelServer::find().
   ServableHandle find(std::string_view model, const VersionLabels::Wanted& wanted) const;
   bool all_ready() const;

@@ -36,6 +36,7 @@ struct Aspire {
   using local_message = void;
   ServedModel model{};
   std::vector<FoundVersion> versions{};
+  std::map<std::string, std::int64_t> labels{};  // of its publication
   Error error{};
 };
 struct ServableLoaded {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/actors/model/publication.hpp>
 #include <troupe/actors/serving/version_paths.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/caf/instances.hpp>
@@ -38,10 +39,20 @@ SourceActorImpl::behavior_type SourceActorImpl::make_behavior() {
 void SourceActorImpl::look(Watched& watched) {
   Aspire out{.model = watched.model};
   try {
-    const std::vector<FoundVersion> there = versions_at(file_system_of(watched.model.path), watched.model.path);
+    FileSystem& files = file_system_of(watched.model.path);
+    const std::vector<FoundVersion> there = versions_at(files, watched.model.path);
     std::vector<std::int64_t> numbers;
     for (const FoundVersion& found : there) numbers.push_back(found.version);
-    for (const std::int64_t wanted : choose_versions(watched.model.versions, numbers))
+    VersionPolicy policy = watched.model.versions;
+    if (const auto publication = read_publication(files, watched.model.path)) {
+      out.labels = labels_of(*publication);
+      if (std::holds_alternative<LatestVersions>(policy)) {
+        SpecificVersions published;
+        for (const auto& [label, version] : out.labels) published.versions.push_back(version);
+        policy = std::move(published);
+      }
+    }
+    for (const std::int64_t wanted : choose_versions(policy, numbers))
       out.versions.push_back(*std::ranges::find(there, wanted, &FoundVersion::version));
     if (out.versions.empty())
       fail(Code::not_found, "{} has none of the versions that are asked for", watched.model.path);

@@ -51,6 +51,11 @@ struct TrainingOptions {
   std::string checkpoint{};
   std::uint64_t checkpoint_every = 0;
   int checkpoints_kept = 3;
+  // Publishes the trained model for servers, as the next version of this directory; "": does not. Conditions on the
+  // figures of the last epoch, like "val_accuracy >= stable - 0.005", all have to hold (actors/model/publication.hpp).
+  // A version with the same bits as the newest is not published again.
+  std::string publish{};
+  std::vector<std::string> publish_gates{};
   // A directory for TensorBoard event files ("": none): the figures of each epoch and histograms of the parameters
   // after it, loss and learning rate every tensorboard_every steps, and the model's graph. Written by the task that
   // reports to the user: the chief, or rank 0. In cluster modes the loss covers only the batches computed by that task.
@@ -88,6 +93,10 @@ struct TrainingResult {
   // With a scaled loss: steps skipped because a gradient was not finite, and the final scale.
   std::uint64_t skipped_steps = 0;
   double loss_scale = 0;  // 0: the loss was not scaled
+
+  // With TrainingOptions::publish: the version, and 0 with the reason if it was not published.
+  std::int64_t published = 0;
+  Error not_published{};
 
   // Throws not_found, naming the figures there are.
   double operator[](std::string_view figure) const { return find_figure(figures, figure); }

@@ -19,8 +19,8 @@ struct JobEvent {
   // has a GPU). On each ps task: provenance_failed (no more is written), restored (a checkpoint), ended (counts:
   // gradients that its shard applied and dropped). On any task: waits (the job cannot continue until other tasks are
   // back), goes_on (from a checkpoint), curves_failed (some or all curves are not written), no_test (no test examples),
-  // begins_anew (the optimizer, although the parameters are kept), not_finite (the loss of an epoch; on the task that
-  // reports epochs).
+  // published, not_published (the trained model), begins_anew (the optimizer, although the parameters are kept),
+  // not_finite (the loss of an epoch; on the task that reports epochs).
   std::string kind{};
   TaskName task{};         // the task concerned; without a job: none
   std::uint64_t step = 0;  // the next of the job to be complete

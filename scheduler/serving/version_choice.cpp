@@ -31,6 +31,18 @@ void VersionLabels::assign(std::map<std::string, std::int64_t> labels, std::span
   labels_ = std::move(labels);
 }
 
+void VersionLabels::follow(const std::map<std::string, std::int64_t>& published, std::span<const std::int64_t> ready) {
+  std::erase_if(followed_, [&](const auto& label) { return !published.contains(label.first); });
+  for (const auto& [label, version] : published)
+    if (std::ranges::count(ready, version) > 0) followed_[label] = version;
+}
+
+std::map<std::string, std::int64_t> VersionLabels::all() const {
+  std::map<std::string, std::int64_t> out = labels_;
+  out.insert(followed_.begin(), followed_.end());
+  return out;
+}
+
 std::int64_t VersionLabels::resolve(std::string_view model, const Wanted& wanted,
                                     std::span<const std::int64_t> ready) const {
   if (wanted.version && !wanted.label.empty())
@@ -38,13 +50,16 @@ std::int64_t VersionLabels::resolve(std::string_view model, const Wanted& wanted
                      wanted.label);
   std::optional<std::int64_t> version = wanted.version;
   if (!wanted.label.empty()) {
-    const auto found = labels_.find(wanted.label);
-    if (found == labels_.end()) fail(Code::not_found, "model '{}' has no label '{}'", model, wanted.label);
+    const std::map<std::string, std::int64_t> labels = all();
+    const auto found = labels.find(wanted.label);
+    if (found == labels.end()) fail(Code::not_found, "model '{}' has no label '{}'", model, wanted.label);
     version = found->second;
   }
   if (!version) {
     if (ready.empty()) fail(Code::unavailable, "model '{}' has no version that is ready", model);
-    return ready.back();
+    const auto stable = followed_.find("stable");
+    const bool there = stable != followed_.end() && std::ranges::count(ready, stable->second) > 0;
+    return there ? stable->second : ready.back();
   }
   if (std::ranges::count(ready, *version) == 0)
     fail(Code::not_found, "model '{}' has no version {} that is ready: [{}] are", model, *version,

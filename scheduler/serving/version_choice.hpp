@@ -32,9 +32,14 @@ class VersionLabels {
   // Throws failed_precondition, and changes nothing, if a label names a version that is not ready: requests for it
   // would fail. A label that does not move may name one that is not ready any more.
   void assign(std::map<std::string, std::int64_t> labels, std::span<const std::int64_t> ready);
-  const std::map<std::string, std::int64_t>& all() const { return labels_; }
+  // Labels beside those, of who publishes versions (actors/model/publication.hpp): each moves as soon as its version is
+  // ready.
+  void follow(const std::map<std::string, std::int64_t>& published, std::span<const std::int64_t> ready);
+  // Of both, where they are now.
+  std::map<std::string, std::int64_t> all() const;
 
-  // What a request asks for: a version, or a label, or neither: the newest that is ready.
+  // What a request asks for: a version, or a label, or neither: the published label "stable", or else the newest that
+  // is ready.
   struct Wanted {
     std::optional<std::int64_t> version{};
     std::string label{};
@@ -44,7 +49,7 @@ class VersionLabels {
   std::int64_t resolve(std::string_view model, const Wanted& wanted, std::span<const std::int64_t> ready) const;
 
  private:
-  std::map<std::string, std::int64_t> labels_;
+  std::map<std::string, std::int64_t> labels_, followed_;
 };
 
 }  // namespace troupe

@@ -45,7 +45,6 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"training"},
       {"model"},
       {"serving"},
-      {"serving"},
       {""}}},
     {"apps", {{""}, {"examples", "language", "mnist", "node", "python", "recommend", "serve", "tags"}}},
     {"tools", {{"bench", "checkpoint", "data", "launch", "onnx", "top"}, {"model"}}},

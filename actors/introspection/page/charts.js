@@ -1,19 +1,15 @@
 // Line charts since the page was opened, with their range and the value under the pointer.
 
-const kCharts = [
-  {id: "images", title: "Images per second", show: number, read: (point) => point.images},
-  {id: "traffic", title: "Bytes per second between tasks", show: bytes, read: (point) => point.traffic, among: true},
-  {id: "loss", title: "Loss", show: number, read: (point) => point.loss, fromZero: false},
-  {id: "mailbox", title: "Messages in mailboxes", show: number, read: (point) => point.mailbox},
-];
 const kChartHeight = 74;
 
-function showCharts() {
-  const shown = kCharts.filter((chart) => !chart.among || !alone());
-  setChildren(byId("charts"), shown, (chart) => chart.id, makeChart, updateChart);
+// `charts`: {id, title, show(value) -> text, read(point of the history) -> value, fromZero}.
+// `history`: {at (milliseconds), ...}, oldest first.
+function showCharts(id, charts, history) {
+  setChildren(byId(id), charts, (chart) => chart.id, (chart) => makeChart(chart, history),
+    (made, chart) => updateChart(made, chart, history));
 }
 
-function makeChart(chart) {
+function makeChart(chart, history) {
   const svg = drawn("svg", {viewBox: "0 0 100 " + kChartHeight, preserveAspectRatio: "none", role: "img"});
   for (const y of [0.5, kChartHeight / 2, kChartHeight - 0.5]) {
     svg.append(drawn("line", {class: "grid-line", x1: 0, x2: 100, y1: y, y2: y}));
@@ -28,17 +24,17 @@ function makeChart(chart) {
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
     made.pointer = (event.clientX - box.left) / box.width;
-    updateChart(made, chart);
+    updateChart(made, chart, history);
   });
   svg.addEventListener("pointerleave", () => {
     made.pointer = undefined;
-    updateChart(made, chart);
+    updateChart(made, chart, history);
   });
   return made;
 }
 
-function updateChart(made, chart) {
-  const points = cluster.history
+function updateChart(made, chart, history) {
+  const points = history
     .map((point) => ({at: point.at, value: chart.read(point)}))
     .filter((point) => Number.isFinite(point.value));
   const values = points.map((point) => point.value);

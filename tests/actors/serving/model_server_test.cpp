@@ -8,12 +8,17 @@
 
 #include "tests/actors/serving/served_models.hpp"
 #include "tests/error_of.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/introspection/metrics.hpp>
+#include <troupe/actors/model/publication.hpp>
 
 namespace troupe::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 constexpr std::chrono::milliseconds kPoll{5};
 
@@ -60,6 +65,92 @@ TEST_F(ModelServers, ServeTheNewestVersionAndAnswerByName) {
   ServingRequest one = rows_of({1, 2});
   one.outputs = {"y"};
   EXPECT_EQ(ask(*handle, one).outputs.size(), 1u);
+}
+
+TEST_F(ModelServers, FollowWhatIsPublished) {
+  FileSystem& files = posix_file_system();
+  const auto publish = [&] {
+    return publish_version(files, directory_.file("times"), {}, [&](const std::string& path) {
+      save_model(files, path, times_model(static_cast<float>(std::stoi(path.substr(path.rfind('/') + 1)))));
+    });
+  };
+  publish();
+  const ModelServer& server = serve({times()});
+  server.await_ready("times", kPatience);
+  publish();
+  EXPECT_TRUE(eventually([&] { return is(2, ServableState::ready); }));
+  EXPECT_TRUE(eventually([&] {  // the label follows the version
+    try {
+      return server.find("times", {.label = "canary"})->id().version == 2;
+    } catch (const Error&) {
+      return false;
+    }
+  }));
+  EXPECT_EQ(server.find("times")->id().version, 1);
+  EXPECT_EQ(server.find("times", {.label = "stable"})->id().version, 1);
+  const auto labelled = [&] {
+    const ClusterSnapshot snapshot = task_.introspection().view().snapshot();
+    for (const ServableSnapshot& seen : snapshot.tasks.front().snapshot->servables)
+      if (seen.version == 2) return seen.labels;
+    return std::vector<std::string>();
+  };
+  EXPECT_TRUE(eventually([&] { return labelled() == std::vector<std::string>{"canary"}; }));
+  promote(files, directory_.file("times"));
+  EXPECT_TRUE(eventually([&] { return server.find("times")->id().version == 2; }));
+  EXPECT_TRUE(eventually([&] { return is(1, ServableState::unloaded); }));
+  rollback(files, directory_.file("times"));
+  EXPECT_TRUE(eventually([&] { return server.find("times")->id().version == 1; }));
+  EXPECT_TRUE(eventually([&] { return is(2, ServableState::unloaded); }));
+}
+
+TEST_F(ModelServers, CountWhatRequestsTookAndHowTheyEnded) {
+  save_version(directory_, "times", 1);
+  ServedModel model = times();
+  model.batching = BatchQueue::Options{.most_rows = 4};
+  const ModelServer& server = serve({model});
+  server.await_ready("times", kPatience);
+  {
+    const ServableHandle handle = server.find("times");
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(ask(*handle, rows_of({1, 2, 3, 4})).error);
+    EXPECT_TRUE(ask(*handle, {}).error);
+  }
+  const ClusterSnapshot snapshot = task_.introspection().view().snapshot();
+  const auto& servables = snapshot.tasks.front().snapshot->servables;
+  ASSERT_EQ(servables.size(), 1u);
+  const ServableSnapshot& seen = servables.front();
+  EXPECT_EQ(seen.model, "times");
+  EXPECT_EQ(seen.state, "Ready");
+  EXPECT_EQ(seen.in_flight, 0u);
+  EXPECT_EQ(seen.waiting_rows, 0u);
+  EXPECT_THAT(seen.requests, ElementsAre(Pair("invalid_argument", 1u), Pair("ok", 3u)));
+  for (const char* stage : {"queue", "batch", "run", "total"}) EXPECT_EQ(seen.stages.at(stage).count, 3u) << stage;
+  EXPECT_GE(seen.stages.at("total").sum_ns, seen.stages.at("queue").sum_ns + seen.stages.at("run").sum_ns);
+  EXPECT_THAT(seen.batches, ElementsAre(0u, 3u));  // of two rows each
+  EXPECT_EQ(seen.batch_rows, 6u);
+  EXPECT_THAT(to_metrics(snapshot),
+              AllOf(HasSubstr("troupe_servable_batch_rows_bucket{task=\"/job:local/task:0\",model=\"times\",version="
+                              "\"1\",le=\"2\"} 3\n"),
+                    HasSubstr("stage=\"queue\",le=\"+Inf\"} 3\n"),
+                    HasSubstr(":tensorflow:serving:request_count{model_name=\"times\",status=\"INVALID_ARGUMENT\","
+                              "version=\"1\"} 1\n"),
+                    HasSubstr("nv_inference_exec_count{model=\"times\",version=\"1\"} 3\n")));
+}
+
+TEST_F(ModelServers, TellWhenAModelHasAVersionOrAReasonWhyNot) {
+  save_version(directory_, "times", 1);
+  std::mutex mutex;
+  std::vector<std::string> states;
+  server_ = std::make_unique<ModelServer>(
+      task_, ModelServerOptions{.poll = kPoll, .threads = 1, .on_state = [&](const ServableManager::Status& status) {
+                                  const std::lock_guard lock(mutex);
+                                  states.push_back(status.id.to_string() + " " + std::string(name(status.state)));
+                                }});
+  server_->configure({times(), {.name = "none", .path = directory_.file("none")}});
+  EXPECT_TRUE(server_->await_decided(kPatience));
+  EXPECT_FALSE(server_->ready());
+  EXPECT_THAT(error_of([&] { server_->find("none"); }).message(), HasSubstr("there is nothing here"));
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(states, ElementsAre("times/1 Loading", "times/1 Ready"));
 }
 
 TEST_F(ModelServers, RefuseRequestsThatDoNotFit) {

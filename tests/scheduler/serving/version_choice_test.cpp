@@ -57,5 +57,26 @@ TEST(VersionChoice, ALabelMovesToVersionsThatAreReady) {
   EXPECT_THAT(labels.all(), IsEmpty());
 }
 
+TEST(VersionChoice, PublishedLabelsMoveWhenTheirVersionsAreReady) {
+  using Label = std::pair<const std::string, std::int64_t>;
+  VersionLabels labels;
+  const auto asked = [&](const VersionLabels::Wanted& wanted, const Numbers& ready) {
+    return labels.resolve("digits", wanted, ready);
+  };
+  labels.follow({{"stable", 3}, {"canary", 4}}, Numbers{3});
+  EXPECT_THAT(labels.all(), ElementsAre(Label("stable", 3)));
+  labels.follow({{"stable", 3}, {"canary", 4}}, Numbers{3, 4});
+  EXPECT_EQ(asked({}, {3, 4}), 3);  // not the newest
+  EXPECT_EQ(asked({.label = "canary"}, {3, 4}), 4);
+  labels.follow({{"stable", 2}}, Numbers{3});  // back to one that is being loaded
+  EXPECT_EQ(asked({}, {3}), 3);
+  EXPECT_THAT(labels.all(), ElementsAre(Label("stable", 3)));
+  labels.follow({{"stable", 2}}, Numbers{2, 3});
+  EXPECT_EQ(asked({}, {2, 3}), 2);
+  EXPECT_EQ(asked({}, {3}), 3);                   // the stable one has gone: better another than none
+  labels.assign({{"stable", 3}}, Numbers{2, 3});  // what is configured is stronger
+  EXPECT_EQ(asked({.label = "stable"}, {2, 3}), 3);
+}
+
 }  // namespace
 }  // namespace troupe::testing
