@@ -101,6 +101,24 @@ function(troupe_library name)
   endforeach()
 endfunction()
 
+# troupe_page(<source> PAGE page.html FOLDERS ... HEADER <include> FUNCTION <name>): makes a source with a function that
+# returns a web page, with the parts of these folders that it includes (EmbedPage.cmake).
+function(troupe_page source)
+  cmake_parse_arguments(ARG "" "PAGE;HEADER;FUNCTION" "FOLDERS" ${ARGN})
+  set(parts)
+  foreach(folder IN LISTS ARG_FOLDERS)
+    file(GLOB own CONFIGURE_DEPENDS ${folder}/*.js ${folder}/*.css)
+    list(APPEND parts ${own})
+  endforeach()
+  list(JOIN ARG_FOLDERS "," folders)
+  set(embed ${PROJECT_SOURCE_DIR}/tools/cmake/EmbedPage.cmake)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -D PAGE=${ARG_PAGE} -D FOLDERS=${folders} -D HEADER=${ARG_HEADER}
+      -D FUNCTION=${ARG_FUNCTION} -D OUTPUT=${source} -P ${embed}
+    DEPENDS ${ARG_PAGE} ${parts} ${embed}
+    VERBATIM)
+endfunction()
+
 # troupe_program(<name> [BATCH n] SOURCES ... LINK ... [OPTIONS ...])
 function(troupe_program name)
   cmake_parse_arguments(ARG "" "BATCH" "SOURCES;LINK;OPTIONS" ${ARGN})
