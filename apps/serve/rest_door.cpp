@@ -4,15 +4,20 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "apps/serve/inference_json.hpp"
 #include "apps/serve/json_tensors.hpp"
+#include "apps/serve/model_tokens.hpp"
 #include "apps/serve/rest_documents.hpp"
 #include "apps/serve/rest_route.hpp"
+#include "apps/serve/serving_page.hpp"
+#include "apps/serve/work_threads.hpp"
+#include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/http/json_text.hpp>
 #include <troupe/actors/http/server.hpp>
-#include <troupe/actors/serving/model_server.hpp>
-#include <troupe/actors/wire/authentication.hpp>
+#include <troupe/actors/introspection/metrics.hpp>
+#include <troupe/actors/introspection/page.hpp>
 
 namespace troupe {
 namespace {
@@ -20,7 +25,8 @@ namespace {
 using RestKind = RestRoute::Kind;
 
 constexpr const char* kTimeoutHeader = "X-Request-Timeout";
-constexpr double kLongestTimeout = 1e6;  // seconds
+constexpr double kLongestTimeout = 1e6;   // seconds
+constexpr std::size_t kMostFigures = 16;  // requests for them that wait
 
 HttpAnswer rest_error(const Error& error, std::int64_t retry_after_ms = 0) {
   HttpAnswer out{.status = rest_status_of(error.code()), .body = json_text({{"error", error.message()}})};
@@ -59,26 +65,16 @@ std::optional<std::size_t> json_bytes_of(const HttpRequest& request) {
   return out;
 }
 
-// Starts the request; what `print` makes of its outputs is the answer.
-void start_request(const ServableHandle& servable, ServingRequest request, HttpReply& reply,
-                   std::function<HttpAnswer(const ServingResult&)> print) {
-  const auto shared = std::make_shared<HttpReply>(std::move(reply));
-  std::shared_ptr<ServingCall> call;
-  const auto done = [shared, servable, print = std::move(print)](const ServingResult& result) {
-    HttpAnswer answer;
-    try {
-      answer = result.error ? rest_error(result.error, result.retry_after_ms) : print(result);
-    } catch (...) {
-      answer = rest_error(current_error());
-    }
-    shared->send(std::move(answer));
-  };
-  try {
-    call = servable->start(std::move(request), done);
-  } catch (...) {
-    return shared->send(rest_error(current_error()));
-  }
-  if (call) shared->on_gone([call = std::move(call)] { call->cancel(); });
+HttpAnswer answer_of(const Servable& servable, const ServingResult& result,
+                     const std::function<HttpAnswer(const ServingResult&)>& print) try {
+  if (result.error) return rest_error(result.error, result.retry_after_ms);
+  const Nanoseconds began = steady_now_ns();
+  HttpAnswer out = print(result);
+  if (ServingStatistics* statistics = servable.statistics())
+    statistics->add(ServingStatistics::Stage::serialise, steady_now_ns() - began);
+  return out;
+} catch (...) {
+  return rest_error(current_error());
 }
 
 }  // namespace
@@ -96,23 +92,19 @@ int rest_status_of(Code code) {
   }
 }
 
-ServedModels ServedModels::of(const ModelServer& server) {
-  return {.find = [&server](std::string_view model, const auto& wanted) { return server.find(model, wanted); },
-          .status = [&server](const std::string& model) { return server.status(model); },
-          .ready = [&server] { return server.ready(); }};
-}
-
 class RestDoor::Impl {
  public:
   Impl(ServedModels given, Options with)
       : models(std::move(given)),
         options(std::move(with)),
+        tokens(options.tokens),
         server({.name = "the REST door",
                 .host = options.host,
                 .port = options.port,
                 .tls = options.tls,
                 .any_host = true,
                 .client_certificates = !options.tls.ca.empty(),
+                .pages = pages(options),
                 .request_headers = {"Authorization", "Content-Encoding", kInferenceHeaderLength, kTimeoutHeader},
                 .threads = options.threads,
                 .max_body = options.most_bytes,
@@ -120,6 +112,14 @@ class RestDoor::Impl {
                 .connection_memory = 64 << 10,
                 .request_deadline = options.request_deadline},
                [this](HttpRequest request, HttpReply reply) { handle(std::move(request), std::move(reply)); }) {}
+
+  // Public: the page shows nothing until it has sent its token.
+  static std::map<std::string, HttpAnswer> pages(const Options& options) {
+    if (!options.snapshot) return {};
+    HttpAnswer page{.type = "text/html; charset=utf-8", .body = std::string(serving_page())};
+    page.headers = kIntrospectionHeaders;
+    return {{"/", std::move(page)}};
+  }
 
   void handle(HttpRequest request, HttpReply reply) {
     try {
@@ -130,6 +130,13 @@ class RestDoor::Impl {
         return reply.send({.status = 405, .body = json_text({{"error", route.posts() ? "send POST" : "send GET"}})});
       if (route.kind == RestKind::v1_predict) return predict(route, std::move(request), reply);
       if (route.kind == RestKind::v2_infer) return infer(route, std::move(request), reply);
+      if (route.kind == RestKind::metrics || route.kind == RestKind::snapshot) {
+        if (!options.snapshot) fail(Code::not_found, "this server has no page and no metrics");
+        const auto shared = std::make_shared<HttpReply>(std::move(reply));
+        if (!figures.post([this, shared, kind = route.kind] { shared->send(snapshot(kind)); }))
+          shared->send(rest_error(Error(Code::unavailable, "too many ask for figures: ask again")));
+        return;
+      }
       reply.send(describe(route));
     } catch (...) {
       reply.send(rest_error(current_error()));
@@ -137,27 +144,26 @@ class RestDoor::Impl {
   }
 
   void check(const RestRoute& route, const HttpRequest& request) const {
-    if (!route.open()) check_token(route.model, request);
+    if (!route.open()) tokens.check(route.model, header_of(request, "Authorization"));
     if (const std::string coded = header_of(request, "Content-Encoding"); !coded.empty() && coded != "identity")
       fail(Code::unimplemented, "Content-Encoding: {}: bodies must be sent as they are", coded);
   }
 
-  void check_token(const std::string& model, const HttpRequest& request) const {
-    auto wanted = options.tokens.find(model);
-    if (wanted == options.tokens.end()) wanted = options.tokens.find("");
-    if (wanted == options.tokens.end()) return;
-    constexpr std::string_view kBearer = "Bearer ";
-    const std::string given = header_of(request, "Authorization");
-    if (!given.starts_with(kBearer) || !wire::equal_secrets(given.substr(kBearer.size()), wanted->second))
-      fail(Code::unauthenticated, "{} needs a token: Authorization: Bearer TOKEN", request.path);
-  }
-
   bool ready() const { return !draining && models.ready(); }
+
+  // Waits for actors.
+  HttpAnswer snapshot(RestKind kind) const try {
+    const ClusterSnapshot now = options.snapshot();
+    if (kind == RestKind::metrics) return {.type = kMetricsType, .body = to_metrics(now)};
+    return {.body = to_json(now)};
+  } catch (...) {
+    return rest_error(current_error());
+  }
 
   HttpAnswer describe(const RestRoute& route) const {
     switch (route.kind) {
       case RestKind::v1_status:
-        return {.body = model_status_json(status_of(route))};
+        return {.body = model_status_json(models.status_of(route.model, route.wanted))};
       case RestKind::v1_metadata:
         return {.body = model_metadata_json(*models.find(route.model, route.wanted))};
       case RestKind::v2_server:
@@ -172,54 +178,62 @@ class RestDoor::Impl {
       case RestKind::ready:
         if (!ready()) fail(Code::unavailable, "{}", draining ? "the server is ending" : "not all models are ready");
         return {.body = R"({"ready":true})"};
-      case RestKind::metrics:
-        if (!options.metrics) fail(Code::not_found, "this server has no metrics");
-        return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = options.metrics()};
       default:
         fail(Code::unimplemented, "classify and regress take tf.Example: send the features to :predict");
     }
   }
 
-  std::vector<ServableManager::Status> status_of(const RestRoute& route) const {
-    std::vector<ServableManager::Status> out = models.status(route.model);
-    std::optional<std::int64_t> version = route.wanted.version;
-    if (!route.wanted.label.empty()) version = models.find(route.model, route.wanted)->id().version;
-    if (!version) return out;
-    std::erase_if(out, [&](const ServableManager::Status& one) { return one.id.version != *version; });
-    if (out.empty()) fail(Code::not_found, "model '{}' has no version {}", route.model, *version);
-    return out;
+  // Starts the request; what `print` makes of its outputs is the answer.
+  void start(const ServableHandle& servable, ServingRequest request, HttpReply& reply,
+             std::function<HttpAnswer(const ServingResult&)> print) {
+    const auto shared = std::make_shared<HttpReply>(std::move(reply));
+    const auto done = [answers = answers, shared, servable, print = std::move(print)](ServingResult result) {
+      const bool here = small(result.outputs);
+      answers->run(here, [shared, servable, print, result = std::move(result)] {
+        shared->send(answer_of(*servable, result, print));
+      });
+    };
+    std::shared_ptr<ServingCall> call;
+    try {
+      call = servable->start(std::move(request), done);
+    } catch (...) {
+      return shared->send(rest_error(current_error()));
+    }
+    if (call) shared->on_gone([call = std::move(call)] { call->cancel(); });
   }
 
-  void predict(const RestRoute& route, HttpRequest request, HttpReply& reply) const {
+  void predict(const RestRoute& route, HttpRequest request, HttpReply& reply) {
     const ServableHandle servable = models.find(route.model, route.wanted);
     ServingRequest serving{.deadline = deadline_of(request)};
-    PredictBody body = parse_predict(
-        std::move(request.body),
-        [&](const std::string& name) -> const ModelSignature& {
-          return servable->signatures().at(servable->signature_named(name));
-        },
-        options.limits);
+    PredictBody body = parsed(*servable, [&] {
+      return parse_predict(
+          std::move(request.body),
+          [&](const std::string& name) -> const ModelSignature& {
+            return servable->signatures().at(servable->signature_named(name));
+          },
+          options.limits);
+    });
     serving.signature = std::move(body.signature);
     serving.inputs = std::move(body.inputs);
-    start_request(servable, std::move(serving), reply,
-                  [format = body.format](const ServingResult& result) -> HttpAnswer {
-                    return {.body = print_predictions(result.outputs, format)};
-                  });
+    start(servable, std::move(serving), reply, [format = body.format](const ServingResult& result) -> HttpAnswer {
+      return {.body = print_predictions(result.outputs, format)};
+    });
   }
 
-  void infer(const RestRoute& route, HttpRequest request, HttpReply& reply) const {
+  void infer(const RestRoute& route, HttpRequest request, HttpReply& reply) {
     const ServableHandle servable = models.find(route.model, route.wanted);
     ServingRequest serving{.deadline = deadline_of(request)};
     const std::optional<std::size_t> json_bytes = json_bytes_of(request);
-    InferenceRequest body = parse_inference(std::move(request.body), json_bytes, options.limits);
+    InferenceRequest body =
+        parsed(*servable, [&] { return parse_inference(std::move(request.body), json_bytes, options.limits); });
     if (body.timeout_us > 0)
       serving.deadline = std::min(serving.deadline, deadline_in(static_cast<double>(body.timeout_us) * 1e-6));
     serving.inputs = std::move(body.inputs);
     serving.outputs = body.outputs;
-    start_request(servable, std::move(serving), reply,
-                  [body = std::move(body), id = servable->id()](const ServingResult& result) {
-                    return inference_answer(id, body, result);
-                  });
+    start(servable, std::move(serving), reply,
+          [body = std::move(body), id = servable->id()](const ServingResult& result) {
+            return inference_answer(id, body, result);
+          });
   }
 
   static HttpAnswer inference_answer(const ServableId& id, const InferenceRequest& request,
@@ -235,7 +249,12 @@ class RestDoor::Impl {
 
   const ServedModels models;
   const Options options;
+  const ModelTokens tokens;
   std::atomic<bool> draining{false};
+  WorkThreads figures{1, kMostFigures};
+  // Large ones. Requests that outlive the door keep it.
+  const std::shared_ptr<WorkThreads> answers =
+      std::make_shared<WorkThreads>(1, std::numeric_limits<std::size_t>::max());
   HttpServer server;  // last: its threads use the members above
 };
 

@@ -14,27 +14,14 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "apps/serve/json_limits.hpp"
+#include "apps/serve/served_models.hpp"
+#include <troupe/actors/base/snapshot.hpp>
 #include <troupe/actors/network/cluster_spec.hpp>
-#include <troupe/actors/serving/servable.hpp>
 #include <troupe/actors/wire/tls_files.hpp>
-#include <troupe/scheduler/serving/version_choice.hpp>
 
 namespace troupe {
-
-class ModelServer;
-
-// What a door asks of a ModelServer; all may be called on any thread.
-struct ServedModels {
-  std::function<ServableHandle(std::string_view model, const VersionLabels::Wanted& wanted)> find{};
-  std::function<std::vector<ServableManager::Status>(const std::string& model)> status{};
-  std::function<bool()> ready{};
-  // The server must outlive what is made of it.
-  static ServedModels of(const ModelServer& server);
-};
 
 class RestDoor {
  public:
@@ -48,7 +35,7 @@ class RestDoor {
     std::map<std::string, std::string> tokens{};  // that a model's requests must show; "": those of all others
     JsonLimits limits{};
     std::chrono::milliseconds request_deadline{60000};  // for a request to arrive
-    std::function<std::string()> metrics{};             // Prometheus's text
+    std::function<ClusterSnapshot()> snapshot{};        // of the page at / and of /metrics; null: there are none
   };
   // Listens at once. Throws unavailable, naming the address, and errors of the TLS files.
   RestDoor(ServedModels models, Options options);

@@ -73,7 +73,8 @@ RestRoute parse_rest_path(std::string_view path) {
   if (path == "/v2" || path == "/v2/") return {.kind = Kind::v2_server};
   if (path == "/healthz" || path == "/v2/health/live") return {.kind = Kind::live};
   if (path == "/readyz" || path == "/v2/health/ready") return {.kind = Kind::ready};
-  if (path == "/metrics") return {.kind = Kind::metrics};
+  if (path == "/metrics" || path == "/monitoring/prometheus/metrics") return {.kind = Kind::metrics};
+  if (path == "/snapshot") return {.kind = Kind::snapshot};
   fail_path(path);
 }
 

@@ -2,7 +2,7 @@
 //
 //   /v1/models/NAME[/versions/N|/labels/L][:predict|:classify|:regress|/metadata]     TensorFlow Serving
 //   /v2, /v2/health/live|ready, /v2/models/NAME[/versions/N][/ready|/infer]           Open Inference Protocol
-//   /healthz, /readyz, /metrics
+//   /, /snapshot, /healthz, /readyz, /metrics, /monitoring/prometheus/metrics
 #pragma once
 
 #include <optional>
@@ -25,7 +25,8 @@ struct RestRoute {
     v2_infer,
     live,
     ready,
-    metrics
+    metrics,
+    snapshot
   };
   Kind kind = Kind::live;
   std::string model{};

@@ -6,112 +6,29 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <future>
-#include <mutex>
 
 #include "tests/actors/wire/wire_testing.hpp"
+#include "tests/apps/serve/fake_servable.hpp"
 #include "tests/patience.hpp"
 #include <troupe/messages/error.hpp>
 
 namespace troupe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using testing::eventually;
+using testing::FakeServable;
 using ::testing::HasSubstr;
 using testing::kPatience;
+using testing::models_with;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// y = 2 x; what happens to a request of the signature "held" is up to the test.
-class FakeServable final : public Servable {
- public:
-  struct Held {
-    ServingRequest request;
-    std::function<void(ServingResult)> done;
-  };
-  class Call final : public ServingCall {
-   public:
-    explicit Call(std::function<void()> cancelled) : cancelled_(std::move(cancelled)) {}
-    void cancel() override { cancelled_(); }
-
-   private:
-    const std::function<void()> cancelled_;
-  };
-
-  FakeServable() {
-    ModelSignature twice{.inputs = {{"x", {.tensor = "x:0", .dtype = DType::f32, .shape = Shape{kUnknown, 2}}}},
-                         .outputs = {{"y", {.tensor = "y:0", .dtype = DType::f32, .shape = Shape{kUnknown, 2}}}}};
-    signatures_ = {{"serving_default", twice}, {"held", twice}, {"refused", twice}};
-  }
-  const ServableId& id() const override { return id_; }
-  const std::map<std::string, ModelSignature>& signatures() const override { return signatures_; }
-  const std::string& signature_named(const std::string& given) const override {
-    const auto found = signatures_.find(given.empty() ? "serving_default" : given);
-    if (found == signatures_.end()) fail(Code::not_found, "there is no signature '{}'", given);
-    return found->first;
-  }
-  std::shared_ptr<ServingCall> start(ServingRequest request, std::function<void(ServingResult)> done) const override {
-    if (request.signature == "held") {
-      const std::lock_guard lock(mutex_);
-      held_.push_back({std::move(request), done});
-      // `done` itself is not held by the call, as that of a batch would be.
-      return std::make_shared<Call>([this, done] {
-        ++cancelled_;
-        done({.error = Error(Code::cancelled, "cancelled")});
-      });
-    }
-    if (request.signature == "refused")
-      done({.error = Error(Code::unavailable, "the queue is full"), .retry_after_ms = 1500});
-    else
-      done(twice(request));
-    return nullptr;
-  }
-  static ServingResult twice(const ServingRequest& request) {
-    Tensor y = request.inputs.at("x").clone();
-    for (float& value : y.mutable_values<float>()) value *= 2;
-    return {.outputs = {{"y", y}}};
-  }
-  std::size_t held() const {
-    const std::lock_guard lock(mutex_);
-    return held_.size();
-  }
-  Held take() const {
-    const std::lock_guard lock(mutex_);
-    Held out = std::move(held_.front());
-    held_.pop_front();
-    return out;
-  }
-  int cancelled() const { return cancelled_; }
-
- private:
-  const ServableId id_{"m", 3};
-  std::map<std::string, ModelSignature> signatures_;
-  mutable std::mutex mutex_;
-  mutable std::deque<Held> held_;
-  mutable std::atomic<int> cancelled_{0};
-};
-
 class RestDoors : public ::testing::Test {
  protected:
-  void start(RestDoor::Options options = {}) {
-    ServedModels models;
-    models.find = [this](std::string_view model, const VersionLabels::Wanted& wanted) -> ServableHandle {
-      if (model != "m") fail(Code::not_found, "there is no model '{}'", model);
-      if (wanted.version.value_or(3) != 3) fail(Code::not_found, "no version {}", *wanted.version);
-      if (!wanted.label.empty() && wanted.label != "stable") fail(Code::not_found, "no label '{}'", wanted.label);
-      return model_;
-    };
-    models.status = [](const std::string& model) {
-      if (model != "m") fail(Code::not_found, "there is no model '{}'", model);
-      return std::vector<ServableManager::Status>{
-          {.id = {"m", 2}, .state = ServableState::error, .error = Error(Code::data_loss, "damaged")},
-          {.id = {"m", 3}, .state = ServableState::ready}};
-    };
-    models.ready = [this] { return ready_.load(); };
-    door_.emplace(std::move(models), std::move(options));
-  }
+  void start(RestDoor::Options options = {}) { door_.emplace(models_with(model_, ready_), std::move(options)); }
   // The whole answer.
   std::string said(const std::string& method, const std::string& path, const std::string& body = "",
                    const std::string& headers = "") const {
@@ -165,7 +82,7 @@ TEST_F(RestDoors, InfersJsonAndBinary) {
 }
 
 TEST_F(RestDoors, DescribesModels) {
-  start({.metrics = [] { return "troupe_up 1\n"; }});
+  start({.snapshot = [] { return ClusterSnapshot{.tasks = {{.task = "/job:serve/task:0"}}}; }});
   expect_answer(get("/v1/models/m"), 200,
                 R"({"model_version_status":[{"state":"END","status":{"error_code":"DATA_LOSS",)"
                 R"("error_message":"damaged"},"version":"2"},)"
@@ -183,7 +100,10 @@ TEST_F(RestDoors, DescribesModels) {
   EXPECT_THAT(get("/v2"), HasSubstr(R"("extensions":["binary_tensor_data"])"));
   for (const char* path : {"/v2/models/m/ready", "/v2/health/live", "/healthz", "/readyz", "/v2/health/ready"})
     EXPECT_THAT(get(path), StartsWith("HTTP/1.1 200 ")) << path;
-  expect_answer(get("/metrics"), 200, "troupe_up 1\n");
+  for (const char* path : {"/metrics", "/monitoring/prometheus/metrics"})
+    EXPECT_THAT(get(path), EndsWith("troupe_up{task=\"/job:serve/task:0\"} 0\n"));
+  EXPECT_THAT(get("/snapshot"), HasSubstr(R"("task":"/job:serve/task:0")"));
+  EXPECT_THAT(get("/"), AllOf(HasSubstr("Content-Security-Policy: default-src 'none'"), HasSubstr("<h1>Models")));
   ready_ = false;
   for (const char* path : {"/readyz", "/v2/health/ready"}) EXPECT_THAT(get(path), StartsWith("HTTP/1.1 503 ")) << path;
   EXPECT_THAT(get("/healthz"), StartsWith("HTTP/1.1 200 "));

@@ -1,0 +1,46 @@
+#include "apps/serve/grpc_service.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace troupe {
+
+GrpcServices::GrpcServices(ServedModels served, std::map<std::string, std::string> model_tokens)
+    : models_(std::move(served)),
+      tokens_(std::move(model_tokens)),
+      answers_(std::make_shared<WorkThreads>(1, std::numeric_limits<std::size_t>::max())) {}
+
+grpc::ServerUnaryReactor* GrpcServices::serve(grpc::CallbackServerContext* context, const std::string& model,
+                                              const VersionLabels::Wanted& wanted, const Parse& parse,
+                                              Print print) const {
+  auto* const call = new GrpcCall(context);  // gRPC ends it
+  const std::shared_ptr<GrpcCall::State> state = call->state();
+  try {
+    check(*context, model);
+    const ServableHandle servable = models_.find(model, wanted);
+    ServingRequest request = parsed(*servable, [&] { return parse(*servable); });
+    request.deadline = std::min(request.deadline, deadline_of(*context));
+    auto done = [answers = answers_, state, servable, print = std::move(print)](ServingResult result) {
+      const bool here = result.error || small(result.outputs);
+      answers->run(here, [state, servable, print, result = std::move(result)] {
+        if (result.error) return state->finish(result.error, result.retry_after_ms);
+        try {
+          const Nanoseconds began = steady_now_ns();
+          print(*servable, result);
+          if (ServingStatistics* statistics = servable->statistics())
+            statistics->add(ServingStatistics::Stage::serialise, steady_now_ns() - began);
+        } catch (...) {
+          return state->finish(current_error());
+        }
+        state->finish({});
+      });
+    };
+    state->started(servable->start(std::move(request), std::move(done)));
+  } catch (...) {
+    state->finish(current_error());
+  }
+  return call;
+}
+
+}  // namespace troupe

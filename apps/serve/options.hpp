@@ -1,0 +1,45 @@
+// The command line of troupe-serve.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/serve/json_limits.hpp"
+#include <troupe/actors/cluster/membership.hpp>
+#include <troupe/actors/serving/model_server.hpp>
+#include <troupe/actors/wire/tls_files.hpp>
+#include <troupe/messages/command_line.hpp>
+
+namespace troupe {
+
+struct ServeOptions {
+  std::vector<ServedModel> models{};  // of --model
+  std::string config{};               // a file; "": none
+  std::optional<BatchQueue::Options> batching{};
+  std::string batching_file{};  // "": none
+  ModelServerOptions server{};
+  std::chrono::duration<double> poll{1};  // seconds between looks at directories
+
+  std::string host = "127.0.0.1";
+  std::uint16_t rest_port = 8501;
+  std::uint16_t grpc_port = 8500;
+  bool rest = true, grpc = true;
+  TlsFiles tls{};
+  std::map<std::string, std::string> tokens{};    // by model; "": of all others
+  std::uint64_t most_bytes = 256 << 20;           // of a request
+  std::uint64_t memory = std::uint64_t{1} << 30;  // bytes of all requests
+  JsonLimits limits{};
+
+  std::chrono::seconds drain_timeout{30};
+  bool json = false;
+  Membership membership{};  // of which the introspector's port and the flight record's directory count
+};
+
+std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std::string>& arguments);
+
+}  // namespace troupe
