@@ -53,8 +53,15 @@ TEST(Layering, CatchesHigherRanksAndSiblings) {
               ElementsAre("graph/a.hpp:1: graph must not include devices: devices/device.hpp"));
   EXPECT_EQ(violations("kernels/a.hpp", "  #  include \"scheduler/plan/plan.hpp\"").size(), 1u);
   EXPECT_EQ(violations("apps/a.cpp", "#include \"tools/launch/launch.hpp\"").size(), 1u);
+  EXPECT_EQ(violations("tools/bench/a.cpp", "#include \"apps/serve/rest_door.hpp\"").size(), 1u);
   EXPECT_EQ(violations("actors/a.cpp", "#include \"apps/a.hpp\"").size(), 1u);
+  EXPECT_EQ(violations("actors/a.cpp", "#include \"apps/serve/proto/serving.pb.h\"").size(), 1u);
   EXPECT_EQ(violations("actors/a.cpp", "#include \"tests/kernels/run_kernel.hpp\"").size(), 1u);
+}
+
+TEST(Layering, ToolsSpeakProtocolsOfPrograms) {
+  EXPECT_THAT(violations("tools/bench/a.cpp", "#include \"apps/serve/proto/serving.grpc.pb.h\""), IsEmpty());
+  EXPECT_EQ(violations("tools/top/a.cpp", "#include \"apps/serve/proto/serving.grpc.pb.h\"").size(), 1u);
 }
 
 TEST(Layering, RoomsIncludeLowerFloorsOnly) {

@@ -244,6 +244,23 @@ TEST(BenchProgram, RunsACaseOfEachFamily) {
   }
 }
 
+// Answers are compared with what the bench computes itself; peers with what was sent to them.
+TEST(BenchProgram, RunsCasesOfServing) {
+  Process bench({testing::program("troupe-bench"), "--quick", "--json", "serve/grpc", "serve/rest", "serve/batch-dense",
+                 "serve/load-p99", "serve/swap", "serve/memory"});
+  EXPECT_EQ(bench.wait(), 0) << bench.err;
+  const auto rows = rows_of(bench);
+  ASSERT_EQ(rows.size(), 7u) << bench.out;
+  for (const auto& row : rows) {
+    const bool swap = row["case"] == "swap";
+    EXPECT_EQ(row["peer"].is_null(), swap) << row;
+    EXPECT_GE(row["value"], 0) << row;
+    if (swap) {
+      EXPECT_EQ(row["value"], 0) << bench.err;
+    }
+  }
+}
+
 TEST(BenchProgram, APeerThatIsNotInstalledIsNull) {
   Process bench(
       {testing::program("troupe-bench"), "--quick", "--json", "--python", "/nonexistent/python3", "mnist/mlp-32"});

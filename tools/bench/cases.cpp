@@ -25,6 +25,7 @@ std::vector<Case> all_cases() {
   add_data_transform_cases(cases);
   add_data_service_cases(cases);
   add_overhead_cases(cases);
+  add_serve_cases(cases);
   add_startup_cases(cases);
   return cases;
 }

@@ -32,6 +32,8 @@ void add_data_cases(std::vector<Case>& cases);              // data sets read an
 void add_data_transform_cases(std::vector<Case>& cases);    // images and texts of data sets
 void add_data_service_cases(std::vector<Case>& cases);      // batches from other tasks, training from files
 void add_overhead_cases(std::vector<Case>& cases);          // with and without counters
+void add_serve_cases(std::vector<Case>& cases);             // troupe-serve under load
+void add_version_cases(std::vector<Case>& cases);           // of add_serve_cases: models that come and go
 void add_startup_cases(std::vector<Case>& cases);           // processes and plans
 
 std::vector<Case> all_cases();

@@ -29,13 +29,15 @@ std::array<int, 2> make_pipe() {
 
 }  // namespace
 
-Child::Child(const std::vector<std::string>& command) {
+Child::Child(const std::vector<std::string>& command, const std::string& errors) {
   if (access(command.at(0).c_str(), X_OK) != 0) fail(Code::not_found, "cannot execute '{}'", command[0]);
   signal(SIGPIPE, SIG_IGN);  // a dead child is noticed when its answer is read
   std::vector<char*> argv;
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   const auto in = make_pipe(), out = make_pipe();
+  const int log = errors.empty() ? -1 : open(errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (!errors.empty() && log < 0) fail(Code::unavailable, "cannot write {}: {}", errors, std::strerror(errno));
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
@@ -43,11 +45,13 @@ Child::Child(const std::vector<std::string>& command) {
     if (getppid() != parent) _exit(127);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
+    if (log >= 0) dup2(log, STDERR_FILENO);
     execv(argv[0], argv.data());
     _exit(127);
   }
   close(in[0]);
   close(out[1]);
+  if (log >= 0) close(log);
   to_ = in[1];
   from_ = out[0];
   if (pid_ < 0) fail(Code::resource_exhausted, "cannot start '{}': {}", command[0], std::strerror(errno));

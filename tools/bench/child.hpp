@@ -13,8 +13,9 @@ namespace troupe::bench {
 
 class Child {
  public:
-  // command[0] is a path. The child shares our standard error. Throws not_found if it cannot be executed.
-  explicit Child(const std::vector<std::string>& command);
+  // command[0] is a path. Its standard error is appended to the file `errors`, or is ours if there is none. Throws
+  // not_found if it cannot be executed.
+  explicit Child(const std::vector<std::string>& command, const std::string& errors = "");
   ~Child();  // closes its input, and kills it if it does not end soon
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

@@ -7,6 +7,7 @@
 #include "tools/bench/bounce.hpp"
 #include "tools/bench/embedding.hpp"
 #include "tools/bench/load_model.hpp"
+#include "tools/bench/peers/echo_peer.hpp"
 #include "tools/bench/peers/shared_memory_peer.hpp"
 #include "tools/bench/peers/tcp_peer.hpp"
 #include "tools/bench/pipeline.hpp"
@@ -56,6 +57,12 @@ std::optional<int> run_as_child(const std::vector<std::string>& arguments) {
       first_step();
     else if (arguments[1] == kLoadModel)
       load_model_as_child();
+    else if (arguments[1] == kHttpEcho)
+      echo_http();
+    else if (arguments[1] == kGrpcCallbackEcho)
+      echo_grpc_by_callbacks();
+    else if (arguments[1] == kGrpcQueueEcho)
+      echo_grpc_by_queues();
     else
       return 2;
     return 0;

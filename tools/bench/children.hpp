@@ -18,6 +18,9 @@ inline constexpr const char* kBeats = "beats";                 // the end of a w
 inline constexpr const char* kBounce = "bounce";               // the other side of a Bounce
 inline constexpr const char* kLoadModel = "load-model";        // peak memory of a model
 inline constexpr const char* kFirstStep = "first-step";        // one step of a small graph
+inline constexpr const char* kHttpEcho = "http-echo";          // peers/echo_peer.hpp
+inline constexpr const char* kGrpcCallbackEcho = "grpc-callback-echo";
+inline constexpr const char* kGrpcQueueEcho = "grpc-queue-echo";
 
 void reduce_as_child();
 

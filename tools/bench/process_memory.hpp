@@ -1,4 +1,4 @@
-// Memory of this process as counted by the kernel.
+// Memory of a process as counted by the kernel.
 #pragma once
 
 #include <fstream>
@@ -8,16 +8,17 @@
 
 namespace troupe::bench {
 
-// "VmRSS:": now; "VmHWM:": the peak since forget_peak().
-inline double resident_kib(const std::string& which) {
-  std::ifstream file("/proc/self/status");
+// "VmRSS:": now; "VmHWM:": the peak since forget_peak(). Of this process, or of a child's number.
+inline double resident_kib(const std::string& which, const std::string& process = "self") {
+  const std::string path = "/proc/" + process + "/status";
+  std::ifstream file(path);
   for (std::string word; file >> word;)
     if (word == which) {
       double kib = 0;
       file >> kib;
       return kib;
     }
-  fail(Code::unavailable, "/proc/self/status has no {}", which);
+  fail(Code::unavailable, "{} has no {}", path, which);
 }
 inline void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
