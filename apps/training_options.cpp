@@ -65,7 +65,12 @@ std::vector<CommandOption> model_options(TrainingAppOptions& options) {
   return {choice_option("--precision", options.compiled.precision, by_name({DType::f32, DType::bf16, DType::f16}),
                         "Data type of products; weights, losses and updates stay in f32"),
           unsigned_option("--seed", "S", options.training.seed, "Seed of the initial weights and the data order"),
-          text_option("--save", "DIR", options.save, "Save the trained model as the directory DIR")};
+          text_option("--save", "DIR", options.save, "Save the trained model as the directory DIR"),
+          text_option("--publish", "DIR", options.training.publish,
+                      "Publish the trained model as the next version of DIR, for troupe-serve"),
+          {"--publish-gate", "CONDITION", "",
+           "What a figure must be for that: \"val_accuracy >= 0.95\", or \"val_loss <= stable + 0.01\"",
+           [&options](const std::string& text) { options.training.publish_gates.push_back(text); }}};
 }
 
 // parse_training_options() makes options.learning_rate from `rate` and `schedule` after parsing.

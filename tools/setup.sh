@@ -33,7 +33,10 @@ tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 # onnxruntime read what is written here.
 python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime safetensors)
 # moto: an object store for a test. The converters of scikit-learn's and XGBoost's models, whose models a test reads.
-python_peers=(tensorflow-cpu==2.21.0 jax 'moto[server]==5.2.5' scikit-learn skl2onnx xgboost-cpu onnxmltools)
+python_peers=(tensorflow-cpu==2.21.0 jax 'moto[server]==5.2.5' scikit-learn skl2onnx xgboost-cpu onnxmltools
+  'tritonclient[grpc,http]==2.73.0')
+# Asks for tensorflow, whose place tensorflow-cpu takes.
+python_alone=(tensorflow-serving-api==2.21.0)
 
 usage() {
   cat <<TEXT
@@ -44,7 +47,7 @@ Installs the missing packages among those that Troupe is built and tested with:
   ${packages[*]}
 
   --with-peers    also the peers of the benchmarks: ${peer_packages[*]}, and from PyPI into build/python
-                  ${python_peers[*]}
+                  ${python_peers[*]} ${python_alone[*]}
   --with-browser  also the browser for tests of the web page: ${browser_packages[*]}
   --with-clang    also the second compiler of the project, for sanitizers and fuzzers: ${clang_packages[*]}
   --with-tensorboard  also TensorBoard, which a test uses to load curves: $tensorboard from PyPI, into
@@ -107,9 +110,14 @@ install_tensorboard() {
   fi
 }
 
-# install_python PACKAGE...: makes build/python if needed, and adds packages to it; the file `installed` lists them.
+# install_python [--no-deps] PACKAGE...: makes build/python if needed, and adds packages to it; the file `installed` lists
+# them.
 install_python() {
-  local place package missing=()
+  local place package missing=() options=()
+  if [[ "$1" == --no-deps ]]; then
+    options=(--no-deps)
+    shift
+  fi
   place="$(dirname "$0")/../build/python"
   for package in "$@"; do
     grep -qxF "$package" "$place/installed" 2>/dev/null || missing+=("$package")
@@ -121,7 +129,7 @@ install_python() {
   echo "setup: installing $* from PyPI into build/python"
   if { [[ -x "$place/bin/python3" ]] || { mkdir -p "$place" && python3 -m venv "$place"; }; } &&
     "$place/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --timeout 20 --retries 1 \
-      "$@"; then
+      "${options[@]}" "$@"; then
     printf '%s\n' "${missing[@]}" >>"$place/installed"
   else
     echo "setup: cannot install Python's packages; the tests that need them are skipped" >&2
@@ -172,6 +180,7 @@ fi
 install_from_pypi() {
   [[ "$with_tensorboard" == no ]] || install_tensorboard
   ((${#python_wanted[@]} == 0)) || install_python "${python_wanted[@]}" || return 0
+  [[ "$with_peers" == no ]] || install_python --no-deps "${python_alone[@]}" || return 0
   [[ "$with_python" != module ]] || install_module
 }
 

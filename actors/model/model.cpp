@@ -68,6 +68,8 @@ class Model::Impl {
 
   void compile(const ModelOptions& wanted);
   SavedModel saved(const SavedModel& more);
+  // Tells how it went, in `result` and as an event.
+  void publish(const TrainingOptions& options, const std::vector<PublishGate>& gates, TrainingResult& result);
 
   // The program of training and evaluation.
   Program program() const {
@@ -277,8 +279,10 @@ std::optional<std::int64_t> published_with(FileSystem& files, const std::string&
   return std::nullopt;
 }
 
-void publish(Model& model, const TrainingOptions& options, const std::vector<PublishGate>& gates,
-             TrainingResult& result) {
+}  // namespace
+
+void Model::Impl::publish(const TrainingOptions& options, const std::vector<PublishGate>& gates,
+                          TrainingResult& result) {
   FileSystem& files = file_system_of(options.publish);
   try {
     if (const auto same = published_with(files, options.publish, result.params_sha256)) {
@@ -286,10 +290,12 @@ void publish(Model& model, const TrainingOptions& options, const std::vector<Pub
       return tell_warning(options, "published",
                           fmt::format("{} has these parameters already, as version {}", options.publish, *same));
     }
-    result.published =
-        publish_version(files, options.publish,
-                        {.gates = gates, .figures = Publication::Figures(result.figures.begin(), result.figures.end())},
-                        [&](const std::string& path) { model.save(path); });
+    read_state();
+    const SavedModel model = saved({});
+    PublishOptions publishing{.gates = gates, .signatures = model.signatures};
+    publishing.figures.insert(result.figures.begin(), result.figures.end());
+    result.published = publish_version(files, options.publish, publishing,
+                                       [&](const std::string& path) { save_model(files, path, model); });
     tell_warning(options, "published", fmt::format("the model is version {} of {}", result.published, options.publish));
   } catch (...) {  // the training is not lost for it
     result.not_published = current_error();
@@ -297,8 +303,6 @@ void publish(Model& model, const TrainingOptions& options, const std::vector<Pub
                  fmt::format("the model is not published: {}", result.not_published.message()));
   }
 }
-
-}  // namespace
 
 TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluation, const TrainingOptions& given) {
   impl_->require_compiled("fit()");
@@ -325,7 +329,7 @@ TrainingResult Model::fit(const BatchSource& train, const BatchSource* evaluatio
   for (const std::string& gate : options.publish_gates) gates.push_back(PublishGate::parse(gate));
   if (!options.publish.empty()) make_directories(file_system_of(options.publish), options.publish);
   TrainingResult result = troupe::train(plan);
-  if (!options.publish.empty() && result.chief) publish(*this, options, gates, result);
+  if (!options.publish.empty() && result.chief) impl_->publish(options, gates, result);
   return result;
 }
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <troupe/actors/http/json_text.hpp>
-#include <troupe/actors/model/replace_directory.hpp>
+#include <troupe/actors/model/any_model.hpp>
 
 namespace troupe {
 namespace {
@@ -84,6 +84,35 @@ std::int64_t next_version(FileSystem& files, const std::string& directory, const
     if (error == std::errc() && number >= 0 && (*end == '\0' || *end == '.')) last = std::max(last, number);
   }
   return last + 1;
+}
+
+bool same_kind(const ModelSignature::TensorSpec& a, const ModelSignature::TensorSpec& b) {
+  return a.dtype == b.dtype && a.shape.rank() == b.shape.rank();
+}
+
+// Throws for what a client of the old signatures would miss in the new ones.
+void check_signatures(const std::map<std::string, ModelSignature>& old, std::int64_t version,
+                      const std::map<std::string, ModelSignature>& now) {
+  for (const auto& [name, signature] : old) {
+    const auto missed = [&](const std::string& what) {
+      fail(Code::failed_precondition, "clients of version {}, which is stable, would fail: signature '{}' {}", version,
+           name, what);
+    };
+    const auto found = now.find(name);
+    if (found == now.end()) missed("is not there");
+    for (const auto& [input, spec] : found->second.inputs)
+      if (const auto before = signature.inputs.find(input); before == signature.inputs.end())
+        missed(fmt::format("wants an input '{}' more", input));
+      else if (!same_kind(before->second, spec))
+        missed(fmt::format("wants its input '{}' of another dtype or rank", input));
+    for (const auto& [input, spec] : signature.inputs)
+      if (!found->second.inputs.contains(input)) missed(fmt::format("has no input '{}'", input));
+    for (const auto& [output, spec] : signature.outputs)
+      if (const auto after = found->second.outputs.find(output); after == found->second.outputs.end())
+        missed(fmt::format("has no output '{}'", output));
+      else if (!same_kind(after->second, spec))
+        missed(fmt::format("has its output '{}' of another dtype or rank", output));
+  }
 }
 
 Publication must_have(FileSystem& files, const std::string& directory) {
@@ -172,6 +201,10 @@ std::int64_t publish_version(FileSystem& files, const std::string& directory, co
       stable = &found->second;
   for (const PublishGate& gate : options.gates) gate.check(options.figures, stable);
 
+  if (publication.stable && !options.signatures.empty())
+    check_signatures(read_any_model(files, version_path(files, directory, *publication.stable)).signatures,
+                     *publication.stable, options.signatures);
+
   const std::int64_t version = next_version(files, directory, publication);
   write(join_path(directory, std::to_string(version) + options.suffix));
   // Another canary is not tried any more: it was never decided upon.
@@ -185,6 +218,13 @@ std::int64_t publish_version(FileSystem& files, const std::string& directory, co
     if (std::isfinite(value)) publication.figures[version][name] = value;  // JSON has no others
   write_publication(files, directory, publication);
   return version;
+}
+
+std::string version_path(FileSystem& files, const std::string& directory, std::int64_t version) {
+  const std::string path = join_path(directory, std::to_string(version));
+  if (files.exists(path)) return path;
+  if (files.exists(path + ".onnx")) return path + ".onnx";
+  fail(Code::not_found, "{}: there is no version {}", directory, version);
 }
 
 std::int64_t promote(FileSystem& files, const std::string& directory) {

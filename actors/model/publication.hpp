@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/actors/model/saved_model.hpp>
 #include <troupe/devices/storage/file_system.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -60,13 +61,15 @@ class PublishGate {
 
 struct PublishOptions {
   std::vector<PublishGate> gates{};
+  // Of the model: those of the stable version must be among them, so that its clients go on. None: not compared.
+  std::map<std::string, ModelSignature> signatures{};
   Publication::Figures figures{};
   bool promote = false;  // stable at once
   std::string suffix{};  // of the version's name: ".onnx" for a file
 };
 // Makes a version of `write`, which is called with the path of its directory, or of its file, that does not exist yet,
-// and must write it whole. Returns its number. Throws errors of `write` and of the gates, which are checked before, and
-// changes nothing then.
+// and must write it whole. Returns its number. Throws errors of `write`, and before those of the gates and
+// failed_precondition for signatures that clients of the stable version would miss, and changes nothing then.
 std::int64_t publish_version(FileSystem& files, const std::string& directory, const PublishOptions& options,
                              const std::function<void(const std::string& path)>& write);
 
@@ -75,5 +78,8 @@ std::int64_t promote(FileSystem& files, const std::string& directory);
 // The canary is rejected; without one, the stable version is, and the one before is stable again. Returns the number of
 // the version that is rejected. Throws failed_precondition if there is neither.
 std::int64_t rollback(FileSystem& files, const std::string& directory);
+
+// The path of a version: DIR/4, or DIR/4.onnx. Throws not_found.
+std::string version_path(FileSystem& files, const std::string& directory, std::int64_t version);
 
 }  // namespace troupe

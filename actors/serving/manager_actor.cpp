@@ -139,10 +139,10 @@ void ManagerActorImpl::act() {
 void ManagerActorImpl::show() {
   std::vector<ServableManager::Status> now = manager_.status();
   std::set<std::string> decided;
-  for (const auto& [model, why] : why_none_)
-    if (why) decided.insert(model);
+  for (const auto& [model, why] : why_none_) decided.insert(model);
   for (const ServableManager::Status& status : now) {
-    if (status.state == ServableState::ready || status.error) decided.insert(status.id.model);
+    const bool begins = status.state == ServableState::fresh || status.state == ServableState::loading;
+    if (status.aspired && begins && !status.error) decided.erase(status.id.model);
     const auto before = std::ranges::find(shown_, status.id, &ServableManager::Status::id);
     const bool same = before != shown_.end() && before->state == status.state &&
                       before->error.code() == status.error.code() && before->error.message() == status.error.message();

@@ -21,7 +21,7 @@ namespace troupe {
 // Shows others the state of all versions. Thread-safe.
 class ServingStatus {
  public:
-  // `decided`: models with a ready version, or a reason why not.
+  // `decided`: models all of whose versions are ready, or have a reason why not.
   void set(std::vector<ServableManager::Status> status, bool idle, std::set<std::string> decided);
   std::vector<ServableManager::Status> all() const;
   // Waits until `ready` returns true, which is called with all, and whether nothing is loaded or goes on. False: not by

@@ -74,7 +74,7 @@ class ModelServer {
   bool ready() const;
   // Waits until the model has a ready version. Throws deadline_exceeded with why it has none.
   void await_ready(const std::string& model, std::chrono::nanoseconds timeout) const;
-  // Waits until each configured model has a ready version, or a reason why it has none. False: not by then.
+  // Waits until all versions of the configured models are ready, or have a reason why not. False: not by then.
   bool await_decided(std::chrono::nanoseconds timeout) const;
   // A version in state Error is tried again. Throws not_found or failed_precondition.
   void retry(const ServableId& id);

@@ -205,5 +205,47 @@ TEST_F(ModelTool, WrongUsageIsSaid) {
   }
 }
 
+TEST_F(ModelTool, PublishesVersionsAndDecidesUponThem) {
+  const std::string versions = path("served");
+  EXPECT_EQ(tool({"publish", path("model"), versions, "--figure", "accuracy=0.9"}).out,
+            "version 1 of " + versions + " is stable\n");
+  EXPECT_EQ(tool({"convert", path("model"), path("model.onnx")}).code, 0);
+  const std::string gate = "accuracy >= stable - 0.01";
+  const Ran worse = tool({"publish", path("model"), versions, "--figure", "accuracy=0.8", "--gate", gate});
+  EXPECT_EQ(worse.code, 1);
+  EXPECT_THAT(worse.err, HasSubstr("'accuracy >= stable - 0.01' does not hold: accuracy is 0.8"));
+  const Ran second =
+      tool({"publish", path("model.onnx"), versions, "--figure", "accuracy=0.91", "--gate", gate, "--json"});
+  EXPECT_EQ(last_event(second.out), nlohmann::json::parse(R"({"event":"published","version":2,"label":"canary"})"));
+  EXPECT_EQ(tool({"versions", versions}).out, "1      stable    accuracy 0.9\n2      canary    accuracy 0.91\n");
+  EXPECT_EQ(tool({"promote", versions}).out, "version 2 of " + versions + " is stable\n");
+  EXPECT_EQ(tool({"rollback", versions}).out, "version 2 of " + versions + " is rejected, version 1 is stable\n");
+  EXPECT_EQ(tool({"rollback", versions}).code, 1);
+  EXPECT_EQ(tool({"run", versions + "/2.onnx", "--inputs", path("in.npz"), "--outputs", path("out.npz")}).code, 0);
+  EXPECT_THAT(tool({"publish", path("model")}).err, HasSubstr("publish takes two models"));
+  EXPECT_THAT(tool({"promote", versions, "--promote"}).err, HasSubstr("promote does not take --figure"));
+}
+
+TEST_F(ModelTool, DoesNotPublishWhatClientsWouldMiss) {
+  const std::string versions = path("served");
+  EXPECT_EQ(tool({"publish", path("model"), versions}).code, 0);
+  SavedModel other = read_model(posix_file_system(), path("model"));
+  ModelSignature& predict = other.signatures.at("predict");
+  const auto refused = [&] {
+    save_model(posix_file_system(), path("other"), other);
+    const Ran ran = tool({"publish", path("other"), versions});
+    EXPECT_EQ(ran.code, 1);
+    return ran.err;
+  };
+  const auto y = predict.outputs.extract("y");
+  predict.outputs["z"] = y.mapped();
+  EXPECT_THAT(refused(),
+              HasSubstr("clients of version 1, which is stable, would fail: signature 'predict' has no output 'y'"));
+  other.signatures["other"] = predict;
+  other.signatures.erase("predict");
+  EXPECT_THAT(refused(), HasSubstr("signature 'predict' is not there"));
+  EXPECT_EQ(tool({"publish", path("other"), versions, "--any-signature"}).code, 0);
+}
+
 }  // namespace
 }  // namespace troupe

@@ -47,7 +47,7 @@ class TopModel : public ::testing::Test {
 
 TEST_F(TopModel, SummaryIn80Columns) {
   EXPECT_EQ(seen(), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
- [1 Summary] 2 Actors  3 Devices  4 Shards  5 Edges  6 Why  7 Inputs
+ [1 Summary] 2 Actors  3 Devices  4 Shards  5 Edges  6 Why  7 Inputs  8 Models
 tasks      3 answer, 1 SILENT
 job        sync, epoch 3 of 5, step 20 of 1,000 (2%), 98.0 s left
 speed      10 steps/s, 640 images/s, 5.0 MiB/s between tasks, loss 0.1250
@@ -75,7 +75,7 @@ stuck      ! silent: worker/2 has not answered within 1.0 s
 
 TEST_F(TopModel, ActorsIn80Columns) {
   EXPECT_EQ(after("a"), R"( troupe-top  demo, 4 tasks, asked ps/0                     0.2 s old, every 1 s
-  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why  7 Inputs
+  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why  7 Inputs  8 Models
 ! worker/2 is silent: has not answered within 1.0 s
  task     actor         state   for mailbox peak msg/s busy handles; waits for ▶
 >ps/0     node          idle              0    0   0.0   0%
@@ -110,7 +110,7 @@ TEST_F(TopModel, ActorsIn140Columns) {
   };
   EXPECT_EQ(after("a"),
             page(R"( troupe-top  demo, 4 tasks, asked ps/0                               ~~0.2 s old, every 1 s
-  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why  7 Inputs
+  1 Summary [2 Actors] 3 Devices  4 Shards  5 Edges  6 Why  7 Inputs  8 Models
 ! worker/2 is silent: has not answered within 1.0 s
  task     actor         state   for mailbox peak msg/s busy handles; waits for             ~restarts handled sent/s
 >ps/0     node          idle              0    0   0.0   0%              ~~0      12    0.0
@@ -139,6 +139,7 @@ TEST_F(TopModel, ShowsEveryScreen) {
   EXPECT_THAT(after("1"), HasSubstr("[1 Summary]"));
   EXPECT_THAT(press(Kind::tab), HasSubstr("[2 Actors]"));
   EXPECT_THAT(press(Kind::back_tab), HasSubstr("[1 Summary]"));
+  EXPECT_THAT(press(Kind::back_tab), HasSubstr("[8 Models]"));
   EXPECT_THAT(press(Kind::back_tab), HasSubstr("[7 Inputs]"));
   EXPECT_THAT(press(Kind::back_tab), HasSubstr("[6 Why]"));
 }
@@ -248,7 +249,7 @@ TEST_F(TopModel, StandsStillAndGoesSlowerOrFaster) {
 }
 
 TEST_F(TopModel, TeachesItsKeys) {
-  EXPECT_THAT(after("?"), AllOf(HasSubstr("1 to 7, Tab"), HasSubstr("< >"), HasSubstr("Esc back")));
+  EXPECT_THAT(after("?"), AllOf(HasSubstr("1 to 8, Tab"), HasSubstr("< >"), HasSubstr("Esc back")));
   EXPECT_THAT(after("?"), HasSubstr("[1 Summary]"));
 }
 
@@ -399,6 +400,46 @@ TEST(TopInputs, ShowStagesOfPipelinesAndTheirBatches) {
   EXPECT_THAT(plain_text(model.page(kFresh)),
               AllOf(HasSubstr("100 batches, of which 40 were wanted before they were made"),
                     HasSubstr("2 wanted, 1 being made, 5 kept: 5.0 MiB"), HasSubstr("2 threads, 8 batches ahead")));
+}
+
+TEST(TopModels, ShowVersionsOfServedModels) {
+  Observation seen;
+  LatencySnapshot total{.count = 100, .sum_ns = 100'000'000, .longest_ns = 2'000'000};
+  total.buckets.resize(21);
+  total.buckets[20] = 100;  // below 1.024 ms
+  TaskSnapshot task{.task = "/job:serve/task:0"};
+  task.servables = {{.model = "digits",
+                     .version = 3,
+                     .state = "Ready",
+                     .labels = {"stable"},
+                     .bytes = 5 << 20,
+                     .in_flight = 2,
+                     .waiting_rows = 7,
+                     .requests = {{"ok", 100}, {"unavailable", 4}},
+                     .stages = {{"run", total}, {"total", total}},
+                     .batches = {1, 0, 0, 9},
+                     .batch_rows = 65},
+                    {.model = "digits", .version = 4, .state = "New", .error = "it does not fit"}};
+  seen.snapshot.tasks = {{.task = task.task, .answered = true, .snapshot = std::move(task)}};
+  seen.rates = no_rates(seen.snapshot);
+  EXPECT_THAT(
+      whole_text(seen),
+      AllOf(HasSubstr("MODELS"),
+            ::testing::ContainsRegex("serve/0 +digits +3 +Ready +stable +- +- +.*s +.*s +6.5 +7 +2 +100 +5.0 MiB"),
+            ::testing::ContainsRegex("serve/0 +digits +4 +New")));
+  Model model(1);
+  model.resize({120, 40});
+  model.take(seen);
+  model.press({Kind::character, 'm'});
+  EXPECT_THAT(plain_text(model.page(kFresh)), HasSubstr("[8 Models]"));
+  model.press({Kind::enter});
+  EXPECT_THAT(plain_text(model.page(kFresh)),
+              AllOf(HasSubstr("version 3 of digits"), HasSubstr("4 ended with unavailable"),
+                    HasSubstr("2 in flight, 7 rows wait for a batch"), HasSubstr("1 of 1, 9 of 5 to 8 rows")));
+  model.press({Kind::escape});
+  model.press({Kind::down});
+  model.press({Kind::enter});
+  EXPECT_THAT(plain_text(model.page(kFresh)), HasSubstr("New: it does not fit"));
 }
 
 TEST(TopSummary, ThatNoUpdateIsLateIsSaidPlainly) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ struct Options {
   double seconds = 3;
   bool again = false;  // tests run what is read back of a model that was written
   bool json = false;
+  // Of publish.
+  std::map<std::string, double> figures{};
+  std::vector<std::string> gates{};  // conditions on them (actors/model/publication.hpp)
+  bool promote = false, any_signature = false;
   // Of run, on the workers of a cluster.
   std::string cluster{};  // its file
   std::chrono::seconds join_timeout{60}, rejoin_timeout{60};
@@ -47,6 +52,11 @@ int optimize(FileSystem& files, const Options& options);
 int bench(FileSystem& files, const Options& options);
 // The ops of other formats that are read, and those of ours that are written to them.
 int ops(FileSystem& files, const Options& options);
+// A model as the next version of a directory for servers; what becomes of versions; those that there are.
+int publish(FileSystem& files, const Options& options);
+int promote(FileSystem& files, const Options& options);
+int rollback(FileSystem& files, const Options& options);
+int versions(FileSystem& files, const Options& options);
 // Models in folders of the layout of ONNX's tests, whose outputs are compared.
 int test(FileSystem& files, const Options& options);
 

@@ -32,6 +32,12 @@ and files of ONNX. The format follows from what is there.
                                              into a SavedModel of version 1, for TensorFlow Serving
   troupe-model optimize digits fast          variables become constants, and passes for inference run once for all
   troupe-model bench fast --batch 8          latency and examples per second
+  troupe-model publish trained models/digits --figure accuracy=0.98 --gate "accuracy >= stable - 0.005"
+                                             as the next version of a directory that troupe-serve serves: tried out
+                                             as the canary, unless the conditions do not hold
+  troupe-model promote models/digits         the canary becomes stable: requests get it
+  troupe-model rollback models/digits        the canary is rejected, or the version before is stable again
+  troupe-model versions models/digits        what became of the versions, with their figures
   troupe-model ops                           ops of ONNX and TensorFlow that are read; ours that are written to them
   troupe-model test DIR...                   the models of folders in the layout of ONNX's tests: model.onnx, and
                                              test_data_set_N/input_K.pb and output_K.pb; folders may be nested
@@ -64,10 +70,13 @@ struct Command {
 };
 constexpr std::size_t kSome = 100;
 constexpr Command kCommands[] = {
-    {"info", 1, model_tool::info},   {"graph", 1, model_tool::graph},     {"check", 1, model_tool::check},
-    {"run", 1, model_tool::run},     {"convert", 2, model_tool::convert}, {"optimize", 2, model_tool::optimize},
-    {"bench", 1, model_tool::bench}, {"ops", 0, model_tool::ops},         {"test", kSome, model_tool::test}};
-constexpr const char* kCommandNames = "info, graph, check, run, convert, optimize, bench, ops or test";
+    {"info", 1, model_tool::info},        {"graph", 1, model_tool::graph},     {"check", 1, model_tool::check},
+    {"run", 1, model_tool::run},          {"convert", 2, model_tool::convert}, {"optimize", 2, model_tool::optimize},
+    {"bench", 1, model_tool::bench},      {"ops", 0, model_tool::ops},         {"test", kSome, model_tool::test},
+    {"publish", 2, model_tool::publish},  {"promote", 1, model_tool::promote}, {"rollback", 1, model_tool::rollback},
+    {"versions", 1, model_tool::versions}};
+constexpr const char* kCommandNames =
+    "info, graph, check, run, convert, optimize, bench, publish, promote, rollback, versions, ops or test";
 
 const Command* find(const std::string& name) {
   for (const Command& command : kCommands)
@@ -88,6 +97,8 @@ std::string misuse(const model_tool::Options& o) {
   }
   if (!o.outputs.empty() && o.command != "run") return fmt::format("{} does not take --outputs", o.command);
   if (!o.cluster.empty() && o.command != "run") return fmt::format("{} does not take --cluster", o.command);
+  if ((!o.figures.empty() || !o.gates.empty() || o.promote || o.any_signature) && o.command != "publish")
+    return fmt::format("{} does not take --figure, --gate, --promote and --any-signature", o.command);
   if (!o.to.empty() && o.command != "convert") return fmt::format("{} does not take --to", o.command);
   if (o.again && o.command != "test") return fmt::format("{} does not take --again", o.command);
   return "";
@@ -103,7 +114,8 @@ int main(int argc, char** argv) {
       {"MODEL",
        "",
        "",
-       "A directory, or a file of ONNX; convert and optimize: what to read, what to write; test: folders",
+       "A directory, or a file of ONNX; convert and optimize: what to read, what to write; publish: what, and "
+       "the directory of versions; promote, rollback, versions: that directory; test: folders",
        {}},
       o.paths);
   line.add(
@@ -133,6 +145,19 @@ int main(int argc, char** argv) {
             positive_option("--tolerance", "X", o.tolerance,
                             "Allowed |a - b| / (1 + |b|) between results of the two models")});
   line.add("Tests", {flag("--again", o.again, "test: write each model, and run what is read back of it")});
+  line.add(
+      "Publishing",
+      {{"--figure", "NAME=X", "", "A figure of the model, for conditions and to be kept with its version",
+        [&](const std::string& text) {
+          const std::size_t equals = text.find('=');
+          if (equals == 0 || equals == std::string::npos) invalid_argument("expected NAME=X, not '{}'", text);
+          o.figures[text.substr(0, equals)] = parse_number(text.substr(equals + 1), -1e300, 1e300);
+        }},
+       {"--gate", "CONDITION", "",
+        "What a figure must be for the model to be published: \"accuracy >= 0.95\", or \"loss <= stable + 0.01\"",
+        [&](const std::string& text) { o.gates.push_back(text); }},
+       flag("--promote", o.promote, "Stable at once, not the canary"),
+       flag("--any-signature", o.any_signature, "Also a model that lacks what clients of the stable version use")});
   line.add("Measuring", {positive_option("--seconds", "S", o.seconds, "bench: how long")});
   line.add("Output", {flag("--json", o.json, "Print one JSON object per line")});
   if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));

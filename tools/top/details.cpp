@@ -7,6 +7,7 @@
 
 #include "tools/top/tables.hpp"
 #include "tools/top/text.hpp"
+#include <troupe/actors/base/latency_histogram.hpp>
 
 namespace troupe::top {
 namespace {
@@ -263,6 +264,41 @@ Lines pipeline_details(const Observation& observation, std::size_t task_index, s
       columns);
   say(out, "parallel",
       fmt::format("{} threads, {} batches ahead", exact_text(pipeline.makers), exact_text(pipeline.ahead)), columns);
+  return out;
+}
+
+Lines servable_details(const Observation& observation, std::size_t task_index, std::size_t item, std::size_t columns) {
+  const TaskSnapshot& task = task_at(observation, task_index);
+  const ServableSnapshot& s = task.servables.at(item);
+  Lines out;
+  out.push_back(
+      {{heading(observation, task_index, fmt::format("version {} of {}", s.version, clean(s.model))), Style::strong}});
+  say(out, "state", s.error.empty() ? clean(s.state) : fmt::format("{}: {}", clean(s.state), clean(s.error)), columns,
+      s.error.empty() ? Style::plain : Style::bad);
+  for (const auto& [outcome, requests] : s.requests)
+    say(out, "requests", fmt::format("{} ended with {}", exact_text(requests), clean(outcome)), columns,
+        outcome == "ok" ? Style::plain : Style::warn);
+  say(out, "now",
+      fmt::format("{} in flight, {} rows wait for a batch", exact_text(s.in_flight), exact_text(s.waiting_rows)),
+      columns);
+  for (const char* stage : {"parse", "queue", "batch", "run", "serialise", "total"}) {
+    const auto found = s.stages.find(stage);
+    if (found == s.stages.end()) continue;
+    const LatencySnapshot& took = found->second;
+    say(out, stage,
+        fmt::format("median {}, p90 {}, p99 {}, longest {}", duration_text(percentile(took, 0.5)),
+                    duration_text(percentile(took, 0.9)), duration_text(percentile(took, 0.99)),
+                    duration_text(took.longest_ns)),
+        columns);
+  }
+  std::string sizes;
+  for (std::size_t i = 0; i < s.batches.size(); ++i)
+    if (s.batches[i] > 0) {
+      const std::uint64_t last = std::uint64_t{1} << i, first = last / 2 + 1;
+      sizes += fmt::format("{}{} of {}", sizes.empty() ? "" : ", ", exact_text(s.batches[i]),
+                           first >= last ? std::to_string(last) : fmt::format("{} to {}", first, last));
+    }
+  if (!sizes.empty()) say(out, "batches", sizes + " rows", columns);
   return out;
 }
 

@@ -10,6 +10,7 @@ namespace troupe::top {
 Lines actor_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 Lines device_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 Lines shard_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
+Lines servable_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 Lines pipeline_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 Lines edge_details(const Observation& observation, std::size_t task, std::size_t item, std::size_t columns);
 

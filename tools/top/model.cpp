@@ -16,7 +16,7 @@ constexpr std::size_t kLogColumns = 120;
 constexpr std::size_t kRemembered = 240;  // answers kept for curves
 constexpr std::size_t kAlarms = 3;        // lines of alarms
 
-constexpr std::array kTitles = {"Summary", "Actors", "Devices", "Shards", "Edges", "Why", "Inputs"};
+constexpr std::array kTitles = {"Summary", "Actors", "Devices", "Shards", "Edges", "Why", "Inputs", "Models"};
 
 struct Help {
   const char* keys;
@@ -24,9 +24,10 @@ struct Help {
 };
 
 constexpr std::array kHelp = {
-    Help{"1 to 7, Tab",
-         "summary, actors, devices, shards, edges of the data plane, why it waits, inputs: pipelines of data"},
-    Help{"s a d h e w i", "the same screens by letter (h: shards)"},
+    Help{"1 to 8, Tab",
+         "summary, actors, devices, shards, edges of the data plane, why it waits, inputs: pipelines of data, "
+         "models that are served"},
+    Help{"s a d h e w i m", "the same screens by letter (h: shards)"},
     Help{"arrows, j k", "select a row; left and right scroll columns"},
     Help{"PgUp PgDn Home End", "scroll further"},
     Help{"Enter", "details of the row; for a task, its actors"},
@@ -85,6 +86,8 @@ Table Model::whole_table() const {
       return edges_table(*observation_);
     case Screen::inputs:
       return pipelines_table(*observation_);
+    case Screen::models:
+      return servables_table(*observation_);
     case Screen::why:
       break;
   }
@@ -155,6 +158,8 @@ void Model::press_character(char character) {
       return go(Screen::why);
     case 'i':
       return go(Screen::inputs);
+    case 'm':
+      return go(Screen::models);
     case 'j':
       return move(Kind::down);
     case 'k':
@@ -391,6 +396,8 @@ Lines Model::details() {
       return edge_details(*observation_, task, item, size_.width);
     case Screen::inputs:
       return pipeline_details(*observation_, task, item, size_.width);
+    case Screen::models:
+      return servable_details(*observation_, task, item, size_.width);
     default:
       return {};
   }
@@ -413,7 +420,7 @@ Line Model::foot() const {
     return {{fmt::format(" / {}_", clean(views_[static_cast<std::size_t>(screen_)].filter)), Style::strong},
             {"   Enter keep  Esc drop", Style::dim}};
   if (over_ != Over::none) return {{" Esc back  Up Down PgUp PgDn scroll  p pause  ? help  q quit", Style::heading}};
-  if (!has_table()) return {{" Up Down PgUp PgDn scroll  1-7 Tab screens  p pause  ? help  q quit", Style::heading}};
+  if (!has_table()) return {{" Up Down PgUp PgDn scroll  1-8 Tab screens  p pause  ? help  q quit", Style::heading}};
   return {{" Enter in  Esc back  / filter  < > sort  r reverse  p pause  ? help  q quit", Style::heading}};
 }
 
@@ -434,6 +441,7 @@ std::string whole_text(const Observation& observation) {
   add("LARGEST TENSORS", table(tensors_table(observation)));
   add("SHARDS", table(shards_table(observation)));
   if (const Table pipelines = pipelines_table(observation); !pipelines.rows.empty()) add("INPUTS", table(pipelines));
+  if (const Table models = servables_table(observation); !models.rows.empty()) add("MODELS", table(models));
   add("EDGES", table(edges_table(observation)));
   add("WHY", why(observation.waits.brief, kLogColumns));
   return plain_text(out);

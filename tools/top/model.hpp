@@ -49,8 +49,8 @@ class Model {
   double interval() const { return interval_; }
 
  private:
-  enum class Screen : std::uint8_t { summary, actors, devices, shards, edges, why, inputs };
-  static constexpr std::size_t kScreens = 7;
+  enum class Screen : std::uint8_t { summary, actors, devices, shards, edges, why, inputs, models };
+  static constexpr std::size_t kScreens = 8;
   enum class Over : std::uint8_t { none, details, help };  // overlay on the screen
 
   struct View {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include <troupe/actors/base/latency_histogram.hpp>
+
 namespace troupe::top {
 namespace {
 
@@ -46,6 +48,11 @@ void each(std::vector<Out>& out, const std::vector<In>& before, const std::vecto
   }
 }
 
+LatencySnapshot total(const ServableSnapshot& servable) {
+  const auto found = servable.stages.find("total");
+  return found == servable.stages.end() ? LatencySnapshot() : found->second;
+}
+
 // `before` is from the same process.
 TaskRates task_rates(const TaskSnapshot& before, const TaskSnapshot& after) {
   TaskRates out;
@@ -78,6 +85,13 @@ TaskRates task_rates(const TaskSnapshot& before, const TaskSnapshot& after) {
         return rates;
       });
   each(
+      out.servables, before.servables, after.servables,
+      [](const ServableSnapshot& s) { return std::pair(std::string_view(s.model), s.version); },
+      [&](const ServableSnapshot& a, const ServableSnapshot& b) {
+        return ServableRates{growth.of(answered(a), answered(b)), growth.of(failed(a), failed(b)),
+                             since(total(a), total(b))};
+      });
+  each(
       out.links, before.links, after.links, [](const LinkSnapshot& l) { return std::string_view(l.peer); },
       [&](const LinkSnapshot& a, const LinkSnapshot& b) {
         return LinkRates{growth.of(a.bytes_sent, b.bytes_sent), growth.of(a.bytes_received, b.bytes_received),
@@ -100,11 +114,24 @@ TaskRates none(const TaskSnapshot& task) {
   out.shards.resize(task.shards.size());
   for (const PipelineSnapshot& pipeline : task.pipelines)
     out.pipelines.push_back({.made = {}, .waited = {}, .elements = std::vector<Rate>(pipeline.stages.size())});
+  for (const ServableSnapshot& servable : task.servables)
+    out.servables.push_back({.answered = {}, .failed = {}, .total = total(servable)});
   out.links.resize(task.links.size());
   return out;
 }
 
 }  // namespace
+
+std::uint64_t answered(const ServableSnapshot& servable) {
+  const auto found = servable.requests.find("ok");
+  return found == servable.requests.end() ? 0 : found->second;
+}
+
+std::uint64_t failed(const ServableSnapshot& servable) {
+  std::uint64_t out = 0;
+  for (const auto& [outcome, count] : servable.requests) out += outcome == "ok" ? 0 : count;
+  return out;
+}
 
 ClusterRates rates(const ClusterSnapshot& before, const ClusterSnapshot& after) {
   ClusterRates out;

@@ -40,6 +40,12 @@ struct PipelineRates {
   std::vector<Rate> elements;  // by stage
 };
 
+struct ServableRates {
+  Rate answered, failed;  // requests
+  // Of the time between the snapshots; without the first, of all time.
+  LatencySnapshot total;
+};
+
 // Vectors are in the order of the second snapshot.
 struct TaskRates {
   Rate seconds;  // between the snapshots, by the task's clock
@@ -47,6 +53,7 @@ struct TaskRates {
   std::vector<DeviceRates> devices;
   std::vector<ShardRates> shards;
   std::vector<PipelineRates> pipelines;
+  std::vector<ServableRates> servables;
   std::vector<LinkRates> links;
   Rate job_steps;
   Rate steps, examples;  // of the task's own training loop
@@ -56,6 +63,10 @@ struct TaskRates {
 struct ClusterRates {
   std::vector<TaskRates> tasks;
 };
+
+// Requests of a version.
+std::uint64_t answered(const ServableSnapshot& servable);
+std::uint64_t failed(const ServableSnapshot& servable);
 
 ClusterRates rates(const ClusterSnapshot& before, const ClusterSnapshot& after);
 // All rates unknown.

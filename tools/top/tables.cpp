@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdint>
+
+#include <troupe/actors/base/latency_histogram.hpp>
 
 namespace troupe::top {
 namespace {
@@ -318,6 +321,49 @@ Table pipelines_table(const Observation& observation) {
            .cells = {task_cell(report), text(pipeline.data), text("batches"), rate(rates.made), text(""),
                      count(pipeline.wanted + pipeline.making), count(pipeline.makers), bytes(pipeline.kept_bytes),
                      count(pipeline.made), count(pipeline.waited), text("")},
+           .task = index,
+           .item = i});
+    }
+  });
+  return table;
+}
+
+Table servables_table(const Observation& observation) {
+  Table table{.columns = {{"task"},
+                          {"model"},
+                          {"version", Align::right},
+                          {"state"},
+                          {"labels"},
+                          {"req/s", Align::right},
+                          {"fail/s", Align::right},
+                          {"median", Align::right},
+                          {"p99", Align::right},
+                          {"rows", Align::right},
+                          {"wait", Align::right},
+                          {"flying", Align::right},
+                          {"answered", Align::right},
+                          {"memory", Align::right}},
+              .fixed = 3};
+  each(observation, [&](const TaskReport& report, const TaskSnapshot& task, const TaskRates& speed, std::size_t index) {
+    for (std::size_t i = 0; i < task.servables.size(); ++i) {
+      const ServableSnapshot& s = task.servables[i];
+      const ServableRates& rates = speed.servables[i];
+      std::string labels;
+      for (const std::string& label : s.labels) labels += (labels.empty() ? "" : ",") + label;
+      std::uint64_t batches = 0;
+      for (const std::uint64_t size : s.batches) batches += size;
+      const double rows = static_cast<double>(s.batch_rows) / static_cast<double>(std::max<std::uint64_t>(batches, 1));
+      const auto part = [&](double share) {
+        return rates.total.count == 0 ? none() : duration(percentile(rates.total, share), INT64_MAX);
+      };
+      const Style style = !s.error.empty() ? Style::bad : s.state == "Ready" ? Style::good : Style::plain;
+      table.rows.push_back(
+          {.key = fmt::format("{}\n{}\n{}", report.task, s.model, s.version),
+           .cells = {task_cell(report), text(s.model),
+                     number(static_cast<double>(s.version), std::to_string(s.version)), text(s.state, style),
+                     text(labels), rate(rates.answered), rate(rates.failed), part(0.5), part(0.99),
+                     batches == 0 ? none() : number(rows, fmt::format("{:.1f}", rows)), count(s.waiting_rows),
+                     count(s.in_flight), count(answered(s)), bytes(s.bytes)},
            .task = index,
            .item = i});
     }

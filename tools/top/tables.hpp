@@ -15,6 +15,8 @@ Table tensors_table(const Observation& observation);
 Table shards_table(const Observation& observation);
 // A row for each stage of a pipeline, and one for the batches made of its elements.
 Table pipelines_table(const Observation& observation);
+// Versions of served models.
+Table servables_table(const Observation& observation);
 Table edges_table(const Observation& observation);
 
 // "partition CPU:0 ×5". Clean.

@@ -149,8 +149,9 @@ TEST_F(ModelServers, TellWhenAModelHasAVersionOrAReasonWhyNot) {
   EXPECT_TRUE(server_->await_decided(kPatience));
   EXPECT_FALSE(server_->ready());
   EXPECT_THAT(error_of([&] { server_->find("none"); }).message(), HasSubstr("there is nothing here"));
-  const std::lock_guard lock(mutex);
-  EXPECT_THAT(states, ElementsAre("times/1 Loading", "times/1 Ready"));
+  server_.reset();  // tells of the end, too
+  EXPECT_THAT(states, ElementsAre("times/1 Loading", "times/1 Ready", "times/1 Quiescing", "times/1 Unloading",
+                                  "times/1 Unloaded"));
 }
 
 TEST_F(ModelServers, RefuseRequestsThatDoNotFit) {
