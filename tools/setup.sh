@@ -110,8 +110,8 @@ install_tensorboard() {
   fi
 }
 
-# install_python [--no-deps] PACKAGE...: makes build/python if needed, and adds packages to it; the file `installed` lists
-# them.
+# install_python [--no-deps] PACKAGE...: makes build/python if needed, and adds packages to it; the file `installed`
+# lists them.
 install_python() {
   local place package missing=() options=()
   if [[ "$1" == --no-deps ]]; then

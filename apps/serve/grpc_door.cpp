@@ -13,6 +13,7 @@
 #include <set>
 #include <utility>
 
+#include "apps/serve/grpc_service.hpp"
 #include "apps/serve/inference_service.hpp"
 #include "apps/serve/prediction_service.hpp"
 #include <troupe/actors/wire/tls.hpp>
@@ -51,9 +52,9 @@ class GrpcDoor::Impl {
  public:
   Impl(ServedModels models, const Options& options)
       : services(std::move(models), options.tokens),
-        prediction(services),
-        model(services),
-        inference(services, [this] { return ready(); }),
+        prediction(make_prediction_service(services)),
+        model(make_model_service(services)),
+        inference(make_inference_service(services, [this] { return ready(); })),
         host(options.host) {
     enable_plugins();
     grpc::ServerBuilder builder;
@@ -61,9 +62,7 @@ class GrpcDoor::Impl {
     const std::string at =
         v6 ? fmt::format("[{}]:{}", options.host, options.port) : fmt::format("{}:{}", options.host, options.port);
     builder.AddListeningPort(at, credentials_of(options.tls), &port);
-    builder.RegisterService(&prediction);
-    builder.RegisterService(&model);
-    builder.RegisterService(&inference);
+    for (grpc::Service* service : {prediction.get(), model.get(), inference.get()}) builder.RegisterService(service);
     builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<std::size_t>(options.most_bytes, 0x7fffffff)));
     builder.SetMaxSendMessageSize(-1);
     grpc::ResourceQuota quota("the gRPC door");
@@ -116,9 +115,7 @@ class GrpcDoor::Impl {
   }
 
   const GrpcServices services;
-  PredictionService prediction;
-  ModelService model;
-  InferenceService inference;
+  const std::unique_ptr<grpc::Service> prediction, model, inference;
   const std::string host;
   int port = 0;
   std::atomic<bool> draining{false};

@@ -2,7 +2,9 @@
 
 #include <charconv>
 
+#include "apps/serve/grpc_service.hpp"
 #include "apps/serve/inference_json.hpp"
+#include "apps/serve/proto/inference.grpc.pb.h"
 #include "apps/serve/tensor_proto.hpp"
 
 namespace troupe {
@@ -41,7 +43,34 @@ std::uint64_t timeout_of(const proto::ModelInferRequest& request) {
   return static_cast<std::uint64_t>(value.int64_param());
 }
 
-}  // namespace
+class InferenceService final : public ::inference::GRPCInferenceService::CallbackService {
+ public:
+  InferenceService(const GrpcServices& services, std::function<bool()> ready)
+      : services_(services), ready_(std::move(ready)) {}
+
+  grpc::ServerUnaryReactor* ServerLive(grpc::CallbackServerContext* context,
+                                       const ::inference::ServerLiveRequest* request,
+                                       ::inference::ServerLiveResponse* response) override;
+  grpc::ServerUnaryReactor* ServerReady(grpc::CallbackServerContext* context,
+                                        const ::inference::ServerReadyRequest* request,
+                                        ::inference::ServerReadyResponse* response) override;
+  grpc::ServerUnaryReactor* ModelReady(grpc::CallbackServerContext* context,
+                                       const ::inference::ModelReadyRequest* request,
+                                       ::inference::ModelReadyResponse* response) override;
+  grpc::ServerUnaryReactor* ServerMetadata(grpc::CallbackServerContext* context,
+                                           const ::inference::ServerMetadataRequest* request,
+                                           ::inference::ServerMetadataResponse* response) override;
+  grpc::ServerUnaryReactor* ModelMetadata(grpc::CallbackServerContext* context,
+                                          const ::inference::ModelMetadataRequest* request,
+                                          ::inference::ModelMetadataResponse* response) override;
+  grpc::ServerUnaryReactor* ModelInfer(grpc::CallbackServerContext* context,
+                                       const ::inference::ModelInferRequest* request,
+                                       ::inference::ModelInferResponse* response) override;
+
+ private:
+  const GrpcServices& services_;
+  const std::function<bool()> ready_;
+};
 
 grpc::ServerUnaryReactor* InferenceService::ServerLive(grpc::CallbackServerContext* context,
                                                        const proto::ServerLiveRequest*,
@@ -119,6 +148,12 @@ grpc::ServerUnaryReactor* InferenceService::ModelInfer(grpc::CallbackServerConte
     for (const auto& [name, tensor] : result.outputs) add_infer_output(name, tensor, *response);
   };
   return services_.serve(context, request->model_name(), wanted, parse, print);
+}
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> make_inference_service(const GrpcServices& services, std::function<bool()> ready) {
+  return std::make_unique<InferenceService>(services, std::move(ready));
 }
 
 }  // namespace troupe

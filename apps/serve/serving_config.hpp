@@ -1,6 +1,6 @@
 // TensorFlow Serving's text files: which models a server has, and how it joins their requests.
 //
-//   model_config_list { config { name: "digits" base_path: "models/digits" version_labels { key: "stable" value: 3 } } }
+//   model_config_list { config { name: "digits" base_path: "models/digits" version_labels { key: "old" value: 3 } } }
 //   max_batch_size { value: 32 } batch_timeout_micros { value: 1000 } allowed_batch_sizes: 8 allowed_batch_sizes: 32
 //
 // Fields of apps/serve/proto/serving_config.proto; unknown ones are errors.

@@ -122,7 +122,8 @@ def metrics_page(source):
     rows = sorted(rows | {(joined(name), "histogram", joined(text)) for name, text in histograms})
     page = f"# Metrics\n\n{MADE}The families of `/metrics`, for Prometheus: of one task at its introspector's address, "
     page += "of all tasks at `troupe-top --web PORT`.\nOur samples have the label `task`; those of served models are "
-    page += "there by the names of TensorFlow Serving\nand Triton, too, and at `/metrics` of `troupe-serve`. How to look: "
+    page += "there by the names of TensorFlow Serving\nand Triton, too, and at `/metrics` of `troupe-serve`. "
+    page += "How to look: "
     page += "[introspection](../guide/introspection.md).\n\n| metric | type | meaning |\n|---|---|---|\n"
     return page + "".join(f"| `{name}` | {kind} | {escaped(text)} |\n" for name, kind, text in rows)
 

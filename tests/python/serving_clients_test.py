@@ -1,5 +1,5 @@
-"""Conversations of others' clients with troupe-serve: tensorflow-serving-api over gRPC, tritonclient over gRPC and HTTP,
-and urllib (tools/setup.sh --with-peers). The models are SavedModels that TensorFlow wrote."""
+"""Conversations of others' clients with troupe-serve: tensorflow-serving-api over gRPC, tritonclient over gRPC and
+HTTP, and urllib (tools/setup.sh --with-peers). The models are SavedModels that TensorFlow wrote."""
 
 import json
 import os

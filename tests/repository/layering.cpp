@@ -152,7 +152,7 @@ const std::vector<Library> kReach = {
     {"libcurl", "curl/.*", {}},
     {"Eigen", "(unsupported/)?Eigen/.*", {}},
     {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/cpu/onednn.hpp", "kernels/cpu/quantized.hpp"}},
-    {"gRPC", R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)", {}},
+    {"gRPC", R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)", {"apps/serve/grpc_call.hpp", "apps/serve/grpc_service.hpp"}},
     {"std::regex", "regex", {}},
 };
 

@@ -1,6 +1,6 @@
 # cmake -D PAGE=page.html -D FOLDERS=a,b -D HEADER=path/page.hpp -D FUNCTION=name -D OUTPUT=page.cpp -P EmbedPage.cmake:
-# embeds the page as a string in a C++ source. In the page, a line "@{name}" includes the file of that name, of the first
-# folder that has it.
+# embeds the page as a string in a C++ source. In the page, a line "@{name}" includes the file of that name, of the
+# first folder that has it.
 string(REPLACE "," ";" FOLDERS "${FOLDERS}")
 file(READ "${PAGE}" page)
 string(REGEX MATCHALL "@{[a-z_]+\\.[a-z]+}" places "${page}")
