@@ -8,6 +8,7 @@ tools=(
   clang-format  # a test checks the format of sources
   iproute2                                      # tests between network namespaces
   python3                                       # tests of traces
+  curl                                          # commands of the guide
 )
 libraries=(
   libcaf-dev                                    # actors, cluster networking

@@ -292,10 +292,11 @@ void Model::Impl::publish(const TrainingOptions& options, const std::vector<Publ
     }
     read_state();
     const SavedModel model = saved({});
-    PublishOptions publishing{.gates = gates, .signatures = model.signatures};
+    PublishOptions publishing{.gates = gates, .model = &model};
     publishing.figures.insert(result.figures.begin(), result.figures.end());
-    result.published = publish_version(files, options.publish, publishing,
-                                       [&](const std::string& path) { save_model(files, path, model); });
+    result.published = publish_version(files, options.publish, publishing, [&](const std::string& path) {
+                         save_model(files, path, model);
+                       }).version;
     tell_warning(options, "published", fmt::format("the model is version {} of {}", result.published, options.publish));
   } catch (...) {  // the training is not lost for it
     result.not_published = current_error();

@@ -115,6 +115,25 @@ void check_signatures(const std::map<std::string, ModelSignature>& old, std::int
   }
 }
 
+// The new model beside the stable one.
+AnswerChange check_against(FileSystem& files, const std::string& path, std::int64_t version,
+                           const PublishOptions& options) {
+  AnyModel any = read_any_model(files, path);
+  check_signatures(any.signatures, version, options.model->signatures);
+  const std::string recorded = recorded_requests_of(files, path);
+  if (recorded.empty()) return {};
+  SavedModel stable;
+  stable.graph = std::move(any.graph);
+  stable.signatures = std::move(any.signatures);
+  stable.values = std::move(any.values);
+  const AnswerChange out = answer_change(stable, *options.model, read_recorded_requests(files, recorded));
+  if (out.share() > options.most_changed)
+    fail(Code::failed_precondition,
+         "{:.1f} % of the answers to recorded requests change ({} of {} rows), more than {:.1f} %", 100 * out.share(),
+         out.changed, out.rows, 100 * options.most_changed);
+  return out;
+}
+
 Publication must_have(FileSystem& files, const std::string& directory) {
   const auto out = read_publication(files, directory);
   if (!out) fail(Code::failed_precondition, "{}: nothing has been published here", directory);
@@ -191,8 +210,8 @@ void PublishGate::check(const Publication::Figures& figures, const Publication::
   if (!holds) fail(Code::failed_precondition, "'{}' does not hold: {} is {}{}", text_, figure_, own->second, shown);
 }
 
-std::int64_t publish_version(FileSystem& files, const std::string& directory, const PublishOptions& options,
-                             const std::function<void(const std::string& path)>& write) {
+Published publish_version(FileSystem& files, const std::string& directory, const PublishOptions& options,
+                          const std::function<void(const std::string& path)>& write) {
   make_directories(files, directory);
   Publication publication = read_publication(files, directory).value_or(Publication());
   const Publication::Figures* stable = nullptr;
@@ -201,11 +220,12 @@ std::int64_t publish_version(FileSystem& files, const std::string& directory, co
       stable = &found->second;
   for (const PublishGate& gate : options.gates) gate.check(options.figures, stable);
 
-  if (publication.stable && !options.signatures.empty())
-    check_signatures(read_any_model(files, version_path(files, directory, *publication.stable)).signatures,
-                     *publication.stable, options.signatures);
+  Published out;
+  if (publication.stable && options.model != nullptr)
+    out.change =
+        check_against(files, version_path(files, directory, *publication.stable), *publication.stable, options);
 
-  const std::int64_t version = next_version(files, directory, publication);
+  const std::int64_t version = out.version = next_version(files, directory, publication);
   write(join_path(directory, std::to_string(version) + options.suffix));
   // Another canary is not tried any more: it was never decided upon.
   if (publication.canary) publication.rejected.insert(*publication.canary);
@@ -217,7 +237,7 @@ std::int64_t publish_version(FileSystem& files, const std::string& directory, co
   for (const auto& [name, value] : options.figures)
     if (std::isfinite(value)) publication.figures[version][name] = value;  // JSON has no others
   write_publication(files, directory, publication);
-  return version;
+  return out;
 }
 
 std::string version_path(FileSystem& files, const std::string& directory, std::int64_t version) {

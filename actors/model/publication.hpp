@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/actors/model/answer_change.hpp>
 #include <troupe/actors/model/saved_model.hpp>
 #include <troupe/devices/storage/file_system.hpp>
 #include <troupe/messages/error.hpp>
@@ -61,17 +62,25 @@ class PublishGate {
 
 struct PublishOptions {
   std::vector<PublishGate> gates{};
-  // Of the model: those of the stable version must be among them, so that its clients go on. None: not compared.
-  std::map<std::string, ModelSignature> signatures{};
+  // What is published; null: not compared with the stable version. Otherwise its clients must be able to go on: all
+  // their signatures have to be there, and requests that were recorded (actors/model/recorded_requests.hpp) have to be
+  // answered, no more than a share of them otherwise than before.
+  const SavedModel* model = nullptr;
+  double most_changed = 1;  // of the rows of answers (actors/model/answer_change.hpp)
   Publication::Figures figures{};
   bool promote = false;  // stable at once
   std::string suffix{};  // of the version's name: ".onnx" for a file
 };
 // Makes a version of `write`, which is called with the path of its directory, or of its file, that does not exist yet,
-// and must write it whole. Returns its number. Throws errors of `write`, and before those of the gates and
-// failed_precondition for signatures that clients of the stable version would miss, and changes nothing then.
-std::int64_t publish_version(FileSystem& files, const std::string& directory, const PublishOptions& options,
-                             const std::function<void(const std::string& path)>& write);
+// and must write it whole. Throws errors of `write`, and before those of the gates,
+// failed_precondition for what clients of the stable version would miss, and errors of answer_change(); and changes
+// nothing then.
+struct Published {
+  std::int64_t version = 0;
+  AnswerChange change{};  // against the stable version
+};
+Published publish_version(FileSystem& files, const std::string& directory, const PublishOptions& options,
+                          const std::function<void(const std::string& path)>& write);
 
 // The canary becomes stable. Returns its number. Throws failed_precondition without a canary.
 std::int64_t promote(FileSystem& files, const std::string& directory);

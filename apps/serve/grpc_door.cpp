@@ -1,5 +1,6 @@
 #include "apps/serve/grpc_door.hpp"
 
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -39,6 +41,8 @@ std::shared_ptr<grpc::ServerCredentials> credentials_of(const TlsFiles& tls) {
 // Both are global, and count for servers that are built from then on.
 void enable_plugins() {
   static const bool once = [] {
+    // What strangers do wrong is no news.
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;

@@ -64,6 +64,7 @@ class Command:
 
 
 FEW = "--epochs 1 --digits 320,64"
+SERVE = "digits=models/digits --rest-port $P --no-grpc"
 PACKAGES = """mkdir packages
 for i in $(seq 80); do
   printf 'game%s\\ta game\\tis::game\\nfont%s\\ta font\\tis::font\\n' $i $i
@@ -98,6 +99,12 @@ COMMANDS = {
  "worker": ["127.0.0.1:PORT", "127.0.0.1:PORT"]}
 END
 chmod 600 cluster.json"""),
+    "first_served": Command("hand", [("--epochs 5", FEW), ("digits=models/digits", SERVE), (":8501", ":$P")],
+                            before="P=PORT", creates=["models/digits/1/model.pb"], says='"predictions"'),
+    "serve": Command("hand", [("digits=models/digits", SERVE), (":8501", ":$P")], after="first_served", before="P=PORT",
+                     says='"state":"AVAILABLE"'),
+    "publish": Command("hand", [("--epochs 5 --publish", f"{FEW} --publish"), ("--epochs 5 --seed", f"{FEW} --seed"),
+                                ("stable - 0.05", "stable - 1")], says="version 2 of models/digits is rejected, version 1"),
     "onnx": Command("hand", creates=["again.onnx"], says=""),
     "other_models": Command("hand", creates=["mm/model.pb", "mm.onnx", "served/1/saved_model.pb"], says="examples/s"),
     "batch_cluster": Command("hand", [("7711", "PORT"), ("7712", "PORT"), ("--batch 2", "--batch 4")], before=SCORES,

@@ -29,6 +29,7 @@ struct Options {
   // Of publish.
   std::map<std::string, double> figures{};
   std::vector<std::string> gates{};  // conditions on them (actors/model/publication.hpp)
+  double most_changed = 1;
   bool promote = false, any_signature = false;
   // Of run, on the workers of a cluster.
   std::string cluster{};  // its file

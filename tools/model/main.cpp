@@ -156,6 +156,9 @@ int main(int argc, char** argv) {
        {"--gate", "CONDITION", "",
         "What a figure must be for the model to be published: \"accuracy >= 0.95\", or \"loss <= stable + 0.01\"",
         [&](const std::string& text) { o.gates.push_back(text); }},
+       number_option("--most-changed", "SHARE", o.most_changed, 0, 1,
+                     "publish: of the answers to recorded requests, how many may be others than the stable "
+                     "version's"),
        flag("--promote", o.promote, "Stable at once, not the canary"),
        flag("--any-signature", o.any_signature, "Also a model that lacks what clients of the stable version use")});
   line.add("Measuring", {positive_option("--seconds", "S", o.seconds, "bench: how long")});

@@ -68,18 +68,33 @@ int publish(FileSystem& from_files, const Options& options) {
   const std::string& from = options.paths.at(0);
   const std::string directory = without_slashes(options.paths.at(1));
   FileSystem& files = file_system_of(directory);
-  const AnyModel model = read_any_model(from_files, from);
-  const bool is_directory = model.format != ModelFormat::onnx;
-  PublishOptions publishing{.figures = options.figures, .promote = options.promote};
-  if (!options.any_signature) publishing.signatures = model.signatures;
+  AnyModel any = read_any_model(from_files, from);
+  const bool is_directory = any.format != ModelFormat::onnx;
+  SavedModel model;
+  model.graph = std::move(any.graph);
+  model.signatures = std::move(any.signatures);
+  model.values = std::move(any.values);
+  PublishOptions publishing{
+      .most_changed = options.most_changed, .figures = options.figures, .promote = options.promote};
+  if (!options.any_signature) publishing.model = &model;
   for (const std::string& gate : options.gates) publishing.gates.push_back(PublishGate::parse(gate));
   if (!is_directory) publishing.suffix = ".onnx";
-  const std::int64_t version = publish_version(files, directory, publishing, [&](const std::string& path) {
+  const Published published = publish_version(files, directory, publishing, [&](const std::string& path) {
     write_version(from_files, without_slashes(from), files, path, is_directory);
   });
+  const std::int64_t version = published.version;
+  const AnswerChange& change = published.change;
   const bool canary = read_publication(files, directory)->canary == version;
-  say(options, fmt::format("version {} of {} is {}", version, directory, canary ? "the canary" : "stable"),
-      {{"event", "published"}, {"version", version}, {"label", canary ? "canary" : "stable"}});
+  std::string text = fmt::format("version {} of {} is {}", version, directory, canary ? "the canary" : "stable");
+  Json json{{"event", "published"}, {"version", version}, {"label", canary ? "canary" : "stable"}};
+  if (change.requests > 0) {
+    text += fmt::format("; of {} recorded requests, {} of {} rows are answered otherwise", change.requests,
+                        change.changed, change.rows);
+    json["requests"] = change.requests;
+    json["rows"] = change.rows;
+    json["changed"] = change.changed;
+  }
+  say(options, text, json);
   return 0;
 }
 

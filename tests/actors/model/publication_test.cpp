@@ -5,11 +5,15 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/model/model.hpp>
+#include <troupe/actors/model/recorded_requests.hpp>
+#include <troupe/graph/builder/builder.hpp>
 #include <troupe/kernels/readers/digits.hpp>
+#include <troupe/kernels/readers/tfrecord.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -22,10 +26,12 @@ using ::testing::StartsWith;
 class Publications : public ::testing::Test {
  protected:
   std::int64_t publish(const PublishOptions& options = {}) {
-    return publish_version(files_, path_, options, [&](const std::string& path) {
-      files_.make_directory(path);
-      written_ = path;
-    });
+    return publish_version(files_, path_, options,
+                           [&](const std::string& path) {
+                             files_.make_directory(path);
+                             written_ = path;
+                           })
+        .version;
   }
   Publication now() const { return read_publication(files_, path_).value(); }
 
@@ -105,6 +111,44 @@ TEST_F(Publications, AFileThatIsDamagedIsNamed) {
     EXPECT_THAT(error.message(), HasSubstr(path_ + "/publication.json: ")) << text;
     EXPECT_EQ(error_of([&] { publish(); }).code(), Code::data_loss) << text;
   }
+}
+
+// y = x factor + (0, offset), x [?,2].
+SavedModel scaled(float factor, float offset) {
+  SavedModel out;
+  out.graph = std::make_shared<Graph>();
+  const Output x = placeholder(*out.graph, DType::f32, {kUnknown, 2}, "x");
+  const Output y = add(mul(x, constant(*out.graph, Tensor::scalar(factor))),
+                       constant(*out.graph, Tensor::vector<float>({0, offset})), "y");
+  out.signatures["predict"] = {.inputs = {{"x", {"x", DType::f32, x.shape()}}},
+                               .outputs = {{"y", {y.name(), DType::f32, y.shape()}}}};
+  return out;
+}
+
+TEST_F(Publications, AreComparedOnRecordedRequests) {
+  const auto publish_model = [&](const SavedModel& model, double most_changed = 1) {
+    return publish_version(files_, path_, {.model = &model, .most_changed = most_changed},
+                           [&](const std::string& path) { save_model(files_, path, model); });
+  };
+  EXPECT_EQ(publish_model(scaled(1, 0)).change.requests, 0u);  // none to compare with
+  std::string records;
+  for (const std::vector<float>& x : {std::vector<float>{1, 2, 2, 1}, {3, 1}, {0, 9}}) {
+    const RecordedRequest request{
+        .inputs = {{"x", Tensor::of<float>({static_cast<std::int64_t>(x.size()) / 2, 2}, x)}}};
+    records += record_of(to_record(request));
+  }
+  directory_.write("models/digits/recorded_requests.tfrecord", records);
+  const AnswerChange same = publish_model(scaled(2, 0)).change;
+  EXPECT_EQ(same.requests, 3u);
+  EXPECT_EQ(same.rows, 4u);
+  EXPECT_EQ(same.changed, 0u);
+  const AnswerChange other = publish_model(scaled(1, 1.5)).change;  // (2, 1) becomes (2, 2.5)
+  EXPECT_EQ(other.changed, 1u);
+  EXPECT_THAT(error_of([&] { publish_model(scaled(1, 1.5), 0.2); }).to_string(),
+              HasSubstr("25.0 % of the answers to recorded requests change (1 of 4 rows), more than 20.0 %"));
+  EXPECT_THAT(error_of([&] { publish_model(scaled(std::numeric_limits<float>::infinity(), 0)); }).to_string(),
+              StartsWith("failed_precondition: recorded request 1: output 'y' has numbers that are not finite"));
+  EXPECT_EQ(now().canary, 3);
 }
 
 TEST_F(Publications, TrainingPublishesWhatItTrained) {

@@ -70,7 +70,7 @@ TEST_F(ModelServers, ServeTheNewestVersionAndAnswerByName) {
 TEST_F(ModelServers, FollowWhatIsPublished) {
   FileSystem& files = posix_file_system();
   const auto publish = [&] {
-    return publish_version(files, directory_.file("times"), {}, [&](const std::string& path) {
+    publish_version(files, directory_.file("times"), {}, [&](const std::string& path) {
       save_model(files, path, times_model(static_cast<float>(std::stoi(path.substr(path.rfind('/') + 1)))));
     });
   };
