@@ -174,7 +174,7 @@ TEST_F(GrpcDoors, DeadlinesAndCancellationsReachTheServable) {
     ASSERT_TRUE(eventually([&] { return model_->held() == 1; }));
     const FakeServable::Held held = model_->take();
     const Nanoseconds left = held.request.deadline - steady_now_ns();
-    EXPECT_LT(left, 3600 * kSecond);
+    EXPECT_LT(left, 3700 * kSecond);  // gRPC rounds it
     EXPECT_GT(left, 3500 * kSecond);
     context.TryCancel();
     EXPECT_EQ(over.get_future().get().error_code(), grpc::CANCELLED);
