@@ -39,14 +39,13 @@ std::uint64_t next_id() {
   return ++last;
 }
 
-// "[784] [2,3]"
+}  // namespace
+
 std::string row_shapes(const std::vector<Tensor>& inputs) {
   std::string out;
   for (const Tensor& x : inputs) out += x.shape().sub(1, x.shape().rank()).to_string();
   return out;
 }
-
-}  // namespace
 
 BatchedCall::~BatchedCall() {
   if (done) answer({.error = Error(Code::unavailable, "the version of the model is being unloaded: ask again")});

@@ -39,6 +39,9 @@ struct BatchedCall {
   bool over = false;  // answered, or cancelled: its other parts are not wanted
 };
 
+// "[784] [2,3]", of inputs [rows,...]: requests with different ones wait apart.
+std::string row_shapes(const std::vector<Tensor>& inputs);
+
 // The inputs fit the signature (ModelCallable::check). Throws invalid_argument if their numbers of rows differ.
 std::shared_ptr<ServingCall> start_batched(const BatcherActor& batcher, const ModelCallable& function,
                                            std::vector<Tensor> inputs, ServingRequest request,

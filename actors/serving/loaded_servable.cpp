@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <caf/send.hpp>
+#include <set>
 #include <utility>
 
 #include <troupe/actors/model/any_model.hpp>
+#include <troupe/actors/model/joined_rows.hpp>
+#include <troupe/actors/model/recorded_requests.hpp>
 #include <troupe/actors/serving/batcher_actor.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 
 namespace troupe {
 namespace {
@@ -29,6 +33,14 @@ LoadedModel read(Task& task, const std::string& path, std::shared_ptr<PrivateDev
   options.task = &task;
   options.session.device = std::move(device);
   return LoadedModel(std::move(model), options);
+}
+
+// As many rows of a request: all again and again, or the first.
+Tensor rows_repeated(const Tensor& tensor, std::int64_t rows) {
+  const std::int64_t own = tensor.shape()[0];
+  std::vector<Tensor> parts(static_cast<std::size_t>(rows / own), tensor);
+  if (rows % own != 0) parts.push_back(tensor.rows(0, rows % own));
+  return joined_rows("", parts);
 }
 
 std::string listed(const auto& named) {
@@ -57,16 +69,47 @@ std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std
 }
 
 LoadedServable::LoadedServable(Task& task, ServableId id, const std::string& path,
-                               std::shared_ptr<PrivateDevice> device)
+                               std::shared_ptr<PrivateDevice> device, const std::vector<std::int64_t>& batch_sizes)
     : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_)) {
-  for (const auto& [name, signature] : model_.signatures()) {
-    Function& function = functions_[name];
-    function.call = model_.callable(name);
-    warm_up(function);
+  for (const auto& [name, signature] : model_.signatures()) functions_[name].call = model_.callable(name);
+  run_recorded(path, batch_sizes);
+  for (const auto& [name, function] : functions_)
+    if (function.usual_time == 0) run_on_zeros(function);
+}
+
+void LoadedServable::run_recorded(const std::string& path, const std::vector<std::int64_t>& batch_sizes) const {
+  FileSystem& files = file_system_of(path);
+  const std::string file = recorded_requests_of(files, path);
+  if (file.empty()) return;
+  std::set<std::string> batched;  // signatures, and shapes of a row
+  int number = 0;
+  for (RecordedRequest& request : read_recorded_requests(files, file)) {
+    try {
+      ++number;
+      const std::string& name = signature_named(request.signature);
+      const Function& function = functions_.at(name);
+      const std::vector<Tensor> inputs = function.call.ordered(std::move(request.inputs));
+      function.call(inputs);
+      if (function.usual_time == 0) {
+        const Nanoseconds begin = steady_now_ns();
+        function.call(inputs);
+        function.usual_time = std::max<Nanoseconds>(steady_now_ns() - begin, 1);
+      }
+      const bool rows =
+          can_batch(name) && std::ranges::all_of(inputs, [](const Tensor& x) { return x.shape()[0] > 0; });
+      if (batch_sizes.empty() || !rows || !batched.insert(name + ':' + row_shapes(inputs)).second) continue;
+      for (const std::int64_t size : batch_sizes) {
+        std::vector<Tensor> batch;
+        for (const Tensor& x : inputs) batch.push_back(rows_repeated(x, size));
+        function.call(std::move(batch));
+      }
+    } catch (...) {
+      throw current_error().within(fmt::format("{}: record {}", shown_path(file), number));
+    }
   }
 }
 
-void LoadedServable::warm_up(const Function& function) const {
+void LoadedServable::run_on_zeros(const Function& function) const {
   std::vector<Tensor> zeros;
   for (const auto& [name, spec] : function.call.signature().inputs) {
     if (spec.dtype == DType::string) return;

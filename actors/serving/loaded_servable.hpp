@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <troupe/actors/cluster/private_device.hpp>
 #include <troupe/actors/model/loaded_model.hpp>
@@ -16,9 +17,15 @@ namespace troupe {
 
 class LoadedServable final : public Servable, public std::enable_shared_from_this<LoadedServable> {
  public:
-  // Reads and compiles the model, and runs each signature that takes no strings on zeros, so that the first request
-  // finds all in place. Throws errors of reading and compiling; what such a run throws is ignored.
-  LoadedServable(Task& task, ServableId id, const std::string& path, std::shared_ptr<PrivateDevice> device);
+  // Reads and compiles the model, and warms it up, so that the first request finds all in place: runs the requests that
+  // were recorded for it (actors/model/recorded_requests.hpp), and on zeros the other signatures that take no strings.
+  // Of a signature that can be batched, the first request of each shape of a row also runs at each of `batch_sizes`,
+  // with its rows repeated, or without those that are too many.
+  //
+  // Throws errors of reading and compiling and, naming file and record, those of recorded requests: of reading them, of
+  // inputs that do not fit, of steps. What a run on zeros throws is ignored.
+  LoadedServable(Task& task, ServableId id, const std::string& path, std::shared_ptr<PrivateDevice> device,
+                 const std::vector<std::int64_t>& batch_sizes);
 
   // Requests of the signature go to this actor from now on. Before the first request.
   void batch_by(const std::string& signature, BatcherActor batcher);
@@ -46,7 +53,8 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   class StepCall;
 
   std::shared_ptr<ServingCall> begin(ServingRequest request, const std::function<void(ServingResult)>& done) const;
-  void warm_up(const Function& function) const;
+  void run_recorded(const std::string& path, const std::vector<std::int64_t>& batch_sizes) const;
+  void run_on_zeros(const Function& function) const;
 
   const ServableId id_;
   const std::shared_ptr<PrivateDevice> device_;

@@ -55,7 +55,7 @@ void LoaderActorImpl::load(const FoundVersion& version) {
   // Before this thread's priority goes down, which threads of its making inherit.
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
   setpriority(PRIO_PROCESS, 0, kLow);
-  servable_ = std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device));
+  servable_ = std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device), sizes_of_batches());
   if (!batching_) return;
   for (const auto& [name, signature] : servable_->signatures()) {
     if (!servable_->can_batch(name)) continue;
@@ -64,6 +64,11 @@ void LoaderActorImpl::load(const FoundVersion& version) {
         servable_->shared_statistics()));
     servable_->batch_by(name, batchers_.back());
   }
+}
+
+std::vector<std::int64_t> LoaderActorImpl::sizes_of_batches() const {
+  if (!batching_) return {};
+  return batching_->allowed_sizes.empty() ? std::vector{batching_->most_rows} : batching_->allowed_sizes;
 }
 
 void LoaderActorImpl::end_batchers() {

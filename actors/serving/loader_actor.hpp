@@ -26,6 +26,8 @@ class LoaderActorImpl final : public Counted<LoaderActor> {
 
  private:
   void load(const FoundVersion& version);
+  // Those that requests are padded to; the largest, if any size is allowed.
+  std::vector<std::int64_t> sizes_of_batches() const;
   void end_batchers();  // returns when they have let go of the model
 
   Task& task_;
