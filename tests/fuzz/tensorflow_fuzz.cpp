@@ -5,6 +5,7 @@
 
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/graph/formats/saved_model/model_text.hpp"
+#include <troupe/actors/model/recorded_requests.hpp>
 #include <troupe/graph/formats/saved_model/node.hpp>
 #include <troupe/graph/formats/saved_model/saved_model.hpp>
 #include <troupe/graph/formats/serialize.hpp>
@@ -16,7 +17,7 @@ namespace {
 
 using testing::MemoryFileSystem;
 
-constexpr char kModel = 0, kIndex = 1, kEntry = 2, kTensorflowInputs = 3;
+constexpr char kModel = 0, kIndex = 1, kEntry = 2, kRecorded = 3, kTensorflowInputs = 4;
 constexpr const char* kBundle = "/b";
 
 void promise_of_tensorflow(bool kept, const char* what, const std::string& why) {
@@ -83,6 +84,20 @@ std::size_t import_model(std::string_view bytes) {
   return static_cast<std::size_t>(model.graph->size());
 }
 
+std::size_t read_recorded(std::string_view record) {
+  std::uint64_t repeated_bytes = 1 << 20;
+  const RecordedRequest request = recorded_request_from(record, repeated_bytes);
+  try {
+    const std::string written = to_record(request);
+    repeated_bytes = 0;  // nothing is repeated in what is written
+    const RecordedRequest again = recorded_request_from(written, repeated_bytes);
+    promise_of_tensorflow(to_record(again) == written, "a recorded request is read as it was written", "");
+  } catch (const Error& error) {
+    promise_of_tensorflow(false, "a recorded request that is read can be written and read", error.message());
+  }
+  return request.inputs.size() + request.outputs.size();
+}
+
 // A loop that adds "w" to x three times, sets a list of 3 items, and calls a branch.
 std::string loop_seed() {
   using testing::function_attribute, testing::function_text, testing::integer_text, testing::node_text;
@@ -120,6 +135,7 @@ std::size_t import_tensorflow_of_stranger(std::string_view input) {
   try {
     if (kind == kModel) return import_model(input);
     if (kind == kEntry) return read_entry(input);
+    if (kind == kRecorded) return read_recorded(input);
     MemoryFileSystem files = bundle_files();
     index_of_bundle(files) = input;
     return read_bundle(std::move(files));
@@ -136,6 +152,11 @@ std::vector<std::string> tensorflow_seeds() {
   MemoryFileSystem files = bundle_files();
   out.push_back(std::string(1, kIndex) + index_of_bundle(files));
   out.push_back(std::string(1, kEntry) + read_leveldb_table(index_of_bundle(files), "index").at(2).second);
+  const RecordedRequest request{
+      .signature = "s",
+      .inputs = {{"x", Tensor::of<float>({1, 2}, {1, 2})}, {"t", Tensor::vector<std::string>({"one", "two"})}},
+      .outputs = {{"y", Tensor::scalar<std::int64_t>(3)}, {"b", Tensor::scalar(true)}}};
+  out.push_back(std::string(1, kRecorded) + to_record(request, {.model = "m", .version = 2}));
   // A model of each op, with those inputs that it takes.
   const std::string some =
       integer_text("one", 1) + node_text("ReadVariableOp", "read", {"w"}) + node_text("Shape", "shape", {"x"});

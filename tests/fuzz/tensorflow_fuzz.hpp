@@ -1,4 +1,4 @@
-// What the fuzzer of TensorFlow's SavedModels and tensor bundles and its test share.
+// What the fuzzer of TensorFlow's SavedModels, tensor bundles and recorded requests and its test share.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,10 @@
 
 namespace troupe {
 
-// Reads what an input stands for: its first byte says whether the rest is a saved_model.pb, the index of a bundle, or
-// an entry of an index whose checksums are right. Aborts if anything but Error is thrown, or the graph that comes out
-// cannot be written and read again. Returns how many nodes or tensors there are, 0 if it was refused.
+// Reads what an input stands for: its first byte says whether the rest is a saved_model.pb, the index of a bundle, an
+// entry of an index whose checksums are right, or a record of a file of recorded requests. Aborts if anything but Error
+// is thrown, or the graph or request that comes out cannot be written and read again. Returns how many nodes or tensors
+// there are, 0 if it was refused.
 std::size_t import_tensorflow_of_stranger(std::string_view input);
 std::vector<std::string> tensorflow_seeds();
 

@@ -1,6 +1,7 @@
 #include "troupe/graph/formats/saved_model/tensors.hpp"
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "messages/proto/tensorflow.pb.h"
@@ -76,6 +77,17 @@ void fill_elements(Tensor& out, const tensorflow::Tensor& tensor) {
   }
 }
 
+// What the elements take that a tensor of `bytes` does not list: repeated strings count with their text.
+std::uint64_t bytes_of_repeats(const tensorflow::Tensor& tensor, DType dtype, std::uint64_t bytes,
+                               std::uint64_t repeats) {
+  if (dtype != DType::string || tensor.string_val().empty()) return bytes;
+  std::uint64_t text = 0;
+  if (__builtin_mul_overflow(repeats, tensor.string_val().rbegin()->size(), &text) ||
+      __builtin_add_overflow(bytes, text, &bytes))
+    return std::numeric_limits<std::uint64_t>::max();
+  return bytes;
+}
+
 }  // namespace
 
 DType from_tensorflow_dtype(std::int64_t number) {
@@ -113,12 +125,13 @@ Tensor from_tensorflow_tensor(const tensorflow::Tensor& tensor, std::uint64_t& r
     std::memcpy(out.mutable_raw(), tensor.tensor_content().data(), bytes);
     return out;
   }
-  if (shape.num_elements() > listed(tensor, dtype)) {
-    if (bytes > repeated_bytes)
+  if (const std::int64_t repeats = shape.num_elements() - listed(tensor, dtype); repeats > 0) {
+    const std::uint64_t needed = bytes_of_repeats(tensor, dtype, bytes, static_cast<std::uint64_t>(repeats));
+    if (needed > repeated_bytes)
       fail(Code::resource_exhausted,
            "constants that repeat one element are too large: {}{} needs {} bytes, {} are left", name(dtype),
-           shape.to_string(), bytes, repeated_bytes);
-    repeated_bytes -= bytes;
+           shape.to_string(), needed, repeated_bytes);
+    repeated_bytes -= needed;
   }
   Tensor out(dtype, shape);
   fill_elements(out, tensor);

@@ -119,6 +119,17 @@ TEST_F(RecordedRequests, TensorsMaySayTheirLastElementOnceForAllThatFollow) {
   EXPECT_THAT(error.message(), HasSubstr("/requests: record 2: input 'x'"));
 }
 
+TEST_F(RecordedRequests, RepeatedStringsCountWithTheirText) {
+  proto::PredictionLog log;
+  tensorflow::Tensor& x = (*log.mutable_predict_log()->mutable_request()->mutable_inputs())["x"];
+  x.set_dtype(7);
+  x.mutable_tensor_shape()->add_dim()->set_size(1000);
+  x.add_string_val(std::string(1000, 'a'));
+  write({log.SerializeAsString()});
+  EXPECT_EQ(read({.most_bytes = 2 << 20}).at(0).inputs.at("x").values<std::string>()[999].size(), 1000u);
+  EXPECT_EQ(refused({.most_bytes = 1'000'000}).code(), Code::resource_exhausted);
+}
+
 TEST_F(RecordedRequests, WhatIsWrongIsRefusedWithFileAndRecord) {
   const std::string good = to_record(example_request());
   const auto refuses = [&](const std::string& record, Code code, const char* why) {
