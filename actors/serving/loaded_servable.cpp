@@ -23,8 +23,10 @@ constexpr Nanoseconds kShort = kMillisecond / 5;
 // Of an unnamed signature, in the order of preference: TensorFlow's name, and ours.
 constexpr std::array kUsualNames = {"serving_default", "predict"};
 
-LoadedModel read(Task& task, const std::string& path, std::shared_ptr<PrivateDevice> device) {
+LoadedModel read(Task& task, const std::string& path, std::shared_ptr<PrivateDevice> device, WeightPool& weights,
+                 WeightShares& shares) {
   AnyModel any = read_any_model(file_system_of(path), path, {.ops = task.ops()});
+  shares = weights.share(any.values);
   SavedModel model;
   model.graph = std::move(any.graph);
   model.signatures = std::move(any.signatures);
@@ -69,8 +71,9 @@ std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std
 }
 
 LoadedServable::LoadedServable(Task& task, ServableId id, const std::string& path,
-                               std::shared_ptr<PrivateDevice> device, const std::vector<std::int64_t>& batch_sizes)
-    : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_)) {
+                               std::shared_ptr<PrivateDevice> device, const std::vector<std::int64_t>& batch_sizes,
+                               WeightPool& weights)
+    : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_, weights, weights_)) {
   for (const auto& [name, signature] : model_.signatures()) functions_[name].call = model_.callable(name);
   run_recorded(path, batch_sizes);
   for (const auto& [name, function] : functions_)

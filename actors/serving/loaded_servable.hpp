@@ -12,6 +12,7 @@
 #include <troupe/actors/model/loaded_model.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/serving_statistics.hpp>
+#include <troupe/actors/serving/weight_pool.hpp>
 
 namespace troupe {
 
@@ -22,10 +23,10 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   // Of a signature that can be batched, the first request of each shape of a row also runs at each of `batch_sizes`,
   // with its rows repeated, or without those that are too many.
   //
-  // Throws errors of reading and compiling and, naming file and record, those of recorded requests: of reading them, of
-  // inputs that do not fit, of steps. What a run on zeros throws is ignored.
+  // Shares weights with others of the pool. Throws errors of reading and compiling and, naming file and record, those
+  // of recorded requests: of reading them, of inputs that do not fit, of steps. What a run on zeros throws is ignored.
   LoadedServable(Task& task, ServableId id, const std::string& path, std::shared_ptr<PrivateDevice> device,
-                 const std::vector<std::int64_t>& batch_sizes);
+                 const std::vector<std::int64_t>& batch_sizes, WeightPool& weights);
 
   // Requests of the signature go to this actor from now on. Before the first request.
   void batch_by(const std::string& signature, BatcherActor batcher);
@@ -58,6 +59,7 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
 
   const ServableId id_;
   const std::shared_ptr<PrivateDevice> device_;
+  WeightShares weights_;
   const LoadedModel model_;
   const std::shared_ptr<ServingStatistics> statistics_ = std::make_shared<ServingStatistics>();
   std::map<std::string, Function> functions_;

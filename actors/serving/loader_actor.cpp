@@ -55,7 +55,8 @@ void LoaderActorImpl::load(const FoundVersion& version) {
   // Before this thread's priority goes down, which threads of its making inherit.
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
   setpriority(PRIO_PROCESS, 0, kLow);
-  servable_ = std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device), sizes_of_batches());
+  servable_ =
+      std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device), sizes_of_batches(), *weights_);
   if (!batching_) return;
   for (const auto& [name, signature] : servable_->signatures()) {
     if (!servable_->can_batch(name)) continue;

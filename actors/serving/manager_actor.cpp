@@ -163,7 +163,7 @@ void ManagerActorImpl::begin(const ServableManager::Action& action) {
   if (action.kind == ServableManager::Action::load) {
     version.loader = spawn_actor<ActorKind::loader, LoaderActorImpl>(
         system(), record().registry, action.id.to_string(), config_.task, action.id,
-        models_.at(action.id.model).batching, config_.threads);
+        models_.at(action.id.model).batching, config_.threads, weights_);
     tell(version.loader, LoadServable{version.found, ManagerActor(this)});
   } else {
     version.servable = nullptr;

@@ -15,6 +15,7 @@
 #include <troupe/actors/serving/serving_directory.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/serving_statistics.hpp>
+#include <troupe/actors/serving/weight_pool.hpp>
 
 namespace troupe {
 
@@ -75,6 +76,7 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
   void show();
 
   const Config config_;
+  const std::shared_ptr<WeightPool> weights_ = std::make_shared<WeightPool>();
   ServableManager manager_;
   std::map<ServableId, Version> versions_;
   std::map<std::string, ServedModel> models_;

@@ -47,7 +47,7 @@ class WarmUps : public ::testing::Test {
   }
   void load(const std::vector<std::int64_t>& batch_sizes = {}) {
     const auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = 1});
-    std::make_shared<LoadedServable>(task_, ServableId{"m", 1}, version_, device, batch_sizes)->bytes();
+    std::make_shared<LoadedServable>(task_, ServableId{"m", 1}, version_, device, batch_sizes, weights_)->bytes();
   }
   std::string refused(const std::vector<std::int64_t>& batch_sizes = {}) {
     return error_of([&] { load(batch_sizes); }).message();
@@ -56,6 +56,7 @@ class WarmUps : public ::testing::Test {
   const TemporaryDirectory directory_;
   const std::string version_ = directory_.file("m/1");
   Task task_;
+  WeightPool weights_;
 };
 
 TEST_F(WarmUps, RunRecordedRequestsBeforeAVersionIsReady) {
