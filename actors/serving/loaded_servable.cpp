@@ -72,15 +72,16 @@ std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std
 
 LoadedServable::LoadedServable(Task& task, ServableId id, const std::string& path,
                                std::shared_ptr<PrivateDevice> device, const std::vector<std::int64_t>& batch_sizes,
-                               WeightPool& weights)
-    : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_, weights, weights_)) {
+                               SharedLoading& shared)
+    : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_, shared.weights, weights_)) {
   for (const auto& [name, signature] : model_.signatures()) functions_[name].call = model_.callable(name);
-  run_recorded(path, batch_sizes);
+  run_recorded(path, batch_sizes, shared.ending);
   for (const auto& [name, function] : functions_)
     if (function.usual_time == 0) run_on_zeros(function);
 }
 
-void LoadedServable::run_recorded(const std::string& path, const std::vector<std::int64_t>& batch_sizes) const {
+void LoadedServable::run_recorded(const std::string& path, const std::vector<std::int64_t>& batch_sizes,
+                                  const std::atomic<bool>& ending) const {
   FileSystem& files = file_system_of(path);
   const std::string file = recorded_requests_of(files, path);
   if (file.empty()) return;
@@ -89,6 +90,7 @@ void LoadedServable::run_recorded(const std::string& path, const std::vector<std
   for (RecordedRequest& request : read_recorded_requests(files, file)) {
     try {
       ++number;
+      if (ending) fail(Code::cancelled, "the server is ending");
       const std::string& name = signature_named(request.signature);
       const Function& function = functions_.at(name);
       const std::vector<Tensor> inputs = function.call.ordered(std::move(request.inputs));

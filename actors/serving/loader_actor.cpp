@@ -9,7 +9,6 @@
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/serving/batcher_actor.hpp>
-#include <troupe/actors/serving/loaded_servable.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -56,7 +55,7 @@ void LoaderActorImpl::load(const FoundVersion& version) {
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
   setpriority(PRIO_PROCESS, 0, kLow);
   servable_ =
-      std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device), sizes_of_batches(), *weights_);
+      std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device), sizes_of_batches(), *shared_);
   if (!batching_) return;
   for (const auto& [name, signature] : servable_->signatures()) {
     if (!servable_->can_batch(name)) continue;

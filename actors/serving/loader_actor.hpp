@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/serving/loaded_servable.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
-#include <troupe/actors/serving/weight_pool.hpp>
 
 namespace troupe {
 
@@ -17,13 +17,13 @@ class LoaderActorImpl final : public Counted<LoaderActor> {
  public:
   // `task` outlives the actor. `threads`: of the version's device; 0: one for each core.
   LoaderActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Task& task, ServableId id,
-                  std::optional<BatchQueue::Options> batching, int threads, std::shared_ptr<WeightPool> weights)
+                  std::optional<BatchQueue::Options> batching, int threads, std::shared_ptr<SharedLoading> shared)
       : Counted(config, std::move(record)),
         task_(task),
         id_(std::move(id)),
         batching_(std::move(batching)),
         threads_(threads),
-        weights_(std::move(weights)) {}
+        shared_(std::move(shared)) {}
   behavior_type make_behavior() override;
 
  private:
@@ -36,7 +36,7 @@ class LoaderActorImpl final : public Counted<LoaderActor> {
   const ServableId id_;
   const std::optional<BatchQueue::Options> batching_;
   const int threads_;
-  const std::shared_ptr<WeightPool> weights_;
+  const std::shared_ptr<SharedLoading> shared_;
   std::shared_ptr<LoadedServable> servable_;  // null: not loaded
   std::vector<BatcherActor> batchers_;
 };

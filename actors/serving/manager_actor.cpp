@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <troupe/actors/base/spawn.hpp>
-#include <troupe/actors/serving/loaded_servable.hpp>
 #include <troupe/actors/serving/loader_actor.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
@@ -163,7 +162,7 @@ void ManagerActorImpl::begin(const ServableManager::Action& action) {
   if (action.kind == ServableManager::Action::load) {
     version.loader = spawn_actor<ActorKind::loader, LoaderActorImpl>(
         system(), record().registry, action.id.to_string(), config_.task, action.id,
-        models_.at(action.id.model).batching, config_.threads, weights_);
+        models_.at(action.id.model).batching, config_.threads, config_.loading);
     tell(version.loader, LoadServable{version.found, ManagerActor(this)});
   } else {
     version.servable = nullptr;

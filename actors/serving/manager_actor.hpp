@@ -12,10 +12,10 @@
 #include <vector>
 
 #include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/serving/loaded_servable.hpp>
 #include <troupe/actors/serving/serving_directory.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/serving_statistics.hpp>
-#include <troupe/actors/serving/weight_pool.hpp>
 
 namespace troupe {
 
@@ -49,6 +49,7 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
     std::function<void(const ServableManager::Status&)> on_state{};
     std::shared_ptr<ServingDirectory> directory{};
     std::shared_ptr<ServingStatus> status{};
+    std::shared_ptr<SharedLoading> loading{};
   };
   ManagerActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config given)
       : Counted(config, std::move(record)), config_(std::move(given)), manager_(config_.options) {}
@@ -76,7 +77,6 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
   void show();
 
   const Config config_;
-  const std::shared_ptr<WeightPool> weights_ = std::make_shared<WeightPool>();
   ServableManager manager_;
   std::map<ServableId, Version> versions_;
   std::map<std::string, ServedModel> models_;

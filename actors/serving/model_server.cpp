@@ -43,10 +43,12 @@ class ModelServer::Impl {
                                                                                          .threads = options.threads,
                                                                                          .on_state = options.on_state,
                                                                                          .directory = directory,
-                                                                                         .status = status});
+                                                                                         .status = status,
+                                                                                         .loading = loading});
     source = spawn_actor<ActorKind::source, SourceActorImpl>(task.system(), task.actors(), name, manager, options.poll);
   }
   ~Impl() {
+    loading->ending = true;
     directory->configure({});
     caf::anon_send(source, WatchModels{});
     status->wait(kPatience, [](const auto& all, bool idle) {
@@ -60,6 +62,7 @@ class ModelServer::Impl {
 
   const std::shared_ptr<ServingDirectory> directory = std::make_shared<ServingDirectory>();
   const std::shared_ptr<ServingStatus> status = std::make_shared<ServingStatus>();
+  const std::shared_ptr<SharedLoading> loading = std::make_shared<SharedLoading>();
   ManagerActor manager;
   SourceActor source;
   mutable std::mutex mutex;

@@ -47,7 +47,7 @@ class WarmUps : public ::testing::Test {
   }
   void load(const std::vector<std::int64_t>& batch_sizes = {}) {
     const auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = 1});
-    std::make_shared<LoadedServable>(task_, ServableId{"m", 1}, version_, device, batch_sizes, weights_)->bytes();
+    std::make_shared<LoadedServable>(task_, ServableId{"m", 1}, version_, device, batch_sizes, shared_)->bytes();
   }
   std::string refused(const std::vector<std::int64_t>& batch_sizes = {}) {
     return error_of([&] { load(batch_sizes); }).message();
@@ -56,7 +56,7 @@ class WarmUps : public ::testing::Test {
   const TemporaryDirectory directory_;
   const std::string version_ = directory_.file("m/1");
   Task task_;
-  WeightPool weights_;
+  SharedLoading shared_;
 };
 
 TEST_F(WarmUps, RunRecordedRequestsBeforeAVersionIsReady) {
@@ -88,6 +88,12 @@ TEST_F(WarmUps, RunBatchesOfAllowedSizes) {
   EXPECT_THAT(refused({1, 2, 5}), HasSubstr("record 1: "));
   record({recorded(0)});
   load({8});
+}
+
+TEST_F(WarmUps, EndWithTheServer) {
+  record({recorded(1)});
+  shared_.ending = true;
+  EXPECT_EQ(error_of([&] { load(); }).code(), Code::cancelled);
 }
 
 TEST_F(WarmUps, KeepTheReadyVersionIfTheyFail) {

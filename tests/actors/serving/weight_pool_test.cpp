@@ -81,14 +81,15 @@ TEST(WeightPools, VersionsShareWeightsThatAreRead) {
   const TemporaryDirectory directory;
   Task task;
   for (const ModelFormat format : {ModelFormat::tensorflow, ModelFormat::onnx}) {
-    WeightPool pool;
+    SharedLoading shared;
+    const WeightPool& pool = shared.weights;
     std::vector<std::shared_ptr<LoadedServable>> versions;
     for (const int version : {1, 2}) {
       const std::string path = directory.file(fmt::format("{}{}", name(format), version));
       write_any_model(posix_file_system(), path, format, plus_model(static_cast<float>(version)));
       const auto device = std::make_shared<PrivateDevice>(task, PrivateDeviceOptions{.threads = 1});
       const ServableId id{"plus", version};
-      versions.push_back(std::make_shared<LoadedServable>(task, id, path, device, std::vector<std::int64_t>{}, pool));
+      versions.push_back(std::make_shared<LoadedServable>(task, id, path, device, std::vector<std::int64_t>{}, shared));
       EXPECT_EQ(pool.bytes(), WeightPool::kSmallest) << name(format);
     }
     versions.erase(versions.begin());
