@@ -108,6 +108,21 @@ Contest beside_loads(const Settings& settings, double (*figure)(const LoadFigure
           .rounds = 1};
 }
 
+// A process each time: memory after many loads, beside that after its first.
+Contest memory_after_loads(const ServedExample& small, const ServedExample& large, int times) {
+  const auto first = std::make_shared<double>(0);
+  return {.troupe =
+              [=] {
+                ComingAndGoing both(small, large);
+                both.load_and_unload();
+                *first = both.resident_mib();
+                for (int i = 1; i < times; ++i) both.load_and_unload();
+                return both.resident_mib();
+              },
+          .peers = {{"itself after the first", [first] { return *first; }}},
+          .rounds = 1};
+}
+
 // Versions of a model are replaced while many ask for it; each answer must be right for one version.
 class Swaps {
  public:
@@ -115,8 +130,8 @@ class Swaps {
     folder_.publish(kSmall, 1, model_of_version(1));
     // Requests have more rows than fit into a batch: they are computed in parts, which must be of one version.
     server_ = std::make_unique<ServingChild>(
-        folder_, std::vector<std::string>{"--model", std::string(kSmall) + "=" + folder_.path(kSmall), "--batch",
-                                          "--batch-rows", std::to_string(kRows / 2 + 1)});
+        folder_, std::vector<std::string>{"--model", std::string(kSmall) + "=" + folder_.path(kSmall), "--poll", "0.05",
+                                          "--batch", "--batch-rows", std::to_string(kRows / 2 + 1)});
     load_ = std::make_unique<HttpLoad>(server_->rest_port(), kConnections);
   }
 
@@ -207,17 +222,8 @@ void add_version_cases(std::vector<Case>& cases) {
                    .peer = "itself after the first time",
                    .ratio_target = 0.952,
                    .prepare = [](const Settings& settings) -> Contest {
-                     const auto both =
-                         std::make_shared<ComingAndGoing>(small_example(), square_matrix(settings.quick ? 256 : 4096));
-                     both->load_and_unload();
-                     const double first = both->resident_mib();
-                     return {.troupe =
-                                 [=] {
-                                   for (int i = 1; i < (settings.quick ? 2 : 100); ++i) both->load_and_unload();
-                                   return both->resident_mib();
-                                 },
-                             .peers = {{"itself after the first", [first] { return first; }}},
-                             .rounds = 1};
+                     return memory_after_loads(small_example(), square_matrix(settings.quick ? 256 : 4096),
+                                               settings.quick ? 2 : 100);
                    }});
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kMostSaid = 2000;
 
 std::vector<std::string> serving_command(const std::vector<std::string>& options) {
   std::vector<std::string> out{
-      build_directory() + "/bin/troupe-serve", "--json", "--rest-port", "0", "--grpc-port", "0", "--poll", "0.05"};
+      build_directory() + "/bin/troupe-serve", "--json", "--rest-port", "0", "--grpc-port", "0"};
   out.insert(out.end(), options.begin(), options.end());
   return out;
 }

@@ -33,8 +33,7 @@ class ModelFolder {
 
 class ServingChild {
  public:
-  // Beside options of ports, and for looking often at what is published. Returns once the models answer. Throws
-  // unavailable with what the program said last.
+  // Beside options of ports. Returns once the models answer. Throws unavailable with what the program said last.
   ServingChild(const ModelFolder& folder, const std::vector<std::string>& options);
   ~ServingChild();  // asks it to end
   ServingChild(const ServingChild&) = delete;
