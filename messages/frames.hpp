@@ -370,6 +370,58 @@ struct CloseFeed {
   TROUPE_FIELDS(feed, steps, epochs, error)
 };
 
+// ---- Serving: routers and replicas ---------------------------------------------------------------------------------
+//
+// A replica tells routers which models it has, and answers requests that they send on. A request changes nothing: one
+// that is lost with its replica is sent to another.
+
+// From a router, when it meets the task of a replica; answered by ReplicaModels.
+struct WantModels {
+  static constexpr Receiver kReceiver = Receiver::replica;
+  std::uint32_t format = 1;  // of the state
+  TROUPE_FIELDS(format)
+};
+
+// From a replica, when a router comes up or asks, and when anything has changed.
+struct ReplicaModels {
+  static constexpr Receiver kReceiver = Receiver::router;
+  std::string state;  // JSON (actors/serving/replica_state.hpp)
+  TROUPE_FIELDS(state)
+};
+
+// Answered by ModelAnswer with the same number.
+struct AskModel {
+  static constexpr Receiver kReceiver = Receiver::replica;
+  std::uint64_t request = 0;  // of the router
+  std::string model;
+  std::int64_t version = 0;
+  std::string signature;
+  std::vector<std::string> names;  // of the inputs
+  std::vector<Tensor> inputs;
+  std::vector<std::string> outputs;  // that are wanted; none: all
+  std::int64_t timeout_ns = -1;      // from its arrival on; below 0: none
+  std::string trace;                 // the W3C traceparent of the request; "": none
+  TROUPE_FIELDS(request, model, version, signature, names, inputs, outputs, timeout_ns, trace)
+};
+
+struct ModelAnswer {
+  static constexpr Receiver kReceiver = Receiver::router;
+  std::uint64_t request = 0;
+  std::vector<std::string> names;  // of the outputs
+  std::vector<Tensor> outputs;
+  Error error;  // instead
+  std::int64_t retry_after_ms = 0;
+  std::int64_t queued_ns = 0, batched_ns = 0, run_ns = 0;
+  TROUPE_FIELDS(request, names, outputs, error, retry_after_ms, queued_ns, batched_ns, run_ns)
+};
+
+// The answer is not wanted any more.
+struct DropModelRequest {
+  static constexpr Receiver kReceiver = Receiver::replica;
+  std::uint64_t request = 0;
+  TROUPE_FIELDS(request)
+};
+
 // ---- Collectives: rank to rank -------------------------------------------------------------------------------------
 
 // A piece of a collective (scheduler/collective), or the news that it has failed.
@@ -404,10 +456,11 @@ struct ControlBytes {
 #undef TROUPE_FIELDS
 
 // All kinds. The index of a kind is its number on the wire: append only.
-using FrameVariant = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push,
-                                  Join, TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
-                                  CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved,
-                                  ControlBytes, OpenFeed, WantBatch, BatchMade, CloseFeed>;
+using FrameVariant =
+    std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
+                 Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart,
+                 SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved, ControlBytes, OpenFeed, WantBatch,
+                 BatchMade, CloseFeed, ReplicaModels, AskModel, ModelAnswer, DropModelRequest, WantModels>;
 
 template <class T, class Variant>
 inline constexpr bool is_alternative = false;

@@ -12,9 +12,11 @@ enum class Receiver : std::uint8_t {
   scheduler,
   rendezvous,
   collective,
-  input,  // of an input task
-  feed,   // of a worker: takes what input tasks make
-  shard,  // this and the ones below belong to the training job
+  input,    // of an input task
+  feed,     // of a worker: takes what input tasks make
+  replica,  // of a task that has models
+  router,   // of a task that sends requests to replicas
+  shard,    // this and the ones below belong to the training job
   coordinator,
   worker,
   members,  // the shard and the worker, whichever the task has

@@ -38,6 +38,8 @@ enum class ActorKind : std::uint8_t {
   manager,
   loader,
   batcher,
+  replica,
+  router,
   peer,
   introspector,
 };
@@ -83,6 +85,8 @@ inline constexpr std::array kActorRoles = {
     ActorRole{ActorKind::manager, "manager", FailureScope::task},                     // which versions are loaded
     ActorRole{ActorKind::loader, "loader", FailureScope::actor, ActorThread::own},    // a version
     ActorRole{ActorKind::batcher, "batcher", FailureScope::actor, ActorThread::own},  // requests that wait
+    ActorRole{ActorKind::replica, "replica", FailureScope::task},                     // requests of routers
+    ActorRole{ActorKind::router, "router", FailureScope::task},                       // requests under way
     ActorRole{ActorKind::peer, "peer", FailureScope::link},                           // early frames
     ActorRole{ActorKind::introspector, "introspector", FailureScope::actor, ActorThread::own, 5},  // nothing
 };

@@ -90,7 +90,8 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   };
   if (handshake != nullptr) {
     // All tasks of a launcher have the same options: the port is for only one of them.
-    if (options.introspect_port && options.name != TaskName{"worker", 0}) options.introspect_port.reset();
+    const bool chief = options.name == TaskName{"worker", 0} || options.name == TaskName{std::string(kRouterJob), 0};
+    if (options.introspect_port && !chief) options.introspect_port.reset();
     if (options.threads == 0) options.threads = threads_per_device(handshake->tasks(), options.cpu_devices);
     if (!handshake->known_cluster_file().empty()) {
       member.started_again = true;

@@ -43,6 +43,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
                   Error(Code::unavailable, "it has reconnected"));  // if the end of its last link is not known yet
         peers_[message.task] = {message.peer, message.incarnation};
         for (const auto& observer : observers_) tell(observer, message);
+        tell(message.peer, serving_);
         tell(message.peer, routes_);  // from now on the peer delivers frames
       },
       [this](const PeerLost& message) {
@@ -69,6 +70,10 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         if (routes.coordinator) tell(routes.coordinator, routes);
         for (const auto& [task, peer] : peers_) tell(peer.actor, routes_);
       },
+      [this](const ServingRoutes& routes) {
+        serving_ = routes;
+        for (const auto& [task, peer] : peers_) tell(peer.actor, serving_);
+      },
       [this](const PeerSuspected& message) {
         if (routes_.coordinator) tell(routes_.coordinator, message);
       },
@@ -81,6 +86,7 @@ NodeActorImpl::behavior_type NodeActorImpl::make_behavior() {
         peers_.clear();
         observers_.clear();
         routes_ = JobRoutes{};
+        serving_ = ServingRoutes{};
         config_ = Config{};
         join_ = nullptr;
         quit();

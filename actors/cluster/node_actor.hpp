@@ -92,6 +92,7 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   std::map<TaskName, Peer> peers_;
   std::vector<PeerObserver> observers_;
   JobRoutes routes_;
+  ServingRoutes serving_;
 };
 
 // A task's description of its devices, exchanged when peers meet (proto::Welcome, serialized). `introspector`:

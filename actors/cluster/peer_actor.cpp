@@ -40,6 +40,10 @@ PeerActorImpl::behavior_type PeerActorImpl::make_behavior() {
         stop();
       },
       [this](const JobRoutes& routes) { set_routes(routes); },
+      [this](const ServingRoutes& routes) {
+        const std::lock_guard lock(routes_mutex_);
+        serving_ = routes;
+      },
       [this](const Stop&) { stop(); },
   };
 }
@@ -48,6 +52,7 @@ void PeerActorImpl::stop() {
   stopped_.store(true);
   const std::lock_guard lock(routes_mutex_);
   routes_ = JobRoutes{};
+  serving_ = ServingRoutes{};
   unannounced_.clear();
   early_.clear();
   early_bytes_ = 0;
@@ -85,6 +90,10 @@ struct PeerActorImpl::Passage {
       inbound(self.links_.input, f);
     else if constexpr (F::kReceiver == Receiver::feed)
       inbound(self.routes_.feed, f);
+    else if constexpr (F::kReceiver == Receiver::replica)
+      inbound(self.serving_.replica, f);
+    else if constexpr (F::kReceiver == Receiver::router)
+      inbound(self.serving_.router, f);
     else if constexpr (F::kReceiver == Receiver::shard)
       to_job(self.routes_.shard, f);
     else if constexpr (F::kReceiver == Receiver::coordinator)

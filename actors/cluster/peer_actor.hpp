@@ -64,6 +64,7 @@ class PeerActorImpl final : public Counted<PeerActor> {
   bool announced_;
   std::deque<FrameCame> unannounced_;
   JobRoutes routes_;
+  ServingRoutes serving_;
   std::uint64_t first_job_ = 0;  // jobs with smaller numbers are over on this task
   std::deque<Frame> early_;      // of a job: a worker may start before the shard it pulls from
   std::size_t early_bytes_ = 0;

@@ -39,6 +39,10 @@ struct Rights::Check {
       return is(kWorkers);
     else if constexpr (is_one_of<F, BatchMade>)
       return is(kInputJob);
+    else if constexpr (is_one_of<F, WantModels, AskModel, DropModelRequest>)
+      return is(kRouterJob);
+    else if constexpr (is_one_of<F, ReplicaModels, ModelAnswer>)
+      return is(kServeJob);
     else if constexpr (is_one_of<F, JobFailed>)
       return is(kShards);
     else if constexpr (is_one_of<F, Joined, Token, EpochDone, Save, Commit, Fence, BarrierOpen>)

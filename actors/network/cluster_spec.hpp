@@ -16,6 +16,8 @@ namespace troupe {
 
 // The job of tasks that make batches for workers.
 inline constexpr std::string_view kInputJob = "input";
+// Of tasks with models, and of those that send requests to them.
+inline constexpr std::string_view kServeJob = "serve", kRouterJob = "router";
 
 struct HostPort {
   std::string host{};

@@ -15,12 +15,13 @@
 #define TROUPE_LINK_MESSAGES(X)                                                                                       \
   X(Asked) X(FrameCame) X(JobRoutes) X(JoinCluster) X(LinkLost) X(Observe) X(Outbound) X(PeerDown)                    \
   X(PeerLost) X(PeerSuspected) X(PeerUp) X(ProvenanceRequest) X(SyncObservers) X(ServeFeeds) X(EndService)            \
-  X(BeginBatch) X(MakeBatch) X(BatchReady) X(AskBatch) X(DropBatch) X(EndFeed) X(MeetInput) X(GoOnFrom)
+  X(BeginBatch) X(MakeBatch) X(BatchReady) X(AskBatch) X(DropBatch) X(EndFeed) X(MeetInput) X(GoOnFrom) X(ServingRoutes)
 
 #define TROUPE_INBOUND_FRAMES(X)                                                                                      \
   X(Barrier) X(BarrierOpen) X(CollectivePart) X(Commit) X(EpochDone) X(Fence) X(JobFailed) X(Join) X(Joined)          \
   X(Leave) X(Pull) X(Push) X(Save) X(Saved) X(Staged) X(StepAbort) X(StepDone) X(StepStart) X(TakeToken) X(Token)     \
-  X(TokenDone) X(OpenFeed) X(WantBatch) X(BatchMade) X(CloseFeed)
+  X(TokenDone) X(OpenFeed) X(WantBatch) X(BatchMade) X(CloseFeed) X(ReplicaModels) X(AskModel) X(ModelAnswer)         \
+  X(DropModelRequest) X(WantModels)
 
 #define TROUPE_MESSAGE_CLASSES(how, ...)                                                   \
   how template class caf::detail::tuple_vals_impl<caf::detail::message_data, __VA_ARGS__>; \

@@ -12,6 +12,8 @@
 //   training loop --AskBatch--> feed ==WantBatch==> input of another task, or of this one
 //   input --BeginBatch--> reader --MakeBatch--> maker --BatchReady--> input ==BatchMade==> feed --> training loop
 //
+//   door --RouteRequest--> router ==AskModel==> replica of another task ==ModelAnswer==> router --> door
+//
 // One actor of each kind per task, except: a device actor per device, a partition actor per (registered graph, device),
 // a peer per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel
 // inside a task as Inbound<frame>, with their sender, and leave it as Outbound{frame} to a peer.
@@ -28,6 +30,7 @@
 namespace troupe {
 
 struct JobRoutes;  // below
+struct ServingRoutes;
 
 // Whether actors with this interface handle the message.
 template <class Actor, class Message>
@@ -35,7 +38,7 @@ inline constexpr bool takes = caf::response_type<typename Actor::signatures, Mes
 
 // The local end of the link to another task. Sends frames over it; passes received frames to the actors they are for.
 using PeerActor = caf::typed_actor<caf::reacts_to<Outbound>, caf::reacts_to<FrameCame>, caf::reacts_to<LinkLost>,
-                                   caf::reacts_to<JobRoutes>, caf::reacts_to<Stop>>;
+                                   caf::reacts_to<JobRoutes>, caf::reacts_to<ServingRoutes>, caf::reacts_to<Stop>>;
 
 // A link to another task is up.
 struct PeerUp {
@@ -122,6 +125,17 @@ struct MeetInput {
   using local_message = void;
   InputActor input;
 };
+// Answers requests that routers of other tasks send on.
+using ReplicaSink = caf::typed_actor<caf::reacts_to<Inbound<WantModels>>, caf::reacts_to<Inbound<AskModel>>,
+                                     caf::reacts_to<Inbound<DropModelRequest>>>;
+// Sends requests to replicas.
+using RouterSink = caf::typed_actor<caf::reacts_to<Inbound<ReplicaModels>>, caf::reacts_to<Inbound<ModelAnswer>>>;
+// Destinations of frames about models on this task. Without one they are dropped: set them before the task joins.
+struct ServingRoutes {
+  using local_message = void;
+  ReplicaSink replica;
+  RouterSink router;
+};
 // Fetches the batches of a training loop.
 using FeedActor =
     caf::typed_actor<caf::reacts_to<MeetInput>, caf::reacts_to<GoOnFrom>, caf::reacts_to<AskBatch>,
@@ -182,7 +196,7 @@ struct SyncObservers {
 using LocalNodeActor =
     NodeActor::extend<caf::reacts_to<PeerUp>, caf::reacts_to<PeerLost>, caf::reacts_to<PeerSuspected>,
                       caf::reacts_to<Observe>, caf::replies_to<SyncObservers>::with<Reply>, caf::reacts_to<Asked>,
-                      caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<DropGraph>,
-                      caf::reacts_to<Stop>>;
+                      caf::reacts_to<JoinCluster>, caf::reacts_to<JobRoutes>, caf::reacts_to<ServingRoutes>,
+                      caf::reacts_to<DropGraph>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

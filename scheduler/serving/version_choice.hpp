@@ -35,6 +35,7 @@ class VersionLabels {
   // Labels beside those, of who publishes versions (actors/model/publication.hpp): each moves as soon as its version is
   // ready.
   void follow(const std::map<std::string, std::int64_t>& published, std::span<const std::int64_t> ready);
+  bool has_stable() const { return followed_.contains("stable"); }
   // Of both, where they are now.
   std::map<std::string, std::int64_t> all() const;
 

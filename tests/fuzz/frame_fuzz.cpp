@@ -116,6 +116,10 @@ std::vector<std::string> frame_seeds() {
                                        WantBatch{1, {false, 0, 2, 1}, {}},
                                        BatchMade{1, {false, 0, 2, 1}, 3, false, {numbers, words, truths}, {}, {4}},
                                        CloseFeed{1, 2, 3, {}},
+                                       AskModel{1, "m", 2, "s", {"x"}, {numbers}, {"y"}, 5},
+                                       ModelAnswer{1, {"y"}, {words}, {}, 1, 2, 3, 4},
+                                       ReplicaModels{"{}"},
+                                       DropModelRequest{1},
                                        Goodbye{}};
   std::vector<std::string> seeds = {stream_of('\x40', greeting, kMaxChunk), stream_of('\x41', steps, kMaxChunk),
                                     stream_of('\x03', steps, 50), stream_of('\xff', training, kMaxChunk)};

@@ -71,6 +71,19 @@ std::vector<Frame> samples() {
                 Error(Code::data_loss, "cut"),
                 {7, 8}},
       CloseFeed{31, 600, 3, Error(Code::cancelled, "stopped")},
+      ReplicaModels{"{}"},
+      AskModel{1ull << 33,
+               "digits",
+               3,
+               "predict",
+               {"x", "y"},
+               {bf16_tensor(), Tensor::vector<std::string>({"a"})},
+               {"z"},
+               7'000,
+               "00-1-2-01"},
+      ModelAnswer{1ull << 33, {"z"}, {bf16_tensor()}, Error(Code::unavailable, "full"), 20, 1, 2, 3},
+      DropModelRequest{1ull << 33},
+      WantModels{2},
   };
 }
 

@@ -13,13 +13,14 @@ using ::testing::HasSubstr;
 
 const ClusterSpec& cluster() {
   static const ClusterSpec spec = ClusterSpec::parse(
-      R"({"name":"n","token":"t","ps":["h:1","h:2"],"worker":["h:3","h:4"],"chief":["h:5"],"input":["h:6"]})",
+      R"({"name":"n","token":"t","ps":["h:1","h:2"],"worker":["h:3","h:4"],"chief":["h:5"],"input":["h:6"],)"
+      R"("serve":["h:7"],"router":["h:8"]})",
       "cluster");
   return spec;
 }
 
 const TaskName kCoordinator{"ps", 0}, kShard{"ps", 1}, kWorker{"worker", 1}, kChief{"chief", 0}, kClient{"client", 1},
-    kInput{"input", 0}, kGhost{"ps", 7};
+    kInput{"input", 0}, kReplica{"serve", 0}, kRouter{"router", 0}, kGhost{"ps", 7};
 
 bool may(const TaskName& task, const Frame& frame) {
   const Error error = Rights(task, cluster()).check(frame);
@@ -31,13 +32,13 @@ bool may(const TaskName& task, const Frame& frame) {
 }
 
 void only(const std::vector<TaskName>& those, const Frame& frame) {
-  for (const TaskName& task : {kCoordinator, kShard, kWorker, kChief, kClient, kInput, kGhost})
+  for (const TaskName& task : {kCoordinator, kShard, kWorker, kChief, kClient, kInput, kReplica, kRouter, kGhost})
     EXPECT_EQ(may(task, frame), std::ranges::count(those, task) == 1)
         << task.to_string() << " says " << kind_name(frame);
 }
 
 TEST(Rights, AnybodyMayRunSteps) {
-  const std::vector<TaskName> all{kCoordinator, kShard, kWorker, kChief, kClient, kInput, kGhost};
+  const std::vector<TaskName> all{kCoordinator, kShard, kWorker, kChief, kClient, kInput, kReplica, kRouter, kGhost};
   only(all, StepStart{});
   only(all, StepDone{});
   only(all, StepAbort{});
@@ -45,7 +46,8 @@ TEST(Rights, AnybodyMayRunSteps) {
 }
 
 TEST(Rights, TasksOfTheClusterRunCollectives) {
-  only({kCoordinator, kShard, kWorker, kChief, kInput}, CollectivePart{.operation = {}, .tensor = {}, .error = {}});
+  only({kCoordinator, kShard, kWorker, kChief, kInput, kReplica, kRouter},
+       CollectivePart{.operation = {}, .tensor = {}, .error = {}});
 }
 
 TEST(Rights, AWorkerSpeaksForItselfOnly) {
@@ -67,6 +69,14 @@ TEST(Rights, WorkersAskInputTasks) {
   only({kWorker}, WantBatch{});
   only({kWorker}, CloseFeed{.error = {}});
   only({kInput}, BatchMade{.components = {}, .error = {}});
+}
+
+TEST(Rights, RoutersAskReplicas) {
+  only({kRouter}, AskModel{.model = {}, .signature = {}, .names = {}, .inputs = {}, .outputs = {}, .trace = {}});
+  only({kRouter}, WantModels{});
+  only({kRouter}, DropModelRequest{});
+  only({kReplica}, ReplicaModels{.state = {}});
+  only({kReplica}, ModelAnswer{.names = {}, .outputs = {}, .error = {}});
 }
 
 TEST(Rights, AShardSpeaksForItselfOnly) {
