@@ -155,15 +155,20 @@ std::size_t LoadedServable::bytes() const {
   return out;
 }
 
-const std::string& LoadedServable::signature_named(const std::string& given) const {
+const std::string& usual_signature(const ServableId& id, const std::map<std::string, ModelSignature>& all,
+                                   const std::string& given) {
   if (given.empty()) {
-    if (functions_.size() == 1) return functions_.begin()->first;
+    if (all.size() == 1) return all.begin()->first;
     for (const char* usual : kUsualNames)
-      if (const auto found = functions_.find(usual); found != functions_.end()) return found->first;
-  } else if (const auto found = functions_.find(given); found != functions_.end()) {
+      if (const auto found = all.find(usual); found != all.end()) return found->first;
+  } else if (const auto found = all.find(given); found != all.end()) {
     return found->first;
   }
-  fail(Code::not_found, "{} has no signature '{}'; it has {}", id_.to_string(), given, listed(functions_));
+  fail(Code::not_found, "{} has no signature '{}'; it has {}", id.to_string(), given, listed(all));
+}
+
+const std::string& LoadedServable::signature_named(const std::string& given) const {
+  return usual_signature(id_, model_.signatures(), given);
 }
 
 // A request that is a step. Does not keep the version: doors keep calls until their clients have taken the answer.

@@ -72,6 +72,9 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   std::map<std::string, Function> functions_;
 };
 
+// Servable::signature_named().
+const std::string& usual_signature(const ServableId& id, const std::map<std::string, ModelSignature>& all,
+                                   const std::string& given);
 // Throws not_found, listing the outputs that there are, for a name that is none.
 void check_outputs(const ModelSignature& signature, const std::vector<std::string>& wanted);
 // The outputs that are wanted, by name; `results`: all, in the order of their names.

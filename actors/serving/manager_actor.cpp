@@ -139,22 +139,25 @@ void ManagerActorImpl::show() {
   std::vector<ServableManager::Status> now = manager_.status();
   std::set<std::string> decided;
   for (const auto& [model, why] : why_none_) decided.insert(model);
+  std::vector<ServableManager::Status> changed;
   for (const ServableManager::Status& status : now) {
     const bool begins = status.state == ServableState::fresh || status.state == ServableState::loading;
     if (status.aspired && begins && !status.error) decided.erase(status.id.model);
     const auto before = std::ranges::find(shown_, status.id, &ServableManager::Status::id);
     const bool same = before != shown_.end() && before->state == status.state &&
                       before->error.code() == status.error.code() && before->error.message() == status.error.message();
-    if (config_.on_state && !same) config_.on_state(status);
+    if (!same) changed.push_back(status);
   }
   for (ServableManager::Status& before : shown_) {  // of a model that is gone
     if (before.state == ServableState::unloaded || std::ranges::count(now, before.id, &ServableManager::Status::id) > 0)
       continue;
     before.state = ServableState::unloaded;
-    if (config_.on_state) config_.on_state(before);
+    changed.push_back(before);
   }
   shown_ = now;
   config_.status->set(std::move(now), manager_.settled() && manager_.bytes() == 0, std::move(decided));
+  if (!config_.on_state) return;
+  for (const ServableManager::Status& status : changed) config_.on_state(status);  // who is told finds it so
 }
 
 void ManagerActorImpl::begin(const ServableManager::Action& action) {

@@ -1,6 +1,7 @@
 #include "troupe/actors/serving/model_server.hpp"
 
 #include <algorithm>
+#include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <mutex>
 #include <set>
@@ -35,7 +36,7 @@ void check(const std::vector<ServedModel>& models) {
 
 class ModelServer::Impl {
  public:
-  Impl(Task& task, const ModelServerOptions& options) {
+  Impl(Task& task, const ModelServerOptions& options) : system(task.system()) {
     const std::string name = task.name().to_string();
     manager = spawn_actor<ActorKind::manager, ManagerActorImpl>(task.system(), task.actors(), name,
                                                                 ManagerActorImpl::Config{.task = task,
@@ -56,10 +57,13 @@ class ModelServer::Impl {
     });
     caf::anon_send(source, Stop{});
     caf::anon_send(manager, Stop{});
+    caf::scoped_actor self(system);
+    self->wait_for(manager);  // on_state is not called any more
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  caf::actor_system& system;
   const std::shared_ptr<ServingDirectory> directory = std::make_shared<ServingDirectory>();
   const std::shared_ptr<ServingStatus> status = std::make_shared<ServingStatus>();
   const std::shared_ptr<SharedLoading> loading = std::make_shared<SharedLoading>();
@@ -100,6 +104,10 @@ std::vector<ServableManager::Status> ModelServer::status(const std::string& mode
   if (out.empty() && std::ranges::none_of(models(), [&](const auto& m) { return m.name == model; }))
     fail(Code::not_found, "no model '{}' is served", model);
   return out;
+}
+
+std::map<std::string, std::int64_t> ModelServer::labels(const std::string& model) const {
+  return impl_->directory->labels(model);
 }
 
 bool ModelServer::ready() const { return impl_->directory->all_ready(); }

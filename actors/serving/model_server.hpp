@@ -70,6 +70,8 @@ class ModelServer {
   // Versions of a model, ascending. Throws not_found.
   std::vector<ServableManager::Status> status(const std::string& model) const;
   std::vector<ServableManager::Status> status() const;
+  // Labels of a model, where they are now: configured and published ones.
+  std::map<std::string, std::int64_t> labels(const std::string& model) const;
   // Whether each configured model has a ready version.
   bool ready() const;
   // Waits until the model has a ready version. Throws deadline_exceeded with why it has none.

@@ -27,6 +27,8 @@ struct ServingRequest {
   std::map<std::string, Tensor> inputs{};     // by the names of the signature
   std::vector<std::string> outputs{};         // those that are wanted; none: all
   Nanoseconds deadline = BatchQueue::kNever;  // of the steady clock: later results are not wanted
+  std::string key{};                          // requests with one key meet on one replica (router.hpp); "": none
+  std::string trace{};                        // the W3C traceparent of the request; "": none
 };
 
 // Nanoseconds; a stage that the request did not pass has 0.

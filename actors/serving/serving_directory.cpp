@@ -35,7 +35,7 @@ void ServingDirectory::configure(const std::map<std::string, std::map<std::strin
 }
 
 void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, ServableHandle> ready, Error why,
-                               const std::map<std::string, std::int64_t>& labels) {
+                               const std::map<std::string, std::int64_t>& labels, std::optional<std::int64_t> usual) {
   const std::lock_guard lock(writing_);
   const auto before = current();
   const auto old = before->find(name);
@@ -46,6 +46,7 @@ void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, S
   for (const auto& [version, handle] : model->handles) model->ready.push_back(version);
   model->why = std::move(why);
   model->labels.follow(labels, model->ready);
+  model->usual = usual;
   auto after = std::make_shared<Models>(*before);
   (*after)[name] = std::move(model);
   replace(std::move(after));
@@ -58,7 +59,9 @@ ServableHandle ServingDirectory::find(std::string_view model, const VersionLabel
   const Model& served = *found->second;
   if (served.ready.empty() && served.why)
     fail(Code::unavailable, "model '{}' has no version that is ready: {}", model, served.why.message());
-  return served.handles.at(served.labels.resolve(model, wanted, served.ready));
+  VersionLabels::Wanted meant = wanted;
+  if (!meant.version && meant.label.empty() && !served.labels.has_stable()) meant.version = served.usual;
+  return served.handles.at(served.labels.resolve(model, meant, served.ready));
 }
 
 std::map<std::string, std::int64_t> ServingDirectory::labels(const std::string& model) const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,10 +20,11 @@ class ServingDirectory {
   // The models that are configured, with their labels; those of others are forgotten. Throws failed_precondition, and
   // changes nothing, for a label that moves to a version that is not ready, unless the model has no ready version.
   void configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model);
-  // The versions of a model that are ready; `why`: none is, for this reason; `labels`: VersionLabels::follow(). Ignored
-  // for a model that is not configured.
+  // The versions of a model that are ready; `why`: none is, for this reason; `labels`: VersionLabels::follow();
+  // `usual`: the version of requests that name none, instead of the newest, where no label says. Ignored for a model
+  // that is not configured.
   void publish(const std::string& model, std::map<std::int64_t, ServableHandle> ready, Error why,
-               const std::map<std::string, std::int64_t>& labels);
+               const std::map<std::string, std::int64_t>& labels, std::optional<std::int64_t> usual = {});
   // Of a model, where they are now; none of one that is not configured.
   std::map<std::string, std::int64_t> labels(const std::string& model) const;
   // ModelServer::find().
@@ -34,6 +36,7 @@ class ServingDirectory {
     std::map<std::int64_t, ServableHandle> handles{};
     std::vector<std::int64_t> ready{};  // ascending
     VersionLabels labels{};
+    std::optional<std::int64_t> usual{};
     Error why{};
   };
   using Models = std::map<std::string, std::shared_ptr<const Model>, std::less<>>;

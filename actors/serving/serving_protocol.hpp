@@ -4,6 +4,8 @@
 //   server --WatchModels--> source --Aspire--> manager --LoadServable, UnloadServable--> loader
 //   loader --ServableLoaded, ServableUnloaded--> manager;  last handle of a version --ServableQuiesced--> manager
 //   door --BatchRequest, CancelRequest--> batcher;  step of a batch --BatchEnded--> batcher
+//   door --RouteRequest, CancelRequest--> router ==AskModel, DropModelRequest==> replica of another task
+//   replica ==ReplicaModels, ModelAnswer==> router
 #pragma once
 
 #include <caf/typed_actor.hpp>
@@ -92,5 +94,21 @@ struct BatchEnded {
 };
 using BatcherActor = caf::typed_actor<caf::reacts_to<BatchRequest>, caf::reacts_to<CancelRequest>,
                                       caf::reacts_to<BatchEnded>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+
+struct RoutedCall;
+struct RouteRequest {
+  using local_message = void;
+  std::shared_ptr<RoutedCall> call{};
+};
+using RouterActor =
+    RouterSink::extend<caf::reacts_to<RouteRequest>, caf::reacts_to<CancelRequest>, caf::reacts_to<PeerUp>,
+                       caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+// From now on it tells routers that it has no models.
+struct DrainReplica {
+  using local_message = void;
+};
+// A Tick: the models may have changed.
+using ReplicaActor = ReplicaSink::extend<caf::reacts_to<DrainReplica>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>,
+                                         caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 }  // namespace troupe

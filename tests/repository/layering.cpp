@@ -119,6 +119,8 @@ const std::vector<Library> kReach = {
       "actors/serving/loaded_servable.hpp",
       "actors/serving/loader_actor.hpp",
       "actors/serving/manager_actor.hpp",
+      "actors/serving/replica_actor.hpp",
+      "actors/serving/router_actor.hpp",
       "actors/serving/serving_protocol.hpp",
       "actors/serving/source_actor.hpp",
       "actors/session/callable_state.hpp",

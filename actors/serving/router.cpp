@@ -1,0 +1,71 @@
+#include "troupe/actors/serving/router.hpp"
+
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+
+#include <troupe/actors/base/spawn.hpp>
+#include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/serving/router_actor.hpp>
+#include <troupe/messages/caf/instances.hpp>
+
+namespace troupe {
+
+class Router::Impl {
+ public:
+  Impl(Task& given, const RequestRouter::Options& options, std::function<void()> on_change)
+      : task(given),
+        actor(spawn_actor<ActorKind::router, RouterActorImpl>(
+            task.system(), task.actors(), task.name().to_string(),
+            RouterActorImpl::Config{
+                .options = options, .directory = directory, .models = models, .on_change = std::move(on_change)})) {
+    caf::anon_send(task.handles().node, ServingRoutes{.router = actor});
+    caf::anon_send(task.handles().node, Observe{caf::actor_cast<PeerObserver>(actor)});
+  }
+  ~Impl() {
+    if (task.handles().node) caf::anon_send(task.handles().node, ServingRoutes{});
+    caf::anon_send(actor, Stop{});
+    caf::scoped_actor self(task.system());
+    self->wait_for(actor);  // on_change is not called any more
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Task& task;
+  const std::shared_ptr<ServingDirectory> directory = std::make_shared<ServingDirectory>();
+  const std::shared_ptr<RoutedModels> models = std::make_shared<RoutedModels>();
+  RouterActor actor;
+};
+
+Router::Router(Task& task, const RequestRouter::Options& options, std::function<void()> on_change)
+    : impl_(std::make_unique<Impl>(task, options, std::move(on_change))) {}
+Router::~Router() = default;
+
+ServableHandle Router::find(std::string_view model, const VersionLabels::Wanted& wanted) const {
+  if (impl_->models->replicas() == 0) fail(Code::unavailable, "no replica is there yet, or any more");
+  return impl_->directory->find(model, wanted);
+}
+
+std::vector<ServableManager::Status> Router::status(const std::string& model) const {
+  const auto all = impl_->models->all();
+  const auto found = all.find(model);
+  if (found == all.end()) fail(Code::not_found, "no model '{}' is served", model);
+  return found->second;
+}
+
+std::vector<std::string> Router::models() const {
+  std::vector<std::string> out;
+  for (const auto& [name, versions] : impl_->models->all()) out.push_back(name);
+  return out;
+}
+
+std::size_t Router::serving(const std::string& model) const { return impl_->models->serving(model); }
+
+bool Router::ready() const {
+  return impl_->models->replicas() > 0 && !impl_->models->all().empty() && impl_->directory->all_ready();
+}
+
+bool Router::await_ready(std::chrono::nanoseconds timeout) const {
+  return impl_->models->wait(timeout, [this] { return ready(); });
+}
+
+}  // namespace troupe

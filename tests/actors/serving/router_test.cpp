@@ -1,0 +1,224 @@
+// Routers and replicas: tasks of one process, over real sockets.
+#include "troupe/actors/serving/router.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/actors/serving/served_models.hpp"
+#include "tests/actors/task_cluster.hpp"
+#include "tests/error_of.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
+#include <troupe/actors/serving/replica.hpp>
+#include <troupe/actors/serving/replica_state.hpp>
+
+namespace troupe::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Routers : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kReplicas = 2;  // serve/0, serve/1, router/0
+
+  struct Served {
+    Served(Task& task, std::vector<ServedModel> models)
+        : server(task,
+                 ModelServerOptions{
+                     .poll = std::chrono::milliseconds(5), .threads = 1, .on_state = [this](auto&) { refresh(); }}) {
+      server.configure(std::move(models));
+      auto made = std::make_unique<Replica>(task, server);
+      {
+        const std::lock_guard lock(mutex);
+        replica = std::move(made);
+      }
+      refresh();
+    }
+    ~Served() {
+      const std::unique_ptr<Replica> ends = [this] {
+        const std::lock_guard lock(mutex);
+        return std::move(replica);
+      }();
+    }
+    void refresh() {
+      const std::lock_guard lock(mutex);
+      if (replica) replica->refresh();
+    }
+    std::mutex mutex;
+    std::unique_ptr<Replica> replica;
+    ModelServer server;
+  };
+
+  void start(const std::optional<BatchQueue::Options>& batching = {}) {
+    for (std::size_t i = 0; i < kReplicas; ++i)
+      served_.push_back(std::make_unique<Served>(
+          cluster_[i],
+          std::vector<ServedModel>{{.name = "times", .path = directory_.file("times"), .batching = batching}}));
+    router_.emplace(cluster_[kReplicas], RequestRouter::Options{.patience = 100 * kMillisecond});
+    ASSERT_TRUE(router_->await_ready(kPatience));
+    // Each has told of its model.
+    ASSERT_TRUE(eventually([&] { return router_->serving("times") == kReplicas; }));
+  }
+  // Requests that each replica has answered.
+  std::uint64_t answered(std::size_t replica) const {
+    const ClusterSnapshot all = cluster_[replica].introspection().view().snapshot();
+    for (const TaskReport& report : all.tasks)
+      if (report.task == cluster_[replica].name().to_string() && report.snapshot)
+        for (const ServableSnapshot& seen : report.snapshot->servables)
+          if (const auto ok = seen.requests.find("ok"); ok != seen.requests.end()) return ok->second;
+    return 0;
+  }
+
+  const TemporaryDirectory directory_;
+  const TaskCluster cluster_{std::vector<TaskName>{{"serve", 0}, {"serve", 1}, {"router", 0}}};
+  std::vector<std::unique_ptr<Served>> served_;
+  std::optional<Router> router_;
+};
+
+TEST_F(Routers, AnswerAsOneServer) {
+  save_version(directory_, "times", 3);
+  start();
+  EXPECT_TRUE(router_->ready());
+  EXPECT_THAT(router_->models(), ElementsAre("times"));
+  const ServableHandle handle = router_->find("times");
+  EXPECT_EQ(handle->id(), (ServableId{"times", 3}));
+  EXPECT_EQ(handle->signature_named(""), "predict");
+  EXPECT_EQ(handle->signatures().at("predict").inputs.at("x").shape, (Shape{kUnknown, 2}));
+  for (int i = 0; i < 6; ++i) {
+    const ServingResult result = ask(*handle, rows_of({1, 2, 3, 4}));
+    ASSERT_FALSE(result.error) << result.error.message();
+    EXPECT_THAT(result.outputs.at("y").values<float>(), ElementsAre(3, 6, 9, 12));
+  }
+  EXPECT_TRUE(eventually([&] { return answered(0) == 3 && answered(1) == 3; })) << answered(0) << " " << answered(1);
+  EXPECT_EQ(router_->status("times").front().state, ServableState::ready);
+  EXPECT_EQ(error_of([&] { router_->find("none"); }).code(), Code::not_found);
+  EXPECT_EQ(error_of([&] { static_cast<void>(router_->status("none")); }).code(), Code::not_found);
+}
+
+TEST_F(Routers, PassOnWhatIsWrongWithARequest) {
+  save_version(directory_, "times", 1);
+  start();
+  const ServableHandle handle = router_->find("times");
+  EXPECT_EQ(ask(*handle, {}).error.code(), Code::invalid_argument);
+  ServingRequest request = rows_of({1, 2});
+  request.outputs = {"z"};
+  EXPECT_EQ(ask(*handle, request).error.code(), Code::not_found);
+  request.outputs = {"y"};
+  EXPECT_EQ(ask(*handle, request).outputs.size(), 1u);
+  request = rows_of({1, 2});
+  request.signature = "none";
+  EXPECT_EQ(ask(*handle, request).error.code(), Code::not_found);
+  request = rows_of({1, 2});
+  request.deadline = 1;
+  EXPECT_EQ(ask(*handle, request).error.code(), Code::deadline_exceeded);
+}
+
+TEST_F(Routers, KeepKeysTogether) {
+  save_version(directory_, "times", 1);
+  start();
+  const ServableHandle handle = router_->find("times");
+  for (int i = 0; i < 8; ++i) {
+    ServingRequest request = rows_of({1, 2});
+    request.key = "a user";
+    EXPECT_FALSE(ask(*handle, request).error);
+  }
+  EXPECT_TRUE(eventually([&] { return answered(0) + answered(1) == 8; }));
+  EXPECT_TRUE(answered(0) == 0 || answered(1) == 0);
+}
+
+TEST_F(Routers, SendWhatALostReplicaHadToAnother) {
+  save_version(directory_, "times", 2);
+  start(BatchQueue::Options{.most_rows = 8, .timeout = 3600 * kSecond});  // requests wait until there are eight rows
+  const ServableHandle handle = router_->find("times");
+  std::vector<std::future<ServingResult>> answers;
+  for (int i = 0; i < 4; ++i) answers.push_back(begin(*handle, rows_of({1, 2, 3, 4})));  // two with each replica
+  const auto waiting = [&](std::size_t replica) {
+    const ClusterSnapshot all = cluster_[replica].introspection().view().snapshot();
+    for (const TaskReport& report : all.tasks)
+      if (report.task == cluster_[replica].name().to_string() && report.snapshot)
+        for (const ServableSnapshot& seen : report.snapshot->servables) return seen.waiting_rows;
+    return std::uint64_t{0};
+  };
+  EXPECT_TRUE(eventually([&] { return waiting(0) == 4 && waiting(1) == 4; }));
+  served_[0].reset();
+  cluster_[0].shutdown();
+  for (auto& answer : answers) {
+    ASSERT_EQ(answer.wait_for(kPatience), std::future_status::ready);
+    const ServingResult result = answer.get();
+    EXPECT_FALSE(result.error) << result.error.message();
+  }
+  EXPECT_TRUE(eventually([&] { return answered(1) == 4; })) << answered(1);
+}
+
+TEST_F(Routers, CancelAndGiveUp) {
+  save_version(directory_, "times", 2);
+  start(BatchQueue::Options{.most_rows = 8, .timeout = 3600 * kSecond});
+  const ServableHandle handle = router_->find("times");
+  std::shared_ptr<ServingCall> call;
+  auto cancelled = begin(*handle, rows_of({1, 2}), &call);
+  call->cancel();
+  EXPECT_EQ(cancelled.get().error.code(), Code::cancelled);
+  ServingRequest late = rows_of({1, 2});
+  late.deadline = steady_now_ns() + 30 * kMillisecond;
+  EXPECT_EQ(ask(*handle, late).error.code(), Code::deadline_exceeded);
+  served_.clear();  // both: nobody is left
+  const ServingResult nobody = ask(*handle, rows_of({1, 2}));
+  EXPECT_EQ(nobody.error.code(), Code::unavailable);
+  EXPECT_GT(nobody.retry_after_ms, 0);
+}
+
+TEST_F(Routers, FollowReplicasToNewVersions) {
+  save_version(directory_, "times", 1);
+  start();
+  save_version(directory_, "times", 2);
+  EXPECT_TRUE(eventually([&] { return router_->find("times")->id().version == 2; }));
+  const ServingResult result = ask(*router_->find("times"), rows_of({1, 2}));
+  EXPECT_THAT(result.outputs.at("version").values<float>(), ElementsAre(2));
+}
+
+TEST_F(Routers, FinishWhatADrainedReplicaHas) {
+  save_version(directory_, "times", 2);
+  start();
+  std::atomic<bool> over = false;
+  std::atomic<int> failed = 0, asked = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 2; ++i)
+    clients.emplace_back([&] {
+      while (!over) {
+        if (ask(*router_->find("times"), rows_of({1, 2})).error) ++failed;
+        ++asked;
+      }
+    });
+  EXPECT_TRUE(served_[0]->replica->drain(std::chrono::milliseconds(0), kPatience));
+  served_[0].reset();
+  const int before = asked;
+  EXPECT_TRUE(eventually([&] { return asked > before + 50; }));
+  over = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(failed, 0);
+}
+
+TEST(ReplicaStates, ComeBackFromTheirText) {
+  ReplicaState state;
+  ReplicaState::Model& model = state.models["m"];
+  model.labels = {{"stable", 3}};
+  model.why = Error(Code::unavailable, "it is being loaded");
+  model.versions.push_back(
+      {.status = {.id = {"m", 3}, .state = ServableState::ready, .bytes = 7, .error = Error(Code::data_loss, "once")},
+       .signatures = {{"predict",
+                       {.inputs = {{"x", {"x:0", DType::bf16, Shape{kUnknown, 2}}}},
+                        .outputs = {{"y", {"y:0", DType::string, Shape::unknown_rank()}}}}}}});
+  const ReplicaState back = parse_replica_state(to_json(state));
+  EXPECT_EQ(to_json(back), to_json(state));
+  EXPECT_EQ(back.models.at("m").versions.front().signatures, model.versions.front().signatures);
+  EXPECT_EQ(back.models.at("m").why.message(), "it is being loaded");
+  for (const char* text :
+       {"", "[", "[1]", R"({"m": 1})", R"({"m": {"labels": {}, "why": {"code": 99, "message": ""}}})"})
+    EXPECT_EQ(error_of([&] { parse_replica_state(text); }).code(), Code::data_loss) << text;
+}
+
+}  // namespace
+}  // namespace troupe::testing
