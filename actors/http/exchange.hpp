@@ -37,7 +37,9 @@ struct HttpReply::State {
 struct HttpExchange {
   HttpRequest request;
   MemoryBudget::Share memory;
+  std::size_t announced = 0;                // bytes of the body
   std::optional<HttpAnswer> refusal;        // the body is not kept
+  std::size_t unwanted = 0;                 // bytes of it that were read since
   std::shared_ptr<HttpReply::State> reply;  // once the request is complete
 };
 

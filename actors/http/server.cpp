@@ -187,13 +187,15 @@ class HttpServer::Impl {
       ++in_flight;
       HttpExchange& began = *exchange;
       *state = exchange.release();
-      // Before it is sent: the client asks.
-      if (began.refusal && !header(connection, MHD_HTTP_HEADER_EXPECT).empty()) return send(connection, *began.refusal);
+      // Before the body is sent: the client asks, or it would take long to read what nobody wants.
+      const bool asks = !header(connection, MHD_HTTP_HEADER_EXPECT).empty();
+      if (began.refusal && (asks || began.announced > most_unwanted())) return send(connection, *began.refusal);
       return MHD_YES;
     }
     HttpExchange& exchange = *static_cast<HttpExchange*>(*state);
     if (*size > 0) {
       add_body(exchange, {body, *size});
+      if (exchange.unwanted > most_unwanted()) return MHD_NO;  // closes the connection
       *size = 0;
       return MHD_YES;
     }
@@ -216,8 +218,12 @@ class HttpServer::Impl {
     const std::string length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     std::size_t bytes = 0;
     if (std::from_chars(length.data(), length.data() + length.size(), bytes).ec != std::errc()) return;
+    exchange.announced = bytes;
     if (may_hold(exchange, bytes)) exchange.request.body.reserve(bytes + kBodyPadding);
   }
+
+  // Bytes of a refused body that are read: a client that is still sending mostly sees an answer only after that.
+  std::size_t most_unwanted() const { return 4 * options.max_body + (1 << 20); }
 
   bool may_hold(HttpExchange& exchange, std::size_t bytes) {
     if (bytes > options.max_body)
@@ -235,10 +241,12 @@ class HttpServer::Impl {
     // Without a length, as much as the text then has room for.
     if (!exchange.refusal && bytes > exchange.memory.bytes() && may_hold(exchange, bytes))
       may_hold(exchange, std::min(std::max(bytes, 2 * body.capacity()), options.max_body));
-    if (exchange.refusal)
+    if (exchange.refusal) {
       body = std::string();
-    else
+      exchange.unwanted += piece.size();
+    } else {
       body += piece;
+    }
   }
 
   static HttpAnswer busy(const std::string& why) {
