@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/serve/report.hpp"
 #include <troupe/actors/cluster/membership_options.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 
 namespace troupe {
 namespace {
 
-constexpr const char* kServeProgram = "troupe-serve";
 constexpr const char* kServeUsage = "--model NAME=DIR | --config FILE [OPTIONS]";
 constexpr const char* kServeDescription =
     R"(Serves models over gRPC and REST: the APIs of TensorFlow Serving and of the Open Inference Protocol (KServe,
@@ -33,6 +33,9 @@ and which of their versions, in TensorFlow Serving's file, which is read again o
   }
 
 Other machines reach it with --host, for example 0.0.0.0; then give tokens, and certificates.
+
+Three replicas of it behind a router, which has the doors: when one is lost, its requests go to the others.
+  troupe-launch --serve 3 --restart 100 -- troupe-serve --model digits=models/digits
 
 Prints on stderr where it listens, and each version that is ready, or why it is not. On SIGTERM or SIGINT it is not
 ready any more, finishes the requests that it has, and ends. Exit code: 0 after that, 1 on failure or if requests were
@@ -136,10 +139,8 @@ std::vector<CommandOption> door_options(ServeOptions& options, bool& no_rest, bo
           flag("--no-grpc", no_grpc, "No gRPC"),
           token_option(options.tokens),
           model_token_option(options.tokens),
-          text_option("--tls-cert", "FILE", options.tls.certificate, "Encrypt: certificate of this server (PEM)"),
-          text_option("--tls-key", "FILE", options.tls.key, "Its key (PEM, without passphrase)"),
-          text_option("--tls-ca", "FILE", options.tls.ca,
-                      "Clients must show a certificate that a CA of this file has signed (PEM)")};
+          text_option("--client-ca", "FILE", options.client_ca,
+                      "Clients must show a certificate that a CA of this file has signed (PEM); needs --tls-cert")};
 }
 
 std::vector<CommandOption> limit_options(ServeOptions& options) {
@@ -153,7 +154,7 @@ std::vector<CommandOption> limit_options(ServeOptions& options) {
 
 }  // namespace
 
-std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std::string>& arguments) {
+std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std::string>& arguments, bool launched) {
   ServeOptions options;
   BatchChoice batching;
   bool no_rest = false, no_grpc = false;
@@ -166,20 +167,33 @@ std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std:
   line.add("Versions", version_options(options, model_memory));
   line.add("Doors", door_options(options, no_rest, no_grpc));
   line.add("Limits", limit_options(options));
-  std::vector<CommandOption> seen{flag(
-      "--json", options.json,
-      R"(Print a line of JSON for each event on stdout; the first is {"event":"ready","rest_port":P,"grpc_port":P})")};
-  for (CommandOption& option : introspection_options(options.membership)) seen.push_back(std::move(option));
-  line.add("Seen from outside", std::move(seen));
+  line.add("Requests",
+           {text_option("--request-log", "PREFIX", options.request_log.prefix,
+                        "Write a share of the requests and their answers to files PREFIX-00000.tfrecord, ..., as "
+                        "TensorFlow Serving does; each can warm up a model"),
+            number_option("--request-log-rate", "SHARE", options.request_log.rate, 0, 1,
+                          "Share of the requests that are written")});
+  line.add("Output",
+           {flag("--json", options.json,
+                 R"(Print a line of JSON for each event on stdout; the first is {"event":"ready","rest_port":P,)"
+                 R"("grpc_port":P})")});
+  line.add("Place in a cluster", membership_options(options.membership));
   if (auto exit = line.parse(arguments)) return *exit;
 
-  if (options.models.empty() == options.config.empty())
-    return line.wrong(options.config.empty() ? "give a --model NAME=DIR, or a --config FILE"
-                                             : "--model and --config cannot be combined");
+  const TlsFiles& tls = options.membership.network.tls;
+  const bool clustered = launched || options.membership.given();
+  if (clustered)
+    if (auto problem = options.membership.problem(launched)) return line.wrong(*problem);
+  if (clustered && options.membership.job != kServeJob && options.membership.job != kRouterJob)
+    return line.wrong(fmt::format("--job {}: a cluster has replicas of job {} and routers of job {}",
+                                  options.membership.job, kServeJob, kRouterJob));
+  const bool routes = options.membership.job == kRouterJob;
+  if (!options.models.empty() && !options.config.empty()) return line.wrong("--model and --config cannot be combined");
+  if (options.models.empty() && options.config.empty() && !routes)
+    return line.wrong("give a --model NAME=DIR, or a --config FILE");
   if (no_rest && no_grpc) return line.wrong("--no-rest and --no-grpc leave nothing that listens");
-  if (options.tls.certificate.empty() != options.tls.key.empty())
-    return line.wrong("--tls-cert and --tls-key belong together");
-  if (!options.tls.ca.empty() && options.tls.certificate.empty()) return line.wrong("--tls-ca needs --tls-cert");
+  if (tls.certificate.empty() != tls.key.empty()) return line.wrong("--tls-cert and --tls-key belong together");
+  if (!options.client_ca.empty() && tls.certificate.empty()) return line.wrong("--client-ca needs --tls-cert");
   for (const char* name : {"--batch-rows", "--batch-timeout", "--batch-sizes", "--batch-queue"})
     if (line.given(name) && !batching.batch) return line.wrong(fmt::format("{} needs --batch", name));
   if (auto problem = line.conflict({"--batch", "--batching-file"})) return line.wrong(*problem);

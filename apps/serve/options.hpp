@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "apps/serve/json_limits.hpp"
+#include "apps/serve/request_log.hpp"
 #include <troupe/actors/cluster/membership.hpp>
 #include <troupe/actors/serving/model_server.hpp>
 #include <troupe/actors/wire/tls_files.hpp>
 #include <troupe/messages/command_line.hpp>
+#include <troupe/scheduler/serving/request_router.hpp>
 
 namespace troupe {
 
@@ -29,7 +31,7 @@ struct ServeOptions {
   std::uint16_t rest_port = 8501;
   std::uint16_t grpc_port = 8500;
   bool rest = true, grpc = true;
-  TlsFiles tls{};
+  std::string client_ca{};                        // "": clients need no certificate
   std::map<std::string, std::string> tokens{};    // by model; "": of all others
   std::uint64_t most_bytes = 256 << 20;           // of a request
   std::uint64_t memory = std::uint64_t{1} << 30;  // bytes of all requests
@@ -37,9 +39,14 @@ struct ServeOptions {
 
   std::chrono::seconds drain_timeout{30};
   bool json = false;
-  Membership membership{};  // of which the introspector's port and the flight record's directory count
+  Membership membership{};            // with the certificates of the doors, too
+  RequestLog::Options request_log{};  // without a prefix: none
+  RequestRouter::Options router{};
+
+  TlsFiles door_tls() const { return {membership.network.tls.certificate, membership.network.tls.key, client_ca}; }
 };
 
-std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std::string>& arguments);
+// `launched`: this process was started by troupe-launch.
+std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std::string>& arguments, bool launched);
 
 }  // namespace troupe

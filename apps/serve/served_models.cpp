@@ -1,5 +1,7 @@
 #include "apps/serve/served_models.hpp"
 
+#include <troupe/actors/serving/router.hpp>
+
 namespace troupe {
 namespace {
 
@@ -12,6 +14,12 @@ ServedModels ServedModels::of(const ModelServer& server) {
   return {.find = [&server](std::string_view model, const auto& wanted) { return server.find(model, wanted); },
           .status = [&server](const std::string& model) { return server.status(model); },
           .ready = [&server] { return server.ready(); }};
+}
+
+ServedModels ServedModels::of(const Router& router) {
+  return {.find = [&router](std::string_view model, const auto& wanted) { return router.find(model, wanted); },
+          .status = [&router](const std::string& model) { return router.status(model); },
+          .ready = [&router] { return router.ready(); }};
 }
 
 std::vector<ServableManager::Status> ServedModels::status_of(const std::string& model,

@@ -14,6 +14,8 @@
 
 namespace troupe {
 
+class Router;
+
 // All may be called on any thread.
 struct ServedModels {
   std::function<ServableHandle(std::string_view model, const VersionLabels::Wanted& wanted)> find{};
@@ -22,6 +24,7 @@ struct ServedModels {
   std::function<void(std::vector<ServedModel> models)> configure{};  // null: clients may not
   // The server must outlive what is made of it. Without configure.
   static ServedModels of(const ModelServer& server);
+  static ServedModels of(const Router& router);
   // Versions of a model that requests which say this mean: one, or all. Throws not_found.
   std::vector<ServableManager::Status> status_of(const std::string& model, const VersionLabels::Wanted& wanted) const;
 };

@@ -20,6 +20,7 @@ class Process {
   // Without waiting. Who tests something else meanwhile calls it now and then: a full pipe would hold the program up.
   void read_what_came();
   void signal(int number) { child_.signal(number); }
+  pid_t pid() const { return child_.pid(); }
   // Reads all output; then the exit code, or minus the number of the signal that ended it.
   int wait();
 

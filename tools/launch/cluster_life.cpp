@@ -48,9 +48,17 @@ Clock::duration seconds(std::chrono::duration<double> given) {
 ClusterLife::ClusterLife(const LaunchOptions& options, Clock::time_point now,
                          std::function<void(const std::string&)> say)
     : options_(options), say_(std::move(say)), deadline_(now + seconds(options.start_timeout)) {
-  for (int i = 0; i < options.ps; ++i) tasks_.push_back({.name = fmt::format("ps/{}", i)});
-  for (int i = 0; i < options.inputs; ++i) tasks_.push_back({.name = fmt::format("input/{}", i)});
-  for (int i = 0; i < options.workers; ++i) tasks_.push_back({.name = fmt::format("worker/{}", i)});
+  const auto add = [&](const char* job, int count) {
+    for (int i = 0; i < count; ++i) tasks_.push_back({.name = fmt::format("{}/{}", job, i)});
+  };
+  if (options.serve > 0) {
+    add("serve", options.serve);
+    add("router", 1);
+  } else {
+    add("ps", options.ps);
+    add("input", options.inputs);
+    add("worker", options.workers);
+  }
   if (now + kSilence < *deadline_) warning_ = now + kSilence;
 }
 

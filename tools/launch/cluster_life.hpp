@@ -10,6 +10,8 @@
 // While the job runs, so does the cluster: training survives the loss of a worker or an input task, so one that fails
 // for good does not end the others (but see LaunchOptions::fail_fast). It does not survive the loss of a ps task.
 //
+// With replicas, the router takes the place of the workers.
+//
 // The chief is worker 0 until it is killed while other workers are running: then it is the first of these. A chief that
 // ends with an error, or aborts, has failed by its own decision and is not replaced.
 #pragma once
@@ -36,7 +38,7 @@ class ClusterLife {
   // Call when all tasks have been started. `say` is called with messages for users.
   ClusterLife(const LaunchOptions& options, Clock::time_point now, std::function<void(const std::string&)> say);
 
-  // Tasks are numbered ps/0, ps/1, ..., input/0, ..., worker/0, ...
+  // Tasks are numbered ps/0, ps/1, ..., input/0, ..., worker/0, ...; or serve/0, serve/1, ..., router/0.
   std::size_t tasks() const { return tasks_.size(); }
   const std::string& name(std::size_t task) const { return tasks_[task].name; }  // "worker/1"
   const std::string& address(std::size_t task) const { return tasks_[task].address; }
@@ -77,7 +79,9 @@ class ClusterLife {
   };
 
   bool is_ps(std::size_t task) const { return task < static_cast<std::size_t>(options_.ps); }
-  std::size_t first_worker() const { return static_cast<std::size_t>(options_.ps + options_.inputs); }
+  std::size_t first_worker() const {
+    return static_cast<std::size_t>(options_.serve > 0 ? options_.serve : options_.ps + options_.inputs);
+  }
   std::span<const Task> workers() const { return std::span(tasks_).subspan(first_worker()); }
   bool start_again(std::size_t task, Clock::time_point now);
   void fail_for_good(std::size_t task, Clock::time_point now);

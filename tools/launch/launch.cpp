@@ -87,6 +87,12 @@ class Launcher {
   using Phase = ClusterLife::Phase;
 
   void start() {
+    for (int i = 0; i < options_.serve; ++i) start_task("serve", i);
+    if (options_.serve > 0) {
+      start_task("router", 0);
+      life_.emplace(options_, Clock::now(), say);
+      return;
+    }
     for (int i = 0; i < options_.ps; ++i) start_task("ps", i);
     for (int i = 0; i < options_.inputs; ++i) start_task("input", i);
     for (int i = 0; i < options_.workers; ++i) start_task("worker", i);
@@ -100,10 +106,12 @@ class Launcher {
     start_process(tasks_.back());
   }
 
+  static bool may_be_chief(const LaunchedTask& task) { return task.job == "worker" || task.job == "router"; }
+
   void start_process(LaunchedTask& task) {
     ChildOptions child_options{.command = options_.command,
-                               .inherit_stdout = options_.restarts == 0 && task.job == "worker" && task.index == 0,
-                               .tasks = options_.ps + options_.inputs + options_.workers,
+                               .inherit_stdout = options_.restarts == 0 && task.index == 0 && may_be_chief(task),
+                               .tasks = options_.tasks(),
                                .cluster_file = cluster_file_ ? cluster_file_->path() : "",
                                .gpus = gpus_ ? std::optional(gpus_->of(task.job, task.index)) : std::nullopt};
     for (const std::string& argument :
@@ -159,7 +167,7 @@ class Launcher {
 
   // Passes the chief's stdout unchanged; if tasks may be restarted, that of every worker, as any may become the chief.
   void print_output(std::size_t task, std::string_view line) {
-    const bool passes = options_.restarts == 0 ? task == life_->chief() : tasks_[task].job == "worker";
+    const bool passes = options_.restarts == 0 ? task == life_->chief() : may_be_chief(tasks_[task]);
     if (!passes) return print_error(task, line);
     fmt::print("{}\n", line);
     std::fflush(stdout);

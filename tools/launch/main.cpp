@@ -19,6 +19,9 @@ Two parameter servers and two workers that train on the built-in digits:
 The same, with a task that makes the batches of both workers:
   troupe-launch --ps 2 --workers 2 --inputs 1 -- troupe-mnist --mode sync --epochs 5
 
+Three servers of the same models behind a router, which has the doors:
+  troupe-launch --serve 3 --restart 100 -- troupe-serve --model digits=models/digits
+
 Each task is APP ARGS... --job JOB --task INDEX. APP may be any program that calls Task::from_command_line(); without a
 slash in its name it is looked for beside troupe-launch, then in PATH. Tasks choose free ports and find each other
 through a temporary cluster file.
@@ -55,12 +58,14 @@ int main(int argc, char** argv) {
   using namespace troupe;
   LaunchOptions options;
   bool make_token = false;
-  CommandLine line("troupe-launch", "--ps P --workers W [OPTIONS] [--] APP ARGS...", kDescription);
+  CommandLine line("troupe-launch", "--ps P --workers W | --serve N [OPTIONS] [--] APP ARGS...", kDescription);
   line.add("Cluster",
            {whole_option("--ps", "P", options.ps, 0, 256, "Parameter servers"),
             whole_option("--workers", "W", options.workers, 1, 256, "Workers"),
             whole_option("--inputs", "N", options.inputs, 0, 256,
                          "Input tasks, which read the data and make the workers' batches"),
+            whole_option("--serve", "N", options.serve, 1, 256,
+                         "Replicas (job serve) behind a router, in place of all other tasks"),
             whole_option("--max-workers", "M", options.max_workers, 0, 1 << 20,
                          "Upper limit on workers; those beyond --workers may be started by hand while the job trains, "
                          "with --job worker --task INDEX --cluster FILE (the launcher prints FILE)"),
@@ -84,6 +89,11 @@ int main(int argc, char** argv) {
   if (options.max_workers > 0 && options.max_workers < options.workers)
     return finish(
         line.wrong(fmt::format("--max-workers {} is less than --workers {}", options.max_workers, options.workers)));
+  if (options.serve > 0)
+    if (const auto problem = line.conflict({"--serve", line.given("--ps")       ? "--ps"
+                                                       : line.given("--inputs") ? "--inputs"
+                                                                                : "--workers"}))
+      return finish(line.wrong(*problem));
   if (options.command.empty() || options.command.front().empty())
     return finish(line.wrong("no app given: troupe-launch --ps P --workers W -- APP ARGS..."));
   options.command.front() = find_app(options.command.front());

@@ -14,7 +14,7 @@ using testing::TemporaryDirectory;
 
 ServeOptions serve_options(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--model", "m=dir"});
-  const auto parsed = parse_serve_options(arguments);
+  const auto parsed = parse_serve_options(arguments, false);
   if (const auto* exit = std::get_if<EarlyExit>(&parsed)) {
     ADD_FAILURE() << exit->err << exit->out;
     return {};
@@ -23,7 +23,7 @@ ServeOptions serve_options(std::vector<std::string> arguments) {
 }
 
 std::string serve_refusal(const std::vector<std::string>& arguments) {
-  const auto parsed = parse_serve_options(arguments);
+  const auto parsed = parse_serve_options(arguments, false);
   const auto* exit = std::get_if<EarlyExit>(&parsed);
   return exit != nullptr ? exit->err : "accepted";
 }
@@ -78,7 +78,11 @@ TEST(ServeOptions, TokensAreWordsOrFiles) {
 TEST(ServeOptions, DoorsThatCannotOpenAreRefused) {
   EXPECT_THAT(serve_refusal({"--model", "m=d", "--no-rest", "--no-grpc"}), HasSubstr("nothing that listens"));
   EXPECT_THAT(serve_refusal({"--model", "m=d", "--tls-cert", "c"}), HasSubstr("belong together"));
-  EXPECT_THAT(serve_refusal({"--model", "m=d", "--tls-ca", "c"}), HasSubstr("--tls-ca needs --tls-cert"));
+  EXPECT_THAT(serve_refusal({"--model", "m=d", "--client-ca", "c"}), HasSubstr("--client-ca needs --tls-cert"));
+  EXPECT_THAT(serve_refusal({"--model", "m=d", "--job", "worker", "--task", "0", "--cluster", "f"}),
+              HasSubstr("replicas of job serve and routers of job router"));
+  EXPECT_THAT(serve_refusal({"--job", "serve", "--task", "0", "--cluster", "f"}), HasSubstr("give a --model"));
+  EXPECT_EQ(serve_refusal({"--job", "router", "--task", "0", "--cluster", "f"}), "accepted");
   const ServeOptions options = serve_options(
       {"--no-grpc", "--poll", "0.25", "--model-memory", "2GiB", "--transition", "resources", "--drain-timeout", "3"});
   EXPECT_FALSE(options.grpc);
