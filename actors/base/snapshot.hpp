@@ -157,12 +157,12 @@ struct ServableSnapshot {
   std::string error;                // of the last attempt to load it, or why it is not loaded; "": none
   std::vector<std::string> labels;  // "stable"
   std::uint64_t bytes = 0;
-  std::uint64_t in_flight = 0;                     // requests
-  std::uint64_t waiting_rows = 0;                  // for a batch
-  std::map<std::string, std::uint64_t> requests;   // that have ended: "ok", or the error's code
-  std::map<std::string, LatencySnapshot> stages;   // "parse", "queue", "batch", "run", "serialise", "total"
-  std::vector<std::uint64_t> batches;              // that have run, of 1, 2, 3-4, 5-8, 9-16, ... rows
-  std::uint64_t batch_rows = 0;                    // of all these batches
+  std::uint64_t in_flight = 0;                    // requests
+  std::uint64_t waiting_rows = 0;                 // for a batch
+  std::map<std::string, std::uint64_t> requests;  // that have ended: "ok", or the error's code
+  std::map<std::string, LatencySnapshot> stages;  // "parse", "queue", "batch", "run", "serialise", "total"
+  std::vector<std::uint64_t> batches;             // that have run, of 1, 2, 3-4, 5-8, 9-16, ... rows
+  std::uint64_t batch_rows = 0;                   // of all these batches
 };
 
 struct LinkSnapshot {
