@@ -113,7 +113,7 @@ fi
 
 if [[ "$fuzz" == yes ]]; then
   fuzz frame=31 control=18 authentication=6 onnx=22 images=8 tensor_files=15 records=10 csv=12 \
-    arrays=10 object_stores=6 rest_bodies=8 saved_model=20 tensorflow=10 || failures+=("fuzz")
+    arrays=10 object_stores=6 rest_bodies=8 grpc_messages=8 saved_model=20 tensorflow=10 || failures+=("fuzz")
 fi
 
 if [[ "$clang" == yes ]]; then

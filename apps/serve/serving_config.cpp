@@ -20,6 +20,10 @@ namespace {
 namespace proto = ::tensorflow::serving;
 
 constexpr std::uint64_t kLongestFile = 64 << 20;
+// Messages within messages: an Any may have further ones without end.
+constexpr int kDeepestText = 32;
+
+std::string text_of(const std::string& path) { return read_file(file_system_of(path), path, kLongestFile); }
 
 // Of model_platform: what a directory has is seen in it.
 constexpr std::array<std::string_view, 4> kPlatforms = {"", "tensorflow", "onnx", "troupe"};
@@ -40,11 +44,11 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 };
 
 template <class Message>
-Message parse_text(const std::string& path) {
-  const std::string text = read_file(file_system_of(path), path, kLongestFile);
+Message parse_text(const std::string& text, const std::string& path) {
   FirstError error(path);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(kDeepestText);
   Message out;
   if (!parser.ParseFromString(text, &out))
     invalid_argument("{}", error.text.empty() ? path + ": this is no text of TensorFlow Serving" : error.text);
@@ -90,7 +94,11 @@ std::vector<ServedModel> models_of(const proto::ModelServerConfig& config) {
 }
 
 std::vector<ServedModel> read_serving_config(const std::string& path) {
-  const auto config = parse_text<proto::ModelServerConfig>(path);
+  return parse_serving_config(text_of(path), path);
+}
+
+std::vector<ServedModel> parse_serving_config(const std::string& text, const std::string& path) {
+  const auto config = parse_text<proto::ModelServerConfig>(text, path);
   try {
     std::vector<ServedModel> out = models_of(config);
     if (out.empty())
@@ -102,7 +110,7 @@ std::vector<ServedModel> read_serving_config(const std::string& path) {
 }
 
 BatchQueue::Options read_batching_parameters(const std::string& path) {
-  const auto given = parse_text<proto::BatchingParameters>(path);
+  const auto given = parse_text<proto::BatchingParameters>(text_of(path), path);
   BatchQueue::Options out;
   const auto whole = [](const auto& value, std::int64_t low, const char* name) {
     if (value.value() < low) invalid_argument("{}: {} is below {}", name, value.value(), low);

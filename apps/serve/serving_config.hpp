@@ -20,6 +20,8 @@ namespace troupe {
 // Throws errors of reading the file, invalid_argument "models.txt:3:7: ..." for what is no such text, and those of
 // models_of().
 std::vector<ServedModel> read_serving_config(const std::string& path);
+// Likewise of such a file's text; `path` begins errors.
+std::vector<ServedModel> parse_serving_config(const std::string& text, const std::string& path);
 // Throws invalid_argument for a model without a name or path, or named twice, a number of versions below 1, and a list
 // of versions that is empty; unimplemented for a custom configuration and for platforms that there are not.
 std::vector<ServedModel> models_of(const ::tensorflow::serving::ModelServerConfig& config);

@@ -9,6 +9,7 @@
 #include "tests/fuzz/control_fuzz.hpp"
 #include "tests/fuzz/csv_fuzz.hpp"
 #include "tests/fuzz/frame_fuzz.hpp"
+#include "tests/fuzz/grpc_messages_fuzz.hpp"
 #include "tests/fuzz/images_fuzz.hpp"
 #include "tests/fuzz/json_lines_fuzz.hpp"
 #include "tests/fuzz/object_stores_fuzz.hpp"
@@ -147,6 +148,18 @@ TEST(RestBodiesFuzz, BadBodiesAreNoMoreThanRefused) {
   const Reader run = [](const std::string& bytes) { static_cast<void>(read_rest_body_of_stranger(bytes)); };
   run_random_bytes(run);
   run_damaged(rest_body_seeds(), run);
+}
+
+TEST(GrpcMessagesFuzz, SeedsAreRead) {
+  std::vector<std::size_t> read;
+  for (const std::string& seed : grpc_message_seeds()) read.push_back(read_grpc_message_of_stranger(seed));
+  EXPECT_EQ(read, (std::vector<std::size_t>{2, 3, 3, 3, 2, 2}));
+}
+
+TEST(GrpcMessagesFuzz, BadMessagesAreNoMoreThanRefused) {
+  const Reader run = [](const std::string& bytes) { static_cast<void>(read_grpc_message_of_stranger(bytes)); };
+  run_random_bytes(run);
+  run_damaged(grpc_message_seeds(), run);
 }
 
 TEST(RecordsFuzz, SeedsAreRead) {

@@ -39,6 +39,13 @@ class ServingConfig : public ::testing::Test {
       ::testing::TempDir() + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".txt";
 };
 
+TEST_F(ServingConfig, NestingIsBounded) {
+  std::string nested = "custom_model_config {}";
+  for (int depth = 0; depth < 100; ++depth)
+    nested = "custom_model_config { [type.googleapis.com/tensorflow.serving.ModelServerConfig] { " + nested + " } }";
+  EXPECT_THAT(models_refused(nested), StartsWith("invalid_argument: FILE:1:"));
+}
+
 TEST_F(ServingConfig, ModelsArePoliciesLabelsAndPaths) {
   const std::vector<ServedModel> models = read_serving_config(written(R"(
 # Two models.
