@@ -21,7 +21,8 @@ PrivateDevice::PrivateDevice(Task& task, const PrivateDeviceOptions& options) : 
   LocalDevices& all = task.local_devices();
   device_ = make_cpu_device({.name = DeviceName::of(task.name(), "CPU", all.next_index()),
                              .threads = threads,
-                             .memory_limit = options.memory_limit});
+                             .memory_limit = options.memory_limit,
+                             .alone = alone_});
   info_ = info_of(*device_, task.kernels());
   all.add({device_, spawn_actor<ActorKind::device, DeviceActorImpl>(task.system(), task.actors(),
                                                                     info_.name.to_string(), device_)});

@@ -2,6 +2,7 @@
 // theirs. Placement and peers do not see it; introspection does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -24,11 +25,16 @@ class PrivateDevice {
   PrivateDevice(const PrivateDevice&) = delete;
   PrivateDevice& operator=(const PrivateDevice&) = delete;
 
+  // Whether kernels may use the device's other threads; at first they may. Without, what runs on a thread of low
+  // priority takes no more than that from others.
+  void use_helpers(bool use) { *alone_ = !use; }
+
   const DeviceInfo& info() const { return info_; }
   Device& device() const { return *device_; }
 
  private:
   Task& task_;
+  const std::shared_ptr<std::atomic<bool>> alone_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<Device> device_;
   DeviceInfo info_;
 };

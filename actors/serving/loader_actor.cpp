@@ -53,9 +53,10 @@ LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
 void LoaderActorImpl::load(const FoundVersion& version) {
   // Before this thread's priority goes down, which threads of its making inherit.
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
+  device->use_helpers(false);  // their priority is not this thread's
   setpriority(PRIO_PROCESS, 0, kLow);
-  servable_ =
-      std::make_shared<LoadedServable>(task_, id_, version.path, std::move(device), sizes_of_batches(), *shared_);
+  servable_ = std::make_shared<LoadedServable>(task_, id_, version.path, device, sizes_of_batches(), *shared_);
+  device->use_helpers(true);
   if (!batching_) return;
   for (const auto& [name, signature] : servable_->signatures()) {
     if (!servable_->can_batch(name)) continue;

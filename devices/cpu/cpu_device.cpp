@@ -103,7 +103,7 @@ class CpuDevice final : public Device {
   explicit CpuDevice(const CpuDeviceOptions& options)
       : attributes_{options.name, "CPU", memory_of(options), true},
         allocator_(options.memory_limit),
-        pool_(options.threads, "cpu" + std::to_string(options.name.index.value_or(0))),
+        pool_(options.threads, "cpu" + std::to_string(options.name.index.value_or(0)), options.alone),
         compute_("cpu" + std::to_string(options.name.index.value_or(0))) {}
   ~CpuDevice() override { shutdown(); }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include <troupe/devices/cpu/openmp.hpp>
 #ifdef __SSE__
@@ -55,7 +56,8 @@ class ThreadPool::Dynamic final : public Job {
   DynamicWork& work_;
 };
 
-ThreadPool::ThreadPool(int threads, const std::string& name) {
+ThreadPool::ThreadPool(int threads, const std::string& name, std::shared_ptr<const std::atomic<bool>> alone)
+    : alone_(std::move(alone)) {
   jobs_.reserve(64);
   for (int i = 1; i < threads; ++i)
     helpers_.emplace_back([this, label = name + "+" + std::to_string(i)] {
@@ -105,7 +107,7 @@ void ThreadPool::join(std::unique_lock<std::mutex>& lock, Job& job) {
 
 void ThreadPool::wake() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (idle_.load(std::memory_order_relaxed) == 0) return;
+  if (idle_.load(std::memory_order_relaxed) == 0 || alone()) return;
   { std::lock_guard lock(mutex_); }  // threads that looked before this work was ready are asleep by now
   wake_.notify_all();
 }
@@ -117,7 +119,7 @@ void ThreadPool::withdraw(std::unique_lock<std::mutex>& lock, Job& job) {
 
 void ThreadPool::parallel_for(std::int64_t total, std::int64_t grain, Range fn) {
   grain = std::max<std::int64_t>(grain, 1);
-  if (helpers_.empty() || total <= grain) {
+  if (helpers_.empty() || total <= grain || alone()) {
     for (std::int64_t begin = 0; begin < total; begin += grain) fn(begin, std::min(begin + grain, total));
     return;
   }
@@ -137,7 +139,8 @@ void ThreadPool::run(DynamicWork& work) {
   Dynamic job(work);
   std::unique_lock lock(mutex_);
   jobs_.push_back(&job);
-  if (idle_.load(std::memory_order_relaxed) > 0) wake_.notify_all();  // several pieces may be ready at the start
+  if (idle_.load(std::memory_order_relaxed) > 0 && !alone())
+    wake_.notify_all();  // several pieces may be ready at the start
   help_until(lock, [&work] { return work.finished(); });
   withdraw(lock, job);
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,7 +17,8 @@ namespace troupe {
 // T - 1 helpers; the thread that calls parallel_for or run is the other one. Idle helpers sleep.
 class ThreadPool final : public Parallelism {
  public:
-  ThreadPool(int threads, const std::string& name);
+  // `alone`: while it is true, helpers sleep. Null: never.
+  ThreadPool(int threads, const std::string& name, std::shared_ptr<const std::atomic<bool>> alone = nullptr);
   ~ThreadPool() override;
 
   int threads() const override { return static_cast<int>(helpers_.size()) + 1; }
@@ -41,6 +43,9 @@ class ThreadPool final : public Parallelism {
   Job* ready_job() const;
   void withdraw(std::unique_lock<std::mutex>& lock, Job& job);
 
+  bool alone() const { return alone_ && alone_->load(std::memory_order_relaxed); }
+
+  const std::shared_ptr<const std::atomic<bool>> alone_;
   std::mutex mutex_;
   std::condition_variable wake_;  // a job is ready, dynamic work has ended, or the pool stops
   std::condition_variable left_;  // the last helper has left a job

@@ -53,6 +53,29 @@ TEST(CpuDevice, ParallelForCoversEachItemOnceWithFixedParts) {
   }
 }
 
+TEST(CpuDevice, KernelsUseTheCallingThreadAloneWhileTheyAreToldTo) {
+  const auto alone = std::make_shared<std::atomic<bool>>(true);
+  const auto device =
+      make_cpu_device({.name = DeviceName::parse("/job:a/task:0/device:CPU:0"), .threads = 4, .alone = alone});
+  const std::thread::id self = std::this_thread::get_id();
+  std::atomic<int> elsewhere{0}, parts{0};
+  const auto work = [&] {
+    device->parallelism().parallel_for(64, 1, [&](std::int64_t, std::int64_t) {
+      if (std::this_thread::get_id() != self) ++elsewhere;
+      ++parts;
+      std::this_thread::yield();
+    });
+  };
+  for (int i = 0; i < 50; ++i) work();
+  EXPECT_EQ(parts, 50 * 64);
+  EXPECT_EQ(elsewhere, 0);
+  *alone = false;
+  EXPECT_TRUE(testing::eventually([&] {
+    work();
+    return elsewhere > 0;
+  }));
+}
+
 TEST(CpuDevice, ParallelForRethrows) {
   auto cpu = device(3);
   EXPECT_THROW(cpu->parallelism().parallel_for(100, 1,
