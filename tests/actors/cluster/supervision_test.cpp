@@ -15,6 +15,8 @@
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/base/restarts.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/serving/replica.hpp>
+#include <troupe/actors/serving/router.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 
 namespace troupe {
@@ -127,6 +129,8 @@ TEST_F(Supervision, EveryActorHasAPolicy) {
   ModelServer server(serving);
   server.configure({{.name = "times", .path = directory.file("times"), .batching = BatchQueue::Options{}}});
   server.await_ready("times", testing::kPatience);
+  const Replica replica(serving, server);
+  const Router router(serving);
   for (const auto& actor : serving.actors().actors()) kinds.emplace(actor->kind);
   std::set<std::string> roles;
   for (const ActorRole& role : kActorRoles) roles.emplace(role.name);
