@@ -3,9 +3,20 @@
 #include <chrono>
 #include <utility>
 
+#include "apps/serve/trace_context.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 
 namespace troupe {
+namespace {
+
+// "": none.
+std::string_view metadata_of(const grpc::CallbackServerContext& context, const char* name) {
+  const auto found = context.client_metadata().find(name);
+  if (found == context.client_metadata().end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+}  // namespace
 
 // The codes are gRPC's, with its numbers.
 grpc::Status grpc_status(const Error& error) { return {static_cast<grpc::StatusCode>(error.code()), error.message()}; }
@@ -19,9 +30,18 @@ Nanoseconds deadline_of(const grpc::CallbackServerContext& context) {
 }
 
 std::string authorization_of(const grpc::CallbackServerContext& context) {
-  const auto found = context.client_metadata().find("authorization");
-  if (found == context.client_metadata().end()) return "";
-  return {found->second.data(), found->second.size()};
+  return std::string(metadata_of(context, "authorization"));
+}
+
+std::string join_trace(grpc::CallbackServerContext& context) {
+  const std::string_view parent = metadata_of(context, TraceContext::kParent);
+  if (parent.empty()) return "";
+  const auto caller = TraceContext::parse(parent, metadata_of(context, TraceContext::kState));
+  if (!caller) return "";
+  std::string out = caller->child().traceparent();
+  context.AddInitialMetadata(TraceContext::kParent, out);
+  if (!caller->tracestate().empty()) context.AddInitialMetadata(TraceContext::kState, caller->tracestate());
+  return out;
 }
 
 void GrpcCall::State::finish(const Error& error, std::int64_t retry_after_ms) {

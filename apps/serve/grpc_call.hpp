@@ -21,6 +21,9 @@ grpc::Status grpc_status(const Error& error);
 Nanoseconds deadline_of(const grpc::CallbackServerContext& context);
 // The metadata "authorization"; "": none.
 std::string authorization_of(const grpc::CallbackServerContext& context);
+// The traceparent of a span of our own in the trace of the metadata "traceparent" (trace_context.hpp), which the
+// initial metadata tell the client; "": none.
+std::string join_trace(grpc::CallbackServerContext& context);
 
 class GrpcCall final : public grpc::ServerUnaryReactor {
  public:

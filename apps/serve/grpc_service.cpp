@@ -17,9 +17,11 @@ grpc::ServerUnaryReactor* GrpcServices::serve(grpc::CallbackServerContext* conte
   auto* const call = new GrpcCall(context);  // gRPC ends it
   const std::shared_ptr<GrpcCall::State> state = call->state();
   try {
+    std::string trace = join_trace(*context);
     check(*context, model);
     const ServableHandle servable = models_.find(model, wanted);
     ServingRequest request = parsed(*servable, [&] { return parse(*servable); });
+    request.trace = std::move(trace);
     request.deadline = std::min(request.deadline, deadline_of(*context));
     auto done = [answers = answers_, state, servable, print = std::move(print)](ServingResult result) {
       const bool here = result.error || small(result.outputs);

@@ -12,6 +12,7 @@
 #include "apps/serve/rest_documents.hpp"
 #include "apps/serve/rest_route.hpp"
 #include "apps/serve/serving_page.hpp"
+#include "apps/serve/trace_context.hpp"
 #include "apps/serve/work_threads.hpp"
 #include <troupe/actors/base/actor_record.hpp>
 #include <troupe/actors/http/json_text.hpp>
@@ -53,6 +54,30 @@ Nanoseconds deadline_of(const HttpRequest& request) {
   if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > kLongestTimeout)
     invalid_argument("{}: '{}', where seconds above 0 are expected", kTimeoutHeader, text);
   return deadline_in(seconds);
+}
+
+// What answers of a request say.
+using TraceHeaders = std::map<std::string, std::string>;
+
+// The span of a request in its client's trace; none: empty.
+TraceHeaders trace_headers_of(const HttpRequest& request) {
+  const std::string parent = header_of(request, TraceContext::kParent);
+  if (parent.empty()) return {};
+  const auto caller = TraceContext::parse(parent, header_of(request, TraceContext::kState));
+  if (!caller) return {};
+  TraceHeaders out{{TraceContext::kParent, caller->child().traceparent()}};
+  if (!caller->tracestate().empty()) out[TraceContext::kState] = caller->tracestate();
+  return out;
+}
+
+std::string traceparent_in(const TraceHeaders& headers) {
+  const auto found = headers.find(TraceContext::kParent);
+  return found == headers.end() ? "" : found->second;
+}
+
+HttpAnswer with_headers(HttpAnswer answer, const TraceHeaders& headers) {
+  answer.headers.insert(headers.begin(), headers.end());
+  return answer;
 }
 
 std::optional<std::size_t> json_bytes_of(const HttpRequest& request) {
@@ -105,7 +130,8 @@ class RestDoor::Impl {
                 .any_host = true,
                 .client_certificates = !options.tls.ca.empty(),
                 .pages = pages(options),
-                .request_headers = {"Authorization", "Content-Encoding", kInferenceHeaderLength, kTimeoutHeader},
+                .request_headers = {"Authorization", "Content-Encoding", kInferenceHeaderLength, kTimeoutHeader,
+                                    TraceContext::kParent, TraceContext::kState},
                 .threads = options.threads,
                 .max_body = options.most_bytes,
                 .memory = options.memory,
@@ -122,14 +148,15 @@ class RestDoor::Impl {
   }
 
   void handle(HttpRequest request, HttpReply reply) {
+    const TraceHeaders trace = trace_headers_of(request);
     try {
       const RestRoute route = parse_rest_path(request.path);
       check(route, request);
       const bool reads = request.method == "GET" || request.method == "HEAD";
       if (route.posts() ? request.method != "POST" : !reads)
         return reply.send({.status = 405, .body = json_text({{"error", route.posts() ? "send POST" : "send GET"}})});
-      if (route.kind == RestKind::v1_predict) return predict(route, std::move(request), reply);
-      if (route.kind == RestKind::v2_infer) return infer(route, std::move(request), reply);
+      if (route.kind == RestKind::v1_predict) return predict(route, std::move(request), trace, reply);
+      if (route.kind == RestKind::v2_infer) return infer(route, std::move(request), trace, reply);
       if (route.kind == RestKind::metrics || route.kind == RestKind::snapshot) {
         if (!options.snapshot) fail(Code::not_found, "this server has no page and no metrics");
         const auto shared = std::make_shared<HttpReply>(std::move(reply));
@@ -139,7 +166,7 @@ class RestDoor::Impl {
       }
       reply.send(describe(route));
     } catch (...) {
-      reply.send(rest_error(current_error()));
+      reply.send(with_headers(rest_error(current_error()), trace));
     }
   }
 
@@ -184,25 +211,26 @@ class RestDoor::Impl {
   }
 
   // Starts the request; what `print` makes of its outputs is the answer.
-  void start(const ServableHandle& servable, ServingRequest request, HttpReply& reply,
+  void start(const ServableHandle& servable, ServingRequest request, const TraceHeaders& trace, HttpReply& reply,
              std::function<HttpAnswer(const ServingResult&)> print) {
     const auto shared = std::make_shared<HttpReply>(std::move(reply));
-    const auto done = [answers = answers, shared, servable, print = std::move(print)](ServingResult result) {
+    request.trace = traceparent_in(trace);
+    const auto done = [answers = answers, shared, servable, trace, print = std::move(print)](ServingResult result) {
       const bool here = small(result.outputs);
-      answers->run(here, [shared, servable, print, result = std::move(result)] {
-        shared->send(answer_of(*servable, result, print));
+      answers->run(here, [shared, servable, trace, print, result = std::move(result)] {
+        shared->send(with_headers(answer_of(*servable, result, print), trace));
       });
     };
     std::shared_ptr<ServingCall> call;
     try {
       call = servable->start(std::move(request), done);
     } catch (...) {
-      return shared->send(rest_error(current_error()));
+      return shared->send(with_headers(rest_error(current_error()), trace));
     }
     if (call) shared->on_gone([call = std::move(call)] { call->cancel(); });
   }
 
-  void predict(const RestRoute& route, HttpRequest request, HttpReply& reply) {
+  void predict(const RestRoute& route, HttpRequest request, const TraceHeaders& trace, HttpReply& reply) {
     const ServableHandle servable = models.find(route.model, route.wanted);
     ServingRequest serving{.deadline = deadline_of(request)};
     PredictBody body = parsed(*servable, [&] {
@@ -215,12 +243,13 @@ class RestDoor::Impl {
     });
     serving.signature = std::move(body.signature);
     serving.inputs = std::move(body.inputs);
-    start(servable, std::move(serving), reply, [format = body.format](const ServingResult& result) -> HttpAnswer {
-      return {.body = print_predictions(result.outputs, format)};
-    });
+    start(servable, std::move(serving), trace, reply,
+          [format = body.format](const ServingResult& result) -> HttpAnswer {
+            return {.body = print_predictions(result.outputs, format)};
+          });
   }
 
-  void infer(const RestRoute& route, HttpRequest request, HttpReply& reply) {
+  void infer(const RestRoute& route, HttpRequest request, const TraceHeaders& trace, HttpReply& reply) {
     const ServableHandle servable = models.find(route.model, route.wanted);
     ServingRequest serving{.deadline = deadline_of(request)};
     const std::optional<std::size_t> json_bytes = json_bytes_of(request);
@@ -230,7 +259,7 @@ class RestDoor::Impl {
       serving.deadline = std::min(serving.deadline, deadline_in(static_cast<double>(body.timeout_us) * 1e-6));
     serving.inputs = std::move(body.inputs);
     serving.outputs = body.outputs;
-    start(servable, std::move(serving), reply,
+    start(servable, std::move(serving), trace, reply,
           [body = std::move(body), id = servable->id()](const ServingResult& result) {
             return inference_answer(id, body, result);
           });

@@ -5,7 +5,8 @@
 //
 // Errors are {"error": "..."} with TensorFlow Serving's HTTP statuses; with 503, Retry-After says when to ask again. A
 // request is computed until its deadline: the header X-Request-Timeout in seconds, or the parameter "timeout" of the
-// Open Inference Protocol in microseconds. A client that closes its connection cancels its request.
+// Open Inference Protocol in microseconds. A client that closes its connection cancels its request. A request with the
+// header traceparent (trace_context.hpp) is answered with one of the same trace.
 #pragma once
 
 #include <chrono>

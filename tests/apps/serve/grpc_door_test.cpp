@@ -120,6 +120,34 @@ class GrpcDoors : public ::testing::Test {
   std::unique_ptr<::inference::GRPCInferenceService::Stub> inference_;
 };
 
+TEST_F(GrpcDoors, AnswersAreOfTheTraceOfTheirRequests) {
+  start();
+  const std::string trace = "0af7651916cd43dd8448eb211c80319c", caller = "00-" + trace + "-b7ad6b7169203331-01";
+  const auto answered = [&](const std::string& parent, const std::string& signature) {
+    grpc::ClientContext context;
+    patient(context);
+    context.AddMetadata("traceparent", parent);
+    context.AddMetadata("tracestate", "vendor=1");
+    serving::PredictResponse response;
+    static_cast<void>(predictions_->Predict(&context, request_of({1, 2}, signature), &response));
+    std::string out;
+    for (const char* name : {"traceparent", "tracestate"})
+      if (const auto found = context.GetServerInitialMetadata().find(name);
+          found != context.GetServerInitialMetadata().end())
+        out += std::string(found->second.data(), found->second.size()) + ";";
+    return out;
+  };
+  for (const char* signature : {"", "none", "refused"})
+    EXPECT_THAT(answered(caller, signature),
+                AllOf(StartsWith("00-" + trace + "-"), ::testing::EndsWith("-01;vendor=1;"), Not(HasSubstr(caller))));
+  EXPECT_EQ(answered("00-" + trace, ""), "");
+  auto answer = std::async(std::launch::async, [&] { return answered(caller, "held"); });
+  ASSERT_TRUE(eventually([&] { return model_->held() == 1; }));
+  const FakeServable::Held held = model_->take();
+  held.done(FakeServable::twice(held.request));
+  EXPECT_EQ(answer.get(), held.request.trace + ";vendor=1;");
+}
+
 TEST_F(GrpcDoors, Predict) {
   start();
   serving::PredictResponse response;

@@ -81,6 +81,27 @@ TEST_F(RestDoors, InfersJsonAndBinary) {
               StartsWith("HTTP/1.1 400 "));
 }
 
+TEST_F(RestDoors, AnswersAreOfTheTraceOfTheirRequests) {
+  start();
+  const std::string trace = "0af7651916cd43dd8448eb211c80319c", caller = "00-" + trace + "-b7ad6b7169203331-01";
+  const std::string headers = "Traceparent: " + caller + "\r\ntracestate: vendor=1\r\n";
+  for (const char* body :
+       {R"({"instances":[[1,2]]})", "not JSON", R"({"signature_name":"refused","instances":[[1,2]]})"}) {
+    const std::string answer = predict(body, headers);
+    EXPECT_THAT(answer, AllOf(HasSubstr("traceparent: 00-" + trace + "-"), HasSubstr("tracestate: vendor=1\r\n"),
+                              Not(HasSubstr(caller))));
+  }
+  EXPECT_THAT(predict(R"({"instances":[[1,2]]})", "traceparent: 00-" + trace + "\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200 "), Not(HasSubstr("traceparent"))));
+  auto answer = std::async(std::launch::async,
+                           [&] { return predict(R"({"signature_name":"held","instances":[[1,2]]})", headers); });
+  ASSERT_TRUE(eventually([&] { return model_->held() == 1; }));
+  const FakeServable::Held held = model_->take();
+  held.done(FakeServable::twice(held.request));
+  ASSERT_THAT(held.request.trace, StartsWith("00-" + trace + "-"));
+  EXPECT_THAT(answer.get(), HasSubstr("traceparent: " + held.request.trace + "\r\n"));
+}
+
 TEST_F(RestDoors, DescribesModels) {
   start({.snapshot = [] { return ClusterSnapshot{.tasks = {{.task = "/job:serve/task:0"}}}; }});
   expect_answer(get("/v1/models/m"), 200,
@@ -180,6 +201,21 @@ TEST_F(RestDoors, AClientThatGoesCancels) {
     EXPECT_EQ(model_->cancelled(), 0);
   }
   EXPECT_TRUE(eventually([&] { return model_->cancelled() == 1; }));
+}
+
+TEST_F(RestDoors, BodiesShareABudgetOfMemory) {
+  start({.most_bytes = 1000, .memory = 1500});
+  const auto padded = [](std::size_t bytes) {
+    std::string body = R"({"instances":[[1,2]]})";
+    return body + std::string(bytes - body.size(), ' ');
+  };
+  {
+    wire::RawPeer holds(door_->address().port);
+    holds.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nhalf");
+    EXPECT_TRUE(eventually([&] { return predict(padded(600)).starts_with("HTTP/1.1 503 "); }));
+    EXPECT_THAT(predict(padded(400)), StartsWith("HTTP/1.1 200 "));
+  }
+  EXPECT_TRUE(eventually([&] { return predict(padded(600)).starts_with("HTTP/1.1 200 "); }));
 }
 
 TEST_F(RestDoors, DrainFinishesWhatIsInFlight) {
