@@ -108,7 +108,8 @@ void Coordinator::begin(Nanoseconds now, TrainingOutbox& out) {
 
 void Coordinator::leave(const Leave& message, Nanoseconds now, TrainingOutbox& out) {
   if (!members_.leaves(message)) return;
-  const bool stopped = message.reason.code() == Code::cancelled && stage_ == Stage::training && saves_.saves();
+  const bool works = stage_ > Stage::joining && stage_ < Stage::finished;
+  const bool stopped = works && message.reason.code() == Code::cancelled && saves_.saves();
   if (stopped && ends_job(message)) {
     if (stopped_.empty()) stopped_ = message.shard ? shard_name(message.worker) : worker_name(message.worker);
     return saves_.hurry();

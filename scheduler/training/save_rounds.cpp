@@ -8,7 +8,9 @@ SaveRounds::SaveRounds(Options options)
     : options_(std::move(options)),
       told_(options_.begun),
       next_(options_.begun + options_.every),
-      over_(options_.every == 0) {}
+      over_(options_.every == 0) {
+  round_.step = options_.begun;
+}
 
 void SaveRounds::move(const Job& job, bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
   if (options_.every == 0) return;
@@ -19,21 +21,24 @@ void SaveRounds::move(const Job& job, bool writer_busy, Nanoseconds now, Trainin
     over_ = over_ || committing_ == 0;
     return;
   }
-  if (!job.training) return;
-  if (hurry_) {
-    if (!under_way_ && !hurried_ && !writer_busy) begin(job, now, out);
-    hurried_ = hurried_ || under_way_;
-    return;
-  }
-  if (job.steps < next_) return;
+  if (hurry_) return move_in_a_hurry(job, writer_busy, now, out);
+  if (!job.training || job.steps < next_) return;
   if (!under_way_ && !writer_busy) return begin(job, now, out);
   events_.push_back({.kind = SaveEvent::Kind::left_out, .round = {}, .step = job.steps});
   next_ += options_.every;
 }
 
+void SaveRounds::move_in_a_hurry(const Job& job, bool writer_busy, Nanoseconds now, TrainingOutbox& out) {
+  if (hurried_) return;
+  const bool far = !job.training && under_way_ && round_.step > job.steps;  // training may go on much later
+  const bool told = !job.training && told_ == job.steps;
+  if (far || (!under_way_ && !told && !writer_busy)) begin(job, now, out);
+  hurried_ = under_way_ || told;
+}
+
 void SaveRounds::begin(const Job& job, Nanoseconds now, TrainingOutbox& out) {
   under_way_ = true;
-  told_ = job.over ? job.steps : job.step_ahead;
+  told_ = job.over || !job.training ? job.steps : job.step_ahead;
   next_ = told_ + options_.every;
   round_ = {.step = told_, .shards = {}, .error = {}, .complete = false, .began = now, .state = {}};
   if (options_.asynchronous) round_.state = job.state(told_);

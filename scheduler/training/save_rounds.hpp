@@ -6,9 +6,10 @@
 //     └───────────────────────────────────────────────┴───────────── at once, while the writer works on ──┘
 //
 // A save that comes due while a round or the writer is busy is left out. A job that is to end before its last step
-// hurries: it saves once more, as soon as the writer is free, unless a round is under way. When all steps are complete,
-// a last round follows, which is never left out; the job ends when it is written. It replaces a round at a later step,
-// which never comes if the data ended before.
+// hurries: it saves once more, as soon as the writer is free, unless a round is under way. While it evaluates, that is
+// the step of now, which replaces a round at a later step. When all steps are complete, a last round follows, which is
+// never left out; the job ends when it is written. It replaces a round at a later step, too, which never comes if the
+// data ended before.
 //
 // Driven by the Coordinator, whose own driver (an actor, the simulator) writes the rounds from take_events() and calls
 // written() for each. Not thread-safe.
@@ -57,7 +58,7 @@ class SaveRounds {
   };
   // The job's progress.
   struct Job {
-    bool training = false;
+    bool training = false;         // else no shard goes past `steps` for now
     bool over = false;             // all steps are complete
     std::uint64_t steps = 0;       // complete
     std::uint64_t step_ahead = 0;  // no shard has reached it
@@ -83,6 +84,7 @@ class SaveRounds {
   const SaveRound& round() const { return round_; }
 
  private:
+  void move_in_a_hurry(const Job& job, bool writer_busy, Nanoseconds now, TrainingOutbox& out);
   void begin(const Job& job, Nanoseconds now, TrainingOutbox& out);
   void end_when_complete(const Job& job);
 

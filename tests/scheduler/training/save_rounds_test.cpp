@@ -156,6 +156,18 @@ TEST_F(SaveRoundsTest, AJobThatBeginsWithItsLastVersionOrSavesNothingIsOverAtOnc
   EXPECT_EQ(at(10), Versions{});
 }
 
+TEST_F(SaveRoundsTest, AJobInAHurryThatHasSavedTheStepOfNowEndsAtOnce) {
+  SaveRounds::Options options = defaults();
+  options.begun = 3;  // goes on with the evaluation after this step
+  make(options);
+  job.steps = 3;
+  job.training = false;
+  saves->hurry();
+  EXPECT_EQ(move(), Versions{});
+  EXPECT_TRUE(saves->hurried());
+  EXPECT_EQ(saves->round().step, 3u);
+}
+
 TEST_F(SaveRoundsTest, AJobInAHurrySavesOnceMoreAndNeverLeavesThatOut) {
   EXPECT_EQ(at(1), Versions{});
   saves->hurry();

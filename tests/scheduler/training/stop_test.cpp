@@ -108,6 +108,57 @@ TEST_F(StopTest, AJobThatMayShrinkGoesOnWithoutTheWorkerWhichHears) {
   expect_failed(Code::cancelled, "/job:worker/task:0 was stopped; the job has saved step 4 and ended");
 }
 
+// Evaluation may take long: the job does not wait for its end.
+TEST_F(StopTest, WhileItEvaluatesTheJobSavesTheStepOfNow) {
+  for (const bool ahead : {false, true}) {
+    make([&](JobOptions& o) {
+      o.joining = {4};
+      o.epochs = 2;
+      o.save_every = ahead ? 2 : 100;
+    });
+    EXPECT_FALSE(job->join({4, Incarnation{9}, 99, "batch=10\nseed=7\n", true}, now, out));
+    join_all();
+    std::fill(std::begin(requests), std::end(requests), 0);
+    train(2);
+    const Token last[] = {take(0), take(1)};
+    out.clear();
+    save_when_due();
+    ASSERT_EQ(said<Save>().size(), ahead ? 1u : 0u);
+    if (ahead) {
+      EXPECT_EQ(said<Save>()[0].step, 4u);  // in the next epoch
+    }
+    finish(0, last[0]);
+    finish(1, last[1]);
+    ASSERT_EQ(job->stage(), Coordinator::Stage::evaluating);
+    ahead ? stop_shard() : stop_worker(1);
+    ASSERT_EQ(said<Save>().size(), 1u);
+    EXPECT_EQ(said<Save>()[0].step, 3u);
+    EXPECT_EQ(take(0).kind, TokenKind::evaluate);  // works on
+    write(3);
+    expect_failed(Code::cancelled, "was stopped; the job has saved step 3 and ended");
+  }
+}
+
+TEST_F(StopTest, AtItsEndTheJobIsCompleted) {
+  make([&](JobOptions& o) {
+    o.joining = {4};
+    o.save_every = 100;
+  });
+  EXPECT_FALSE(job->join({4, Incarnation{9}, 99, "batch=10\nseed=7\n", true}, now, out));
+  join_all();
+  train(3);
+  finish_all(0, TokenKind::evaluate, 3);
+  ASSERT_EQ(job->stage(), Coordinator::Stage::finishing);
+  out.clear();
+  save_when_due();
+  ASSERT_EQ(said<Save>().size(), 1u);
+  stop_shard();
+  write(3);
+  EXPECT_FALSE(job->barrier({0}, now, out));
+  EXPECT_FALSE(job->barrier({1}, now, out));
+  EXPECT_EQ(job->stage(), Coordinator::Stage::finished);
+}
+
 TEST_F(StopTest, OfAnEarlierIncarnationIsIgnored) {
   begin();
   train(3);
