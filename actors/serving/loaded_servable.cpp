@@ -6,12 +6,8 @@
 #include <set>
 #include <utility>
 
-#include <troupe/actors/model/any_model.hpp>
 #include <troupe/actors/model/joined_rows.hpp>
-#include <troupe/actors/model/recorded_requests.hpp>
 #include <troupe/actors/serving/batcher_actor.hpp>
-#include <troupe/devices/storage/file_systems.hpp>
-#include <troupe/devices/storage/remote/url.hpp>
 
 namespace troupe {
 namespace {
@@ -23,9 +19,8 @@ constexpr Nanoseconds kShort = kMillisecond / 5;
 // Of an unnamed signature, in the order of preference: TensorFlow's name, and ours.
 constexpr std::array kUsualNames = {"serving_default", "predict"};
 
-LoadedModel read(Task& task, const std::string& path, std::shared_ptr<PrivateDevice> device, WeightPool& weights,
-                 WeightShares& shares) {
-  AnyModel any = read_any_model(file_system_of(path), path, {.ops = task.ops()});
+LoadedModel compiled(Task& task, AnyModel any, std::shared_ptr<PrivateDevice> device, WeightPool& weights,
+                     WeightShares& shares) {
   shares = weights.share(any.values);
   SavedModel model;
   model.graph = std::move(any.graph);
@@ -70,24 +65,22 @@ std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std
   return out;
 }
 
-LoadedServable::LoadedServable(Task& task, ServableId id, const std::string& path,
-                               std::shared_ptr<PrivateDevice> device, const std::vector<std::int64_t>& batch_sizes,
-                               SharedLoading& shared)
-    : id_(std::move(id)), device_(std::move(device)), model_(read(task, path, device_, shared.weights, weights_)) {
+LoadedServable::LoadedServable(Task& task, ServableId id, ServableModel given, std::shared_ptr<PrivateDevice> device,
+                               const std::vector<std::int64_t>& batch_sizes, SharedLoading& shared)
+    : id_(std::move(id)),
+      device_(std::move(device)),
+      model_(compiled(task, std::move(given.model), device_, shared.weights, weights_)) {
   for (const auto& [name, signature] : model_.signatures()) functions_[name].call = model_.callable(name);
-  run_recorded(path, batch_sizes, shared.ending);
+  run_recorded(std::move(given.warm_up), given.warm_up_file, batch_sizes, shared.ending);
   for (const auto& [name, function] : functions_)
     if (function.usual_time == 0) run_on_zeros(function);
 }
 
-void LoadedServable::run_recorded(const std::string& path, const std::vector<std::int64_t>& batch_sizes,
-                                  const std::atomic<bool>& ending) const {
-  FileSystem& files = file_system_of(path);
-  const std::string file = recorded_requests_of(files, path);
-  if (file.empty()) return;
+void LoadedServable::run_recorded(std::vector<ServingRequest> requests, const std::string& file,
+                                  const std::vector<std::int64_t>& batch_sizes, const std::atomic<bool>& ending) const {
   std::set<std::string> batched;  // signatures, and shapes of a row
   int number = 0;
-  for (RecordedRequest& request : read_recorded_requests(files, file)) {
+  for (ServingRequest& request : requests) {
     try {
       ++number;
       if (ending) fail(Code::cancelled, "the server is ending");
@@ -109,7 +102,7 @@ void LoadedServable::run_recorded(const std::string& path, const std::vector<std
         function.call(std::move(batch));
       }
     } catch (...) {
-      throw current_error().within(fmt::format("{}: record {}", shown_path(file), number));
+      throw current_error().within(fmt::format("{}: record {}", file, number));
     }
   }
 }

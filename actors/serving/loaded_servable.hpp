@@ -10,6 +10,7 @@
 
 #include <troupe/actors/cluster/private_device.hpp>
 #include <troupe/actors/model/loaded_model.hpp>
+#include <troupe/actors/serving/model_loader.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/serving_statistics.hpp>
 #include <troupe/actors/serving/weight_pool.hpp>
@@ -18,20 +19,21 @@ namespace troupe {
 
 // What all that a server loads has in common.
 struct SharedLoading {
+  std::shared_ptr<ModelLoader> loader{};
   WeightPool weights{};
   std::atomic<bool> ending{false};  // the server: requests that were recorded are not run any more
 };
 
 class LoadedServable final : public Servable, public std::enable_shared_from_this<LoadedServable> {
  public:
-  // Reads and compiles the model, and warms it up, so that the first request finds all in place: runs the requests that
-  // were recorded for it (actors/model/recorded_requests.hpp), and on zeros the other signatures that take no strings.
-  // Of a signature that can be batched, the first request of each shape of a row also runs at each of `batch_sizes`,
-  // with its rows repeated, or without those that are too many.
+  // Compiles the model, and warms it up, so that the first request finds all in place: runs the requests that were
+  // recorded for it (ServableModel::warm_up), and on zeros the other signatures that take no strings. Of a signature
+  // that can be batched, the first request of each shape of a row also runs at each of `batch_sizes`, with its rows
+  // repeated, or without those that are too many.
   //
-  // Throws errors of reading and compiling and, naming file and record, those of recorded requests: of reading them, of
-  // inputs that do not fit, of steps, and cancelled at the end of the server. What a run on zeros throws is ignored.
-  LoadedServable(Task& task, ServableId id, const std::string& path, std::shared_ptr<PrivateDevice> device,
+  // Throws errors of compiling and, naming file and record, those of recorded requests: of inputs that do not fit, of
+  // steps, and cancelled at the end of the server. What a run on zeros throws is ignored.
+  LoadedServable(Task& task, ServableId id, ServableModel given, std::shared_ptr<PrivateDevice> device,
                  const std::vector<std::int64_t>& batch_sizes, SharedLoading& shared);
 
   // Requests of the signature go to this actor from now on. Before the first request.
@@ -60,8 +62,8 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   class StepCall;
 
   std::shared_ptr<ServingCall> begin(ServingRequest request, const std::function<void(ServingResult)>& done) const;
-  void run_recorded(const std::string& path, const std::vector<std::int64_t>& batch_sizes,
-                    const std::atomic<bool>& ending) const;
+  void run_recorded(std::vector<ServingRequest> requests, const std::string& file,
+                    const std::vector<std::int64_t>& batch_sizes, const std::atomic<bool>& ending) const;
   void run_on_zeros(const Function& function) const;
 
   const ServableId id_;

@@ -31,7 +31,8 @@ LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
         } catch (...) {
           end_batchers();
           servable_ = nullptr;
-          out.error = current_error().within(message.version.path);
+          const std::string& path = message.version.path;
+          out.error = current_error().within(path.empty() ? id_.to_string() : path);
         }
         tell(message.answer, std::move(out));
       },
@@ -55,7 +56,8 @@ void LoaderActorImpl::load(const FoundVersion& version) {
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
   device->use_helpers(false);  // their priority is not this thread's
   setpriority(PRIO_PROCESS, 0, kLow);
-  servable_ = std::make_shared<LoadedServable>(task_, id_, version.path, device, sizes_of_batches(), *shared_);
+  servable_ = std::make_shared<LoadedServable>(task_, id_, shared_->loader->load(id_.model, version), device,
+                                               sizes_of_batches(), *shared_);
   device->use_helpers(true);
   if (!batching_) return;
   for (const auto& [name, signature] : servable_->signatures()) {

@@ -17,11 +17,12 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{10};  // for handles that others keep at the end
 
-void check(const std::vector<ServedModel>& models) {
+// `paths`: whether the source needs them.
+void check(const std::vector<ServedModel>& models, bool paths) {
   std::set<std::string> names;
   for (const ServedModel& model : models) {
     if (model.name.empty()) invalid_argument("a model at '{}' has no name", model.path);
-    if (model.path.empty()) invalid_argument("model '{}' has no path", model.name);
+    if (paths && model.path.empty()) invalid_argument("model '{}' has no path", model.name);
     if (!names.insert(model.name).second) invalid_argument("model '{}' is given twice", model.name);
     static_cast<void>(choose_versions(model.versions, {}));
     try {
@@ -36,7 +37,9 @@ void check(const std::vector<ServedModel>& models) {
 
 class ModelServer::Impl {
  public:
-  Impl(Task& task, const ModelServerOptions& options) : system(task.system()) {
+  Impl(Task& task, const ModelServerOptions& options) : system(task.system()), own_source(options.source != nullptr) {
+    loading->loader = options.loader ? options.loader : std::make_shared<FormatLoader>(task.ops());
+    std::shared_ptr<VersionSource> versions = options.source ? options.source : std::make_shared<PathSource>();
     const std::string name = task.name().to_string();
     manager = spawn_actor<ActorKind::manager, ManagerActorImpl>(task.system(), task.actors(), name,
                                                                 ManagerActorImpl::Config{.task = task,
@@ -46,7 +49,8 @@ class ModelServer::Impl {
                                                                                          .directory = directory,
                                                                                          .status = status,
                                                                                          .loading = loading});
-    source = spawn_actor<ActorKind::source, SourceActorImpl>(task.system(), task.actors(), name, manager, options.poll);
+    source = spawn_actor<ActorKind::source, SourceActorImpl>(task.system(), task.actors(), name, manager,
+                                                             std::move(versions), options.poll);
   }
   ~Impl() {
     loading->ending = true;
@@ -64,6 +68,7 @@ class ModelServer::Impl {
   Impl& operator=(const Impl&) = delete;
 
   caf::actor_system& system;
+  const bool own_source;  // the program's
   const std::shared_ptr<ServingDirectory> directory = std::make_shared<ServingDirectory>();
   const std::shared_ptr<ServingStatus> status = std::make_shared<ServingStatus>();
   const std::shared_ptr<SharedLoading> loading = std::make_shared<SharedLoading>();
@@ -78,7 +83,7 @@ ModelServer::ModelServer(Task& task, const ModelServerOptions& options)
 ModelServer::~ModelServer() = default;
 
 void ModelServer::configure(std::vector<ServedModel> models) {
-  check(models);
+  check(models, !impl_->own_source);
   std::map<std::string, std::map<std::string, std::int64_t>> labels;
   for (const ServedModel& model : models) labels[model.name] = model.labels;
   const std::lock_guard lock(impl_->mutex);
@@ -130,6 +135,8 @@ bool ModelServer::await_decided(std::chrono::nanoseconds timeout) const {
   for (const ServedModel& model : models()) names.push_back(model.name);
   return impl_->status->wait_decided(timeout, names);
 }
+
+void ModelServer::look_now() { caf::anon_send(impl_->source, LookNow{}); }
 
 void ModelServer::retry(const ServableId& id) {
   const std::vector<ServableManager::Status> all = status(id.model);

@@ -11,6 +11,9 @@
 //   (watches paths)                 │                              and a batcher for each signature of its own
 //                                   └── publishes what is ready: find() asks no actor
 //
+// Versions may come from elsewhere than paths, and be made otherwise than from files: version_source.hpp,
+// model_loader.hpp.
+//
 // Thread-safe.
 #pragma once
 
@@ -25,7 +28,9 @@
 #include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/serving/model_loader.hpp>
 #include <troupe/actors/serving/servable.hpp>
+#include <troupe/actors/serving/version_source.hpp>
 #include <troupe/scheduler/serving/batch_queue.hpp>
 #include <troupe/scheduler/serving/servable_manager.hpp>
 #include <troupe/scheduler/serving/version_choice.hpp>
@@ -33,7 +38,8 @@
 namespace troupe {
 
 // A model that is served: its versions are the numbered directories (or files NUMBER.onnx) in `path`, each of a format
-// of actors/model/any_model.hpp. A path that is itself a model is its version 1.
+// of actors/model/any_model.hpp. A path that is itself a model is its version 1. A program's own source and loader may
+// take it otherwise, or not need it.
 struct ServedModel {
   std::string name{};
   std::string path{};
@@ -46,6 +52,10 @@ struct ModelServerOptions {
   ServableManager::Options manager{};
   std::chrono::nanoseconds poll = std::chrono::seconds(1);  // how often paths are looked at
   int threads = 0;                                          // of each version's device; 0: all cores
+  // Null: a PathSource, a FormatLoader of the task's ops. Kept until their last call has returned, possibly after the
+  // server has ended.
+  std::shared_ptr<VersionSource> source{};
+  std::shared_ptr<ModelLoader> loader{};
   // Called on the manager's thread when the state of a version changes, or its error; must return soon.
   std::function<void(const ServableManager::Status&)> on_state{};
 };
@@ -59,8 +69,8 @@ class ModelServer {
   ModelServer& operator=(const ModelServer&) = delete;
 
   // From now on these models are served, and no others. Throws invalid_argument, and changes nothing, for a name that
-  // is empty or given twice, a path that is not given, and limits of batches that do not fit; failed_precondition for a
-  // label that moves to a version that is not ready, unless no version of the model is.
+  // is empty or given twice, a path that is not given to a PathSource, and limits of batches that do not fit;
+  // failed_precondition for a label that moves to a version that is not ready, unless no version of the model is.
   void configure(std::vector<ServedModel> models);
   std::vector<ServedModel> models() const;
 
@@ -78,6 +88,8 @@ class ModelServer {
   void await_ready(const std::string& model, std::chrono::nanoseconds timeout) const;
   // Waits until all versions of the configured models are ready, or have a reason why not. False: not by then.
   bool await_decided(std::chrono::nanoseconds timeout) const;
+  // Its source looks now, and not only after the next pause: for programs that know of a change. Returns at once.
+  void look_now();
   // A version in state Error is tried again. Throws not_found or failed_precondition.
   void retry(const ServableId& id);
 

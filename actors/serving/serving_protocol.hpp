@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <troupe/actors/serving/model_server.hpp>
-#include <troupe/actors/serving/version_paths.hpp>
+#include <troupe/actors/serving/version_source.hpp>
 #include <troupe/actors/steps/step.hpp>
 #include <troupe/messages/caf/protocol.hpp>
 
@@ -31,7 +31,12 @@ struct WatchModels {
   using local_message = void;
   std::vector<ServedModel> models{};
 };
-using SourceActor = caf::typed_actor<caf::reacts_to<WatchModels>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+// Looks at all models at once, not only after its next pause.
+struct LookNow {
+  using local_message = void;
+};
+using SourceActor =
+    caf::typed_actor<caf::reacts_to<WatchModels>, caf::reacts_to<LookNow>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 
 // The versions of a model that its source wants; none: the model goes, or, with an error, has none yet.
 struct Aspire {

@@ -4,12 +4,23 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/actors/model/publication.hpp>
-#include <troupe/actors/serving/version_paths.hpp>
-#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
+namespace {
+
+// Sorts the versions, and throws if they cannot be served.
+void check(FoundVersions& found) {
+  std::ranges::sort(found.versions, {}, &FoundVersion::version);
+  if (!found.versions.empty() && found.versions.front().version < 0)
+    invalid_argument("the source found version {}: versions must not be negative", found.versions.front().version);
+  const auto same = std::ranges::adjacent_find(found.versions, {}, &FoundVersion::version);
+  if (same != found.versions.end())
+    invalid_argument("the source found version {} twice, at '{}' and at '{}'", same->version, same->path,
+                     std::next(same)->path);
+}
+
+}  // namespace
 
 SourceActorImpl::behavior_type SourceActorImpl::make_behavior() {
   delayed_send(SourceActor(this), poll_, Tick{});
@@ -25,6 +36,9 @@ SourceActorImpl::behavior_type SourceActorImpl::make_behavior() {
         for (const auto& [name, gone] : before) tell(manager_, Aspire{.model = gone.model});
         for (auto& [name, watched] : models_) look(watched);
       },
+      [this](const LookNow&) {
+        for (auto& [name, watched] : models_) look(watched);
+      },
       [this](const Tick&) {
         for (auto& [name, watched] : models_) look(watched);
         delayed_send(SourceActor(this), poll_, Tick{});
@@ -37,15 +51,16 @@ SourceActorImpl::behavior_type SourceActorImpl::make_behavior() {
 }
 
 void SourceActorImpl::look(Watched& watched) {
-  Aspire out{.model = watched.model};
+  const ServedModel& model = watched.model;
+  Aspire out{.model = model};
   try {
-    FileSystem& files = file_system_of(watched.model.path);
-    const std::vector<FoundVersion> there = versions_at(files, watched.model.path);
+    FoundVersions there = source_->look(model);
+    check(there);
     std::vector<std::int64_t> numbers;
-    for (const FoundVersion& found : there) numbers.push_back(found.version);
-    VersionPolicy policy = watched.model.versions;
-    if (const auto publication = read_publication(files, watched.model.path)) {
-      out.labels = labels_of(*publication);
+    for (const FoundVersion& found : there.versions) numbers.push_back(found.version);
+    VersionPolicy policy = model.versions;
+    if (there.labels) {
+      out.labels = std::move(*there.labels);
       if (std::holds_alternative<LatestVersions>(policy)) {
         SpecificVersions published;
         for (const auto& [label, version] : out.labels) published.versions.push_back(version);
@@ -53,9 +68,14 @@ void SourceActorImpl::look(Watched& watched) {
       }
     }
     for (const std::int64_t wanted : choose_versions(policy, numbers))
-      out.versions.push_back(*std::ranges::find(there, wanted, &FoundVersion::version));
+      out.versions.push_back(*std::ranges::find(there.versions, wanted, &FoundVersion::version));
+    if (there.versions.empty()) {
+      watched.found = false;  // those that are served go
+      fail(Code::not_found, "the source has no version of it");
+    }
     if (out.versions.empty())
-      fail(Code::not_found, "{} has none of the versions that are asked for", watched.model.path);
+      fail(Code::not_found, "{} has none of the versions that are asked for",
+           model.path.empty() ? model.name : model.path);
     watched.found = true;
   } catch (...) {
     if (watched.found) return;  // an unreachable disk, or a folder that is being replaced

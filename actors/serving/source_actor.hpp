@@ -1,9 +1,10 @@
-// Looks at the paths of models, again and again, and tells the manager which versions are to be served. Detached: file
-// systems are slow.
+// Asks the source of versions (version_source.hpp) about each model, again and again, and tells the manager which
+// versions are to be served. Detached: file systems are slow.
 #pragma once
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 
 #include <troupe/actors/base/counted.hpp>
@@ -14,8 +15,8 @@ namespace troupe {
 class SourceActorImpl final : public Counted<SourceActor> {
  public:
   SourceActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, ManagerActor manager,
-                  std::chrono::nanoseconds poll)
-      : Counted(config, std::move(record)), manager_(std::move(manager)), poll_(poll) {}
+                  std::shared_ptr<VersionSource> source, std::chrono::nanoseconds poll)
+      : Counted(config, std::move(record)), manager_(std::move(manager)), source_(std::move(source)), poll_(poll) {}
   behavior_type make_behavior() override;
 
  private:
@@ -26,6 +27,7 @@ class SourceActorImpl final : public Counted<SourceActor> {
   void look(Watched& watched);
 
   ManagerActor manager_;
+  const std::shared_ptr<VersionSource> source_;
   const std::chrono::nanoseconds poll_;
   std::map<std::string, Watched> models_;
 };

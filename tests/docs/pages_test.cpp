@@ -412,5 +412,14 @@ TEST(Pages, VersionsOfModelsAreServed) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "version 2: f32[1,1] = 21\n");
 }
 
+#include <pages/own_source_classes.inc>
+
+TEST(Pages, VersionsComeFromElsewhereThanPaths) {
+  Task task;
+  ::testing::internal::CaptureStdout();
+#include <pages/own_source.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "version 3: 6\n");
+}
+
 }  // namespace
 }  // namespace troupe

@@ -18,8 +18,10 @@ set(TROUPE_PUBLIC_HEADERS
   actors/model/values.hpp
   actors/network/cluster_spec.hpp
   actors/network/network_options.hpp
+  actors/serving/model_loader.hpp
   actors/serving/model_server.hpp
   actors/serving/servable.hpp
+  actors/serving/version_source.hpp
   actors/session/group.hpp
   actors/session/quantization.hpp
   actors/session/saver.hpp

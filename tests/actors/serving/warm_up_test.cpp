@@ -47,7 +47,9 @@ class WarmUps : public ::testing::Test {
   }
   void load(const std::vector<std::int64_t>& batch_sizes = {}) {
     const auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = 1});
-    std::make_shared<LoadedServable>(task_, ServableId{"m", 1}, version_, device, batch_sizes, shared_)->bytes();
+    ServableModel model = FormatLoader(task_.ops()).load("m", {.version = 1, .path = version_});
+    std::make_shared<LoadedServable>(task_, ServableId{"m", 1}, std::move(model), device, batch_sizes, shared_)
+        ->bytes();
   }
   std::string refused(const std::vector<std::int64_t>& batch_sizes = {}) {
     return error_of([&] { load(batch_sizes); }).message();

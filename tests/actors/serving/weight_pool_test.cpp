@@ -89,7 +89,9 @@ TEST(WeightPools, VersionsShareWeightsThatAreRead) {
       write_any_model(posix_file_system(), path, format, plus_model(static_cast<float>(version)));
       const auto device = std::make_shared<PrivateDevice>(task, PrivateDeviceOptions{.threads = 1});
       const ServableId id{"plus", version};
-      versions.push_back(std::make_shared<LoadedServable>(task, id, path, device, std::vector<std::int64_t>{}, shared));
+      ServableModel model = FormatLoader(task.ops()).load(id.model, {.version = version, .path = path});
+      versions.push_back(
+          std::make_shared<LoadedServable>(task, id, std::move(model), device, std::vector<std::int64_t>{}, shared));
       EXPECT_EQ(pool.bytes(), WeightPool::kSmallest) << name(format);
     }
     versions.erase(versions.begin());
