@@ -1,10 +1,19 @@
 #include "troupe/devices/work_thread.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace troupe {
+namespace {
+
+// How long lend() waits for another borrower to give the place back. Short steps take some microseconds; then the
+// other has probably lost its processor.
+constexpr std::chrono::microseconds kSpins{5}, kPatience{100};
+
+}  // namespace
 
 WorkThread::WorkThread(std::function<void()> begin) : thread_([this, begin = std::move(begin)] { run(begin); }) {}
 
@@ -36,10 +45,22 @@ void WorkThread::stop() {
 }
 
 bool WorkThread::lend() {
-  const std::lock_guard lock(mutex_);
-  if (stopping_ || !sleeping_ || !queue_.empty() || borrower_ != std::thread::id()) return false;
-  borrower_ = std::this_thread::get_id();
-  return true;
+  std::optional<std::chrono::steady_clock::time_point> since;
+  const std::thread::id caller = std::this_thread::get_id();
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_ || !sleeping_ || !queue_.empty() || borrower_ == caller) return false;
+      if (borrower_ == std::thread::id()) {
+        borrower_ = caller;
+        return true;
+      }
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!since) since = now;
+    if (now - *since >= kPatience) return false;
+    if (now - *since >= kSpins) std::this_thread::yield();
+  }
 }
 
 void WorkThread::run_lent(LocalHandle work) {

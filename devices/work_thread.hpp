@@ -29,7 +29,8 @@ class WorkThread {
   // A stopped thread drops work it is given and work it has not begun.
   void enqueue(LocalHandle work);
   // Lends this thread's place to the caller, if it sleeps and has nothing to do: what is enqueued from then on waits.
-  // If so, the caller must call run_lent() next.
+  // If so, the caller must call run_lent() next. Waits for another borrower a short while: waking a thread takes longer
+  // than a short work.
   bool lend();
   // Runs the work on the calling thread and gives the place back. Work that pauses is continued by this thread.
   void run_lent(LocalHandle work);

@@ -16,6 +16,8 @@ namespace {
 // tenth of it.
 constexpr Nanoseconds kShort = kMillisecond / 5;
 
+constexpr int kMeasured = 5;  // runs of a short step, whose time is that of the fastest
+
 // Of an unnamed signature, in the order of preference: TensorFlow's name, and ours.
 constexpr std::array kUsualNames = {"serving_default", "predict"};
 
@@ -38,6 +40,11 @@ Tensor rows_repeated(const Tensor& tensor, std::int64_t rows) {
   std::vector<Tensor> parts(static_cast<std::size_t>(rows / own), tensor);
   if (rows % own != 0) parts.push_back(tensor.rows(0, rows % own));
   return joined_rows("", parts);
+}
+
+// 0: unknown.
+std::int64_t rows_of(const std::vector<Tensor>& inputs) {
+  return inputs.empty() || inputs.front().shape().rank() == 0 ? 0 : inputs.front().shape()[0];
 }
 
 std::string listed(const auto& named) {
@@ -72,12 +79,12 @@ LoadedServable::LoadedServable(Task& task, ServableId id, ServableModel given, s
       model_(compiled(task, std::move(given.model), device_, shared.weights, weights_)) {
   for (const auto& [name, signature] : model_.signatures()) functions_[name].call = model_.callable(name);
   run_recorded(std::move(given.warm_up), given.warm_up_file, batch_sizes, shared.ending);
-  for (const auto& [name, function] : functions_)
-    if (function.usual_time == 0) run_on_zeros(function);
+  for (auto& [name, function] : functions_)
+    if (function.warm_time == 0) run_on_zeros(function);
 }
 
 void LoadedServable::run_recorded(std::vector<ServingRequest> requests, const std::string& file,
-                                  const std::vector<std::int64_t>& batch_sizes, const std::atomic<bool>& ending) const {
+                                  const std::vector<std::int64_t>& batch_sizes, const std::atomic<bool>& ending) {
   std::set<std::string> batched;  // signatures, and shapes of a row
   int number = 0;
   for (ServingRequest& request : requests) {
@@ -85,14 +92,10 @@ void LoadedServable::run_recorded(std::vector<ServingRequest> requests, const st
       ++number;
       if (ending) fail(Code::cancelled, "the server is ending");
       const std::string& name = signature_named(request.signature);
-      const Function& function = functions_.at(name);
+      Function& function = functions_.at(name);
       const std::vector<Tensor> inputs = function.call.ordered(std::move(request.inputs));
       function.call(inputs);
-      if (function.usual_time == 0) {
-        const Nanoseconds begin = steady_now_ns();
-        function.call(inputs);
-        function.usual_time = std::max<Nanoseconds>(steady_now_ns() - begin, 1);
-      }
+      if (function.warm_time == 0) measure(function, inputs);
       const bool rows =
           can_batch(name) && std::ranges::all_of(inputs, [](const Tensor& x) { return x.shape()[0] > 0; });
       if (batch_sizes.empty() || !rows || !batched.insert(name + ':' + row_shapes(inputs)).second) continue;
@@ -107,7 +110,7 @@ void LoadedServable::run_recorded(std::vector<ServingRequest> requests, const st
   }
 }
 
-void LoadedServable::run_on_zeros(const Function& function) const {
+void LoadedServable::run_on_zeros(Function& function) {
   std::vector<Tensor> zeros;
   for (const auto& [name, spec] : function.call.signature().inputs) {
     if (spec.dtype == DType::string) return;
@@ -119,16 +122,30 @@ void LoadedServable::run_on_zeros(const Function& function) const {
   const Nanoseconds begin = steady_now_ns();
   try {
     function.call(zeros);
-    const Nanoseconds first = steady_now_ns();
-    function.call(std::move(zeros));
-    function.usual_time = std::max<Nanoseconds>(steady_now_ns() - first, 1);
+    measure(function, zeros);
   } catch (const Error&) {
-    function.usual_time = steady_now_ns() - begin;
+    function.times.add(1, steady_now_ns() - begin);
   }
 }
 
-void LoadedServable::batch_by(const std::string& signature, BatcherActor batcher) {
-  functions_.at(signature).batcher = std::move(batcher);
+// Its first run is over.
+void LoadedServable::measure(Function& function, const std::vector<Tensor>& inputs) {
+  Nanoseconds fastest = BatchQueue::kNever;
+  for (int i = 0; i < kMeasured; ++i) {
+    const Nanoseconds begin = steady_now_ns();
+    function.call(inputs);
+    fastest = std::min(fastest, std::max<Nanoseconds>(steady_now_ns() - begin, 1));
+    if (fastest > kShort) break;
+  }
+  function.warm_time = fastest;
+  function.warm_rows = rows_of(inputs);
+  function.times.add(function.warm_rows, fastest);
+}
+
+void LoadedServable::batch_by(const std::string& signature, BatcherActor batcher, Nanoseconds above) {
+  Function& function = functions_.at(signature);
+  function.batcher = std::move(batcher);
+  if (function.warm_time != 0 && function.warm_time < above) function.rows_alone = function.warm_rows;
 }
 
 bool LoadedServable::can_batch(const std::string& signature) const {
@@ -211,15 +228,15 @@ std::shared_ptr<ServingCall> LoadedServable::begin(ServingRequest request,
     const Nanoseconds begin = steady_now_ns();
     if (request.deadline <= begin) fail(Code::deadline_exceeded, "the deadline had passed when the request came");
     function.call.check(inputs);
-    if (function.batcher)
+    const std::int64_t rows = rows_of(inputs);
+    if (function.batcher && (rows == 0 || rows > function.rows_alone))
       return start_batched(function.batcher, function.call, std::move(inputs), std::move(request), done);
-    const Nanoseconds usual = function.usual_time.load(std::memory_order_relaxed);
-    auto answer = [&function, &signature, begin, wanted = std::move(request.outputs), done](StepResult result) {
+    const Nanoseconds usual = function.times.usual(rows);
+    auto answer = [&function, &signature, begin, rows, wanted = std::move(request.outputs), done](StepResult result) {
       const Nanoseconds took = steady_now_ns() - begin;
       ServingResult out{.error = std::move(result.error), .times = {.run = took}};
       if (!out.error) {
-        const Nanoseconds before = function.usual_time.load(std::memory_order_relaxed);
-        function.usual_time.store(before == 0 ? took : (7 * before + took) / 8, std::memory_order_relaxed);
+        function.times.add(rows, took);
         out.outputs = named_outputs(signature, std::move(result.fetches), wanted);
       }
       done(std::move(out));

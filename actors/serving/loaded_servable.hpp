@@ -13,6 +13,7 @@
 #include <troupe/actors/serving/model_loader.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/serving_statistics.hpp>
+#include <troupe/actors/serving/step_times.hpp>
 #include <troupe/actors/serving/weight_pool.hpp>
 
 namespace troupe {
@@ -36,8 +37,9 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   LoadedServable(Task& task, ServableId id, ServableModel given, std::shared_ptr<PrivateDevice> device,
                  const std::vector<std::int64_t>& batch_sizes, SharedLoading& shared);
 
-  // Requests of the signature go to this actor from now on. Before the first request.
-  void batch_by(const std::string& signature, BatcherActor batcher);
+  // Requests of the signature go to this actor from now on, unless their step, by itself, takes less than `above`: as
+  // one of no more rows did when the model was warmed up. Before the first request.
+  void batch_by(const std::string& signature, BatcherActor batcher, Nanoseconds above = 0);
 
   const ServableId& id() const override { return id_; }
   const std::map<std::string, ModelSignature>& signatures() const override { return model_.signatures(); }
@@ -57,14 +59,18 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   struct Function {
     ModelCallable call{};
     BatcherActor batcher{};
-    mutable std::atomic<Nanoseconds> usual_time{0};  // of a step: a running average
+    mutable StepTimes times{};
+    Nanoseconds warm_time = 0;    // of the fastest step of the warm-up; 0: none ended
+    std::int64_t warm_rows = 0;   // of that
+    std::int64_t rows_alone = 0;  // requests of so many are not batched
   };
   class StepCall;
 
   std::shared_ptr<ServingCall> begin(ServingRequest request, const std::function<void(ServingResult)>& done) const;
   void run_recorded(std::vector<ServingRequest> requests, const std::string& file,
-                    const std::vector<std::int64_t>& batch_sizes, const std::atomic<bool>& ending) const;
-  void run_on_zeros(const Function& function) const;
+                    const std::vector<std::int64_t>& batch_sizes, const std::atomic<bool>& ending);
+  static void run_on_zeros(Function& function);
+  static void measure(Function& function, const std::vector<Tensor>& inputs);
 
   const ServableId id_;
   const std::shared_ptr<PrivateDevice> device_;

@@ -65,7 +65,7 @@ void LoaderActorImpl::load(const FoundVersion& version) {
     batchers_.push_back(spawn_actor<ActorKind::batcher, BatcherActorImpl>(
         system(), record().registry, id_.to_string() + ":" + name, servable_->callable(name), *batching_,
         servable_->shared_statistics()));
-    servable_->batch_by(name, batchers_.back());
+    servable_->batch_by(name, batchers_.back(), batching_->above);
   }
 }
 

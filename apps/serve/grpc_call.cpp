@@ -44,30 +44,52 @@ std::string join_trace(grpc::CallbackServerContext& context) {
   return out;
 }
 
-void GrpcCall::State::finish(const Error& error, std::int64_t retry_after_ms) {
-  GrpcCall* call = nullptr;
+// Deleted by gRPC's call of OnDone().
+class GrpcCall::Reactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Reactor(std::shared_ptr<GrpcCall> call) : call_(std::move(call)) {}
+  void OnCancel() override { call_->gone(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<GrpcCall> call_;
+};
+
+void GrpcCall::finish(const Error& error, std::int64_t retry_after_ms) {
+  Reactor* reactor = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    call = std::exchange(call_, nullptr);
+    if (std::exchange(finished_, true)) return;
+    // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
+    if (retry_after_ms > 0) context_->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(retry_after_ms));
+    if (error) status_ = grpc_status(error);
+    reactor = reactor_;
   }
-  if (call == nullptr) return;
-  // https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback
-  if (retry_after_ms > 0) context_->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(retry_after_ms));
-  call->Finish(error ? grpc_status(error) : grpc::Status::OK);
+  if (reactor != nullptr) reactor->Finish(status_);
 }
 
-void GrpcCall::State::started(std::shared_ptr<ServingCall> call) {
+void GrpcCall::started(std::shared_ptr<ServingCall> call) {
   {
     const std::lock_guard lock(mutex_);
     if (!gone_) {
-      if (call_ != nullptr) started_ = std::move(call);
+      if (!finished_) started_ = std::move(call);
       return;
     }
   }
   if (call) call->cancel();
 }
 
-void GrpcCall::State::gone() {
+grpc::ServerUnaryReactor* GrpcCall::reactor() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!finished_) return reactor_ = new Reactor(shared_from_this());
+  }
+  grpc::ServerUnaryReactor* const reactor = context_->DefaultReactor();
+  reactor->Finish(status_);
+  return reactor;
+}
+
+void GrpcCall::gone() {
   std::shared_ptr<ServingCall> call;
   {
     const std::lock_guard lock(mutex_);

@@ -1,7 +1,8 @@
 // A request over gRPC that is answered later, from any thread.
 //
-//   GrpcCall* call = new GrpcCall(context);        // handed to gRPC, which ends it
-//   answer_with(call->state(), models..., ...);    // finish() once
+//   const auto call = std::make_shared<GrpcCall>(context);
+//   answer_later([call] { call->finish({}); });  // or at once
+//   return call->reactor();
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -25,34 +26,30 @@ std::string authorization_of(const grpc::CallbackServerContext& context);
 // initial metadata tell the client; "": none.
 std::string join_trace(grpc::CallbackServerContext& context);
 
-class GrpcCall final : public grpc::ServerUnaryReactor {
+// Those who answer keep it. Thread-safe.
+class GrpcCall : public std::enable_shared_from_this<GrpcCall> {
  public:
-  // What those who answer keep. Thread-safe.
-  class State {
-   public:
-    State(GrpcCall* call, grpc::CallbackServerContext* context) : call_(call), context_(context) {}
-    // The first counts. From then on the request and the response may not be touched.
-    void finish(const Error& error, std::int64_t retry_after_ms = 0);
-    // Cancels what the request has started, if its client goes.
-    void started(std::shared_ptr<ServingCall> call);
-    void gone();
-
-   private:
-    std::mutex mutex_;
-    GrpcCall* call_;  // null: finished
-    grpc::CallbackServerContext* const context_;
-    std::shared_ptr<ServingCall> started_;
-    bool gone_ = false;
-  };
-
-  explicit GrpcCall(grpc::CallbackServerContext* context) : state_(std::make_shared<State>(this, context)) {}
-  const std::shared_ptr<State>& state() const { return state_; }
-
-  void OnCancel() override { state_->gone(); }
-  void OnDone() override { delete this; }
+  explicit GrpcCall(grpc::CallbackServerContext* context) : context_(context) {}
+  // The first counts. From then on the request and the response may not be touched.
+  void finish(const Error& error, std::int64_t retry_after_ms = 0);
+  // Cancels what the request has started, if its client goes.
+  void started(std::shared_ptr<ServingCall> call);
+  // What the handler of the request returns, once. gRPC ends one of ours on another thread: a request that is finished
+  // by now gets gRPC's own.
+  grpc::ServerUnaryReactor* reactor();
 
  private:
-  const std::shared_ptr<State> state_;
+  class Reactor;
+
+  void gone();
+
+  grpc::CallbackServerContext* const context_;
+  std::mutex mutex_;
+  Reactor* reactor_ = nullptr;  // null: not yet, or not needed
+  bool finished_ = false;
+  grpc::Status status_{};  // once it is finished
+  std::shared_ptr<ServingCall> started_;
+  bool gone_ = false;
 };
 
 // Calls `work`, which answers at once: what it throws is the answer's error.

@@ -1,5 +1,6 @@
 #include "apps/serve/grpc_door.hpp"
 
+#include <absl/synchronization/mutex.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -44,6 +45,8 @@ void enable_plugins() {
   static const bool once = [] {
     // What strangers do wrong is no news.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+    // Debian's Abseil, which is gRPC's mutex, looks for cycles in the order of all locks unless told not to.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     return true;

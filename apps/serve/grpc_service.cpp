@@ -14,8 +14,7 @@ GrpcServices::GrpcServices(ServedModels served, std::map<std::string, std::strin
 grpc::ServerUnaryReactor* GrpcServices::serve(grpc::CallbackServerContext* context, const std::string& model,
                                               const VersionLabels::Wanted& wanted, const Parse& parse,
                                               Print print) const {
-  auto* const call = new GrpcCall(context);  // gRPC ends it
-  const std::shared_ptr<GrpcCall::State> state = call->state();
+  const auto call = std::make_shared<GrpcCall>(context);
   try {
     std::string trace = join_trace(*context);
     check(*context, model);
@@ -23,26 +22,26 @@ grpc::ServerUnaryReactor* GrpcServices::serve(grpc::CallbackServerContext* conte
     ServingRequest request = parsed(*servable, [&] { return parse(*servable); });
     request.trace = std::move(trace);
     request.deadline = std::min(request.deadline, deadline_of(*context));
-    auto done = [answers = answers_, state, servable, print = std::move(print)](ServingResult result) {
+    auto done = [answers = answers_, call, servable, print = std::move(print)](ServingResult result) {
       const bool here = result.error || small(result.outputs);
-      answers->run(here, [state, servable, print, result = std::move(result)] {
-        if (result.error) return state->finish(result.error, result.retry_after_ms);
+      answers->run(here, [call, servable, print, result = std::move(result)] {
+        if (result.error) return call->finish(result.error, result.retry_after_ms);
         try {
           const Nanoseconds began = steady_now_ns();
           print(*servable, result);
           if (ServingStatistics* statistics = servable->statistics())
             statistics->add(ServingStatistics::Stage::serialise, steady_now_ns() - began);
         } catch (...) {
-          return state->finish(current_error());
+          return call->finish(current_error());
         }
-        state->finish({});
+        call->finish({});
       });
     };
-    state->started(servable->start(std::move(request), std::move(done)));
+    call->started(servable->start(std::move(request), std::move(done)));
   } catch (...) {
-    state->finish(current_error());
+    call->finish(current_error());
   }
-  return call;
+  return call->reactor();
 }
 
 }  // namespace troupe

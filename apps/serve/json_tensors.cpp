@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/serve/json_document.hpp"
+#include "apps/serve/plain_numbers.hpp"
 
 namespace troupe {
 namespace {
@@ -155,6 +156,69 @@ void read_columns(ondemand::value& value, const Inputs& inputs, InputReaders& re
       });
 }
 
+// A string without escapes that begins here, and the end of its text; null: none.
+const char* plain_string(const char* at, const char* end, std::string_view& out) {
+  if (*at != '"') return nullptr;
+  const char* const begin = ++at;
+  while (at < end && *at != '"' && *at != '\\' && static_cast<signed char>(*at) >= ' ') ++at;
+  if (at == end || *at != '"') return nullptr;
+  out = std::string_view(begin, static_cast<std::size_t>(at - begin));
+  return at + 1;
+}
+
+template <class T>
+const char* plain_tensor(const char* at, const JsonLimits& limits, Tensor& out) {
+  PlainNumbers<T> numbers;
+  at = read_plain_numbers(at, limits.most_elements, numbers);
+  if (at == nullptr) return nullptr;
+  out = Tensor(dtype_of<T>, Shape(std::span<const std::int64_t>(numbers.dims)));
+  std::copy(numbers.elements.begin(), numbers.elements.end(), out.mutable_data<T>());
+  return at;
+}
+
+using SignatureOf = std::function<const ModelSignature&(const std::string&)>;
+
+// The body of most requests: an object with the name of a signature, or none, and then numbers of its only input. None:
+// it is something else, which the general reader reads or refuses. `body` has the padding of simdjson.
+std::optional<PredictBody> parse_plain(const std::string& body, const SignatureOf& signature_of,
+                                       const JsonLimits& limits) {
+  static_assert(simdjson::SIMDJSON_PADDING >= kPlainPadding);
+  const char* const end = body.data() + body.size();
+  PredictBody out;
+  bool named = false;
+  const char* at = skip_space(body.data());
+  if (*at != '{') return std::nullopt;
+  do {
+    std::string_view key;
+    at = plain_string(skip_space(at + 1), end, key);
+    if (at == nullptr || *(at = skip_space(at)) != ':') return std::nullopt;
+    at = skip_space(at + 1);
+    if (key == "signature_name" && !std::exchange(named, true) && out.inputs.empty()) {
+      std::string_view name;
+      at = plain_string(at, end, name);
+      out.signature = name;
+    } else if ((key == "instances" || key == "inputs") && out.inputs.empty()) {
+      const Inputs& inputs = signature_of(out.signature).inputs;
+      if (inputs.size() != 1) return std::nullopt;
+      const auto& [name, spec] = *inputs.begin();
+      Tensor& tensor = out.inputs[name];
+      if (spec.dtype == DType::f32)
+        at = plain_tensor<float>(at, limits, tensor);
+      else if (spec.dtype == DType::f64)
+        at = plain_tensor<double>(at, limits, tensor);
+      else
+        return std::nullopt;
+      out.format = key == "instances" ? PredictBody::Format::rows : PredictBody::Format::columns;
+    } else {
+      return std::nullopt;
+    }
+    if (at == nullptr) return std::nullopt;
+    at = skip_space(at);
+  } while (*at == ',');
+  if (*at != '}' || skip_space(at + 1) != end || out.inputs.empty()) return std::nullopt;
+  return out;
+}
+
 JsonStrings strings_of(std::string_view output) {
   return output.ends_with("_bytes") ? JsonStrings::always_base64 : JsonStrings::base64_if_needed;
 }
@@ -164,6 +228,8 @@ JsonStrings strings_of(std::string_view output) {
 PredictBody parse_predict(std::string body,
                           const std::function<const ModelSignature&(const std::string&)>& signature_of,
                           const JsonLimits& limits) {
+  body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  if (std::optional<PredictBody> plain = parse_plain(body, signature_of, limits)) return *std::move(plain);
   JsonDocument document(std::move(body));
   ondemand::object& object = document.object();
   PredictKeys keys = keys_of(object);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/serve/report.hpp"
+#include "apps/serve/serving_config.hpp"
 #include <troupe/actors/cluster/membership_options.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 
@@ -89,6 +90,7 @@ struct BatchChoice {
   bool batch = false;
   BatchQueue::Options options{};
   std::int64_t timeout_us = options.timeout / kMicrosecond;
+  std::int64_t above_us = kBatchAbove / kMicrosecond;
 };
 
 std::vector<CommandOption> batch_options(BatchChoice& chosen, ServeOptions& options) {
@@ -97,6 +99,9 @@ std::vector<CommandOption> batch_options(BatchChoice& chosen, ServeOptions& opti
           whole_option("--batch-rows", "N", queue.most_rows, 1, 1'000'000, "Rows of a batch, at most"),
           whole_option("--batch-timeout", "US", chosen.timeout_us, 0, 60'000'000,
                        "Microseconds that the first request of a batch waits for others"),
+          whole_option("--batch-above", "US", chosen.above_us, 0, 60'000'000,
+                       "Microseconds: requests of models whose step, by itself, takes less are not joined, which would "
+                       "take longer"),
           {"--batch-sizes", "N,N...", "",
            "Sizes of batches, ascending: smaller ones are padded. For models that are compiled for each (default: any)",
            [&queue](const std::string& text) {
@@ -194,7 +199,7 @@ std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std:
   if (no_rest && no_grpc) return line.wrong("--no-rest and --no-grpc leave nothing that listens");
   if (tls.certificate.empty() != tls.key.empty()) return line.wrong("--tls-cert and --tls-key belong together");
   if (!options.client_ca.empty() && tls.certificate.empty()) return line.wrong("--client-ca needs --tls-cert");
-  for (const char* name : {"--batch-rows", "--batch-timeout", "--batch-sizes", "--batch-queue"})
+  for (const char* name : {"--batch-rows", "--batch-timeout", "--batch-above", "--batch-sizes", "--batch-queue"})
     if (line.given(name) && !batching.batch) return line.wrong(fmt::format("{} needs --batch", name));
   if (auto problem = line.conflict({"--batch", "--batching-file"})) return line.wrong(*problem);
   if (auto problem = line.conflict({"--batch-rows", "--batch-sizes"})) return line.wrong(*problem);
@@ -204,6 +209,7 @@ std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std:
   if (model_memory > 0) options.server.manager.memory = model_memory;
   if (batching.batch) {
     batching.options.timeout = batching.timeout_us * kMicrosecond;
+    batching.options.above = batching.above_us * kMicrosecond;
     try {
       static_cast<void>(BatchQueue(batching.options));
     } catch (const Error& error) {

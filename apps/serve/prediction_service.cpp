@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/serve/arena_messages.hpp"
 #include "apps/serve/grpc_service.hpp"
 #include "apps/serve/proto/serving.grpc.pb.h"
 #include "apps/serve/serving_config.hpp"
@@ -83,7 +84,9 @@ grpc::ServerUnaryReactor* unimplemented(grpc::CallbackServerContext* context) {
 
 class PredictionService final : public ::tensorflow::serving::PredictionService::CallbackService {
  public:
-  explicit PredictionService(const GrpcServices& services) : services_(services) {}
+  explicit PredictionService(const GrpcServices& services) : services_(services) {
+    SetMessageAllocatorFor_Predict(&messages_);
+  }
 
   grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context,
                                     const ::tensorflow::serving::PredictRequest* request,
@@ -104,6 +107,7 @@ class PredictionService final : public ::tensorflow::serving::PredictionService:
 
  private:
   const GrpcServices& services_;
+  ArenaMessages<::tensorflow::serving::PredictRequest, ::tensorflow::serving::PredictResponse> messages_;
 };
 
 class ModelService final : public ::tensorflow::serving::ModelService::CallbackService {

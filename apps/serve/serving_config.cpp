@@ -111,7 +111,7 @@ std::vector<ServedModel> parse_serving_config(const std::string& text, const std
 
 BatchQueue::Options read_batching_parameters(const std::string& path) {
   const auto given = parse_text<proto::BatchingParameters>(text_of(path), path);
-  BatchQueue::Options out;
+  BatchQueue::Options out{.above = kBatchAbove};
   const auto whole = [](const auto& value, std::int64_t low, const char* name) {
     if (value.value() < low) invalid_argument("{}: {} is below {}", name, value.value(), low);
     return value.value();

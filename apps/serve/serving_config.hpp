@@ -17,6 +17,9 @@ class ModelServerConfig;
 
 namespace troupe {
 
+// BatchQueue::Options::above, unless the user says otherwise: what joining and handing out cost a request.
+inline constexpr Nanoseconds kBatchAbove = 20 * kMicrosecond;
+
 // Throws errors of reading the file, invalid_argument "models.txt:3:7: ..." for what is no such text, and those of
 // models_of().
 std::vector<ServedModel> read_serving_config(const std::string& path);

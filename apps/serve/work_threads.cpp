@@ -27,10 +27,6 @@ bool WorkThreads::post(std::function<void()> work) {
   return true;
 }
 
-void WorkThreads::run(bool small, std::function<void()> work) {
-  if (small || !post(work)) work();
-}
-
 void WorkThreads::work() {
   for (;;) {
     std::unique_lock lock(mutex_);

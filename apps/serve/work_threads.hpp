@@ -23,7 +23,10 @@ class WorkThreads {
   // False: too much waits; it is not done. Work must not throw.
   [[nodiscard]] bool post(std::function<void()> work);
   // Does it here if it is small, or if too much waits.
-  void run(bool small, std::function<void()> work);
+  template <class Work>
+  void run(bool small, const Work& work) {
+    if (small || !post(work)) work();
+  }
 
  private:
   void work();

@@ -34,6 +34,7 @@ class BatchQueue {
     std::vector<std::int64_t> allowed_sizes{};  // ascending, the last is most_rows; empty: any
     std::int64_t most_waiting = 1024;           // rows
     std::size_t at_once = 1;                    // batches that run
+    Nanoseconds above = 0;                      // requests whose step takes less, by itself, are not worth adding
   };
   struct Request {
     std::uint64_t id = 0;  // no other waiting request has it

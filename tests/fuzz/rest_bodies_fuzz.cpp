@@ -42,6 +42,23 @@ bool has_nan(const Tensor& tensor) {
   return text.find("NaN") != std::string::npos;
 }
 
+// A name behind the inputs is read by the general reader only.
+template <class SignatureOf>
+void check_general_reader(std::string_view text, const PredictBody& body, const SignatureOf& signature_of) {
+  const std::size_t end = text.find_last_of('}');
+  if (text.find("signature_name") != std::string_view::npos || text.find('\\') != std::string_view::npos) return;
+  std::string named(text);
+  named.insert(end, R"(,"signature_name":"")");
+  try {
+    const PredictBody other = parse_predict(named, signature_of, kBodyLimits);
+    for (const auto& [name, tensor] : body.inputs)
+      if (!bitwise_equal(tensor, other.inputs.at(name)) && !has_nan(tensor))
+        broken_promise_of_bodies("both readers read the same", named);
+  } catch (const Error& error) {
+    broken_promise_of_bodies("what one reads the other reads", error.to_string() + ": " + named);
+  }
+}
+
 std::size_t read_predict_body(unsigned choice, std::string_view text) {
   const ModelSignature signature = body_signature(choice);
   const auto signature_of = [&](const std::string&) -> const ModelSignature& { return signature; };
@@ -52,6 +69,7 @@ std::size_t read_predict_body(unsigned choice, std::string_view text) {
     check_body_error(error);
     return 0;
   }
+  check_general_reader(text, body, signature_of);
   std::string printed = print_predictions(body.inputs, PredictBody::Format::columns);
   printed.replace(printed.find("outputs"), 7, "inputs");
   try {
@@ -92,7 +110,8 @@ std::vector<std::string> rest_body_seeds() {
   const auto seed = [](unsigned choice, const std::string& text) {
     return std::string(1, static_cast<char>(choice)) + text;
   };
-  return {seed(0, R"({"signature_name":"s","instances":[[1,2.5e3,NaN],[-Infinity,0,-0.0]]})"),
+  return {seed(0, R"({"instances":[[0.125000,-7e-3,12345678901234567890],[1E+2,-0,0.1]]})"),
+          seed(0, R"({"signature_name":"s","instances":[[1,2.5e3,NaN],[-Infinity,0,-0.0]]})"),
           seed(1, R"({"instances":["a\u00e4\n",{"b64":"AP8="},""]})"),
           seed(2 | kTwoInputs, R"({"instances":[{"x":[1,-2],"y":[0.5,1]},{"y":[3,4],"x":[5,6]}]})"),
           seed(6 | kTwoInputs, R"({"inputs":{"x":[[[1]],[[18446744073709551615]]],"y":[]}})"),
