@@ -67,6 +67,45 @@ bool read_exponent(const char*& at, int& out) {
   return true;
 }
 
+double signed_by(bool negative, double positive) {
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(positive) | static_cast<std::uint64_t>(negative) << 63);
+}
+
+struct ReadNumber {
+  const char* end;  // null: none
+  double value;
+};
+
+// Nearly all numbers have few digits before and behind the point. Quotients of whole numbers that f64 has are rounded
+// once, as they must be.
+inline ReadNumber read_short_number(const char* at) {
+  const char* const begin = at;
+  const auto any = [begin]() -> ReadNumber {
+    ReadNumber out{};
+    out.end = read_plain_number(begin, out.value);
+    return out;
+  };
+  const bool negative = *at == '-';
+  at += static_cast<int>(negative);  // half of all are: no branch
+  std::uint64_t value = digit_at(at);
+  if (value > 9) return {};
+  ++at;
+  if (digit_at(at) <= 9) {
+    const Digits whole = digits_at(--at);
+    if (value == 0 || whole.count == 8) return any();
+    value = whole.value;
+    at += whole.count;
+  }
+  if (*at != '.') return (*at | 0x20) == 'e' ? any() : ReadNumber{at, signed_by(negative, static_cast<double>(value))};
+  const Digits fraction = digits_at(at + 1);
+  if (fraction.count == 0 || fraction.count == 8) return any();
+  at += 1 + fraction.count;
+  if ((*at | 0x20) == 'e') return any();
+  const auto count = static_cast<std::size_t>(fraction.count);
+  const auto number = static_cast<double>(value * kPowers[count] + fraction.value);
+  return {at, signed_by(negative, number / kExact[count])};
+}
+
 template <class T>
 bool fits(double number, T& out) {
   out = static_cast<T>(number);
@@ -104,10 +143,10 @@ class Reader {
   const char* numbers(const char* at, std::size_t level) {
     if (level + 1 != out_.dims.size()) return nullptr;  // lists stood here before
     for (std::int64_t count = 1;; ++count) {
-      double number = 0;
+      const ReadNumber number = read_short_number(at);
       T element{};
-      at = read_plain_number(at, number);
-      if (at == nullptr || !fits(number, element) || out_.elements.size() == most_) return nullptr;
+      at = number.end;
+      if (at == nullptr || !fits(number.value, element) || out_.elements.size() == most_) return nullptr;
       out_.elements.push_back(element);
       if (*at == ',') {
         ++at;
@@ -136,7 +175,7 @@ class Reader {
 const char* read_plain_number(const char* at, double& out) {
   const char* const begin = at;
   const bool negative = *at == '-';
-  if (negative) ++at;
+  at += static_cast<int>(negative);  // half of all numbers are: no branch
   const unsigned first = digit_at(at++);
   if (first > 9) return nullptr;
   std::uint64_t value = first;
@@ -164,9 +203,8 @@ const char* read_plain_number(const char* at, double& out) {
   constexpr int kMostScale = static_cast<int>(kExact.size()) - 1;
   if (exact && value <= kMostExact && scale >= -kMostScale && scale <= kMostScale) {
     const auto number = static_cast<double>(value);
-    out = scale >= 0 ? number / kExact[static_cast<std::size_t>(scale)]
-                     : number * kExact[static_cast<std::size_t>(-scale)];
-    if (negative) out = -out;
+    const std::size_t power = static_cast<std::size_t>(scale < 0 ? -scale : scale);
+    out = signed_by(negative, scale < 0 ? number * kExact[power] : number / kExact[power]);
     return at;
   }
   const auto [end, error] = std::from_chars(begin, at, out);

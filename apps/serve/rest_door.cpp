@@ -135,7 +135,7 @@ class RestDoor::Impl {
                 .threads = options.threads,
                 .max_body = options.most_bytes,
                 .memory = options.memory,
-                .connection_memory = 64 << 10,
+                .connection_memory = 32 << 10,  // is cleared for each request
                 .request_deadline = options.request_deadline},
                [this](HttpRequest request, HttpReply reply) { handle(std::move(request), std::move(reply)); }) {}
 
