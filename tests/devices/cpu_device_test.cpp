@@ -195,6 +195,7 @@ TEST(CpuDevice, AnIdleStreamIsLentAndWhatComesMeanwhileWaits) {
   std::promise<void> done;
   borrow(stream);
   EXPECT_FALSE(stream.lend()) << "it is lent already";
+  EXPECT_FALSE(std::async(std::launch::async, [&] { return stream.lend(); }).get()) << "nobody gives it back";
   auto first = std::make_shared<Piece>(seen, 'a', 1, 1);
   bool others = false, on_this_thread = false, alone = false;
   std::promise<void> next_runs;

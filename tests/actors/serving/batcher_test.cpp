@@ -75,6 +75,17 @@ TEST_F(Batchers, SplitLargeRequestsAndPadSmallOnes) {
   EXPECT_THAT(ask(*handle, rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(3, 6));
 }
 
+// The model was warmed up with one row.
+TEST_F(Batchers, DoNotGetWhatTakesLessThanItIsWorth) {
+  const ServableHandle handle = serve({.most_rows = 4, .timeout = kForever, .above = kForever});
+  EXPECT_THAT(begin(*handle, rows_of({1, 2})).get().outputs.at("y").values<float>(), ElementsAre(3, 6));
+  auto more = begin(*handle, rows_of({1, 2, 3, 4}));
+  EXPECT_EQ(more.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  auto rest = begin(*handle, rows_of({5, 6, 7, 8}));
+  EXPECT_THAT(more.get().outputs.at("y").values<float>(), ElementsAre(3, 6, 9, 12));
+  EXPECT_FALSE(rest.get().error);
+}
+
 TEST_F(Batchers, RefuseWhatIsTooMuchAtOnceAndSayWhenToAskAgain) {
   const ServableHandle handle = serve({.most_rows = 8, .timeout = kForever, .most_waiting = 2});
   std::shared_ptr<ServingCall> call;
