@@ -55,6 +55,7 @@ void ask_node(Task& task, caf::scoped_actor& self, const TaskName& where, Reques
                                               fmt::format("{} was asked {} and has not answered within {}\n{}",
                                                           where.to_string(), what, limit, why ? why() : "")));
                     });
+  self->demonitor(node.address());  // or the node would keep the memory of `self` for its own lifetime
   if (reply.error()) throw reply.error();
 }
 
