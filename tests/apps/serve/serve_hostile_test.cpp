@@ -89,7 +89,8 @@ TEST_F(HostileClients, ThousandsWhoSayLittleHoldNobodyUp) {
 }
 
 TEST_F(HostileClients, AFloodBeyondTheQueueIsRefusedAtOnce) {
-  start({"--batch", "--batch-rows", "64", "--batch-timeout", "60000000", "--batch-queue", "8", "--drain-timeout", "1"});
+  start({"--batch", "--batch-above", "0", "--batch-rows", "64", "--batch-timeout", "60000000", "--batch-queue", "8",
+         "--drain-timeout", "1"});
   std::vector<std::unique_ptr<RawPeer>> waiting;
   const auto ask = [&] {
     auto peer = std::make_unique<RawPeer>(rest_port_);
