@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "apps/serve/arena_messages.hpp"
 #include "apps/serve/grpc_service.hpp"
 #include "apps/serve/inference_json.hpp"
 #include "apps/serve/proto/inference.grpc.pb.h"
@@ -46,7 +47,9 @@ std::uint64_t timeout_of(const proto::ModelInferRequest& request) {
 class InferenceService final : public ::inference::GRPCInferenceService::CallbackService {
  public:
   InferenceService(const GrpcServices& services, std::function<bool()> ready)
-      : services_(services), ready_(std::move(ready)) {}
+      : services_(services), ready_(std::move(ready)) {
+    SetMessageAllocatorFor_ModelInfer(&messages_);
+  }
 
   grpc::ServerUnaryReactor* ServerLive(grpc::CallbackServerContext* context,
                                        const ::inference::ServerLiveRequest* request,
@@ -70,6 +73,7 @@ class InferenceService final : public ::inference::GRPCInferenceService::Callbac
  private:
   const GrpcServices& services_;
   const std::function<bool()> ready_;
+  ArenaMessages<::inference::ModelInferRequest, ::inference::ModelInferResponse> messages_;
 };
 
 grpc::ServerUnaryReactor* InferenceService::ServerLive(grpc::CallbackServerContext* context,

@@ -64,6 +64,7 @@ const std::vector<Library> kLibraries = {
     {"fmt", "fmt/.*", {""}},
     {"protobuf", R"(google/protobuf/.*|.*\.pb\.h)", {"messages/", "graph/", "actors/", "apps/serve/", "tools/bench/"}},
     {"gRPC", R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)", {"apps/serve/", "tools/bench/"}},
+    {"Abseil", "absl/.*", {"apps/serve/"}},
     {"CAF", "caf/.*", {"messages/caf/protocol.hpp", "messages/caf/", "actors/", "apps/", "tools/"}},
     {"Eigen", "(unsupported/)?Eigen/.*", {"kernels/", "tools/bench/"}},
     {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/", "tools/bench/"}},
@@ -145,7 +146,8 @@ const std::vector<Library> kReach = {
     {"protobuf",
      R"(google/protobuf/.*|.*\.pb\.h)",
      {"graph/formats/serialize_proto.hpp", "graph/layers/network_proto.hpp", "actors/cluster/cluster_peers.hpp",
-      "actors/cluster/node_actor.hpp", "actors/session/compile.hpp", "actors/tensorboard/"}},
+      "actors/cluster/node_actor.hpp", "actors/session/compile.hpp", "actors/tensorboard/",
+      "apps/serve/arena_messages.hpp"}},
     {"nlohmann-json", "nlohmann/(?!json_fwd).*", {"actors/http/json_text.hpp"}},
     {"simdjson", R"(simdjson\.h)", {"apps/serve/json_document.hpp", "apps/serve/json_values.hpp"}},
     {"cpp-httplib", "httplib.*", {}},
@@ -154,7 +156,9 @@ const std::vector<Library> kReach = {
     {"libcurl", "curl/.*", {}},
     {"Eigen", "(unsupported/)?Eigen/.*", {}},
     {"oneDNN", R"((oneapi/dnnl/)?dnnl.*\.h(pp)?)", {"kernels/cpu/onednn.hpp", "kernels/cpu/quantized.hpp"}},
-    {"gRPC", R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)", {"apps/serve/grpc_call.hpp", "apps/serve/grpc_service.hpp"}},
+    {"gRPC",
+     R"(grpc(pp)?/.*|.*\.grpc\.pb\.h)",
+     {"apps/serve/arena_messages.hpp", "apps/serve/grpc_call.hpp", "apps/serve/grpc_service.hpp"}},
     {"std::regex", "regex", {}},
 };
 
