@@ -13,6 +13,7 @@
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/serving/batcher_actor.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -55,7 +56,8 @@ LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
           end_batchers();
           servable_ = nullptr;
           const std::string& path = message.version.path;
-          out.error = current_error().within(path.empty() ? id_.to_string() : path);
+          const Error why = current_error().within(path.empty() ? id_.to_string() : path);
+          out.error = Error(why.code(), without_secrets(why.message(), path));
         }
         tell(message.answer, std::move(out));
       },

@@ -10,6 +10,7 @@
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/serving/manager_actor.hpp>
 #include <troupe/actors/serving/source_actor.hpp>
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -21,7 +22,7 @@ constexpr std::chrono::seconds kPatience{10};  // for handles that others keep a
 void check(const std::vector<ServedModel>& models, bool paths) {
   std::set<std::string> names;
   for (const ServedModel& model : models) {
-    if (model.name.empty()) invalid_argument("a model at '{}' has no name", model.path);
+    if (model.name.empty()) invalid_argument("a model at '{}' has no name", shown_path(model.path));
     if (paths && model.path.empty()) invalid_argument("model '{}' has no path", model.name);
     if (!names.insert(model.name).second) invalid_argument("model '{}' is given twice", model.name);
     static_cast<void>(choose_versions(model.versions, {}));

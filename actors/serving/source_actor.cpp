@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -80,7 +81,8 @@ void SourceActorImpl::look(Watched& watched) {
   } catch (...) {
     if (watched.found) return;  // an unreachable disk, or a folder that is being replaced
     out.versions.clear();
-    out.error = current_error();
+    const Error why = current_error();
+    out.error = Error(why.code(), without_secrets(why.message(), model.path));
   }
   tell(manager_, std::move(out));
 }

@@ -46,18 +46,23 @@ bool is_model(FileSystem& files, const std::string& path) {
 
 }  // namespace
 
-std::vector<FoundVersion> versions_at(FileSystem& files, const std::string& path) {
+std::vector<FoundVersion> versions_at(FileSystem& files, const std::string& path,
+                                      const std::map<std::string, std::size_t>& known_bytes) {
+  const auto bytes_of = [&](const std::string& place, bool directory) {
+    const auto known = known_bytes.find(place);
+    return known != known_bytes.end() ? known->second : bytes_at(files, place, directory);
+  };
   if (!files.exists(path)) fail(Code::not_found, "{}: there is nothing here", path);
   if (is_model(files, path)) {
     const bool file = path.ends_with(".onnx");
-    return {{.version = 1, .path = path, .bytes = bytes_at(files, path, !file)}};
+    return {{.version = 1, .path = path, .bytes = bytes_of(path, !file)}};
   }
   std::vector<FoundVersion> out;
   for (const DirectoryEntry& entry : files.list(path)) {
     const auto version = version_of(entry);
     if (!version) continue;
     const std::string place = join_path(path, entry.name);
-    out.push_back({.version = *version, .path = place, .bytes = bytes_at(files, place, entry.is_directory)});
+    out.push_back({.version = *version, .path = place, .bytes = bytes_of(place, entry.is_directory)});
   }
   std::ranges::sort(out, {}, &FoundVersion::version);
   const auto same = std::ranges::adjacent_find(out, {}, &FoundVersion::version);

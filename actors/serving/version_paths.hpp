@@ -1,6 +1,8 @@
 // The versions of a model that a path has.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,7 +12,9 @@
 namespace troupe {
 
 // Ascending, with the bytes of their files: folders named by a number, and files NUMBER.onnx. A path that is itself a
-// model is version 1. Throws FileSystem's errors; not_found if there is no version.
-std::vector<FoundVersion> versions_at(FileSystem& files, const std::string& path);
+// model is version 1. Throws FileSystem's errors; not_found if there is no version. `known_bytes`: of versions, by
+// path, that are not counted again.
+std::vector<FoundVersion> versions_at(FileSystem& files, const std::string& path,
+                                      const std::map<std::string, std::size_t>& known_bytes = {});
 
 }  // namespace troupe

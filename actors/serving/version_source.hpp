@@ -42,12 +42,15 @@ class VersionSource {
   virtual FoundVersions look(const ServedModel& model) = 0;
 };
 
-// Looks at ServedModel::path, on the file system of its scheme: finds folders named by a number, and files NUMBER.onnx;
-// a path that is itself a model is version 1. Labels are those of its publication. Throws errors of the file system,
-// and not_found if there is no version.
+// Looks at ServedModel::path, on the file system of its scheme, without trying again when that fails: finds folders
+// named by a number, and files NUMBER.onnx; a path that is itself a model is version 1. Labels are those of its
+// publication. Throws errors of the file system, and not_found if there is no version.
 class PathSource final : public VersionSource {
  public:
   FoundVersions look(const ServedModel& model) override;
+
+ private:
+  std::map<std::string, std::map<std::string, std::size_t>> bytes_;  // of versions elsewhere, by their path, by model
 };
 
 }  // namespace troupe

@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-RestDoor::Options rest_options(const ServeOptions& options, Task& task) {
+RestDoor::Options rest_options(const ServeOptions& options, const ServedModels& models, Task& task) {
   RestDoor::Options out;
   out.host = options.host;
   out.port = options.rest_port;
@@ -23,6 +23,7 @@ RestDoor::Options rest_options(const ServeOptions& options, Task& task) {
   out.tokens = options.tokens;
   out.limits = options.limits;
   out.snapshot = [&task] { return task.introspection().view().snapshot(); };
+  out.path_of = models.path_of;
   return out;
 }
 
@@ -56,7 +57,7 @@ Doors::Doors(const ServeOptions& options, ServedModels models, Task& task, Serve
     models = log_->logged(std::move(models));
   }
   if (options.rest) {
-    rest_ = std::make_unique<RestDoor>(models, rest_options(options, task));
+    rest_ = std::make_unique<RestDoor>(models, rest_options(options, models, task));
     const bool encrypted = !options.door_tls().certificate.empty();
     report.note(fmt::format("REST at http{}://{}", encrypted ? "s" : "", rest_->address().to_string()));
   }

@@ -61,6 +61,7 @@ class Models {
   }
   ServedModels served() {
     ServedModels out = ServedModels::of(server_);
+    if (options_.share) out.path_of = [this](const std::string& model) { return path_of(model); };
     out.configure = [this](std::vector<ServedModel> models) { configure(with_batching(std::move(models), options_)); };
     return out;
   }
@@ -97,6 +98,11 @@ class Models {
     server_.configure(std::move(models));
     const std::lock_guard lock(mutex_);
     tell();
+  }
+  std::string path_of(const std::string& model) const {
+    for (const ServedModel& served : server_.models())
+      if (served.name == model) return served.path;
+    fail(Code::not_found, "no model '{}' is served", model);
   }
   void tell() {  // needs mutex_
     if (!on_change_) return;

@@ -144,6 +144,9 @@ std::vector<CommandOption> door_options(ServeOptions& options, bool& no_rest, bo
           flag("--no-grpc", no_grpc, "No gRPC"),
           token_option(options.tokens),
           model_token_option(options.tokens),
+          flag("--share-models", options.share,
+               "Let other servers read the files of models, whose --model NAME=http://HOST:8501/v1/models/NAME/files "
+               "then follows this server's versions; with tokens http://:TOKEN@HOST..."),
           text_option("--client-ca", "FILE", options.client_ca,
                       "Clients must show a certificate that a CA of this file has signed (PEM); needs --tls-cert")};
 }
@@ -196,6 +199,8 @@ std::variant<ServeOptions, EarlyExit> parse_serve_options(const std::vector<std:
   if (!options.models.empty() && !options.config.empty()) return line.wrong("--model and --config cannot be combined");
   if (options.models.empty() && options.config.empty() && !routes)
     return line.wrong("give a --model NAME=DIR, or a --config FILE");
+  if (options.share && (no_rest || clustered))
+    return line.wrong("--share-models is for a server with REST that is neither a replica nor a router");
   if (no_rest && no_grpc) return line.wrong("--no-rest and --no-grpc leave nothing that listens");
   if (tls.certificate.empty() != tls.key.empty()) return line.wrong("--tls-cert and --tls-key belong together");
   if (!options.client_ca.empty() && tls.certificate.empty()) return line.wrong("--client-ca needs --tls-cert");

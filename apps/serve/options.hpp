@@ -31,6 +31,7 @@ struct ServeOptions {
   std::uint16_t rest_port = 8501;
   std::uint16_t grpc_port = 8500;
   bool rest = true, grpc = true;
+  bool share = false;                             // files of models
   std::string client_ca{};                        // "": clients need no certificate
   std::map<std::string, std::string> tokens{};    // by model; "": of all others
   std::uint64_t most_bytes = 256 << 20;           // of a request

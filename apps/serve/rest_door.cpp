@@ -8,10 +8,12 @@
 
 #include "apps/serve/inference_json.hpp"
 #include "apps/serve/json_tensors.hpp"
+#include "apps/serve/json_values.hpp"
 #include "apps/serve/model_tokens.hpp"
 #include "apps/serve/rest_documents.hpp"
 #include "apps/serve/rest_route.hpp"
 #include "apps/serve/serving_page.hpp"
+#include "apps/serve/shared_files.hpp"
 #include "apps/serve/trace_context.hpp"
 #include "apps/serve/work_threads.hpp"
 #include <troupe/actors/base/actor_record.hpp>
@@ -28,6 +30,7 @@ using RestKind = RestRoute::Kind;
 constexpr const char* kTimeoutHeader = "X-Request-Timeout";
 constexpr double kLongestTimeout = 1e6;   // seconds
 constexpr std::size_t kMostFigures = 16;  // requests for them that wait
+constexpr std::size_t kMostFiles = 64;    // likewise
 
 HttpAnswer rest_error(const Error& error, std::int64_t retry_after_ms = 0) {
   HttpAnswer out{.status = rest_status_of(error.code()), .body = json_text({{"error", error.message()}})};
@@ -54,6 +57,15 @@ Nanoseconds deadline_of(const HttpRequest& request) {
   if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0) || seconds > kLongestTimeout)
     invalid_argument("{}: '{}', where seconds above 0 are expected", kTimeoutHeader, text);
   return deadline_in(seconds);
+}
+
+// Of programs that read files, which have the token as a password of their URL: RFC 7617.
+std::string bearer_of(const std::string& authorization) {
+  constexpr std::string_view kBasic = "Basic ";
+  if (!authorization.starts_with(kBasic)) return authorization;
+  const auto text = decode_base64(std::string_view(authorization).substr(kBasic.size()));
+  const std::size_t colon = text ? text->find(':') : std::string::npos;
+  return colon == std::string::npos ? "" : "Bearer " + text->substr(colon + 1);
 }
 
 // What answers of a request say.
@@ -130,8 +142,8 @@ class RestDoor::Impl {
                 .any_host = true,
                 .client_certificates = !options.tls.ca.empty(),
                 .pages = pages(options),
-                .request_headers = {"Authorization", "Content-Encoding", kInferenceHeaderLength, kTimeoutHeader,
-                                    TraceContext::kParent, TraceContext::kState},
+                .request_headers = {"Authorization", "Content-Encoding", "Range", kInferenceHeaderLength,
+                                    kTimeoutHeader, TraceContext::kParent, TraceContext::kState},
                 .threads = options.threads,
                 .max_body = options.most_bytes,
                 .memory = options.memory,
@@ -164,6 +176,7 @@ class RestDoor::Impl {
           shared->send(rest_error(Error(Code::unavailable, "too many ask for figures: ask again")));
         return;
       }
+      if (route.kind == RestKind::v1_files) return send_file(route, request, reply);
       reply.send(describe(route));
     } catch (...) {
       reply.send(with_headers(rest_error(current_error()), trace));
@@ -171,9 +184,27 @@ class RestDoor::Impl {
   }
 
   void check(const RestRoute& route, const HttpRequest& request) const {
-    if (!route.open()) tokens.check(route.model, header_of(request, "Authorization"));
+    const std::string authorization = header_of(request, "Authorization");
+    if (!route.open())
+      tokens.check(route.model, route.kind == RestKind::v1_files ? bearer_of(authorization) : authorization);
     if (const std::string coded = header_of(request, "Content-Encoding"); !coded.empty() && coded != "identity")
       fail(Code::unimplemented, "Content-Encoding: {}: bodies must be sent as they are", coded);
+  }
+
+  void send_file(const RestRoute& route, const HttpRequest& request, HttpReply& reply) {
+    if (!options.path_of)
+      fail(Code::not_found, "this server does not share the files of its models: start it with --share-models");
+    std::string path = options.path_of(route.model);
+    const auto shared = std::make_shared<HttpReply>(std::move(reply));
+    const bool waits = files.post([shared, path = std::move(path), name = route.file, head = request.method == "HEAD",
+                                   range = header_of(request, "Range")] {
+      try {
+        shared->send(shared_file(path, name, head, range));
+      } catch (...) {
+        shared->send(rest_error(current_error()));
+      }
+    });
+    if (!waits) shared->send(rest_error(Error(Code::unavailable, "too many ask for files: ask again")));
   }
 
   bool ready() const { return !draining && models.ready(); }
@@ -280,7 +311,7 @@ class RestDoor::Impl {
   const Options options;
   const ModelTokens tokens;
   std::atomic<bool> draining{false};
-  WorkThreads figures{1, kMostFigures};
+  WorkThreads figures{1, kMostFigures}, files{1, kMostFiles};
   // Large ones. Requests that outlive the door keep it.
   const std::shared_ptr<WorkThreads> answers =
       std::make_shared<WorkThreads>(1, std::numeric_limits<std::size_t>::max());

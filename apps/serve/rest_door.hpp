@@ -37,6 +37,8 @@ class RestDoor {
     JsonLimits limits{};
     std::chrono::milliseconds request_deadline{60000};  // for a request to arrive
     std::function<ClusterSnapshot()> snapshot{};        // of the page at / and of /metrics; null: there are none
+    // Of a model, whose files others may read then (shared_files.hpp); throws not_found. Null: nobody may.
+    std::function<std::string(const std::string& model)> path_of{};
   };
   // Listens at once. Throws unavailable, naming the address, and errors of the TLS files.
   RestDoor(ServedModels models, Options options);

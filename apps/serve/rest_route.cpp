@@ -49,6 +49,12 @@ RestRoute parse_model(std::string_view path, std::string_view rest, bool v1) {
     if (out.wanted.label.empty()) fail_path(path);
   }
   if (rest.empty()) return out;
+  const bool whole = !out.wanted.version && out.wanted.label.empty();
+  if (v1 && whole && (rest == "/files" || rest.starts_with("/files/"))) {
+    out.kind = Kind::v1_files;
+    if (take(rest, "/files/")) out.file = rest;
+    return out;
+  }
   if (v1 && rest == "/metadata")
     out.kind = Kind::v1_metadata;
   else if (v1 && rest == ":predict")

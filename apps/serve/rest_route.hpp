@@ -1,6 +1,7 @@
 // Paths of the REST door (rest_door.hpp), decoded.
 //
 //   /v1/models/NAME[/versions/N|/labels/L][:predict|:classify|:regress|/metadata]     TensorFlow Serving
+//   /v1/models/NAME/files[/PATH]                                                      its files (shared_files.hpp)
 //   /v2, /v2/health/live|ready, /v2/models/NAME[/versions/N][/ready|/infer]           Open Inference Protocol
 //   /, /snapshot, /healthz, /readyz, /metrics, /monitoring/prometheus/metrics
 #pragma once
@@ -19,6 +20,7 @@ struct RestRoute {
     v1_metadata,
     v1_predict,
     v1_other,  // :classify, :regress
+    v1_files,
     v2_server,
     v2_model,
     v2_model_ready,
@@ -31,6 +33,7 @@ struct RestRoute {
   Kind kind = Kind::live;
   std::string model{};
   VersionLabels::Wanted wanted{};
+  std::string file{};  // of v1_files; "": the folder
 
   bool posts() const { return kind == Kind::v1_predict || kind == Kind::v1_other || kind == Kind::v2_infer; }
   // Without a model or its versions: answered to anybody.

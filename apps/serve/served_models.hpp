@@ -22,6 +22,7 @@ struct ServedModels {
   std::function<std::vector<ServableManager::Status>(const std::string& model)> status{};
   std::function<bool()> ready{};
   std::function<void(std::vector<ServedModel> models)> configure{};  // null: clients may not
+  std::function<std::string(const std::string& model)> path_of{};    // RestDoor::Options::path_of
   // The server must outlive what is made of it. Without configure.
   static ServedModels of(const ModelServer& server);
   static ServedModels of(const Router& router);

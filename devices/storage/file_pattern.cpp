@@ -64,7 +64,9 @@ bool matches_pattern(std::string_view name, std::string_view pattern) {
 std::vector<std::string> files_matching(FileSystem& files, const std::string& pattern) {
   std::vector<std::string> out;
   if (is_http(pattern)) {
-    if (shown_path(pattern).find('*') != std::string::npos) (void)files.list(pattern);  // says that it cannot
+    if (const std::string shown = shown_path(pattern); shown.find('*') != std::string::npos)
+      fail(Code::unimplemented,
+           "'{}' is a pattern: web servers may list no folders; name each file, or read from s3://", shown);
     if (files.exists(pattern)) out.push_back(pattern);
   } else {
     const std::size_t root = root_bytes(pattern);

@@ -15,7 +15,22 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-HttpOptions http_options() { return {.ca_bundle = environment("CURL_CA_BUNDLE")}; }
+HttpOptions http_options(RemoteAttempts attempts) {
+  HttpOptions out{.ca_bundle = environment("CURL_CA_BUNDLE")};
+  if (attempts == RemoteAttempts::once) out.attempts = 1;
+  return out;
+}
+
+FileSystem& web_files(RemoteAttempts attempts) {
+  static HttpFileSystem several(http_options(RemoteAttempts::several)), once(http_options(RemoteAttempts::once));
+  return attempts == RemoteAttempts::once ? once : several;
+}
+
+FileSystem& store_files(RemoteAttempts attempts) {
+  static S3FileSystem several(s3_options_of(&environment), http_options(RemoteAttempts::several));
+  static S3FileSystem once(s3_options_of(&environment), http_options(RemoteAttempts::once));
+  return attempts == RemoteAttempts::once ? once : several;
+}
 
 // The path of a URL of this machine's files (RFC 8089). Nothing is percent-decoded.
 std::string local_path(std::string_view url) {
@@ -64,18 +79,12 @@ class AllFileSystems final : public FileSystem {
 
 }  // namespace
 
-FileSystem& file_system_of(std::string_view path) {
+FileSystem& file_system_of(std::string_view path, RemoteAttempts attempts) {
   const std::string_view scheme = scheme_of(path);
   if (scheme.empty()) return posix_file_system();
   if (scheme == "file") return all_file_systems();
-  if (is_http(path)) {
-    static HttpFileSystem files(http_options());
-    return files;
-  }
-  if (scheme == "s3") {
-    static S3FileSystem files(s3_options_of(&environment), http_options());
-    return files;
-  }
+  if (is_http(path)) return web_files(attempts);
+  if (scheme == "s3") return store_files(attempts);
   invalid_argument("'{}': unknown scheme '{}': expected file://, http://, https://, s3://, or a path without one", path,
                    scheme);
 }

@@ -1,6 +1,8 @@
 // Files on web servers: paths are URLs of http and https.
 //
-// Read-only. There are no folders: list() is unimplemented. Errors show URLs without user, password and query.
+// Read-only. Folders are listed where the server does (http_listing.hpp): nginx with "autoindex on; autoindex_format
+// xml;", troupe-serve --share-models; elsewhere list() is unimplemented. Names of entries are as they stand in URLs. A
+// user and password in a URL are sent to its host alone; errors show URLs without them, and without the query.
 #pragma once
 
 #include <memory>

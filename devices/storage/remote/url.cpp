@@ -47,6 +47,18 @@ std::string shown_path(std::string_view path) {
   return std::string(scheme).append(kSchemeEnd).append(rest);
 }
 
+std::string without_secrets(std::string text, std::string_view path) {
+  if (!is_http(path)) return text;
+  const std::size_t begin = scheme_of(path).size() + kSchemeEnd.size();
+  const std::string_view authority = path.substr(begin, path.find_first_of("/?#", begin) - begin);
+  const std::size_t at = authority.rfind('@');
+  if (at == authority.npos) return text;
+  const std::string_view secret = authority.substr(0, at + 1);
+  for (std::size_t found = text.find(secret); found != text.npos; found = text.find(secret, found))
+    text.erase(found, secret.size());
+  return text;
+}
+
 std::string with_suffix(std::string_view path, std::string_view suffix) {
   const std::size_t end = is_http(path) ? path.find_first_of("?#") : path.npos;
   std::string out(path.substr(0, end));

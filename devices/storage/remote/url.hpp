@@ -19,6 +19,9 @@ std::size_t root_bytes(std::string_view path);
 // Other paths as they are.
 std::string shown_path(std::string_view path);
 
+// A text that may quote the path, or longer ones, such as an error: without the user and password of a URL.
+std::string without_secrets(std::string text, std::string_view path);
+
 // The path with a suffix behind its name: in a URL of http before the query.
 std::string with_suffix(std::string_view path, std::string_view suffix);
 

@@ -23,9 +23,17 @@ TEST(FileSystems, AreChosenByScheme) {
   FileSystem& store = file_system_of("s3://bucket/a");
   EXPECT_EQ(&store, &file_system_of("s3://other/b"));
   EXPECT_NE(&store, &web);
+  EXPECT_NE(&file_system_of("https://host/a", RemoteAttempts::once), &web);
   const Error error = error_of([] { file_system_of("gs://bucket/a"); });
   EXPECT_EQ(error.code(), Code::invalid_argument);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("'gs'"), HasSubstr("s3://")));
+}
+
+TEST(FileSystems, AskOnceWhereTheCallerComesAgain) {
+  const ScriptedHttpServer server([](const SeenRequest&, int) { return http_answer(503, "", ""); });
+  EXPECT_EQ(error_of([&] { file_system_of("http://a", RemoteAttempts::once).list(server.url("/a")); }).code(),
+            Code::unavailable);
+  EXPECT_EQ(server.seen().size(), 1u);
 }
 
 TEST(FileSystems, OfAllPathsTakeEachByItsScheme) {
@@ -74,7 +82,7 @@ TEST(FileSystems, FilesOnTheWebAreFoundByTheirUrlAlone) {
   EXPECT_EQ(error.message(), server.url("/gone") + ": there is no such file");
   const Error pattern = error_of([&] { files_matching(files, server.url("/there*")); });
   EXPECT_EQ(pattern.code(), Code::unimplemented);
-  EXPECT_THAT(pattern.message(), HasSubstr("http has no folders; name each file"));
+  EXPECT_THAT(pattern.message(), HasSubstr("may list no folders; name each file"));
 }
 
 }  // namespace

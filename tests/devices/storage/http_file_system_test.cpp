@@ -12,6 +12,7 @@
 #include "tests/devices/storage/scripted_http_server.hpp"
 #include "tests/error_of.hpp"
 #include "tests/temporary_directory.hpp"
+#include <troupe/devices/storage/remote/http_listing.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -364,7 +365,7 @@ TEST_F(HttpFiles, ErrorsShowNoSecrets) {
   EXPECT_EQ(server_->seen()[0].header("authorization"), "Basic dXNlcjpzZWNyZXQ=");
 }
 
-TEST_F(HttpFiles, NothingIsWrittenOrListed) {
+TEST_F(HttpFiles, NothingIsWritten) {
   serve_rightly();
   const auto refused = [&](auto&& change) {
     const Error error = error_of(change);
@@ -378,9 +379,45 @@ TEST_F(HttpFiles, NothingIsWrittenOrListed) {
   refused([&] { files_->make_directory(url()); });
   refused([&] { files_->remove_directory(url()); });
   refused([&] { files_->sync_directory(url()); });
-  refused([&] { files_->list(url()); });
   EXPECT_THAT(error_of([&] { files_->create(url()); }).message(), HasSubstr("atomic rename"));
   EXPECT_THAT(server_->seen(), IsEmpty());
+}
+
+TEST_F(HttpFiles, FoldersAreListedWhereTheServerDoes) {
+  std::string listing = R"(<?xml version="1.0"?>
+<list>
+<directory mtime="2024-01-01T00:00:00Z">variables</directory>
+<file mtime="2024-01-01T00:00:00Z" size="5">model.pb</file>
+<file mtime="2024-01-01T00:00:00Z" size="5">a &lt;b&gt; %</file>
+<directory mtime="2024-01-01T00:00:00Z">..</directory>
+<file mtime="2024-01-01T00:00:00Z" size="5">up/model.pb</file>
+</list>
+)";
+  serve([&](const SeenRequest&, int) { return http_answer(200, "", listing); });
+  const std::vector<DirectoryEntry> entries = files_->list(url());
+  EXPECT_THAT(entries, ElementsAre(DirectoryEntry{"a%20%3Cb%3E%20%25"}, DirectoryEntry{"model.pb"},
+                                   DirectoryEntry{"variables", true}));
+  files_->list(url() + "/?key=1");
+  files_->list(url() + "?key=1");
+  const std::vector<SeenRequest> seen = server_->seen();
+  EXPECT_EQ(seen[0].target, "/data/");
+  EXPECT_EQ(seen[1].target, "/data/?key=1");
+  EXPECT_EQ(seen[2].target, "/data/?key=1");
+  const DirectoryEntry odd[] = {{"<&>", true}, {"b"}};
+  listing = print_http_listing(odd);
+  EXPECT_THAT(files_->list(url()), ElementsAre(DirectoryEntry{"%3C%26%3E", true}, DirectoryEntry{"b"}));
+  listing = print_http_listing({});
+  EXPECT_THAT(files_->list(url()), IsEmpty());
+  for (const char* other : {"<html><body>Index of /</body></html>", "", "[]", "<list><directory>1</list>"}) {
+    listing = other;
+    const Error error = error_of([&] { files_->list(url()); });
+    EXPECT_EQ(error.code(), Code::unimplemented) << other;
+    EXPECT_THAT(error.message(), AllOf(HasSubstr(url()), HasSubstr("autoindex_format xml"))) << other;
+  }
+  serve([&](const SeenRequest&, int) { return http_answer(404, "", ""); });
+  EXPECT_EQ(error_of([&] { files_->list(url()); }).code(), Code::not_found);
+  serve([&](const SeenRequest&, int) { return http_answer(200, "", std::string((16 << 20) + 1, ' ')); });
+  EXPECT_EQ(error_of([&] { files_->list(url()); }).code(), Code::resource_exhausted);
 }
 
 TEST_F(HttpFiles, ManyThreadsReadAtOnce) {

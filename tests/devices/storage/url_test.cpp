@@ -38,6 +38,14 @@ TEST(Url, RootsAreAboveAllFolders) {
     EXPECT_EQ(parent_path(path), parent) << path;
 }
 
+TEST(Url, TextsThatQuoteUrlsShowNoSecrets) {
+  const std::string url = "https://user:key@host/a";
+  EXPECT_EQ(without_secrets(url + "/b: no " + url, url), "https://host/a/b: no https://host/a");
+  EXPECT_EQ(without_secrets("user:key", url), "user:key");
+  EXPECT_EQ(without_secrets("https://host/a@b", "https://host/a@b"), "https://host/a@b");
+  EXPECT_EQ(without_secrets("s3://a@b", "s3://a@b"), "s3://a@b");
+}
+
 TEST(Url, SuffixesAreBeforeTheQuery) {
   EXPECT_EQ(with_suffix("https://host/a.csv?key=1", ".index"), "https://host/a.csv.index?key=1");
   EXPECT_EQ(with_suffix("https://host/a.csv", ".index"), "https://host/a.csv.index");
