@@ -23,13 +23,17 @@ PrivateDevice::PrivateDevice(Task& task, const PrivateDeviceOptions& options) : 
                              .threads = threads,
                              .memory_limit = options.memory_limit,
                              .alone = alone_});
-  info_ = info_of(*device_, task.kernels());
   all.add({device_, spawn_actor<ActorKind::device, DeviceActorImpl>(task.system(), task.actors(),
-                                                                    info_.name.to_string(), device_)});
+                                                                    device_->attributes().name.to_string(), device_)});
+}
+
+const DeviceInfo& PrivateDevice::info() const {
+  std::call_once(listed_, [this] { info_ = info_of(*device_, task_.kernels()); });
+  return info_;
 }
 
 PrivateDevice::~PrivateDevice() {
-  if (const auto own = task_.local_devices().find(info_.name.to_string()); own && own->actor)
+  if (const auto own = task_.local_devices().find(device_->attributes().name.to_string()); own && own->actor)
     caf::anon_send(own->actor, Stop{});
   task_.local_devices().remove(*device_);
   device_->shutdown();

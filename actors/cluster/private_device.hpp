@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/devices/device.hpp>
@@ -29,14 +30,16 @@ class PrivateDevice {
   // priority takes no more than that from others.
   void use_helpers(bool use) { *alone_ = !use; }
 
-  const DeviceInfo& info() const { return info_; }
+  // Thread-safe. The first call lists all kernels, which takes half a millisecond.
+  const DeviceInfo& info() const;
   Device& device() const { return *device_; }
 
  private:
   Task& task_;
   const std::shared_ptr<std::atomic<bool>> alone_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<Device> device_;
-  DeviceInfo info_;
+  mutable std::once_flag listed_;
+  mutable DeviceInfo info_;
 };
 
 }  // namespace troupe

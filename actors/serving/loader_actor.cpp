@@ -23,9 +23,9 @@ namespace {
 // 19 it would be a seventieth, and a busy server would never get a new version.
 constexpr int kLow = 10;
 
-// Linux 6.12 and later have shares of time of their own for threads: a thread that wakes for a request waits at most as
-// long. Others ignore it.
-constexpr Nanoseconds kShare = 100 * kMicrosecond;
+// Linux 6.12 and later take this thread from its processor at once for one with shorter slices of time, as they are by
+// default; this is the longest. Others ignore it.
+constexpr Nanoseconds kSlice = 100 * kMillisecond;
 
 // The kernel's struct sched_attr, which the C library does not have.
 struct ScheduleAttributes {
@@ -33,7 +33,7 @@ struct ScheduleAttributes {
   std::uint64_t flags = 0;
   std::int32_t nice = kLow;
   std::uint32_t priority = 0;
-  std::uint64_t runtime = kShare, deadline = 0, period = 0;
+  std::uint64_t runtime = kSlice, deadline = 0, period = 0;
 };
 
 // Of the calling thread.
