@@ -48,7 +48,9 @@ std::string row_shapes(const std::vector<Tensor>& inputs) {
 }
 
 BatchedCall::~BatchedCall() {
-  if (done) answer({.error = Error(Code::unavailable, "the version of the model is being unloaded: ask again")});
+  if (done)
+    answer({.error = Error(Code::unavailable,
+                           "what joins requests has ended, as its version is unloaded or as it failed: ask again")});
 }
 
 void BatchedCall::answer(ServingResult result) {

@@ -142,10 +142,16 @@ void LoadedServable::measure(Function& function, const std::vector<Tensor>& inpu
   function.times.add(function.warm_rows, fastest);
 }
 
+LoadedServable::~LoadedServable() {
+  for (const auto& [name, function] : functions_)
+    if (const BatcherActor* const batcher = function.batcher) caf::anon_send(*batcher, Stop{});
+}
+
 void LoadedServable::batch_by(const std::string& signature, BatcherActor batcher, Nanoseconds above) {
   Function& function = functions_.at(signature);
-  function.batcher = std::move(batcher);
-  if (function.warm_time != 0 && function.warm_time < above) function.rows_alone = function.warm_rows;
+  const bool first = function.batchers.empty();
+  function.batcher = &function.batchers.emplace_back(std::move(batcher));
+  if (first && function.warm_time != 0 && function.warm_time < above) function.rows_alone = function.warm_rows;
 }
 
 bool LoadedServable::can_batch(const std::string& signature) const {
@@ -229,8 +235,9 @@ std::shared_ptr<ServingCall> LoadedServable::begin(ServingRequest request,
     if (request.deadline <= begin) fail(Code::deadline_exceeded, "the deadline had passed when the request came");
     function.call.check(inputs);
     const std::int64_t rows = rows_of(inputs);
-    if (function.batcher && (rows == 0 || rows > function.rows_alone))
-      return start_batched(function.batcher, function.call, std::move(inputs), std::move(request), done);
+    const BatcherActor* const batcher = function.batcher;
+    if (batcher && (rows == 0 || rows > function.rows_alone))
+      return start_batched(*batcher, function.call, std::move(inputs), std::move(request), done);
     const Nanoseconds usual = function.times.usual(rows);
     auto answer = [&function, &signature, begin, rows, wanted = std::move(request.outputs), done](StepResult result) {
       const Nanoseconds took = steady_now_ns() - begin;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,9 +37,13 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   // steps, and cancelled at the end of the server. What a run on zeros throws is ignored.
   LoadedServable(Task& task, ServableId id, ServableModel given, std::shared_ptr<PrivateDevice> device,
                  const std::vector<std::int64_t>& batch_sizes, SharedLoading& shared);
+  ~LoadedServable() override;  // stops batchers that its loader, which has failed, did not
+  LoadedServable(const LoadedServable&) = delete;
+  LoadedServable& operator=(const LoadedServable&) = delete;
 
   // Requests of the signature go to this actor from now on, unless their step, by itself, takes less than `above`: as
-  // one of no more rows did when the model was warmed up. Before the first request.
+  // one of no more rows did when the model was warmed up. Before the first request; again, by the same thread, while
+  // requests come, if the actor has failed.
   void batch_by(const std::string& signature, BatcherActor batcher, Nanoseconds above = 0);
 
   const ServableId& id() const override { return id_; }
@@ -58,7 +63,8 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
  private:
   struct Function {
     ModelCallable call{};
-    BatcherActor batcher{};
+    std::atomic<const BatcherActor*> batcher{nullptr};  // null: none
+    std::deque<BatcherActor> batchers{};  // that it has had: requests may still look at one that has failed
     mutable StepTimes times{};
     Nanoseconds warm_time = 0;    // of the fastest step of the warm-up; 0: none ended
     std::int64_t warm_rows = 0;   // of that

@@ -9,6 +9,9 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <cstdint>
+#include <exception>
+#include <functional>
+#include <thread>
 #include <utility>
 
 #include <troupe/actors/base/spawn.hpp>
@@ -42,9 +45,25 @@ void lower_priority() {
   if (syscall(SYS_sched_setattr, 0, &attributes, 0) != 0) setpriority(PRIO_PROCESS, 0, kLow);
 }
 
+// Waits for the work, on a thread of its own: a priority cannot be raised again, and threads inherit it, as those of
+// batchers would that of their loader.
+void at_low_priority(const std::function<void()>& work) {
+  std::exception_ptr failed;
+  std::thread([&] {
+    lower_priority();
+    try {
+      work();
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  }).join();
+  if (failed) std::rethrow_exception(failed);
+}
+
 }  // namespace
 
 LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
+  set_down_handler([this](caf::down_msg& down) { replace_batcher(down.source); });
   return {
       [this](const LoadServable& message) {
         ServableLoaded out{.id = id_};
@@ -77,21 +96,38 @@ LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
 }
 
 void LoaderActorImpl::load(const FoundVersion& version) {
-  // Before this thread's priority goes down, which threads of its making inherit.
   auto device = std::make_shared<PrivateDevice>(task_, PrivateDeviceOptions{.threads = threads_});
-  device->use_helpers(false);  // their priority is not this thread's
-  lower_priority();
-  servable_ = std::make_shared<LoadedServable>(task_, id_, shared_->loader->load(id_.model, version), device,
-                                               sizes_of_batches(), *shared_);
+  device->use_helpers(false);  // their priority is not low
+  at_low_priority([&] {
+    servable_ = std::make_shared<LoadedServable>(task_, id_, shared_->loader->load(id_.model, version), device,
+                                                 sizes_of_batches(), *shared_);
+  });
   device->use_helpers(true);
   if (!batching_) return;
-  for (const auto& [name, signature] : servable_->signatures()) {
-    if (!servable_->can_batch(name)) continue;
-    batchers_.push_back(spawn_actor<ActorKind::batcher, BatcherActorImpl>(
-        system(), record().registry, id_.to_string() + ":" + name, servable_->callable(name), *batching_,
-        servable_->shared_statistics()));
-    servable_->batch_by(name, batchers_.back(), batching_->above);
-  }
+  for (const auto& [name, signature] : servable_->signatures())
+    if (servable_->can_batch(name)) make_batcher(name);
+}
+
+void LoaderActorImpl::make_batcher(const std::string& signature) {
+  BatcherActor& batcher = batchers_[signature];
+  batcher = spawn_actor<ActorKind::batcher, BatcherActorImpl>(
+      system(), record().registry, id_.to_string() + ":" + signature, servable_->callable(signature), *batching_,
+      servable_->shared_statistics());
+  monitor(batcher);
+  servable_->batch_by(signature, batcher, batching_->above);
+}
+
+// Requests that the failed one had have been answered with unavailable, as are those that come before this.
+void LoaderActorImpl::replace_batcher(const caf::actor_addr& failed) {
+  for (const auto& [signature, batcher] : batchers_)
+    if (batcher.address() == failed) return make_batcher(signature);
+}
+
+// Handles may keep this object: the model is let go, of a loader that has failed by whoever serves it.
+void LoaderActorImpl::on_exit() {
+  batchers_.clear();
+  servable_ = nullptr;
+  Counted::on_exit();
 }
 
 std::vector<std::int64_t> LoaderActorImpl::sizes_of_batches() const {
@@ -100,10 +136,12 @@ std::vector<std::int64_t> LoaderActorImpl::sizes_of_batches() const {
 }
 
 void LoaderActorImpl::end_batchers() {
-  for (const BatcherActor& batcher : batchers_) tell(batcher, Stop{});
+  std::vector<BatcherActor> ending;
+  for (const auto& [signature, batcher] : batchers_) ending.push_back(batcher);
+  batchers_.clear();  // none is made again
+  for (const BatcherActor& batcher : ending) tell(batcher, Stop{});
   caf::scoped_actor self(system());
-  self->wait_for(batchers_);
-  batchers_.clear();
+  self->wait_for(ending);
 }
 
 }  // namespace troupe

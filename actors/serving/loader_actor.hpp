@@ -1,10 +1,11 @@
-// Loads one version of a model, and unloads it. Detached, at a low priority: what it takes from the processors and
-// the disk, requests of other versions do not notice.
+// Loads one version of a model, and unloads it. Detached, and loads at a low priority: what that takes from the
+// processors and the disk, requests of other versions do not notice. Makes batchers that fail again.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <troupe/actors/base/counted.hpp>
@@ -25,9 +26,12 @@ class LoaderActorImpl final : public Counted<LoaderActor> {
         threads_(threads),
         shared_(std::move(shared)) {}
   behavior_type make_behavior() override;
+  void on_exit() override;
 
  private:
   void load(const FoundVersion& version);
+  void make_batcher(const std::string& signature);
+  void replace_batcher(const caf::actor_addr& failed);
   // Those that requests are padded to; the largest, if any size is allowed.
   std::vector<std::int64_t> sizes_of_batches() const;
   void end_batchers();  // returns when they have let go of the model
@@ -37,8 +41,8 @@ class LoaderActorImpl final : public Counted<LoaderActor> {
   const std::optional<BatchQueue::Options> batching_;
   const int threads_;
   const std::shared_ptr<SharedLoading> shared_;
-  std::shared_ptr<LoadedServable> servable_;  // null: not loaded
-  std::vector<BatcherActor> batchers_;
+  std::shared_ptr<LoadedServable> servable_;      // null: not loaded
+  std::map<std::string, BatcherActor> batchers_;  // by signature
 };
 
 }  // namespace troupe

@@ -43,6 +43,7 @@ bool ServingStatus::wait_decided(std::chrono::nanoseconds timeout, const std::ve
 
 ManagerActorImpl::behavior_type ManagerActorImpl::make_behavior() {
   tell_of_itself();
+  set_down_handler([this](caf::down_msg& down) { loader_lost(down); });
   return {
       [this](const Aspire& message) {
         aspire(message);
@@ -128,9 +129,12 @@ void ManagerActorImpl::aspire(const Aspire& message) {
 }
 
 void ManagerActorImpl::act() {
-  const std::vector<ServableManager::Action> due = manager_.due(steady_now_ns());
-  publish();  // what is to be unloaded is not handed out any more
-  for (const ServableManager::Action& action : due) begin(action);
+  for (bool again = true; again;) {
+    const std::vector<ServableManager::Action> due = manager_.due(steady_now_ns());
+    publish();  // what is to be unloaded is not handed out any more
+    again = false;
+    for (const ServableManager::Action& action : due) again = begin(action) || again;
+  }
   show();
   wake_for_attempts();
 }
@@ -160,17 +164,40 @@ void ManagerActorImpl::show() {
   for (const ServableManager::Status& status : changed) config_.on_state(status);  // who is told finds it so
 }
 
-void ManagerActorImpl::begin(const ServableManager::Action& action) {
+bool ManagerActorImpl::begin(const ServableManager::Action& action) {
   Version& version = versions_.at(action.id);
   if (action.kind == ServableManager::Action::load) {
     version.loader = spawn_actor<ActorKind::loader, LoaderActorImpl>(
         system(), record().registry, action.id.to_string(), config_.task, action.id,
         models_.at(action.id.model).batching, config_.threads, config_.loading);
+    monitor(version.loader);
     tell(version.loader, LoadServable{version.found, ManagerActor(this)});
-  } else {
-    version.servable = nullptr;
-    tell(version.loader, UnloadServable{ManagerActor(this)});
+    return false;
   }
+  version.servable = nullptr;
+  if (version.loader) {
+    tell(version.loader, UnloadServable{ManagerActor(this)});
+    return false;
+  }
+  manager_.unloaded(action.id, steady_now_ns());  // its loader has failed: this was the last to have it
+  return true;
+}
+
+void ManagerActorImpl::loader_lost(const caf::down_msg& down) {
+  const auto lost = std::ranges::find_if(
+      versions_, [&](const auto& v) { return v.second.loader && v.second.loader.address() == down.source; });
+  if (lost == versions_.end()) return;  // it has ended as it was told to
+  const auto& [id, version] = *lost;
+  lost->second.loader = nullptr;
+  const std::vector<ServableManager::Status> all = manager_.status(id.model);
+  const auto status = std::ranges::find(all, id, &ServableManager::Status::id);
+  if (status == all.end()) return;
+  if (status->state == ServableState::loading)
+    manager_.failed(id, Error(Code::internal, "its loader has failed: " + system().render(down.reason)),
+                    steady_now_ns());
+  else if (status->state == ServableState::unloading)
+    manager_.unloaded(id, steady_now_ns());
+  act();  // a version that is ready goes on, with the manager's hold
 }
 
 void ManagerActorImpl::publish() {

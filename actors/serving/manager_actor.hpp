@@ -58,7 +58,7 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
  private:
   struct Version {
     FoundVersion found{};
-    LoaderActor loader{};
+    LoaderActor loader{};  // null: none, or it has failed
     std::shared_ptr<LoadedServable> servable{};
     std::shared_ptr<ServingStatistics> statistics{};  // also after it is unloaded
     ServableHandle published{};                       // null: requests do not get it
@@ -69,7 +69,10 @@ class ManagerActorImpl final : public Counted<ManagerActor> {
   void inspect(ActorDetails& out) const override;
   void aspire(const Aspire& message);
   void act();
-  void begin(const ServableManager::Action& action);
+  // Returns whether it has ended already.
+  bool begin(const ServableManager::Action& action);
+  // A loader has failed, and cannot answer any more.
+  void loader_lost(const caf::down_msg& down);
   void publish();
   ServableHandle handle_of(const ServableId& id, Version& version);
   void wake_for_attempts();

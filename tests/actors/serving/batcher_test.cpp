@@ -1,7 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <future>
 #include <thread>
 
 #include "tests/actors/serving/served_models.hpp"
@@ -145,7 +147,34 @@ TEST_F(Batchers, AnswerWhatWaitsWhenTheyEnd) {
   auto waits = begin(*handle, rows_of({1, 2}), &call);
   EXPECT_EQ(task_.actors().send_stray("batcher", Stray::kill), 1);
   EXPECT_EQ(waits.get().error.code(), Code::unavailable);
-  EXPECT_EQ(ask(*handle, rows_of({1, 2})).error.code(), Code::unavailable);
+}
+
+TEST_F(Batchers, AreMadeAgainWhenTheyFail) {
+  const ServableHandle handle = serve({.most_rows = 2, .timeout = kForever});
+  for (int i = 0; i < 3; ++i) {
+    auto waits = begin(*handle, rows_of({1, 2}));
+    if (i == 0)
+      EXPECT_EQ(task_.actors().send_stray("batcher", Stray::kill), 1);
+    else
+      EXPECT_TRUE(eventually([&] { return task_.actors().fail_next("batcher"); }));
+    if (i > 0) static_cast<void>(begin(*handle, rows_of({1, 2, 3, 4})));  // whose message fails
+    EXPECT_EQ(waits.get().error.code(), Code::unavailable);
+    ServingResult next;
+    EXPECT_TRUE(eventually([&] {  // at first there may be none
+      next = ask(*handle, rows_of({1, 2, 3, 4}));
+      return next.error.code() != Code::unavailable;
+    }));
+    ASSERT_FALSE(next.error) << next.error.message();
+    EXPECT_THAT(next.outputs.at("y").values<float>(), ElementsAre(3, 6, 9, 12));
+  }
+}
+
+// They would wait behind all others where a server has much to do.
+TEST_F(Batchers, DoNotHaveThePriorityOfLoading) {
+  const ServableHandle handle = serve({.most_rows = 2, .timeout = 0});
+  std::promise<int> priority;  // of the batcher's thread, which answers
+  handle->start(rows_of({1, 2}), [&](const ServingResult&) { priority.set_value(getpriority(PRIO_PROCESS, 0)); });
+  EXPECT_EQ(priority.get_future().get(), getpriority(PRIO_PROCESS, 0));
 }
 
 TEST_F(Batchers, MessagesThatAreNoneHarmNobody) {

@@ -336,6 +336,30 @@ TEST_F(ModelServers, AModelThatIsNotConfiguredAnyMoreIsUnloaded) {
   EXPECT_EQ(server.find("more")->id().version, 1);
 }
 
+TEST_F(ModelServers, UnloadWhatALoaderThatFailedHad) {
+  save_version(directory_, "times", 1);
+  ServedModel model = times();
+  model.batching = BatchQueue::Options{.timeout = 0};
+  ModelServer& server = serve({model});
+  for (const bool before : {true, false}) {
+    server.await_ready("times", kPatience);
+    if (before) {
+      EXPECT_EQ(task_.actors().send_stray("loader", Stray::kill), 1);
+      EXPECT_TRUE(eventually([&] { return task_.actors().send_stray("loader", Stray::unknown) == 0; }));
+      EXPECT_FALSE(ask(*server.find("times"), rows_of({1, 2})).error);  // the version goes on
+    } else {
+      EXPECT_TRUE(task_.actors().fail_next("loader"));  // as it is told to unload
+    }
+    server.configure({});
+    EXPECT_TRUE(eventually(
+        [&] { return server.status().empty() || server.status().front().state == ServableState::unloaded; }));
+    EXPECT_TRUE(eventually([&] { return task_.actors().send_stray("batcher", Stray::unknown) == 0; }));
+    server.configure({model});
+    EXPECT_TRUE(eventually([&] { return is(1, ServableState::ready); }));
+    EXPECT_FALSE(ask(*server.find("times"), rows_of({1, 2})).error);
+  }
+}
+
 TEST_F(ModelServers, DoNotLoadWhatDoesNotFitIntoMemory) {
   save_version(directory_, "times", 1);
   const ModelServer& server = serve({times()}, {.memory = 10});
