@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/actors/serving/low_priority.hpp>
 #include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
@@ -27,6 +28,7 @@ SourceActorImpl::behavior_type SourceActorImpl::make_behavior() {
   delayed_send(SourceActor(this), poll_, Tick{});
   return {
       [this](const WatchModels& message) {
+        lower_priority();
         std::map<std::string, Watched> before = std::exchange(models_, {});
         for (const ServedModel& model : message.models) {
           const auto old = before.find(model.name);
