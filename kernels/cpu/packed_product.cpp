@@ -14,7 +14,8 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-// Multiply-adds and rows of a part, at least: each part reads all of b.
+// Multiply-adds and rows of a part, at least: each part reads all of b. Two parts may be small, such as halves of a
+// batch of requests.
 constexpr double kPartProducts = 1 << 23;
 constexpr std::int64_t kPartRows = 64;
 constexpr std::int64_t kMostParts = 4;
@@ -22,7 +23,8 @@ constexpr std::int64_t kTileRows = 16;
 
 std::int64_t rows_per_part(std::int64_t m, std::int64_t n, std::int64_t k) {
   const double cost = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const std::int64_t parts = std::min({kMostParts, m / kPartRows, static_cast<std::int64_t>(cost / kPartProducts)});
+  const std::int64_t most = std::max(m / kPartRows, std::min<std::int64_t>(m / kTileRows, 2));
+  const std::int64_t parts = std::min({kMostParts, most, static_cast<std::int64_t>(cost / kPartProducts)});
   return parts <= 1 ? m : ((m + parts - 1) / parts + kTileRows - 1) / kTileRows * kTileRows;
 }
 
