@@ -34,8 +34,10 @@ LoaderActorImpl::behavior_type LoaderActorImpl::make_behavior() {
       },
       [this](const UnloadServable& message) {
         end_batchers();
-        servable_ = nullptr;  // the model ends here
-        malloc_trim(0);
+        at_low_priority([this] {
+          servable_ = nullptr;  // the model ends here
+          malloc_trim(0);
+        });
         tell(message.answer, ServableUnloaded{id_});
         quit();
       },
