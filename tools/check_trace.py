@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks a trace written by troupe-top --trace or troupe-mnist --trace.
 
-    tools/check_trace.py FILE [--tasks N] [--steps N] [--across] [--lossy]
+    tools/check_trace.py FILE [--tasks N] [--steps N] [--requests N] [--across] [--lossy]
 
 The file must be JSON in the trace event format; slices of a thread must be nested; every arrow must have two ends, each
 inside a slice, the second not before the first (within the clock uncertainty of the two tasks); every wait must end;
-all work of a step must lie inside a slice of that step on its task; and no arrow in between may be lost. Prints the
-errors and exits with 1, or prints a summary."""
+all work of a step must lie inside a slice of that step on its task; and no arrow in between may be lost. A request
+counts if arrows lead from it, over requests on other tasks, to a step with kernels. Prints the errors and exits with 1,
+or prints a summary."""
 
 import argparse
 import bisect
@@ -31,6 +32,7 @@ class Checker:
         self.whole_steps = defaultdict(int)  # by pid
         self.kernels = self.waits = 0
         self.arrows = {}
+        self.followed = 0  # requests, to kernels
         self.processes, self.threads, self.uncertain = {}, {}, {}
         self.check(trace)
 
@@ -56,6 +58,7 @@ class Checker:
         self.check_steps(by_phase["X"])
         self.check_arrows(by_phase["s"], by_phase["f"])
         self.check_waits(by_phase["b"], by_phase["e"])
+        self.follow_requests(by_phase["X"])
 
     def well_formed(self, event):
         phase = event.get("ph")
@@ -168,6 +171,31 @@ class Checker:
         for event in open.values():
             self.error(f"a wait without an end: {self.where(event)}")
 
+    # ---- Requests ----
+
+    def slice_at(self, event):
+        """The index of the slice of a lane, whose slices follow one another, that an arrow's end is in."""
+        place = event["pid"], event["tid"]
+        return place, bisect.bisect_right(self.slices[place], ns(event["ts"]), key=lambda s: s[0]) - 1
+
+    def follow_requests(self, events):
+        with_kernels = {(e["pid"], e["args"].get("step_key")) for e in events if e["cat"] == "kernel"}
+        leads_to = defaultdict(list)
+        for begin, end in self.arrows.values():
+            leads_to[self.slice_at(begin)].append(self.slice_at(end))
+
+        def reaches_kernels(at, before=()):
+            (pid, _), index = at
+            event = self.slices[at[0]][index][2] if index >= 0 else {"cat": ""}
+            if event["cat"] == "step":
+                return (pid, event["args"]["step_key"]) in with_kernels
+            return event["cat"] == "request" and at not in before and any(
+                reaches_kernels(next, (*before, at)) for next in leads_to[at])
+
+        for place, slices in self.slices.items():
+            self.followed += sum(event["cat"] == "request" and reaches_kernels((place, i))
+                                 for i, (_, _, event) in enumerate(slices))
+
     def across(self):
         return sum(a["pid"] != b["pid"] for a, b in self.arrows.values())
 
@@ -177,6 +205,7 @@ def main():
     parser.add_argument("file")
     parser.add_argument("--tasks", type=int, default=1, help="minimum number of tasks")
     parser.add_argument("--steps", type=int, default=0, help="minimum number of whole steps on a task")
+    parser.add_argument("--requests", type=int, default=0, help="minimum number of requests that lead to kernels")
     parser.add_argument("--across", action="store_true", help="require arrows between tasks")
     parser.add_argument("--lossy", action="store_true", help="allow lost arrows: a lost connection lost messages")
     options = parser.parse_args()
@@ -193,6 +222,8 @@ def main():
     most = max(checker.whole_steps.values(), default=0)
     if most < options.steps:
         errors.append(f"{most} whole steps, expected {options.steps}")
+    if checker.followed < options.requests:
+        errors.append(f"{checker.followed} requests lead to kernels, expected {options.requests}")
     if options.across and checker.across() == 0:
         errors.append("no arrow between tasks")
     if options.steps > 0 and checker.kernels == 0:
@@ -207,7 +238,8 @@ def main():
         return 1
     print(f"{options.file}: {len(checker.processes)} tasks, {sum(checker.whole_steps.values())} whole steps, "
           f"{checker.kernels} kernels, "
-          f"{len(checker.arrows)} arrows ({checker.across()} between tasks), {checker.waits} waits in mailboxes")
+          f"{len(checker.arrows)} arrows ({checker.across()} between tasks), {checker.waits} waits in mailboxes, "
+          f"{checker.followed} requests")
     return 0
 
 

@@ -10,6 +10,7 @@
 #include <troupe/graph/passes/freeze.hpp>
 #include <troupe/graph/training/network_program.hpp>
 #include <troupe/graph/training/towers.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 namespace {
@@ -164,6 +165,8 @@ StepId ModelCallable::start_here(std::vector<Tensor> inputs, const RunOptions& o
 }
 
 void ModelCallable::cancel(StepId step) const { state_->session.cancel(step); }
+
+TraceStep ModelCallable::traced(StepId step) const { return TraceStep::of(state_->call.session(), step, step.value); }
 
 const ModelSignature& ModelCallable::signature() const { return state_->signature; }
 

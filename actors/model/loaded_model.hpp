@@ -26,6 +26,8 @@
 
 namespace troupe {
 
+struct TraceStep;
+
 struct LoadedModelOptions {
   LoadModelOptions reading{};
   Task* task = nullptr;  // where it runs, which must outlive the model; null: a task of its own, with one CPU device
@@ -51,6 +53,8 @@ class ModelCallable {
   StepId start_here(std::vector<Tensor> inputs, const RunOptions& options, std::function<void(StepResult)> done) const;
   // A step that was started ends with Code::cancelled, unless it has ended.
   void cancel(StepId step) const;
+  // A step that was started, as traces name it (scheduler/trace/trace.hpp).
+  TraceStep traced(StepId step) const;
   const ModelSignature& signature() const;
 
  private:

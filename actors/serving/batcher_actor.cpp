@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/actors/model/joined_rows.hpp>
+#include <troupe/actors/serving/traced_requests.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -77,6 +78,7 @@ std::shared_ptr<ServingCall> start_batched(const BatcherActor& batcher, const Mo
   call->outputs = std::move(request.outputs);
   call->deadline = request.deadline;
   call->since = steady_now_ns();
+  call->traced = request.traced;
   call->done = done;
   auto cancels = std::make_shared<BatchedRequest>(batcher, call->id);
   caf::anon_send(batcher, BatchRequest{std::move(call)});
@@ -273,9 +275,16 @@ void BatcherActorImpl::run(const std::string& shapes, Group& group, BatchQueue::
     std::vector<Tensor> inputs = join(*running, batch.padded);
     running->joined = steady_now_ns();
     running->step = function_.start(std::move(inputs), {}, done);
+    if (Trace& trace = record().registry.trace(); trace.on()) trace_steps(trace, *running);
   } catch (...) {
     done({.error = current_error()});
   }
+}
+
+void BatcherActorImpl::trace_steps(Trace& trace, const RunningBatch& batch) const {
+  const TraceStep step = function_.traced(batch.step);
+  for (const auto& call : batch.calls)
+    if (call->traced != 0 && !call->over) trace_step(trace, call->traced, step, batch.joined);
 }
 
 void BatcherActorImpl::ended(const RunningBatch& batch, StepResult result) {

@@ -30,6 +30,7 @@ struct BatchedCall {
   std::vector<std::string> outputs{};  // that are wanted; none: all
   Nanoseconds deadline = BatchQueue::kNever;
   Nanoseconds since = 0;
+  std::uint64_t traced = 0;  // ServingRequest::traced
   std::function<void(ServingResult)> done{};
 
   // Used by the batcher alone.
@@ -75,6 +76,7 @@ class BatcherActorImpl final : public Counted<BatcherActor> {
   void run(const std::string& shapes, Group& group, BatchQueue::Batch batch, Nanoseconds now);
   std::vector<Tensor> join(const RunningBatch& batch, std::int64_t padded) const;
   void cancel_if_unwanted(const RunningBatch& batch) const;
+  void trace_steps(Trace& trace, const RunningBatch& batch) const;
 
   ModelCallable function_;
   const std::string who_ = record().name;  // "digits/3:predict"

@@ -8,6 +8,7 @@
 
 #include <troupe/actors/model/joined_rows.hpp>
 #include <troupe/actors/serving/batcher_actor.hpp>
+#include <troupe/actors/serving/traced_requests.hpp>
 
 namespace troupe {
 namespace {
@@ -75,6 +76,7 @@ std::map<std::string, Tensor> named_outputs(const ModelSignature& signature, std
 LoadedServable::LoadedServable(Task& task, ServableId id, ServableModel given, std::shared_ptr<PrivateDevice> device,
                                const std::vector<std::int64_t>& batch_sizes, SharedLoading& shared)
     : id_(std::move(id)),
+      trace_(task.actors().trace()),
       device_(std::move(device)),
       model_(compiled(task, std::move(given.model), device_, shared.weights, weights_)) {
   for (const auto& [name, signature] : model_.signatures()) functions_[name].call = model_.callable(name);
@@ -248,7 +250,10 @@ std::shared_ptr<ServingCall> LoadedServable::begin(ServingRequest request,
       }
       done(std::move(out));
     };
-    const auto call = [&](StepId step) { return std::make_shared<StepCall>(weak_from_this(), function.call, step); };
+    const auto call = [&, traced = request.traced](StepId step) {
+      if (traced != 0) trace_step(trace_, traced, function.call.traced(step), begin);
+      return std::make_shared<StepCall>(weak_from_this(), function.call, step);
+    };
     RunOptions options;
     if (usual < kShort && (request.deadline == BatchQueue::kNever || request.deadline > begin + 10 * usual))
       return call(function.call.start_here(std::move(inputs), options, std::move(answer)));

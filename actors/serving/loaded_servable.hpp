@@ -16,6 +16,7 @@
 #include <troupe/actors/serving/serving_statistics.hpp>
 #include <troupe/actors/serving/step_times.hpp>
 #include <troupe/actors/serving/weight_pool.hpp>
+#include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
 
@@ -79,6 +80,7 @@ class LoadedServable final : public Servable, public std::enable_shared_from_thi
   static void measure(Function& function, const std::vector<Tensor>& inputs);
 
   const ServableId id_;
+  Trace& trace_;
   const std::shared_ptr<PrivateDevice> device_;
   WeightShares weights_;
   const LoadedModel model_;

@@ -122,11 +122,14 @@ void ReplicaActorImpl::on_exit() {
 }
 
 void ReplicaActorImpl::ask(const TaskName& router, AskModel ask) {
+  const std::shared_ptr<TracedRequest> traced = traced_.arrival();
+  if (traced) trace_ask(record().registry.trace(), TraceKind::arrives, traced->key(), ask.request, router);
   const auto peer = routers_.find(router);
   if (peer == routers_.end()) return;  // it is gone, and sends the request to another when it is back
-  const auto answer = [calls = calls_, peer = peer->second, request = ask.request](ServingResult result) {
+  const auto answer = [calls = calls_, peer = peer->second, request = ask.request, traced](ServingResult result) {
     if (result.error.code() == Code::cancelled && calls->ending())
       result.error = Error(Code::unavailable, "the replica is ending");
+    if (traced) traced->end(result);
     ModelAnswer out{.request = request, .error = std::move(result.error), .retry_after_ms = result.retry_after_ms};
     out.queued_ns = result.times.queued;
     out.batched_ns = result.times.batched;
@@ -147,6 +150,7 @@ void ReplicaActorImpl::ask(const TaskName& router, AskModel ask) {
       request.inputs.emplace(std::move(ask.names[i]), std::move(ask.inputs[i]));
     request.trace = std::move(ask.trace);
     if (ask.timeout_ns >= 0) request.deadline = steady_now_ns() + ask.timeout_ns;
+    if (traced) traced->start(*servable, request);
     calls_->begin(name);
     auto call = servable->start(std::move(request), [calls = calls_, name, servable, answer](ServingResult result) {
       calls->end(name);

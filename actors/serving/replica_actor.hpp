@@ -12,6 +12,7 @@
 
 #include <troupe/actors/base/counted.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
+#include <troupe/actors/serving/traced_requests.hpp>
 
 namespace troupe {
 
@@ -59,6 +60,7 @@ class ReplicaActorImpl final : public Counted<ReplicaActor> {
 
   const ModelServer& server_;
   const std::shared_ptr<ReplicaCalls> calls_;
+  const TracedDoor traced_{&record().registry.trace(), "requests of routers"};
   bool draining_ = false;
   std::map<TaskName, PeerActor> routers_;
   std::string told_;  // the last state

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <troupe/actors/serving/loaded_servable.hpp>
+#include <troupe/actors/serving/traced_requests.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
 namespace troupe {
@@ -277,6 +278,9 @@ void RouterActorImpl::send(const RequestRouter::Send& to) {
   }
   if (request.deadline != BatchQueue::kNever)
     out.timeout_ns = std::max<Nanoseconds>(request.deadline - steady_now_ns(), 0);
+  if (Trace& trace = record().registry.trace(); trace.on())
+    trace_ask(trace, TraceKind::departs, request.traced, call.id,
+              {.job = std::string(kServeJob), .index = static_cast<int>(to.replica)});
   tell(replicas_.at(to.replica).peer, Outbound{std::move(out)});
 }
 

@@ -29,6 +29,7 @@ struct ServingRequest {
   Nanoseconds deadline = BatchQueue::kNever;  // of the steady clock: later results are not wanted
   std::string key{};                          // requests with one key meet on one replica (router.hpp); "": none
   std::string trace{};                        // the W3C traceparent of the request; "": none
+  std::uint64_t traced = 0;                   // the request in the task's trace (traced_requests.hpp); 0: not recorded
 };
 
 // Nanoseconds; a stage that the request did not pass has 0.

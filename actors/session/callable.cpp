@@ -128,4 +128,6 @@ std::future<std::vector<Tensor>> Callable::async(std::vector<Tensor> feeds, cons
 
 bool Callable::in_order() const { return state_ && state_->direct && state_->timeout.count() == 0; }
 
+SessionId Callable::session() const { return state_ ? state_->session : SessionId{}; }
+
 }  // namespace troupe

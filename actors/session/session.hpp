@@ -104,6 +104,8 @@ class Callable {
   // this task runs the whole graph. Otherwise concurrent steps overlap: they see variables before or after each other's
   // updates.
   bool in_order() const;
+  // Of its steps: with the id of one, it names the step in the cluster.
+  SessionId session() const;
   // Passes the result, or the error, to `done` on a runtime thread: keep it short. Returns the step's id.
   StepId start(std::vector<Tensor> feeds, const RunOptions& options, std::function<void(StepResult)> done) const;
   // Same, but runs the step on this thread, before it returns, if one idle device runs the whole graph and the step has

@@ -48,10 +48,12 @@ TraceEvent event_of(const nlohmann::json& a, const TraceRecording& recording) {
        .arrow = a.at(11).get<std::uint64_t>(),
        .bytes = a.at(12).get<std::uint64_t>()};
   for (std::size_t i = 0; i < e.dims.size(); ++i) e.dims[i] = a.at(13 + i).get<std::int32_t>();
-  if (kind < 0 || kind > static_cast<int>(TraceKind::arrives) || dtype < 0 || dtype > 255 || rank < 0 ||
+  const bool needs_no_track = kind == static_cast<int>(TraceKind::step) ||
+                              (e.track == kInKeyedSlice && (kind == static_cast<int>(TraceKind::departs) ||
+                                                            kind == static_cast<int>(TraceKind::arrives)));
+  if (kind < 0 || kind > static_cast<int>(TraceKind::request) || dtype < 0 || dtype > 255 || rank < 0 ||
       rank > static_cast<int>(e.dims.size()) || e.name >= recording.names.size() ||
-      e.detail >= recording.names.size() ||
-      (e.track >= recording.tracks.size() && kind != static_cast<int>(TraceKind::step)))
+      e.detail >= recording.names.size() || (e.track >= recording.tracks.size() && !needs_no_track))
     invalid_argument("an event is out of range: {}", a.dump());
   e.kind = static_cast<TraceKind>(kind);
   e.dtype = static_cast<DType>(dtype);

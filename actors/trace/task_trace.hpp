@@ -11,7 +11,7 @@
 namespace troupe {
 
 struct TaskTrace {
-  static constexpr int kFormat = 1;
+  static constexpr int kFormat = 2;  // 1: without requests
   std::string task;
   std::string clock;        // identifies the steady clock: equal within one boot of a machine
   std::int64_t now_ns = 0;  // on that clock, when this was answered

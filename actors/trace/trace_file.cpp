@@ -9,12 +9,15 @@
 
 #include <troupe/messages/device_name.hpp>
 #include <troupe/messages/error.hpp>
+#include <troupe/scheduler/trace/request_figures.hpp>
 
 namespace troupe {
 namespace {
 
-constexpr int kFirstTrack = 1000;  // tids below it are lanes of steps
-constexpr int kNoThread = -1;      // of an arrow's end without a slice around it
+constexpr int kFirstTrack = 1000;           // tids below it are lanes of steps
+constexpr int kFirstRequestLane = 1 << 20;  // tids from here on are lanes of requests
+constexpr int kLanesOfDoor = 1 << 16;       // tids of a track of requests
+constexpr int kNoThread = -1;               // of an arrow's end without a slice around it
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
@@ -42,6 +45,36 @@ struct End {
   std::int64_t at_ns;
   int pid, tid;
   std::string name;
+};
+
+// Slices that overlap are laid out side by side: each in the first lane that is free.
+class Lanes {
+ public:
+  explicit Lanes(int first_tid) : first_tid_(first_tid) {}
+  // The tid of its lane. Slices come by their begin.
+  int place(const TraceEvent& e) {
+    auto lane = std::ranges::find_if(free_, [&](std::int64_t free) { return free <= e.begin_ns; });
+    if (lane == free_.end()) lane = free_.insert(free_.end(), 0);
+    *lane = e.end_ns;
+    return first_tid_ + static_cast<int>(lane - free_.begin());
+  }
+  // Of all tids: "steps", "steps (2)" and so on.
+  std::vector<std::pair<int, std::string>> names(const std::string& first) const {
+    std::vector<std::pair<int, std::string>> out;
+    for (std::size_t i = 0; i < free_.size(); ++i)
+      out.emplace_back(first_tid_ + static_cast<int>(i), i == 0 ? first : fmt::format("{} ({})", first, i + 1));
+    return out;
+  }
+
+ private:
+  const int first_tid_;
+  std::vector<std::int64_t> free_;  // when each becomes free
+};
+
+// Where a step or request is.
+struct InLane {
+  int tid;
+  std::int64_t begin_ns, end_ns;
 };
 
 // All arrow ends with the same number between the same tasks.
@@ -142,13 +175,13 @@ class Writer {
       events.push_back(e);
     }
     note_steps(events);
-    std::vector<std::int64_t> lanes;  // when each becomes free
+    const std::unordered_map<std::uint64_t, InLane> in_lanes = add_keyed_slices(events, pid, recording);
     std::vector<bool> used(recording.tracks.size());
     std::vector<std::int64_t> slices_until(recording.tracks.size(), INT64_MIN);
     for (const TraceEvent& e : events) {
-      const std::string& name = recording.names[e.name];
-      if (e.kind == TraceKind::step) {
-        add_step(e, pid, name, lanes);
+      if (e.kind == TraceKind::step || e.kind == TraceKind::request) continue;
+      if (e.track == kInKeyedSlice) {
+        add_arrow_in_lane(e, pid, in_lanes, recording, aligned.trace.task);
         continue;
       }
       const bool runs_in_step =
@@ -166,22 +199,47 @@ class Writer {
       used[e.track] = true;
       add(e, pid, kFirstTrack + static_cast<int>(e.track), recording, aligned.trace.task);
     }
-    for (std::size_t i = 0; i < lanes.size(); ++i)
-      name_thread(pid, static_cast<int>(i) + 1, i == 0 ? "steps" : fmt::format("steps ({})", i + 1),
-                  static_cast<int>(i));
     for (std::size_t i = 0; i < used.size(); ++i)
       if (used[i])
         name_thread(pid, kFirstTrack + static_cast<int>(i), recording.tracks[i],
-                    (recording.tracks[i].starts_with("device ") ? 1 : 2) * kFirstTrack + static_cast<int>(i));
+                    (recording.tracks[i].starts_with("device ") ? 2 : 3) * kFirstTrack + static_cast<int>(i));
+  }
+
+  // Adds steps and requests, and names their lanes. Returns where they are, by key.
+  std::unordered_map<std::uint64_t, InLane> add_keyed_slices(const std::vector<TraceEvent>& events, int pid,
+                                                             const TraceRecording& recording) {
+    std::unordered_map<std::uint64_t, InLane> out;
+    Lanes steps(1);
+    std::map<std::uint32_t, Lanes> doors;  // by track
+    for (const TraceEvent& e : events) {
+      if (e.kind != TraceKind::step && e.kind != TraceKind::request) continue;
+      const std::string& name = recording.names[e.name];
+      int tid = 0;
+      if (e.kind == TraceKind::step) {
+        tid = steps.place(e);
+        add_step(e, pid, tid, name);
+      } else {
+        const auto door = doors.try_emplace(e.track, kFirstRequestLane + static_cast<int>(doors.size()) * kLanesOfDoor);
+        tid = door.first->second.place(e);
+        add_request(e, pid, tid, name, recording.names[e.detail]);
+      }
+      out.insert_or_assign(e.step.key, InLane{tid, e.begin_ns, e.end_ns});
+    }
+    int order = 0;  // requests come before steps, devices and other actors
+    for (const auto& [track, lanes] : doors)
+      for (const auto& [tid, name] : lanes.names(recording.tracks[track])) name_thread(pid, tid, name, order++);
+    order = kFirstTrack;
+    for (const auto& [tid, name] : steps.names("steps")) name_thread(pid, tid, name, order++);
+    return out;
   }
 
   // A task that pauses at the start or the end delays messages in flight there, and its steps.
   void note_steps(const std::vector<TraceEvent>& events) {
     std::int64_t first_end = INT64_MAX, last_begin = INT64_MIN;
     for (const TraceEvent& e : events) {
-      if (e.kind != TraceKind::step) continue;
+      if (e.kind != TraceKind::step && e.kind != TraceKind::request) continue;
       longest_ = std::max(longest_, e.end_ns - e.begin_ns);
-      if (e.cut) continue;
+      if (e.kind == TraceKind::request || e.cut) continue;
       first_end = std::min(first_end, e.end_ns);
       last_begin = std::max(last_begin, e.begin_ns);
     }
@@ -190,13 +248,32 @@ class Writer {
     last_ = std::max(last_, end_ - last_begin);
   }
 
-  void add_step(const TraceEvent& e, int pid, const std::string& name, std::vector<std::int64_t>& lanes) {
-    auto lane = std::ranges::find_if(lanes, [&](std::int64_t free) { return free <= e.begin_ns; });
-    if (lane == lanes.end()) lane = lanes.insert(lanes.end(), 0);
-    *lane = e.end_ns;
+  void add_step(const TraceEvent& e, int pid, int tid, const std::string& name) {
     if (!e.cut) ++out_.steps;
-    slice(e, pid, static_cast<int>(lane - lanes.begin()) + 1, name,
+    slice(e, pid, tid, name,
           fmt::format("\"step\":{},\"step_key\":\"{:x}\"{}", e.step.number, e.step.key, e.cut ? ",\"cut\":true" : ""));
+  }
+
+  void add_request(const TraceEvent& e, int pid, int tid, const std::string& name, const std::string& signature) {
+    const RequestFigures figures = RequestFigures::of(e);
+    const std::size_t slash = std::min(name.rfind('/'), name.size());
+    std::string arguments = fmt::format("\"model\":{},\"version\":{},\"signature\":{}", quoted(name.substr(0, slash)),
+                                        quoted(name.substr(std::min(slash + 1, name.size()))), quoted(signature));
+    if (figures.trace_id != decltype(figures.trace_id){})
+      arguments += fmt::format(",\"trace_id\":\"{:016x}{:016x}\"", figures.trace_id[0], figures.trace_id[1]);
+    arguments += fmt::format(",\"queue_us\":{},\"batch_us\":{},\"run_us\":{}", figures.queued / kMicrosecond,
+                             figures.batched / kMicrosecond, figures.run / kMicrosecond);
+    if (figures.code != Code::ok) arguments += fmt::format(",\"error\":\"{}\"", troupe::name(figures.code));
+    slice(e, pid, tid, name, arguments);
+  }
+
+  // An end is within its slice, wherever the thread was that told of it.
+  void add_arrow_in_lane(TraceEvent e, int pid, const std::unordered_map<std::uint64_t, InLane>& in_lanes,
+                         const TraceRecording& recording, const std::string& task) {
+    const auto slice = in_lanes.find(e.step.key);
+    if (slice == in_lanes.end()) return add_arrow(e, pid, kNoThread, recording, task);
+    e.begin_ns = std::max(std::min(e.begin_ns, slice->second.end_ns), slice->second.begin_ns);
+    add_arrow(e, pid, slice->second.tid, recording, task);
   }
 
   void add_arrow(const TraceEvent& e, int pid, int tid, const TraceRecording& recording, const std::string& task) {
@@ -267,9 +344,10 @@ class Writer {
       }
       for (const auto* rest : {&ends.departs, &ends.arrives})
         for (std::size_t i = pairs; i < rest->size(); ++i) {
-          const std::int64_t at = (*rest)[i].at_ns;
-          ++(at >= begin_ + std::max(longest_, first_) && at <= end_ - std::max(longest_, last_) ? out_.lost_arrows
-                                                                                                 : out_.cut_arrows);
+          const auto& [at, pid, tid, name] = (*rest)[i];
+          ++(tid != kNoThread && at >= begin_ + std::max(longest_, first_) && at <= end_ - std::max(longest_, last_)
+                 ? out_.lost_arrows
+                 : out_.cut_arrows);
         }
     }
   }
@@ -278,7 +356,7 @@ class Writer {
   std::int64_t begin_ = INT64_MIN, end_ = INT64_MAX;  // on our clock
   // A one-ended arrow is lost if it is further from the start and the end of the file than these: no message is in
   // flight that long.
-  std::int64_t longest_ = 0;           // the longest step
+  std::int64_t longest_ = 0;           // the longest step or request
   std::int64_t first_ = 0, last_ = 0;  // until the first complete step of each task has ended, since the last has begun
   std::uint64_t waits_ = 0;
   std::vector<std::string> names_;

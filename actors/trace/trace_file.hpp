@@ -1,8 +1,8 @@
 // The traces of all tasks as one file in Chrome's JSON trace event format, for ui.perfetto.dev.
 //
-// A task is a process. Its first threads are the lanes of its steps, followed by its actors (a device's shows its
-// kernels) and its threads. Arrows are flow events, waits in mailboxes asynchronous ones. Times are microseconds since
-// all tasks were recording.
+// A task is a process. Its first threads are the lanes of requests for models, by door, and those of its steps,
+// followed by its actors (a device's shows its kernels) and its threads. Arrows are flow events, waits in mailboxes
+// asynchronous ones. Times are microseconds since all tasks were recording.
 #pragma once
 
 #include <cstdint>

@@ -52,6 +52,7 @@ void warn_of_strangers(const ServeOptions& options, ServeReport& report) {
 Doors::Doors(const ServeOptions& options, ServedModels models, Task& task, ServeReport& report) : options_(options) {
   raise_descriptor_limit();
   warn_of_strangers(options, report);
+  models.trace = &task.actors().trace();
   if (!options.request_log.prefix.empty()) {
     log_ = std::make_unique<RequestLog>(file_system_of(options.request_log.prefix), options.request_log);
     models = log_->logged(std::move(models));

@@ -10,6 +10,7 @@
 #include "apps/serve/model_tokens.hpp"
 #include "apps/serve/served_models.hpp"
 #include "apps/serve/work_threads.hpp"
+#include <troupe/actors/serving/traced_requests.hpp>
 
 namespace troupe {
 
@@ -32,6 +33,7 @@ class GrpcServices {
 
  private:
   const ServedModels models_;
+  const TracedDoor traced_;
   const ModelTokens tokens_;
   // For large answers. Requests that outlive the door keep it.
   const std::shared_ptr<WorkThreads> answers_;

@@ -21,6 +21,7 @@
 #include <troupe/actors/http/server.hpp>
 #include <troupe/actors/introspection/metrics.hpp>
 #include <troupe/actors/introspection/page.hpp>
+#include <troupe/actors/serving/traced_requests.hpp>
 
 namespace troupe {
 namespace {
@@ -68,10 +69,14 @@ std::string bearer_of(const std::string& authorization) {
   return colon == std::string::npos ? "" : "Bearer " + text->substr(colon + 1);
 }
 
-// What answers of a request say.
 using TraceHeaders = std::map<std::string, std::string>;
 
-// The span of a request in its client's trace; none: empty.
+// The place of a request in traces.
+struct RequestTrace {
+  TraceHeaders headers;                     // of its answer: its span in the client's trace; none: empty
+  std::shared_ptr<TracedRequest> recorded;  // in the task's; null: it is not
+};
+
 TraceHeaders trace_headers_of(const HttpRequest& request) {
   const std::string parent = header_of(request, TraceContext::kParent);
   if (parent.empty()) return {};
@@ -87,8 +92,8 @@ std::string traceparent_in(const TraceHeaders& headers) {
   return found == headers.end() ? "" : found->second;
 }
 
-HttpAnswer with_headers(HttpAnswer answer, const TraceHeaders& headers) {
-  answer.headers.insert(headers.begin(), headers.end());
+HttpAnswer with_headers(HttpAnswer answer, const RequestTrace& trace) {
+  answer.headers.insert(trace.headers.begin(), trace.headers.end());
   return answer;
 }
 
@@ -134,6 +139,7 @@ class RestDoor::Impl {
   Impl(ServedModels given, Options with)
       : models(std::move(given)),
         options(std::move(with)),
+        traced(models.trace, "REST"),
         tokens(options.tokens),
         server({.name = "the REST door",
                 .host = options.host,
@@ -160,7 +166,7 @@ class RestDoor::Impl {
   }
 
   void handle(HttpRequest request, HttpReply reply) {
-    const TraceHeaders trace = trace_headers_of(request);
+    const RequestTrace trace{.headers = trace_headers_of(request), .recorded = traced.arrival()};
     try {
       const RestRoute route = parse_rest_path(request.path);
       check(route, request);
@@ -242,14 +248,17 @@ class RestDoor::Impl {
   }
 
   // Starts the request; what `print` makes of its outputs is the answer.
-  void start(const ServableHandle& servable, ServingRequest request, const TraceHeaders& trace, HttpReply& reply,
+  void start(const ServableHandle& servable, ServingRequest request, const RequestTrace& trace, HttpReply& reply,
              std::function<HttpAnswer(const ServingResult&)> print) {
     const auto shared = std::make_shared<HttpReply>(std::move(reply));
-    request.trace = traceparent_in(trace);
+    request.trace = traceparent_in(trace.headers);
+    if (trace.recorded) trace.recorded->start(*servable, request);
     const auto done = [answers = answers, shared, servable, trace, print = std::move(print)](ServingResult result) {
       const bool here = small(result.outputs);
       answers->run(here, [shared, servable, trace, print, result = std::move(result)] {
-        shared->send(with_headers(answer_of(*servable, result, print), trace));
+        HttpAnswer answer = with_headers(answer_of(*servable, result, print), trace);
+        if (trace.recorded) trace.recorded->end(result);
+        shared->send(std::move(answer));
       });
     };
     std::shared_ptr<ServingCall> call;
@@ -261,7 +270,7 @@ class RestDoor::Impl {
     if (call) shared->on_gone([call = std::move(call)] { call->cancel(); });
   }
 
-  void predict(const RestRoute& route, HttpRequest request, const TraceHeaders& trace, HttpReply& reply) {
+  void predict(const RestRoute& route, HttpRequest request, const RequestTrace& trace, HttpReply& reply) {
     const ServableHandle servable = models.find(route.model, route.wanted);
     ServingRequest serving{.deadline = deadline_of(request)};
     PredictBody body = parsed(*servable, [&] {
@@ -280,7 +289,7 @@ class RestDoor::Impl {
           });
   }
 
-  void infer(const RestRoute& route, HttpRequest request, const TraceHeaders& trace, HttpReply& reply) {
+  void infer(const RestRoute& route, HttpRequest request, const RequestTrace& trace, HttpReply& reply) {
     const ServableHandle servable = models.find(route.model, route.wanted);
     ServingRequest serving{.deadline = deadline_of(request)};
     const std::optional<std::size_t> json_bytes = json_bytes_of(request);
@@ -309,6 +318,7 @@ class RestDoor::Impl {
 
   const ServedModels models;
   const Options options;
+  const TracedDoor traced;
   const ModelTokens tokens;
   std::atomic<bool> draining{false};
   WorkThreads figures{1, kMostFigures}, files{1, kMostFiles};

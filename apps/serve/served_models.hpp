@@ -23,6 +23,7 @@ struct ServedModels {
   std::function<bool()> ready{};
   std::function<void(std::vector<ServedModel> models)> configure{};  // null: clients may not
   std::function<std::string(const std::string& model)> path_of{};    // RestDoor::Options::path_of
+  Trace* trace = nullptr;  // of the task, where requests appear; null: nowhere
   // The server must outlive what is made of it. Without configure.
   static ServedModels of(const ModelServer& server);
   static ServedModels of(const Router& router);

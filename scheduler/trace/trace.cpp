@@ -55,6 +55,8 @@ const char* name(TraceKind kind) {
       return "departs";
     case TraceKind::arrives:
       return "arrives";
+    case TraceKind::request:
+      return "request";
   }
   return "?";
 }

@@ -1,4 +1,5 @@
-// Records the activity of a task: steps, segments, kernels, messages of actors, and the ends of arrows between them.
+// Records the activity of a task: steps, segments, kernels, messages of actors, requests for models, and the ends of
+// arrows between them.
 // One Trace per task; while it is off, checking it costs one relaxed load.
 //
 // Each thread writes into a ring of its own: the oldest events are overwritten, and the start of the complete range is
@@ -32,10 +33,11 @@ enum class TraceKind : std::uint8_t {
   work,      // an update of a shard, a batch being gathered, stages of its pipeline
   departs,   // an arrow begins in the enclosing slice, at begin_ns
   arrives,   // and ends
+  request,   // for a model (request_figures.hpp); those of a track overlap
 };
 const char* name(TraceKind kind);
 
-// The step that an event belongs to.
+// The step that an event belongs to, or the request.
 struct TraceStep {
   std::uint64_t key = 0;     // unique in the cluster; 0: none
   std::uint64_t number = 0;  // for display
@@ -47,6 +49,9 @@ std::uint64_t trace_hash(std::initializer_list<std::uint64_t> numbers);
 
 // In TraceEvent::arrow: its number is unique in the cluster. Otherwise it is unique between the two tasks.
 inline constexpr std::uint64_t kUniqueArrow = std::uint64_t{1} << 63;
+
+// In TraceEvent::track of an arrow's end: it is in the slice of the step or request that TraceEvent::step names.
+inline constexpr std::uint32_t kInKeyedSlice = 0xfffffffeu;
 
 struct TraceEvent {
   TraceKind kind = TraceKind::work;

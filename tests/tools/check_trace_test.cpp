@@ -106,6 +106,22 @@ TEST(CheckTrace, FindsWhatIsWrong) {
   EXPECT_THAT(check(good_trace().dump(), {"--steps", "2"}).err, HasSubstr("1 whole steps, expected 2"));
 }
 
+TEST(CheckTrace, CountsRequestsThatLeadToKernels) {
+  json trace = good_trace();
+  json& events = trace["traceEvents"];
+  events.push_back(named("thread_name", 1, 5, "REST"));
+  events.push_back(slice("request", "m/3", 1, 5, 0, 100));
+  for (const auto& [phase, thread] : {std::pair("s", 5), std::pair("f", 1)}) {
+    events.push_back(arrow(phase, 1, thread, 0));
+    events.back()["id"] = 2;
+  }
+  const Verdict verdict = check(trace.dump(), {"--requests", "1"});
+  EXPECT_EQ(verdict.code, 0) << verdict.err;
+  EXPECT_THAT(verdict.out, HasSubstr("1 requests"));
+  event(trace, "MatMul")["cat"] = "work";
+  EXPECT_THAT(check(trace.dump(), {"--requests", "1"}).err, HasSubstr("0 requests lead to kernels, expected 1"));
+}
+
 // Two clocks that agree only so far.
 TEST(CheckTrace, ClocksMayDifferByWhatIsNotKnownOfThem) {
   json trace = good_trace();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/actors/serving/served_models.hpp"
@@ -13,6 +14,8 @@
 #include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/serving/replica.hpp>
 #include <troupe/actors/serving/replica_state.hpp>
+#include <troupe/actors/serving/traced_requests.hpp>
+#include <troupe/actors/trace/trace_file.hpp>
 
 namespace troupe::testing {
 namespace {
@@ -199,6 +202,66 @@ TEST_F(Routers, FinishWhatADrainedReplicaHas) {
   over = true;
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(failed, 0);
+}
+
+TEST_F(Routers, ARequestLeadsToThatOfItsReplicaAndToItsStep) {
+  save_version(directory_, "times", 2);
+  start();
+  Trace& router = cluster_[kReplicas].actors().trace();
+  const TracedDoor door(&router, "REST");
+  for (std::size_t i = 0; i < cluster_.size(); ++i) cluster_[i].actors().trace().start();
+  // The last ones: a replica that has answered may still have to tell of the arrow when the recording ends, but not of
+  // those before.
+  constexpr int kRequests = 4, kLast = static_cast<int>(kReplicas);
+  for (int i = 0; i < kRequests + kLast; ++i) {
+    const ServableHandle handle = router_->find("times");
+    ServingRequest request = rows_of({1, 2});
+    request.trace = fmt::format("00-{:032x}-b7ad6b7169203331-01", i + 1);
+    const auto traced = door.arrival();
+    ASSERT_TRUE(traced);
+    traced->start(*handle, request);
+    const ServingResult result = ask(*handle, std::move(request));
+    EXPECT_FALSE(result.error) << result.error.message();
+    traced->end(result);
+  }
+  std::vector<AlignedTrace> traces;
+  for (std::size_t i = 0; i < cluster_.size(); ++i) {
+    Trace& trace = cluster_[i].actors().trace();
+    trace.stop();
+    traces.push_back({{.task = cluster_[i].name().to_string(), .recording = trace.take()}});
+  }
+  const auto json = nlohmann::json::parse(make_trace_file(traces, "test").json);
+  EXPECT_EQ(json.at("otherData").at("lost_arrows"), 0);
+  std::map<std::string, std::vector<nlohmann::json>> slices;  // by category
+  for (const auto& event : json.at("traceEvents"))
+    if (event["ph"] == "X") slices[event["cat"]].push_back(event);
+  // By what an arrow leads from, a slice of the other category, of this task or another.
+  const auto leads = [&](const nlohmann::json& from, const std::string& to) {
+    std::vector<nlohmann::json> out;
+    const auto in = [](const nlohmann::json& end, const nlohmann::json& slice) {
+      const double at = end["ts"], begin = slice["ts"], length = slice["dur"];
+      return end["pid"] == slice["pid"] && end["tid"] == slice["tid"] && begin <= at && at <= begin + length + 5e-4;
+    };
+    for (const auto& begin : json.at("traceEvents"))
+      for (const auto& end : json.at("traceEvents"))
+        if (begin["ph"] == "s" && end["ph"] == "f" && begin["id"] == end["id"] && in(begin, from))
+          for (const auto& slice : slices[to])
+            if (in(end, slice)) out.push_back(slice);
+    return out;
+  };
+  std::set<std::string> followed;
+  std::set<int> replicas;
+  for (const auto& request : slices["request"]) {
+    if (request["pid"] != static_cast<int>(kReplicas) + 1) continue;
+    const auto there = leads(request, "request");
+    ASSERT_EQ(there.size(), 1u);
+    EXPECT_EQ(there[0]["args"]["trace_id"], request["args"]["trace_id"]);
+    EXPECT_EQ(there[0]["args"]["version"], "2");
+    replicas.insert(there[0]["pid"].get<int>());
+    if (leads(there[0], "step").size() == 1) followed.insert(request["args"]["trace_id"]);
+  }
+  EXPECT_EQ(replicas.size(), kReplicas);
+  for (int i = 0; i < kRequests; ++i) EXPECT_TRUE(followed.contains(fmt::format("{:032x}", i + 1))) << i;
 }
 
 TEST(ReplicaStates, ComeBackFromTheirText) {

@@ -18,6 +18,7 @@
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/kernels/readers/digits.hpp>
 #include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/trace/request_figures.hpp>
 
 namespace troupe {
 namespace {
@@ -225,7 +226,7 @@ TEST(TraceRequest, WhatIsNoneIsRefusedInWords) {
     return testing::error_of([&] { parse_task_trace(json); }).message();
   };
   EXPECT_THAT(malformed("{"), HasSubstr("malformed trace of a task"));
-  EXPECT_THAT(malformed(R"({"format":2})"), HasSubstr("format 2, written by a later Troupe"));
+  EXPECT_THAT(malformed(R"({"format":3})"), HasSubstr("format 3, written by a later Troupe"));
   const std::string good = answer_trace(trace, "t", false, {{"events", ""}});
   EXPECT_EQ(to_json(parse_task_trace(good)), good);
   std::string bad = good;
@@ -313,6 +314,96 @@ TEST(TraceFileOfTasks, AnArrowWhoseSliceSticksOutIsLeftOut) {
   EXPECT_EQ(file.arrows, 0u);
   EXPECT_EQ(file.cut_arrows, 1u);
   EXPECT_EQ(file.lost_arrows, 0u);
+}
+
+// ---- Requests ------------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t kFirst = 11, kSecond = 12, kThird = 13;  // keys of requests
+
+TraceEvent request(std::int64_t begin, std::int64_t end, std::uint64_t key, const RequestFigures& figures = {}) {
+  TraceEvent out{.kind = TraceKind::request, .track = 1, .name = 6, .detail = 7, .begin_ns = begin, .end_ns = end};
+  out.step.key = key;
+  figures.write_to(out);
+  return out;
+}
+TraceEvent keyed_arrow(TraceKind kind, std::int64_t at, std::uint64_t id, std::uint64_t key) {
+  TraceEvent out = arrow(kind, at, id, 0);
+  out.track = kInKeyedSlice;
+  out.step.key = key;
+  return out;
+}
+
+struct WrittenRequests {
+  TraceFile file;
+  nlohmann::json requests = nlohmann::json::array(), starts = nlohmann::json::array(), ends = nlohmann::json::array();
+  std::map<int, std::string> threads{};
+};
+// By way of the JSON that tasks answer with.
+WrittenRequests written(std::vector<TraceEvent> events) {
+  TaskTrace trace = recording("/job:serve/task:0", 100, 900, std::move(events));
+  trace.recording->names.insert(trace.recording->names.end(), {"digits/3", "predict"});
+  trace.recording->tracks[1] = "REST";
+  WrittenRequests out{.file = make_trace_file({{parse_task_trace(to_json(trace)), 0, 0}}, "test")};
+  const auto json = nlohmann::json::parse(out.file.json);
+  for (const auto& event : json.at("traceEvents")) {
+    if (event.value("cat", "") == "request") out.requests.push_back(event);
+    if (event["ph"] == "s") out.starts.push_back(event);
+    if (event["ph"] == "f") out.ends.push_back(event);
+    if (event["name"] == "thread_name") out.threads[event["tid"]] = event["args"]["name"];
+  }
+  return out;
+}
+
+TEST(TraceFileOfRequests, ThoseThatOverlapAreInLanesOfTheirDoor) {
+  const WrittenRequests seen =
+      written({request(100, 400, kFirst), request(200, 500, kSecond), request(400, 600, kThird)});
+  ASSERT_EQ(seen.requests.size(), 3u);
+  const int lanes[] = {seen.requests[0]["tid"], seen.requests[1]["tid"], seen.requests[2]["tid"]};
+  EXPECT_NE(lanes[0], lanes[1]);
+  EXPECT_EQ(lanes[0], lanes[2]);  // the first has ended
+  EXPECT_EQ(seen.threads.at(lanes[0]), "REST");
+  EXPECT_EQ(seen.threads.at(lanes[1]), "REST (2)");
+}
+
+TEST(TraceFileOfRequests, TheySayWhatTheyAskForAndWhatTheyTook) {
+  const WrittenRequests seen = written({request(100, 400, kFirst,
+                                                {.trace_id = {0x0af7651916cd43ddull, 0x8448eb211c80319cull},
+                                                 .queued = 5'900,
+                                                 .batched = 2'000,
+                                                 .run = 7'000}),
+                                        request(500, 600, kSecond, {.code = Code::unavailable})});
+  ASSERT_EQ(seen.requests.size(), 2u);
+  EXPECT_EQ(seen.requests[0]["name"], "digits/3");
+  EXPECT_EQ(seen.requests[0]["args"],
+            nlohmann::json::parse(R"({"model":"digits","version":"3","signature":"predict","queue_us":5,"batch_us":2,
+                                      "run_us":7,"trace_id":"0af7651916cd43dd8448eb211c80319c"})"));
+  EXPECT_EQ(seen.requests[1]["args"]["error"], "unavailable");
+  EXPECT_FALSE(seen.requests[1]["args"].contains("trace_id"));
+}
+
+// The step begins after the thread that has sent it there has told of the arrow.
+TEST(TraceFileOfRequests, ArrowsLeadFromRequestsIntoTheirStep) {
+  const WrittenRequests seen =
+      written({request(100, 700, kFirst), request(150, 650, kSecond), keyed_arrow(TraceKind::departs, 200, 1, kFirst),
+               keyed_arrow(TraceKind::arrives, 200, 1, 300), keyed_arrow(TraceKind::departs, 200, 2, kSecond),
+               keyed_arrow(TraceKind::arrives, 200, 2, 300), step(300, 600)});
+  EXPECT_EQ(seen.file.arrows, 2u);
+  ASSERT_EQ(seen.starts.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(seen.starts[i]["tid"], seen.requests[i]["tid"]);
+    EXPECT_EQ(seen.starts[i]["ts"], 0.1);
+    EXPECT_EQ(seen.threads.at(seen.ends[i]["tid"]), "steps");
+    EXPECT_EQ(seen.ends[i]["ts"], 0.2);
+  }
+}
+
+TEST(TraceFileOfRequests, AnArrowOfOneThatIsNotInTheFileIsCut) {
+  const WrittenRequests seen = written({request(100, 250, kSecond), keyed_arrow(TraceKind::departs, 200, 1, kFirst),
+                                        keyed_arrow(TraceKind::arrives, 200, 1, 300), step(300, 600),
+                                        keyed_arrow(TraceKind::departs, 500, 2, kThird)});
+  EXPECT_EQ(seen.file.arrows, 0u);
+  EXPECT_EQ(seen.file.cut_arrows, 2u);
+  EXPECT_EQ(seen.file.lost_arrows, 0u);
 }
 
 TEST(TraceFileOfTasks, WithoutTimeInCommonThereIsNone) {

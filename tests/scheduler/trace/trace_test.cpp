@@ -5,6 +5,7 @@
 
 #include "tests/scheduler/toy.hpp"
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/scheduler/trace/request_figures.hpp>
 #include <troupe/scheduler/trace/trace.hpp>
 
 namespace troupe {
@@ -165,6 +166,22 @@ TEST(Trace, ASlowStepEndsItWithTheOnesBefore) {
   ASSERT_FALSE(steps.empty());
   EXPECT_LE(steps.size(), 3u);
   EXPECT_EQ(steps.back().step.number, status.slow_step);
+}
+
+TEST(RequestFigures, AreKeptInAnEvent) {
+  const RequestFigures figures{.trace_id = {1, ~std::uint64_t{0}},
+                               .queued = 3 * kMicrosecond + 999,
+                               .batched = -1,
+                               .run = 10'000 * kSecond,
+                               .code = Code::unauthenticated};
+  TraceEvent event{.kind = TraceKind::request};
+  figures.write_to(event);
+  const RequestFigures kept = RequestFigures::of(event);
+  EXPECT_EQ(kept.trace_id, figures.trace_id);
+  EXPECT_EQ(kept.queued, 3 * kMicrosecond);
+  EXPECT_EQ(kept.batched, 0);
+  EXPECT_EQ(kept.run, 2'147'483'647 * kMicrosecond);  // the most
+  EXPECT_EQ(kept.code, Code::unauthenticated);
 }
 
 // The nodes of a step, one after the other and side by side.
