@@ -23,9 +23,9 @@ namespace troupe {
 class TracedRequest {
  public:
   TracedRequest(Trace& trace, std::uint32_t track);
-  // What it asks for. The steps of `request` will be linked to this one.
+  // Notes what it asks for, and links the steps of `request` to it.
   void start(const Servable& servable, ServingRequest& request);
-  // It is answered now. Nothing is recorded of a request that was not started.
+  // Records the request, which is answered now; not one that was not started.
   void end(const ServingResult& result) const;
   std::uint64_t key() const { return key_; }
 

@@ -27,15 +27,15 @@ std::string authorization_of(const grpc::CallbackServerContext& context);
 std::string join_trace(grpc::CallbackServerContext& context);
 
 // Those who answer keep it. Thread-safe.
-class GrpcCall : public std::enable_shared_from_this<GrpcCall> {
+class GrpcCall final : public std::enable_shared_from_this<GrpcCall> {
  public:
   explicit GrpcCall(grpc::CallbackServerContext* context) : context_(context) {}
   // The first counts. From then on the request and the response may not be touched.
   void finish(const Error& error, std::int64_t retry_after_ms = 0);
   // Cancels what the request has started, if its client goes.
   void started(std::shared_ptr<ServingCall> call);
-  // What the handler of the request returns, once. gRPC ends one of ours on another thread: a request that is finished
-  // by now gets gRPC's own.
+  // Returns what the handler of the request returns; call it once. gRPC ends a reactor of ours on another thread, so
+  // that a request that is finished by now gets gRPC's own.
   grpc::ServerUnaryReactor* reactor();
 
  private:

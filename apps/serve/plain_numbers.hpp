@@ -2,7 +2,7 @@
 //
 //   [[0.25, -1, 2e-3], [4, 5, 6]]
 //
-// What is anything else is left to the general reader, which says what is wrong with it.
+// Leaves anything else to the general reader, which says what is wrong with it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What the event of a request (TraceKind::request) tells, in fields that mean something else in other events. Its name
-// is the version of the model, its detail the signature.
+// Packs the figures of a request into its event (TraceKind::request), whose fields mean something else in other events.
+// The event's name is the version of the model, its detail the signature.
 #pragma once
 
 #include <array>

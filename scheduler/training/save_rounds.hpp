@@ -58,7 +58,7 @@ class SaveRounds {
   };
   // The job's progress.
   struct Job {
-    bool training = false;         // else no shard goes past `steps` for now
+    bool training = false;         // if not, no shard goes past `steps` before it is again
     bool over = false;             // all steps are complete
     std::uint64_t steps = 0;       // complete
     std::uint64_t step_ahead = 0;  // no shard has reached it

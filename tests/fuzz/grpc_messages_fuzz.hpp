@@ -1,4 +1,4 @@
-// What the fuzzer of gRPC messages and configurations of troupe-serve and its test share.
+// Reads gRPC messages and configurations of troupe-serve, for the fuzzer and for its test.
 #pragma once
 
 #include <cstddef>

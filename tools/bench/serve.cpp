@@ -138,7 +138,7 @@ void add_echo_cases(std::vector<Case>& cases) {
                      .unit = unit,
                      .more_is_better = more,
                      .measures = fmt::format("Predict of 784 to 128 and 10 units over gRPC, {} at a time{}", in_flight,
-                                             in_flight > 1 ? ", joined in batches" : "; median of latencies"),
+                                             in_flight > 1 ? ", with --batch, each alone" : "; median of latencies"),
                      .peer = "servers of libgrpc++ that return the same bytes: by callbacks, by completion queues",
                      .ratio_target = target,
                      .prepare = [=](const Settings& settings) -> Contest {

@@ -80,7 +80,9 @@ TEST_F(Batchers, SplitLargeRequestsAndPadSmallOnes) {
 // The model was warmed up with one row.
 TEST_F(Batchers, DoNotGetWhatTakesLessThanItIsWorth) {
   const ServableHandle handle = serve({.most_rows = 4, .timeout = kForever, .above = kForever});
-  EXPECT_THAT(begin(*handle, rows_of({1, 2})).get().outputs.at("y").values<float>(), ElementsAre(3, 6));
+  auto alone = begin(*handle, rows_of({1, 2}));
+  ASSERT_EQ(alone.wait_for(kPatience), std::future_status::ready);
+  EXPECT_THAT(alone.get().outputs.at("y").values<float>(), ElementsAre(3, 6));
   auto more = begin(*handle, rows_of({1, 2, 3, 4}));
   EXPECT_EQ(more.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   auto rest = begin(*handle, rows_of({5, 6, 7, 8}));
