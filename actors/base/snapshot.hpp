@@ -165,6 +165,16 @@ struct ServableSnapshot {
   std::uint64_t batch_rows = 0;                   // of all these batches
 };
 
+// The files that a share of a server's requests is written to.
+struct RequestLogSnapshot {
+  std::uint64_t written = 0, bytes = 0;  // requests, and what they take in the files
+  // Requests that were chosen, but not written, by reason: "queue": too many waited; "size": larger than a file or than
+  // what may wait; "format": a record cannot have them; "error": a file could not be written, then or before.
+  std::map<std::string, std::uint64_t> left_out;
+  std::uint64_t errors = 0;  // of writing files
+  std::string error;         // why nothing is written any more; "": it is
+};
+
 struct LinkSnapshot {
   std::string peer;
   bool up = false;
@@ -194,6 +204,7 @@ struct TaskSnapshot {
   std::optional<TrainingSnapshot> training;
   std::vector<PipelineSnapshot> pipelines;
   std::vector<ServableSnapshot> servables;  // by model and version
+  std::optional<RequestLogSnapshot> request_log;
   std::vector<LinkSnapshot> links;
   Waiting waiting;
 };

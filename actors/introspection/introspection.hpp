@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <troupe/actors/introspection/service.hpp>
 
@@ -39,6 +40,9 @@ class Introspection {
   void joined(Cluster cluster);
   // Closes the socket and drops the links.
   void leave();
+
+  // Introspector::set_request_log().
+  void set_request_log(std::function<RequestLogSnapshot()> show) { introspector_.set_request_log(std::move(show)); }
 
   TrainingRecord& training() { return training_; }
   ClientRecord& client() { return client_; }

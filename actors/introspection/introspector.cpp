@@ -34,6 +34,11 @@ void Introspector::joined(std::string cluster, Incarnation incarnation) {
   incarnation_ = incarnation;
 }
 
+void Introspector::set_request_log(std::function<RequestLogSnapshot()> show) {
+  const std::lock_guard lock(mutex_);
+  show_request_log_ = std::move(show);
+}
+
 ActorSnapshot Introspector::look_at(const ActorRecord& record, ActorDetails& details) const {
   ActorSnapshot out{.kind = std::string(record.kind), .name = record.name};
   out.handled = record.messages_handled.load();  // read before messages_in: the mailbox depth is never negative
@@ -123,6 +128,7 @@ TaskSnapshot Introspector::snapshot() const {
     const std::lock_guard lock(mutex_);
     out.cluster = cluster_;
     out.incarnation = fmt::format("{:016x}", incarnation_.value);
+    if (show_request_log_) out.request_log = show_request_log_();
   }
   out.pid = getpid();
   out.version = TROUPE_VERSION;

@@ -33,6 +33,8 @@ class Introspector {
 
   // Call when the task has joined a cluster.
   void joined(std::string cluster, Incarnation incarnation);
+  // Shows a log of requests, too; null: no more, and once this returns no call of `show` goes on.
+  void set_request_log(std::function<RequestLogSnapshot()> show);
 
   std::string task() const { return config_.task.to_string(); }
   TaskSnapshot snapshot() const;
@@ -51,6 +53,7 @@ class Introspector {
   mutable std::mutex mutex_;
   std::string cluster_;
   Incarnation incarnation_;
+  std::function<RequestLogSnapshot()> show_request_log_;
 };
 
 // Merges equal buffers into one entry with a count; largest first, at most `most` entries.

@@ -73,6 +73,18 @@ void add_triton_names(MetricFamilies& f, const ServableSnapshot& s) {
         microseconds(s, "serialise"));
 }
 
+void add_request_log(MetricFamilies& f, const std::string& task, const RequestLogSnapshot& log) {
+  const MetricLabels labels{{"task", task}};
+  f.add("troupe_request_log_requests_total", "counter", "Requests written to the request log.", labels, log.written);
+  f.add("troupe_request_log_bytes_total", "counter", "Bytes of requests written to the request log.", labels,
+        log.bytes);
+  for (const auto& [reason, count] : log.left_out)
+    f.add("troupe_request_log_left_out_total", "counter", "Requests chosen for the request log but not written.",
+          {{"task", task}, {"reason", reason}}, count);
+  f.add("troupe_request_log_errors_total", "counter",
+        "Errors of writing the request log: after one, nothing more is written.", labels, log.errors);
+}
+
 }  // namespace
 
 void add_serving_metrics(MetricFamilies& f, const TaskSnapshot& task) {
@@ -108,6 +120,7 @@ void add_serving_metrics(MetricFamilies& f, const TaskSnapshot& task) {
     add_tensorflow_names(f, s);
     add_triton_names(f, s);
   }
+  if (task.request_log) add_request_log(f, task.task, *task.request_log);
 }
 
 }  // namespace troupe

@@ -1,4 +1,5 @@
-// Metrics of served models: Troupe's own, and those of TensorFlow Serving and Triton that dashboards know.
+// Metrics of served models and of the log of their requests: Troupe's own, and those of TensorFlow Serving and Triton
+// that dashboards know.
 #pragma once
 
 #include <troupe/actors/base/snapshot.hpp>

@@ -71,10 +71,11 @@ TROUPE_JSON(PipelineSnapshot, data, feeds, made, waited, wanted, making, kept, k
 TROUPE_JSON(LatencySnapshot, count, sum_ns, longest_ns, buckets)
 TROUPE_JSON(ServableSnapshot, model, version, state, error, labels, bytes, in_flight, waiting_rows, requests, stages,
             batches, batch_rows)
+TROUPE_JSON(RequestLogSnapshot, written, bytes, left_out, errors, error)
 TROUPE_JSON(LinkSnapshot, peer, up, shared_memory, suspect, stalled, bytes_sent, bytes_received, frames_sent,
             frames_received, queued_frames, queued_bytes, credit, window, heard_ns, progress_ns)
 TROUPE_JSON(TaskSnapshot, format, task, cluster, incarnation, pid, version, unix_ns, uptime_ns, failure, actors,
-            devices, shards, job, training, pipelines, servables, links, waiting)
+            devices, shards, job, training, pipelines, servables, request_log, links, waiting)
 TROUPE_JSON(TaskReport, task, address, answered, error, took_ns, snapshot)
 TROUPE_JSON(ClusterSnapshot, format, cluster, asked, unix_ns, tasks)
 

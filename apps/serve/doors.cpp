@@ -49,7 +49,8 @@ void warn_of_strangers(const ServeOptions& options, ServeReport& report) {
 
 }  // namespace
 
-Doors::Doors(const ServeOptions& options, ServedModels models, Task& task, ServeReport& report) : options_(options) {
+Doors::Doors(const ServeOptions& options, ServedModels models, Task& task, ServeReport& report)
+    : options_(options), task_(task) {
   raise_descriptor_limit();
   warn_of_strangers(options, report);
   models.trace = &task.actors().trace();
@@ -66,6 +67,11 @@ Doors::Doors(const ServeOptions& options, ServedModels models, Task& task, Serve
     grpc_ = std::make_unique<GrpcDoor>(models, grpc_options(options));
     report.note(fmt::format("gRPC at {}", grpc_->address().to_string()));
   }
+  if (log_) task.introspection().set_request_log([log = log_.get()] { return log->snapshot(); });
+}
+
+Doors::~Doors() {
+  if (log_) task_.introspection().set_request_log(nullptr);
 }
 
 void Doors::refresh_health(const std::vector<std::string>& models) {

@@ -20,6 +20,9 @@ class Doors {
  public:
   // Opens them. All must outlive it. Throws errors of the doors, and of the log's file.
   Doors(const ServeOptions& options, ServedModels models, Task& task, ServeReport& report);
+  ~Doors();
+  Doors(const Doors&) = delete;
+  Doors& operator=(const Doors&) = delete;
 
   // Models have come, gone or become ready.
   void refresh_health(const std::vector<std::string>& models);
@@ -30,6 +33,7 @@ class Doors {
 
  private:
   const ServeOptions& options_;
+  Task& task_;
   std::unique_ptr<RequestLog> log_;
   std::unique_ptr<RestDoor> rest_;
   std::unique_ptr<GrpcDoor> grpc_;

@@ -21,6 +21,9 @@ namespace {
 constexpr std::string_view kRecordSuffix = ".tfrecord";
 constexpr std::size_t kWaitingRequestBytes = 512;  // what one takes beside its tensors, about
 
+// Why a request is left out: RequestLogSnapshot::left_out.
+constexpr const char *kQueue = "queue", *kSize = "size", *kFormat = "format", *kError = "error";
+
 // Of the memory that the tensor keeps, which may be that of a whole batch.
 std::size_t kept_bytes(const Tensor& tensor) {
   std::size_t out = tensor.buffer() ? tensor.buffer()->size() : 0;
@@ -136,10 +139,10 @@ class RequestLog::Impl {
       for (const auto& [name, tensor] : *tensors) waiting.bytes += name.size() + kept_bytes(tensor);
     {
       const std::lock_guard lock(mutex_);
-      if (ended_ || error_ || waiting.bytes > options_.most_waiting_bytes - waiting_bytes_) {
-        ++dropped_;
-        return;
-      }
+      if (ended_) return;
+      if (!shown_.error.empty()) return leave_out(kError);
+      if (waiting.bytes > options_.most_waiting_bytes) return leave_out(kSize);
+      if (waiting.bytes > options_.most_waiting_bytes - waiting_bytes_) return leave_out(kQueue);
       ++added_;
       waiting_bytes_ += waiting.bytes;
       waiting_.push_back(std::move(waiting));
@@ -152,9 +155,9 @@ class RequestLog::Impl {
     changed_.wait(lock, [this, wanted = added_] { return done_ >= wanted; });
   }
 
-  Figures figures() {
+  RequestLogSnapshot snapshot() {
     const std::lock_guard lock(mutex_);
-    return {.written = written_, .dropped = dropped_, .error = error_};
+    return shown_;
   }
 
   void end() {
@@ -187,17 +190,21 @@ class RequestLog::Impl {
       waiting_.pop_front();
       lock.unlock();
       const std::size_t bytes = next->bytes;
-      Error error;
-      const bool written = write(*next, error);
+      Outcome outcome = write(*next);
       next.reset();  // what it keeps is freed before it is not counted any more
       lock.lock();
       ++done_;
       waiting_bytes_ -= bytes;
-      ++(written ? written_ : dropped_);
-      if (error) give_up(std::move(error));
+      if (outcome.left_out) {
+        leave_out(outcome.left_out);
+      } else {
+        ++shown_.written;
+        shown_.bytes += outcome.bytes;
+      }
+      if (outcome.error) give_up(outcome.error);
       changed_.notify_all();
     }
-    if (error_) return;
+    if (!shown_.error.empty()) return;
     try {
       files_.close();
     } catch (...) {
@@ -205,30 +212,35 @@ class RequestLog::Impl {
     }
   }
 
-  // False: the request is left out. Sets `error` if the file cannot be written.
-  bool write(const Waiting& next, Error& error) {
+  struct Outcome {
+    const char* left_out = nullptr;  // why; null: it is written
+    std::size_t bytes = 0;
+    Error error{};  // of writing the file
+  };
+  Outcome write(const Waiting& next) {
     std::string record;
     try {
       record = record_of(to_record(
           next.request, {.model = next.id.model, .version = next.id.version, .sampling_rate = options_.rate}));
-      if (record.size() > options_.most_file_bytes) return false;
+      if (record.size() > options_.most_file_bytes) return {.left_out = kSize};
     } catch (...) {
-      return false;
+      return {.left_out = kFormat};
     }
     try {
       files_.append(record);
-      return true;
+      return {.bytes = record.size()};
     } catch (...) {
-      error = current_error().within(fmt::format("request log '{}'", shown_path(options_.prefix)));
-      return false;
+      return {.left_out = kError, .error = current_error()};
     }
   }
 
-  // Under the lock.
-  void give_up(Error error) {
-    error_ = std::move(error);
+  // Both under the lock.
+  void leave_out(const char* reason, std::size_t requests = 1) { shown_.left_out.at(reason) += requests; }
+  void give_up(const Error& error) {
+    ++shown_.errors;
+    shown_.error = error.within(fmt::format("request log '{}'", shown_path(options_.prefix))).message();
+    leave_out(kError, waiting_.size());
     done_ += waiting_.size();
-    dropped_ += waiting_.size();
     waiting_.clear();
     waiting_bytes_ = 0;
   }
@@ -243,8 +255,7 @@ class RequestLog::Impl {
   std::size_t waiting_bytes_ = 0;  // with the one that is written
   bool ended_ = false;
   std::uint64_t added_ = 0, done_ = 0;  // to and from what waits
-  std::uint64_t written_ = 0, dropped_ = 0;
-  Error error_;
+  RequestLogSnapshot shown_{.left_out = {{kQueue, 0}, {kSize, 0}, {kFormat, 0}, {kError, 0}}};
 
   std::thread thread_;
 };
@@ -281,7 +292,7 @@ class RequestLog::LoggedServable final : public Servable {
 RequestLog::RequestLog(FileSystem& files, Options options) : impl_(std::make_shared<Impl>(files, std::move(options))) {}
 RequestLog::~RequestLog() { impl_->end(); }
 void RequestLog::flush() const { impl_->flush(); }
-RequestLog::Figures RequestLog::figures() const { return impl_->figures(); }
+RequestLogSnapshot RequestLog::snapshot() const { return impl_->snapshot(); }
 
 ServedModels RequestLog::logged(ServedModels models) const {
   models.find = [log = impl_, find = std::move(models.find)](std::string_view model, const auto& wanted) {

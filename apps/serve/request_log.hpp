@@ -6,8 +6,8 @@
 //
 // Files are PREFIX-00000.tfrecord and so on; those of an earlier run are kept, and counted on from. Doors never wait:
 // requests go to the log's own thread with references of their tensors, not copies, and are left out, and counted, when
-// it falls behind. A request that is not chosen costs nothing but the choice. Requests that fail are not logged. Each
-// log needs a prefix of its own.
+// it falls behind. A request that is not chosen costs nothing but the choice. Requests that fail are not logged. After
+// an error of writing a file nothing more is written. Each log needs a prefix of its own.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 #include <string>
 
 #include "apps/serve/served_models.hpp"
+#include <troupe/actors/base/snapshot.hpp>
 #include <troupe/devices/storage/file_system.hpp>
-#include <troupe/messages/error.hpp>
 
 namespace troupe {
 
@@ -30,11 +30,6 @@ class RequestLog {
     std::uint64_t most_file_bytes = std::uint64_t{256} << 20;  // larger requests are left out
     std::size_t most_files = 16;                               // the oldest are removed
     std::size_t most_waiting_bytes = std::size_t{64} << 20;    // of requests that are not written yet
-  };
-  struct Figures {
-    std::uint64_t written = 0;
-    std::uint64_t dropped = 0;  // chosen, but not written
-    Error error{};              // why nothing is written any more: a file could not be written
   };
 
   // Creates the directory and the first file. Throws invalid_argument for options that cannot be met, and errors of the
@@ -49,7 +44,7 @@ class RequestLog {
 
   // Returns once all requests that have ended before are written or left out.
   void flush() const;
-  Figures figures() const;
+  RequestLogSnapshot snapshot() const;
 
  private:
   class Impl;

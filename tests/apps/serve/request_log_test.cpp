@@ -7,19 +7,25 @@
 #include <filesystem>
 #include <semaphore>
 
+#include "apps/serve/rest_door.hpp"
 #include "tests/actors/checkpoint/forwarding_file_system.hpp"
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include "tests/actors/serving/served_models.hpp"
+#include "tests/actors/wire/wire_testing.hpp"
 #include "tests/apps/serve/fake_servable.hpp"
 #include "tests/error_of.hpp"
 #include "tests/paths.hpp"
+#include <troupe/actors/introspection/introspection.hpp>
 #include <troupe/actors/model/recorded_requests.hpp>
 
 namespace troupe::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::StartsWith;
 
 constexpr const char* kPrefix = "/logs/requests";
 
@@ -60,6 +66,12 @@ class RequestLogs : public ::testing::Test {
   static void ask_logged(const RequestLog& log, ServingRequest request) {
     static_cast<void>(ask(*log.logged(models()).find("m", {}), std::move(request)));
   }
+  // For any reason.
+  static std::uint64_t left_out(const RequestLog& log) {
+    std::uint64_t out = 0;
+    for (const auto& [reason, requests] : log.snapshot().left_out) out += requests;
+    return out;
+  }
   std::vector<std::string> names() {
     std::vector<std::string> out;
     for (const DirectoryEntry& entry : files_.list("/logs")) out.push_back(entry.name);
@@ -84,9 +96,12 @@ TEST_F(RequestLogs, HaveRequestsWithTheirAnswersAndWhoComputedThem) {
     const ServingResult result = ask(*handle, rows_of({1, 2}));
     EXPECT_THAT(result.outputs.at("y").values<float>(), ElementsAre(2, 4));
     log.flush();
-    EXPECT_EQ(log.figures().written, 1u);
-    EXPECT_EQ(log.figures().dropped, 0u);
-    EXPECT_FALSE(log.figures().error);
+    const RequestLogSnapshot seen = log.snapshot();
+    EXPECT_EQ(seen.written, 1u);
+    EXPECT_EQ(seen.bytes, files_.open(std::string(kPrefix) + "-00000.tfrecord")->size());
+    EXPECT_THAT(seen.left_out, ElementsAre(Pair("error", 0), Pair("format", 0), Pair("queue", 0), Pair("size", 0)));
+    EXPECT_EQ(seen.errors, 0u);
+    EXPECT_EQ(seen.error, "");
     EXPECT_EQ(this->logged("00000").size(), 1u);  // without the end of the log
   }
   const std::vector<RecordedRequest> found = logged("00000");
@@ -102,7 +117,7 @@ TEST_F(RequestLogs, LeaveOutRequestsThatFail) {
   refused.signature = "refused";
   ask_logged(log, refused);
   log.flush();
-  EXPECT_EQ(log.figures().written + log.figures().dropped, 0u);
+  EXPECT_EQ(log.snapshot().written + left_out(log), 0u);
   EXPECT_EQ(error_of([&] { log.logged(models()).find("other", {}); }).code(), Code::not_found);
 }
 
@@ -125,7 +140,7 @@ TEST_F(RequestLogs, ChooseTheSameRequestsOfTheRateEachTime) {
   const RequestLog log(files_, options);
   for (int i = 0; i < 200; ++i) ask_logged(log, rows_of({1, 2}));
   log.flush();
-  EXPECT_EQ(log.figures().written, expected);
+  EXPECT_EQ(log.snapshot().written, expected);
 }
 
 TEST_F(RequestLogs, ShareTensorsAndLeaveOthersAsTheyAre) {
@@ -146,15 +161,17 @@ TEST_F(RequestLogs, DropRequestsThatTheyCannotWriteInTime) {
   options.most_waiting_bytes = 1300;  // two requests, not three
   const RequestLog log(held, options);
   for (int i = 0; i < 5; ++i) ask_logged(log, rows_of({static_cast<float>(i), 0}));
-  const std::uint64_t dropped = log.figures().dropped;
-  EXPECT_EQ(dropped, 3u);
+  EXPECT_EQ(log.snapshot().left_out.at("queue"), 3u);
   held.allowed.release(100);
   log.flush();
-  EXPECT_EQ(log.figures().written, 2u);
+  EXPECT_EQ(log.snapshot().written, 2u);
   ask_logged(log, rows_of({7, 0}));
+  ask_logged(log, {.inputs = {{"x", Tensor::zeros(DType::f32, {200, 2})}}});  // is more than may wait
   log.flush();
-  EXPECT_EQ(log.figures().written, 3u);
-  EXPECT_EQ(log.figures().dropped, dropped);
+  EXPECT_EQ(log.snapshot().written, 3u);
+  EXPECT_EQ(log.snapshot().left_out.at("queue"), 3u);
+  EXPECT_EQ(log.snapshot().left_out.at("size"), 1u);
+  EXPECT_EQ(left_out(log), 4u);
   std::vector<float> written;
   for (const RecordedRequest& request : logged("00000")) written.push_back(request.inputs.at("x").values<float>()[0]);
   EXPECT_THAT(written, ElementsAre(0, 1, 7));
@@ -184,8 +201,9 @@ TEST_F(RequestLogs, BeginNewFilesAndRemoveTheOldest) {
     for (int i = 0; i < 3; ++i) ask_logged(log, rows_of({1, 2}));
     ask_logged(log, {.inputs = {{"x", Tensor::zeros(DType::f32, {50, 2})}}});
     log.flush();
-    EXPECT_EQ(log.figures().written, 3u);
-    EXPECT_EQ(log.figures().dropped, 1u);
+    EXPECT_EQ(log.snapshot().written, 3u);
+    EXPECT_EQ(log.snapshot().left_out.at("size"), 1u);
+    EXPECT_EQ(left_out(log), 1u);
   }
   for (const char* number : {"00000", "00001"}) {
     const auto bytes = files_.open(fmt::format("/logs/small-{}.tfrecord", number))->size();
@@ -203,10 +221,33 @@ TEST_F(RequestLogs, EndAtAnErrorAndSayIt) {
     log.flush();
     files_.full_at = MemoryFileSystem::kNever;
   }
-  EXPECT_EQ(log.figures().written, 1u);
-  EXPECT_EQ(log.figures().dropped, 2u);
-  EXPECT_EQ(log.figures().error.code(), Code::resource_exhausted);
-  EXPECT_THAT(log.figures().error.message(), HasSubstr("request log '/logs/requests': "));
+  const RequestLogSnapshot seen = log.snapshot();
+  EXPECT_EQ(seen.written, 1u);
+  EXPECT_EQ(seen.left_out.at("error"), 2u);
+  EXPECT_EQ(left_out(log), 2u);
+  EXPECT_EQ(seen.errors, 1u);
+  EXPECT_THAT(seen.error, StartsWith("request log '/logs/requests': "));
+}
+
+TEST_F(RequestLogs, TellTheirErrorsOverHttp) {
+  Task task({.name = {"serve", 0}, .threads = 1});
+  const RequestLog log(files_, all());
+  task.introspection().set_request_log([&] { return log.snapshot(); });
+  const RestDoor door(log.logged(models()), {.snapshot = [&] { return task.introspection().view().snapshot(); }});
+  const auto said = [&](const char* path) {
+    wire::RawPeer peer(door.address().port);
+    peer.send(fmt::format("GET {} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", path));
+    return peer.all_that_comes();
+  };
+  files_.full_at = files_.operations();
+  ask_logged(log, rows_of({1, 2}));
+  log.flush();
+  EXPECT_THAT(said("/metrics"),
+              AllOf(HasSubstr("troupe_request_log_errors_total{task=\"/job:serve/task:0\"} 1\n"),
+                    HasSubstr("troupe_request_log_left_out_total{task=\"/job:serve/task:0\",reason=\"error\"} 1\n"),
+                    HasSubstr("troupe_request_log_requests_total{task=\"/job:serve/task:0\"} 0\n")));
+  EXPECT_THAT(said("/snapshot"), HasSubstr(R"("error":"request log '/logs/requests': )"));
+  task.introspection().set_request_log(nullptr);
 }
 
 TEST_F(RequestLogs, MayEndBeforeRequestsDo) {
