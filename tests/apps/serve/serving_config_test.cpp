@@ -10,6 +10,7 @@
 namespace troupe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -40,10 +41,19 @@ class ServingConfig : public ::testing::Test {
 };
 
 TEST_F(ServingConfig, NestingIsBounded) {
-  std::string nested = "custom_model_config {}";
-  for (int depth = 0; depth < 100; ++depth)
-    nested = "custom_model_config { [type.googleapis.com/tensorflow.serving.ModelServerConfig] { " + nested + " } }";
-  EXPECT_THAT(models_refused(nested), StartsWith("invalid_argument: FILE:1:"));
+  const auto nested = [](int depth) {
+    std::string begin, end;
+    for (int i = 0; i < depth; ++i) {
+      begin += "custom_model_config { [type.googleapis.com/tensorflow.serving.ModelServerConfig] {";
+      end += "} }";
+    }
+    return begin + end;
+  };
+  EXPECT_THAT(models_refused(nested(10)), HasSubstr("unimplemented: FILE: custom_model_config"));
+  for (const int depth : {100, 100'000})  // the second is more than a stack holds
+    EXPECT_THAT(models_refused(nested(depth)), AllOf(StartsWith("invalid_argument: FILE:1:"),
+                                                     HasSubstr("Message is too deep"), HasSubstr("limit of 32")))
+        << depth;
 }
 
 TEST_F(ServingConfig, ModelsArePoliciesLabelsAndPaths) {
