@@ -212,6 +212,27 @@ class EndedCall final : public ServingCall {
   void cancel() override {}
 };
 
+// The answer to a traced request, which leaves behind the arrow to its step: the step may end before the call that
+// starts it has returned what it is named.
+class AnswerBehindArrow {
+ public:
+  explicit AnswerBehindArrow(std::function<void(StepResult)> answer) : answer_(std::move(answer)) {}
+  void step_ended(StepResult result) {
+    result_ = std::move(result);
+    one_is_done();
+  }
+  void arrow_is_written() { one_is_done(); }
+
+ private:
+  void one_is_done() {
+    if (half_.exchange(true)) answer_(std::move(result_));
+  }
+
+  const std::function<void(StepResult)> answer_;
+  StepResult result_;
+  std::atomic<bool> half_{false};  // one of the two has come
+};
+
 }  // namespace
 
 std::shared_ptr<ServingCall> LoadedServable::start(ServingRequest request,
@@ -250,15 +271,22 @@ std::shared_ptr<ServingCall> LoadedServable::begin(ServingRequest request,
       }
       done(std::move(out));
     };
-    const auto call = [&, traced = request.traced](StepId step) {
-      if (traced != 0) trace_step(trace_, traced, function.call.traced(step), begin);
-      return std::make_shared<StepCall>(weak_from_this(), function.call, step);
+    const bool timed = request.deadline != BatchQueue::kNever;
+    const bool here = usual < kShort && (!timed || request.deadline > begin + 10 * usual);
+    const auto started = [&](std::function<void(StepResult)> ended) {
+      RunOptions options;
+      if (here) return function.call.start_here(std::move(inputs), options, std::move(ended));
+      if (timed) options.timeout = std::chrono::nanoseconds(request.deadline - begin);
+      return function.call.start(std::move(inputs), options, std::move(ended));
     };
-    RunOptions options;
-    if (usual < kShort && (request.deadline == BatchQueue::kNever || request.deadline > begin + 10 * usual))
-      return call(function.call.start_here(std::move(inputs), options, std::move(answer)));
-    if (request.deadline != BatchQueue::kNever) options.timeout = std::chrono::nanoseconds(request.deadline - begin);
-    return call(function.call.start(std::move(inputs), options, std::move(answer)));
+    const auto call = [&](StepId step) { return std::make_shared<StepCall>(weak_from_this(), function.call, step); };
+    if (request.traced == 0) return call(started(std::move(answer)));
+    const auto behind = std::make_shared<AnswerBehindArrow>(std::move(answer));
+    const StepId step = started([behind](StepResult result) { behind->step_ended(std::move(result)); });
+    trace_step(trace_, request.traced, function.call.traced(step), begin);
+    auto out = call(step);
+    behind->arrow_is_written();
+    return out;
   } catch (...) {
     done({.error = current_error()});
     return std::make_shared<EndedCall>();

@@ -33,8 +33,9 @@ class TracedRequests : public ::testing::Test {
     if (traced) traced->start(*handle_, request);
     auto promise = std::make_shared<std::promise<ServingResult>>();
     std::future<ServingResult> out = promise->get_future();
-    handle_->start(std::move(request), [promise, traced](ServingResult result) {
+    handle_->start(std::move(request), [this, promise, traced](ServingResult result) {
       if (traced) traced->end(result);
+      if (stops_with_answer_) trace_.stop();
       promise->set_value(std::move(result));
     });
     return out;
@@ -71,6 +72,7 @@ class TracedRequests : public ::testing::Test {
   const TracedDoor door_{&trace_, "REST"};
   std::unique_ptr<ModelServer> server_;
   ServableHandle handle_;
+  bool stops_with_answer_ = false;  // the recording
   TraceRecording seen_;
 };
 
@@ -106,6 +108,21 @@ TEST_F(TracedRequests, SayWhatTheyAskForAndLeadToTheirStep) {
   ASSERT_THAT(steps_of(requests[0]), SizeIs(1));
   ASSERT_THAT(steps_of(requests[1]), SizeIs(1));
   EXPECT_NE(steps_of(requests[0]), steps_of(requests[1]));
+}
+
+TEST_F(TracedRequests, ThatAreTheLastOfARecordingLeadToTheirStep) {
+  serve();
+  stops_with_answer_ = true;
+  // One row is a short step, on this thread; so many as no step had yet are taken for a long one, on the device's.
+  std::vector<std::int64_t> sizes(50, 1);
+  for (std::int64_t rows = 1 << 15; rows > 64; rows /= 2) sizes.push_back(rows);
+  for (const std::int64_t rows : sizes) {
+    trace_.start();
+    EXPECT_FALSE(begin_at_door({.inputs = {{"x", Tensor::zeros(DType::f32, {rows, 2})}}}).get().error);
+    const std::vector<TraceEvent> requests = recorded(TraceKind::request);
+    ASSERT_THAT(requests, SizeIs(1));
+    ASSERT_THAT(steps_of(requests[0]), SizeIs(1)) << rows;
+  }
 }
 
 TEST_F(TracedRequests, OfABatchLeadToItsStep) {
