@@ -141,21 +141,22 @@ class RestDoor::Impl {
         options(std::move(with)),
         traced(models.trace, "REST"),
         tokens(options.tokens),
-        server({.name = "the REST door",
-                .host = options.host,
-                .port = options.port,
-                .tls = options.tls,
-                .any_host = true,
-                .client_certificates = !options.tls.ca.empty(),
-                .pages = pages(options),
-                .request_headers = {"Authorization", "Content-Encoding", "Range", kInferenceHeaderLength,
-                                    kTimeoutHeader, TraceContext::kParent, TraceContext::kState},
-                .threads = options.threads,
-                .max_body = options.most_bytes,
-                .memory = options.memory,
-                .connection_memory = 32 << 10,  // is cleared for each request
-                .request_deadline = options.request_deadline},
-               [this](HttpRequest request, HttpReply reply) { handle(std::move(request), std::move(reply)); }) {}
+        server(
+            {.name = "the REST door",
+             .host = options.host,
+             .port = options.port,
+             .tls = options.tls,
+             .any_host = true,
+             .client_certificates = !options.tls.ca.empty(),
+             .pages = pages(options),
+             .request_headers = {"Authorization", "Content-Encoding", "Range", "If-Match", "If-None-Match", "If-Range",
+                                 kInferenceHeaderLength, kTimeoutHeader, TraceContext::kParent, TraceContext::kState},
+             .threads = options.threads,
+             .max_body = options.most_bytes,
+             .memory = options.memory,
+             .connection_memory = 32 << 10,  // is cleared for each request
+             .request_deadline = options.request_deadline},
+            [this](HttpRequest request, HttpReply reply) { handle(std::move(request), std::move(reply)); }) {}
 
   // Public: the page shows nothing until it has sent its token.
   static std::map<std::string, HttpAnswer> pages(const Options& options) {
@@ -202,10 +203,15 @@ class RestDoor::Impl {
       fail(Code::not_found, "this server does not share the files of its models: start it with --share-models");
     std::string path = options.path_of(route.model);
     const auto shared = std::make_shared<HttpReply>(std::move(reply));
-    const bool waits = files.post([shared, path = std::move(path), name = route.file, head = request.method == "HEAD",
-                                   range = header_of(request, "Range")] {
+    SharedFileRequest asked{.name = route.file,
+                            .head = request.method == "HEAD",
+                            .range = header_of(request, "Range"),
+                            .if_match = header_of(request, "If-Match"),
+                            .if_none_match = header_of(request, "If-None-Match"),
+                            .if_range = header_of(request, "If-Range")};
+    const bool waits = files.post([shared, path = std::move(path), asked = std::move(asked)] {
       try {
-        shared->send(shared_file(path, name, head, range));
+        shared->send(shared_file(path, asked));
       } catch (...) {
         shared->send(rest_error(current_error()));
       }

@@ -1,6 +1,7 @@
 #include "apps/serve/shared_files.hpp"
 
 #include <fmt/core.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,10 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/serve/entity_tags.hpp"
+#include <troupe/actors/http/json_text.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/devices/storage/remote/http_listing.hpp>
 #include <troupe/devices/storage/remote/url.hpp>
 #include <troupe/messages/error.hpp>
+#include <troupe/messages/nanoseconds.hpp>
 
 namespace troupe {
 namespace {
@@ -59,6 +63,12 @@ class SharedPlace {
   }
   bool is_folder() const { return is_folder_; }
   std::unique_ptr<ReadableFile> open() const { return files_.open(path_); }
+  // Of the file as it is now: its ETag; "": it is on no file system of this machine.
+  std::string tag() const {
+    struct stat status {};
+    if (&files_ != &posix_file_system() || ::stat(path_.c_str(), &status) != 0) return "";
+    return fmt::format("\"{:x}-{:x}\"", status.st_size, status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec);
+  }
 
  private:
   FileSystem& files_;
@@ -98,11 +108,21 @@ std::optional<ByteRange> parse_byte_range(std::string_view text) {
   return out;
 }
 
-HttpAnswer part_of(ReadableFile& file, const std::string& name, const std::string& range_text) {
+HttpAnswer changed_file(const std::string& name) {
+  return {.status = 412,
+          .body = json_text({{"error", fmt::format("'{}' has changed: read it from its beginning", name)}})};
+}
+
+HttpAnswer part_of(ReadableFile& file, const SharedFileRequest& request, const std::string& tag) {
+  const std::string& name = request.name;
   const std::uint64_t size = file.size();
   HttpAnswer out{.type = "application/octet-stream"};
   out.headers["Accept-Ranges"] = "bytes";
-  const std::optional<ByteRange> range = parse_byte_range(range_text);
+  std::optional<ByteRange> range = parse_byte_range(request.range);
+  if (range && !request.if_range.empty() && !has_entity_tag(request.if_range, tag)) {
+    if (size > kMostSharedBytes) return changed_file(name);  // not sent as a whole
+    range.reset();
+  }
   if (range && range->first >= size) {
     out.status = 416;
     out.headers["Content-Range"] = fmt::format("bytes */{}", size);
@@ -123,19 +143,34 @@ HttpAnswer part_of(ReadableFile& file, const std::string& name, const std::strin
   return out;
 }
 
+HttpAnswer file_answer(const SharedPlace& place, const SharedFileRequest& request) {
+  const std::string tag = place.tag();
+  HttpAnswer out;
+  if (!request.if_match.empty() && !has_entity_tag(request.if_match, tag)) {
+    out = changed_file(request.name);
+  } else if (!request.if_none_match.empty() && has_weak_entity_tag(request.if_none_match, tag)) {
+    out.status = 304;
+  } else {
+    out = part_of(*place.open(), request, tag);
+    if (place.tag() != tag) fail(Code::unavailable, "'{}' has changed while it was read: ask again", request.name);
+  }
+  if (!tag.empty()) out.headers["ETag"] = tag;
+  return out;
+}
+
 }  // namespace
 
-HttpAnswer shared_file(const std::string& model_path, const std::string& name, bool head, const std::string& range) {
+HttpAnswer shared_file(const std::string& model_path, const SharedFileRequest& request) {
   if (is_http(model_path))
     fail(Code::unimplemented, "this server reads the files from {}: ask there", shown_path(model_path));
-  const SharedPlace place = place_in(model_path, name);
+  const SharedPlace place = place_in(model_path, request.name);
   if (place.is_folder()) return {.type = "text/xml", .body = print_http_listing(place.entries())};
-  if (head) {
+  if (request.head) {
     HttpAnswer out{.status = 405};
     out.headers["Allow"] = "GET";
     return out;
   }
-  return part_of(*place.open(), name, range);
+  return file_answer(place, request);
 }
 
 }  // namespace troupe

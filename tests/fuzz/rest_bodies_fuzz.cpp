@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "apps/serve/entity_tags.hpp"
 #include "apps/serve/inference_json.hpp"
 #include "apps/serve/json_tensors.hpp"
 #include <troupe/messages/error.hpp>
@@ -97,9 +98,18 @@ std::size_t read_inference_body(unsigned choice, std::string_view text) {
   }
 }
 
+void check_entity_tags(std::string_view list) {
+  constexpr std::string_view kTag = R"("a")";
+  if (has_entity_tag(list, kTag) && !has_weak_entity_tag(list, kTag))
+    broken_promise_of_bodies("equal tags are weakly equal", std::string(list));
+  const std::string longer = std::string(kTag) + ", " + std::string(list);
+  if (!has_entity_tag(longer, kTag)) broken_promise_of_bodies("the first tag of a list is found", longer);
+}
+
 }  // namespace
 
 std::size_t read_rest_body_of_stranger(std::string_view input) {
+  check_entity_tags(input);
   if (input.empty()) return 0;
   const auto choice = static_cast<unsigned char>(input[0]);
   return (choice & kInference) != 0 ? read_inference_body(choice, input.substr(1))

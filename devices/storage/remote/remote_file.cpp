@@ -95,13 +95,16 @@ void RemoteFile::check_version(const RemoteAnswer& answer) const {
     check("Last-Modified", last_modified_, answer.header("last-modified"));
 }
 
+// Weak tags do not name one version.
+bool RemoteFile::has_strong_tag() const { return !etag_.empty() && !etag_.starts_with("W/"); }
+
 RemoteRequest RemoteFile::range_request(std::uint64_t offset, std::span<std::byte> out) const {
   RemoteRequest request = file_;
   request.headers.push_back(fmt::format("Range: bytes={}-{}", offset, offset + out.size() - 1));
-  // A server whose file is another sends all of that, with status 200, instead of a range of it. Weak tags do not
-  // count.
-  if (!etag_.empty() && !etag_.starts_with("W/"))
-    request.headers.push_back("If-Range: " + etag_);
+  // A server whose file is another answers 412, or, if it does not know If-Match, sends all of that, with status 200,
+  // instead of a range of it.
+  if (has_strong_tag())
+    request.headers.insert(request.headers.end(), {"If-Match: " + etag_, "If-Range: " + etag_});
   else if (!last_modified_.empty())
     request.headers.push_back("If-Range: " + last_modified_);
   request.out = out;
@@ -148,6 +151,9 @@ void RemoteFile::fetch(std::uint64_t offset, std::span<std::byte> out) {
     request.most_text = std::max(request.most_text, kMostErrorText);
     const RemoteAnswer answer = client_.send_once(request);
     if (answer.status == 200 || answer.status == 206) check_version(answer);
+    if (answer.status == 412 && has_strong_tag())
+      fail(Code::data_loss, "'{}' has changed since it was opened: its ETag is not {} any more; open it again",
+           file_.shown, etag_);
     if (answer.status == 416)
       fail(Code::data_loss, "'{}' has changed since it was opened: it has no byte {} now; open it again", file_.shown,
            offset);

@@ -1,8 +1,9 @@
 // A file on a server, read by requests for ranges of it.
 //
 // Readers that go on where they ended get large requests, others small ones (HttpOptions). All bytes are of one version
-// of the file: data_loss if the server's has changed since it was opened, by its ETag, Last-Modified or size. What
-// breaks midway goes on where it ended.
+// of the file: data_loss if the server's has changed since it was opened, by its ETag, Last-Modified or size; requests
+// name the ETag (If-Match, If-Range), so that servers send nothing of another version. What breaks midway goes on where
+// it ended.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,7 @@ class RemoteFile final : public ReadableFile {
   void fetch(std::uint64_t offset, std::span<std::byte> out);
   std::size_t accept_part(const RemoteAnswer& answer, std::uint64_t offset, std::size_t wanted) const;
   RemoteRequest range_request(std::uint64_t offset, std::span<std::byte> out) const;
+  bool has_strong_tag() const;
   void remember_version(const RemoteAnswer& answer);
   void check_version(const RemoteAnswer& answer) const;
   [[noreturn]] void refuse_whole(std::string_view bytes) const;

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <thread>
 
+#include "apps/serve/entity_tags.hpp"
 #include "apps/serve/rest_door.hpp"
 #include "tests/actors/serving/served_models.hpp"
 #include "tests/actors/wire/wire_testing.hpp"
@@ -14,6 +18,7 @@
 #include "tests/error_of.hpp"
 #include <troupe/actors/serving/weight_pool.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/devices/storage/remote/http_file_system.hpp>
 #include <troupe/graph/builder/variable.hpp>
 
 namespace troupe {
@@ -32,6 +37,7 @@ class SharedFiles : public ::testing::Test {
     RestDoor::Options options;
     options.tokens = std::move(tokens);
     options.path_of = [this](const std::string& model) {
+      if (on_request_) on_request_();
       if (model != "m") fail(Code::not_found, "no model '{}' is served", model);
       return path_;
     };
@@ -54,6 +60,21 @@ class SharedFiles : public ::testing::Test {
   }
 
   const testing::TemporaryDirectory directory_;
+  // Keeps a file's size, and its time apart from that of the version before.
+  void change(const std::string& file) {
+    std::string content = testing::content_of(directory_.file(file));
+    for (char& c : content) ++c;
+    const auto before = std::filesystem::last_write_time(directory_.file(file));
+    directory_.write(file, content);
+    std::filesystem::last_write_time(directory_.file(file), before + std::chrono::seconds(1));
+  }
+  std::string tag_of(const std::string& file) const {
+    const std::string answer = get(file);
+    const std::size_t at = answer.find("ETag: ") + 6;
+    return answer.substr(at, answer.find("\r\n", at) - at);
+  }
+
+  std::function<void()> on_request_;  // before it is answered
   std::string path_ = directory_.file("m");
   std::atomic<bool> ready_{true};
   std::optional<RestDoor> door_;
@@ -99,6 +120,95 @@ TEST_F(SharedFiles, AreReadInParts) {
   EXPECT_THAT(said("HEAD", "/v1/models/m/files/f"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET\r\n")));
   EXPECT_THAT(said("HEAD", "/v1/models/m/files/g"), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(said("POST", "/v1/models/m/files/f"), StartsWith("HTTP/1.1 405 "));
+}
+
+TEST_F(SharedFiles, HaveTagsOfTheirVersion) {
+  write("m/f", "0123456789");
+  write("m/g", "0123456789");
+  write("m/long", std::string(kMostSharedBytes + 1, 'x'));
+  start();
+  const std::string tag = tag_of("/f"), other = "\"1-2\"";
+  EXPECT_THAT(tag, AllOf(StartsWith("\"a-"), EndsWith("\"")));
+  EXPECT_EQ(tag_of("/f"), tag);
+  EXPECT_THAT(get("/f", "If-Match: " + tag + "\r\n"), EndsWith("\r\n\r\n0123456789"));
+  EXPECT_THAT(get("/f", "If-Match: " + other + ", " + tag + "\r\nRange: bytes=2-4\r\n"),
+              AllOf(StartsWith("HTTP/1.1 206 "), HasSubstr("ETag: " + tag + "\r\n"), EndsWith("\r\n\r\n234")));
+  EXPECT_THAT(get("/f", "If-Match: *\r\n"), StartsWith("HTTP/1.1 200 "));
+  for (const std::string& wrong : {other, "W/" + tag})
+    EXPECT_THAT(get("/f", "If-Match: " + wrong + "\r\nRange: bytes=2-4\r\n"),
+                AllOf(StartsWith("HTTP/1.1 412 "), HasSubstr("ETag: " + tag + "\r\n"),
+                      EndsWith(R"({"error":"'f' has changed: read it from its beginning"})")));
+  for (const std::string& right : {tag, "W/" + tag, other + "," + tag, std::string("*")})
+    EXPECT_THAT(get("/f", "If-None-Match: " + right + "\r\n"),
+                AllOf(StartsWith("HTTP/1.1 304 "), HasSubstr("ETag: " + tag + "\r\n"), EndsWith("\r\n\r\n")));
+  EXPECT_THAT(get("/f", "If-None-Match: " + other + "\r\n"), EndsWith("\r\n\r\n0123456789"));
+  EXPECT_THAT(get("/f", "If-Range: " + tag + "\r\nRange: bytes=2-4\r\n"), EndsWith("\r\n\r\n234"));
+  EXPECT_THAT(get("/f", "If-Range: " + other + "\r\nRange: bytes=2-4\r\n"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\n0123456789")));
+  EXPECT_THAT(get("/long", "If-Range: " + other + "\r\nRange: bytes=2-4\r\n"), StartsWith("HTTP/1.1 412 "));
+  change("m/f");
+  EXPECT_NE(tag_of("/f"), tag);
+  EXPECT_THAT(get("/f", "If-Match: " + tag + "\r\n"), StartsWith("HTTP/1.1 412 "));
+  EXPECT_THAT(get("/f", "If-None-Match: " + tag + "\r\n"), EndsWith("\r\n\r\n123456789:"));
+}
+
+TEST_F(SharedFiles, ListsOfTagsAreReadAsTheyAre) {
+  for (const char* list : {R"("a")", R"( "b" ,"a")", R"(,, "a",)", R"("b,c","a")", R"(b "a")", "*", R"("b", *)"})
+    EXPECT_TRUE(has_entity_tag(list, R"("a")")) << list;
+  for (const char* list :
+       {"", " ", ",", "a", R"("b")", R"(W/"a")", R"("a)", R"("b"a)", R"("b,"a"")", "W/", R"("ab")"}) {
+    EXPECT_FALSE(has_entity_tag(list, R"("a")")) << list;
+    EXPECT_FALSE(has_entity_tag(list, "")) << list;
+  }
+  EXPECT_TRUE(has_entity_tag("*", ""));
+  EXPECT_TRUE(has_weak_entity_tag(R"("b", W/"a")", R"("a")"));
+  EXPECT_FALSE(has_weak_entity_tag(R"(W/"b", w/"a", W/a)", R"("a")"));
+}
+
+TEST_F(SharedFiles, ThatChangeBetweenTwoRangesAreAnErrorOfTheirReader) {
+  const auto waits = [](std::chrono::milliseconds) { ADD_FAILURE() << "it is asked for again"; };
+  HttpFileSystem files({.wait = waits, .first_request = 16});
+  start();
+  for (const std::size_t size : {std::size_t{100}, 2 * kMostSharedBytes + 5}) {
+    write("m/f", std::string(size, 'a'));
+    std::string part(10, '\0');
+    const auto into = std::as_writable_bytes(std::span(part));
+    const auto file = files.open(url() + "/f");
+    file->read(0, into);
+    file->read(size / 2, into);
+    EXPECT_EQ(part, "aaaaaaaaaa");
+    change("m/f");
+    const Error error = testing::error_of([&] { file->read(size - 10, into); });
+    EXPECT_EQ(error.code(), Code::data_loss) << size;
+    EXPECT_THAT(error.message(), HasSubstr("/f' has changed since it was opened")) << size;
+    EXPECT_EQ(read_file(files, url() + "/f", size), std::string(size, 'b'));
+  }
+}
+
+// However the file is replaced meanwhile.
+TEST_F(SharedFiles, AnAnswersBytesAreOfTheVersionOfItsTag) {
+  write("m/f", std::string(100, 'a'));
+  std::atomic<bool> ends{false};
+  std::thread replaces([&] {
+    for (int i = 0; !ends; ++i) {
+      directory_.write("new", i % 2 == 0 ? std::string(200, 'b') : std::string(100, 'a'));
+      std::filesystem::rename(directory_.file("new"), directory_.file("m/f"));
+    }
+  });
+  int read = 0;
+  for (int i = 0; i < 8000; ++i) try {
+      const HttpAnswer answer = shared_file(path_, {.name = "f"});
+      const bool first = answer.body.front() == 'a';
+      EXPECT_EQ(answer.body, first ? std::string(100, 'a') : std::string(200, 'b'));
+      EXPECT_THAT(answer.headers.at("ETag"), StartsWith(first ? "\"64-" : "\"c8-"));
+      ++read;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::unavailable);
+      EXPECT_THAT(error.message(), HasSubstr("'f' has changed while it was read: ask again"));
+    }
+  ends = true;
+  replaces.join();
+  EXPECT_GT(read, 0);
 }
 
 TEST_F(SharedFiles, NothingElseCanBeRead) {
@@ -190,6 +300,18 @@ TEST_F(SharedFiles, WeightsFromElsewhereAreSharedWithEqualOnes) {
     ASSERT_FALSE(there.model.values.empty()) << name;
     EXPECT_EQ(here.model.values.begin()->second.raw(), there.model.values.begin()->second.raw()) << name;
   }
+}
+
+TEST_F(SharedFiles, AVersionThatIsRewrittenWhileItIsLoadedIsAnError) {
+  start();
+  std::filesystem::create_directories(path_);
+  write_any_model(posix_file_system(), path_ + "/1.onnx", ModelFormat::onnx, shared_plus_model());
+  FormatLoader loader;
+  const FoundVersion version{.version = 1, .path = url() + "/1.onnx"};
+  on_request_ = [&] { change("m/1.onnx"); };
+  const Error error = testing::error_of([&] { loader.load("m", version); });
+  EXPECT_EQ(error.code(), Code::data_loss) << error.to_string();
+  EXPECT_THAT(error.message(), HasSubstr("/1.onnx' has changed since it was opened"));
 }
 
 TEST_F(SharedFiles, AModelServerServesThem) {

@@ -84,7 +84,7 @@ TEST_F(HttpFiles, AreReadByRanges) {
   EXPECT_EQ(read_at(*file, 10, 20), content_.substr(10, 20));
   EXPECT_EQ(read_at(*file, 900, 100), content_.substr(900));
   EXPECT_THAT(ranges(), ElementsAre("HEAD ", "GET bytes=10-999"));
-  EXPECT_EQ(server_->seen()[1].header("if-range"), "\"1\"");
+  for (const char* header : {"if-match", "if-range"}) EXPECT_EQ(server_->seen()[1].header(header), "\"1\"") << header;
   const Error error = error_of([&] { read_at(*file, 990, 11); });
   EXPECT_EQ(error.code(), Code::data_loss);
   EXPECT_THAT(error.message(), HasSubstr("ends before byte 1001"));
@@ -317,6 +317,21 @@ TEST_F(HttpFiles, FilesThatChangeMeanwhileAreDamage) {
   EXPECT_THAT(error_after(content_ + "x", "ETag: \"1\"\r\n", false), HasSubstr("had 1000 bytes, now it has 1001"));
   EXPECT_THAT(error_after(content_ + "x", "", true), HasSubstr("had 1000 bytes"));
   EXPECT_THAT(error_after("short", "ETag: \"1\"\r\n", false), HasSubstr("no byte 500 now"));
+}
+
+TEST_F(HttpFiles, ThatTheServerSaysHaveChangedAreDamage) {
+  for (const bool strong : {true, false}) {
+    serve([&](const SeenRequest& request, int number) {
+      if (number > 0) return http_answer(412, "", "");
+      return http_file_answer(request, content_, strong ? "ETag: \"1\"\r\n" : "ETag: W/\"1\"\r\n");
+    });
+    const Error error = error_of_reading();
+    EXPECT_EQ(error.code(), strong ? Code::data_loss : Code::unavailable);
+    EXPECT_THAT(error.message(), HasSubstr(strong ? "has changed since it was opened: its ETag is not \"1\" any more"
+                                                  : "HTTP status 412"));
+    EXPECT_EQ(server_->seen()[1].header("if-match"), strong ? "\"1\"" : "");
+    EXPECT_THAT(waits_, IsEmpty());
+  }
 }
 
 TEST_F(HttpFiles, BodiesLongerThanTheirRangeAreDamage) {
