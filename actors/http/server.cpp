@@ -22,6 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include <troupe/actors/http/acceptor.hpp>
 #include <troupe/actors/http/connections.hpp>
 #include <troupe/actors/http/exchange.hpp>
 #include <troupe/actors/http/hangups.hpp>
@@ -56,16 +57,18 @@ class HttpServer::Impl {
                       : std::move(async)),
         connections(limits()),
         memory(options.memory),
-        listener(listen()) {
-    options.port = wire::port_of(listener);
+        acceptor(listen(),
+                 [this](int socket, const sockaddr* from, socklen_t size) { return serve(socket, from, size); }) {
+    options.port = acceptor.port();
     for (const auto& [path, page] : options.pages) pages.emplace(path, persistent_response(page, options.headers));
     start();
+    acceptor.start();
     if (handler)
       for (unsigned i = 0; i < std::max(options.workers, 1u); ++i) workers.emplace_back([this] { work(); });
     sweeper = std::thread([this] { sweep(); });
   }
   ~Impl() {
-    quiesce();
+    acceptor.stop();
     {
       const std::lock_guard lock(mutex);
       ending = true;
@@ -81,22 +84,16 @@ class HttpServer::Impl {
     }
     for (const auto& reply : left) reply->cut();
     for (const auto& reply : left) reply->give(HttpAnswer::of(ends()));
-    MHD_stop_daemon(daemon);
+    loops.clear();
     waiting.clear();
     for (const auto& [path, page] : pages) MHD_destroy_response(page);
   }
 
   static Error ends() { return Error(Code::unavailable, "this task is ending"); }
 
-  // Returns ownership of the socket, which is closed: clients are refused at once.
-  void quiesce() {
-    if (!std::exchange(quiesced, true)) MHD_quiesce_daemon(daemon);
-    listener.reset();
-  }
-
   bool drain(std::chrono::nanoseconds timeout) {
     draining = true;
-    quiesce();
+    acceptor.stop();
     std::unique_lock lock(mutex);
     return drained.wait_for(lock, timeout, [&] { return in_flight == 0; });
   }
@@ -118,19 +115,27 @@ class HttpServer::Impl {
     }
   }
 
+  // A thread of the library with the connections it serves.
+  struct Loop {
+    Impl* server;
+    std::atomic<std::size_t> connections{0};
+    MHD_Daemon* daemon = nullptr;
+    ~Loop() {
+      if (daemon) MHD_stop_daemon(daemon);
+    }
+  };
+
   void start() {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
     std::vector<MHD_OptionItem> items = {
-        {MHD_OPTION_LISTEN_SOCKET, listener.get(), nullptr},
-        {MHD_OPTION_CONNECTION_LIMIT, static_cast<intptr_t>(options.max_connections + 64), nullptr},
+        // Never reached: `connections` closes others before.
+        {MHD_OPTION_CONNECTION_LIMIT, static_cast<intptr_t>(options.max_connections + 1024), nullptr},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, static_cast<intptr_t>(options.connection_memory), nullptr},
         {MHD_OPTION_CONNECTION_TIMEOUT, static_cast<intptr_t>(kSilence), nullptr},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, nullptr},
-        {MHD_OPTION_NOTIFY_CONNECTION, reinterpret_cast<intptr_t>(&Impl::on_connection), this},
         {MHD_OPTION_NOTIFY_COMPLETED, reinterpret_cast<intptr_t>(&Impl::on_completed), this},
         {MHD_OPTION_EXTERNAL_LOGGER, reinterpret_cast<intptr_t>(&Impl::log), nullptr}};
-    if (options.threads > 1)
-      items.push_back({MHD_OPTION_THREAD_POOL_SIZE, static_cast<intptr_t>(options.threads), nullptr});
     if (options.tls.given()) {
       // Reports what is wrong with the files.
       if (options.client_certificates) const wire::TlsContext checked(options.tls);
@@ -144,10 +149,22 @@ class HttpServer::Impl {
       items.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>("NORMAL:-VERS-ALL:+VERS-TLS1.3")});
     }
     items.push_back({MHD_OPTION_END, 0, nullptr});
-    daemon = MHD_start_daemon(flags, 0, nullptr, nullptr, &Impl::on_request, this, MHD_OPTION_ARRAY, items.data(),
-                              MHD_OPTION_END);
-    if (!daemon)
-      fail(Code::unavailable, "cannot start a server at {}", HostPort{options.host, options.port}.to_string());
+    for (unsigned i = 0; i < std::max(options.threads, 1u); ++i) {
+      Loop& loop = loops.emplace_back(this);
+      loop.daemon = MHD_start_daemon(flags, 0, nullptr, nullptr, &Impl::on_request, this, MHD_OPTION_NOTIFY_CONNECTION,
+                                     &Impl::on_connection, &loop, MHD_OPTION_ARRAY, items.data(), MHD_OPTION_END);
+      if (!loop.daemon)
+        fail(Code::unavailable, "cannot start a server at {}", HostPort{options.host, options.port}.to_string());
+    }
+  }
+
+  // Gives a new connection to the thread that has the fewest.
+  bool serve(int socket, const sockaddr* from, socklen_t size) {
+    Loop& loop = *std::ranges::min_element(loops, {}, [](const Loop& one) { return one.connections.load(); });
+    ++loop.connections;
+    if (MHD_add_connection(loop.daemon, socket, from, size) == MHD_YES) return true;
+    --loop.connections;
+    return false;
   }
 
   // ---- Called by the library, on its thread
@@ -155,11 +172,17 @@ class HttpServer::Impl {
   static void log(void*, const char*, va_list) {}
 
   static void on_connection(void* self, MHD_Connection* connection, void**, MHD_ConnectionNotificationCode what) {
-    Connections& connections = static_cast<Impl*>(self)->connections;
-    if (what == MHD_CONNECTION_NOTIFY_CLOSED) return connections.closed(connection);
+    Loop& loop = *static_cast<Loop*>(self);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) return loop.server->opened(connection);
+    --loop.connections;
+    loop.server->connections.closed(connection);
+  }
+
+  void opened(MHD_Connection* connection) {
     const auto* fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     const auto* address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     connections.opened(connection, fd->connect_fd, address_of(address ? address->client_addr : nullptr));
+    acceptor.served();
   }
 
   static void on_completed(void* self, MHD_Connection* connection, void** state, MHD_RequestTerminationCode) {
@@ -431,7 +454,7 @@ class HttpServer::Impl {
   Connections connections;
   MemoryBudget memory;
   Hangups hangups;
-  wire::Fd listener;
+  Acceptor acceptor;
   std::map<std::string, MHD_Response*> pages;
   std::atomic<std::size_t> in_flight{0};
   std::atomic<bool> draining{false}, ending{false};
@@ -439,8 +462,7 @@ class HttpServer::Impl {
   std::condition_variable wake, swept, drained;
   std::deque<Waiting> waiting;
   std::unordered_set<std::shared_ptr<HttpReply::State>> suspended;
-  bool quiesced = false;
-  MHD_Daemon* daemon = nullptr;
+  std::deque<Loop> loops;
   std::vector<std::thread> workers;
   std::thread sweeper;
 };
