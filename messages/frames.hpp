@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <troupe/messages/batch_name.hpp>
+#include <troupe/messages/configured_model.hpp>
 #include <troupe/messages/data_place.hpp>
 #include <troupe/messages/device_name.hpp>
 #include <troupe/messages/epoch_done.hpp>
@@ -385,8 +386,9 @@ struct WantModels {
 // From a replica, when a router comes up or asks, and when anything has changed.
 struct ReplicaModels {
   static constexpr Receiver kReceiver = Receiver::router;
-  std::string state;  // JSON (actors/serving/replica_state.hpp)
-  TROUPE_FIELDS(state)
+  std::string state;                 // JSON (actors/serving/replica_state.hpp)
+  ModelConfiguration configuration;  // the last that it has of a router
+  TROUPE_FIELDS(state, configuration)
 };
 
 // Answered by ModelAnswer with the same number.
@@ -420,6 +422,24 @@ struct DropModelRequest {
   static constexpr Receiver kReceiver = Receiver::replica;
   std::uint64_t request = 0;
   TROUPE_FIELDS(request)
+};
+
+// Other models from now on. First a trial, in which each replica says whether it would serve them, then the same
+// models, decided, which replicas take even if labels name versions that are not ready yet. Answered by
+// ModelsConfigured with the same number, and, if they are taken, by ReplicaModels before that.
+struct ConfigureModels {
+  static constexpr Receiver kReceiver = Receiver::replica;
+  std::uint64_t request = 0;  // of the router
+  bool decided = false;       // false: a trial
+  ModelConfiguration configuration;
+  TROUPE_FIELDS(request, decided, configuration)
+};
+
+struct ModelsConfigured {
+  static constexpr Receiver kReceiver = Receiver::router;
+  std::uint64_t request = 0;
+  Error error;  // nothing has changed
+  TROUPE_FIELDS(request, error)
 };
 
 // ---- Collectives: rank to rank -------------------------------------------------------------------------------------
@@ -456,11 +476,11 @@ struct ControlBytes {
 #undef TROUPE_FIELDS
 
 // All kinds. The index of a kind is its number on the wire: append only.
-using FrameVariant =
-    std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push, Join, TakeToken,
-                 Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed, CollectivePart,
-                 SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved, ControlBytes, OpenFeed, WantBatch,
-                 BatchMade, CloseFeed, ReplicaModels, AskModel, ModelAnswer, DropModelRequest, WantModels>;
+using FrameVariant = std::variant<Hello, Heartbeat, Credit, Goodbye, StepStart, StepDone, StepAbort, Put, Pull, Push,
+                                  Join, TakeToken, Token, TokenDone, Staged, EpochDone, Barrier, BarrierOpen, JobFailed,
+                                  CollectivePart, SharedMemoryAnswer, Joined, Leave, Fence, Commit, Save, Saved,
+                                  ControlBytes, OpenFeed, WantBatch, BatchMade, CloseFeed, ReplicaModels, AskModel,
+                                  ModelAnswer, DropModelRequest, WantModels, ConfigureModels, ModelsConfigured>;
 
 template <class T, class Variant>
 inline constexpr bool is_alternative = false;

@@ -39,9 +39,9 @@ struct Rights::Check {
       return is(kWorkers);
     else if constexpr (is_one_of<F, BatchMade>)
       return is(kInputJob);
-    else if constexpr (is_one_of<F, WantModels, AskModel, DropModelRequest>)
+    else if constexpr (is_one_of<F, WantModels, AskModel, DropModelRequest, ConfigureModels>)
       return is(kRouterJob);
-    else if constexpr (is_one_of<F, ReplicaModels, ModelAnswer>)
+    else if constexpr (is_one_of<F, ReplicaModels, ModelAnswer, ModelsConfigured>)
       return is(kServeJob);
     else if constexpr (is_one_of<F, JobFailed>)
       return is(kShards);

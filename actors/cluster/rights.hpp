@@ -8,8 +8,8 @@
 //   worker i                 Pull Push TakeToken TokenDone Barrier of worker i; Join Leave of worker i
 //   a worker                 OpenFeed WantBatch CloseFeed
 //   an input task            BatchMade
-//   a router                 WantModels AskModel DropModelRequest
-//   a replica (job serve)    ReplicaModels ModelAnswer
+//   a router                 WantModels AskModel DropModelRequest ConfigureModels
+//   a replica (job serve)    ReplicaModels ModelAnswer ModelsConfigured
 //   shard i (ps task i)      Staged Saved of shard i; Join Leave of shard i; JobFailed
 //   the coordinator (ps 0)   Joined Token EpochDone Save Commit Fence BarrierOpen
 #pragma once

@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{10};  // for handles that others keep at the end
 
 // `paths`: whether the source needs them.
-void check(const std::vector<ServedModel>& models, bool paths) {
+void check_models(const std::vector<ServedModel>& models, bool paths) {
   std::set<std::string> names;
   for (const ServedModel& model : models) {
     if (model.name.empty()) invalid_argument("a model at '{}' has no name", shown_path(model.path));
@@ -32,6 +32,12 @@ void check(const std::vector<ServedModel>& models, bool paths) {
       throw error.within(fmt::format("model '{}'", model.name));
     }
   }
+}
+
+std::map<std::string, std::map<std::string, std::int64_t>> labels_of(const std::vector<ServedModel>& models) {
+  std::map<std::string, std::map<std::string, std::int64_t>> out;
+  for (const ServedModel& model : models) out[model.name] = model.labels;
+  return out;
 }
 
 }  // namespace
@@ -68,6 +74,14 @@ class ModelServer::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  void configure(std::vector<ServedModel> given, LabelRule rule) {
+    check_models(given, !own_source);
+    const std::lock_guard lock(mutex);
+    directory->configure(labels_of(given), rule);
+    models = given;
+    caf::anon_send(source, WatchModels{std::move(given)});
+  }
+
   caf::actor_system& system;
   const bool own_source;  // the program's
   const std::shared_ptr<ServingDirectory> directory = std::make_shared<ServingDirectory>();
@@ -83,14 +97,15 @@ ModelServer::ModelServer(Task& task, const ModelServerOptions& options)
     : impl_(std::make_unique<Impl>(task, options)) {}
 ModelServer::~ModelServer() = default;
 
-void ModelServer::configure(std::vector<ServedModel> models) {
-  check(models, !impl_->own_source);
-  std::map<std::string, std::map<std::string, std::int64_t>> labels;
-  for (const ServedModel& model : models) labels[model.name] = model.labels;
-  const std::lock_guard lock(impl_->mutex);
-  impl_->directory->configure(labels);
-  impl_->models = models;
-  caf::anon_send(impl_->source, WatchModels{std::move(models)});
+void ModelServer::configure(std::vector<ServedModel> models) { impl_->configure(std::move(models), LabelRule::ready); }
+
+void ModelServer::configure_with_any_labels(std::vector<ServedModel> models) {
+  impl_->configure(std::move(models), LabelRule::any);
+}
+
+void ModelServer::check(const std::vector<ServedModel>& models) const {
+  check_models(models, !impl_->own_source);
+  impl_->directory->check(labels_of(models));
 }
 
 std::vector<ServedModel> ModelServer::models() const {

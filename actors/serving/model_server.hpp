@@ -72,6 +72,10 @@ class ModelServer {
   // is empty or given twice, a path that is not given to a PathSource, and limits of batches that do not fit;
   // failed_precondition for a label that moves to a version that is not ready, unless no version of the model is.
   void configure(std::vector<ServedModel> models);
+  // Throws what configure() would, and changes nothing.
+  void check(const std::vector<ServedModel>& models) const;
+  // As configure(), but labels may move to any version: requests for them find nothing until it is ready.
+  void configure_with_any_labels(std::vector<ServedModel> models);
   std::vector<ServedModel> models() const;
 
   // The version that is meant. Throws not_found for a model, version or label that is not there; unavailable for a

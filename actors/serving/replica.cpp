@@ -19,10 +19,10 @@ constexpr std::chrono::milliseconds kUnderWay{100};
 
 class Replica::Impl {
  public:
-  Impl(Task& given, const ModelServer& server)
+  Impl(Task& given, ModelServer& server, Complete complete)
       : task(given),
         actor(spawn_actor<ActorKind::replica, ReplicaActorImpl>(task.system(), task.actors(), task.name().to_string(),
-                                                                server, calls)) {
+                                                                server, calls, changes, std::move(complete))) {
     caf::anon_send(task.handles().node, ServingRoutes{.replica = actor});
     caf::anon_send(task.handles().node, Observe{caf::actor_cast<PeerObserver>(actor)});
   }
@@ -40,10 +40,12 @@ class Replica::Impl {
 
   Task& task;
   const std::shared_ptr<ReplicaCalls> calls = std::make_shared<ReplicaCalls>();
+  const std::shared_ptr<ReplicaChanges> changes = std::make_shared<ReplicaChanges>();
   ReplicaActor actor;
 };
 
-Replica::Replica(Task& task, const ModelServer& server) : impl_(std::make_unique<Impl>(task, server)) {}
+Replica::Replica(Task& task, ModelServer& server, Complete complete)
+    : impl_(std::make_unique<Impl>(task, server, std::move(complete))) {}
 Replica::~Replica() = default;
 
 bool Replica::drain(std::chrono::nanoseconds farewell, std::chrono::nanoseconds timeout) {
@@ -55,5 +57,7 @@ bool Replica::drain(std::chrono::nanoseconds farewell, std::chrono::nanoseconds 
 }
 
 void Replica::refresh() { caf::anon_send(impl_->actor, Tick{}); }
+
+bool Replica::change(const std::function<void()>& change) { return impl_->changes->own(change); }
 
 }  // namespace troupe

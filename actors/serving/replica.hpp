@@ -7,7 +7,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/serving/model_server.hpp>
@@ -16,8 +18,10 @@ namespace troupe {
 
 class Replica {
  public:
-  // Both must outlive it.
-  Replica(Task& task, const ModelServer& server);
+  // What the models of a router's configuration get here, for example batches. May throw: then they are not served.
+  using Complete = std::function<std::vector<ServedModel>(std::vector<ServedModel> models)>;
+  // Both must outlive it. Routers may configure the server. `complete`: called on the replica's thread; null: nothing.
+  Replica(Task& task, ModelServer& server, Complete complete = nullptr);
   ~Replica();  // requests that it has end with unavailable: routers send them to others
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -27,6 +31,8 @@ class Replica {
   bool drain(std::chrono::nanoseconds farewell, std::chrono::nanoseconds timeout);
   // Tells routers what has changed: call it when a version comes or goes, or models do.
   void refresh();
+  // Calls `change`, which configures the server, unless a router has: false, since other replicas have the same then.
+  bool change(const std::function<void()>& change);
 
  private:
   class Impl;

@@ -3,6 +3,7 @@
 #include <caf/send.hpp>
 #include <vector>
 
+#include <troupe/actors/serving/configured_models.hpp>
 #include <troupe/actors/serving/replica_state.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
@@ -75,6 +76,26 @@ void ReplicaCalls::end_all() {
   for (const auto& call : calls) call->cancel();
 }
 
+bool ReplicaChanges::own(const std::function<void()>& change) {
+  const std::lock_guard lock(mutex_);
+  if (configuration_.number > 0) return false;
+  change();
+  return true;
+}
+
+bool ReplicaChanges::of_router(const ModelConfiguration& configuration, const std::function<void()>& change) {
+  const std::lock_guard lock(mutex_);
+  if (configuration.number <= configuration_.number) return false;
+  change();
+  configuration_ = configuration;
+  return true;
+}
+
+ModelConfiguration ReplicaChanges::configuration() const {
+  const std::lock_guard lock(mutex_);
+  return configuration_;
+}
+
 ReplicaActorImpl::behavior_type ReplicaActorImpl::make_behavior() {
   return {
       [this](const Inbound<WantModels>& message) {
@@ -84,6 +105,7 @@ ReplicaActorImpl::behavior_type ReplicaActorImpl::make_behavior() {
       [this](const Inbound<DropModelRequest>& message) {
         calls_->cancel({message.from, message.frame.request});
       },
+      [this](const Inbound<ConfigureModels>& message) { configure(message.from, message.frame); },
       [this](const PeerUp& message) {
         if (message.task.job != kRouterJob) return;
         routers_[message.task] = message.peer;
@@ -105,14 +127,38 @@ ReplicaActorImpl::behavior_type ReplicaActorImpl::make_behavior() {
 
 void ReplicaActorImpl::tell_models(const PeerActor& router) {
   if (told_.empty()) told_ = to_json(draining_ ? ReplicaState() : state_of(server_));
-  tell(router, Outbound{ReplicaModels{told_}});
+  tell(router, Outbound{ReplicaModels{told_, changes_->configuration()}});
 }
 
 void ReplicaActorImpl::tell_routers() {
   std::string now = to_json(draining_ ? ReplicaState() : state_of(server_));
   if (now == told_) return;
   told_ = std::move(now);
-  for (const auto& [task, peer] : routers_) tell(peer, Outbound{ReplicaModels{told_}});
+  for (const auto& [task, peer] : routers_) tell_models(peer);
+}
+
+void ReplicaActorImpl::configure(const TaskName& router, const ConfigureModels& asked) {
+  const auto peer = routers_.find(router);
+  if (peer == routers_.end()) return;  // it is gone, and tells again when it is back
+  ModelsConfigured answer{.request = asked.request, .error = {}};
+  try {
+    std::vector<ServedModel> models = served_models(asked.configuration.models);
+    if (complete_) models = complete_(std::move(models));
+    const auto take = [&] {
+      if (!draining_) server_.configure_with_any_labels(std::move(models));
+    };
+    if (!asked.decided) {
+      server_.check(models);
+    } else if (changes_->of_router(asked.configuration, take)) {
+      told_.clear();
+      tell_routers();
+    } else {
+      tell_models(peer->second);
+    }
+  } catch (...) {
+    answer.error = current_error();
+  }
+  tell(peer->second, Outbound{std::move(answer)});
 }
 
 void ReplicaActorImpl::on_exit() {

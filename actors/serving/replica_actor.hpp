@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include <troupe/actors/base/counted.hpp>
+#include <troupe/actors/serving/replica.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/traced_requests.hpp>
 
@@ -44,22 +46,46 @@ class ReplicaCalls {
   std::atomic<bool> ending_{false};
 };
 
+// Who configures the server: its program, until a router does. Of two routers, the newer configuration stays. What
+// `change` throws is thrown, and nothing has changed. Thread-safe.
+class ReplicaChanges {
+ public:
+  // False, and not called: a router has configured the server.
+  bool own(const std::function<void()>& change);
+  // False, and not called: it has this one, or a newer one.
+  bool of_router(const ModelConfiguration& configuration, const std::function<void()>& change);
+  // The last of a router.
+  ModelConfiguration configuration() const;
+
+ private:
+  mutable std::mutex mutex_;
+  ModelConfiguration configuration_;
+};
+
 class ReplicaActorImpl final : public Counted<ReplicaActor> {
  public:
   // The server outlives the actor.
-  ReplicaActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, const ModelServer& server,
-                   std::shared_ptr<ReplicaCalls> calls)
-      : Counted(config, std::move(record)), server_(server), calls_(std::move(calls)) {}
+  ReplicaActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, ModelServer& server,
+                   std::shared_ptr<ReplicaCalls> calls, std::shared_ptr<ReplicaChanges> changes,
+                   Replica::Complete complete)
+      : Counted(config, std::move(record)),
+        server_(server),
+        calls_(std::move(calls)),
+        changes_(std::move(changes)),
+        complete_(std::move(complete)) {}
   behavior_type make_behavior() override;
   void on_exit() override;
 
  private:
   void ask(const TaskName& router, AskModel ask);
+  void configure(const TaskName& router, const ConfigureModels& asked);
   void tell_models(const PeerActor& router);
   void tell_routers();  // if anything has changed
 
-  const ModelServer& server_;
+  ModelServer& server_;
   const std::shared_ptr<ReplicaCalls> calls_;
+  const std::shared_ptr<ReplicaChanges> changes_;
+  const Replica::Complete complete_;
   const TracedDoor traced_{&record().registry.trace(), "requests of routers"};
   bool draining_ = false;
   std::map<TaskName, PeerActor> routers_;

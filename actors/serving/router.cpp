@@ -5,6 +5,7 @@
 
 #include <troupe/actors/base/spawn.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
+#include <troupe/actors/serving/configured_models.hpp>
 #include <troupe/actors/serving/router_actor.hpp>
 #include <troupe/messages/caf/instances.hpp>
 
@@ -12,12 +13,16 @@ namespace troupe {
 
 class Router::Impl {
  public:
-  Impl(Task& given, const RequestRouter::Options& options, std::function<void()> on_change)
+  Impl(Task& given, const RequestRouter::Options& options, std::function<void()> on_change,
+       std::function<void(const std::string&)> on_trouble)
       : task(given),
         actor(spawn_actor<ActorKind::router, RouterActorImpl>(
             task.system(), task.actors(), task.name().to_string(),
-            RouterActorImpl::Config{
-                .options = options, .directory = directory, .models = models, .on_change = std::move(on_change)})) {
+            RouterActorImpl::Config{.options = options,
+                                    .directory = directory,
+                                    .models = models,
+                                    .on_change = std::move(on_change),
+                                    .on_trouble = std::move(on_trouble)})) {
     caf::anon_send(task.handles().node, ServingRoutes{.router = actor});
     caf::anon_send(task.handles().node, Observe{caf::actor_cast<PeerObserver>(actor)});
   }
@@ -25,7 +30,7 @@ class Router::Impl {
     if (task.handles().node) caf::anon_send(task.handles().node, ServingRoutes{});
     caf::anon_send(actor, Stop{});
     caf::scoped_actor self(task.system());
-    self->wait_for(actor);  // on_change is not called any more
+    self->wait_for(actor);  // neither is called any more
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -36,8 +41,9 @@ class Router::Impl {
   RouterActor actor;
 };
 
-Router::Router(Task& task, const RequestRouter::Options& options, std::function<void()> on_change)
-    : impl_(std::make_unique<Impl>(task, options, std::move(on_change))) {}
+Router::Router(Task& task, const RequestRouter::Options& options, std::function<void()> on_change,
+               std::function<void(const std::string&)> on_trouble)
+    : impl_(std::make_unique<Impl>(task, options, std::move(on_change), std::move(on_trouble))) {}
 Router::~Router() = default;
 
 ServableHandle Router::find(std::string_view model, const VersionLabels::Wanted& wanted) const {
@@ -66,6 +72,17 @@ bool Router::ready() const {
 
 bool Router::await_ready(std::chrono::nanoseconds timeout) const {
   return impl_->models->wait(timeout, [this] { return ready(); });
+}
+
+void Router::configure(const std::vector<ServedModel>& models, std::function<void(const Error&)> done) {
+  auto call = std::make_shared<Reconfiguration>();
+  call->done = std::move(done);
+  try {
+    call->models = configured_models(models);
+  } catch (...) {
+    return call->answer(current_error());
+  }
+  caf::anon_send(impl_->actor, ReconfigureModels{std::move(call)});
 }
 
 }  // namespace troupe

@@ -13,12 +13,14 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/serving/model_server.hpp>
 #include <troupe/actors/serving/servable.hpp>
 #include <troupe/scheduler/serving/request_router.hpp>
 #include <troupe/scheduler/serving/servable_manager.hpp>
@@ -28,9 +30,10 @@ namespace troupe {
 
 class Router {
  public:
-  // `task` must outlive it. `on_change`: called on the router's thread when what replicas serve has changed; must
-  // return soon.
-  explicit Router(Task& task, const RequestRouter::Options& options = {}, std::function<void()> on_change = nullptr);
+  // `task` must outlive it. Called on the router's thread, and must return soon: `on_change` when what replicas serve
+  // has changed; `on_trouble` with the name and error of a replica that does not take a configuration.
+  explicit Router(Task& task, const RequestRouter::Options& options = {}, std::function<void()> on_change = nullptr,
+                  std::function<void(const std::string&)> on_trouble = nullptr);
   ~Router();  // requests under way end with unavailable
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
@@ -46,6 +49,13 @@ class Router {
   bool ready() const;
   // Waits for that. False: not by then.
   bool await_ready(std::chrono::nanoseconds timeout) const;
+
+  // From now on all replicas serve these models, and no others, also replicas that come later: or, with an error, none
+  // has changed. Paths are those of the replicas, batches their own. Returns at once; calls `done` once, on any thread,
+  // with no error when all replicas have taken the models; aborted while another call is under way; unavailable without
+  // a replica; or what a replica says, with its name. One that fails or is silent when the others have decided is asked
+  // for nothing until it has taken them.
+  void configure(const std::vector<ServedModel>& models, std::function<void(const Error&)> done);
 
  private:
   class Impl;

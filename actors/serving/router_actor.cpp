@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <caf/send.hpp>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,8 @@
 
 namespace troupe {
 namespace {
+
+RequestRouter::Replica index_of(const TaskName& task) { return static_cast<RequestRouter::Replica>(task.index); }
 
 std::uint64_t next_routed() {
   static std::atomic<std::uint64_t> last{0};
@@ -103,6 +106,14 @@ void RoutedCall::answer(ServingResult result) {
   if (const auto take = std::exchange(done, nullptr)) take(std::move(result));
 }
 
+Reconfiguration::~Reconfiguration() {
+  answer(Error(Code::unavailable, "the router is ending: send the configuration again when it is back"));
+}
+
+void Reconfiguration::answer(const Error& error) {
+  if (const auto take = std::exchange(done, nullptr)) take(error);
+}
+
 void RoutedModels::set(std::map<std::string, std::vector<ServableManager::Status>> models,
                        std::map<std::string, std::size_t> having, std::size_t replicas) {
   {
@@ -147,6 +158,13 @@ RouterActorImpl::behavior_type RouterActorImpl::make_behavior() {
   return {
       [this](const Inbound<ReplicaModels>& message) { came(message.from, message.frame); },
       [this](const Inbound<ModelAnswer>& message) { answered(message.from, message.frame); },
+      [this](const Inbound<ModelsConfigured>& message) {
+        ReplicaConfigurations::Actions actions;
+        configurations_.answered(index_of(message.from), message.frame.request, message.frame.error, steady_now_ns(),
+                                 actions);
+        spread(std::move(actions));
+      },
+      [this](const ReconfigureModels& message) { reconfigure(message.call); },
       [this](const RouteRequest& message) {
         const auto& call = message.call;
         calls_.emplace(call->id, call);
@@ -161,7 +179,8 @@ RouterActorImpl::behavior_type RouterActorImpl::make_behavior() {
       },
       [this](const PeerUp& message) {
         if (message.task.job != kServeJob) return;
-        replicas_[static_cast<RequestRouter::Replica>(message.task.index)] = {.peer = message.peer};
+        replicas_[index_of(message.task)] = {.peer = message.peer};
+        configurations_.up(index_of(message.task));
         tell(message.peer, Outbound{WantModels{}});
       },
       [this](const PeerDown& message) {
@@ -172,6 +191,9 @@ RouterActorImpl::behavior_type RouterActorImpl::make_behavior() {
         RequestRouter::Actions actions;
         router_.expired(steady_now_ns(), actions);
         act(std::move(actions));
+        ReplicaConfigurations::Actions late;
+        configurations_.expired(steady_now_ns(), late);
+        spread(std::move(late));
       },
       [this](const Stop&) { quit(); },
   };
@@ -182,6 +204,7 @@ void RouterActorImpl::on_exit() {
   stop_telling();
   for (const auto& [model, versions] : config_.models->all()) config_.directory->publish(model, {}, {}, {});
   calls_.clear();
+  reconfiguration_ = nullptr;
   replicas_.clear();
   remotes_.clear();
   Counted::on_exit();
@@ -202,6 +225,8 @@ void RouterActorImpl::inspect(ActorDetails& out) const {
         remote->second.servable->statistics()->read(seen);
       out.servables.push_back(std::move(seen));
     }
+  for (const RequestRouter::Replica replica : configurations_.behind())
+    out.waits_for = fmt::format("replica {}, which has not taken the configuration", replica);
   if (router_.waiting() > 0) {
     out.waits_for = fmt::format("a replica, for {} requests", router_.waiting());
     out.waiting.things.push_back({.id = "requests/router",
@@ -214,33 +239,78 @@ void RouterActorImpl::inspect(ActorDetails& out) const {
 }
 
 void RouterActorImpl::came(const TaskName& task, const ReplicaModels& models) {
-  const auto index = static_cast<RequestRouter::Replica>(task.index);
+  const RequestRouter::Replica index = index_of(task);
   const auto replica = replicas_.find(index);
   if (replica == replicas_.end()) return;
   replica->second.state = parse_replica_state(models.state);
+  ReplicaConfigurations::Actions configured;
+  configurations_.reports(index, models.configuration, steady_now_ns(), configured);
+  if (replica->second.usable && configurations_.usable(index)) {
+    RequestRouter::Actions actions;
+    offer(index, replica->second, actions);
+    publish();
+    act(std::move(actions));
+  }
+  spread(std::move(configured));
+}
+
+// Requests may be sent to the replica, or not any more.
+void RouterActorImpl::offer(RequestRouter::Replica index, const ReplicaTask& replica, RequestRouter::Actions& out) {
   std::set<ServableId> ready;
-  for (const auto& [name, model] : replica->second.state.models)
-    for (const ReplicaState::Version& version : model.versions)
-      if (version.status.state == ServableState::ready) ready.insert(version.status.id);
-  RequestRouter::Actions actions;
-  router_.up(index, std::move(ready), steady_now_ns(), actions);
-  publish();
-  act(std::move(actions));
+  if (replica.usable)
+    for (const auto& [name, model] : replica.state.models)
+      for (const ReplicaState::Version& version : model.versions)
+        if (version.status.state == ServableState::ready) ready.insert(version.status.id);
+  router_.up(index, std::move(ready), steady_now_ns(), out);
+}
+
+void RouterActorImpl::reconfigure(const std::shared_ptr<Reconfiguration>& call) {
+  const std::chrono::nanoseconds clock = std::chrono::system_clock::now().time_since_epoch();
+  ReplicaConfigurations::Actions actions;
+  if (const Error error = configurations_.begin(std::move(call->models), static_cast<std::uint64_t>(clock.count()),
+                                                steady_now_ns(), actions))
+    return call->answer(error);
+  reconfiguration_ = call;
+  spread(std::move(actions));
+}
+
+// Whoever waits for the end is answered last: then requests find what there is now.
+void RouterActorImpl::spread(ReplicaConfigurations::Actions actions) {
+  for (ReplicaConfigurations::Send& send : actions.send)
+    tell(replicas_.at(send.replica).peer,
+         Outbound{ConfigureModels{send.request, send.decided, std::move(send.configuration)}});
+  for (const std::string& trouble : actions.troubles)
+    if (config_.on_trouble) config_.on_trouble(trouble);
+  bool changed = false;
+  RequestRouter::Actions offers;
+  for (auto& [index, replica] : replicas_) {
+    if (configurations_.usable(index) == replica.usable) continue;
+    replica.usable = !replica.usable;
+    offer(index, replica, offers);
+    changed = true;
+  }
+  if (changed) publish();
+  act(std::move(offers));
+  if (!actions.over) return;
+  if (const auto call = std::exchange(reconfiguration_, nullptr)) call->answer(*actions.over);
 }
 
 void RouterActorImpl::gone(const TaskName& task) {
-  const auto index = static_cast<RequestRouter::Replica>(task.index);
+  const RequestRouter::Replica index = index_of(task);
   if (replicas_.erase(index) == 0) return;
   RequestRouter::Actions actions;
   router_.down(index, steady_now_ns(), actions);
   publish();
   act(std::move(actions));
+  ReplicaConfigurations::Actions configured;
+  configurations_.down(index, steady_now_ns(), configured);
+  spread(std::move(configured));
 }
 
 void RouterActorImpl::answered(const TaskName& task, ModelAnswer answer) {
   RequestRouter::Actions actions;
-  const bool over = router_.answered(answer.request, static_cast<RequestRouter::Replica>(task.index),
-                                     answer.error.code(), answer.retry_after_ms, steady_now_ns(), actions);
+  const bool over = router_.answered(answer.request, index_of(task), answer.error.code(), answer.retry_after_ms,
+                                     steady_now_ns(), actions);
   if (over) {
     if (const auto call = calls_.extract(answer.request)) {
       ServingResult result{.error = std::move(answer.error), .retry_after_ms = answer.retry_after_ms};
@@ -295,7 +365,10 @@ void RouterActorImpl::publish() {
   std::map<std::string, std::map<std::string, std::int64_t>> labels;
   std::map<std::string, std::size_t> having;  // replicas with a version of the model that is ready
   std::map<ServableId, Remote> remotes;
-  for (const auto& [index, replica] : replicas_)
+  std::size_t usable = 0;
+  for (const auto& [index, replica] : replicas_) {
+    if (!replica.usable) continue;
+    ++usable;
     for (const auto& [name, model] : replica.state.models) {
       auto& versions = models[name];
       if (model.why) why[name] = model.why;
@@ -320,6 +393,7 @@ void RouterActorImpl::publish() {
       }
       if (any) ++having[name];
     }
+  }
   remotes_ = std::move(remotes);
   std::map<std::string, std::map<std::string, std::int64_t>> configured;
   for (auto& [name, versions] : models) {
@@ -340,15 +414,16 @@ void RouterActorImpl::publish() {
     if (handles.empty() && !reason) reason = Error(Code::unavailable, "its replicas have just come");
     config_.directory->publish(name, std::move(handles), reason, labels[name], usual);
   }
-  config_.models->set(std::move(models), std::move(having), replicas_.size());
+  config_.models->set(std::move(models), std::move(having), usable);
   if (config_.on_change) config_.on_change();
 }
 
 void RouterActorImpl::wake() {
-  const auto next = router_.next_time();
-  if (!next || *next >= next_tick_) return;
-  next_tick_ = *next;
-  delayed_send(RouterActor(this), std::chrono::nanoseconds(std::max<Nanoseconds>(*next - steady_now_ns(), 0)), Tick{});
+  const Nanoseconds next = std::min(router_.next_time().value_or(RequestRouter::kNever),
+                                    configurations_.next_time().value_or(RequestRouter::kNever));
+  if (next >= next_tick_) return;
+  next_tick_ = next;
+  delayed_send(RouterActor(this), std::chrono::nanoseconds(std::max<Nanoseconds>(next - steady_now_ns(), 0)), Tick{});
 }
 
 }  // namespace troupe

@@ -14,6 +14,7 @@
 #include <troupe/actors/serving/serving_directory.hpp>
 #include <troupe/actors/serving/serving_protocol.hpp>
 #include <troupe/actors/serving/serving_statistics.hpp>
+#include <troupe/scheduler/serving/replica_configurations.hpp>
 #include <troupe/scheduler/serving/request_router.hpp>
 
 namespace troupe {
@@ -30,6 +31,18 @@ struct RoutedCall {
   ServableId wanted{};
   ServingRequest request{};  // kept until the answer is there: it may be sent again
   std::function<void(ServingResult)> done{};
+};
+
+// A configuration on its way to all replicas. Answers once: if it is dropped, with unavailable.
+struct Reconfiguration {
+  Reconfiguration() = default;
+  Reconfiguration(const Reconfiguration&) = delete;
+  Reconfiguration& operator=(const Reconfiguration&) = delete;
+  ~Reconfiguration();
+  void answer(const Error& error);
+
+  std::vector<ConfiguredModel> models{};
+  std::function<void(const Error&)> done{};
 };
 
 // What all replicas serve, for others to see. Thread-safe.
@@ -59,6 +72,7 @@ class RouterActorImpl final : public Counted<RouterActor> {
     std::shared_ptr<ServingDirectory> directory{};
     std::shared_ptr<RoutedModels> models{};
     std::function<void()> on_change{};
+    std::function<void(const std::string&)> on_trouble{};
   };
   RouterActorImpl(caf::actor_config& config, std::shared_ptr<ActorRecord> record, Config given)
       : Counted(config, std::move(record)), config_(std::move(given)), router_(config_.options) {}
@@ -69,6 +83,7 @@ class RouterActorImpl final : public Counted<RouterActor> {
   struct ReplicaTask {
     PeerActor peer{};
     ReplicaState state{};
+    bool usable = false;  // as far as requests go
   };
   struct Remote {
     std::shared_ptr<const Servable> servable{};
@@ -78,6 +93,9 @@ class RouterActorImpl final : public Counted<RouterActor> {
   void inspect(ActorDetails& out) const override;
   void came(const TaskName& task, const ReplicaModels& models);
   void gone(const TaskName& task);
+  void reconfigure(const std::shared_ptr<Reconfiguration>& call);
+  void spread(ReplicaConfigurations::Actions actions);
+  void offer(RequestRouter::Replica index, const ReplicaTask& replica, RequestRouter::Actions& out);
   void answered(const TaskName& task, ModelAnswer answer);
   void act(RequestRouter::Actions actions);
   void send(const RequestRouter::Send& to);
@@ -87,6 +105,8 @@ class RouterActorImpl final : public Counted<RouterActor> {
 
   const Config config_;
   RequestRouter router_;
+  ReplicaConfigurations configurations_;
+  std::shared_ptr<Reconfiguration> reconfiguration_;        // that is under way
   std::map<RequestRouter::Replica, ReplicaTask> replicas_;  // by index of their task
   std::map<ServableId, Remote> remotes_;
   std::map<std::uint64_t, std::shared_ptr<RoutedCall>> calls_;

@@ -16,22 +16,32 @@ void ServingDirectory::replace(std::shared_ptr<const Models> models) {
   models_.swap(models);
 }
 
-void ServingDirectory::configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model) {
-  const std::lock_guard lock(writing_);
-  const auto before = current();
+std::shared_ptr<const ServingDirectory::Models> ServingDirectory::configured(
+    const Models& before, const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model,
+    LabelRule rule) {
   auto after = std::make_shared<Models>();
   for (const auto& [name, labels] : labels_by_model) {
-    const auto old = before->find(name);
-    auto model = old == before->end() ? std::make_shared<Model>() : std::make_shared<Model>(*old->second);
+    const auto old = before.find(name);
+    auto model = old == before.end() ? std::make_shared<Model>() : std::make_shared<Model>(*old->second);
     // Before the first version is ready, its labels cannot name one that is.
     std::vector<std::int64_t> named = model->ready;
-    if (named.empty())
+    if (named.empty() || rule == LabelRule::any)
       for (const auto& [label, version] : labels) named.push_back(version);
     std::ranges::sort(named);
     model->labels.assign(labels, named);
     after->emplace(name, std::move(model));
   }
-  replace(std::move(after));
+  return after;
+}
+
+void ServingDirectory::configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model,
+                                 LabelRule rule) {
+  const std::lock_guard lock(writing_);
+  replace(configured(*current(), labels_by_model, rule));
+}
+
+void ServingDirectory::check(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model) const {
+  static_cast<void>(configured(*current(), labels_by_model, LabelRule::ready));
 }
 
 void ServingDirectory::publish(const std::string& name, std::map<std::int64_t, ServableHandle> ready, Error why,

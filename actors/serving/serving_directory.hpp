@@ -14,12 +14,21 @@
 
 namespace troupe {
 
+// What labels of a new configuration may name.
+enum class LabelRule {
+  ready,  // versions that are ready, if any of the model is
+  any,    // requests for the label find nothing until its version is ready
+};
+
 // Thread-safe.
 class ServingDirectory {
  public:
   // The models that are configured, with their labels; those of others are forgotten. Throws failed_precondition, and
   // changes nothing, for a label that moves to a version that is not ready, unless the model has no ready version.
-  void configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model);
+  void configure(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model,
+                 LabelRule rule = LabelRule::ready);
+  // Throws what configure() would.
+  void check(const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model) const;
   // The versions of a model that are ready; `why`: none is, for this reason; `labels`: VersionLabels::follow();
   // `usual`: the version of requests that name none, instead of the newest, where no label says. Ignored for a model
   // that is not configured.
@@ -42,6 +51,9 @@ class ServingDirectory {
   using Models = std::map<std::string, std::shared_ptr<const Model>, std::less<>>;
 
   std::shared_ptr<const Models> current() const;
+  static std::shared_ptr<const Models> configured(
+      const Models& before, const std::map<std::string, std::map<std::string, std::int64_t>>& labels_by_model,
+      LabelRule rule);
   void replace(std::shared_ptr<const Models> models);
 
   std::mutex writing_;  // by one at a time

@@ -5,7 +5,8 @@
 //   loader --ServableLoaded, ServableUnloaded--> manager;  last handle of a version --ServableQuiesced--> manager
 //   door --BatchRequest, CancelRequest--> batcher;  step of a batch --BatchEnded--> batcher
 //   door --RouteRequest, CancelRequest--> router ==AskModel, DropModelRequest==> replica of another task
-//   replica ==ReplicaModels, ModelAnswer==> router
+//   door --ReconfigureModels--> router ==ConfigureModels==> replica
+//   replica ==ReplicaModels, ModelAnswer, ModelsConfigured==> router
 #pragma once
 
 #include <caf/typed_actor.hpp>
@@ -105,9 +106,15 @@ struct RouteRequest {
   using local_message = void;
   std::shared_ptr<RoutedCall> call{};
 };
+struct Reconfiguration;
+// All replicas serve other models from now on.
+struct ReconfigureModels {
+  using local_message = void;
+  std::shared_ptr<Reconfiguration> call{};
+};
 using RouterActor =
-    RouterSink::extend<caf::reacts_to<RouteRequest>, caf::reacts_to<CancelRequest>, caf::reacts_to<PeerUp>,
-                       caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
+    RouterSink::extend<caf::reacts_to<RouteRequest>, caf::reacts_to<ReconfigureModels>, caf::reacts_to<CancelRequest>,
+                       caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Tick>, caf::reacts_to<Stop>>;
 // From now on it tells routers that it has no models.
 struct DrainReplica {
   using local_message = void;

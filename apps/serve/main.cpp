@@ -41,12 +41,22 @@ std::vector<ServedModel> with_batching(std::vector<ServedModel> models, const Se
   return models;
 }
 
+// Of --config or --model. Throws errors of reading the file.
+std::vector<ServedModel> given_models(const ServeOptions& options) {
+  return options.config.empty() ? options.models : read_serving_config(options.config);
+}
+
+void tell_read_again(const ServeOptions& options, ServeReport& report, const Error& error) {
+  if (error) return report.note(fmt::format("the models stay as they are: {}", error.message()));
+  report.note(fmt::format("{} is read again", options.config.empty() ? "the command line" : options.config));
+}
+
 // Models in this process, and who is told of their changes.
 class Models {
  public:
   Models(const ServeOptions& options, Task& task, ServeReport& report)
       : options_(options), report_(report), server_(task, server_options()) {
-    server_.configure(given());
+    server_.configure(with_batching(given_models(options_), options_));
   }
   ~Models() { on_change(nullptr); }
   Models(const Models&) = delete;
@@ -62,16 +72,22 @@ class Models {
   ServedModels served() {
     ServedModels out = ServedModels::of(server_);
     if (options_.share) out.path_of = [this](const std::string& model) { return path_of(model); };
-    out.configure = [this](std::vector<ServedModel> models) { configure(with_batching(std::move(models), options_)); };
+    out.configure = [this](std::vector<ServedModel> models, const auto& done) {
+      try {
+        configure(with_batching(std::move(models), options_));
+      } catch (...) {
+        return done(current_error());
+      }
+      done({});
+    };
     return out;
   }
   void read_again() {
-    const std::string what = options_.config.empty() ? "the command line" : options_.config;
     try {
-      configure(given());
-      report_.note(fmt::format("{} is read again", what));
-    } catch (const std::exception& error) {
-      report_.note(fmt::format("the models stay as they are: {}", error.what()));
+      configure(with_batching(given_models(options_), options_));
+      tell_read_again(options_, report_, {});
+    } catch (...) {
+      tell_read_again(options_, report_, current_error());
     }
   }
   // Until all versions are ready, or have a reason why not.
@@ -90,9 +106,6 @@ class Models {
       tell();
     };
     return out;
-  }
-  std::vector<ServedModel> given() const {
-    return with_batching(options_.config.empty() ? options_.models : read_serving_config(options_.config), options_);
   }
   void configure(std::vector<ServedModel> models) {
     server_.configure(std::move(models));
@@ -152,10 +165,14 @@ int serve_alone(const ServeOptions& options, Task& task, ServeReport& report, Si
 
 int serve_replica(const ServeOptions& options, Member& member, ServeReport& report, Signals& signals) {
   Models models(options, *member.task, report);
-  Replica replica(*member.task, models.server());
+  Replica replica(*member.task, models.server(),
+                  [&](std::vector<ServedModel> given) { return with_batching(std::move(given), options); });
   models.on_change([&](const auto&) { replica.refresh(); });
   signals.stop.end_in_order();
-  signals.reloads.on_signal([&] { models.read_again(); });
+  signals.reloads.on_signal([&] {
+    if (!replica.change([&] { models.read_again(); }))
+      report.note("the models stay as they are: a router has configured them: send SIGHUP to the router");
+  });
   models.await(signals.stop.stop());
   member.task->join(member.cluster, options.membership.join_timeout, std::string(kRouterJob));
   report.note(fmt::format("{} is ready", member.task->name().to_string()));
@@ -169,13 +186,30 @@ int serve_replica(const ServeOptions& options, Member& member, ServeReport& repo
   return done ? 0 : 1;
 }
 
+// For all replicas.
+void read_again(const ServeOptions& options, Router& router, ServeReport& report) {
+  try {
+    const std::vector<ServedModel> models = given_models(options);
+    if (models.empty()) invalid_argument("this router has no models to read again: start it with --config FILE");
+    router.configure(models, [&](const Error& error) {
+      if (error) return report.note(fmt::format("the replicas have not all taken the models: {}", error.message()));
+      tell_read_again(options, report, {});
+    });
+  } catch (...) {
+    tell_read_again(options, report, current_error());
+  }
+}
+
 int serve_router(const ServeOptions& options, Member& member, ServeReport& report, Signals& signals) {
   std::mutex mutex;
   std::function<void()> on_change;
-  Router router(*member.task, options.router, [&] {
-    const std::lock_guard lock(mutex);
-    if (on_change) on_change();
-  });
+  Router router(
+      *member.task, options.router,
+      [&] {
+        const std::lock_guard lock(mutex);
+        if (on_change) on_change();
+      },
+      [&](const std::string& trouble) { report.note(trouble); });
   member.task->join(member.cluster, options.membership.join_timeout, std::string(kRouterJob));
   Doors doors(options, ServedModels::of(router), *member.task, report);
   const auto set = [&](std::function<void()> call) {
@@ -185,10 +219,12 @@ int serve_router(const ServeOptions& options, Member& member, ServeReport& repor
   };
   set([&] { doors.refresh_health(router.models()); });
   signals.stop.end_in_order();
+  signals.reloads.on_signal([&] { read_again(options, router, report); });
   while (!signals.stop.stop() && !router.await_ready(kWord)) report.note("waits for replicas with the models");
   report.ready(doors.ready_event());
   if (!signals.stop.stop()) report.note("is ready");
   signals.stop.wait();
+  signals.reloads.on_signal(nullptr);
   const int code = drain(doors, options, report);
   set(nullptr);
   return code;

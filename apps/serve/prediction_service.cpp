@@ -195,18 +195,27 @@ grpc::ServerUnaryReactor* ModelService::GetModelStatus(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ModelService::HandleReloadConfigRequest(grpc::CallbackServerContext* context,
                                                                   const proto::ReloadConfigRequest* request,
                                                                   proto::ReloadConfigResponse* response) {
-  return answer_now(context, [&] {
+  const auto call = std::make_shared<GrpcCall>(context);
+  const auto done = [call, response](const Error& error) {
+    fill_status(error, *response->mutable_status());
+    call->finish({});
+  };
+  try {
     services_.check(*context, "");
     if (!services_.models().configure) fail(Code::unimplemented, "clients may not change which models are served");
+    std::vector<ServedModel> models;
     try {
-      std::vector<ServedModel> models = models_of(request->config());
+      models = models_of(request->config());
       if (models.empty()) invalid_argument("the configuration lists no models");
-      services_.models().configure(std::move(models));
-      response->mutable_status();
     } catch (...) {
-      fill_status(current_error(), *response->mutable_status());
+      done(current_error());
+      return call->reactor();
     }
-  });
+    services_.models().configure(std::move(models), done);
+  } catch (...) {
+    call->finish(current_error());
+  }
+  return call->reactor();
 }
 
 }  // namespace

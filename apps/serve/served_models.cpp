@@ -16,10 +16,12 @@ ServedModels ServedModels::of(const ModelServer& server) {
           .ready = [&server] { return server.ready(); }};
 }
 
-ServedModels ServedModels::of(const Router& router) {
+ServedModels ServedModels::of(Router& router) {
   return {.find = [&router](std::string_view model, const auto& wanted) { return router.find(model, wanted); },
           .status = [&router](const std::string& model) { return router.status(model); },
-          .ready = [&router] { return router.ready(); }};
+          .ready = [&router] { return router.ready(); },
+          .configure = [&router](const std::vector<ServedModel>& models,
+                                 auto done) { router.configure(models, std::move(done)); }};
 }
 
 std::vector<ServableManager::Status> ServedModels::status_of(const std::string& model,

@@ -21,12 +21,14 @@ struct ServedModels {
   std::function<ServableHandle(std::string_view model, const VersionLabels::Wanted& wanted)> find{};
   std::function<std::vector<ServableManager::Status>(const std::string& model)> status{};
   std::function<bool()> ready{};
-  std::function<void(std::vector<ServedModel> models)> configure{};  // null: clients may not
-  std::function<std::string(const std::string& model)> path_of{};    // RestDoor::Options::path_of
-  Trace* trace = nullptr;  // of the task, where requests appear; null: nowhere
-  // The server must outlive what is made of it. Without configure.
-  static ServedModels of(const ModelServer& server);
-  static ServedModels of(const Router& router);
+  // Other models from now on. Calls `done` once, on any thread, possibly before it returns: with an error, nothing has
+  // changed, or it says what has. Null: clients may not.
+  std::function<void(std::vector<ServedModel> models, std::function<void(const Error&)> done)> configure{};
+  std::function<std::string(const std::string& model)> path_of{};  // RestDoor::Options::path_of
+  Trace* trace = nullptr;                                          // of the task, where requests appear; null: nowhere
+  // The server must outlive what is made of it.
+  static ServedModels of(const ModelServer& server);  // without configure
+  static ServedModels of(Router& router);             // with configure
   // Versions of a model that requests which say this mean: one, or all. Throws not_found.
   std::vector<ServableManager::Status> status_of(const std::string& model, const VersionLabels::Wanted& wanted) const;
 };

@@ -21,7 +21,7 @@
   X(Barrier) X(BarrierOpen) X(CollectivePart) X(Commit) X(EpochDone) X(Fence) X(JobFailed) X(Join) X(Joined)          \
   X(Leave) X(Pull) X(Push) X(Save) X(Saved) X(Staged) X(StepAbort) X(StepDone) X(StepStart) X(TakeToken) X(Token)     \
   X(TokenDone) X(OpenFeed) X(WantBatch) X(BatchMade) X(CloseFeed) X(ReplicaModels) X(AskModel) X(ModelAnswer)         \
-  X(DropModelRequest) X(WantModels)
+  X(DropModelRequest) X(WantModels) X(ConfigureModels) X(ModelsConfigured)
 
 #define TROUPE_MESSAGE_CLASSES(how, ...)                                                   \
   how template class caf::detail::tuple_vals_impl<caf::detail::message_data, __VA_ARGS__>; \

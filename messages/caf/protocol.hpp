@@ -13,6 +13,7 @@
 //   input --BeginBatch--> reader --MakeBatch--> maker --BatchReady--> input ==BatchMade==> feed --> training loop
 //
 //   door --RouteRequest--> router ==AskModel==> replica of another task ==ModelAnswer==> router --> door
+//   door --ReconfigureModels--> router ==ConfigureModels==> replicas ==ModelsConfigured==> router --> door
 //
 // One actor of each kind per task, except: a device actor per device, a partition actor per (registered graph, device),
 // a peer per remote task. Everything is a message; state belongs to one actor. Frames (messages/frames.hpp) travel
@@ -126,10 +127,12 @@ struct MeetInput {
   InputActor input;
 };
 // Answers requests that routers of other tasks send on.
-using ReplicaSink = caf::typed_actor<caf::reacts_to<Inbound<WantModels>>, caf::reacts_to<Inbound<AskModel>>,
-                                     caf::reacts_to<Inbound<DropModelRequest>>>;
+using ReplicaSink =
+    caf::typed_actor<caf::reacts_to<Inbound<WantModels>>, caf::reacts_to<Inbound<AskModel>>,
+                     caf::reacts_to<Inbound<DropModelRequest>>, caf::reacts_to<Inbound<ConfigureModels>>>;
 // Sends requests to replicas.
-using RouterSink = caf::typed_actor<caf::reacts_to<Inbound<ReplicaModels>>, caf::reacts_to<Inbound<ModelAnswer>>>;
+using RouterSink = caf::typed_actor<caf::reacts_to<Inbound<ReplicaModels>>, caf::reacts_to<Inbound<ModelAnswer>>,
+                                    caf::reacts_to<Inbound<ModelsConfigured>>>;
 // Destinations of frames about models on this task. Without one they are dropped: set them before the task joins.
 struct ServingRoutes {
   using local_message = void;

@@ -118,7 +118,9 @@ std::vector<std::string> frame_seeds() {
                                        CloseFeed{1, 2, 3, {}},
                                        AskModel{1, "m", 2, "s", {"x"}, {numbers}, {"y"}, 5},
                                        ModelAnswer{1, {"y"}, {words}, {}, 1, 2, 3, 4},
-                                       ReplicaModels{"{}"},
+                                       ReplicaModels{"{}", {3, {{"m", "p", 2, true, {4}, {"l"}, {5}}}}},
+                                       ConfigureModels{1, true, {3, {{"m", "p", 0, false, {1, 2}, {}, {}}, {}}}},
+                                       ModelsConfigured{1, Error(Code::invalid_argument, "no")},
                                        DropModelRequest{1},
                                        Goodbye{}};
   std::vector<std::string> seeds = {stream_of('\x40', greeting, kMaxChunk), stream_of('\x41', steps, kMaxChunk),

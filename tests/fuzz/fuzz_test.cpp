@@ -69,7 +69,7 @@ TEST(FrameFuzz, SeedsAreReadToTheirEnd) {
   EXPECT_EQ(read_as_peer(seeds[0]), 1u);
   EXPECT_EQ(read_as_peer(seeds[1]), 9u);
   EXPECT_EQ(read_as_peer(seeds[2]), 9u);
-  EXPECT_EQ(read_as_peer(seeds[3]), 19u);
+  EXPECT_EQ(read_as_peer(seeds[3]), 21u);
   std::string without_hello = seeds[1];
   without_hello[0] = 0;
   EXPECT_EQ(read_as_peer(without_hello), 0u);

@@ -71,7 +71,7 @@ std::vector<Frame> samples() {
                 Error(Code::data_loss, "cut"),
                 {7, 8}},
       CloseFeed{31, 600, 3, Error(Code::cancelled, "stopped")},
-      ReplicaModels{"{}"},
+      ReplicaModels{"{}", {1ull << 60, {{"m", "models/m", 2, true, {3, -4}, {"stable", "old"}, {3, 2}}}}},
       AskModel{1ull << 33,
                "digits",
                3,
@@ -84,6 +84,8 @@ std::vector<Frame> samples() {
       ModelAnswer{1ull << 33, {"z"}, {bf16_tensor()}, Error(Code::unavailable, "full"), 20, 1, 2, 3},
       DropModelRequest{1ull << 33},
       WantModels{2},
+      ConfigureModels{1ull << 33, true, {1ull << 60, {{"m", "models/m", 2, true, {3}, {"stable"}, {3}}, {"n"}}}},
+      ModelsConfigured{1ull << 33, Error(Code::failed_precondition, "not ready")},
   };
 }
 

@@ -75,8 +75,10 @@ TEST(Rights, RoutersAskReplicas) {
   only({kRouter}, AskModel{.model = {}, .signature = {}, .names = {}, .inputs = {}, .outputs = {}, .trace = {}});
   only({kRouter}, WantModels{});
   only({kRouter}, DropModelRequest{});
-  only({kReplica}, ReplicaModels{.state = {}});
+  only({kRouter}, ConfigureModels{.configuration = {}});
+  only({kReplica}, ReplicaModels{.state = {}, .configuration = {}});
   only({kReplica}, ModelAnswer{.names = {}, .outputs = {}, .error = {}});
+  only({kReplica}, ModelsConfigured{.error = {}});
 }
 
 TEST(Rights, AShardSpeaksForItselfOnly) {

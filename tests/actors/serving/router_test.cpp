@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -33,7 +34,10 @@ class Routers : public ::testing::Test {
                  ModelServerOptions{
                      .poll = std::chrono::milliseconds(5), .threads = 1, .on_state = [this](auto&) { refresh(); }}) {
       server.configure(std::move(models));
-      auto made = std::make_unique<Replica>(task, server);
+      auto made = std::make_unique<Replica>(task, server, [this](std::vector<ServedModel> given) {
+        completing();
+        return given;
+      });
       {
         const std::lock_guard lock(mutex);
         replica = std::move(made);
@@ -52,18 +56,33 @@ class Routers : public ::testing::Test {
     }
     std::mutex mutex;
     std::unique_ptr<Replica> replica;
+    std::function<void()> completing = [] {};
     ModelServer server;
   };
 
-  void start(const std::optional<BatchQueue::Options>& batching = {}) {
+  void start(const std::optional<BatchQueue::Options>& batching = {}, std::function<void()> on_change = nullptr) {
     for (std::size_t i = 0; i < kReplicas; ++i)
       served_.push_back(std::make_unique<Served>(
           cluster_[i],
           std::vector<ServedModel>{{.name = "times", .path = directory_.file("times"), .batching = batching}}));
-    router_.emplace(cluster_[kReplicas], RequestRouter::Options{.patience = 100 * kMillisecond});
+    router_.emplace(cluster_[kReplicas], RequestRouter::Options{.patience = 100 * kMillisecond}, std::move(on_change));
     ASSERT_TRUE(router_->await_ready(kPatience));
     // Each has told of its model.
     ASSERT_TRUE(eventually([&] { return router_->serving("times") == kReplicas; }));
+  }
+  ServedModel model(const std::string& name) const { return {.name = name, .path = directory_.file(name)}; }
+  std::future<Error> configure(const std::vector<ServedModel>& models) {
+    auto promise = std::make_shared<std::promise<Error>>();
+    router_->configure(models, [promise](const Error& error) { promise->set_value(error); });
+    return promise->get_future();
+  }
+  static Error ended(std::future<Error> configuring) {
+    if (configuring.wait_for(kPatience) == std::future_status::ready) return configuring.get();
+    return {Code::internal, "it does not end"};
+  }
+  std::string name_at(std::size_t replica) const {
+    const std::vector<ServedModel> models = served_[replica]->server.models();
+    return models.size() == 1 ? models.front().name : std::to_string(models.size()) + " models";
   }
   // Requests that each replica has answered.
   std::uint64_t answered(std::size_t replica) const {
@@ -202,6 +221,107 @@ TEST_F(Routers, FinishWhatADrainedReplicaHas) {
   over = true;
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(failed, 0);
+}
+
+TEST_F(Routers, ConfigureAllReplicas) {
+  save_version(directory_, "times", 1);
+  save_version(directory_, "other", 2);
+  start();
+  EXPECT_TRUE(served_[0]->replica->change([] {}));
+  const Error error = ended(configure({model("other")}));
+  ASSERT_FALSE(error) << error.message();
+  EXPECT_EQ(name_at(0), "other");
+  EXPECT_EQ(name_at(1), "other");
+  // Doors know of it by then.
+  EXPECT_THAT(router_->models(), ElementsAre("other"));
+  EXPECT_EQ(error_of([&] { router_->find("times"); }).code(), Code::not_found);
+  EXPECT_TRUE(eventually([&] { return router_->serving("other") == kReplicas; }));
+  EXPECT_THAT(ask(*router_->find("other"), rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(2, 4));
+  EXPECT_FALSE(served_[0]->replica->change([] { ADD_FAILURE(); }));  // it would serve others than the other one
+  ServedModel wrong = model("other");
+  wrong.versions = LatestVersions{0};
+  EXPECT_EQ(ended(configure({wrong})).code(), Code::invalid_argument);
+}
+
+TEST_F(Routers, ChangeNothingIfAReplicaRefuses) {
+  save_version(directory_, "times", 1);
+  start();
+  served_[1]->completing = [] { fail(Code::not_found, "no batching file"); };
+  Error error = ended(configure({model("other")}));
+  EXPECT_EQ(error.code(), Code::not_found);
+  EXPECT_THAT(error.message(), HasSubstr("replica 1: no batching file; no replica has changed"));
+  served_[1]->completing = [] {};
+  ServedModel labelled = model("times");
+  labelled.labels["stable"] = 7;
+  error = ended(configure({labelled}));
+  EXPECT_EQ(error.code(), Code::failed_precondition);
+  EXPECT_THAT(error.message(), HasSubstr("label 'stable' cannot name version 7"));
+  EXPECT_EQ(name_at(0), "times");
+  EXPECT_EQ(router_->serving("times"), kReplicas);
+}
+
+// Its program configures it otherwise, as at its start. It is not asked for that.
+TEST_F(Routers, ConfigureReplicasThatComeBack) {
+  save_version(directory_, "times", 1);
+  save_version(directory_, "times", 2);
+  save_version(directory_, "other", 1);
+  std::atomic<bool> watching = false;
+  std::atomic<int> wrong = 0, changes = 0;
+  start({}, [&] {
+    if (!watching) return;
+    ++changes;
+    for (const std::string& name : router_->models()) wrong += name != "times" ? 1 : 0;
+  });
+  ServedModel both = model("times");
+  both.versions = AllVersions{};
+  Error error = ended(configure({both}));
+  ASSERT_FALSE(error) << error.message();
+  const auto ready = [](const ServableManager::Status& one) { return one.state == ServableState::ready; };
+  for (const auto& served : served_)
+    ASSERT_TRUE(eventually([&] { return std::ranges::count_if(served->server.status("times"), ready) == 2; }));
+  both.labels["stable"] = 1;
+  error = ended(configure({both}));
+  ASSERT_FALSE(error) << error.message();
+  watching = true;
+  served_[1].reset();
+  // Also version 2 of "times", of which the label says 1: who comes takes it all the same.
+  std::vector<ServedModel> own{model("other"), model("times")};
+  served_[1] = std::make_unique<Served>(cluster_[1], own);
+  EXPECT_TRUE(eventually([&] { return name_at(1) == "times"; }));
+  EXPECT_TRUE(eventually([&] { return router_->serving("times") == kReplicas; }));
+  watching = false;
+  EXPECT_GT(changes, 0);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(router_->find("times", {.label = "stable"})->id().version, 1);
+  EXPECT_EQ(served_[1]->server.labels("times").at("stable"), 1);
+}
+
+TEST_F(Routers, LearnTheConfigurationFromReplicas) {
+  save_version(directory_, "times", 1);
+  save_version(directory_, "other", 1);
+  start();
+  ASSERT_FALSE(ended(configure({model("other")})));
+  router_.reset();
+  served_[1].reset();
+  served_[1] = std::make_unique<Served>(cluster_[1], std::vector<ServedModel>{model("times")});
+  EXPECT_EQ(name_at(1), "times");
+  router_.emplace(cluster_[kReplicas]);
+  EXPECT_TRUE(eventually([&] { return name_at(1) == "other"; }));
+  EXPECT_TRUE(eventually([&] { return router_->serving("other") == kReplicas; }));
+  EXPECT_THAT(router_->models(), ElementsAre("other"));
+}
+
+TEST_F(Routers, ConfigureOnceAtATimeAndAnswerWhenTheyEnd) {
+  save_version(directory_, "times", 1);
+  start();
+  std::promise<void> go;
+  served_[1]->completing = [held = go.get_future().share()] { held.wait(); };
+  std::future<Error> first = configure({model("times")});
+  EXPECT_EQ(ended(configure({model("other")})).code(), Code::aborted);
+  router_.reset();
+  EXPECT_EQ(ended(std::move(first)).code(), Code::unavailable);
+  go.set_value();
+  EXPECT_EQ(name_at(0), "times");
 }
 
 TEST_F(Routers, ARequestLeadsToThatOfItsReplicaAndToItsStep) {

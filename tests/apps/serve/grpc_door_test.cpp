@@ -53,9 +53,11 @@ class GrpcDoors : public ::testing::Test {
  protected:
   void start(GrpcDoor::Options options = {}) {
     ServedModels models = models_with(model_, ready_);
-    models.configure = [this](std::vector<ServedModel> given) {
-      if (given.front().path == "refused") fail(Code::failed_precondition, "refused");
+    models.configure = [this](std::vector<ServedModel> given, std::function<void(const Error&)> done) {
+      if (given.front().path == "refused") return done(Error(Code::failed_precondition, "refused"));
       configured_ = std::move(given);
+      if (configured_.front().path == "held") return configuring_.set_value(std::move(done));
+      done({});
     };
     door_.emplace(std::move(models), std::move(options));
     connect(grpc::InsecureChannelCredentials());
@@ -113,6 +115,7 @@ class GrpcDoors : public ::testing::Test {
   const std::shared_ptr<FakeServable> model_ = std::make_shared<FakeServable>();
   std::atomic<bool> ready_{true};
   std::vector<ServedModel> configured_;
+  std::promise<std::function<void(const Error&)>> configuring_;
   std::optional<GrpcDoor> door_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<serving::PredictionService::Stub> predictions_;
@@ -277,6 +280,13 @@ TEST_F(GrpcDoors, TakeANewConfiguration) {
   EXPECT_EQ(reloaded(request), "ok 0 ");
   ASSERT_EQ(configured_.size(), 1u);
   EXPECT_EQ(configured_.front().labels.at("stable"), 4);
+  // One that is answered later, on another thread, holds up none of gRPC's: its clients go on.
+  model.set_base_path("held");
+  auto later = std::async(std::launch::async, [&] { return reloaded(request); });
+  const auto done = configuring_.get_future().get();
+  EXPECT_EQ(said(predict(request_of({1, 2}))), "ok");
+  done(Error(Code::unavailable, "replica 1: silent"));
+  EXPECT_EQ(later.get(), "ok 14 replica 1: silent");
 }
 
 TEST_F(GrpcDoors, SpeakTheOpenInferenceProtocol) {
