@@ -58,10 +58,15 @@ def write_models(folder):
 
 
 class Server:
-    def __init__(self, *arguments):
-        program = os.path.join(os.environ["TROUPE_PROGRAMS"], "troupe-serve")
+    """`replicas`: so many of them behind a router, or 0: one process."""
+
+    def __init__(self, *arguments, replicas=0):
+        programs = os.environ["TROUPE_PROGRAMS"]
+        launcher = [f"{programs}/troupe-launch", "--serve", str(replicas), "--"] if replicas else []
+        self.code = 143 if replicas else 0  # after SIGTERM
         self.process = subprocess.Popen(
-            [program, "--rest-port", "0", "--grpc-port", "0", "--poll", "0.05", "--json", *arguments],
+            [*launcher, f"{programs}/troupe-serve", "--rest-port", "0", "--grpc-port", "0", "--poll", "0.05", "--json",
+             *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         ready = json.loads(self.process.stdout.readline())
         assert ready["event"] == "ready"
@@ -97,7 +102,7 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(PATIENCE)
         self.process.stdout.close()
-        assert code == 0
+        assert code == self.code
 
 
 @pytest.fixture(scope="module")
@@ -178,23 +183,30 @@ def test_tensorflow_serving_gets_metadata_and_status(server):
                       2: get_model_status_pb2.ModelVersionStatus.AVAILABLE}
 
 
-def test_tensorflow_serving_reloads(server, folder):
+@pytest.fixture(params=[0, 2], ids=["alone", "routed"])
+def reloaded(request, folder):
+    made = Server("--model", f"times={folder}/times", replicas=request.param)
+    yield made
+    made.close()
+
+
+def test_tensorflow_serving_reloads(reloaded, folder):
     request = model_management_pb2.ReloadConfigRequest()
     config = request.config.model_config_list.config.add()
     config.name, config.base_path = "again", f"{folder}/times"
-    assert server.models.HandleReloadConfigRequest(request, PATIENCE).status.error_code == 0
+    assert reloaded.models.HandleReloadConfigRequest(request, PATIENCE).status.error_code == 0
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            answer = server.predict("again", {"x": np.float32([[1, 2]])})
+            answer = reloaded.predict("again", {"x": np.float32([[1, 2]])})
             break
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline
             time.sleep(0.01)
     assert answer.model_spec.version.value == 2
-    assert code_of(lambda: server.predict("times", {"x": np.float32([[1, 2]])})) == grpc.StatusCode.NOT_FOUND
+    assert code_of(lambda: reloaded.predict("times", {"x": np.float32([[1, 2]])})) == grpc.StatusCode.NOT_FOUND
     config.base_path = ""
-    assert "base_path" in server.models.HandleReloadConfigRequest(request, PATIENCE).status.error_message
+    assert "base_path" in reloaded.models.HandleReloadConfigRequest(request, PATIENCE).status.error_message
 
 
 def test_tensorflow_serving_gets_codes(server, folder):

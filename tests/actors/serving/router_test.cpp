@@ -29,11 +29,15 @@ class Routers : public ::testing::Test {
   static constexpr std::size_t kReplicas = 2;  // serve/0, serve/1, router/0
 
   struct Served {
-    Served(Task& task, std::vector<ServedModel> models)
-        : server(task,
+    // `complete`: called before the models of a router's configuration are tried or taken.
+    Served(
+        Task& task, std::vector<ServedModel> models, std::function<void()> complete = [] {})
+        : completing(std::move(complete)),
+          server(task,
                  ModelServerOptions{
                      .poll = std::chrono::milliseconds(5), .threads = 1, .on_state = [this](auto&) { refresh(); }}) {
       server.configure(std::move(models));
+      server.await_decided(kPatience);
       auto made = std::make_unique<Replica>(task, server, [this](std::vector<ServedModel> given) {
         completing();
         return given;
@@ -56,7 +60,7 @@ class Routers : public ::testing::Test {
     }
     std::mutex mutex;
     std::unique_ptr<Replica> replica;
-    std::function<void()> completing = [] {};
+    std::function<void()> completing;
     ModelServer server;
   };
 
@@ -237,6 +241,7 @@ TEST_F(Routers, ConfigureAllReplicas) {
   EXPECT_EQ(error_of([&] { router_->find("times"); }).code(), Code::not_found);
   EXPECT_TRUE(eventually([&] { return router_->serving("other") == kReplicas; }));
   EXPECT_THAT(ask(*router_->find("other"), rows_of({1, 2})).outputs.at("y").values<float>(), ElementsAre(2, 4));
+  EXPECT_FALSE(ended(configure({model("other")})));                  // the same once more
   EXPECT_FALSE(served_[0]->replica->change([] { ADD_FAILURE(); }));  // it would serve others than the other one
   ServedModel wrong = model("other");
   wrong.versions = LatestVersions{0};
@@ -294,6 +299,26 @@ TEST_F(Routers, ConfigureReplicasThatComeBack) {
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(router_->find("times", {.label = "stable"})->id().version, 1);
   EXPECT_EQ(served_[1]->server.labels("times").at("stable"), 1);
+}
+
+TEST_F(Routers, DoNotAskReplicasThatHaveNotTakenTheConfiguration) {
+  save_version(directory_, "times", 1);
+  start();
+  ASSERT_FALSE(ended(configure({model("times")})));
+  served_[1].reset();
+  std::promise<void> told, go;
+  served_[1] = std::make_unique<Served>(cluster_[1], std::vector<ServedModel>{model("times")},
+                                        [&told, held = go.get_future().share()] {
+                                          told.set_value();
+                                          held.wait();
+                                        });
+  ASSERT_EQ(told.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(router_->serving("times"), 1u);
+  const ServableHandle handle = router_->find("times");
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(ask(*handle, rows_of({1, 2})).error);
+  EXPECT_EQ(answered(0), 6u);
+  go.set_value();
+  EXPECT_TRUE(eventually([&] { return router_->serving("times") == kReplicas; }));
 }
 
 TEST_F(Routers, LearnTheConfigurationFromReplicas) {

@@ -215,7 +215,10 @@ TEST_F(Configurations, SilentReplicasHoldNothingUpForEver) {
   late = expired(2 * kPatience);
   EXPECT_THAT(late.troubles, IsEmpty());
   ASSERT_THAT(late.send, SizeIs(1));
+  const Error failed(Code::internal, "late");
+  EXPECT_THAT(answered(decided.send[0], failed).troubles, IsEmpty());  // of what it was told first
   takes(late.send[0]);
+  EXPECT_THAT(answered(late.send[0], failed).troubles, IsEmpty());
   EXPECT_TRUE(configurations_.usable(0));
   EXPECT_EQ(configurations_.next_time(), std::nullopt);
 }
