@@ -3,6 +3,7 @@
 
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/data/graph_function.hpp>
+#include <troupe/actors/eager/eager.hpp>
 #include <troupe/actors/model/estimators.hpp>
 #include <troupe/actors/model/generate.hpp>
 #include <troupe/actors/model/loaded_model.hpp>
@@ -27,6 +28,7 @@
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/gradients/jacobian.hpp>
+#include <troupe/graph/gradients/tape.hpp>
 #include <troupe/graph/layers/layers.hpp>
 #include <troupe/graph/layers/losses.hpp>
 #include <troupe/graph/layers/network_format.hpp>

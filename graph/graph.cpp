@@ -6,6 +6,7 @@
 #include <queue>
 
 #include <troupe/graph/infer_node.hpp>
+#include <troupe/graph/op_runner.hpp>
 #include <troupe/messages/device_name.hpp>
 
 namespace troupe {
@@ -22,12 +23,25 @@ bool valid_name(std::string_view name) {
 
 }  // namespace
 
-DType Output::dtype() const { return graph->dtype({node, index}); }
-const Shape& Output::shape() const { return graph->shape({node, index}); }
-const Node& Output::source() const { return graph->node(node); }
+DType Output::dtype() const { return eager ? eager->dtype() : source().output_types[static_cast<std::size_t>(index)]; }
+const Shape& Output::shape() const {
+  return eager ? eager->shape() : source().output_shapes[static_cast<std::size_t>(index)];
+}
+const Node& Output::source() const {
+  if (eager) return eager->source();
+  if (graph->is_eager()) fail(Code::failed_precondition, "a target of eager mode has no value: it is only an effect");
+  return graph->node(node);
+}
 std::string Output::name() const {
-  const std::string& base = source().name;
+  const std::string& base = eager ? source().op->name : source().name;
   return index == 0 ? base : base + ":" + std::to_string(index);
+}
+
+const Tensor& Output::value() const {
+  if (!valid()) fail(Code::failed_precondition, "an invalid output has no value");
+  if (!eager)
+    fail(Code::failed_precondition, "'{}' is an output of a graph: it has no value before a session runs it", name());
+  return eager->value();
 }
 
 DType Node::kernel_type() const { return op->kernel_type.empty() ? DType::invalid : attributes.dtype(op->kernel_type); }
@@ -72,22 +86,48 @@ const Node& Graph::insert(std::unique_ptr<Node> node) {
   return *nodes_.back();
 }
 
+std::vector<Output> Graph::apply(NodeSpec spec) {
+  std::vector<Output> out;
+  if (runner_) {
+    out = runner_->run(*this, spec);
+    OpRecorder::tell_all([&](OpRecorder& recorder) { recorder.ran(spec, out); });
+    return out;
+  }
+  const Node& node = add(std::move(spec));
+  out.reserve(node.output_types.size());
+  for (std::size_t i = 0; i < node.output_types.size(); ++i) out.push_back(output(node, static_cast<int>(i)));
+  return out;
+}
+
+Node& Graph::mutable_node(int id) {
+  if (runner_) fail(Code::failed_precondition, "an eager graph has no nodes that could be changed");
+  return *nodes_[static_cast<std::size_t>(id)];
+}
+
+Graph::Defaults& Graph::eager_defaults() {
+  static thread_local Defaults defaults;
+  return defaults;
+}
+
 const Node& Graph::add(NodeSpec spec) {
   const OpDef& op = ops_->get(spec.op);
+  if (runner_) fail(Code::failed_precondition, "{}: an eager graph has no nodes", op.name);
   auto node = std::make_unique<Node>();
   node->op = &op;
-  node->name = spec.name.empty() ? unique_name(op.name) : defaults_.scope + spec.name;
+  node->name = spec.name.empty() ? unique_name(op.name) : defaults().scope + spec.name;
   try {
     if (!valid_name(node->name))
       invalid_argument(
           "a name consists of letters, digits and _ . / -, must not begin with / or -, and must not end with /");
     node->attributes = std::move(spec.attributes);
     node->colocate_with = std::move(spec.colocate_with);
-    node->device = DeviceName::parse(spec.device).or_else(DeviceName::parse(defaults_.device)).to_string();
+    node->device = DeviceName::parse(spec.device).or_else(DeviceName::parse(defaults().device)).to_string();
     for (const Output& given : spec.inputs) {
       if (!can_bring_in(given))
         invalid_argument("input {} {}", node->inputs.size(),
-                         given.valid() ? "belongs to another graph" : "is not a tensor");
+                         given.eager     ? "is a value of eager mode: make it a constant of this graph"
+                         : given.valid() ? "belongs to another graph"
+                                         : "is not a tensor");
       const Output input = brought_in(given);
       node->inputs.push_back({input.node, input.index});
     }
@@ -95,7 +135,7 @@ const Node& Graph::add(NodeSpec spec) {
       if (control.graph != this) invalid_argument("a control input belongs to another graph");
       node->controls.push_back(control.node);
     }
-    node->controls.insert(node->controls.end(), defaults_.controls.begin(), defaults_.controls.end());
+    node->controls.insert(node->controls.end(), defaults().controls.begin(), defaults().controls.end());
     infer_node(*this, *node);
   } catch (const Error& error) {
     throw error.within(fmt::format("{} '{}'", op.name, node->name));
@@ -143,6 +183,7 @@ const Node& Graph::add_copy(const Node& source, std::vector<Endpoint> inputs, st
 }
 
 void Graph::add_control_edge(const Node& before, const Node& after) {
+  if (runner_) return;
   auto& controls = mutable_node(after.id).controls;
   if (std::ranges::find(controls, before.id) == controls.end()) controls.push_back(before.id);
 }
@@ -152,6 +193,7 @@ void Graph::set_input(const Node& node, int index, Endpoint source) {
 }
 
 void Graph::refine_shape(const Node& node, int index, const Shape& shape) {
+  if (runner_) return;
   Shape& known = mutable_node(node.id).output_shapes.at(static_cast<std::size_t>(index));
   const auto merged = known.merged(shape);
   if (!merged)
@@ -246,25 +288,31 @@ const Function* Graph::function(std::string_view name) const {
 }
 
 Graph::ScopedDefaults Graph::scope(std::string_view name) {
-  Defaults inner = defaults_;
+  Defaults inner = defaults();
   inner.scope += std::string(name) + "/";
   return {*this, std::move(inner)};
 }
 
 Graph::ScopedDefaults Graph::on_device(std::string_view device) {
-  Defaults inner = defaults_;
-  inner.device = DeviceName::parse(device).or_else(DeviceName::parse(defaults_.device)).to_string();
+  Defaults inner = defaults();
+  inner.device = DeviceName::parse(device).or_else(DeviceName::parse(defaults().device)).to_string();
   return {*this, std::move(inner)};
 }
 
 Graph::ScopedDefaults Graph::after(std::vector<Output> controls) {
-  Defaults inner = defaults_;
-  for (const Output& c : controls) inner.controls.push_back(c.node);
+  Defaults inner = defaults();
+  for (const Output& c : controls)
+    if (!runner_) inner.controls.push_back(c.node);
   return {*this, std::move(inner)};
 }
 
 std::string Graph::unique_name(std::string_view base) {
-  const std::string prefix = defaults_.scope + std::string(base);
+  const std::string prefix = defaults().scope + std::string(base);
+  const std::lock_guard lock(names_mutex_);
+  if (runner_) {
+    const int before = name_counters_[prefix]++;  // no node takes the name
+    return before == 0 ? prefix : prefix + "_" + std::to_string(before);
+  }
   int& counter = name_counters_[prefix];
   std::string candidate = prefix;
   const auto taken = [&](const std::string& name) {

@@ -1,5 +1,6 @@
 // A dataflow graph: nodes joined by data edges (tensors) and control edges (order only). Nodes are never removed;
-// passes build new graphs. Not thread-safe while it grows.
+// passes build new graphs. Not thread-safe while it grows. An eager graph has a runner instead of nodes
+// (graph/op_runner.hpp), and is thread-safe.
 //
 // Nodes are checked as they are added: the op exists, attributes and input dtypes fit, shapes agree. Misuse throws
 // Error naming op and node. Graphs read from outside (graph/formats/serialize.hpp) may list nodes in any order;
@@ -9,30 +10,36 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include <troupe/graph/eager_value.hpp>
 #include <troupe/graph/op.hpp>
 #include <troupe/messages/attributes.hpp>
 
 namespace troupe {
 
 class Graph;
+class OpRunner;
 
-// A symbolic tensor: output `index` of a node. Valid for the lifetime of its graph.
+// A symbolic tensor: output `index` of a node. Of an eager graph: a value. Valid for the lifetime of its graph.
 struct Output {
   Graph* graph = nullptr;
   int node = -1;
   int index = 0;
+  EagerPtr eager{};  // of an eager graph: the value; there is no node
 
   bool valid() const { return graph != nullptr; }
   DType dtype() const;
   const Shape& shape() const;
   const Node& source() const;
-  std::string name() const;  // "node" or "node:1"
+  std::string name() const;  // "node" or "node:1"; of an eager graph the op's
+  // In eager mode: the tensor. Throws the error of the op, and failed_precondition for an output of a node.
+  const Tensor& value() const;
   bool operator==(const Output&) const = default;
 };
 
@@ -84,10 +91,13 @@ struct Function {
 class Graph {
  public:
   explicit Graph(const OpRegistry& ops = standard_ops()) : ops_(&ops) {}
+  // An eager graph. The runner must outlive it.
+  explicit Graph(OpRunner& runner, const OpRegistry& ops = standard_ops()) : ops_(&ops), runner_(&runner) {}
   Graph(Graph&&) = delete;  // Outputs point here
   Graph& operator=(Graph&&) = delete;
 
   const OpRegistry& ops() const { return *ops_; }
+  bool is_eager() const { return runner_ != nullptr; }
   int size() const { return static_cast<int>(nodes_.size()); }
   const Node& node(int id) const { return *nodes_[static_cast<std::size_t>(id)]; }
   const Node* find(std::string_view name) const;
@@ -100,7 +110,11 @@ class Graph {
   DType dtype(Endpoint e) const { return node(e.node).output_types[static_cast<std::size_t>(e.index)]; }
   const Shape& shape(Endpoint e) const { return node(e.node).output_shapes[static_cast<std::size_t>(e.index)]; }
 
-  // Adds a node. Throws already_exists if the given name (prefixed by the scope) is taken.
+  // Adds a node and returns its outputs; of an eager graph: runs it. Throws like add(), and in eager mode the errors of
+  // kernels.
+  std::vector<Output> apply(NodeSpec spec);
+  // Adds a node. Throws already_exists if the given name (prefixed by the scope) is taken, and failed_precondition for
+  // an eager graph.
   const Node& add(NodeSpec spec);
   // Adds a copy of `source`, a node of another graph with the same ops, unchanged (name, device, types, shapes) except
   // for inputs and controls, which are of this graph. For passes: nothing is inferred again.
@@ -114,7 +128,8 @@ class Graph {
   // `output` in this graph: brought in if it is of a graph around it. Throws invalid_argument for any other.
   Output brought_in(const Output& output);
 
-  // `after` runs after `before`. May close a cycle, which topological_order() reports.
+  // `after` runs after `before`. May close a cycle, which topological_order() reports. Eager graphs run in the order of
+  // the program, and ignore it.
   void add_control_edge(const Node& before, const Node& after);
   void set_device(const Node& node, std::string device) { mutable_node(node.id).device = std::move(device); }
   void set_colocation(const Node& node, std::string with) { mutable_node(node.id).colocate_with = std::move(with); }
@@ -125,7 +140,7 @@ class Graph {
   // Changes attributes of a node, and infers its outputs again. Throws invalid_argument if those that it has change
   // their dtypes or are lost; more may be added.
   void change_attributes(const Node& node, const Attributes& changes);
-  // Narrows the known shape of an output. Throws invalid_argument on a contradiction.
+  // Narrows the known shape of an output. Throws invalid_argument on a contradiction. Ignored by an eager graph.
   void refine_shape(const Node& node, int index, const Shape& shape);
 
   // Node ids in an order where every edge leads forward; among ready nodes, lowest id first. Iterative. Throws
@@ -146,10 +161,10 @@ class Graph {
   [[nodiscard]] ScopedDefaults on_device(std::string_view device);   // inner fields override outer ones
   [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);  // adds control edges
 
-  // An unused name in the current scope.
+  // An unused name in the current scope. Thread-safe.
   std::string unique_name(std::string_view base);
-  const std::string& current_scope() const { return defaults_.scope; }
-  const std::string& current_device() const { return defaults_.device; }
+  const std::string& current_scope() const { return defaults().scope; }
+  const std::string& current_device() const { return defaults().device; }
 
   // The graph as text that parse_text() reads (grammar in graph/formats/text.hpp): one line per node, then the
   // functions. Larger tensors show only `max_values` elements, which is not enough to read them back.
@@ -161,13 +176,19 @@ class Graph {
     std::string device{};
     std::vector<int> controls{};
   };
-  Node& mutable_node(int id) { return *nodes_[static_cast<std::size_t>(id)]; }
+  Node& mutable_node(int id);
+  // Of an eager graph: those of this thread.
+  Defaults& defaults() { return runner_ ? eager_defaults() : defaults_; }
+  const Defaults& defaults() const { return runner_ ? eager_defaults() : defaults_; }
+  static Defaults& eager_defaults();
   const Node& insert(std::unique_ptr<Node> node);
   bool can_bring_in(const Output& output) const;
 
   const OpRegistry* ops_;
+  OpRunner* runner_ = nullptr;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string_view, int> by_name_;  // the nodes' own names, which never change
+  std::mutex names_mutex_;
   std::unordered_map<std::string, int> name_counters_;
   std::map<std::string, Function, std::less<>> functions_;
   Defaults defaults_;
@@ -178,12 +199,12 @@ class Graph {
 // Restores the graph's defaults on destruction.
 class Graph::ScopedDefaults {
  public:
-  ScopedDefaults(Graph& graph, Defaults inner) : graph_(graph), outer_(std::move(graph.defaults_)) {
-    graph.defaults_ = std::move(inner);
+  ScopedDefaults(Graph& graph, Defaults inner) : graph_(graph), outer_(std::move(graph.defaults())) {
+    graph.defaults() = std::move(inner);
   }
   ScopedDefaults(const ScopedDefaults&) = delete;
   ScopedDefaults& operator=(const ScopedDefaults&) = delete;
-  ~ScopedDefaults() { graph_.defaults_ = std::move(outer_); }
+  ~ScopedDefaults() { graph_.defaults() = std::move(outer_); }
 
  private:
   Graph& graph_;

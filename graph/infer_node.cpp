@@ -143,37 +143,53 @@ std::vector<DType> output_types(const OpDef& op, const Attributes& attributes) {
 
 class NodeShapeContext final : public ShapeContext {
  public:
-  NodeShapeContext(const Graph& graph, Node& node) : graph_(graph), node_(node) {}
-  int num_inputs() const override { return static_cast<int>(node_.inputs.size()); }
-  const Shape& input(int index) const override { return graph_.shape(endpoint(index)); }
-  DType input_dtype(int index) const override { return graph_.dtype(endpoint(index)); }
-  const Tensor* constant(int index) const override {
-    const Node& source = graph_.node(endpoint(index).node);
-    return source.op->role == OpRole::constant ? &source.attributes.tensor("value") : nullptr;
-  }
-  std::optional<KnownIntegers> integers(int index) const override { return known_integers(graph_, endpoint(index)); }
+  NodeShapeContext(const NodeInputs& inputs, Node& node) : inputs_(inputs), node_(node) {}
+  int num_inputs() const override { return inputs_.count(); }
+  const Shape& input(int index) const override { return inputs_.shape(index); }
+  DType input_dtype(int index) const override { return inputs_.dtype(index); }
+  const Tensor* constant(int index) const override { return inputs_.constant(index); }
+  std::optional<KnownIntegers> integers(int index) const override { return inputs_.integers(index); }
   const Attributes& attributes() const override { return node_.attributes; }
   int num_outputs() const override { return static_cast<int>(node_.output_types.size()); }
   void set_output(int index, Shape shape) override { node_.output_shapes.at(static_cast<std::size_t>(index)) = shape; }
 
  private:
+  const NodeInputs& inputs_;
+  Node& node_;
+};
+
+class GraphInputs final : public NodeInputs {
+ public:
+  GraphInputs(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+  int count() const override { return static_cast<int>(node_.inputs.size()); }
+  DType dtype(int index) const override { return graph_.dtype(endpoint(index)); }
+  const Shape& shape(int index) const override { return graph_.shape(endpoint(index)); }
+  const Tensor* constant(int index) const override {
+    const Node& source = graph_.node(endpoint(index).node);
+    return source.op->role == OpRole::constant ? &source.attributes.tensor("value") : nullptr;
+  }
+  std::optional<KnownIntegers> integers(int index) const override { return known_integers(graph_, endpoint(index)); }
+
+ private:
   Endpoint endpoint(int index) const { return node_.inputs.at(static_cast<std::size_t>(index)); }
   const Graph& graph_;
-  Node& node_;
+  const Node& node_;
 };
 
 }  // namespace
 
-void infer_node(const Graph& graph, Node& node) {
+void infer_node(const NodeInputs& inputs, Node& node) {
   const OpDef& op = *node.op;
   std::vector<DType> types;
-  for (const Endpoint& input : node.inputs) types.push_back(graph.dtype(input));
+  for (int i = 0; i < inputs.count(); ++i) types.push_back(inputs.dtype(i));
   InputMatcher(op, node.attributes, types).match();
   check_attributes(op, node.attributes);
   node.output_types = output_types(op, node.attributes);
   node.output_shapes.assign(node.output_types.size(), Shape::unknown_rank());
-  NodeShapeContext context(graph, node);
+  NodeShapeContext context(inputs, node);
   if (op.shape) op.shape(context);
 }
+
+void infer_node(const Graph& graph, Node& node) { infer_node(GraphInputs(graph, node), node); }
 
 }  // namespace troupe

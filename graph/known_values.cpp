@@ -44,7 +44,7 @@ class Evaluator final {
     const DType dtype = graph_.dtype(output);
     if (dtype != DType::i64 && dtype != DType::i32) return std::nullopt;
     const Node& node = graph_.node(output.node);
-    if (node.op->role == OpRole::constant) return of_constant(node.attributes.tensor("value"));
+    if (node.op->role == OpRole::constant) return known_integers(node.attributes.tensor("value"));
     if (!node.op->value || (output.index != 0 && node.op->outputs[0].count_attr.empty())) return std::nullopt;
     Context context(*this, node, output.index);
     std::optional<KnownIntegers> found = node.op->value(context);
@@ -52,16 +52,6 @@ class Evaluator final {
       return std::nullopt;
     if (found) found->dtype = dtype;
     return found;
-  }
-
-  static std::optional<KnownIntegers> of_constant(const Tensor& value) {
-    if (value.shape().rank() > 1 || value.num_elements() > kMaxKnownIntegers || !value.space().on_host())
-      return std::nullopt;
-    KnownIntegers out{value.dtype(), value.shape().is_scalar(), {}};
-    dispatch(IndexTypes{}, value.dtype(), [&]<class T>() {
-      for (const T v : value.values<T>()) out.values.emplace_back(v);
-    });
-    return out;
   }
 
   const Graph& graph_;
@@ -85,6 +75,26 @@ std::optional<KnownIntegers> known_integers(const Graph& graph, Endpoint output)
   Evaluator evaluator(graph);
   const KnownIntegers* found = evaluator.value(output);
   return found ? std::optional(*found) : std::nullopt;
+}
+
+std::optional<KnownIntegers> known_integers(const Output& output) {
+  if (output.eager) return known_integers(output.value());
+  return known_integers(*output.graph, {output.node, output.index});
+}
+
+std::optional<KnownIntegers> known_integers(const Tensor& tensor) {
+  const bool fits = (tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32) && tensor.shape().rank() <= 1 &&
+                    tensor.num_elements() <= kMaxKnownIntegers && tensor.space().on_host();
+  if (!fits) return std::nullopt;
+  KnownIntegers out{tensor.dtype(), tensor.shape().is_scalar(), {}};
+  dispatch(IndexTypes{}, tensor.dtype(), [&]<class T>() {
+    for (const T v : tensor.values<T>()) out.values.emplace_back(v);
+  });
+  return out;
+}
+
+std::optional<Tensor> known_tensor(const Output& output) {
+  return output.eager ? output.value() : known_tensor(*output.graph, {output.node, output.index});
 }
 
 std::optional<Tensor> known_tensor(const Graph& graph, Endpoint output) {

@@ -36,8 +36,12 @@ class ValueContext {
 // kMaxKnownIntegers, or its length is not known.
 inline constexpr std::int64_t kMaxKnownIntegers = 1024;
 std::optional<KnownIntegers> known_integers(const Graph& graph, Endpoint output);
+std::optional<KnownIntegers> known_integers(const Output& output);
+// The elements of a tensor, under the same conditions; none if its memory is not on the host, too.
+std::optional<KnownIntegers> known_integers(const Tensor& tensor);
 
 // The whole value of an output, if it is a constant or its integers are known.
 std::optional<Tensor> known_tensor(const Graph& graph, Endpoint output);
+std::optional<Tensor> known_tensor(const Output& output);
 
 }  // namespace troupe

@@ -4,8 +4,10 @@
 
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/functions.hpp>
+#include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/control_flow.hpp>
+#include <troupe/graph/op_runner.hpp>
 
 namespace troupe {
 namespace {
@@ -92,6 +94,19 @@ struct LoopBodyBuilt {
   std::vector<Shape> item_shapes;
 };
 
+void check_step(const LoopStep& made, const Outputs& values) {
+  if (made.values.size() != values.size())
+    invalid_argument("the body returns {} values, not {}", made.values.size(), values.size());
+  check_tensors({made.again}, "the condition");
+  check_tensors(made.values, "the body");
+  check_tensors(made.items, "the body");
+  if (made.again.dtype() != DType::boolean) invalid_argument("the condition is {}, not bool", name_of(made.again));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (made.values[i].dtype() != values[i].dtype())
+      invalid_argument("value {} is {} at first, but the body returns {}", i, name_of(values[i]),
+                       name_of(made.values[i]));
+}
+
 LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs& inputs,
                          const std::vector<Shape>& shapes, const BuildBody& build) {
   FunctionBuilder builder(graph, name + "/body");
@@ -104,16 +119,7 @@ LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs
     arguments.rows.push_back(builder.argument(x.dtype(), shape.has_rank() ? shape.without(0) : shape));
   }
   const LoopStep made = build(arguments);
-  if (made.values.size() != inputs.values.size())
-    invalid_argument("the body returns {} values, not {}", made.values.size(), inputs.values.size());
-  check_tensors({made.again}, "the condition");
-  check_tensors(made.values, "the body");
-  check_tensors(made.items, "the body");
-  if (made.again.dtype() != DType::boolean) invalid_argument("the condition is {}, not bool", name_of(made.again));
-  for (std::size_t i = 0; i < made.values.size(); ++i)
-    if (made.values[i].dtype() != inputs.values[i].dtype())
-      invalid_argument("value {} is {} at first, but the body returns {}", i, name_of(inputs.values[i]),
-                       name_of(made.values[i]));
+  check_step(made, inputs.values);
   LoopBodyBuilt out;
   for (const Output& item : made.items) {
     out.item_types.push_back(item.dtype());
@@ -132,7 +138,52 @@ LoopBodyBuilt build_body(Graph& graph, const std::string& name, const LoopInputs
 // has values: after kMostRounds nothing is known of any.
 constexpr int kMostRounds = 8;
 
+// In eager mode a body runs as often as its condition holds. Checks it as build_body() does.
+LoopOutputs run_loop(Graph& graph, const LoopInputs& inputs, bool reverse, const BuildBody& body) {
+  const auto holds = [](const Output& cond) { return cond.value().item<bool>(); };
+  std::int64_t length = inputs.limit.value().item<std::int64_t>();
+  for (const Output& x : inputs.scanned) {
+    if (x.shape().is_scalar()) invalid_argument("'{}' is a scalar: it has no rows", x.name());
+    if (x.shape()[0] != inputs.scanned[0].shape()[0])
+      invalid_argument("scanned tensors have {} and {} rows", inputs.scanned[0].shape()[0], x.shape()[0]);
+    length = x.shape()[0];
+  }
+  LoopOutputs out{.values = inputs.values, .lists = {}, .item_types = {}, .item_shapes = {}};
+  std::vector<Outputs> items;
+  bool again = holds(inputs.cond);
+  for (std::int64_t i = 0; again && (length < 0 || i < length); ++i) {
+    LoopArguments arguments{.index = constant(graph, i), .values = out.values, .rows = {}};
+    const Output row = reverse ? constant(graph, length - 1 - i) : arguments.index;
+    for (const Output& x : inputs.scanned) arguments.rows.push_back(gather(x, row));
+    LoopStep made = body(arguments);
+    check_step(made, inputs.values);
+    again = holds(made.again);
+    out.values = std::move(made.values);
+    items.resize(made.items.size());
+    for (std::size_t k = 0; k < items.size(); ++k) items[k].push_back(std::move(made.items[k]));
+  }
+  for (Outputs& all : items) {
+    out.item_types.push_back(all.front().dtype());
+    Shape shape = all.front().shape();
+    for (const Output& item : all) shape = common_shape(shape, item.shape());
+    out.item_shapes.push_back(shape);
+    if (reverse) std::ranges::reverse(all);
+    out.lists.push_back(list_of(graph, all));
+  }
+  if (!items.empty()) return out;
+  // A body that has never run tells by its nodes what it would have collected.
+  std::vector<Shape> shapes;
+  for (const Output& v : inputs.values) shapes.push_back(v.shape());
+  LoopBodyBuilt built = build_body(graph, "Loop", inputs, shapes, body);
+  out.item_types = std::move(built.item_types);
+  out.item_shapes = std::move(built.item_shapes);
+  while (out.lists.size() < out.item_types.size()) out.lists.push_back(list_of(graph, {}));
+  return out;
+}
+
 LoopOutputs build_loop(Graph& graph, const Name& given, LoopInputs inputs, const BuildBody& build) {
+  if (graph.is_eager())
+    return run_loop(graph, inputs, inputs.attributes.has("reverse") && inputs.attributes.boolean("reverse"), build);
   const FullName name(graph, given, "Loop");
   std::vector<Shape> shapes;
   for (const Output& v : inputs.values) shapes.push_back(v.shape());
@@ -205,6 +256,11 @@ Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch,
   all.insert(all.end(), inputs.begin(), inputs.end());
   Graph& graph = graph_for(all);
   all.erase(all.begin());
+  if (graph.is_eager()) {
+    Outputs made = (cond.value().item<bool>() ? then_branch : else_branch)(graph, inputs);
+    check_tensors(made, "the branch");
+    return made;
+  }
   const FullName name(graph, given, "If");
   FunctionBuilder on_true(graph, name.full + "/then"), on_false(graph, name.full + "/else");
   Function first = build_branch(on_true, name.full + "/then", inputs, then_branch);
@@ -268,10 +324,43 @@ Outputs call(Graph& graph, const std::string& function, const Outputs& inputs, N
   return inline_function(graph, existing(graph, function), inputs, name.relative);
 }
 
+namespace {
+
+void check_custom_gradients(const Outputs& dxs, const Outputs& xs, std::string_view name) {
+  if (dxs.size() != xs.size())
+    invalid_argument("custom_gradient '{}': 'backward' returns {} gradients for {} inputs", name, dxs.size(),
+                     xs.size());
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    if (dxs[i].valid() && (dxs[i].dtype() != xs[i].dtype() || !dxs[i].shape().compatible_with(xs[i].shape())))
+      invalid_argument("custom_gradient '{}': the gradient of input {} is {}{}, but the input is {}{}", name, i,
+                       name_of(dxs[i]), dxs[i].shape().to_string(), name_of(xs[i]), xs[i].shape().to_string());
+}
+
+// The ops of `forward` are not recorded: the function is, as one.
+Outputs run_custom_gradient(Graph& graph, const CustomGradient& function, const Outputs& xs) {
+  Outputs ys;
+  {
+    const OpRecorder::Pause pause;
+    for (const Output& y : function.forward(xs)) ys.push_back(identity(y));  // an x may be a y, too
+  }
+  if (ys.empty()) invalid_argument("custom_gradient: 'forward' returns nothing");
+  OpRecorder::tell_all([&](OpRecorder& recorder) {
+    recorder.ran_function(graph, xs, ys, [function, xs, ys](const Outputs& dys) {
+      Outputs dxs = function.backward(xs, ys, dys);
+      check_custom_gradients(dxs, xs, "CustomGradient");
+      return dxs;
+    });
+  });
+  return ys;
+}
+
+}  // namespace
+
 Outputs custom_gradient(const CustomGradient& function, const Outputs& xs, Name given) {
   if (xs.empty()) invalid_argument("custom_gradient: there are no inputs");
   check_tensors(xs, "custom_gradient");
   Graph& graph = graph_for(xs);
+  if (graph.is_eager()) return run_custom_gradient(graph, function, xs);
   const FullName name(graph, given, "CustomGradient");
   const Outputs ys = function.forward(xs);
   if (ys.empty()) invalid_argument("custom_gradient: 'forward' returns nothing");
@@ -281,16 +370,11 @@ Outputs custom_gradient(const CustomGradient& function, const Outputs& xs, Name 
   for (const auto& [part, like] : {std::pair{0, &xs}, {1, &ys}, {2, &ys}})
     for (const Output& x : *like) arguments[part].push_back(builder.argument(x.dtype(), x.shape()));
   const Outputs dxs = function.backward(arguments[0], arguments[1], arguments[2]);
-  if (dxs.size() != xs.size())
-    invalid_argument("custom_gradient '{}': 'backward' returns {} gradients for {} inputs", name.full, dxs.size(),
-                     xs.size());
+  check_custom_gradients(dxs, xs, name.full);
   Outputs results;
   std::vector<std::int64_t> flows;  // inputs that get a gradient
   for (std::size_t i = 0; i < xs.size(); ++i) {
     if (!dxs[i].valid()) continue;
-    if (dxs[i].dtype() != xs[i].dtype() || !dxs[i].shape().compatible_with(xs[i].shape()))
-      invalid_argument("custom_gradient '{}': the gradient of input {} is {}{}, but the input is {}{}", name.full, i,
-                       name_of(dxs[i]), dxs[i].shape().to_string(), name_of(xs[i]), xs[i].shape().to_string());
     flows.push_back(static_cast<std::int64_t>(i));
     results.push_back(dxs[i]);
   }
@@ -398,7 +482,7 @@ Scanned scan(const ScanStep& step, const Outputs& init, const Outputs& xs, ScanO
 
 Output list_of(Graph& graph, const Outputs& items, Name name) {
   if (!items.empty()) return add_op("ListOf", items, {}, std::move(name));
-  return graph.output(graph.add({.op = "ListEmpty", .name = std::move(name)}));
+  return graph.apply({.op = "ListEmpty", .name = std::move(name)})[0];
 }
 Output list_size(Output list, Name name) { return add_op("ListSize", {list}, {}, std::move(name)); }
 Output list_get(Output list, Output index, DType dtype, Shape item, Name name) {

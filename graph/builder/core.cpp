@@ -34,6 +34,7 @@ namespace {
 // The graph that a node with these inputs belongs to: of function bodies under construction the innermost.
 Graph& graph_of(const Outputs& inputs) {
   Graph* graph = inputs.front().graph;
+  if (inputs.size() == 1) return *graph;
   for (const Output& input : inputs)
     for (const Graph* around = input.graph ? input.graph->around() : nullptr; around; around = around->around())
       if (around == graph) graph = input.graph;
@@ -45,10 +46,8 @@ Graph& graph_of(const Outputs& inputs) {
 Outputs add_outputs(Name op, const Outputs& inputs, Attributes attributes, Name name) {
   if (inputs.empty() || !inputs.front().valid())
     invalid_argument("{}{}: input 0 is not a tensor", op, name.empty() ? "" : " '" + name + "'");
-  Graph& graph = graph_of(inputs);
-  return outputs_of(
-      graph,
-      graph.add({.op = std::move(op), .name = std::move(name), .inputs = inputs, .attributes = std::move(attributes)}));
+  return graph_of(inputs).apply(
+      {.op = std::move(op), .name = std::move(name), .inputs = inputs, .attributes = std::move(attributes)});
 }
 
 Output add_op(Name op, const Outputs& inputs, Attributes attributes, Name name) {
@@ -63,10 +62,16 @@ Outputs outputs_of(Graph& graph, const Node& node) {
   return out;
 }
 
+Output add_target(Graph& graph, NodeSpec spec) {
+  if (!graph.is_eager()) return graph.output(graph.add(std::move(spec)));
+  graph.apply(std::move(spec));
+  return {.graph = &graph};
+}
+
 Output constant(Graph& graph, Tensor value, Name name) {
   const DType dtype = value.dtype();
-  return graph.output(
-      graph.add({.op = "Const", .name = std::move(name), .attributes = {{"T", dtype}, {"value", std::move(value)}}}));
+  return graph.apply(
+      {.op = "Const", .name = std::move(name), .attributes = {{"T", dtype}, {"value", std::move(value)}}})[0];
 }
 
 Output scalar_like(Output x, double value, Name name) {
@@ -75,8 +80,7 @@ Output scalar_like(Output x, double value, Name name) {
 }
 
 Output placeholder(Graph& graph, DType dtype, Shape shape, Name name) {
-  return graph.output(
-      graph.add({.op = "Placeholder", .name = std::move(name), .attributes = {{"T", dtype}, {"shape", shape}}}));
+  return graph.apply({.op = "Placeholder", .name = std::move(name), .attributes = {{"T", dtype}, {"shape", shape}}})[0];
 }
 
 Output IntegersArg::in(Output x) const {
@@ -100,14 +104,14 @@ std::int64_t IntegersArg::count() const {
 
 std::optional<std::vector<std::optional<std::int64_t>>> IntegersArg::known() const {
   if (!tensor_.valid()) return std::vector<std::optional<std::int64_t>>(numbers_.begin(), numbers_.end());
-  const auto found = known_integers(*tensor_.graph, {tensor_.node, tensor_.index});
+  const auto found = known_integers(tensor_);
   return found ? std::optional(found->values) : std::nullopt;
 }
 
 Output identity(Output x, Name name) { return add_op("Identity", {x}, {}, std::move(name)); }
 Output stop_gradient(Output x, Name name) { return add_op("StopGradient", {x}, {}, std::move(name)); }
 Output group(Graph& graph, const Outputs& nodes, Name name) {
-  return graph.output(graph.add({.op = "NoOp", .name = std::move(name), .controls = nodes}));
+  return add_target(graph, {.op = "NoOp", .name = std::move(name), .controls = nodes});
 }
 
 }  // namespace troupe

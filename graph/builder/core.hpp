@@ -26,6 +26,8 @@ using Name = std::string;
 Outputs add_outputs(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});
 Output add_op(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});  // its first output
 Outputs outputs_of(Graph& graph, const Node& node);
+// Adds a node without outputs, or runs it in eager mode, and returns what controls and targets name it by.
+Output add_target(Graph& graph, NodeSpec spec);
 
 Output constant(Graph& graph, Tensor value, Name name = {});
 template <class T>

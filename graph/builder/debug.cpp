@@ -5,12 +5,11 @@ namespace troupe {
 Output assert_true(Output cond, const Outputs& data, ReportOptions options) {
   Outputs inputs{cond};
   inputs.insert(inputs.end(), data.begin(), data.end());
-  const Node& node =
-      cond.graph->add({.op = "Assert",
-                       .name = std::move(options.name),
-                       .inputs = std::move(inputs),
-                       .attributes = {{"message", std::move(options.message)}, {"summarize", options.summarize}}});
-  return {cond.graph, node.id, 0};
+  return add_target(*cond.graph,
+                    {.op = "Assert",
+                     .name = std::move(options.name),
+                     .inputs = std::move(inputs),
+                     .attributes = {{"message", std::move(options.message)}, {"summarize", options.summarize}}});
 }
 
 Output print(Output x, const Outputs& data, ReportOptions options) {

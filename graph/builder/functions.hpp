@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <troupe/graph/builder/core.hpp>
 
@@ -38,7 +39,7 @@ class FunctionBuilder {
   Graph::ScopedDefaults scope_;
   Function function_;
   Outputs captures_;
-  std::map<Endpoint, Output> brought_in_;
+  std::map<std::pair<const EagerValue*, Endpoint>, Output> brought_in_;
 };
 
 // Adds the nodes of a function to `graph`, with names below `scope`; `inputs` take the place of its arguments. Returns

@@ -28,12 +28,12 @@ Output node_of(Output handle, const char* op, Outputs inputs, DType dtype, Name 
   Graph& graph = *handle.graph;
   inputs.insert(inputs.begin(), handle);
   attributes.set("T", dtype);
-  return graph.output(graph.add({.op = op,
-                                 .name = std::move(name),
-                                 .inputs = std::move(inputs),
-                                 .attributes = std::move(attributes),
-                                 .device = handle.source().device,
-                                 .colocate_with = handle.source().name}));
+  return graph.apply({.op = op,
+                      .name = std::move(name),
+                      .inputs = std::move(inputs),
+                      .attributes = std::move(attributes),
+                      .device = handle.source().device,
+                      .colocate_with = handle.source().name})[0];
 }
 
 template <class T>
@@ -94,21 +94,23 @@ VariableRef variable(Graph& graph, VariableOptions options) {
   ref.dtype = ref.initial_value.dtype();
   ref.shape = *shape;
   ref.name = full;
-  ref.handle = graph.output(graph.add({.op = "Variable",
-                                       .name = local,
-                                       .attributes = {{"T", ref.dtype},
-                                                      {"shape", ref.shape},
-                                                      {kTrainable, options.trainable},
-                                                      {kInitialValue, ref.initial_value.name()},
-                                                      {kInitializer, full + "/assign"}}}));
-  if (options.on_demand) graph.set_attribute(ref.handle.source(), kOnDemand, true);
+  Attributes attributes{{"T", ref.dtype},
+                        {"shape", ref.shape},
+                        {kTrainable, options.trainable},
+                        {kInitialValue, ref.initial_value.name()},
+                        {kInitializer, full + "/assign"}};
+  if (options.on_demand) attributes.set(kOnDemand, true);
+  ref.handle = graph.apply({.op = "Variable", .name = local, .attributes = std::move(attributes)})[0];
   const auto scope = graph.scope(local);
   node_of(ref.handle, "AssignVariable", {ref.initial_value}, ref.dtype, "assign");
-  node_of(ref.handle, "ReadVariable", {}, ref.dtype, "read");
+  if (graph.is_eager())
+    ref.initial_value = {};  // its memory is the variable's from now on
+  else
+    node_of(ref.handle, "ReadVariable", {}, ref.dtype, "read");
   return ref;
 }
 
-Output VariableRef::read() const { return handle.graph->output(name + "/read"); }
+Output VariableRef::read() const { return handle.eager ? fresh_read() : handle.graph->output(name + "/read"); }
 Output VariableRef::fresh_read() const { return node_of(handle, "ReadVariable", {}, dtype, {}); }
 Output VariableRef::assign(Output value) const { return node_of(handle, "AssignVariable", {value}, dtype, {}); }
 Output VariableRef::assign_add(Output value) const { return node_of(handle, "AssignAddVariable", {value}, dtype, {}); }

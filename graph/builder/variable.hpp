@@ -27,14 +27,14 @@ struct VariableOptions {
 };
 
 struct VariableRef {
-  Output handle{};         // the Variable node, whose name is the variable's
-  Output initial_value{};  // "name/initial_value"
+  Output handle{};         // the Variable node, whose name is the variable's; in eager mode the variable
+  Output initial_value{};  // "name/initial_value"; in eager mode invalid: the variable has it from the beginning
   DType dtype = DType::invalid;
   Shape shape{};
   std::string name{};
 
   // The value: always the same node, "name/read". It may run at any time during a step; to see an assignment of the
-  // same step, use fresh_read() under Graph::after.
+  // same step, use fresh_read() under Graph::after. In eager mode both read the value of now.
   Output read() const;
   Output fresh_read() const;
   // Each returns the new value.

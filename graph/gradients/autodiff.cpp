@@ -6,6 +6,7 @@
 #include <set>
 
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/gradients/reverse_mode.hpp>
 
 namespace troupe {
 namespace {
@@ -120,7 +121,7 @@ class ReverseMode {
            node.op->name, node.name);
     std::vector<bool> needed;
     for (const Endpoint& e : node.inputs) needed.push_back(depends(e));
-    GradientContext context(graph_, node, std::move(flowing), needed);
+    GradientContext context(graph_, node, inputs_of(node), outputs_of(graph_, node), std::move(flowing), needed);
     {
       const BesideNode beside(graph_, node);
       try {
@@ -131,6 +132,12 @@ class ReverseMode {
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (needed[i] && context.results()[i]) partial_[node.inputs[i]].push_back(context.results()[i]);
+  }
+
+  Outputs inputs_of(const Node& node) {
+    Outputs inputs;
+    for (const Endpoint& e : node.inputs) inputs.push_back({&graph_, e.node, e.index});
+    return inputs;
   }
 
   Output dense_beside(const Gradient& gradient, Endpoint e) {
@@ -150,22 +157,7 @@ class ReverseMode {
 
   Gradient sum_of(const std::vector<Gradient>& parts, Endpoint e) {
     const BesideNode beside(graph_, graph_.node(e.node));
-    const bool lists = graph_.dtype(e) == DType::list;
-    Outputs denses, indices, values;
-    for (const Gradient& part : parts) {
-      if (part.is_dense()) {
-        denses.push_back(part.dense);
-      } else {
-        indices.push_back(part.indices);
-        values.push_back(part.values);
-      }
-    }
-    Gradient sparse;
-    if (values.size() == 1) sparse = {.indices = indices[0], .values = values[0]};
-    if (values.size() > 1) sparse = {.indices = concat(indices, 0), .values = concat(values, 0)};
-    if (denses.empty()) return sparse;
-    if (sparse) denses.push_back(dense(sparse, {&graph_, e.node, e.index}));
-    return {.dense = denses.size() == 1 ? denses.front() : lists ? add_op("ListAdd", denses) : add_n(denses)};
+    return sum_of_gradients(parts, {&graph_, e.node, e.index});
   }
 
   Graph& graph_;
@@ -176,31 +168,6 @@ class ReverseMode {
   std::vector<bool> dependant_;  // on xs
   std::map<Endpoint, std::vector<Gradient>> partial_;
 };
-
-void check(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options) {
-  const Graph* graph = ys.front().graph;
-  const auto same_graph = [&](std::span<const Output> outputs, std::string_view what) {
-    for (const Output& o : outputs)
-      if (!o.valid() || o.graph != graph)
-        invalid_argument("gradients: one of {} {}", what, o.valid() ? "belongs to another graph" : "is not a tensor");
-  };
-  same_graph(ys, "ys");
-  same_graph(xs, "xs");
-  same_graph(options.grad_ys, "grad_ys");
-  same_graph(options.stop_gradients, "stop_gradients");
-  for (const Output& y : ys)
-    if (!is_floating(y.dtype()) && y.dtype() != DType::list)
-      invalid_argument("gradients: y '{}' is {}, not floating", y.name(), name(y.dtype()));
-  if (options.grad_ys.empty()) return;
-  if (options.grad_ys.size() != ys.size())
-    invalid_argument("gradients: {} grad_ys for {} ys", options.grad_ys.size(), ys.size());
-  for (std::size_t i = 0; i < ys.size(); ++i) {
-    const Output& gradient = options.grad_ys[i];
-    if (gradient.dtype() != ys[i].dtype() || !gradient.shape().compatible_with(ys[i].shape()))
-      invalid_argument("gradients: grad_ys[{}] is {}{}, but its y '{}' is {}{}", i, name(gradient.dtype()),
-                       gradient.shape().to_string(), ys[i].name(), name(ys[i].dtype()), ys[i].shape().to_string());
-  }
-}
 
 }  // namespace
 
@@ -217,8 +184,9 @@ Output dense(const Gradient& gradient, Output x) {
 
 std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
                                 const GradientOptions& options) {
-  if (ys.empty()) invalid_argument("gradients: ys is empty");
-  check(ys, xs, options);
+  if (!ys.empty() && ys.front().eager)
+    fail(Code::failed_precondition, "gradients: eager mode keeps no graph; record the ops with a GradientTape");
+  check_gradient_arguments(ys, xs, options);
   Graph& graph = *ys.front().graph;
   const auto scope = graph.scope(kScope);
   ReverseMode reverse(graph, ys, xs, options);

@@ -22,22 +22,24 @@ struct Gradient {
 // The view an op's gradient function has of its node.
 class GradientContext {
  public:
-  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients, std::vector<bool> needed)
+  // Of a node with these inputs and outputs; in eager mode `node` tells its op and attributes (EagerValue::source()).
+  GradientContext(Graph& graph, const Node& node, std::vector<Output> inputs, std::vector<Output> outputs,
+                  std::vector<Output> output_gradients, std::vector<bool> needed)
       : graph_(graph),
         node_(node),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
         output_gradients_(std::move(output_gradients)),
         needed_(std::move(needed)),
-        input_gradients_(node.inputs.size()) {}
+        input_gradients_(inputs_.size()) {}
 
   Graph& graph() { return graph_; }
   const Node& node() const { return node_; }
   const Attributes& attributes() const { return node_.attributes; }
-  int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
-  int num_outputs() const { return static_cast<int>(node_.output_types.size()); }
-  Output input(int i) {
-    return {&graph_, node_.inputs[static_cast<std::size_t>(i)].node, node_.inputs[static_cast<std::size_t>(i)].index};
-  }
-  Output output(int i) { return {&graph_, node_.id, i}; }
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  const Output& input(int i) const { return inputs_[static_cast<std::size_t>(i)]; }
+  const Output& output(int i) const { return outputs_[static_cast<std::size_t>(i)]; }
   // Gradient with respect to output i; zeros if no gradient flows into that output.
   Output grad(int i = 0);
   bool has_grad(int i) const { return output_gradients_[static_cast<std::size_t>(i)].valid(); }
@@ -53,6 +55,8 @@ class GradientContext {
  private:
   Graph& graph_;
   const Node& node_;
+  std::vector<Output> inputs_;
+  std::vector<Output> outputs_;
   std::vector<Output> output_gradients_;
   std::vector<bool> needed_;
   std::vector<Gradient> input_gradients_;

@@ -219,17 +219,17 @@ Output constrain(const VariableRef& variable, const Constraint& constraint) {
   static constexpr std::string_view kKinds[] = {"none", "max_norm", "min_max_norm", "unit_norm", "non_negative"};
   Graph& graph = *variable.handle.graph;
   const Node& handle = variable.handle.source();
-  return graph.output(graph.add({.op = "ConstrainVariable",
-                                 .name = "constrain/" + variable.name,
-                                 .inputs = {variable.handle},
-                                 .attributes = {{"T", variable.dtype},
-                                                {"kind", std::string(kKinds[static_cast<int>(constraint.kind)])},
-                                                {"low", constraint.low},
-                                                {"high", constraint.high},
-                                                {"rate", constraint.rate},
-                                                {"axes", constraint.axes}},
-                                 .device = handle.device,
-                                 .colocate_with = handle.name}));
+  return add_target(graph, {.op = "ConstrainVariable",
+                            .name = "constrain/" + variable.name,
+                            .inputs = {variable.handle},
+                            .attributes = {{"T", variable.dtype},
+                                           {"kind", std::string(kKinds[static_cast<int>(constraint.kind)])},
+                                           {"low", constraint.low},
+                                           {"high", constraint.high},
+                                           {"rate", constraint.rate},
+                                           {"axes", constraint.axes}},
+                            .device = handle.device,
+                            .colocate_with = handle.name});
 }
 
 VariableRef VariablePool::get(Graph& graph, const std::string& name, const WeightSpec& spec,

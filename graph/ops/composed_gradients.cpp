@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include <troupe/graph/gradients/tape.hpp>
+
 namespace troupe {
 
 void gradient_by_composition(GradientContext& c, const std::function<Outputs(const Outputs&)>& compose) {
@@ -12,15 +14,18 @@ void gradient_by_composition(GradientContext& c, const std::function<Outputs(con
     inputs.push_back(differentiable ? identity(c.input(i)) : c.input(i));
     if (c.needs(i) && differentiable) wanted.push_back(inputs.back());
   }
-  const Outputs results = compose(inputs);
-  Outputs ys, grads;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].valid() || !c.has_grad(static_cast<int>(i))) continue;
-    ys.push_back(results[i]);
-    grads.push_back(c.grad(static_cast<int>(i)));
-  }
-  if (ys.empty() || wanted.empty()) return;
-  const std::vector<Gradient> found = gradients(ys, wanted, {.grad_ys = grads});
+  if (wanted.empty()) return;
+  const auto composed = [&] {
+    const Outputs results = compose(inputs);
+    SeededOutputs made;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].valid() || !c.has_grad(static_cast<int>(i))) continue;
+      made.ys.push_back(results[i]);
+      made.grad_ys.push_back(c.grad(static_cast<int>(i)));
+    }
+    return made;
+  };
+  const std::vector<Gradient> found = gradients_of(composed, wanted);
   std::size_t next = 0;
   for (int i = 0; i < c.num_inputs(); ++i)
     if (c.needs(i) && is_floating(c.input(i).dtype())) c.results()[static_cast<std::size_t>(i)] = found[next++];
@@ -97,12 +102,17 @@ Output composed_products(const Attributes& a, Output x, Output axis) {
 void attention_grad_gradient(GradientContext& c) {
   gradient_by_composition(c, [&](const Outputs& in) {
     const DType own = c.attributes().dtype("U");
-    AttentionOperands operands{.q = cast(in[0], own), .k = cast(in[1], own), .v = cast(in[2], own), .mask = in[3]};
-    if (is_floating(in[3].dtype())) operands.mask = cast(in[3], own);
-    const Outputs ys{composed_attention(c.attributes(), operands)};
     Outputs xs{in[0], in[1], in[2]};
     if (c.attributes().boolean("mask_gradient")) xs.push_back(in[3]);
-    const std::vector<Gradient> found = gradients(ys, xs, {.grad_ys = {cast(in[6], own)}});
+    const std::vector<Gradient> found = gradients_of(
+        [&] {
+          AttentionOperands operands{
+              .q = cast(in[0], own), .k = cast(in[1], own), .v = cast(in[2], own), .mask = in[3]};
+          if (is_floating(in[3].dtype())) operands.mask = cast(in[3], own);
+          const Output y = composed_attention(c.attributes(), operands);
+          return SeededOutputs{.ys = {y}, .grad_ys = {cast(in[6], own)}};
+        },
+        xs);
     Outputs out;
     for (std::size_t i = 0; i < xs.size(); ++i) out.push_back(dense(found[i], xs[i]));
     return out;
@@ -112,8 +122,10 @@ void attention_grad_gradient(GradientContext& c) {
 // Inputs: x, dy, axis.
 void cumulative_product_grad_gradient(GradientContext& c) {
   gradient_by_composition(c, [&](const Outputs& in) {
-    const Outputs ys{composed_products(c.attributes(), in[0], in[2])}, xs{in[0]};
-    return Outputs{dense(gradients(ys, xs, {.grad_ys = {in[1]}})[0], in[0])};
+    const auto products = [&] {
+      return SeededOutputs{.ys = {composed_products(c.attributes(), in[0], in[2])}, .grad_ys = {in[1]}};
+    };
+    return Outputs{dense(gradients_of(products, {in[0]})[0], in[0])};
   });
 }
 

@@ -55,7 +55,7 @@ Output flat_indices(Output x, Output index, Output axis) {
 
 void cumulative_extremum_gradient(GradientContext& c) {
   const Output x = c.input(0), g = c.grad();
-  const auto known = known_tensor(c.graph(), {c.input(1).node, c.input(1).index});
+  const auto known = known_tensor(c.input(1));
   if (known) {
     const Output zeros = zeros_like(x);
     return c.set(0, scatter_elements(zeros, c.output(1), g, {.axis = known->item<std::int64_t>(), .reduction = "add"}));

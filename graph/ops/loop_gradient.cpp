@@ -278,7 +278,8 @@ class LoopGradient {
     for (const auto& [l, arg] : list_seeds_) inputs.push_back(c_.grad(1 + parts_.carried + l));
     for (const Endpoint e : rows_) {
       const int a = argument_of(e);
-      inputs.push_back(parts_.is_row(a) ? c_.input(Parts::input_of(a)) : c_.output(1 + parts_.carried + lists_.at(e)));
+      inputs.push_back(parts_.is_row(a) ? c_.input(Parts::input_of(a))
+                                        : outer_.output(c_.node(), 1 + parts_.carried + lists_.at(e)));
     }
     const auto scanned = static_cast<std::int64_t>(inputs.size()) - 2 - values;
     for (const int a : others_) inputs.push_back(c_.input(Parts::input_of(a)));

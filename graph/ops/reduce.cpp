@@ -63,7 +63,7 @@ void arg_shape(ShapeContext& c) {
 Output with_kept_dims(GradientContext& c, Output reduced) {
   if (c.attributes().boolean("keep_dims")) return reduced;
   const Output x = c.input(0), axes = c.input(1);
-  const auto given = known_integers(c.graph(), {axes.node, axes.index});
+  const auto given = known_integers(axes);
   const bool known = given && given->complete();
   if (known && given->values.empty()) return reduced;  // a scalar broadcasts as it is
   if (!known) return reshape_like(reduced, sum(x, axes, {.keep_dims = true}));

@@ -15,12 +15,12 @@ Output apply_rule(const OptimizerRule& rule, Outputs inputs, const Gradient& gra
   }
   Attributes attributes = attributes_of(rule);
   if (gradient.is_sparse()) attributes.set("exact", slot_updates == SlotUpdates::exact);
-  return var.graph->output(var.graph->add({.op = (gradient.is_dense() ? "Apply" : "SparseApply") + rule_name,
-                                           .name = std::move(name),
-                                           .inputs = std::move(inputs),
-                                           .attributes = std::move(attributes),
-                                           .device = var.source().device,
-                                           .colocate_with = var.source().name}));
+  return add_target(*var.graph, {.op = (gradient.is_dense() ? "Apply" : "SparseApply") + rule_name,
+                                 .name = std::move(name),
+                                 .inputs = std::move(inputs),
+                                 .attributes = std::move(attributes),
+                                 .device = var.source().device,
+                                 .colocate_with = var.source().name});
 }
 
 Output apply_sgd(Output var, Output lr, const Gradient& gradient, Name name) {

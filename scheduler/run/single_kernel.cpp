@@ -7,39 +7,48 @@ namespace {
 
 class SingleContext final : public KernelContext {
  public:
-  SingleContext(std::span<const Tensor> inputs, std::span<Variable* const> variables, std::size_t outputs,
-                Device& device, std::uint64_t hash)
-      : outputs(outputs), inputs_(inputs), variables_(variables), device_(device), hash_(hash) {}
-  int num_inputs() const override { return static_cast<int>(inputs_.size()); }
-  const Tensor& input(int index) const override { return inputs_[static_cast<std::size_t>(index)]; }
+  SingleContext(const KernelOperands& operands, Device& device) : operands_(operands), device_(device) {}
+  int num_inputs() const override { return static_cast<int>(operands_.inputs.size()); }
+  const Tensor& input(int index) const override {
+    const Tensor* const tensor = operands_.inputs[static_cast<std::size_t>(index)];
+    if (!tensor) invalid_argument("input {} is a variable; a tensor was expected: read it first", index);
+    return *tensor;
+  }
   Variable& variable(int index) override {
     const auto i = static_cast<std::size_t>(index);
-    if (i >= variables_.size() || !variables_[i]) invalid_argument("input {} of the kernel is not a variable", index);
-    return *variables_[i];
+    if (i >= operands_.variables.size() || !operands_.variables[i])
+      invalid_argument("input {} of the kernel is not a variable", index);
+    return *operands_.variables[i];
   }
-  void set_output(int index, Tensor&& value) override { outputs[static_cast<std::size_t>(index)] = std::move(value); }
+  using KernelContext::set_output;
+  void set_output(int index, Tensor&& value) override {
+    operands_.outputs[static_cast<std::size_t>(index)] = std::move(value);
+  }
   Tensor take_input(int) override { return {}; }
   Device& device() override { return device_; }
-  RandomKey random_key() const override { return {}; }
-  std::uint64_t node_hash() const override { return hash_; }
-
-  std::vector<Tensor> outputs;
+  RandomKey random_key() const override { return operands_.random; }
+  std::uint64_t node_hash() const override { return operands_.node_hash; }
 
  private:
-  std::span<const Tensor> inputs_;
-  std::span<Variable* const> variables_;
+  const KernelOperands& operands_;
   Device& device_;
-  std::uint64_t hash_;
 };
 
 }  // namespace
 
+void run_kernel(const Kernel& kernel, const KernelOperands& operands, Device& device) {
+  SingleContext context(operands, device);
+  kernel(context);
+}
+
 std::vector<Tensor> run_kernel(const Kernel& kernel, std::span<const Tensor> inputs,
                                std::span<Variable* const> variables, std::size_t outputs, Device& device,
                                std::uint64_t node_hash) {
-  SingleContext context(inputs, variables, outputs, device, node_hash);
-  kernel(context);
-  return std::move(context.outputs);
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : inputs) pointers.push_back(&tensor);
+  std::vector<Tensor> made(outputs);
+  run_kernel(kernel, {.inputs = pointers, .variables = variables, .outputs = made, .node_hash = node_hash}, device);
+  return made;
 }
 
 std::vector<Tensor> run_single_kernel(const Node& node, std::span<const Tensor> inputs, const KernelRegistry& kernels,

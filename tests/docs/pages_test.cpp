@@ -270,6 +270,15 @@ TEST(Pages, SessionsAreSavedAndGoOn) {
   }
 }
 
+TEST(Pages, OpsThatRunWhenTheyAreCalled) {
+  const std::string_view shown =
+#include <pages/eager_output.inc>
+      ;
+  ::testing::internal::CaptureStdout();
+#include <pages/eager.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+}
+
 TEST(Pages, LoopsScansAndJacobians) {
   const std::string_view shown =
 #include <pages/control_flow_output.inc>

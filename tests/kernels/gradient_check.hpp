@@ -24,6 +24,9 @@ struct GradientCase {
   bool twice = true;    // check the gradient of the gradient as well
   bool dynamic = true;  // check with dimensions that are unknown while the graph is built, too
   bool prints = false;  // to stderr: what, is not checked
+  // In eager mode: the bits of a graph; other roundings, as gradients of a loop are summed iteration by iteration, or
+  // as shapes that are known late choose other ops; or other random numbers.
+  enum class Eager { same_bits, rounds, draws } eager = Eager::same_bits;
 };
 
 inline Tensor random_tensor(const Shape& shape, double low, double high, std::mt19937_64& random) {

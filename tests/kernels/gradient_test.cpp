@@ -19,17 +19,6 @@ using testing::check_gradients;
 using testing::first_gradients;
 using testing::GradientCase;
 
-std::vector<GradientCase> all_cases() {
-  std::vector<GradientCase> out;
-  for (const auto& family :
-       {testing::array_gradients(), testing::control_gradients(), testing::conv_gradients(), testing::debug_gradients(),
-        testing::elementwise_gradients(), testing::index_gradients(), testing::image_gradients(),
-        testing::layout_gradients(), testing::linear_and_reduce_gradients(), testing::nn_gradients(),
-        testing::recurrent_gradients(), testing::signal_gradients(), testing::text_gradients()})
-    out.insert(out.end(), family.begin(), family.end());
-  return out;
-}
-
 class Gradients : public ::testing::TestWithParam<GradientCase> {
  protected:
   void SetUp() override {
@@ -54,7 +43,7 @@ TEST_P(Gradients, AreDifferentiableAgain) {
   EXPECT_EQ(check_gradients(GetParam(), again, false), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOps, Gradients, ::testing::ValuesIn(all_cases()),
+INSTANTIATE_TEST_SUITE_P(AllOps, Gradients, ::testing::ValuesIn(testing::all_gradient_cases()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(GradientCoverage, EveryDifferentiableOpHasACase) {
@@ -62,7 +51,7 @@ TEST(GradientCoverage, EveryDifferentiableOpHasACase) {
   const auto note = [&seen](const Graph& graph) {
     for (int i = 0; i < graph.size(); ++i) seen.insert(graph.node(i).op->name);
   };
-  for (const GradientCase& c : all_cases()) {
+  for (const GradientCase& c : testing::all_gradient_cases()) {
     Graph graph;
     Outputs xs;
     for (const Shape& shape : c.shapes) xs.push_back(placeholder(graph, DType::f64, shape));

@@ -104,21 +104,28 @@ std::vector<GradientCase> control_gradients() {
                           [&x](Graph&, const Outputs& in) { return Outputs{in[0] * x[0]}; }});
     };
   };
-  return {{.name = "CustomGradient", .shapes = {{2, 2}, {2, 2}}, .build = custom, .low = 0.5},
-          {.name = "SwitchFirst", .shapes = {{2}}, .build = chosen(0)},
-          {.name = "SwitchOutside", .shapes = {{2}}, .build = chosen(-4)},
-          {.name = "IfThen", .shapes = {{2, 2}, {2, 2}}, .build = branches(true)},
-          {.name = "IfElse", .shapes = {{2, 2}, {2, 2}}, .build = branches(false)},
-          {.name = "While", .shapes = {{2, 2}, {2, 2}}, .build = repeated(false)},
-          {.name = "WhileRecomputed", .shapes = {{2, 2}, {2, 2}}, .build = repeated(true)},
-          {.name = "Scan", .shapes = {{2}, {3, 2}, {2, 2}}, .build = scanned(false)},
-          {.name = "ScanReversed", .shapes = {{2}, {3, 2}, {2, 2}}, .build = scanned(true)},
-          {.name = "Rows", .shapes = {{3, 2}}, .build = of([](auto& x) {
-                                                 return square(list_stack(list_unstack(x[0]), DType::f64, Shape{2}));
-                                               })},
-          {.name = "Lists", .shapes = {{2}, {3, 2}}, .build = lists},
-          {.name = "ListsInLoops", .shapes = {{2}, {2}}, .build = written},
-          {.name = "LoopsInLoops", .shapes = {{3, 2}, {2, 2}}, .build = nested}};
+  return {
+      {.name = "CustomGradient", .shapes = {{2, 2}, {2, 2}}, .build = custom, .low = 0.5},
+      {.name = "SwitchFirst", .shapes = {{2}}, .build = chosen(0)},
+      {.name = "SwitchOutside", .shapes = {{2}}, .build = chosen(-4)},
+      {.name = "IfThen", .shapes = {{2, 2}, {2, 2}}, .build = branches(true)},
+      {.name = "IfElse", .shapes = {{2, 2}, {2, 2}}, .build = branches(false), .eager = GradientCase::Eager::draws},
+      {.name = "While", .shapes = {{2, 2}, {2, 2}}, .build = repeated(false), .eager = GradientCase::Eager::rounds},
+      {.name = "WhileRecomputed",
+       .shapes = {{2, 2}, {2, 2}},
+       .build = repeated(true),
+       .eager = GradientCase::Eager::rounds},
+      {.name = "Scan", .shapes = {{2}, {3, 2}, {2, 2}}, .build = scanned(false), .eager = GradientCase::Eager::rounds},
+      {.name = "ScanReversed",
+       .shapes = {{2}, {3, 2}, {2, 2}},
+       .build = scanned(true),
+       .eager = GradientCase::Eager::rounds},
+      {.name = "Rows", .shapes = {{3, 2}}, .build = of([](auto& x) {
+                                             return square(list_stack(list_unstack(x[0]), DType::f64, Shape{2}));
+                                           })},
+      {.name = "Lists", .shapes = {{2}, {3, 2}}, .build = lists},
+      {.name = "ListsInLoops", .shapes = {{2}, {2}}, .build = written, .eager = GradientCase::Eager::rounds},
+      {.name = "LoopsInLoops", .shapes = {{3, 2}, {2, 2}}, .build = nested}};
 }
 
 }  // namespace troupe::testing

@@ -12,14 +12,15 @@ std::vector<GradientCase> nn_gradients() {
                                                                   })});
   out.push_back({.name = "SparseCrossEntropyAxis", .shapes = {{2, 3, 2}}, .build = [](Graph& g, const Outputs& x) {
                    const Output labels = constant(g, Tensor::of<std::int64_t>(Shape{2, 2}, {0, 2, -7, 1}));
-                   return outputs_of(g, sparse_softmax_cross_entropy(
-                                            x[0], labels, {.axis = 1, .ignore_index = -7, .label_smoothing = 0.2})
-                                            .source());
+                   return add_outputs(
+                       "SparseSoftmaxCrossEntropy", {x[0], labels},
+                       {{"axis", std::int64_t{1}}, {"ignore_index", std::int64_t{-7}}, {"label_smoothing", 0.2}});
                  }});
-  out.push_back({.name = "CrossEntropyAxis", .shapes = {{2, 3, 2}, {2, 3, 2}}, .build = [](Graph& g, const Outputs& x) {
+  out.push_back({.name = "CrossEntropyAxis", .shapes = {{2, 3, 2}, {2, 3, 2}}, .build = [](Graph&, const Outputs& x) {
                    const Output labels = softmax(x[1], {.axis = 1});
-                   return outputs_of(g,
-                                     softmax_cross_entropy(x[0], labels, {.axis = 1, .label_smoothing = 0.1}).source());
+                   Outputs out = add_outputs("SoftmaxCrossEntropy", {x[0], labels}, {{"axis", std::int64_t{1}}});
+                   out.push_back(softmax_cross_entropy(x[0], labels, {.axis = 1, .label_smoothing = 0.1}));
+                   return out;
                  }});
   out.push_back({.name = "GroupNorm",
                  .shapes = {{2, 4, 3}, {4}, {4}},
@@ -51,12 +52,11 @@ std::vector<GradientCase> nn_gradients() {
   out.push_back({.name = "LogSoftmax", .shapes = {{3, 4}}, .build = of([](auto& x) { return log_softmax(x[0]); })});
   out.push_back({.name = "SoftmaxGrad", .shapes = {{3, 4}, {3, 4}}, .build = op("SoftmaxGrad")});
   out.push_back({.name = "LogSoftmaxGrad", .shapes = {{3, 4}, {3, 4}}, .build = op("LogSoftmaxGrad")});
-  out.push_back(
-      {.name = "SparseSoftmaxCrossEntropy", .shapes = {{3, 4}}, .build = [](Graph& g, const Outputs& x) {
-         return outputs_of(g, sparse_softmax_cross_entropy(x[0], constant<std::int64_t>(g, {2, 0, 3})).source());
-       }});
-  out.push_back({.name = "SoftmaxCrossEntropy", .shapes = {{3, 4}, {3, 4}}, .build = [](Graph& g, const Outputs& x) {
-                   return outputs_of(g, softmax_cross_entropy(x[0], softmax(x[1])).source());
+  out.push_back({.name = "SparseSoftmaxCrossEntropy", .shapes = {{3, 4}}, .build = [](Graph& g, const Outputs& x) {
+                   return add_outputs("SparseSoftmaxCrossEntropy", {x[0], constant<std::int64_t>(g, {2, 0, 3})});
+                 }});
+  out.push_back({.name = "SoftmaxCrossEntropy", .shapes = {{3, 4}, {3, 4}}, .build = [](Graph&, const Outputs& x) {
+                   return add_outputs("SoftmaxCrossEntropy", {x[0], softmax(x[1])});
                  }});
   out.push_back({.name = "SigmoidCrossEntropy", .shapes = {{3, 4}, {3, 4}}, .build = of([](auto& x) {
                                                                               return sigmoid_cross_entropy(x[0], x[1]);
@@ -86,8 +86,10 @@ std::vector<GradientCase> nn_gradients() {
   out.push_back({.name = "GroupNormStatistics",
                  .shapes = {{2, 4, 3}, {4}, {4}},
                  .build = op("GroupNorm", {{"epsilon", 0.1}, {"groups", std::int64_t{2}}})});
-  out.push_back(
-      {.name = "Dropout", .shapes = {{4, 5}}, .build = of([](auto& x) { return square(dropout(x[0], 0.4)); })});
+  out.push_back({.name = "Dropout",
+                 .shapes = {{4, 5}},
+                 .build = of([](auto& x) { return square(dropout(x[0], 0.4)); }),
+                 .eager = GradientCase::Eager::draws});
   return out;
 }
 

@@ -42,6 +42,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"introspection"},
       {"cluster"},
       {"session"},
+      {"eager"},
       {"training"},
       {"model"},
       {"serving"},

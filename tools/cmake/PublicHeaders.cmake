@@ -5,6 +5,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
   actors/cluster/task.hpp
   actors/data/graph_function.hpp
+  actors/eager/eager.hpp
   actors/model/any_model.hpp
   actors/model/batch_inference.hpp
   actors/model/estimators.hpp
@@ -87,6 +88,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/data/element_source.hpp
   graph/data/pipeline.hpp
   graph/data/texts.hpp
+  graph/eager_value.hpp
   graph/formats/onnx/onnx.hpp
   graph/formats/saved_model/saved_model.hpp
   graph/formats/serialize.hpp
@@ -94,6 +96,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/formats/text_call.hpp
   graph/gradients/autodiff.hpp
   graph/gradients/jacobian.hpp
+  graph/gradients/tape.hpp
   graph/graph.hpp
   graph/host_functions.hpp
   graph/layers/activations.hpp
@@ -118,6 +121,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/metrics/scores.hpp
   graph/metrics/sums.hpp
   graph/op.hpp
+  graph/op_runner.hpp
   graph/optimizers/loss_scaling.hpp
   graph/optimizers/optimizer_options.hpp
   graph/optimizers/optimizer_rules.hpp

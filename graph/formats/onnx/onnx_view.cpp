@@ -45,7 +45,7 @@ Output with_channels_last(Output operand, const OnnxViewPtr& view) {
   if (!shape.has_rank()) return {};
   if (shape.rank() == 0 || (shape.rank() == 1 && shape[0] == 1)) return operand;
   // One for each channel: [c,1,1] or [1,c,1,1].
-  const auto value = known_tensor(*operand.graph, {operand.node, operand.index});
+  const auto value = known_tensor(operand);
   const int front = shape.rank() - 3;
   if (!value || front < 0 || front > 1 || shape[-1] != 1 || shape[-2] != 1 || (front == 1 && shape[0] != 1)) return {};
   return constant(*operand.graph, value->reshaped(Shape{shape[front]}));

@@ -31,7 +31,7 @@ std::string scope_of(const std::string& name) {
 }
 
 std::optional<std::int64_t> known_integer(Output x) {
-  const auto found = known_integers(*x.graph, {x.node, x.index});
+  const auto found = known_integers(x);
   return found && found->values.size() == 1 ? found->values[0] : std::nullopt;
 }
 

@@ -65,7 +65,7 @@ TfList& TfNode::list(int index) const {
 
 std::optional<Tensor> TfNode::known(int index) const {
   const Output x = in(index);
-  return known_tensor(graph_, {x.node, x.index});
+  return known_tensor(x);
 }
 
 Integers TfNode::integers_in(int index, std::string_view what) const {

@@ -1,0 +1,70 @@
+// What eager calls of an op have in common, prepared by the first: the kernel, and attributes and dtypes of outputs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <troupe/devices/kernel.hpp>
+#include <troupe/graph/graph.hpp>
+
+namespace troupe {
+
+// An op with given attributes on a device, for inputs of given dtypes. Thread-safe.
+class PreparedOp {
+ public:
+  // Throws as Graph::add() does, for these inputs.
+  PreparedOp(const OpDef& op, const NodeSpec& call, Device& device, const KernelRegistry& kernels);
+
+  bool fits(const NodeSpec& call, const Device& device) const;
+  const Kernel& kernel() const { return kernel_; }
+  Device& device() const { return device_; }
+  bool stateful() const { return op_.stateful; }
+  // The node of outputs for inputs of these shapes. Throws invalid_argument for shapes that do not fit.
+  std::shared_ptr<const Node> node_for(const NodeSpec& call) const;
+  // Throws what shapes and values of the inputs tell, if they do not fit.
+  void check(const NodeSpec& call) const;
+
+ private:
+  struct Shapes {
+    std::vector<Shape> inputs;
+    std::shared_ptr<const Node> node;
+    const Shapes* next;
+  };
+  static constexpr std::size_t kMostShapes = 16;  // that are remembered; others are inferred in each call
+
+  const OpDef& op_;
+  const Attributes given_;
+  std::vector<DType> input_types_;
+  Device& device_;
+  Kernel kernel_;
+  mutable std::atomic<const Shapes*> known_{nullptr};
+  mutable std::mutex mutex_;  // guards what follows
+  mutable std::vector<std::unique_ptr<const Shapes>> all_;
+};
+
+class PreparedOps {
+ public:
+  PreparedOps(const OpRegistry& ops, const KernelRegistry& kernels) : ops_(ops), kernels_(kernels) {}
+  // Null for an op that no kernel runs (OpRole). Throws not_found for an unknown op, unimplemented for one without a
+  // kernel for the device and dtypes, and as Graph::add() does.
+  std::shared_ptr<const PreparedOp> find(const NodeSpec& call, Device& device);
+
+ private:
+  static constexpr std::size_t kMostAlike = 32;  // that differ in attributes only; the oldest is forgotten
+  struct Alike {
+    std::vector<std::shared_ptr<const PreparedOp>> ops;
+    std::size_t oldest = 0;
+  };
+  const OpRegistry& ops_;
+  const KernelRegistry& kernels_;
+  std::shared_mutex mutex_;
+  std::unordered_map<std::uint64_t, Alike> by_hash_;
+};
+
+}  // namespace troupe

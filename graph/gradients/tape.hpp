@@ -1,0 +1,100 @@
+// Gradients in eager mode (graph/op_runner.hpp): a tape records the ops that depend on what it watches, and calls their
+// gradient functions in reverse order. Those are the same as gradients() calls, in the same order: the bits are those
+// of a graph.
+//
+//   GradientTape tape;
+//   tape.watch(x);
+//   Output y = reduce_sum(square(x));
+//   Output dx = tape.gradient(y, x);  // 2 x
+//
+// Gradients of gradients: an outer tape records what an inner one computes.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <troupe/graph/builder/core.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
+#include <troupe/graph/op_runner.hpp>
+
+namespace troupe {
+
+struct TapeOptions {
+  bool persistent = false;      // gradient() may be called again; otherwise the first call frees what was recorded
+  bool watch_variables = true;  // trainable ones that are read
+};
+
+// Records what its thread runs, from its construction to stop() or its end; keeps the values that gradients need. Not
+// thread-safe. Tapes end in the reverse order of their construction.
+class GradientTape final : private OpRecorder {
+ public:
+  explicit GradientTape(TapeOptions options = {}) : options_(options) {}
+
+  // A value, or the handle of a variable. Throws invalid_argument for a tensor of a graph, or one that is not floating.
+  void watch(const Output& x);
+  void stop() { recording_ = false; }
+
+  // The gradient of the sum of `ys` for each x, as gradients() gives it: empty if no y depends on it. An x may be the
+  // handle of a variable, of whose reads it is the sum. Throws failed_precondition in a second call unless persistent;
+  // unimplemented naming the op if one on the way has no gradient; and as gradients() does.
+  std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
+                                  const GradientOptions& options = {});
+  // Dense; an invalid Output if y does not depend on x.
+  Output gradient(const Output& y, const Output& x);
+  Outputs gradient(const Output& y, const Outputs& xs);
+
+ private:
+  struct Record {
+    Outputs inputs;
+    Outputs outputs;
+    Backward backward;  // null: the op's gradient function
+  };
+  using Key = const EagerValue*;
+  class Reverse;
+
+  void ran(const NodeSpec& op, std::span<const Output> outputs) override;
+  void ran_function(Graph& graph, std::span<const Output> xs, std::span<const Output> ys,
+                    const Backward& backward) override;
+  bool is_watched(const Output& x) const { return x.eager && watched_.contains(key(x)); }
+  // Of a variable's read: the variable.
+  Key key(const Output& x) const {
+    const auto read = variable_of_.find(x.eager.get());
+    return read == variable_of_.end() ? x.eager.get() : read->second;
+  }
+  std::vector<Gradient> compute(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options,
+                                bool make_dense);
+  // A tensor of x's dtype and shape: of a variable what was read first.
+  const Output& tensor_like(const Output& x) const {
+    const auto read = reads_.find(x.eager.get());
+    return read == reads_.end() ? x : read->second;
+  }
+  void record(std::span<const Output> inputs, std::span<const Output> outputs, Backward backward);
+
+  const TapeOptions options_;
+  bool recording_ = true;
+  bool used_ = false;
+  std::vector<Record> records_;
+  std::unordered_set<Key> watched_;           // and what depends on it
+  std::unordered_map<Key, Key> variable_of_;  // of reads
+  std::unordered_map<Key, Output> reads_;     // the first of each variable
+  Outputs kept_;  // so that no other value gets the place in memory of one that is known here
+};
+
+// Gradients of what a function computes, in either mode: of a graph by gradients(), in eager mode by a tape.
+struct SeededOutputs {
+  Outputs ys{};  // none: no gradients
+  Outputs grad_ys{};
+};
+std::vector<Gradient> gradients_of(const std::function<SeededOutputs()>& fn, const Outputs& xs);
+
+struct ValueAndGradients {
+  Output value{};
+  Outputs gradients{};  // dense, one for each x; an invalid Output where none flows
+};
+// fn(xs), and the gradients of the scalar that it returns.
+ValueAndGradients value_and_grad(const std::function<Output(const Outputs& xs)>& fn, const Outputs& xs);
+
+}  // namespace troupe

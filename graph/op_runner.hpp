@@ -1,0 +1,59 @@
+// Eager mode: a graph with a runner has no nodes. Ops that are added to it run at once, and its outputs hold their
+// values: the functions of the builder API, and gradient functions, work on either kind of graph.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <troupe/graph/graph.hpp>
+
+namespace troupe {
+
+class OpRunner {
+ public:
+  virtual ~OpRunner() = default;
+  // Runs an op, on the device that it asks for; `graph` is that of its outputs. Throws invalid_argument for inputs and
+  // attributes that do not fit, like Graph::add(), and the errors of kernels.
+  virtual std::vector<Output> run(Graph& graph, const NodeSpec& op) = 0;
+};
+
+// Is told of the ops that this thread runs in eager mode while it lives (graph/gradients/tape.hpp). Recorders nest:
+// destroy them in the reverse order.
+class OpRecorder {
+ public:
+  OpRecorder() : outer_(std::exchange(innermost_, this)) {}
+  OpRecorder(const OpRecorder&) = delete;
+  OpRecorder& operator=(const OpRecorder&) = delete;
+  virtual ~OpRecorder() { innermost_ = outer_; }
+  virtual void ran(const NodeSpec& op, std::span<const Output> outputs) = 0;
+  // Of a function with a gradient of its own: of each x (invalid: none) from those of the ys.
+  using Backward = std::function<std::vector<Output>(const std::vector<Output>& dys)>;
+  virtual void ran_function(Graph& graph, std::span<const Output> xs, std::span<const Output> ys,
+                            const Backward& backward) = 0;
+
+  // Tells all recorders of this thread, the innermost first.
+  template <class Tell>
+  static void tell_all(const Tell& tell) {
+    for (OpRecorder* recorder = innermost_; recorder; recorder = recorder->outer_) tell(*recorder);
+  }
+  static bool any() { return innermost_ != nullptr; }
+  // Nothing is recorded while it lives.
+  class Pause {
+   public:
+    Pause() : paused_(std::exchange(innermost_, nullptr)) {}
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+    ~Pause() { innermost_ = paused_; }
+
+   private:
+    OpRecorder* const paused_;
+  };
+
+ private:
+  OpRecorder* const outer_;
+  static inline constinit thread_local OpRecorder* innermost_ = nullptr;
+};
+
+}  // namespace troupe
