@@ -48,10 +48,10 @@ std::vector<GradientCase> recurrent_gradients();
 // All of them.
 inline std::vector<GradientCase> all_gradient_cases() {
   std::vector<GradientCase> out;
-  for (const auto& family : {array_gradients(), control_gradients(), conv_gradients(), debug_gradients(),
-                             elementwise_gradients(), index_gradients(), image_gradients(), layout_gradients(),
-                             linear_and_reduce_gradients(), nn_gradients(), recurrent_gradients(), signal_gradients(),
-                             text_gradients()})
+  for (const auto& family :
+       {array_gradients(), control_gradients(), conv_gradients(), debug_gradients(), elementwise_gradients(),
+        index_gradients(), image_gradients(), layout_gradients(), linear_and_reduce_gradients(), nn_gradients(),
+        recurrent_gradients(), signal_gradients(), text_gradients()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }

@@ -13,6 +13,7 @@ inline constexpr double kMilli = 1e3, kNano = 1e9;
 void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel nodes
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 void add_loop_cases(std::vector<Case>& cases);      // iterations
+void add_eager_cases(std::vector<Case>& cases);     // ops that run when they are called
 
 void add_remote_cases(std::vector<Case>& cases);            // one-node graphs on another task
 void add_transfer_cases(std::vector<Case>& cases);          // tensors between tasks

@@ -1,6 +1,7 @@
 #include "tools/bench/compared_step.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -111,22 +112,32 @@ void ComparedStep::write_onnx(const Graph& graph, const Outputs& inputs, const O
 
 std::optional<Peer> ComparedStep::peer(const std::string& name, const Settings& settings, double tolerance,
                                        double scale) const {
-  try {
-    auto child = std::make_shared<Child>(
-        std::vector<std::string>{settings.python, build_directory() + "/include/troupe/tools/bench/peers/graph_peer.py",
-                                 files_.directory(), name, std::to_string(threads_)});
-    const std::string answer = child->read_line(), ready = "ready ";
-    if (!answer.starts_with(ready)) fail(Code::unavailable, "{}", answer);
+  const auto check = [&] {
     const std::vector<Tensor> results = run();
     for (std::size_t i = 0; i < names_.size(); ++i)
       check_close(results[i], files_.read(names_[i], results[i].shape()).data<float>(), tolerance);
+  };
+  return python_peer(settings, "graph_peer.py", {files_.directory(), name, std::to_string(threads_)}, check, scale);
+}
+
+std::optional<Peer> python_peer(const Settings& settings, const std::string& script,
+                                const std::vector<std::string>& arguments, const std::function<void()>& check,
+                                double scale) {
+  std::vector<std::string> command{settings.python, build_directory() + "/include/troupe/tools/bench/peers/" + script};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  try {
+    auto child = std::make_shared<Child>(command);
+    const std::string answer = child->read_line(), ready = "ready ";
+    if (!answer.starts_with(ready)) fail(Code::unavailable, "{}", answer);
+    check();
     return Peer{answer.substr(ready.size()), [child, scale] {
                   child->write_line("run");
                   return scale * std::stod(child->read_line());
                 }};
   } catch (const Error& error) {
     if (error.code() == Code::internal) throw;
-    fmt::print(stderr, "troupe-bench: peer {} is not available: {}\n", name, error.message());
+    fmt::print(stderr, "troupe-bench: peer {} is not available: {}\n",
+               fmt::join(arguments.begin() + 1, arguments.end(), " "), error.message());
     return std::nullopt;
   }
 }

@@ -33,6 +33,13 @@ class TensorFiles {
   std::string directory_;
 };
 
+// A script of tools/bench/peers, once its first line has said that it is ready; `check` then compares results and
+// throws internal if they differ. nullopt, with a line on stderr, if Python or what the script needs is not there.
+// Measures the seconds that it answers x `scale`.
+std::optional<Peer> python_peer(const Settings& settings, const std::string& script,
+                                const std::vector<std::string>& arguments, const std::function<void()>& check,
+                                double scale);
+
 class ComparedStep {
  public:
   using Inputs = std::vector<std::pair<std::string, Tensor>>;
