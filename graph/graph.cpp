@@ -99,6 +99,13 @@ std::vector<Output> Graph::apply(NodeSpec spec) {
   return out;
 }
 
+Output Graph::constant(Tensor value, std::string name) {
+  if (runner_) return runner_->hold(*this, std::move(value));
+  const DType dtype = value.dtype();
+  return output(
+      add({.op = "Const", .name = std::move(name), .attributes = {{"T", dtype}, {"value", std::move(value)}}}));
+}
+
 Node& Graph::mutable_node(int id) {
   if (runner_) fail(Code::failed_precondition, "an eager graph has no nodes that could be changed");
   return *nodes_[static_cast<std::size_t>(id)];

@@ -113,6 +113,8 @@ class Graph {
   // Adds a node and returns its outputs; of an eager graph: runs it. Throws like add(), and in eager mode the errors of
   // kernels.
   std::vector<Output> apply(NodeSpec spec);
+  // Adds a Const node and returns its output; of an eager graph: a value.
+  Output constant(Tensor value, std::string name);
   // Adds a node. Throws already_exists if the given name (prefixed by the scope) is taken, and failed_precondition for
   // an eager graph.
   const Node& add(NodeSpec spec);

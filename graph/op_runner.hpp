@@ -17,6 +17,8 @@ class OpRunner {
   // Runs an op, on the device that it asks for; `graph` is that of its outputs. Throws invalid_argument for inputs and
   // attributes that do not fit, like Graph::add(), and the errors of kernels.
   virtual std::vector<Output> run(Graph& graph, const NodeSpec& op) = 0;
+  // A constant.
+  virtual Output hold(Graph& graph, Tensor value) = 0;
 };
 
 // Is told of the ops that this thread runs in eager mode while it lives (graph/gradients/tape.hpp). Recorders nest:

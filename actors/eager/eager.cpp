@@ -23,11 +23,10 @@ class Eager::Impl final : public OpRunner {
         seed_(options_.seed),
         default_device_(options_.device.empty() ? task.device(0) : device_named(options_.device)),
         ops_(task.ops(), task.kernels()),
-        constant_source_(source_of("Const")),
+        constant_(source_of_constants()),
         graph(*this, task.ops()) {}
 
   std::vector<Output> run(Graph& of, const NodeSpec& op) override {
-    if (op.op == "Const") return {value_of(of, op.attributes.tensor("value"))};
     check_inputs(op);
     Device& device = device_of(of, op);
     const std::shared_ptr<const PreparedOp> prepared = ops_.find(op, device);
@@ -39,20 +38,21 @@ class Eager::Impl final : public OpRunner {
     return outputs;
   }
 
+  Output hold(Graph& of, Tensor value) override {
+    return {&of, -1, 0, EagerPtr(new EagerTensor(std::move(value), constant_))};
+  }
+
   void set_seed(std::uint64_t seed) {
     seed_ = seed;
     draws_ = 0;
   }
 
  private:
-  std::shared_ptr<const Node> source_of(const std::string& op) const {
+  std::shared_ptr<const Node> source_of_constants() const {
     auto node = std::make_shared<Node>();
-    node->op = &task.ops().get(op);
+    for (const std::string& name : task.ops().names())
+      if (const OpDef& op = task.ops().get(name); op.role == OpRole::constant) node->op = &op;
     return node;
-  }
-
-  Output value_of(Graph& of, const Tensor& tensor) const {
-    return {&of, -1, 0, EagerPtr(new EagerTensor(tensor, constant_source_))};
   }
 
   void check_inputs(const NodeSpec& op) const {
@@ -78,8 +78,9 @@ class Eager::Impl final : public OpRunner {
     fail(Code::not_found, "task {} has no device {}", task.name().to_string(), wanted);
   }
 
-  std::vector<Output> run_other(Graph& of, const NodeSpec& op, Device& device) const {
+  std::vector<Output> run_other(Graph& of, const NodeSpec& op, Device& device) {
     const OpDef& def = task.ops().get(op.op);
+    if (def.role == OpRole::constant) return {hold(of, op.attributes.tensor("value"))};
     if (def.role != OpRole::variable)
       fail(Code::unimplemented, "{}: this op has no meaning in eager mode, where nothing is fed, fetched or sent",
            op.op);
@@ -103,7 +104,7 @@ class Eager::Impl final : public OpRunner {
   std::atomic<std::uint64_t> seed_, draws_{0};
   Device& default_device_;
   PreparedOps ops_;
-  const std::shared_ptr<const Node> constant_source_;
+  const std::shared_ptr<const Node> constant_;  // the source of all of them
 
  public:
   Graph graph;

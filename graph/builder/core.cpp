@@ -68,11 +68,7 @@ Output add_target(Graph& graph, NodeSpec spec) {
   return {.graph = &graph};
 }
 
-Output constant(Graph& graph, Tensor value, Name name) {
-  const DType dtype = value.dtype();
-  return graph.apply(
-      {.op = "Const", .name = std::move(name), .attributes = {{"T", dtype}, {"value", std::move(value)}}})[0];
-}
+Output constant(Graph& graph, Tensor value, Name name) { return graph.constant(std::move(value), std::move(name)); }
 
 Output scalar_like(Output x, double value, Name name) {
   if (!x.valid()) invalid_argument("scalar_like: x is not a tensor");
