@@ -315,11 +315,7 @@ Graph::ScopedDefaults Graph::after(std::vector<Output> controls) {
 
 std::string Graph::unique_name(std::string_view base) {
   const std::string prefix = defaults().scope + std::string(base);
-  const std::lock_guard lock(names_mutex_);
-  if (runner_) {
-    const int before = name_counters_[prefix]++;  // no node takes the name
-    return before == 0 ? prefix : prefix + "_" + std::to_string(before);
-  }
+  if (runner_) return prefix;
   int& counter = name_counters_[prefix];
   std::string candidate = prefix;
   const auto taken = [&](const std::string& name) {

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -163,7 +162,7 @@ class Graph {
   [[nodiscard]] ScopedDefaults on_device(std::string_view device);   // inner fields override outer ones
   [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);  // adds control edges
 
-  // An unused name in the current scope. Thread-safe.
+  // An unused name in the current scope. In eager mode, where no node has a name, the one given.
   std::string unique_name(std::string_view base);
   const std::string& current_scope() const { return defaults().scope; }
   const std::string& current_device() const { return defaults().device; }
@@ -190,7 +189,6 @@ class Graph {
   OpRunner* runner_ = nullptr;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string_view, int> by_name_;  // the nodes' own names, which never change
-  std::mutex names_mutex_;
   std::unordered_map<std::string, int> name_counters_;
   std::map<std::string, Function, std::less<>> functions_;
   Defaults defaults_;

@@ -6,6 +6,8 @@
 #include <set>
 
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/gradients/tape.hpp>
+#include <troupe/graph/op_runner.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
 
 namespace troupe {
@@ -20,7 +22,7 @@ std::string free_name(Graph& graph, const std::string& base) {
 
 void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
   if (gradients.empty()) invalid_argument("apply_gradients: there are no variables to update");
-  std::set<std::string> names;
+  std::set<std::pair<const EagerValue*, int>> seen;
   for (const auto& [gradient, variable, moved_by] : gradients) {
     if (moved_by && !gradient.is_dense())
       invalid_argument("apply_gradients: the running average '{}' has a sparse gradient", variable.name);
@@ -28,7 +30,7 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
     if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
     if (flow.graph != &graph || variable.handle.graph != &graph)
       invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph", variable.name);
-    if (!names.insert(variable.name).second)
+    if (!seen.emplace(variable.handle.eager.get(), variable.handle.node).second)
       invalid_argument("apply_gradients: variable '{}' is given twice; add its gradients first", variable.name);
   }
 }
@@ -52,13 +54,16 @@ Output add_update(const Update& u, SlotUpdates slot_updates) {
   return apply_rule(u.rule, std::move(inputs), u.gradient, u.name, slot_updates);
 }
 
+using KeptVariables = EagerOptimizer::State;
+
 // The Apply nodes of one call; with a loss scale, those of each device in a branch of an If: the host has to read its
 // condition, and once is enough.
 class Updates {
  public:
-  Updates(Graph& graph, const Optimizer& optimizer, std::string name, const LossScale* scale)
+  Updates(Graph& graph, const Optimizer& optimizer, KeptVariables& kept, std::string name, const LossScale* scale)
       : graph_(graph),
         optimizer_(optimizer),
+        kept_(kept),
         rate_(learning_rate(optimizer)),
         counts_(rule_kind(rule_of(optimizer, "")).counts_updates),
         name_(std::move(name)),
@@ -76,7 +81,7 @@ class Updates {
         continue;
       }
       done_.push_back(scale_ ? marked_update(g) : update(g));
-      graph_.add_control_edge(g.variable.read().source(), done_.back().source());
+      if (!graph_.is_eager()) graph_.add_control_edge(g.variable.read().source(), done_.back().source());
     }
     for (const auto& [device, guarded] : guarded_) add_guarded(device, guarded);
     finish_counting();
@@ -105,7 +110,7 @@ class Updates {
     if (!average) return out;
     for (const GradientAndVariable& g : gradients) {
       if (g.moved_by) continue;
-      const VariableRef averaged = average_variable(g.variable);
+      const VariableRef averaged = kept(g.variable.handle, "average", [&] { return average_variable(g.variable); });
       const auto device = graph_.on_device(averaged.handle.source().device);
       out.push_back({.gradient = {.dense = sub(averaged.read(), g.variable.read())},
                      .variable = averaged,
@@ -117,10 +122,12 @@ class Updates {
   void start_counting(std::span<const GradientAndVariable> all) {
     const auto changes = [](const GradientAndVariable& g) { return g.moved_by && !g.moved_by->is_constant(); };
     if (!counts_ && rate_.is_constant() && std::ranges::none_of(all, changes)) return;
-    count_ =
-        variable(graph_, {.name = free_name(graph_, kUpdateCount),
-                          .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
-                          .trainable = false});
+    count_ = kept({}, kUpdateCount, [&] {
+      return variable(graph_,
+                      {.name = free_name(graph_, kUpdateCount),
+                       .initial_value = constant(graph_, std::int64_t{0}, free_name(graph_, "global_step/zero")),
+                       .trainable = false});
+    });
     one_ = scalar_like(count_.read(), 1, free_name(graph_, count_.name + "/one"));
     number_ = add(count_.read(), one_, free_name(graph_, count_.name + "/next"));
   }
@@ -136,7 +143,7 @@ class Updates {
   Output update(const GradientAndVariable& g) {
     if (g.moved_by) {
       const Output moved = apply_sgd(g.variable.handle, rate(g), g.gradient, node_name(g));
-      graph_.set_attribute(moved.source(), kFixedRate, true);
+      if (!graph_.is_eager()) graph_.set_attribute(moved.source(), kFixedRate, true);
       return moved;
     }
     Update u{.rule = rule_of(optimizer_, g.variable.name), .var = g.variable.handle};
@@ -251,8 +258,11 @@ class Updates {
     for (const OptimizerSlot& slot : slots_of(optimizer_)) out.push_back(slot_variable(of, slot));
     return out;
   }
-  // "dense/kernel/adam_m".
   Output slot_variable(const VariableRef& of, const OptimizerSlot& slot) {
+    return kept(of.handle, slot.role, [&] { return make_slot(of, slot); }).handle;
+  }
+  // "dense/kernel/adam_m".
+  VariableRef make_slot(const VariableRef& of, const OptimizerSlot& slot) {
     const std::string local = free_name(graph_, of.name + "/" + troupe::name(optimizer_) + "_" + slot.role);
     const auto device = graph_.on_device(of.handle.source().device);
     VariableOptions options{.name = local, .shape = of.shape, .dtype = of.dtype, .trainable = false};
@@ -261,11 +271,21 @@ class Updates {
       const Output dims = constant(graph_, Tensor::of<std::int64_t>(Shape{of.shape.rank()}, of.shape.dims()));
       options.initial_value = fill(dims, scalar_like(of.read(), slot.first));
     }
-    return variable(graph_, std::move(options)).handle;
+    return variable(graph_, std::move(options));
+  }
+
+  // What an optimizer keeps for a variable. In a graph each call makes its own.
+  template <class Make>
+  VariableRef kept(const Output& of, const std::string& role, const Make& make) {
+    if (!graph_.is_eager()) return make();
+    auto& known = kept_[{of.eager.get(), role}];
+    if (!known.variable.handle.valid()) known = {of, make()};
+    return known.variable;
   }
 
   Graph& graph_;
   const Optimizer& optimizer_;
+  KeptVariables& kept_;
   const Schedule& rate_;
   const bool counts_;  // updates take their number
   std::string name_;
@@ -323,9 +343,12 @@ std::vector<GradientAndVariable> compute_gradients(Output loss, std::span<const 
 
 Output apply_gradients(Graph& graph, const Optimizer& optimizer, std::span<const GradientAndVariable> gradients,
                        Name name) {
+  if (graph.is_eager())
+    fail(Code::failed_precondition, "apply_gradients: in eager mode an EagerOptimizer keeps the optimizer's state");
   check_options(optimizer);
   check(graph, gradients);
-  return Updates(graph, optimizer, free_name(graph, name), nullptr).finish(gradients);
+  KeptVariables none;
+  return Updates(graph, optimizer, none, free_name(graph, name), nullptr).finish(gradients);
 }
 
 Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const LossScale& scale,
@@ -334,7 +357,43 @@ Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const Lo
   check(graph, gradients);
   if (scale.state.handle.graph != &graph)
     invalid_argument("apply_scaled_gradients: the loss scale belongs to another graph");
-  return Updates(graph, optimizer, free_name(graph, name), &scale).finish(gradients);
+  KeptVariables none;
+  return Updates(graph, optimizer, none, free_name(graph, name), &scale).finish(gradients);
+}
+
+EagerOptimizer::EagerOptimizer(Optimizer optimizer) : optimizer_(std::move(optimizer)) { check_options(optimizer_); }
+
+void EagerOptimizer::apply(std::span<const GradientAndVariable> gradients) {
+  if (gradients.empty()) invalid_argument("EagerOptimizer: there are no variables to update");
+  Graph* const graph = gradients.front().variable.handle.graph;
+  if (!graph || !graph->is_eager())
+    invalid_argument("EagerOptimizer: the variables are of a graph: use apply_gradients");
+  check(*graph, gradients);
+  const OpRecorder::Pause pause;
+  Updates(*graph, optimizer_, state_, "train", nullptr).finish(gradients);
+}
+
+Output EagerOptimizer::minimize(const std::function<Output()>& loss, std::span<const VariableRef> variables) {
+  GradientTape tape;
+  const Output value = loss();
+  if (!value.valid() || !value.shape().is_scalar())
+    invalid_argument("EagerOptimizer: the loss must be a scalar; take its mean or sum");
+  Outputs handles;
+  for (const VariableRef& variable : variables) handles.push_back(variable.handle);
+  std::vector<Gradient> found = tape.gradients(Outputs{value}, handles);
+  std::vector<GradientAndVariable> gradients;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (!found[i]) invalid_argument("EagerOptimizer: the loss does not depend on variable '{}'", variables[i].name);
+    gradients.push_back({.gradient = std::move(found[i]), .variable = variables[i]});
+  }
+  apply(gradients);
+  return value;
+}
+
+std::vector<VariableRef> EagerOptimizer::variables() const {
+  std::vector<VariableRef> out;
+  for (const auto& [key, kept] : state_) out.push_back(kept.variable);
+  return out;
 }
 
 Output minimize(Output loss, const Optimizer& optimizer, Name name) {

@@ -8,10 +8,14 @@
 // Optimizers and their options: graph/optimizers/optimizer_options.hpp; formulas: graph/optimizers/optimizer_rules.hpp.
 #pragma once
 
+#include <functional>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/graph/builder/variable.hpp>
@@ -67,5 +71,37 @@ Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const Lo
 // Adds gradients and updates for all trainable variables that the loss's graph has now.
 Output minimize(Output loss, const Optimizer& optimizer, Name name = "train");
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale, Name name = "train");
+
+// An optimizer in eager mode, with what it keeps from one update to the next: the slots of each variable, which it
+// holds, and the number of updates. The bits are those of apply_gradients().
+//
+//   EagerOptimizer optimizer(optimizers::Adam{.learning_rate = 1e-3});
+//   for (...) optimizer.minimize([&] { return mean(square(matmul(x, w.read()) - y)); }, {w});
+class EagerOptimizer {
+ public:
+  // Throws invalid_argument for invalid options, naming them.
+  explicit EagerOptimizer(Optimizer optimizer);
+  // Updates every variable once. Throws invalid_argument like apply_gradients().
+  void apply(std::span<const GradientAndVariable> gradients);
+  // The loss of now, of which it applies the gradients. Throws invalid_argument for a loss that is not a scalar, or
+  // does not depend on a variable.
+  Output minimize(const std::function<Output()>& loss, std::span<const VariableRef> variables);
+  Output minimize(const std::function<Output()>& loss, std::initializer_list<VariableRef> variables) {
+    return minimize(loss, std::span(variables.begin(), variables.size()));
+  }
+  // Slots, averages of weights, and the count, as far as they exist.
+  std::vector<VariableRef> variables() const;
+
+  // By the variable (null: the count) and the role of what is kept.
+  struct Kept {
+    Output of{};
+    VariableRef variable{};
+  };
+  using State = std::map<std::pair<const EagerValue*, std::string>, Kept>;
+
+ private:
+  const Optimizer optimizer_;
+  State state_;
+};
 
 }  // namespace troupe

@@ -70,12 +70,12 @@ VariableRef average_variable(const VariableRef& of) {
   Graph& graph = *of.handle.graph;
   const std::string name = graph.unique_name(of.name + "/average").substr(graph.current_scope().size());
   const VariableRef out = variable(graph, {.name = name,
-                                           .initial_value = of.initial_value,
+                                           .initial_value = graph.is_eager() ? of.read() : of.initial_value,
                                            .shape = of.shape,
                                            .dtype = of.dtype,
                                            .trainable = false,
                                            .device = of.handle.source().device});
-  graph.set_attribute(out.handle.source(), kAverageOf, of.name);
+  if (!graph.is_eager()) graph.set_attribute(out.handle.source(), kAverageOf, of.name);
   return out;
 }
 
