@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sanitized.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -137,7 +138,7 @@ std::vector<Tensor> draw_inputs(Random& random) {
 
 // Many programs make one graph: then passes see across them, too.
 TEST(RandomPrograms, HaveTheBitsOfGraphs) {
-  constexpr int kGraphs = 200, kPrograms = 50;
+  constexpr int kGraphs = testing::kSanitized ? 4 : 200, kPrograms = 50;
   Task task({.threads = 1});
   Eager eager(task);
   int lines_run = 0, refused = 0;
