@@ -4,6 +4,7 @@ eager_peer.py DIRECTORY FRAMEWORK: reads f32 tensors a and b as graph_peer.py do
 NAME" or "unavailable WHY", then answers each line of standard input with the seconds of one `a + b`, one thread.
 """
 
+import os
 import sys
 import time
 
@@ -36,6 +37,7 @@ def torch():
 
 def main():
     directory, framework = sys.argv[1:]
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         name, tensor, wait, array = {"tensorflow": tensorflow, "jax": jax, "torch": torch}[framework]()
     except ImportError as error:

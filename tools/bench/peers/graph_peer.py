@@ -228,4 +228,5 @@ def main():
         say("unavailable: " + str(error))
 
 
-main()
+if __name__ == "__main__":
+    main()
