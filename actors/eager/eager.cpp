@@ -74,7 +74,12 @@ class Eager::Impl final : public OpRunner {
   Device& device_named(const std::string& wanted) const {
     const DeviceName name = DeviceName::parse(wanted);
     for (const std::shared_ptr<Device>& device : task.local_devices().devices())
-      if (name.or_else(device->attributes().name) == device->attributes().name) return *device;
+      if (name.or_else(device->attributes().name) == device->attributes().name) {
+        if (!device->attributes().synchronous)
+          fail(Code::unimplemented, "eager ops run on CPUs only, not on {}: build a graph for it, and run a Session",
+               device->attributes().name.to_string());
+        return *device;
+      }
     fail(Code::not_found, "task {} has no device {}", task.name().to_string(), wanted);
   }
 

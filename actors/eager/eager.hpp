@@ -29,7 +29,7 @@ class Eager {
  public:
   // On a task of its own, with one CPU device.
   explicit Eager(EagerOptions options = {});
-  // `task` must outlive it. Throws not_found for a device that the task does not have.
+  // `task` must outlive it. Throws not_found for a device that the task does not have, unimplemented for a GPU.
   explicit Eager(Task& task, EagerOptions options = {});
   // Values and variables must not be used in ops any more; tensors taken from them stay valid.
   ~Eager();

@@ -19,13 +19,6 @@
 namespace troupe {
 namespace {
 
-// As of a node of this name, like those of graphs.
-std::uint64_t hash_of_name(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
-}
-
 // "MatMul(f32[2,3], f32[4,5])".
 std::string text_of(const NodeSpec& call) {
   std::string text = call.op + "(";
@@ -34,6 +27,9 @@ std::string text_of(const NodeSpec& call) {
   return text + ")";
 }
 
+// The device whose op this thread is running: ops that its kernel calls on the same device run within it.
+thread_local constinit const Device* device_of_thread = nullptr;
+
 // The op's call on the stream of its device. Its thread waits for it: all is on that thread's stack.
 struct Call final : AllocationSource {
   Call(const PreparedOp& prepared, const NodeSpec& of, const KernelOperands& with)
@@ -41,11 +37,13 @@ struct Call final : AllocationSource {
 
   void run() {
     const AllocationScope scope(*this);
+    const Device* const outer = std::exchange(device_of_thread, &op.device());
     try {
       run_kernel(op.kernel(), operands, op.device());
     } catch (...) {
       error = std::current_exception();
     }
+    device_of_thread = outer;
   }
   AllocationLabel allocating() const override { return {spec.op, spec.name}; }
 
@@ -55,16 +53,9 @@ struct Call final : AllocationSource {
   std::exception_ptr error{};
 };
 
-// The call that this thread is running: of its kernel, calls on the same device run within it.
-thread_local constinit const Device* device_of_thread = nullptr;
-
 class LentCall final : public LocalWork {
  public:
-  void run() override {
-    const Device* const outer = std::exchange(device_of_thread, &call->op.device());
-    call->run();
-    device_of_thread = outer;
-  }
+  void run() override { call->run(); }
   Call* call = nullptr;
 };
 
@@ -84,9 +75,7 @@ class QueuedCall final : public LocalWork {
     done_->changed.notify_all();
   }
   void run() override {
-    const Device* const outer = std::exchange(device_of_thread, &call_.op.device());
     call_.run();
-    device_of_thread = outer;
     done_->ran = true;
   }
 
@@ -117,7 +106,7 @@ bool run_on_stream(Call& call) {
 }
 
 [[noreturn]] void rethrow(const Call& call) {
-  // What the shape function says of values that a kernel has refused is clearer, as it names the input.
+  // The shape function names the input whose value the kernel has refused.
   call.op.check(call.spec);
   try {
     std::rethrow_exception(call.error);
@@ -156,11 +145,8 @@ std::vector<Output> run_op(Graph& graph, const PreparedOp& op, const NodeSpec& s
     else
       inputs.all()[i] = &value.value();
   }
-  const KernelOperands operands{.inputs = inputs.all(),
-                                .variables = variables.all(),
-                                .outputs = outputs.all(),
-                                .random = random,
-                                .node_hash = op.stateful() ? hash_of_name(spec.name.empty() ? spec.op : spec.name) : 0};
+  const KernelOperands operands{
+      .inputs = inputs.all(), .variables = variables.all(), .outputs = outputs.all(), .random = random};
   Call call(op, spec, operands);
   if (!run_on_stream(call)) fail(Code::cancelled, "{}: the device has ended", spec.op);
   if (call.error) rethrow(call);

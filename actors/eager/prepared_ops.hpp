@@ -1,4 +1,4 @@
-// What eager calls of an op have in common, prepared by the first: the kernel, and attributes and dtypes of outputs.
+// Prepares ops for eager mode: the first call of an op makes the kernel and the attributes that later ones use.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What outputs of eager graphs hold: tensors and variables.
+// The values of eager outputs: tensors and variables.
 #pragma once
 
 #include <memory>

@@ -18,7 +18,7 @@ namespace troupe {
 
 class Replica {
  public:
-  // What the models of a router's configuration get here, for example batches. May throw: then they are not served.
+  // Completes the models of a router's configuration, for example with batches. May throw: then they are not served.
   using Complete = std::function<std::vector<ServedModel>(std::vector<ServedModel> models)>;
   // Both must outlive it. Routers may configure the server. `complete`: called on the replica's thread; null: nothing.
   Replica(Task& task, ModelServer& server, Complete complete = nullptr);

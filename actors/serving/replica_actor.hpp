@@ -46,8 +46,8 @@ class ReplicaCalls {
   std::atomic<bool> ending_{false};
 };
 
-// Who configures the server: its program, until a router does. Of two routers, the newer configuration stays. What
-// `change` throws is thrown, and nothing has changed. Thread-safe.
+// Decides whose configuration the server has: its program's, until a router sends one; of two routers the newer.
+// Passes on what `change` throws; then nothing has changed. Thread-safe.
 class ReplicaChanges {
  public:
   // False, and not called: a router has configured the server.

@@ -274,7 +274,7 @@ void RouterActorImpl::reconfigure(const std::shared_ptr<Reconfiguration>& call) 
   spread(std::move(actions));
 }
 
-// Whoever waits for the end is answered last: then requests find what there is now.
+// Answers those who wait for the end last, when requests already find what there is now.
 void RouterActorImpl::spread(ReplicaConfigurations::Actions actions) {
   for (ReplicaConfigurations::Send& send : actions.send)
     tell(replicas_.at(send.replica).peer,

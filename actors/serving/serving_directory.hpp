@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-// What labels of a new configuration may name.
+// Restricts the versions that labels of a new configuration may name.
 enum class LabelRule {
   ready,  // versions that are ready, if any of the model is
   any,    // requests for the label find nothing until its version is ready

@@ -1,4 +1,4 @@
-// What gradients of graphs (autodiff.hpp) and of tapes (tape.hpp) have in common.
+// Serves gradients of graphs (autodiff.hpp) and of tapes (tape.hpp).
 #pragma once
 
 #include <span>

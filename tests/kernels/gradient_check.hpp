@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ struct GradientCase {
   // as shapes that are known late choose other ops; or other random numbers.
   enum class Eager { same_bits, rounds, draws } eager = Eager::same_bits;
 };
+
+// For gtest.
+inline void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }
 
 inline Tensor random_tensor(const Shape& shape, double low, double high, std::mt19937_64& random) {
   Tensor out(DType::f64, shape);

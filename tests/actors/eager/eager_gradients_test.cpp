@@ -17,12 +17,6 @@
 
 namespace troupe {
 
-// What gtest prints of a case.
-void PrintTo(const testing::GradientCase& c, std::ostream* out) { *out << c.name; }
-namespace testing {
-void PrintTo(const GradientCase& c, std::ostream* out) { *out << c.name; }
-}  // namespace testing
-
 namespace {
 
 using testing::GradientCase;

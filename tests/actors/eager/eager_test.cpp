@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/error_of.hpp"
+#include "tests/paths.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -235,6 +236,11 @@ TEST_F(EagerTest, HostFunctionsRunOps) {
     return std::vector<Tensor>{(constant(graph_, x[0]) * 2.0).value()};
   };
   EXPECT_THAT(floats(host_call(twice, {vector({1, 2})}, {DType::f32})[0]), ElementsAre(2, 4));
+}
+
+TEST_F(EagerTest, GpusAreRefused) {
+  Task task({.gpus = {.count = 1, .plugin = testing::built_library("libsimulated_gpu.so")}});
+  EXPECT_THAT(message_of([&] { Eager other(task, {.device = "GPU:0"}); }), HasSubstr("run on CPUs only"));
 }
 
 TEST_F(EagerTest, DevicesAreNamed) {
