@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <troupe/graph/graph.hpp>
+#include <troupe/scheduler/data/batch_source.hpp>
 
 namespace troupe::python {
 
@@ -16,6 +17,10 @@ struct PyGraph {
 struct PyOutput {
   std::shared_ptr<Graph> graph;
   Output output;
+};
+// What a model is fit to: data sets of any kind, as class BatchSource.
+struct PyBatchSource {
+  std::shared_ptr<const BatchSource> source;
 };
 
 void bind_files(nanobind::module_& m);     // of tensors
