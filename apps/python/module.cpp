@@ -21,28 +21,6 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-DType dtype_named(const std::string& text) {
-  const auto found = parse_dtype(text);
-  if (!found)
-    invalid_argument("'{}' is no dtype: use f32, f64, f16, bf16, i8 ... i64, u8 ... u64, bool or string", text);
-  return *found;
-}
-
-// Unknown dimensions are None, an unknown rank too.
-using Dims = std::optional<std::vector<std::optional<std::int64_t>>>;
-Shape shape_of_dims(const Dims& dims) {
-  if (!dims) return Shape::unknown_rank();
-  std::vector<std::int64_t> out;
-  for (const auto& d : *dims) out.push_back(d.value_or(kUnknown));
-  return Shape{std::span<const std::int64_t>(out)};
-}
-Dims dims_of_shape(const Shape& shape) {
-  if (!shape.has_rank()) return std::nullopt;
-  std::vector<std::optional<std::int64_t>> out;
-  for (const std::int64_t d : shape.dims()) out.push_back(d == kUnknown ? std::nullopt : std::optional(d));
-  return out;
-}
-
 // A Python value as the type that the op declares.
 AttrValue attribute(AttrType type, nb::handle value) {
   switch (type) {

@@ -4,7 +4,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <troupe/messages/tensor.hpp>
 
@@ -20,5 +23,12 @@ Tensor from_strings(const nanobind::list& items, const std::vector<std::int64_t>
 // An array on the memory of the tensor, read-only if anything else may read it. bf16 is returned as u16, strings as a
 // list of bytes.
 nanobind::object to_array(const Tensor& tensor);
+
+// Throws invalid_argument for another name.
+DType dtype_named(const std::string& text);
+// Unknown dimensions are None, an unknown rank too.
+using Dims = std::optional<std::vector<std::optional<std::int64_t>>>;
+Shape shape_of_dims(const Dims& dims);
+Dims dims_of_shape(const Shape& shape);
 
 }  // namespace troupe::python
