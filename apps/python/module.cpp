@@ -276,6 +276,7 @@ void bind_running(nb::module_& m) {
 NB_MODULE(_troupe, m) {
   namespace nb = nanobind;
   using namespace troupe::python;
+  nb::set_leak_warnings(false);  // what Python's globals hold is let go of by the end of the process
   // Error(message, code): the package catches nothing, so that messages reach users as they are.
   static const nb::object error =
       nb::steal(PyErr_NewException("troupe.Error", PyExc_RuntimeError, nullptr));  // NOLINT: lives as long as Python
@@ -292,6 +293,7 @@ NB_MODULE(_troupe, m) {
   bind_values(m);
   bind_graph(m);
   bind_running(m);
+  bind_data(m);
   bind_files(m);
   bind_measures(m);
 }
