@@ -41,7 +41,7 @@ done
 
 jobs="$(nproc)"
 sanitized_targets=(test_messages test_graph test_devices_storage test_kernels_readers test_scheduler test_fuzz
-  test_actors)
+  test_actors test_c_api)
 failures=()  # failed builds and runs
 results=()   # of test runs: NAME=FILE
 

@@ -1,6 +1,7 @@
 # Installs the build in TROUPE_BUILD into a new prefix, then configures, builds and runs the consumer and the examples
 # against it, one of them on a cluster.
-#   cmake -D TROUPE_BUILD=DIR -D CONSUMER=DIR -D GENERATOR=NAME -D CXX=COMPILER -D LAUNCHER=PROGRAM -P run.cmake
+#   cmake -D TROUPE_BUILD=DIR -D CONSUMER=DIR -D GENERATOR=NAME -D CXX=COMPILER -D C=COMPILER -D LAUNCHER=PROGRAM
+#     -P run.cmake
 set(work ${TROUPE_BUILD}/consumer)
 file(REMOVE_RECURSE ${work})
 
@@ -38,6 +39,20 @@ file(WRITE ${work}/headers.cpp "${text}")
 separate_arguments(launcher UNIX_COMMAND "${LAUNCHER}")
 run(${launcher} ${CXX} -std=c++20 -Wall -Wextra -Wpedantic -Werror -I${work}/prefix/include -c ${work}/headers.cpp
   -o ${work}/headers.o)
+
+# A program in C, by pkg-config.
+file(GLOB_RECURSE package ${work}/prefix/*/troupe-c.pc)
+cmake_path(GET package PARENT_PATH folder)
+set(ENV{PKG_CONFIG_PATH} ${folder})
+run(pkg-config --cflags --libs troupe-c)
+separate_arguments(flags UNIX_COMMAND "${output}")
+cmake_path(GET folder PARENT_PATH libraries)
+run(${C} -std=c11 -Wall -Wextra -pedantic -Werror ${CONSUMER}/c_consumer.c ${flags} -Wl,-rpath,${libraries}
+  -o ${work}/c_consumer)
+run(${work}/c_consumer)
+if(NOT output MATCHES "^Troupe [0-9.]+: Relu\\(")
+  message(FATAL_ERROR "the program in C printed:\n${output}")
+endif()
 
 # The installed examples are such a project too; one is a user program that trains on a cluster.
 build(${work}/prefix/share/troupe/examples)

@@ -47,7 +47,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"model"},
       {"serving"},
       {""}}},
-    {"apps", {{""}, {"examples", "language", "mnist", "node", "python", "recommend", "serve", "tags"}}},
+    {"apps", {{""}, {"c", "examples", "language", "mnist", "node", "python", "recommend", "serve", "tags"}}},
     {"tools", {{"bench", "checkpoint", "data", "launch", "onnx", "top"}, {"model"}}},
 };
 
@@ -167,7 +167,7 @@ const std::vector<Library> kReach = {
 const std::regex kSystemHeader(
     R"([a-z_]+|(sys|net|netinet|arpa|linux|asm)/[a-z_0-9]+\.h|)"
     R"((cxxabi|dirent|dlfcn|errno|execinfo|fcntl|ifaddrs|immintrin|malloc|netdb|poll|pthread|sched|semaphore|)"
-    R"(signal|spawn|termios|time|ucontext|unistd)\.h)");
+    R"(signal|spawn|stdbool|stddef|stdint|termios|time|ucontext|unistd)\.h)");
 
 std::string top_folder(std::string_view path) { return std::string(path.substr(0, path.find('/'))); }
 
