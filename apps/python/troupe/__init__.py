@@ -22,6 +22,7 @@ import typing
 
 import numpy as np
 
+from . import _library  # loads _troupe
 from . import _troupe
 from ._troupe import (
     Error, Output, Tensor, gradients, loss_names, metric_names, ops, signature, weighted_mean,
