@@ -5,6 +5,7 @@
 
 #include "apps/python/calls.hpp"
 #include "apps/python/element_reader.hpp"
+#include "apps/python/fork.hpp"
 #include "apps/python/pipelines.hpp"
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/scheduler/data/cache_file.hpp>
@@ -100,16 +101,19 @@ std::vector<Element> first_elements(const PyPipeline& pipeline, std::size_t coun
 // Threads of the reader may need the interpreter's lock to end.
 class PyElements {
  public:
-  PyElements(const PyPipeline& pipeline, std::uint64_t epoch, int threads) {
+  PyElements(const PyPipeline& pipeline, std::uint64_t epoch, int threads) : threads_(threads) {
+    if (threads_ > 0) check_not_forked();
     const nb::gil_scoped_release unlocked;
     reader_ = std::make_unique<ElementReader>(pipeline.pipeline.stage(), epoch, threads);
   }
   PyElements(PyElements&&) = delete;
   ~PyElements() {
     const nb::gil_scoped_release unlocked;
+    if (is_forked()) (void)reader_.release();
     reader_.reset();
   }
   std::optional<Element> next() {
+    if (threads_ > 0) check_not_forked();
     const nb::gil_scoped_release unlocked;
     return reader_->next([] {
       const nb::gil_scoped_acquire held;
@@ -118,10 +122,11 @@ class PyElements {
   }
   void close() {
     const nb::gil_scoped_release unlocked;
-    reader_->close();
+    if (!is_forked()) reader_->close();
   }
 
  private:
+  const int threads_;
   std::unique_ptr<ElementReader> reader_;
 };
 

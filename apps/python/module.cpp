@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "apps/python/bindings.hpp"
+#include "apps/python/fork.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -87,6 +88,7 @@ std::vector<PyOutput> add_named_op(PyGraph& graph, const std::string& op, const 
 class PySession {
  public:
   PySession(const PyGraph& graph, int threads, bool inference = false) {
+    check_not_forked();
     const nb::gil_scoped_release released;
     task_ = std::make_unique<Task>(TaskOptions{.threads = threads});
     SessionOptions options;
@@ -109,12 +111,17 @@ class PySession {
 
   void close() {
     const nb::gil_scoped_release released;
+    if (is_forked()) {
+      (void)session_.release();
+      (void)task_.release();
+    }
     session_.reset();
     task_.reset();
   }
 
   std::vector<Tensor> run(const std::vector<std::pair<PyOutput, Tensor>>& feeds, const std::vector<PyOutput>& fetches,
                           const std::vector<PyOutput>& targets) {
+    check_not_forked();
     if (!session_) fail(Code::failed_precondition, "the session is closed");
     Feeds given;
     for (const auto& [output, tensor] : feeds) given.emplace_back(output.output, tensor);

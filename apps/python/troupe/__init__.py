@@ -17,6 +17,7 @@ Arrays are neither copied on their way in nor out. ops() lists the ops, signatur
 """
 
 import collections.abc
+import importlib
 import math
 import typing
 
@@ -234,3 +235,17 @@ def load_npy(path) -> np.ndarray:
 def save_npy(path, value):
     """Writes an array, durably and atomically."""
     _troupe.write_npy(str(path), tensor(value))
+
+
+# Imported when they are first used.
+_LAZY = {"data", "keras", "launch", "onnx", "saved_model", "serving"}
+
+
+def __getattr__(name: str):
+    if name in _LAZY:
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'troupe' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(set(globals()) | _LAZY)
