@@ -23,6 +23,7 @@ struct PyBatchSource {
   std::shared_ptr<const BatchSource> source;
 };
 
+void bind_cluster(nanobind::module_& m);   // tasks of clusters
 void bind_data(nanobind::module_& m);      // pipelines
 void bind_files(nanobind::module_& m);     // of tensors
 void bind_measures(nanobind::module_& m);  // losses and metrics

@@ -7,6 +7,7 @@
 
 #include "apps/python/bindings.hpp"
 #include "apps/python/fork.hpp"
+#include "apps/python/task.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -87,10 +88,12 @@ std::vector<PyOutput> add_named_op(PyGraph& graph, const std::string& op, const 
 // Ends without the interpreter's lock: threads of the session may need it to let go of arrays.
 class PySession {
  public:
-  PySession(const PyGraph& graph, int threads, bool inference = false) {
+  // `task`: that it runs on, with its cluster; none: one of its own.
+  PySession(const PyGraph& graph, int threads, bool inference = false, const std::optional<PyTask>& task = {}) {
     check_not_forked();
+    if (task) (void)task->get();
     const nb::gil_scoped_release released;
-    task_ = std::make_unique<Task>(TaskOptions{.threads = threads});
+    task_ = task ? task->task : std::make_shared<Task>(TaskOptions{.threads = threads});
     SessionOptions options;
     if (inference) options.inference = InferencePasses{};
     session_ = std::make_unique<Session>(*task_, *graph.graph, std::move(options));
@@ -113,7 +116,7 @@ class PySession {
     const nb::gil_scoped_release released;
     if (is_forked()) {
       (void)session_.release();
-      (void)task_.release();
+      (void)new std::shared_ptr<Task>(std::move(task_));
     }
     session_.reset();
     task_.reset();
@@ -133,7 +136,7 @@ class PySession {
   }
 
  private:
-  std::unique_ptr<Task> task_;
+  std::shared_ptr<Task> task_;
   std::unique_ptr<Session> session_;
   std::shared_ptr<Graph> graph_;
   int known_ = -1;  // nodes that the session has
@@ -262,7 +265,8 @@ void bind_graph(nb::module_& m) {
 
 void bind_running(nb::module_& m) {
   nb::class_<PySession>(m, "Session")
-      .def(nb::init<const PyGraph&, int, bool>(), "graph"_a, "threads"_a = 0, "inference"_a = false)
+      .def(nb::init<const PyGraph&, int, bool, const std::optional<PyTask>&>(), "graph"_a, "threads"_a = 0,
+           "inference"_a = false, "task"_a.none() = nb::none())
       .def("run", &PySession::run, "feeds"_a, "fetches"_a, "targets"_a)
       .def("close", &PySession::close);
   nb::class_<PyModel>(m, "Model")
@@ -300,6 +304,7 @@ NB_MODULE(_troupe, m) {
   bind_values(m);
   bind_graph(m);
   bind_running(m);
+  bind_cluster(m);
   bind_data(m);
   bind_files(m);
   bind_measures(m);

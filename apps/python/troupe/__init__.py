@@ -93,6 +93,10 @@ class Graph:
         """The output "node" or "node:1"."""
         return self._graph.output(name)
 
+    def device(self, name: str):
+        """A with statement: nodes added in it run on a device, "CPU:1" or "/job:ps/task:0"."""
+        return _troupe.DeviceScope(self._graph, name)
+
     def initializer(self) -> Output:
         """A target that initializes all variables that exist now."""
         return self._graph.initializer()
@@ -107,10 +111,11 @@ class Graph:
 class Session:
     """Runs steps of a graph, which may grow meanwhile. The interpreter's lock is released while a step runs."""
 
-    def __init__(self, graph: Graph, threads: int = 0, inference: bool = False):
+    def __init__(self, graph: Graph, threads: int = 0, inference: bool = False, cluster=None):
         """threads: of the CPU device; 0: one for each core. inference: of graphs that only predict; passes that change
-        bits make them faster."""
-        self._session = _troupe.Session(graph._graph, threads, inference)
+        bits make them faster. cluster: a Cluster, on whose devices the graph's nodes may run."""
+        task = None if cluster is None else cluster.task
+        self._session = _troupe.Session(graph._graph, threads, inference, task)
 
     def run(self, feeds: typing.Optional[typing.Mapping] = None, fetches=(), targets: typing.Sequence = ()):
         """One step: feeds {Output: array}; returns an array for an Output, a list of arrays for several."""
@@ -239,13 +244,16 @@ def save_npy(path, value):
 
 # Imported when they are first used.
 _LAZY = {"data", "keras", "launch", "onnx", "saved_model", "serving"}
+_LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
 
 
 def __getattr__(name: str):
     if name in _LAZY:
         return importlib.import_module("." + name, __name__)
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
     raise AttributeError(f"module 'troupe' has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted(set(globals()) | _LAZY)
+    return sorted(set(globals()) | _LAZY | set(_LAZY_NAMES))

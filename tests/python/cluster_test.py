@@ -1,0 +1,114 @@
+"""Clusters of scripts: python -m troupe.launch, Cluster."""
+
+import doctest
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+import troupe.cluster
+import troupe.launch
+
+BEGIN = """
+import os, sys
+import numpy as np, troupe
+cluster = troupe.Cluster.from_environment(threads=1)
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a script as a cluster; all its processes have ended after the test."""
+    started = []
+
+    def launch(options, script, *arguments):
+        (tmp_path / "train.py").write_text(BEGIN + script)
+        command = [sys.executable, "-m", "troupe.launch", *options, str(tmp_path / "train.py"), *arguments]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield launch
+    for process in started:
+        process.kill()  # the launcher's tasks end with it
+        process.wait()
+
+
+def end_of(process):
+    out, errors = process.communicate(timeout=60)
+    return process.returncode, out, errors
+
+
+def test_examples_of_the_documentation():
+    assert doctest.testmod(troupe.cluster).failed == 0
+    assert doctest.testmod(troupe.launch).failed == 0
+
+
+def test_a_script_is_every_task(start):
+    code, out, errors = end_of(start(["--ps", "1", "--workers", "2"], """
+print(cluster.name, sys.argv[1:], {job: len(a) for job, a in cluster.addresses.items()}, flush=True)
+if cluster.job == "ps":
+    cluster.serve()
+    sys.exit(0)
+group = cluster.group()
+print(group.rank, group.ranks, group.all_reduce(np.array([1.0, cluster.index])).tolist(), flush=True)
+print([int(a) for a in group.all_gather(np.int32(cluster.index))], float(group.broadcast(np.float64(cluster.index), 1)))
+if cluster.is_chief:
+    assert cluster.wait_for("ps", 0, 10)
+    g = troupe.Graph()
+    x = g.placeholder("f32", [None, 2])
+    with g.device("/job:ps/task:0"):
+        y = g.op("MatMul", [x, np.ones((2, 2), np.float32)])
+    with troupe.Session(g, cluster=cluster) as session:
+        print(session.run({x: np.ones((1, 2), np.float32)}, y).tolist(), flush=True)
+group.barrier()
+""", "--epochs", "5"))
+    assert code == 0, errors
+    assert out.splitlines() == ["/job:worker/task:0 ['--epochs', '5'] {'ps': 1, 'worker': 2}", "0 2 [2.0, 1.0]",
+                                "[0, 1] 1.0", "[[2.0, 2.0]]"]
+    assert "[ps/0] /job:ps/task:0 ['--epochs', '5']" in errors and "[worker/1] 1 2 [2.0, 1.0]" in errors
+
+
+def test_the_error_of_the_chief_ends_all(start):
+    code, _, errors = end_of(start(["--ps", "1", "--workers", "2", "--grace", "0.2"], """
+if cluster.is_chief:
+    raise ValueError("no data")
+cluster.wait_for("worker", 9)  # that never comes
+"""))
+    assert code == 1 and "ValueError: no data" in errors
+
+
+def test_ctrl_c_ends_all(start):
+    process = start(["--workers", "2"], """
+print(os.getpid(), flush=True)
+cluster.wait_for("worker", 9)
+""")
+    chief = int(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    code, _, errors = end_of(process)
+    assert code == 130 and "KeyboardInterrupt" in errors
+    assert not pathlib.Path(f"/proc/{chief}").exists()
+
+
+def test_a_process_is_one_task():
+    with troupe.Cluster.from_environment(arguments=["train.py"]) as cluster:
+        assert (cluster.job, cluster.index, cluster.is_chief, cluster.addresses) == ("local", 0, True, {})
+        with pytest.raises(troupe.Error, match="a task of a cluster already"):
+            troupe.Cluster.from_environment(arguments=["train.py"])
+    with pytest.raises(troupe.Error, match="the task is closed"):
+        cluster.name
+
+
+def test_options_of_the_task_are_taken_off_the_arguments():
+    arguments = ["train.py", "--introspect-port", "0", "--epochs", "5"]
+    with troupe.Cluster.from_environment(arguments=arguments):
+        assert arguments == ["train.py", "--epochs", "5"]
+    with pytest.raises(troupe.Error, match="cluster"):
+        troupe.Cluster.from_environment(arguments=["train.py", "--job", "ps", "--task", "0"])
+
+
+def test_the_launcher_gets_its_options_and_the_interpreter_the_script():
+    launcher, *line = troupe.launch.command(["--ps=2", "--fail-fast", "--workers", "2", "-m", "train", "--ps", "9"])
+    assert os.access(launcher, os.X_OK)
+    assert line == ["--ps=2", "--fail-fast", "--workers", "2", "--", sys.executable, "-m", "train", "--ps", "9"]
