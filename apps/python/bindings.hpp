@@ -27,5 +27,6 @@ void bind_cluster(nanobind::module_& m);   // tasks of clusters
 void bind_data(nanobind::module_& m);      // pipelines
 void bind_files(nanobind::module_& m);     // of tensors
 void bind_measures(nanobind::module_& m);  // losses and metrics
+void bind_onnx(nanobind::module_& m);      // models for onnx.backend
 
 }  // namespace troupe::python

@@ -308,4 +308,5 @@ NB_MODULE(_troupe, m) {
   bind_data(m);
   bind_files(m);
   bind_measures(m);
+  bind_onnx(m);
 }
