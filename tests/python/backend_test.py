@@ -19,7 +19,7 @@ FAILURES = pathlib.Path(__file__).resolve().parents[1] / "tools/onnx_failures.tx
 # Tests that pass, but that this runner cannot compare.
 BEYOND_THE_RUNNER = {
     "test_loop16_seq_none": "it compares an item of a sequence row by row, and the first item here is a scalar",
-    "test_cast_FLOAT_to_BFLOAT16": "it has outputs of bfloat16; the file, of an older version, has their bits as uint16",
+    "test_cast_FLOAT_to_BFLOAT16": "it has outputs of bfloat16; the file, of an old version, has their bits as uint16",
 }
 FLOAT = onnx.TensorProto.FLOAT
 
