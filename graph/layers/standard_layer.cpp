@@ -13,13 +13,6 @@ constexpr KindList kKindLists[] = {core_kinds,        conv_kinds,          pool_
                                    shape_kinds,       noise_kinds,         recurrent_kinds, attention_kinds,
                                    transformer_kinds, preprocessing_kinds, text_kinds};
 
-const LayerKind* find_kind(std::string_view name) {
-  for (const KindList kinds : kKindLists)
-    for (const LayerKind& kind : kinds())
-      if (kind.name == name) return &kind;
-  return nullptr;
-}
-
 std::string number_of_inputs(const LayerKind& kind) {
   if (kind.min_inputs == kind.max_inputs)
     return kind.min_inputs == 1 ? "one input" : fmt::format("{} inputs", kind.min_inputs);
@@ -105,8 +98,22 @@ void complete(const LayerKind& kind, LayerConfig& config) {
 
 }  // namespace
 
+std::vector<const LayerKind*> all_layer_kinds() {
+  std::vector<const LayerKind*> out;
+  for (const KindList kinds : kKindLists)
+    for (const LayerKind& kind : kinds()) out.push_back(&kind);
+  return out;
+}
+
+const LayerKind* find_layer_kind(std::string_view name) {
+  for (const KindList kinds : kKindLists)
+    for (const LayerKind& kind : kinds())
+      if (kind.name == name) return &kind;
+  return nullptr;
+}
+
 LayerPtr standard_layer(LayerConfig config) {
-  const LayerKind* kind = find_kind(config.kind);
+  const LayerKind* kind = find_layer_kind(config.kind);
   if (!kind) fail(Code::not_found, "there is no layer of kind '{}'", config.kind);
   try {
     complete(*kind, config);

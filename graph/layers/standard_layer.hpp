@@ -42,6 +42,9 @@ std::span<const LayerKind> transformer_kinds();
 std::span<const LayerKind> preprocessing_kinds();
 std::span<const LayerKind> text_kinds();
 
+std::vector<const LayerKind*> all_layer_kinds();
+const LayerKind* find_layer_kind(std::string_view name);  // null: there is none
+
 // Throws invalid_argument ("dense: units must be at least 1, not 0") for options that do not fit the kind.
 LayerPtr standard_layer(LayerConfig config);
 

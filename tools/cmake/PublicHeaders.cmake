@@ -104,6 +104,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/conv.hpp
   graph/layers/core.hpp
   graph/layers/layer.hpp
+  graph/layers/layer_text.hpp
   graph/layers/layers.hpp
   graph/layers/losses.hpp
   graph/layers/network.hpp
@@ -136,6 +137,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/resize.hpp
   graph/training/all_reduce.hpp
   graph/training/clipping.hpp
+  graph/training/measure_text.hpp
   graph/training/network_program.hpp
   graph/training/program.hpp
   graph/training/sparse_mean.hpp
