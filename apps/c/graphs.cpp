@@ -152,13 +152,15 @@ int32_t troupe_output_shape(troupe_output output, int64_t* dims, int32_t capacit
                  [&] { return write_shape(output_of(output, "output").shape(), dims, capacity); });
 }
 
-troupe_output troupe_graph_variable(troupe_graph* graph, const char* name, troupe_output initial_value, bool trainable,
-                                    troupe_status* status) {
+troupe_output troupe_graph_variable(troupe_graph* graph, const char* name, troupe_output initial_value,
+                                    const troupe_variable_options* options, troupe_status* status) {
   return guarded(__func__, status, kNoOutput, [&] {
     troupe::Graph& to = *check(graph, "graph").graph;
+    const auto o = options_of(options);
     const auto made = variable(to, {.name = text_of(name, "name"),
                                     .initial_value = output_of(initial_value, "initial_value"),
-                                    .trainable = trainable});
+                                    .trainable = !o.not_trainable,
+                                    .device = text_or_empty(o.device)});
     return c_output(graph, made.handle);
   });
 }
@@ -195,6 +197,11 @@ troupe_output troupe_graph_variable_at(troupe_graph* graph, int32_t index, troup
 troupe_output troupe_graph_initializer(troupe_graph* graph, troupe_status* status) {
   return guarded(__func__, status, kNoOutput,
                  [&] { return c_output(graph, initializer(*check(graph, "graph").graph)); });
+}
+
+troupe_output troupe_graph_initialize_once(troupe_graph* graph, troupe_status* status) {
+  return guarded(__func__, status, kNoOutput,
+                 [&] { return c_output(graph, initialize_once(*check(graph, "graph").graph)); });
 }
 
 troupe_code troupe_graph_gradients(const troupe_output* ys, size_t num_ys, const troupe_output* xs, size_t num_xs,

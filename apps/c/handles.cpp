@@ -66,6 +66,16 @@ std::chrono::nanoseconds seconds(double value, std::string_view argument) {
   return std::chrono::nanoseconds(std::llround(value * 1e9));
 }
 
+std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count, std::string_view argument) {
+  const auto out = array(results, count, argument);
+  std::ranges::fill(out, nullptr);
+  return out;
+}
+
+RunOptions run_options(const troupe_run_options* options) {
+  return {.timeout = seconds(options_of(options).timeout_seconds, "options.timeout_seconds")};
+}
+
 void give_tensors(std::vector<Tensor> tensors, troupe_tensor** results) {
   std::vector<std::unique_ptr<troupe_tensor>> made;
   for (Tensor& tensor : tensors) {

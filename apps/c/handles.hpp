@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "apps/c/troupe.h"
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -119,6 +121,10 @@ Shape shape_of(const std::int64_t* dims, std::int32_t rank);
 std::int32_t write_shape(const Shape& shape, std::int64_t* dims, std::int32_t capacity);
 std::chrono::nanoseconds seconds(double value, std::string_view argument);
 
+// Where results go: null until they are there.
+std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count, std::string_view argument);
+RunOptions run_options(const troupe_run_options* options);
+
 // New handles for results, all or none.
 void give_tensors(std::vector<Tensor> tensors, troupe_tensor** results);
 std::vector<Tensor> tensors_of(troupe_tensor* const* values, std::size_t count, std::string_view argument);
@@ -146,4 +152,5 @@ struct troupe_graph : troupe::c::Handle<troupe::c::tag_of("gr")> {
 };
 struct troupe_task : troupe::c::Handle<troupe::c::tag_of("ta")> {
   std::shared_ptr<troupe::Task> task;  // sessions keep it
+  std::atomic<bool> interrupted = false;
 };

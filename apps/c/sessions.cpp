@@ -1,8 +1,5 @@
 // The C API: sessions on graphs.
-#include <atomic>
-
 #include "apps/c/handles.hpp"
-#include <troupe/actors/session/session.hpp>
 
 struct troupe_session : troupe::c::Handle<troupe::c::tag_of("se")> {
   std::shared_ptr<troupe::Graph> graph;
@@ -30,10 +27,6 @@ SessionOptions session_options(const troupe_session_options& given) {
   return out;
 }
 
-RunOptions run_options(const troupe_run_options* options) {
-  return {.timeout = seconds(options_of(options).timeout_seconds, "options.timeout_seconds")};
-}
-
 struct Call {
   Outputs feeds, fetches, targets;
 };
@@ -41,13 +34,6 @@ Call call_of(const troupe_output* feeds, std::size_t num_feeds, const troupe_out
              const troupe_output* targets, std::size_t num_targets) {
   return {outputs_of(feeds, num_feeds, "feeds"), outputs_of(fetches, num_fetches, "fetches"),
           nodes_of(targets, num_targets, "targets")};
-}
-
-// Where results go: null until they are there.
-std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count) {
-  const auto out = array(results, count, "results");
-  std::ranges::fill(out, nullptr);
-  return out;
 }
 
 }  // namespace
@@ -89,7 +75,7 @@ troupe_code troupe_session_run(troupe_session* session, const troupe_run_options
                                troupe_tensor** results, size_t num_fetches, const troupe_output* targets,
                                size_t num_targets, troupe_status* status) {
   return guarded(__func__, status, [&] {
-    const auto to = cleared(results, num_fetches);
+    const auto to = cleared(results, num_fetches, "results");
     troupe_session& of = check(session, "session");
     const Call call = call_of(feeds, num_feeds, fetches, num_fetches, targets, num_targets);
     std::vector<troupe::Tensor> given = tensors_of(values, num_feeds, "values");
@@ -131,7 +117,7 @@ troupe_code troupe_callable_run(troupe_callable* callable, const troupe_run_opti
                                 troupe_tensor* const* values, size_t num_values, troupe_tensor** results,
                                 size_t num_results, troupe_status* status) {
   return guarded(__func__, status, [&] {
-    const auto to = cleared(results, num_results);
+    const auto to = cleared(results, num_results, "results");
     troupe_callable& of = check(callable, "callable");
     if (num_results != of.results)
       troupe::invalid_argument("the call has {} fetches, but there is room for {} results", of.results, num_results);

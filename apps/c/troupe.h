@@ -321,10 +321,16 @@ TROUPE_API int32_t troupe_output_shape(troupe_output output, int64_t* dims, int3
 
 // ---------------------------------------------------------------- Variables and gradients of graphs
 
+typedef struct troupe_variable_options {
+  size_t size;
+  const char* device;  // where it lives; null: any. In eager mode that of troupe_eager_options
+  bool not_trainable;  // optimizers and tapes leave it out
+} troupe_variable_options;
+
 // Adds a variable with an initial value, and returns its handle, an output of dtype TROUPE_RESOURCE: with its name
-// (made unique), it is what the functions below take. Threads: one per graph.
+// (made unique), it is what the functions below take. `options` may be null. Threads: one per graph.
 TROUPE_API troupe_output troupe_graph_variable(troupe_graph* graph, const char* name, troupe_output initial_value,
-                                               bool trainable, troupe_status* status);
+                                               const troupe_variable_options* options, troupe_status* status);
 
 // Its value at any time of the step. Threads: one per graph.
 TROUPE_API troupe_output troupe_variable_read(troupe_output variable, troupe_status* status);
@@ -338,9 +344,11 @@ TROUPE_API troupe_output troupe_variable_assign_add(troupe_output variable, trou
 TROUPE_API int32_t troupe_graph_num_variables(troupe_graph* graph, troupe_status* status);
 TROUPE_API troupe_output troupe_graph_variable_at(troupe_graph* graph, int32_t index, troupe_status* status);
 
-// A node that gives their initial values to all variables that exist now: run it as a target. Threads: one per graph.
-//
+// A node that gives their initial values to all variables that exist now: run it as a target. The second: only to those
+// that have none yet, for variables that several clients share (troupe_session_options.container). Threads: one per
+// graph.
 TROUPE_API troupe_output troupe_graph_initializer(troupe_graph* graph, troupe_status* status);
+TROUPE_API troupe_output troupe_graph_initialize_once(troupe_graph* graph, troupe_status* status);
 
 // The gradient of the sum of `ys` for each of `xs`, into `gradients`, of which the graph is null where no y depends on
 // the x. `grad_ys`: gradients of the ys; null: ones. TROUPE_UNIMPLEMENTED names a node that has no gradient.
@@ -422,7 +430,387 @@ TROUPE_API troupe_code troupe_callable_run(troupe_callable* callable, const trou
                                            troupe_tensor* const* values, size_t num_values, troupe_tensor** results,
                                            size_t num_results, troupe_status* status);
 
-// MORE
+// ---------------------------------------------------------------- Eager mode
+
+// Ops run when they are called, with the kernels and gradients of graphs.
+typedef struct troupe_eager troupe_eager;
+
+// A tensor or a variable of eager mode. Keeps what it needs: handles may be deleted in any order.
+typedef struct troupe_value troupe_value;
+
+typedef struct troupe_eager_options {
+  size_t size;
+  uint64_t seed;       // of random ops
+  const char* device;  // of ops that name none; null: the task's first CPU
+} troupe_eager_options;
+
+// `task`: where ops run; null: a task of its own. `options` may be null. Threads: any.
+TROUPE_API troupe_eager* troupe_eager_new(troupe_task* task, const troupe_eager_options* options,
+                                          troupe_status* status);
+
+// Threads: one per eager.
+TROUPE_API void troupe_eager_delete(troupe_eager* eager);
+
+// Random ops begin again, as after troupe_eager_new() with this seed. Threads: any.
+TROUPE_API troupe_code troupe_eager_set_seed(troupe_eager* eager, uint64_t seed, troupe_status* status);
+
+// A value that shares the tensor's memory: do not write to it any more. Threads: any.
+TROUPE_API troupe_value* troupe_eager_constant(troupe_eager* eager, const troupe_tensor* tensor, troupe_status* status);
+
+// Runs any op, and returns the number of its outputs, -1 after an error: writes as many new handles as `capacity`
+// allows, and null to the others. `attributes` and `options` may be null; nothing is controlled here. Errors name the
+// op and its inputs. Threads: any.
+TROUPE_API int32_t troupe_eager_op(troupe_eager* eager, const char* op, troupe_value* const* inputs, size_t num_inputs,
+                                   const troupe_attributes* attributes, const troupe_node_options* options,
+                                   troupe_value** outputs, int32_t capacity, troupe_status* status);
+
+// A variable with a copy of the tensor as its value; it ends with its last handle. `options` may be null. Threads: any.
+TROUPE_API troupe_value* troupe_eager_variable(troupe_eager* eager, const char* name,
+                                               const troupe_tensor* initial_value,
+                                               const troupe_variable_options* options, troupe_status* status);
+
+// The value that a variable has now. Threads: any.
+TROUPE_API troupe_value* troupe_value_read(troupe_value* variable, troupe_status* status);
+
+// Set a variable, or add to it. Values that were read stay as they were. Threads: any.
+TROUPE_API troupe_code troupe_value_assign(troupe_value* variable, const troupe_value* value, troupe_status* status);
+TROUPE_API troupe_code troupe_value_assign_add(troupe_value* variable, const troupe_value* value,
+                                               troupe_status* status);
+
+// The tensor, which shares the value's memory. TROUPE_FAILED_PRECONDITION for a variable: read it. Threads: any.
+TROUPE_API troupe_tensor* troupe_value_tensor(const troupe_value* value, troupe_status* status);
+
+// Another handle of the same value or variable. Threads: any.
+TROUPE_API troupe_value* troupe_value_share(const troupe_value* value, troupe_status* status);
+
+// Threads: one per value.
+TROUPE_API void troupe_value_delete(troupe_value* value);
+
+// Records the ops that its thread runs, from its beginning to its deletion, as far as they depend on trainable
+// variables and on values that it watches. Only the thread that has made it may use it; tapes may lie within each
+// other.
+typedef struct troupe_tape troupe_tape;
+
+// `persistent`: troupe_tape_gradients() may be called again; else the first call frees what was recorded. Threads: any.
+TROUPE_API troupe_tape* troupe_tape_new(troupe_eager* eager, bool persistent, troupe_status* status);
+
+// Watches a floating value, or a variable that is not trainable. Threads: the tape's own.
+TROUPE_API troupe_code troupe_tape_watch(troupe_tape* tape, const troupe_value* value, troupe_status* status);
+
+// Records no more. Threads: the tape's own.
+TROUPE_API troupe_code troupe_tape_stop(troupe_tape* tape, troupe_status* status);
+
+// The gradient of the sum of `ys` for each of `xs`, values or variables: new handles in `gradients`, null where no y
+// depends on the x. `grad_ys`: gradients of the ys; null: ones. TROUPE_FAILED_PRECONDITION in a second call unless
+// persistent, and on another thread. Threads: the tape's own.
+TROUPE_API troupe_code troupe_tape_gradients(troupe_tape* tape, troupe_value* const* ys, size_t num_ys,
+                                             troupe_value* const* xs, size_t num_xs, troupe_value* const* grad_ys,
+                                             troupe_value** gradients, troupe_status* status);
+
+// On another thread, or before a tape within it: the tape's thread frees it later. Threads: one per tape.
+TROUPE_API void troupe_tape_delete(troupe_tape* tape);
+
+// Updates variables by gradients, and keeps what it needs from one update to the next.
+typedef struct troupe_optimizer troupe_optimizer;
+
+// "adam", "sgd(learning_rate=0.1)", as troupe_graph_minimize(). Threads: any.
+TROUPE_API troupe_optimizer* troupe_optimizer_new(const char* optimizer, troupe_status* status);
+
+// Threads: one per optimizer.
+TROUPE_API void troupe_optimizer_delete(troupe_optimizer* optimizer);
+
+// One update of `count` variables. Threads: one per optimizer.
+TROUPE_API troupe_code troupe_optimizer_apply(troupe_optimizer* optimizer, troupe_value* const* gradients,
+                                              troupe_value* const* variables, size_t count, troupe_status* status);
+
+// ---------------------------------------------------------------- Models that were saved
+
+// A model as functions: signatures, which take and return tensors by name.
+typedef struct troupe_loaded_model troupe_loaded_model;
+typedef struct troupe_signature troupe_signature;
+
+typedef struct troupe_load_options {
+  size_t size;
+  bool exact;   // without passes that change bits
+  bool verify;  // reads and hashes each byte of the values; else those that are mapped are read when they are used
+} troupe_load_options;
+
+// Reads a model: a directory that Troupe or TensorFlow saved, or a file of ONNX. `task`: where it runs; null: a task of
+// its own. `options` may be null. TROUPE_NOT_FOUND, TROUPE_DATA_LOSS and TROUPE_UNIMPLEMENTED name the file and the
+// ops. Threads: any.
+TROUPE_API troupe_loaded_model* troupe_loaded_model_new(const char* path, troupe_task* task,
+                                                        const troupe_load_options* options, troupe_status* status);
+
+// Its signatures keep it. Threads: one per model.
+TROUPE_API void troupe_loaded_model_delete(troupe_loaded_model* model);
+
+// "troupe", "tensorflow" or "onnx"; and who wrote it, "" if that is not known. Threads: any.
+TROUPE_API const char* troupe_loaded_model_format(const troupe_loaded_model* model);
+TROUPE_API const char* troupe_loaded_model_producer(const troupe_loaded_model* model);
+
+// The signatures in alphabetical order: their number, and the name of one, null beyond the last. Threads: any.
+TROUPE_API int32_t troupe_loaded_model_num_signatures(const troupe_loaded_model* model);
+TROUPE_API const char* troupe_loaded_model_signature_name(const troupe_loaded_model* model, int32_t index);
+
+// `name`: null for the only one, "predict" or "serving_default". TROUPE_NOT_FOUND lists those that there are. Threads:
+// any.
+TROUPE_API troupe_signature* troupe_loaded_model_signature(const troupe_loaded_model* model, const char* name,
+                                                           troupe_status* status);
+
+// Threads: one per signature.
+TROUPE_API void troupe_signature_delete(troupe_signature* signature);
+
+// What a signature takes or returns. Set `size` to sizeof(troupe_tensor_spec) before the call; texts belong to the
+// signature.
+typedef struct troupe_tensor_spec {
+  size_t size;
+  const char* name;
+  const char* description;  // for people; may be ""
+  troupe_dtype dtype;
+  int32_t rank;     // -1: not known
+  int64_t dims[8];  // -1: not known
+} troupe_tensor_spec;
+
+// Inputs and outputs, each in alphabetical order: numbers, and one of them. TROUPE_OUT_OF_RANGE beyond the last.
+// Threads: any.
+TROUPE_API int32_t troupe_signature_num_inputs(const troupe_signature* signature);
+TROUPE_API int32_t troupe_signature_num_outputs(const troupe_signature* signature);
+TROUPE_API troupe_code troupe_signature_input(const troupe_signature* signature, int32_t index,
+                                              troupe_tensor_spec* spec, troupe_status* status);
+TROUPE_API troupe_code troupe_signature_output(const troupe_signature* signature, int32_t index,
+                                               troupe_tensor_spec* spec, troupe_status* status);
+
+// Calls it: all inputs in their order, a new handle for each output. Errors say what is expected. Threads: any.
+TROUPE_API troupe_code troupe_signature_run(const troupe_signature* signature, const troupe_run_options* options,
+                                            troupe_tensor* const* inputs, size_t num_inputs, troupe_tensor** outputs,
+                                            size_t num_outputs, troupe_status* status);
+
+// ---------------------------------------------------------------- Tasks
+
+typedef struct troupe_task_options {
+  size_t size;
+  int32_t cpu_devices;    // 0: 1
+  int32_t threads;        // of each CPU device; 0: a share of the cores
+  int32_t num_gpus;       // 0: all there are; -1: none
+  uint64_t memory_limit;  // bytes of tensors per device; 0: none
+  const char* cluster;    // path of a cluster file (docs/reference/cluster-file.md); null: a task by itself
+  const char* job;        // its name in the cluster: "worker"; a job that the file does not have is a client's
+  int32_t index;
+  bool insecure;                // allows addresses that other machines reach without TLS
+  double join_seconds;          // for the cluster to come up; 0: 60
+  const char* tls_certificate;  // paths of PEM files; null: no TLS
+  const char* tls_key;
+  const char* tls_ca;
+} troupe_task_options;
+
+// Starts the runtime of this process, with its devices; with a cluster file, as one of its tasks: waits for the
+// parameter servers (without any, and as a client, for all tasks). TROUPE_DEADLINE_EXCEEDED names the missing ones.
+// `options` may be null. Threads: any.
+TROUPE_API troupe_task* troupe_task_new(const troupe_task_options* options, troupe_status* status);
+
+// The same from the arguments of main(): under troupe-launch, or with --job, --task and --cluster FILE, as a task of
+// that cluster, else by itself. Takes its options out of the arguments, and leaves the program's. Call it once, before
+// the program starts other processes. Threads: one per process.
+TROUPE_API troupe_task* troupe_task_from_command_line(int* argc, char** argv, const troupe_task_options* options,
+                                                      troupe_status* status);
+
+// Ends the task, once the last session, model and value that use it are deleted. Threads: one per task.
+TROUPE_API void troupe_task_delete(troupe_task* task);
+
+// "/job:worker/task:1". Threads: any.
+TROUPE_API char* troupe_task_name(const troupe_task* task, troupe_status* status);
+
+// Devices of the task and of the tasks that it has joined: their number, and the name of one. Threads: any.
+TROUPE_API int32_t troupe_task_num_devices(const troupe_task* task);
+TROUPE_API char* troupe_task_device_name(const troupe_task* task, int32_t index, troupe_status* status);
+
+// The number of tasks of a job (null: of all) in its cluster; 0 without a cluster. Threads: any.
+TROUPE_API int32_t troupe_task_num_tasks(const troupe_task* task, const char* job);
+
+// Waits until all tasks of a job (null: of all) are connected. TROUPE_DEADLINE_EXCEEDED names the missing ones.
+// Threads: any.
+TROUPE_API troupe_code troupe_task_await(troupe_task* task, const char* job, double timeout_seconds,
+                                         troupe_status* status);
+
+// Lets other tasks run steps here, as parameter servers do in clusters of sessions, until troupe_task_interrupt(): then
+// TROUPE_OK. TROUPE_DEADLINE_EXCEEDED after the timeout (0: none), and the task's error if it fails. Threads: one per
+// task.
+TROUPE_API troupe_code troupe_task_serve(troupe_task* task, double timeout_seconds, troupe_status* status);
+
+// Ends troupe_task_serve(). May be called by a signal handler. Threads: any.
+TROUPE_API void troupe_task_interrupt(troupe_task* task);
+
+// ---------------------------------------------------------------- Training
+
+// Examples in memory: tensors with one row for each, by name.
+typedef struct troupe_dataset troupe_dataset;
+
+// Shares the tensors' memory: do not write to it any more. TROUPE_INVALID_ARGUMENT unless all have the same number of
+// rows. Threads: any.
+TROUPE_API troupe_dataset* troupe_dataset_new(const char* const* names, troupe_tensor* const* tensors, size_t count,
+                                              troupe_status* status);
+
+// Threads: one per dataset.
+TROUPE_API void troupe_dataset_delete(troupe_dataset* dataset);
+
+// Figures of a training by name, in order: "loss", "accuracy"; those of validation data begin with "val_".
+typedef struct troupe_figures troupe_figures;
+
+// Their number; the name of one, null beyond the last; and a value, NaN and TROUPE_NOT_FOUND (which lists those that
+// there are) for another name. Threads: any.
+TROUPE_API int32_t troupe_figures_count(const troupe_figures* figures);
+TROUPE_API const char* troupe_figures_name(const troupe_figures* figures, int32_t index);
+TROUPE_API double troupe_figures_get(const troupe_figures* figures, const char* name, troupe_status* status);
+
+// Threads: one per figures.
+TROUPE_API void troupe_figures_delete(troupe_figures* figures);
+
+// The options of a kind of layer, with defaults: "dense(units=1, activation=\"none\", ...), weights kernel, bias".
+// Null: all kinds, one a line. Layers are text: "dense(units=10, activation=relu, kernel=he_normal)"
+// (graph/layers/layer_text.hpp). Threads: any.
+TROUPE_API char* troupe_layer_signature(const char* kind, troupe_status* status);
+
+// Layers that are called on numbered values.
+typedef struct troupe_network troupe_network;
+
+// Threads: any.
+TROUPE_API troupe_network* troupe_network_new(troupe_status* status);
+
+// Models keep what they need. Threads: one per network.
+TROUPE_API void troupe_network_delete(troupe_network* network);
+
+// Adds an input, whose shape is that of one example, and returns its number; -1 after an error. Threads: one per
+// network.
+TROUPE_API int32_t troupe_network_input(troupe_network* network, const char* name, troupe_dtype dtype,
+                                        const int64_t* dims, int32_t rank, troupe_status* status);
+
+// Calls a new layer on values, and returns the number of its first result (others have the next ones); -1 after an
+// error. Threads: one per network.
+TROUPE_API int32_t troupe_network_layer(troupe_network* network, const char* layer, const int32_t* inputs,
+                                        size_t num_inputs, troupe_status* status);
+
+// A network with losses and an optimizer.
+typedef struct troupe_model troupe_model;
+
+// The network from its inputs to `count` results. `names`: of the results; null: those of their layers. Threads: one
+// per network.
+TROUPE_API troupe_model* troupe_model_new(const troupe_network* network, const int32_t* results,
+                                          const char* const* names, size_t count, troupe_status* status);
+
+// Layers one after the other; dtype and shape are those of one example. Threads: any.
+TROUPE_API troupe_model* troupe_model_sequential(const char* const* layers, size_t count, troupe_dtype dtype,
+                                                 const int64_t* dims, int32_t rank, troupe_status* status);
+
+// What troupe_model_save() wrote; compiled as it was, it continues its training. troupe_loaded_model_new() reads such
+// directories to predict. Threads: any.
+TROUPE_API troupe_model* troupe_model_load(const char* directory, troupe_status* status);
+
+// Writes a directory, complete or not at all. Threads: one per model.
+TROUPE_API troupe_code troupe_model_save(troupe_model* model, const char* directory, troupe_status* status);
+
+// Threads: one per model.
+TROUPE_API void troupe_model_delete(troupe_model* model);
+
+// A table of the layers. Threads: one per model.
+TROUPE_API char* troupe_model_summary(const troupe_model* model, troupe_status* status);
+
+// What an output learns.
+typedef struct troupe_output_options {
+  size_t size;
+  const char* output;          // its name; null: the only one
+  const char* loss;            // "mean_squared_error", "huber(delta=2)"; null: it learns nothing
+  double weight;               // of the loss; 0: 1
+  const char* target;          // the component of the data; null: that of the output's name, or the usual one
+  const char* sample_weights;  // the component that scales the losses of examples; null: none
+  const double* class_weights;
+  size_t num_class_weights;
+  const char* const* metrics;  // "accuracy", "auc(curve=pr)"
+  size_t num_metrics;
+} troupe_output_options;
+
+typedef struct troupe_compile_options {
+  size_t size;
+  const char* optimizer;  // "adam(learning_rate=0.01)"; null: "adam"
+  const char* loss;       // of a model with one output, and its metrics; else `outputs` has them
+  const char* const* metrics;
+  size_t num_metrics;
+  const troupe_output_options* const* outputs;
+  size_t num_outputs;
+  troupe_dtype precision;   // of products: TROUPE_BF16 or TROUPE_F16; TROUPE_INVALID: TROUPE_F32
+  double clip_global_norm;  // of gradients; 0: not
+  troupe_task* task;        // where it computes; null: a task of its own. The model keeps it
+} troupe_compile_options;
+
+// Sets how the model learns and where it computes. Losses, metrics and optimizers are text: names and options are those
+// of graph/training/measure_text.hpp and graph/optimizers/optimizer_options.hpp. Threads: one per model.
+TROUPE_API troupe_code troupe_model_compile(troupe_model* model, const troupe_compile_options* options,
+                                            troupe_status* status);
+
+// The figures of an epoch; ends with the call that is given it.
+typedef struct troupe_epoch {
+  size_t size;
+  uint32_t epoch;  // from 0
+  uint64_t steps;  // so far
+  double seconds;  // so far
+  double examples_per_second;
+  const troupe_figures* figures;
+} troupe_epoch;
+
+typedef struct troupe_fit_options {
+  size_t size;
+  // "local", "local(slots=2)", "sync(slots=4, backups=1)", "ssp(staleness=1)", "async(aggregate=2)", "allreduce"; modes
+  // with servers also have min_workers, on_loss="fail", "shrink" or "wait", join_seconds, step_seconds, rejoin_seconds
+  // (docs/guide/training-modes.md). Null: "local".
+  const char* mode;
+  int32_t epochs;         // 0: 5
+  int32_t batch;          // examples of a slot; 0: 32
+  int32_t micro_batches;  // parts of a batch, computed one after the other; 0: 1
+  bool quiet;             // prints no progress on stderr
+  uint64_t seed;
+  const char* checkpoint;     // a directory from which it resumes, and where it saves; null: none
+  uint64_t checkpoint_every;  // steps; 0: about one epoch
+  const char* publish;        // a directory for servers, which gets the model as its next version; null: none
+  const char* tensorboard;    // a directory for curves; null: none
+  // "early_stopping(figure=\"val_loss\", patience=3)", "reduce_on_plateau(factor=0.5)", "stop_on_nan",
+  // "csv_log(path=\"epochs.csv\")", "json_log(path=\"...\")" (actors/training/callback.hpp).
+  const char* const* callbacks;
+  size_t num_callbacks;
+  // Called after each epoch on the task that reports, on the thread of troupe_model_fit(); the model may be evaluated,
+  // saved and stopped there.
+  void (*on_epoch)(const troupe_epoch* epoch, void* argument);
+  void* argument;
+} troupe_fit_options;
+
+// Trains, evaluates `validation` (may be null) after each epoch, and returns the figures of the last epoch; on tasks
+// that do not report there are none. A second call continues. In modes other than local this process is a task of a
+// cluster: all of them call it with the same options and data; a parameter server serves until the job ends.
+// TROUPE_CANCELLED after troupe_model_stop(): the model keeps its parameters. Threads: one per model.
+TROUPE_API troupe_figures* troupe_model_fit(troupe_model* model, const troupe_dataset* train,
+                                            const troupe_dataset* validation, const troupe_fit_options* options,
+                                            troupe_status* status);
+
+// Ends the training that runs, or else the next one, after its step. May be called by a signal handler. Threads: any.
+TROUPE_API void troupe_model_stop(troupe_model* model);
+
+// The figures of all examples. Threads: one per model.
+TROUPE_API troupe_figures* troupe_model_evaluate(troupe_model* model, const troupe_dataset* data,
+                                                 troupe_status* status);
+
+// The output of a model with one input and one output, for examples [n,...]. Threads: one per model.
+TROUPE_API troupe_tensor* troupe_model_predict(troupe_model* model, const troupe_tensor* examples,
+                                               troupe_status* status);
+
+// New handles for `count` outputs by name. Threads: one per model.
+TROUPE_API troupe_code troupe_model_predict_outputs(troupe_model* model, const troupe_dataset* data,
+                                                    const char* const* names, troupe_tensor** results, size_t count,
+                                                    troupe_status* status);
+
+// The names of all parameters, one a line; one of them; and the hash of all. TROUPE_FAILED_PRECONDITION before the
+// first training. Threads: one per model.
+TROUPE_API char* troupe_model_parameter_names(troupe_model* model, troupe_status* status);
+TROUPE_API troupe_tensor* troupe_model_parameter(troupe_model* model, const char* name, troupe_status* status);
+TROUPE_API char* troupe_model_params_sha256(troupe_model* model, troupe_status* status);
+
 #ifdef __cplusplus
 }
 #endif

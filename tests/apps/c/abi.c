@@ -64,3 +64,82 @@ AT(troupe_session_options, container, 32);
 
 AT(troupe_run_options, size, 0);
 AT(troupe_run_options, timeout_seconds, 8);
+
+AT(troupe_eager_options, size, 0);
+AT(troupe_eager_options, seed, 8);
+AT(troupe_eager_options, device, 16);
+
+AT(troupe_load_options, size, 0);
+AT(troupe_load_options, exact, 8);
+AT(troupe_load_options, verify, 9);
+
+AT(troupe_tensor_spec, size, 0);
+AT(troupe_tensor_spec, name, 8);
+AT(troupe_tensor_spec, description, 16);
+AT(troupe_tensor_spec, dtype, 24);
+AT(troupe_tensor_spec, rank, 28);
+AT(troupe_tensor_spec, dims, 32);
+IS(sizeof(troupe_tensor_spec), 96);
+
+AT(troupe_task_options, size, 0);
+AT(troupe_task_options, cpu_devices, 8);
+AT(troupe_task_options, threads, 12);
+AT(troupe_task_options, num_gpus, 16);
+AT(troupe_task_options, memory_limit, 24);
+AT(troupe_task_options, cluster, 32);
+AT(troupe_task_options, job, 40);
+AT(troupe_task_options, index, 48);
+AT(troupe_task_options, insecure, 52);
+AT(troupe_task_options, join_seconds, 56);
+AT(troupe_task_options, tls_certificate, 64);
+AT(troupe_task_options, tls_key, 72);
+AT(troupe_task_options, tls_ca, 80);
+
+AT(troupe_variable_options, size, 0);
+AT(troupe_variable_options, device, 8);
+AT(troupe_variable_options, not_trainable, 16);
+
+AT(troupe_output_options, size, 0);
+AT(troupe_output_options, output, 8);
+AT(troupe_output_options, loss, 16);
+AT(troupe_output_options, weight, 24);
+AT(troupe_output_options, target, 32);
+AT(troupe_output_options, sample_weights, 40);
+AT(troupe_output_options, class_weights, 48);
+AT(troupe_output_options, num_class_weights, 56);
+AT(troupe_output_options, metrics, 64);
+AT(troupe_output_options, num_metrics, 72);
+
+AT(troupe_compile_options, size, 0);
+AT(troupe_compile_options, optimizer, 8);
+AT(troupe_compile_options, loss, 16);
+AT(troupe_compile_options, metrics, 24);
+AT(troupe_compile_options, num_metrics, 32);
+AT(troupe_compile_options, outputs, 40);
+AT(troupe_compile_options, num_outputs, 48);
+AT(troupe_compile_options, precision, 56);
+AT(troupe_compile_options, clip_global_norm, 64);
+AT(troupe_compile_options, task, 72);
+
+AT(troupe_epoch, size, 0);
+AT(troupe_epoch, epoch, 8);
+AT(troupe_epoch, steps, 16);
+AT(troupe_epoch, seconds, 24);
+AT(troupe_epoch, examples_per_second, 32);
+AT(troupe_epoch, figures, 40);
+
+AT(troupe_fit_options, size, 0);
+AT(troupe_fit_options, mode, 8);
+AT(troupe_fit_options, epochs, 16);
+AT(troupe_fit_options, batch, 20);
+AT(troupe_fit_options, micro_batches, 24);
+AT(troupe_fit_options, quiet, 28);
+AT(troupe_fit_options, seed, 32);
+AT(troupe_fit_options, checkpoint, 40);
+AT(troupe_fit_options, checkpoint_every, 48);
+AT(troupe_fit_options, publish, 56);
+AT(troupe_fit_options, tensorboard, 64);
+AT(troupe_fit_options, callbacks, 72);
+AT(troupe_fit_options, num_callbacks, 80);
+AT(troupe_fit_options, on_epoch, 88);
+AT(troupe_fit_options, argument, 96);

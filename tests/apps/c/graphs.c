@@ -139,7 +139,7 @@ void test_sessions(void) {
   troupe_graph* graph = troupe_graph_new(status);
   troupe_tensor* one = scalar(1);
   troupe_output initial = troupe_graph_constant(graph, one, NULL, status);
-  troupe_output count = troupe_graph_variable(graph, "count", initial, true, status);
+  troupe_output count = troupe_graph_variable(graph, "count", initial, NULL, status);
   CHECK(troupe_output_dtype(count, status) == TROUPE_RESOURCE);
   troupe_output more = troupe_variable_assign_add(count, initial, status);
   troupe_output value = troupe_variable_read(count, status);
@@ -229,7 +229,7 @@ void test_gradients(void) {
   const float start[] = {3, -2};
   troupe_tensor* value = floats(two, 1, start);
   troupe_output initial = troupe_graph_constant(graph, value, NULL, status);
-  troupe_output variable = troupe_graph_variable(graph, "w", initial, true, status);
+  troupe_output variable = troupe_graph_variable(graph, "w", initial, NULL, status);
   troupe_output w = troupe_variable_read(variable, status);
   troupe_output square = troupe_graph_op(graph, "Square", &w, 1, NULL, NULL, status);
   const int64_t axes[] = {0};

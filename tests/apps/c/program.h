@@ -11,5 +11,14 @@ void test_gradients(void);
 void test_threads(void);
 void test_misuse(void);
 void test_leaks(void);
+void test_eager(void);
+void test_networks(void);
+void test_tasks(void);
+// Of the saved model: a directory.
+void test_training(const char* directory);
+// These take the options of a task out of the arguments.
+void test_cluster(int argc, char** argv);
+void test_node(int argc, char** argv);
+void test_client(const char* cluster, float first);
 
 #endif
