@@ -9,6 +9,7 @@ readers do not see:
     pages.py check ROOT                  every block is known, JSON is JSON, commands of ours exist; no link of any page
                                          is broken, README.md is short and leads everywhere, CONTRIBUTING.md names real
                                          files
+    pages.py output ROOT NAME PROGRAM    runs the program of block NAME, and compares its output with NAME_output
     pages.py run ROOT BIN WORK GROUP     runs the commands of a group in WORK, with the programs in BIN
 
 A new block: a mark above it, and its name in a table below. Blocks of C++ are completed in pages_test.cpp.
@@ -34,6 +35,7 @@ SKIPPED = {
     "data_files_output": "what data_files prints, which is compared",
     "picture": "a drawing",
     "demo": "builds everything; CI runs tools/test.sh, and demo_output is compared",
+    "c_build": "tests/consumer builds a program in C like that",
     "build": "installs packages and builds everything, as CI does",
     "install": "tests/consumer installs it, and builds a project with it",
     "own_launch": "pages_own_task does it, with the program above; tests/consumer with one that is installed",
@@ -201,6 +203,8 @@ def cut(root, directory):
         if block.language == "cpp":
             whole = re.search(r"\bint main\(", text)
             write(f"{block.name}.{'cpp' if whole else 'inc'}", f'#line {block.line} "{block.page}"\n{text}')
+        elif block.language == "c":
+            write(f"{block.name}.c", f'#line {block.line} "{block.page}"\n{block.text}')
         elif block.language in ("text", "json"):
             write(f"{block.name}.inc", f'R"({text})"\n')
 
@@ -209,6 +213,8 @@ def block_problems(root):
     tested = set(PROGRAMS)
     for source in ("pages_test.cpp", "training_pages_test.cpp"):
         tested |= set(re.findall(r"#include <pages/(\w+)\.inc>", read(os.path.dirname(__file__), source)))
+    programs_in_c = re.search(r"set\(c_programs ([^)]*)\)", read(os.path.dirname(__file__), "CMakeLists.txt"))[1]
+    tested |= {name + end for name in programs_in_c.split() for end in ("", "_output")}
     consumer = read(root, "tests/consumer/CMakeLists.txt")
     problems, seen = [], []
     for block in blocks(root):
@@ -426,6 +432,14 @@ class Runner:
         return None
 
 
+def output(root, name, program):
+    shown = {block.name: block.text for block in blocks(root)}[name + "_output"]
+    done = subprocess.run([program], capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    line = difference(shown, done.stdout)
+    sys.exit(f"it ended with {done.returncode}, and printed no '{line}':\n{done.stdout}{done.stderr}"
+             if done.returncode != 0 or line is not None else None)
+
+
 def run(root, programs, work, group):
     runner = Runner(root, programs, work)
     failed = False
@@ -437,7 +451,7 @@ def run(root, programs, work, group):
 
 
 if __name__ == "__main__":
-    actions = {"cut": cut, "check": check, "run": run}
+    actions = {"cut": cut, "check": check, "output": output, "run": run}
     if len(sys.argv) < 3 or sys.argv[1] not in actions:
         sys.exit(__doc__)
     actions[sys.argv[1]](*sys.argv[2:])
