@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
-#include <troupe/graph/formats/text_call.hpp>
 #include <troupe/graph/metrics/classes.hpp>
 #include <troupe/graph/metrics/metrics.hpp>
 #include <troupe/graph/metrics/scores.hpp>
@@ -13,31 +13,50 @@
 namespace troupe {
 namespace {
 
-using Given = TextArguments;
+// The options that were given: each is taken once, and none may be left.
+class Given {
+ public:
+  explicit Given(const TextCall& call) : call_(call), arguments_(call) {}
 
-template <class T>
-void take_optional(Given& given, const char* name, std::optional<T>& to) {
-  T value{};
-  if (!given.find(name)) return;
-  given.take(name, value);
-  to = value;
-}
-// One of some words, also in quotes.
-template <class T>
-void take_word(Given& given, const char* name, T& to, const std::map<std::string, T>& words) {
-  const TextValue* value = given.find(name);
-  if (!value) return;
-  std::string text;
-  if (const auto* quoted = std::get_if<std::string>(&value->held)) text = *quoted;
-  if (const auto* call = std::get_if<std::shared_ptr<const TextCall>>(&value->held)) text = (*call)->name;
-  const auto found = words.find(text);
-  if (found == words.end()) {
-    std::string all;
-    for (const auto& [word, unused] : words) all += (all.empty() ? "" : ", ") + word;
-    invalid_argument("{} must be one of {}, not {}", name, all, to_string(*value));
+  template <class T>
+  void take(const char* name, T& to) {
+    known_.emplace_back(name);
+    arguments_.take(name, to);
   }
-  to = found->second;
-}
+  template <class T>
+  void take(const char* name, std::optional<T>& to) {
+    T value{};
+    take(name, value);
+    if (arguments_.find(name)) to = value;
+  }
+  // One of some words, also in quotes.
+  template <class T>
+  void take(const char* name, T& to, const std::map<std::string, T>& words) {
+    known_.emplace_back(name);
+    const TextValue* value = arguments_.find(name);
+    if (!value) return;
+    std::string text;
+    if (const auto* quoted = std::get_if<std::string>(&value->held)) text = *quoted;
+    if (const auto* call = std::get_if<std::shared_ptr<const TextCall>>(&value->held)) text = (*call)->name;
+    const auto found = words.find(text);
+    if (found == words.end())
+      invalid_argument("{}: {} must be one of {}, not {}", call_.name, name, fmt::join(std::views::keys(words), ", "),
+                       to_string(*value));
+    to = found->second;
+  }
+  // Names the option that nobody took, and those that there are.
+  void end(std::string_view what) const {
+    for (const auto& [name, unused] : call_.arguments)
+      if (std::ranges::find(known_, name) == known_.end())
+        invalid_argument("{} '{}' has no option '{}'; it has {}", what, call_.name, name,
+                         known_.empty() ? "none" : fmt::format("{}", fmt::join(known_, ", ")));
+  }
+
+ private:
+  const TextCall& call_;
+  TextArguments arguments_;
+  std::vector<std::string> known_;
+};
 
 std::optional<Loss> loss_named(std::string_view text) {
   for (int i = 0; i <= static_cast<int>(Loss::circle); ++i)
@@ -49,7 +68,7 @@ LossOptions loss_options(Given& given) {
   LossOptions o;
   given.take("from_logits", o.from_logits);
   given.take("label_smoothing", o.label_smoothing);
-  take_optional(given, "ignore_class", o.ignore_class);
+  given.take("ignore_class", o.ignore_class);
   given.take("delta", o.delta);
   given.take("gamma", o.gamma);
   given.take("alpha", o.alpha);
@@ -67,7 +86,7 @@ metrics::ThresholdOptions threshold_options(Given& given) {
   given.take("thresholds", o.thresholds);
   given.take("from_logits", o.from_logits);
   given.take("top_k", o.top_k);
-  take_optional(given, "class_id", o.class_id);
+  given.take("class_id", o.class_id);
   given.take("name", o.name);
   return o;
 }
@@ -77,7 +96,7 @@ metrics::AtOptions at_options(Given& given) {
   given.take("at", o.at);
   given.take("thresholds", o.thresholds);
   given.take("from_logits", o.from_logits);
-  take_optional(given, "class_id", o.class_id);
+  given.take("class_id", o.class_id);
   given.take("name", o.name);
   return o;
 }
@@ -86,9 +105,9 @@ metrics::AucOptions auc_options(Given& given) {
   using metrics::AreaSum;
   using metrics::Curve;
   metrics::AucOptions o;
-  take_word(given, "curve", o.curve, {{"roc", Curve::roc}, {"pr", Curve::pr}, {"pr_gain", Curve::pr_gain}});
-  take_word(
-      given, "sum", o.sum,
+  given.take("curve", o.curve, {{"roc", Curve::roc}, {"pr", Curve::pr}, {"pr_gain", Curve::pr_gain}});
+  given.take(
+      "sum", o.sum,
       {{"interpolation", AreaSum::interpolation}, {"minoring", AreaSum::minoring}, {"majoring", AreaSum::majoring}});
   given.take("num_thresholds", o.num_thresholds);
   given.take("thresholds", o.thresholds);
@@ -102,10 +121,10 @@ metrics::AucOptions auc_options(Given& given) {
 metrics::ClassScoreOptions class_options(Given& given) {
   using metrics::Average;
   metrics::ClassScoreOptions o;
-  take_word(
-      given, "average", o.average,
+  given.take(
+      "average", o.average,
       {{"micro", Average::micro}, {"macro", Average::macro}, {"weighted", Average::weighted}, {"none", Average::none}});
-  take_optional(given, "threshold", o.threshold);
+  given.take("threshold", o.threshold);
   given.take("beta", o.beta);
   given.take("name", o.name);
   return o;
@@ -114,8 +133,8 @@ metrics::ClassScoreOptions class_options(Given& given) {
 metrics::ConfusionOptions confusion_options(Given& given) {
   metrics::ConfusionOptions o;
   given.take("classes", o.classes);
-  take_optional(given, "threshold", o.threshold);
-  take_optional(given, "ignore_class", o.ignore_class);
+  given.take("threshold", o.threshold);
+  given.take("ignore_class", o.ignore_class);
   given.take("of_classes", o.of_classes);
   given.take("name", o.name);
   return o;
@@ -124,10 +143,10 @@ metrics::ConfusionOptions confusion_options(Given& given) {
 metrics::R2Options r2_options(Given& given) {
   using metrics::R2Average;
   metrics::R2Options o;
-  take_word(given, "average", o.average,
-            {{"uniform", R2Average::uniform},
-             {"variance_weighted", R2Average::variance_weighted},
-             {"none", R2Average::none}});
+  given.take("average", o.average,
+             {{"uniform", R2Average::uniform},
+              {"variance_weighted", R2Average::variance_weighted},
+              {"none", R2Average::none}});
   given.take("regressors", o.regressors);
   given.take("name", o.name);
   return o;
@@ -151,7 +170,7 @@ metrics::TopKAccuracyOptions top_k_options(Given& given) {
 metrics::PerplexityOptions perplexity_options(Given& given) {
   metrics::PerplexityOptions o;
   given.take("from_logits", o.from_logits);
-  take_optional(given, "ignore_class", o.ignore_class);
+  given.take("ignore_class", o.ignore_class);
   given.take("name", o.name);
   return o;
 }
@@ -202,36 +221,33 @@ const std::map<std::string, MakeMetric, std::less<>>& metric_makers() {
   return makers;
 }
 
-// Runs `make` on the arguments of the call; all must be taken.
+// Runs `make` on the options of the call, of which none may be left.
 template <class Make>
-auto measure_of(const char* what, const TextCall& call, const Make& make) {
-  try {
-    Given given(call);
-    auto out = make(given);
-    given.end();
-    return out;
-  } catch (const Error& error) {
-    throw error.within(fmt::format("{} '{}'", what, call.name));
-  }
+auto measure_of(std::string_view what, const TextCall& call, const Make& make) {
+  Given given(call);
+  auto out = make(given);
+  given.end(what);
+  return out;
 }
 
 }  // namespace
 
-LossFunction parse_loss(std::string_view text) {
-  const TextCall call = parse_call(text);
+LossFunction parse_loss(std::string_view text) { return loss_of(parse_call(text)); }
+Metric parse_metric(std::string_view text) { return metric_of(parse_call(text)); }
+
+LossFunction loss_of(const TextCall& call) {
   const auto loss = loss_named(call.name);
   if (!loss) fail(Code::not_found, "there is no loss '{}'; there are: {}", call.name, fmt::join(loss_names(), ", "));
   return measure_of("loss", call, [&](Given& given) { return LossFunction(*loss, loss_options(given)); });
 }
 
-Metric parse_metric(std::string_view text) {
-  const TextCall call = parse_call(text);
+Metric metric_of(const TextCall& call) {
   const auto maker = metric_makers().find(call.name);
+  if (maker != metric_makers().end()) return measure_of("metric", call, maker->second);
   const auto loss = loss_named(call.name);
-  if (maker == metric_makers().end() && !loss)
+  if (!loss)
     fail(Code::not_found, "there is no metric '{}'; there are: {}", call.name, fmt::join(metric_names(), ", "));
   return measure_of("metric", call, [&](Given& given) {
-    if (maker != metric_makers().end()) return maker->second(given);
     const LossOptions of_loss = loss_options(given);
     return metrics::loss(*loss, of_loss, name_option(given, call.name));
   });

@@ -11,14 +11,18 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/graph/formats/text_call.hpp>
 #include <troupe/graph/training/network_program.hpp>
 
 namespace troupe {
 
-// Throw invalid_argument for text that is no call and for unknown or wrong options, naming them; not_found, listing
-// what there is, for an unknown name.
+// Throw invalid_argument for text that is no call and for unknown or wrong options, naming them and those that there
+// are; not_found, listing what there is, for an unknown name.
 LossFunction parse_loss(std::string_view text);
 Metric parse_metric(std::string_view text);
+// The same of a call that has been read.
+LossFunction loss_of(const TextCall& call);
+Metric metric_of(const TextCall& call);
 
 // In alphabetical order.
 std::vector<std::string> loss_names();
