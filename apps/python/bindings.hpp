@@ -23,10 +23,11 @@ struct PyBatchSource {
   std::shared_ptr<const BatchSource> source;
 };
 
-void bind_cluster(nanobind::module_& m);   // tasks of clusters
-void bind_data(nanobind::module_& m);      // pipelines
-void bind_files(nanobind::module_& m);     // of tensors
-void bind_measures(nanobind::module_& m);  // losses and metrics
-void bind_onnx(nanobind::module_& m);      // models for onnx.backend
+void bind_cluster(nanobind::module_& m);      // tasks of clusters
+void bind_data(nanobind::module_& m);         // pipelines
+void bind_files(nanobind::module_& m);        // of tensors
+void bind_measures(nanobind::module_& m);     // losses and metrics
+void bind_onnx(nanobind::module_& m);         // models for onnx.backend
+void bind_saved_model(nanobind::module_& m);  // models of all formats
 
 }  // namespace troupe::python

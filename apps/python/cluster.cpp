@@ -165,6 +165,13 @@ class PyDeviceScope {
   std::unique_ptr<Graph::ScopedDefaults> scope_;
 };
 
+// For errors that the package itself finds: the exception of a code.
+void raise_error(const std::string& code, const std::string& message) {
+  for (int i = 1; i <= static_cast<int>(Code::unauthenticated); ++i)
+    if (name(static_cast<Code>(i)) == code) throw Error(static_cast<Code>(i), message);
+  throw Error(Code::unknown, message);
+}
+
 void bind_groups(nb::module_& m) {
   nb::class_<PyDeviceScope>(m, "DeviceScope")
       .def(nb::init<const PyGraph&, std::string>())
@@ -219,6 +226,7 @@ void bind_cluster(nb::module_& m) {
       .def("close", &close_task);
   m.def("task_from_command_line", &task_from_command_line, "arguments"_a, "threads"_a);
   m.def("client_of", &client_of, "cluster_file"_a, "timeout"_a);
+  m.def("raise_error", &raise_error, "code"_a, "message"_a);
   bind_groups(m);
 }
 

@@ -309,4 +309,5 @@ NB_MODULE(_troupe, m) {
   bind_files(m);
   bind_measures(m);
   bind_onnx(m);
+  bind_saved_model(m);
 }

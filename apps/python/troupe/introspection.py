@@ -16,7 +16,7 @@ import json
 import typing
 import urllib.parse
 
-from . import Error
+from . import _troupe
 
 __all__ = [
     "Actor", "ClusterSnapshot", "Device", "Job", "Latency", "Link", "Member", "Pipeline", "RequestLog", "Servable",
@@ -355,7 +355,6 @@ def introspect(address: str, token: str = "", timeout: float = 10) -> ClusterSna
         connection.close()
     if answer.status != 200:
         said = body.decode(errors="replace")[:300].strip()
-        error = Error(f"{url.hostname}:{url.port} answers {answer.status}: {said}")
-        error.code = "unauthenticated" if answer.status == 401 else "unavailable"
-        raise error
+        code = "unauthenticated" if answer.status == 401 else "unavailable"
+        _troupe.raise_error(code, f"{url.hostname}:{url.port} answers {answer.status}: {said}")
     return _made(ClusterSnapshot, json.loads(body))
