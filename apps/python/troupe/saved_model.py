@@ -68,7 +68,7 @@ class Model:
 
     def predict(self, source: _troupe.BatchSource, signature: typing.Optional[str] = None,
                 batch: int = 256) -> typing.Dict[str, np.ndarray]:
-        """The outputs, each [n, ...], for all n examples of a data pipeline, whose components have the inputs' names."""
+        """The outputs, each [n, ...], for all n examples of a pipeline, whose components have the inputs' names."""
         found = self._model.predict(self._signature(signature), source, batch)
         return {key: array(value) for key, value in found.items()}
 
