@@ -21,14 +21,21 @@ class OpRunner {
   virtual Output hold(Graph& graph, Tensor value) = 0;
 };
 
-// Is told of the ops that this thread runs in eager mode while it lives (graph/gradients/tape.hpp). Recorders nest:
-// destroy them in the reverse order.
+// Is told of the ops that this thread runs in eager mode while it lives (graph/gradients/tape.hpp), or until leave().
+// Recorders nest: destroy them in the reverse order, on their thread.
 class OpRecorder {
  public:
   OpRecorder() : outer_(std::exchange(innermost_, this)) {}
   OpRecorder(const OpRecorder&) = delete;
   OpRecorder& operator=(const OpRecorder&) = delete;
-  virtual ~OpRecorder() { innermost_ = outer_; }
+  virtual ~OpRecorder() { leave(); }
+  // Is told of nothing any more: from now on it may be destroyed anywhere. On its thread, in any order.
+  void leave() {
+    OpRecorder** place = &innermost_;
+    while (*place && *place != this) place = &(*place)->outer_;
+    if (*place) *place = outer_;
+  }
+  bool is_innermost() const { return innermost_ == this; }
   virtual void ran(const NodeSpec& op, std::span<const Output> outputs) = 0;
   // Of a function with a gradient of its own: of each x (invalid: none) from those of the ys.
   using Backward = std::function<std::vector<Output>(const std::vector<Output>& dys)>;
@@ -54,7 +61,7 @@ class OpRecorder {
   };
 
  private:
-  OpRecorder* const outer_;
+  OpRecorder* outer_;
   static inline constinit thread_local OpRecorder* innermost_ = nullptr;
 };
 

@@ -33,7 +33,7 @@ class Eager::Impl final : public OpRunner {
     if (!prepared) return run_other(of, op, device);
     RandomKey random;
     if (prepared->stateful()) random = {.seed = seed_.load(), .step = draws_.fetch_add(1)};
-    std::vector<Output> outputs = run_op(of, *prepared, op, random);
+    std::vector<Output> outputs = run_op(of, *prepared, op, random, options_.around_waits);
     ops_run.fetch_add(1, std::memory_order_relaxed);
     return outputs;
   }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,8 @@ class Task;
 struct EagerOptions {
   std::uint64_t seed = 0;  // of random ops, which draw other numbers each time
   std::string device{};    // of ops that are called outside of Graph::on_device(); "": the task's first CPU
+  // Runs `wait` where an op must wait for its device, for callers that hold a lock that others need meanwhile.
+  std::function<void(const std::function<void()>& wait)> around_waits{};
 };
 
 // Thread-safe: a device runs one op at a time, those of one thread in the order of its program.

@@ -85,7 +85,7 @@ class QueuedCall final : public LocalWork {
 };
 
 // False: the device has ended.
-bool run_on_stream(Call& call) {
+bool run_on_stream(Call& call, const AroundWaits& around_waits) {
   Device& device = call.op.device();
   if (device_of_thread == &device) {
     call.run();
@@ -100,8 +100,11 @@ bool run_on_stream(Call& call) {
   }
   const auto done = std::make_shared<QueuedCall::Done>();
   stream.enqueue(std::make_shared<QueuedCall>(call, done));
-  std::unique_lock lock(done->mutex);
-  done->changed.wait(lock, [&] { return done->done; });
+  const auto wait = [&] {
+    std::unique_lock lock(done->mutex);
+    done->changed.wait(lock, [&] { return done->done; });
+  };
+  around_waits ? around_waits(wait) : wait();
   return done->ran;
 }
 
@@ -133,7 +136,8 @@ class Few {
 
 }  // namespace
 
-std::vector<Output> run_op(Graph& graph, const PreparedOp& op, const NodeSpec& spec, const RandomKey& random) {
+std::vector<Output> run_op(Graph& graph, const PreparedOp& op, const NodeSpec& spec, const RandomKey& random,
+                           const AroundWaits& around_waits) {
   const std::shared_ptr<const Node> node = op.node_for(spec);
   Few<const Tensor*> inputs(spec.inputs.size());
   Few<Variable*> variables(spec.inputs.size());
@@ -148,7 +152,7 @@ std::vector<Output> run_op(Graph& graph, const PreparedOp& op, const NodeSpec& s
   const KernelOperands operands{
       .inputs = inputs.all(), .variables = variables.all(), .outputs = outputs.all(), .random = random};
   Call call(op, spec, operands);
-  if (!run_on_stream(call)) fail(Code::cancelled, "{}: the device has ended", spec.op);
+  if (!run_on_stream(call, around_waits)) fail(Code::cancelled, "{}: the device has ended", spec.op);
   if (call.error) rethrow(call);
   std::vector<Output> out;
   out.reserve(outputs.all().size());

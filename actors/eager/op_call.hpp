@@ -1,6 +1,7 @@
 // One call of an op in eager mode, as work for its device.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include <troupe/actors/eager/prepared_ops.hpp>
@@ -10,6 +11,9 @@ namespace troupe {
 
 // Runs the op, on the calling thread if the device has nothing to do, and otherwise after what the device has to do;
 // returns its outputs. Throws the error of the kernel, naming op and inputs; cancelled if the device has ended.
-std::vector<Output> run_op(Graph& graph, const PreparedOp& op, const NodeSpec& call, const RandomKey& random);
+// `around_waits`: EagerOptions.
+using AroundWaits = std::function<void(const std::function<void()>& wait)>;
+std::vector<Output> run_op(Graph& graph, const PreparedOp& op, const NodeSpec& call, const RandomKey& random,
+                           const AroundWaits& around_waits);
 
 }  // namespace troupe

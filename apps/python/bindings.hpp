@@ -1,10 +1,11 @@
-// Shared by the sources of the Python module: graphs and outputs as Python holds them, and who binds what.
+// Shared by the sources of the Python module: graphs and tensors as Python holds them, and who binds what.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include <memory>
 
+#include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/graph.hpp>
 #include <troupe/scheduler/data/batch_source.hpp>
 
@@ -14,20 +15,36 @@ namespace troupe::python {
 struct PyGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
 };
-struct PyOutput {
-  std::shared_ptr<Graph> graph;
+// A tensor of Python: a value of eager mode (eager_mode.hpp), or an output of a graph.
+struct PyTensor {
+  std::shared_ptr<Graph> graph;  // null in eager mode
   Output output;
+};
+struct PyVariable {
+  VariableRef variable;  // of eager mode
+  bool trainable = true;
 };
 // What a model is fit to: data sets of any kind, as class BatchSource.
 struct PyBatchSource {
   std::shared_ptr<const BatchSource> source;
 };
 
-void bind_cluster(nanobind::module_& m);      // tasks of clusters
-void bind_data(nanobind::module_& m);         // pipelines
-void bind_files(nanobind::module_& m);        // of tensors
-void bind_measures(nanobind::module_& m);     // losses and metrics
-void bind_onnx(nanobind::module_& m);         // models for onnx.backend
-void bind_saved_model(nanobind::module_& m);  // models of all formats
+void bind_cluster(nanobind::module_& m);          // tasks of clusters
+void bind_control(nanobind::module_& m);          // branches, loops, custom gradients
+void bind_data(nanobind::module_& m);             // pipelines
+void bind_dtypes(nanobind::module_& m);           // class DType
+void bind_eager_mode(nanobind::module_& m);       // seed, threads
+void bind_errors(nanobind::module_& m);           // exceptions by code
+void bind_files(nanobind::module_& m);            // of tensors
+void bind_array_functions(nanobind::module_& m);  // shapes, indices, order
+void bind_math_functions(nanobind::module_& m);   // elementwise, reductions, linear algebra, random numbers
+void bind_nn_functions(nanobind::module_& m);     // of neural networks
+void bind_measures(nanobind::module_& m);         // losses and metrics
+void bind_onnx(nanobind::module_& m);             // models for onnx.backend
+void bind_optimizers(nanobind::module_& m);       // optimizers of eager mode
+void bind_saved_model(nanobind::module_& m);      // models of all formats
+void bind_sessions(nanobind::module_& m);         // class Session
+void bind_tapes(nanobind::module_& m);            // gradients in eager mode
+void bind_tensors(nanobind::module_& m);          // classes Tensor and Variable
 
 }  // namespace troupe::python

@@ -38,14 +38,14 @@ TextCall call_of(const std::string& kind, const nb::dict& options) {
   return out;
 }
 
-PyOutput loss_of_kind(const std::string& kind, const PyOutput& outputs, const PyOutput& targets,
+PyTensor loss_of_kind(const std::string& kind, const PyTensor& outputs, const PyTensor& targets,
                       const nb::dict& options) {
   const LossFunction loss = loss_of(call_of(kind, options));
   return {outputs.graph, loss(outputs.output, targets.output)};
 }
 
-PyOutput metric_sums(const Metric& metric, const PyOutput& outputs, const std::optional<PyOutput>& targets,
-                     const std::optional<PyOutput>& weights) {
+PyTensor metric_sums(const Metric& metric, const PyTensor& outputs, const std::optional<PyTensor>& targets,
+                     const std::optional<PyTensor>& weights) {
   MetricInputs in{.outputs = outputs.output};
   if (targets) in.targets = targets->output;
   if (weights) in.weights = weights->output;
@@ -60,8 +60,8 @@ void bind_measures(nb::module_& m) {
   m.def("loss", &loss_of_kind, "kind"_a, "outputs"_a, "targets"_a, "options"_a);
   m.def(
       "weighted_mean",
-      [](const PyOutput& each, const PyOutput& weights) {
-        return PyOutput{each.graph, losses::weighted_mean(each.output, weights.output)};
+      [](const PyTensor& each, const PyTensor& weights) {
+        return PyTensor{each.graph, losses::weighted_mean(each.output, weights.output)};
       },
       "each"_a, "weights"_a);
   nb::class_<Metric>(m, "Metric")

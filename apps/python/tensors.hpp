@@ -13,16 +13,20 @@
 
 namespace troupe::python {
 
-// A tensor on the memory of an array, which lives as long as the tensor and is never written. `dtype`: that of the
-// array if "", otherwise one of the same size ("bf16" for an array of u16). Throws invalid_argument for other types.
-Tensor from_array(nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu> array,
-                  const std::string& dtype);
-// A tensor of strings, from bytes.
-Tensor from_strings(const nanobind::list& items, const std::vector<std::int64_t>& shape);
+// A tensor on the memory of an array, which lives as long as the tensor and is never written. Throws invalid_argument
+// for arrays of types that tensors do not have.
+Tensor from_array(nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu> array);
 
-// An array on the memory of the tensor, read-only if anything else may read it. bf16 is returned as u16, strings as a
-// list of bytes.
-nanobind::object to_array(const Tensor& tensor);
+// An array of NumPy on the memory of the tensor; strings are copied, as objects of type bytes. bf16 is ml_dtypes', or
+// uint16 without that package. Read-only, unless `may_write` and nothing else can read it.
+nanobind::object to_array(const Tensor& tensor, bool may_write = false);
+// On the memory of the tensor, as a capsule of DLPack.
+nanobind::object to_dlpack(const Tensor& tensor);
+
+// Element i as a number of Python, or as bytes.
+PyObject* element_object(const Tensor& tensor, std::int64_t i);
+// Whether it is an array or a scalar of NumPy.
+bool is_array(nanobind::handle value);
 
 // Throws invalid_argument for another name.
 DType dtype_named(const std::string& text);
@@ -30,5 +34,6 @@ DType dtype_named(const std::string& text);
 using Dims = std::optional<std::vector<std::optional<std::int64_t>>>;
 Shape shape_of_dims(const Dims& dims);
 Dims dims_of_shape(const Shape& shape);
+nanobind::object shape_tuple(const Shape& shape);
 
 }  // namespace troupe::python

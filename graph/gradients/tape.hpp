@@ -36,12 +36,20 @@ class GradientTape final : private OpRecorder {
   // A value, or the handle of a variable. Throws invalid_argument for a tensor of a graph, or one that is not floating.
   void watch(const Output& x);
   void stop() { recording_ = false; }
+  void resume() { recording_ = true; }
+  using OpRecorder::is_innermost;
+  using OpRecorder::leave;
 
   // The gradient of the sum of `ys` for each x, as gradients() gives it: empty if no y depends on it. An x may be the
   // handle of a variable, of whose reads it is the sum. Throws failed_precondition in a second call unless persistent;
   // unimplemented naming the op if one on the way has no gradient; and as gradients() does.
   std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
                                   const GradientOptions& options = {});
+  // The same, but those of rows of a table are dense, too.
+  std::vector<Gradient> dense_gradients(std::span<const Output> ys, std::span<const Output> xs,
+                                        const GradientOptions& options = {}) {
+    return compute(ys, xs, options, true);
+  }
   // Dense; an invalid Output if y does not depend on x.
   Output gradient(const Output& y, const Output& x);
   Outputs gradient(const Output& y, const Outputs& xs);

@@ -363,6 +363,13 @@ Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const Lo
 
 EagerOptimizer::EagerOptimizer(Optimizer optimizer) : optimizer_(std::move(optimizer)) { check_options(optimizer_); }
 
+void EagerOptimizer::change(Optimizer optimizer) {
+  if (optimizer.index() != optimizer_.index())
+    invalid_argument("EagerOptimizer: {} cannot become {}", name(optimizer_), name(optimizer));
+  check_options(optimizer);
+  optimizer_ = std::move(optimizer);
+}
+
 void EagerOptimizer::apply(std::span<const GradientAndVariable> gradients) {
   if (gradients.empty()) invalid_argument("EagerOptimizer: there are no variables to update");
   Graph* const graph = gradients.front().variable.handle.graph;

@@ -81,6 +81,9 @@ class EagerOptimizer {
  public:
   // Throws invalid_argument for invalid options, naming them.
   explicit EagerOptimizer(Optimizer optimizer);
+  // From now on with these options, such as another learning rate. It keeps its state: throws invalid_argument for
+  // another optimizer.
+  void change(Optimizer optimizer);
   // Updates every variable once. Throws invalid_argument like apply_gradients().
   void apply(std::span<const GradientAndVariable> gradients);
   // The loss of now, of which it applies the gradients. Throws invalid_argument for a loss that is not a scalar, or
@@ -100,7 +103,7 @@ class EagerOptimizer {
   using State = std::map<std::pair<const EagerValue*, std::string>, Kept>;
 
  private:
-  const Optimizer optimizer_;
+  Optimizer optimizer_;
   State state_;
 };
 

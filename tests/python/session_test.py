@@ -12,7 +12,7 @@ def test_a_graph_of_ops_by_name():
     x = g.placeholder("f32", [None, 3], name="x")
     w = g.constant(np.ones((3, 2), np.float32))
     y = g.op("MatMul", [x, w], name="product")
-    assert y.shape == [None, 2] and y.dtype == "f32" and y.name == "product"
+    assert y.shape == (None, 2) and y.dtype == "f32" and y.name == "product"
     with troupe.Session(g, threads=1) as session:
         given = np.arange(6, dtype=np.float32).reshape(2, 3)
         np.testing.assert_array_equal(session.run({x: given}, y), given @ np.ones((3, 2), np.float32))

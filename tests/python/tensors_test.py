@@ -13,14 +13,14 @@ TYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0), (2, 3, 4)])
 def test_round_trip(code, shape):
     given = (np.arange(np.prod(shape, dtype=int)) % 2).reshape(shape).astype(code)
-    found = troupe.array(troupe.tensor(given))
+    found = troupe.tensor(given).numpy()
     assert found.dtype == given.dtype and found.shape == given.shape
     np.testing.assert_array_equal(found, given)
 
 
 def test_nothing_is_copied():
     given = np.arange(1000, dtype=np.float32)
-    found = troupe.array(troupe.tensor(given))
+    found = troupe.tensor(given).numpy()
     assert np.shares_memory(given, found)
     assert not found.flags.writeable, "the tensor's memory is another's"
 
@@ -28,7 +28,7 @@ def test_nothing_is_copied():
 def test_the_array_lives_as_long_as_its_tensor():
     tensor = troupe.tensor(np.full(1 << 16, 7, np.int64))
     gc.collect()
-    assert troupe.array(tensor).sum() == 7 << 16
+    assert tensor.numpy().sum() == 7 << 16
 
 
 def test_bfloat16():
@@ -36,13 +36,13 @@ def test_bfloat16():
     given = np.array([1.5, -2, 3e38], ml_dtypes.bfloat16)
     tensor = troupe.tensor(given)
     assert tensor.dtype == "bf16"
-    np.testing.assert_array_equal(troupe.array(tensor), given)
+    np.testing.assert_array_equal(tensor.numpy(), given)
 
 
 def test_strings():
     tensor = troupe.tensor([["a", "bc"], ["", "d\u00e9"]])
-    assert tensor.dtype == "string" and tensor.shape == [2, 2]
-    assert troupe.array(tensor).tolist() == [[b"a", b"bc"], [b"", "d\u00e9".encode()]]
+    assert tensor.dtype == "string" and tensor.shape == (2, 2)
+    assert tensor.numpy().tolist() == [[b"a", b"bc"], [b"", "d\u00e9".encode()]]
 
 
 def test_other_types_are_refused():

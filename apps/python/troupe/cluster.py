@@ -22,7 +22,8 @@ import typing
 
 import numpy as np
 
-from . import _troupe, array, tensor
+from . import _troupe
+from ._core import array, data as tensor
 
 __all__ = ["Cluster", "Group"]
 

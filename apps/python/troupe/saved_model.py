@@ -14,7 +14,7 @@ import typing
 import numpy as np
 
 from . import _troupe
-from . import array, tensor as data
+from ._core import array, data
 
 __all__ = ["Model", "Signature", "TensorSpec", "convert", "load", "save"]
 

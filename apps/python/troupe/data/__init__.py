@@ -25,7 +25,8 @@ import weakref
 
 import numpy as np
 
-from .. import _troupe, array, tensor
+from .. import _troupe
+from .._core import array, data as tensor
 from . import images, texts
 
 __all__ = [

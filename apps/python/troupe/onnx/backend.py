@@ -11,23 +11,27 @@ from __future__ import annotations
 import collections
 import typing
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.backend.base
 from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
-from .. import Error, _troupe, array, tensor
+from .. import Error, _troupe
+from .._core import array, data
 
 __all__ = ["Backend", "Prepared", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
 
 def _tensors(value: typing.Any, dtype: str) -> typing.Any:
-    if value is None or isinstance(value, _troupe.Tensor):
+    if value is None or isinstance(value, _troupe.Data):
         return value
     if isinstance(value, (list, tuple)):
         return [_tensors(item, dtype) for item in value]
     # Older versions of ONNX have the bits of bfloat16 as uint16.
-    return tensor(value, "bf16" if dtype == "bf16" and np.asarray(value).dtype == np.uint16 else "")
+    if dtype == "bf16" and np.asarray(value).dtype == np.uint16:
+        return data(np.asarray(value).view(ml_dtypes.bfloat16))
+    return data(value)
 
 
 def _arrays(value: typing.Any) -> typing.Any:

@@ -1,0 +1,124 @@
+#include "apps/python/eager_mode.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "apps/python/bindings.hpp"
+#include "apps/python/fork.hpp"
+#include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/eager/eager.hpp>
+
+namespace troupe::python {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+// What all threads of the interpreter share. Never destroyed: end() is called before the interpreter ends.
+struct EagerMode {
+  // Null: not made yet, or ended. An op that has read it holds the interpreter's lock, or is one of released_ops.
+  std::atomic<Graph*> graph{nullptr};
+  std::mutex mutex;  // guards what follows; never waits for the interpreter's lock
+  std::condition_variable changed;
+  int released_ops = 0;  // that run without the interpreter's lock
+  bool ended = false;
+  int threads = 0;
+  std::uint64_t seed = 0;
+  std::unique_ptr<Task> task;
+  std::unique_ptr<Eager> eager;
+};
+
+EagerMode& mode() {
+  static EagerMode* const the_mode = new EagerMode;
+  return *the_mode;
+}
+
+// Ops of one thread that wait for the device while another's are on it: other threads of Python go on.
+void wait_released(const std::function<void()>& wait) {
+  if (!PyGILState_Check()) return wait();
+  const ReleasedForOp released;
+  wait();
+}
+
+Graph& make_eager() {
+  check_not_forked();
+  EagerMode& m = mode();
+  {
+    const nb::gil_scoped_release released;
+    const std::lock_guard lock(m.mutex);
+    if (!m.eager && !m.ended) {
+      m.task = std::make_unique<Task>(TaskOptions{.threads = m.threads});
+      m.eager =
+          std::make_unique<Eager>(*m.task, EagerOptions{.seed = m.seed, .device = {}, .around_waits = wait_released});
+      m.graph.store(&m.eager->graph(), std::memory_order_release);
+    }
+  }
+  if (Graph* const graph = eager_graph_if_any()) return *graph;
+  fail(Code::failed_precondition, "the interpreter is ending: tensors can still be read, but no op runs any more");
+}
+
+// Called while the interpreter still works: threads of the task may need its lock to let go of arrays.
+void end_eager() {
+  if (is_forked()) return;
+  EagerMode& m = mode();
+  {
+    const std::lock_guard lock(m.mutex);
+    m.ended = true;
+    m.graph.store(nullptr, std::memory_order_release);
+  }
+  const nb::gil_scoped_release released;
+  std::unique_lock lock(m.mutex);
+  m.changed.wait(lock, [&] { return m.released_ops == 0; });
+  m.eager.reset();
+  m.task.reset();
+}
+
+void set_seed(std::uint64_t seed) {
+  EagerMode& m = mode();
+  const std::lock_guard lock(m.mutex);
+  m.seed = seed;
+  if (m.eager) m.eager->set_seed(seed);
+}
+
+void set_threads(int threads) {
+  if (threads < 1) invalid_argument("set_threads: there must be 1 thread or more, not {}", threads);
+  EagerMode& m = mode();
+  const std::lock_guard lock(m.mutex);
+  if (m.eager) fail(Code::failed_precondition, "set_threads: ops have run already; call it before the first");
+  m.threads = threads;
+}
+
+}  // namespace
+
+Graph* eager_graph_if_any() { return is_forked() ? nullptr : mode().graph.load(std::memory_order_acquire); }
+
+Graph& eager_graph() {
+  Graph* const graph = eager_graph_if_any();
+  return graph ? *graph : make_eager();
+}
+
+ReleasedForOp::ReleasedForOp() {
+  {
+    const std::lock_guard lock(mode().mutex);
+    ++mode().released_ops;
+  }
+  state_ = PyEval_SaveThread();
+}
+ReleasedForOp::~ReleasedForOp() {
+  {
+    const std::lock_guard lock(mode().mutex);
+    if (--mode().released_ops == 0) mode().changed.notify_all();
+  }
+  PyEval_RestoreThread(state_);
+}
+
+void bind_eager_mode(nb::module_& m) {
+  m.def("set_seed", &set_seed, "seed"_a);
+  m.def("set_threads", &set_threads, "threads"_a);
+  m.def("ops_run", [] { return eager_graph_if_any() ? mode().eager->ops_run() : 0; });
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_eager));
+}
+
+}  // namespace troupe::python

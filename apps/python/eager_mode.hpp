@@ -1,0 +1,28 @@
+// The eager mode of Python's tensors: one Eager on a task of its own, made when it is first needed and ended with the
+// interpreter. Values outlive it, and can be read; ops on them then fail.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <troupe/graph/graph.hpp>
+
+namespace troupe::python {
+
+// Throws failed_precondition once the interpreter ends.
+Graph& eager_graph();
+// The same without making it: null if there is none.
+Graph* eager_graph_if_any();
+
+// Releases the interpreter's lock for an op that takes long. The eager mode does not end meanwhile.
+class ReleasedForOp {
+ public:
+  ReleasedForOp();
+  ReleasedForOp(const ReleasedForOp&) = delete;
+  ReleasedForOp& operator=(const ReleasedForOp&) = delete;
+  ~ReleasedForOp();
+
+ private:
+  PyThreadState* state_;
+};
+
+}  // namespace troupe::python

@@ -1,0 +1,174 @@
+#include "apps/python/session.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "apps/python/fork.hpp"
+#include "apps/python/operands.hpp"
+#include "apps/python/tensors.hpp"
+#include <troupe/actors/cluster/task.hpp>
+
+namespace troupe::python {
+namespace {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+// How long a step may go on after Ctrl-C.
+constexpr std::chrono::milliseconds kSignalPeriod{20};
+
+struct StepEnd {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<StepResult> result;
+
+  bool wait(std::optional<std::chrono::milliseconds> longest) {
+    std::unique_lock lock(mutex);
+    const auto ended = [&] { return result.has_value(); };
+    if (longest) return changed.wait_for(lock, *longest, ended);
+    changed.wait(lock, ended);
+    return true;
+  }
+};
+
+// A step of the main thread, which alone handles signals. Called without the interpreter's lock.
+std::vector<Tensor> run_until_signal(Session& session, const Callable& callable, std::vector<Tensor> feeds) {
+  const auto end = std::make_shared<StepEnd>();
+  const StepId step = callable.start(std::move(feeds), {}, [end](StepResult result) {
+    const std::lock_guard lock(end->mutex);
+    end->result = std::move(result);
+    end->changed.notify_all();
+  });
+  while (!end->wait(kSignalPeriod)) {
+    const nb::gil_scoped_acquire held;
+    if (PyErr_CheckSignals() == 0) continue;
+    nb::python_error interrupted;
+    {
+      const nb::gil_scoped_release released;
+      session.cancel(step);
+      end->wait(std::nullopt);
+    }
+    throw interrupted;
+  }
+  if (end->result->error) throw end->result->error;
+  return std::move(end->result->fetches);
+}
+
+bool is_main_thread() {
+  static const unsigned long main_thread =
+      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  return PyThread_get_thread_ident() == main_thread;
+}
+
+}  // namespace
+
+PySession::Running::~Running() {
+  std::optional<nb::gil_scoped_release> released;
+  if (PyGILState_Check()) released.emplace();
+  if (is_forked()) {
+    (void)session.release();
+    (void)new std::shared_ptr<Task>(std::move(task));
+  }
+  session.reset();
+  task.reset();
+}
+
+PySession::PySession(const PyGraph& graph, int threads, bool inference, const std::optional<PyTask>& task)
+    : graph_(graph.graph), running_(std::make_shared<Running>()) {
+  check_not_forked();
+  if (task) (void)task->get();
+  SessionOptions options;
+  if (inference) options.inference = InferencePasses{};
+  const nb::gil_scoped_release released;
+  running_->task = task ? task->task : std::make_shared<Task>(TaskOptions{.threads = threads});
+  running_->session = std::make_unique<Session>(*running_->task, *graph.graph, std::move(options));
+}
+
+PySession::~PySession() { close(); }
+
+void PySession::close() {
+  const std::shared_ptr<Running> running = std::move(running_);
+  if (!running || is_forked()) return;
+  const nb::gil_scoped_release released;
+  running->session->close();  // ends steps of other threads
+}
+
+// Compiles on the first call of its kind. The graph is read with the interpreter's lock, under which it grows.
+Callable PySession::callable(Running& running, const Outputs& feeds, const Outputs& fetches, const Outputs& targets) {
+  if (graph_->size() != known_) {
+    const nb::gil_scoped_release released;
+    const std::unique_lock alone(running.mutex);
+    const nb::gil_scoped_acquire held;
+    if (graph_->size() != known_) running.session->extend(*graph_);
+    known_ = graph_->size();
+  }
+  const nb::gil_scoped_release released;
+  const std::shared_lock lock(running.mutex);
+  return running.session->callable(feeds, fetches, targets);
+}
+
+std::vector<Tensor> PySession::run(const Feeds& feeds, const Outputs& fetches, const Outputs& targets) {
+  check_not_forked();
+  const std::shared_ptr<Running> running = running_;
+  if (!running) fail(Code::failed_precondition, "the session is closed");
+  Outputs fed;
+  std::vector<Tensor> values;
+  for (const auto& [output, tensor] : feeds) {
+    fed.push_back(output);
+    values.push_back(tensor);
+  }
+  const Callable call = callable(*running, fed, fetches, targets);
+  const bool main_thread = is_main_thread();
+  const nb::gil_scoped_release released;
+  return main_thread ? run_until_signal(*running->session, call, std::move(values)) : call(std::move(values));
+}
+
+std::map<std::string, Tensor> PySession::values(const std::vector<VariableInfo>& wanted) {
+  Outputs reads;
+  for (const VariableInfo& v : wanted) reads.push_back(find_variable(*graph_, v.name).read());
+  const std::vector<Tensor> found = run({}, reads, {});
+  std::map<std::string, Tensor> out;
+  for (std::size_t i = 0; i < wanted.size(); ++i) out[wanted[i].name] = found[i];
+  return out;
+}
+
+void bind_sessions(nb::module_& m) {
+  nb::class_<PySession>(m, "Session")
+      .def(nb::init<const PyGraph&, int, bool, const std::optional<PyTask>&>(), "graph"_a, "threads"_a = 0,
+           "inference"_a = false, "task"_a.none() = nb::none())
+      .def(
+          "run",
+          [](PySession& session, const nb::dict& feeds, const nb::list& fetches, const nb::list& targets) {
+            Feeds given;
+            for (const auto& [output, value] : feeds) {
+              if (!is_tensor(output) || tensor_of(output).output.eager)
+                invalid_argument("run: the key {} of feeds is not a tensor of the graph", nb::repr(output).c_str());
+              const Output& fed = tensor_of(output).output;
+              given.emplace_back(fed, is_number(value) ? data_of(value, fed.dtype()) : data_of(value));
+            }
+            const auto outputs = [](const nb::list& list) {
+              Outputs out;
+              for (const nb::handle item : list) {
+                if (!is_tensor(item) || tensor_of(item).output.eager)
+                  invalid_argument("run: {} is not a tensor of the graph", nb::repr(item).c_str());
+                out.push_back(tensor_of(item).output);
+              }
+              return out;
+            };
+            nb::list out;
+            for (Tensor& tensor : session.run(given, outputs(fetches), outputs(targets))) {
+              const Tensor moved = std::move(tensor);
+              out.append(to_array(moved, true));
+            }
+            return out;
+          },
+          "feeds"_a, "fetches"_a, "targets"_a)
+      .def("close", &PySession::close);
+}
+
+}  // namespace troupe::python

@@ -1,0 +1,111 @@
+"""Graphs of ops, sessions that run them, and ops by name."""
+
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+
+from . import _troupe
+from ._core import DTypeLike, Tensor, TensorLike
+
+__all__ = ["Graph", "Session", "gradients", "op", "ops", "signature"]
+
+ops = _troupe.ops
+signature = _troupe.signature
+
+
+def op(op: str, inputs: typing.Sequence[TensorLike] = (), name: str = "", **attributes: typing.Any) -> typing.Any:
+    """Any op, by its name: its output, or a list if there are several. It computes, or adds a node if an input is a
+    tensor of a graph. signature(op) says what it takes.
+
+    >>> troupe.op("CumSum", [[1, 2, 3], 0], reverse=True)
+    Tensor([6, 5, 3], dtype=int64)
+    """
+    return _troupe.op(op, list(inputs), attributes, name)
+
+
+def gradients(ys: typing.Sequence[Tensor], xs: typing.Sequence[Tensor]) -> typing.List[typing.Optional[Tensor]]:
+    """Adds nodes to a graph: the gradient of the sum of all ys for each x, None where no y depends on it.
+
+    >>> g = troupe.Graph()
+    >>> x = g.placeholder("float32", [])
+    >>> dx, = troupe.gradients([x * x], [x])
+    >>> with troupe.Session(g) as session:
+    ...     print(session.run({x: 3}, dx))
+    6.0
+    """
+    return _troupe.gradients(list(ys), list(xs))
+
+
+class Graph:
+    """Nodes joined by tensors, which a Session runs. Functions of troupe, and operators, add nodes for its tensors.
+
+    >>> g = troupe.Graph()
+    >>> x = g.placeholder("float32", [None, 2], name="x")
+    >>> y = troupe.sum(x * 2, axis=1)
+    >>> with troupe.Session(g) as session:
+    ...     print(session.run({x: np.ones((3, 2), np.float32)}, y))
+    [4. 4. 4.]
+    """
+
+    def __init__(self, _graph: typing.Optional[_troupe.Graph] = None):
+        self._graph = _graph or _troupe.Graph()
+
+    def placeholder(self, dtype: DTypeLike, shape: typing.Optional[typing.Sequence] = None, name: str = "") -> Tensor:
+        """A value to be fed. Unknown dimensions are None; shape None: of any rank."""
+        return self._graph.placeholder(dtype, None if shape is None else list(shape), name)
+
+    def constant(self, value: TensorLike, dtype: typing.Optional[DTypeLike] = None, name: str = "") -> Tensor:
+        """A value that the graph holds, a copy."""
+        return self._graph.constant(value, dtype, name)
+
+    def op(self, op: str, inputs: typing.Sequence[TensorLike] = (), name: str = "", **attributes: typing.Any):
+        """Adds a node of any op, by its name; returns its output, or a list if there are several."""
+        return self._graph.op(op, list(inputs), attributes, name)
+
+    def output(self, name: str) -> Tensor:
+        """The output "node" or "node:1"."""
+        return self._graph.output(name)
+
+    def device(self, name: str) -> _troupe.DeviceScope:
+        """A with statement: nodes added in it run on a device, "CPU:1" or "/job:ps/task:0"."""
+        return _troupe.DeviceScope(self._graph, name)
+
+    def initializer(self) -> Tensor:
+        """A target that initializes all variables that exist now."""
+        return self._graph.initializer()
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+    def __str__(self) -> str:
+        return str(self._graph)
+
+
+class Session:
+    """Runs steps of a graph, which may grow meanwhile; several threads may run steps at once. Ctrl-C ends a step."""
+
+    def __init__(self, graph: Graph, threads: int = 0, inference: bool = False, cluster: typing.Any = None):
+        """threads: of the CPU device; 0: one for each core. inference: of graphs that only predict; passes that change
+        bits make them faster. cluster: a Cluster, on whose devices the graph's nodes may run."""
+        task = None if cluster is None else cluster.task
+        self._session = _troupe.Session(graph._graph, threads, inference, task)
+
+    def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]] = None,
+            fetches: typing.Union[Tensor, typing.Sequence[Tensor]] = (),
+            targets: typing.Sequence[Tensor] = ()) -> typing.Union[np.ndarray, typing.List[np.ndarray]]:
+        """One step: feeds {tensor: value}; returns an array for a tensor, a list of arrays for several."""
+        single = isinstance(fetches, Tensor)
+        found = self._session.run(dict(feeds or {}), [fetches] if single else list(fetches), list(targets))
+        return found[0] if single else found
+
+    def close(self) -> None:
+        """Ends the session, and steps of other threads."""
+        self._session.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: typing.Any) -> None:
+        self.close()
