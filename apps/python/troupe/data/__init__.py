@@ -100,7 +100,7 @@ def _paths(paths: Paths) -> typing.List[str]:
 
 
 def _name_of(function: typing.Callable, name: typing.Optional[str]) -> str:
-    return name or getattr(function, "__name__", type(function).__name__)
+    return name or str(getattr(function, "__name__", type(function).__name__))
 
 
 class Pipeline(_troupe.Pipeline):
