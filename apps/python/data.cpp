@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "apps/python/calls.hpp"
+#include "apps/python/dtypes.hpp"
 #include "apps/python/element_reader.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/pipelines.hpp"
@@ -216,7 +217,8 @@ BatchSchema schema_of(const Components& components) {
 
 Components components_of(const BatchSchema& schema) {
   Components out;
-  for (const BatchComponent& c : schema) out.emplace_back(c.name, std::string(name(c.dtype)), dims_of_shape(c.shape));
+  for (const BatchComponent& c : schema)
+    out.emplace_back(c.name, std::string(long_name(c.dtype)), dims_of_shape(c.shape));
   return out;
 }
 

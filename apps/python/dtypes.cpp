@@ -29,17 +29,9 @@ constexpr std::pair<DType, std::string_view> kLongNames[] = {
 // By number; they live as long as Python.
 std::array<PyObject*, 17> objects{};
 
-std::optional<DType> named(std::string_view text) {
-  for (const auto& [dtype, name] : kLongNames)
-    if (name == text) return dtype;
-  if (text == "str" || text == "object") return DType::string;
-  const auto found = parse_dtype(text);
-  return found && is_data(*found) ? found : std::nullopt;
-}
-
 std::optional<DType> found_in(nb::handle value) {
   if (nb::isinstance<PyDType>(value)) return nb::cast<const PyDType&>(value).dtype;
-  if (PyUnicode_Check(value.ptr())) return named(nb::cast<std::string>(value));
+  if (PyUnicode_Check(value.ptr())) return dtype_of_name(nb::cast<std::string>(value));
   const auto is = [&](auto& type) { return value.ptr() == reinterpret_cast<PyObject*>(&type); };
   if (is(PyFloat_Type)) return DType::f32;
   if (is(PyLong_Type)) return DType::i64;
@@ -48,7 +40,7 @@ std::optional<DType> found_in(nb::handle value) {
   // A dtype of NumPy has a name; its types are names of dtypes.
   const nb::object text = nb::getattr(value, PyType_Check(value.ptr()) ? "__name__" : "name", nb::none());
   if (!PyUnicode_Check(text.ptr())) return std::nullopt;
-  return named(nb::cast<std::string>(text));
+  return dtype_of_name(nb::cast<std::string>(text));
 }
 
 }  // namespace
@@ -57,6 +49,14 @@ std::string_view long_name(DType dtype) {
   for (const auto& [known, text] : kLongNames)
     if (known == dtype) return text;
   return name(dtype);
+}
+
+std::optional<DType> dtype_of_name(std::string_view text) {
+  for (const auto& [dtype, name] : kLongNames)
+    if (name == text) return dtype;
+  if (text == "str" || text == "object") return DType::string;
+  const auto found = parse_dtype(text);
+  return found && is_data(*found) ? found : std::nullopt;
 }
 
 DType dtype_from(nb::handle value) {

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "apps/python/bindings.hpp"
+#include "apps/python/dtypes.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/cluster/task.hpp>
@@ -61,7 +62,7 @@ Types types_of(const std::vector<OnnxValue>& values) {
     std::vector<std::string> lists;
     for (const OnnxType::List list : v.type.lists)
       lists.emplace_back(list == OnnxType::List::sequence ? "sequence" : "optional");
-    out.emplace_back(v.name, std::string(name(v.type.dtype)), dims_of_shape(v.type.shape), std::move(lists));
+    out.emplace_back(v.name, std::string(long_name(v.type.dtype)), dims_of_shape(v.type.shape), std::move(lists));
   }
   return out;
 }

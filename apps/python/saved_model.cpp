@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "apps/python/bindings.hpp"
+#include "apps/python/dtypes.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/model/any_model.hpp>
@@ -30,7 +31,7 @@ using Signatures = std::map<std::string, std::pair<Specs, Specs>>;
 
 Specs specs_of(const std::map<std::string, ModelSignature::TensorSpec>& specs) {
   Specs out;
-  for (const auto& [key, s] : specs) out[key] = {s.tensor, std::string(name(s.dtype)), dims_of_shape(s.shape)};
+  for (const auto& [key, s] : specs) out[key] = {s.tensor, std::string(long_name(s.dtype)), dims_of_shape(s.shape)};
   return out;
 }
 

@@ -78,7 +78,11 @@ void bind_tensors(nb::module_& m) {
       .def_prop_ro("dtype", [](const Tensor& t) { return std::string(name(t.dtype())); })
       .def_prop_ro("shape", [](const Tensor& t) { return shape_tuple(t.shape()); });
   m.def(
-      "data_of", [](nb::handle value) { return data_of(value); }, "value"_a);
+      "data_of",
+      [](nb::handle value, nb::handle dtype) {
+        return data_of(value, dtype.is_none() ? std::nullopt : std::optional(dtype_from(dtype)));
+      },
+      "value"_a, "dtype"_a = nb::none());
 
   auto tensor = nb::class_<PyTensor>(m, "Tensor", nb::type_slots(operator_slots()));
   tensor_type = reinterpret_cast<PyTypeObject*>(tensor.ptr());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "apps/python/dtypes.hpp"
 #include "apps/python/operands.hpp"
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/messages/element_types.hpp>
@@ -231,9 +232,11 @@ bool is_array(nb::handle value) {
 }
 
 DType dtype_named(const std::string& text) {
-  const auto found = parse_dtype(text);
+  const auto found = dtype_of_name(text);
   if (!found)
-    invalid_argument("'{}' is no dtype: use f32, f64, f16, bf16, i8 ... i64, u8 ... u64, bool or string", text);
+    invalid_argument(
+        "\'{}\' is no dtype: use float32, float64, float16, bfloat16, int8 ... int64, uint8 ... uint64, bool or string",
+        text);
   return *found;
 }
 

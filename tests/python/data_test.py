@@ -192,4 +192,4 @@ def test_functions_of_images_and_texts():
 def test_pipelines_are_batch_sources():
     p = points().batch(4)
     assert isinstance(p, troupe._troupe.BatchSource)
-    assert p.components == [("x", "f32", [2]), ("y", "i64", [])] and p.examples == 10
+    assert p.components == [("x", "float32", [2]), ("y", "int64", [])] and p.examples == 10

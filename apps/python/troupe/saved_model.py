@@ -14,7 +14,7 @@ import typing
 import numpy as np
 
 from . import _troupe
-from ._core import array, data
+from ._core import DType, array, data
 
 __all__ = ["Model", "Signature", "TensorSpec", "convert", "load", "save"]
 
@@ -25,7 +25,7 @@ Path = typing.Union[str, "os.PathLike[str]"]
 class TensorSpec:
     """Of an input or output: its dtype and shape, None for open dimensions, and its tensor in the graph."""
 
-    dtype: str
+    dtype: DType
     shape: typing.Optional[typing.List[typing.Optional[int]]]
     tensor: str = ""
 
@@ -39,7 +39,7 @@ class Signature:
 
 
 def _specs(given: typing.Mapping[str, typing.Any]) -> typing.Dict[str, TensorSpec]:
-    return {name: TensorSpec(dtype, shape, tensor) for name, (tensor, dtype, shape) in given.items()}
+    return {name: TensorSpec(_troupe.as_dtype(dtype), shape, tensor) for name, (tensor, dtype, shape) in given.items()}
 
 
 class Model:
@@ -107,7 +107,7 @@ def save(path: Path, graph: typing.Any, signatures: typing.Mapping[str, typing.T
     {'y': array([[-1., -1.]], dtype=float32)}
     """
     def specs(tensors: typing.Mapping[str, typing.Any]) -> typing.Dict[str, tuple]:
-        return {name: (t.name, _name(t.dtype), None if t.shape is None else list(t.shape))
+        return {name: (t.name, t.dtype.name, None if t.shape is None else list(t.shape))
                 for name, t in tensors.items()}
 
     described = {name: (specs(inputs), specs(outputs)) for name, (inputs, outputs) in signatures.items()}
@@ -119,7 +119,3 @@ def save(path: Path, graph: typing.Any, signatures: typing.Mapping[str, typing.T
 def convert(source: Path, target: Path, format: str, signature: str = "") -> None:
     """Writes a model of any format in another: "troupe", "tensorflow" or "onnx". signature: the one that ONNX takes."""
     _troupe.convert_saved_model(os.fspath(source), os.fspath(target), format, signature)
-
-
-def _name(dtype: typing.Any) -> str:
-    return str(dtype)

@@ -26,7 +26,7 @@ import weakref
 import numpy as np
 
 from .. import _troupe
-from .._core import array, data as tensor
+from .._core import DType, DTypeLike, array, data as tensor
 from . import images, texts
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # A component's dtype and shape; None: a dimension that differs from element to element.
-Schema = typing.Mapping[str, typing.Tuple[str, typing.Optional[typing.Sequence[typing.Optional[int]]]]]
+Schema = typing.Mapping[str, typing.Tuple[DTypeLike, typing.Optional[typing.Sequence[typing.Optional[int]]]]]
 Paths = typing.Union[str, "os.PathLike[str]", typing.Sequence[typing.Union[str, "os.PathLike[str]"]]]
 Element = typing.Any  # a dict of arrays, a tuple of arrays, or an array
 
@@ -64,8 +64,12 @@ def _formed(form: str, names: typing.Sequence[str], element: typing.Sequence[_tr
     return dict(builtins.zip(names, arrays)) if form == "dict" else tuple(arrays) if form == "tuple" else arrays[0]
 
 
+def _name(dtype: DTypeLike) -> str:
+    return _troupe.as_dtype(dtype).name
+
+
 def _components(schema: Schema) -> list:
-    return [(name, dtype, None if shape is None else list(shape)) for name, (dtype, shape) in schema.items()]
+    return [(name, _name(dtype), None if shape is None else list(shape)) for name, (dtype, shape) in schema.items()]
 
 
 def _inferred(what: str, elements: typing.Sequence[typing.Mapping[str, typing.Any]]) -> Schema:
@@ -116,9 +120,9 @@ class Pipeline(_troupe.Pipeline):
         self._form = form
 
     @property
-    def schema(self) -> typing.Dict[str, typing.Tuple[str, typing.Optional[typing.List[typing.Optional[int]]]]]:
+    def schema(self) -> typing.Dict[str, typing.Tuple[DType, typing.Optional[typing.List[typing.Optional[int]]]]]:
         """(dtype, shape) of each component of an element."""
-        return {name: (dtype, shape) for name, dtype, shape in self._elements()}
+        return {name: (_troupe.as_dtype(dtype), shape) for name, dtype, shape in self._elements()}
 
     @property
     def size(self) -> typing.Optional[int]:
@@ -309,8 +313,7 @@ class Pipeline(_troupe.Pipeline):
         unknown = [name for name in padding if name not in self.schema]
         if unknown:
             raise ValueError(f"padding of {unknown[0]!r}, which is no component: they are {list(self.schema)}")
-        fillers = {"string": "", "bool": False}
-        return [tensor(np.asarray(padding.get(name, fillers.get(dtype, 0)), _numpy_dtype(dtype)))
+        return [_scalar(padding.get(name, "" if dtype.name == "string" else 0), dtype)
                 for name, (dtype, _) in self.schema.items()]
 
     def _caller(self, function: typing.Callable, seed: typing.Optional[int] = None) -> typing.Callable:
@@ -327,10 +330,8 @@ class Pipeline(_troupe.Pipeline):
         return call
 
 
-def _numpy_dtype(name: str) -> typing.Any:
-    if name == "string":
-        return object
-    return {"f": "float", "i": "int", "u": "uint"}.get(name[0], "bool") + name[1:] if name != "bool" else "bool"
+def _scalar(value: typing.Any, dtype: DTypeLike) -> _troupe.Data:
+    return _troupe.data_of(value, dtype)
 
 
 # ---- Sources in memory
@@ -397,30 +398,30 @@ def _renamed(pipeline: Pipeline, prefix: str) -> Pipeline:
 
 # ---- Sources in files. A path may be a pattern with * and ?, and an address: https://..., s3://...
 def csv(paths: Paths, separator: str = ",", quotes: bool = True, header: bool = True,
-        columns: typing.Optional[typing.Mapping[str, str]] = None, addressable: bool = False,
+        columns: typing.Optional[typing.Mapping[str, DTypeLike]] = None, addressable: bool = False,
         skip_damaged: bool = False) -> Pipeline:
     """The rows of CSV files. columns: {name: dtype} of all columns, "" for one to pass over; else those of the first
     file, inferred. addressable: by number, through an index that is made beside each file."""
-    given = None if columns is None else list(columns.items())
+    given = None if columns is None else [(name, _name(dtype) if dtype else "") for name, dtype in columns.items()]
     return Pipeline(_troupe.pipeline_csv(_paths(paths), separator, quotes, header, given, addressable, skip_damaged))
 
 
-def tfrecord(paths: Paths, features: typing.Optional[typing.Mapping[str, typing.Tuple]] = None,
+def tfrecord(paths: Paths, features: typing.Optional[typing.Mapping[str, typing.Tuple[typing.Any, ...]]] = None,
              addressable: bool = False, skip_damaged: bool = False) -> Pipeline:
     """The records of TFRecord files. features: {name: (dtype, shape)} or {name: (dtype, shape, otherwise)} of the
     tf.train.Example that each is; without them an element is the record itself, as bytes."""
     if features is None:
         return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), None, addressable, skip_damaged), "array")
-    wanted = [(name, f[0], list(f[1]), tensor(np.asarray(f[2], _numpy_dtype(f[0]))) if len(f) > 2 else None)
+    wanted = [(name, _name(f[0]), list(f[1]), _scalar(f[2], f[0]) if len(f) > 2 else None)
               for name, f in features.items()]
     return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), wanted, addressable, skip_damaged))
 
 
-def json_lines(paths: Paths, fields: typing.Mapping[str, typing.Tuple], addressable: bool = False,
+def json_lines(paths: Paths, fields: typing.Mapping[str, typing.Tuple[typing.Any, ...]], addressable: bool = False,
                skip_damaged: bool = False) -> Pipeline:
     """The objects of files with one per line. fields: {name: (dtype, shape)} or {name: (dtype, shape, json)}, whose
     JSON text is read where the field is missing; "a.b" is the field b of a."""
-    wanted = [(name, f[0], list(f[1]), f[2] if len(f) > 2 else None) for name, f in fields.items()]
+    wanted = [(name, _name(f[0]), list(f[1]), f[2] if len(f) > 2 else None) for name, f in fields.items()]
     return Pipeline(_troupe.pipeline_json_lines(_paths(paths), wanted, addressable, skip_damaged))
 
 

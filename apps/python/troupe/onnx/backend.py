@@ -29,7 +29,7 @@ def _tensors(value: typing.Any, dtype: str) -> typing.Any:
     if isinstance(value, (list, tuple)):
         return [_tensors(item, dtype) for item in value]
     # Older versions of ONNX have the bits of bfloat16 as uint16.
-    if dtype == "bf16" and np.asarray(value).dtype == np.uint16:
+    if dtype == "bfloat16" and np.asarray(value).dtype == np.uint16:
         return data(np.asarray(value).view(ml_dtypes.bfloat16))
     return data(value)
 
