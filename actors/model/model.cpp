@@ -116,7 +116,7 @@ class Model::Impl {
 
   void read_state() {
     if (state.read) state.parameters = state.read();
-    if (state.parameters.empty())
+    if (state.parameters.empty() && !without_parameters)
       fail(Code::failed_precondition, "the model has no parameters yet: call fit() or load()");
   }
 
@@ -185,7 +185,8 @@ class Model::Impl {
   std::weak_ptr<const void> given_alive;
   std::unique_ptr<Task> owned;
   bool compiled = false;
-  bool continues = false;  // a loaded state goes on when it is compiled
+  bool without_parameters = false;  // it needs none
+  bool continues = false;           // a loaded state goes on when it is compiled
   TrainingState state;
   std::map<std::string, std::unique_ptr<Inference>> inferences;  // by use and schema
 };
@@ -405,6 +406,22 @@ void Model::load_values(const std::string& path, const ValueChoice& choice) {
 Parameters Model::parameters() {
   impl_->read_state();
   return impl_->state.parameters;
+}
+
+void Model::set_parameters(const Parameters& values) {
+  TrainingState& state = impl_->state;
+  if (state.read) fail(Code::failed_precondition, "fit() is running: set values before or after it");
+  if (state.parameters.empty()) {
+    check_values(impl_->prediction(impl_->input_schema()).variables(), values, "set_parameters()", true);
+    state.parameters = values;
+    impl_->without_parameters = values.empty();
+  } else {
+    replace_values(state.parameters, values, "set_parameters()");
+  }
+  if (!state.ended) return;
+  for (const auto& [name, value] : values)
+    if (const auto known = state.ended->variables.find(name); known != state.ended->variables.end())
+      known->second = value;
 }
 
 std::string Model::params_sha256() {

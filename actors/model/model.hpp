@@ -116,6 +116,10 @@ class Model {
 
   // All values, by name. Throws failed_precondition if there are none yet.
   Parameters parameters();
+  // Gives variables other values, by name, and lets the training go on with them: the optimizer keeps its state. A
+  // model without parameters takes all of them. Throws failed_precondition while fit() runs, and not_found or
+  // invalid_argument for values that are not the model's; then nothing changes.
+  void set_parameters(const Parameters& values);
   // Hash of the parameters, that of the last fit()'s TrainingResult: docs/design/training.md. Throws
   // failed_precondition if tables stayed on parameter servers.
   std::string params_sha256();

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <troupe/graph/layers/network.hpp>
 
@@ -20,6 +21,7 @@ class LayerRegistry {
   void add(std::string kind, Maker maker);  // throws already_exists
   // Throws not_found for an unknown kind, and invalid_argument, naming the kind, for options that do not fit it.
   LayerPtr make(const LayerConfig& config) const;
+  std::vector<std::string> kinds() const;  // sorted
 
  private:
   std::map<std::string, Maker, std::less<>> makers_;

@@ -141,6 +141,12 @@ LayerPtr LayerRegistry::make(const LayerConfig& config) const {
   return layer;
 }
 
+std::vector<std::string> LayerRegistry::kinds() const {
+  std::vector<std::string> out;
+  for (const auto& [kind, maker] : makers_) out.push_back(kind);
+  return out;
+}
+
 namespace {
 
 LayerPtr network_layer(const LayerConfig& config) {

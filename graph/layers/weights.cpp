@@ -259,11 +259,16 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
                                                .shape = spec.shape,
                                                .trainable = spec.trainable,
                                                .on_demand = spec.on_demand || options.on_demand});
-  by_name_.emplace(name, variables_.size());
-  variables_.push_back(created);
-  if (spec.trainable) trainable_.push_back(created);
+  add(name, created, spec.trainable);
   if (spec.trainable && options.constraint) constrained_.push_back({created, options.constraint});
   return created;
+}
+
+void VariablePool::add(const std::string& name, const VariableRef& variable, bool trainable) {
+  if (!by_name_.emplace(name, variables_.size()).second)
+    fail(Code::already_exists, "the pool has a variable '{}' already", name);
+  variables_.push_back(variable);
+  if (trainable) trainable_.push_back(variable);
 }
 
 }  // namespace troupe

@@ -131,6 +131,8 @@ class VariablePool {
   // The variable with this name; the first call creates it, under the last part of the name in the graph's current
   // scope. Throws invalid_argument if it exists with another dtype or shape, or in another graph.
   VariableRef get(Graph& graph, const std::string& name, const WeightSpec& spec, const WeightOptions& options);
+  // Takes a variable that exists: get() of this name returns it. Throws already_exists for a name that is taken.
+  void add(const std::string& name, const VariableRef& variable, bool trainable = true);
   // In order of creation.
   const std::vector<VariableRef>& all() const { return variables_; }
   // Those trained by gradients.
