@@ -31,6 +31,11 @@ static float number(const troupe_value* value) {
   return out;
 }
 
+static void count(void* data, void* argument) {
+  CHECK(data != NULL);
+  ++*(int*)argument;
+}
+
 static void* delete_tape(void* tape) {
   troupe_status* own = troupe_status_new();
   troupe_tape_stop(tape, own);
@@ -108,8 +113,8 @@ void test_eager(void) {
   const int64_t dims[] = {3};
   const float values[] = {1, 9, 4};
   const int64_t k = 2;
-  troupe_tensor *tensor = floats(dims, 1, values), *count = troupe_tensor_from_copy(TROUPE_I64, NULL, 0, &k, 8, status);
-  troupe_value* inputs[] = {troupe_eager_constant(eager, tensor, status), troupe_eager_constant(eager, count, status)};
+  troupe_tensor *tensor = floats(dims, 1, values), *most = troupe_tensor_from_copy(TROUPE_I64, NULL, 0, &k, 8, status);
+  troupe_value* inputs[] = {troupe_eager_constant(eager, tensor, status), troupe_eager_constant(eager, most, status)};
   troupe_attributes* attributes = troupe_attributes_new(status);
   troupe_attributes_set_bool(attributes, "largest", false, status);
   troupe_value* least[3];
@@ -128,16 +133,25 @@ void test_eager(void) {
   troupe_eager* other = troupe_eager_new(NULL, NULL, status);
   CHECK(troupe_eager_op(other, "Neg", inputs, 1, NULL, NULL, least, 1, status) == -1);
   CHECK_ERROR(status, TROUPE_INVALID_ARGUMENT, "argument 'inputs[0]' is of another troupe_eager");
+  troupe_tensor* seven = scalar(7);
+  troupe_value* foreign = troupe_eager_variable(other, "v", seven, NULL, status);
+  CHECK_OK(status);
+  troupe_tensor_delete(seven);
   troupe_eager_delete(other);
 
-  // Variables keep memory of their own.
-  troupe_tensor* five = scalar(5);
+  // Variables have memory of their own.
+  float number_five = 5;
+  int deleted = 0;
+  troupe_tensor* five =
+      troupe_tensor_from_memory(TROUPE_F32, NULL, 0, &number_five, sizeof number_five, count, &deleted, status);
   troupe_value* w = troupe_eager_variable(eager, "w", five, NULL, status);
   CHECK_OK(status);
+  troupe_tensor_delete(five);
+  CHECK(deleted == 1);
   troupe_value* old = troupe_value_read(w, status);
   CHECK(troupe_value_assign_add(w, two, status) == TROUPE_OK && troupe_value_assign_add(w, three, status) == TROUPE_OK);
   troupe_value* now = troupe_value_read(w, status);
-  CHECK(number(now) == 10 && number(old) == 5 && float_at(five, 0) == 5);
+  CHECK(number(now) == 10 && number(old) == 5 && number_five == 5);
   CHECK(troupe_value_assign(w, old, status) == TROUPE_OK);
   CHECK(troupe_value_tensor(w, status) == NULL);
   CHECK_ERROR(status, TROUPE_FAILED_PRECONDITION, "is a variable: read it");
@@ -165,6 +179,9 @@ void test_eager(void) {
   CHECK(number(now) < 0.1F && number(now) > -0.1F);
   CHECK(troupe_optimizer_new("adamm", status) == NULL);
   CHECK_ERROR(status, TROUPE_INVALID_ARGUMENT, "adamm");
+  CHECK(troupe_optimizer_apply(optimizer, &two, &foreign, 1, status) != TROUPE_OK);
+  CHECK_ERROR(status, TROUPE_INVALID_ARGUMENT, "argument 'variables[0]' is of another troupe_eager");
+  troupe_value_delete(foreign);
   CHECK(troupe_optimizer_apply(optimizer, &two, &three, 1, status) != TROUPE_OK);
   CHECK_ERROR(status, TROUPE_INVALID_ARGUMENT, "argument 'variables[0]' is no variable");
 
@@ -197,7 +214,6 @@ void test_eager(void) {
   troupe_value_delete(again);
   troupe_attributes_delete(attributes);
   troupe_tensor_delete(tensor);
-  troupe_tensor_delete(count);
-  troupe_tensor_delete(five);
+  troupe_tensor_delete(most);
   troupe_status_delete(status);
 }

@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
     test_training(argv[2]);
     return 0;
   }
+  if (strcmp(name, "onnx") == 0 && argc == 3) {
+    test_onnx(argv[2]);
+    return 0;
+  }
   if (strcmp(name, "cluster") == 0) {
     test_cluster(argc, argv);
     return 0;

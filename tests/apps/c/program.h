@@ -16,6 +16,8 @@ void test_networks(void);
 void test_tasks(void);
 // Of the saved model: a directory.
 void test_training(const char* directory);
+// Of a file.
+void test_onnx(const char* path);
 // These take the options of a task out of the arguments.
 void test_cluster(int argc, char** argv);
 void test_node(int argc, char** argv);

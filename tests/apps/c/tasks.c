@@ -15,7 +15,7 @@ void test_tasks(void) {
   CHECK(troupe_task_device_name(task, 2, status) == NULL);
   CHECK_ERROR(status, TROUPE_OUT_OF_RANGE, "there are 2");
 
-  // Two sessions and eager mode on one task, which ends with the last of them.
+  // The task ends with the last of its sessions.
   troupe_graph* graph = troupe_graph_new(status);
   troupe_tensor *two = scalar(2), *result;
   troupe_output x = troupe_graph_constant(graph, two, "x", status);
@@ -23,8 +23,6 @@ void test_tasks(void) {
   troupe_output y = troupe_graph_op(graph, "Square", &x, 1, NULL, &there, status);
   troupe_session* sessions[] = {troupe_session_new(graph, task, NULL, status),
                                 troupe_session_new(graph, task, NULL, status)};
-  troupe_eager_options on = {.size = sizeof on, .device = "CPU:1"};
-  troupe_eager* eager = troupe_eager_new(task, &on, status);
   CHECK_OK(status);
   troupe_task_delete(task);
   for (int i = 0; i < 2; ++i) {
@@ -32,14 +30,24 @@ void test_tasks(void) {
     CHECK_OK(status);
     CHECK(float_at(result, 0) == 4);
     troupe_tensor_delete(result);
+    if (i == 0) check_text(troupe_session_explain(sessions[0], NULL, 0, &y, 1, NULL, 0, status), "device:CPU:1");
+    troupe_session_delete(sessions[i]);
   }
-  check_text(troupe_session_explain(sessions[0], NULL, 0, &y, 1, NULL, 0, status), "device:CPU:1");
-  troupe_session_delete(sessions[0]);
-  troupe_session_delete(sessions[1]);
-  troupe_value* value = troupe_eager_constant(eager, two, status);
+
+  // Likewise with eager mode.
+  task = troupe_task_new(&options, status);
+  troupe_eager_options on = {.size = sizeof on, .device = "CPU:1"};
+  troupe_eager* eager = troupe_eager_new(task, &on, status);
   CHECK_OK(status);
+  troupe_task_delete(task);
+  troupe_value *value = troupe_eager_constant(eager, two, status), *square;
+  CHECK(troupe_eager_op(eager, "Square", &value, 1, NULL, NULL, &square, 1, status) == 1);
   troupe_value_delete(value);
   troupe_eager_delete(eager);
+  result = troupe_value_tensor(square, status);
+  CHECK(float_at(result, 0) == 4);
+  troupe_tensor_delete(result);
+  troupe_value_delete(square);
 
   // Serving ends by a timeout, or by another thread or a signal handler.
   task = troupe_task_new(NULL, status);

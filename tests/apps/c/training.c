@@ -120,7 +120,8 @@ void test_training(const char* directory) {
   troupe_model_delete(model);
 
   troupe_load_options load = {.size = sizeof load, .exact = true, .verify = true};
-  troupe_loaded_model* loaded = troupe_loaded_model_new(directory, NULL, &load, status);
+  troupe_task* task = troupe_task_new(NULL, status);
+  troupe_loaded_model* loaded = troupe_loaded_model_new(directory, task, &load, status);
   CHECK_OK(status);
   CHECK(strcmp(troupe_loaded_model_format(loaded), "troupe") == 0);
   CHECK(strncmp(troupe_loaded_model_producer(loaded), "Troupe", 6) == 0);
@@ -130,7 +131,8 @@ void test_training(const char* directory) {
   CHECK_ERROR(status, TROUPE_NOT_FOUND, "'predict'");
   troupe_signature* predict = troupe_loaded_model_signature(loaded, NULL, status);
   CHECK_OK(status);
-  troupe_loaded_model_delete(loaded);  // the signature keeps it
+  troupe_loaded_model_delete(loaded);  // the signature keeps it, and its task
+  troupe_task_delete(task);
   troupe_tensor_spec spec = {.size = sizeof spec};
   CHECK(troupe_signature_num_inputs(predict) == 1 && troupe_signature_num_outputs(predict) == 1);
   CHECK(troupe_signature_input(predict, 0, &spec, status) == TROUPE_OK);
@@ -254,5 +256,42 @@ void test_networks(void) {
   for (int i = 0; i < 4; ++i) troupe_tensor_delete(tensors[i]);
   troupe_dataset_delete(data);
   troupe_model_delete(model);
+  troupe_status_delete(status);
+}
+
+// A model of ONNX as a graph, with its own names, and as something to call.
+void test_onnx(const char* path) {
+  troupe_status* status = troupe_status_new();
+  troupe_graph* graph = troupe_graph_from_onnx(path, status);
+  CHECK_OK(status);
+  troupe_output x = troupe_graph_output(graph, "0", status), y = troupe_graph_output(graph, "3", status);
+  CHECK_OK(status);
+  int64_t dims[2];
+  CHECK(troupe_output_shape(y, dims, 2, status) == 2 && dims[0] == 4 && dims[1] == 8);
+  float values[40];
+  for (int i = 0; i < 40; ++i) values[i] = (float)(i * 7 % 11) / 4 - 1;
+  const int64_t x_dims[] = {4, 10};
+  troupe_tensor *in = floats(x_dims, 2, values), *one, *other;
+  troupe_session* session = troupe_session_new(graph, NULL, NULL, status);
+  troupe_session_run(session, NULL, &x, &in, 1, &y, &one, 1, NULL, 0, status);
+  CHECK_OK(status);
+
+  troupe_load_options options = {.size = sizeof options, .exact = true};
+  troupe_loaded_model* model = troupe_loaded_model_new(path, NULL, &options, status);
+  CHECK_OK(status);
+  CHECK(strcmp(troupe_loaded_model_format(model), "onnx") == 0 &&
+        strstr(troupe_loaded_model_producer(model), "pytorch"));
+  troupe_signature* predict = troupe_loaded_model_signature(model, NULL, status);
+  troupe_tensor_spec spec = {.size = sizeof spec};
+  CHECK(troupe_signature_input(predict, 0, &spec, status) == TROUPE_OK && strcmp(spec.name, "0") == 0);
+  CHECK(troupe_signature_run(predict, NULL, &in, 1, &other, 1, status) == TROUPE_OK);
+  CHECK(memcmp(troupe_tensor_data(one, NULL), troupe_tensor_data(other, NULL), 4 * 8 * sizeof(float)) == 0);
+  troupe_tensor_delete(in);
+  troupe_tensor_delete(one);
+  troupe_tensor_delete(other);
+  troupe_signature_delete(predict);
+  troupe_loaded_model_delete(model);
+  troupe_session_delete(session);
+  troupe_graph_delete(graph);
   troupe_status_delete(status);
 }
