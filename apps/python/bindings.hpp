@@ -4,10 +4,15 @@
 #include <nanobind/nanobind.h>
 
 #include <memory>
+#include <string>
 
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/graph.hpp>
 #include <troupe/scheduler/data/batch_source.hpp>
+
+namespace troupe {
+class LossFunction;
+}  // namespace troupe
 
 namespace troupe::python {
 
@@ -36,6 +41,7 @@ void bind_dtypes(nanobind::module_& m);           // class DType
 void bind_eager_mode(nanobind::module_& m);       // seed, threads
 void bind_errors(nanobind::module_& m);           // exceptions by code
 void bind_files(nanobind::module_& m);            // of tensors
+void bind_keras(nanobind::module_& m);            // layers, models and their data, as module keras
 void bind_array_functions(nanobind::module_& m);  // shapes, indices, order
 void bind_math_functions(nanobind::module_& m);   // elementwise, reductions, linear algebra, random numbers
 void bind_nn_functions(nanobind::module_& m);     // of neural networks
@@ -46,5 +52,8 @@ void bind_saved_model(nanobind::module_& m);      // models of all formats
 void bind_sessions(nanobind::module_& m);         // class Session
 void bind_tapes(nanobind::module_& m);            // gradients in eager mode
 void bind_tensors(nanobind::module_& m);          // classes Tensor and Variable
+
+// A loss by its name and options. Throws invalid_argument for others.
+LossFunction loss_function(const std::string& kind, const nanobind::dict& options);
 
 }  // namespace troupe::python

@@ -40,7 +40,7 @@ TextCall call_of(const std::string& kind, const nb::dict& options) {
 
 PyTensor loss_of_kind(const std::string& kind, const PyTensor& outputs, const PyTensor& targets,
                       const nb::dict& options) {
-  const LossFunction loss = loss_of(call_of(kind, options));
+  const LossFunction loss = loss_function(kind, options);
   return {outputs.graph, loss(outputs.output, targets.output)};
 }
 
@@ -53,6 +53,8 @@ PyTensor metric_sums(const Metric& metric, const PyTensor& outputs, const std::o
 }
 
 }  // namespace
+
+LossFunction loss_function(const std::string& kind, const nb::dict& options) { return loss_of(call_of(kind, options)); }
 
 void bind_measures(nb::module_& m) {
   m.def("loss_names", &loss_names);

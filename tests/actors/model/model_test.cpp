@@ -357,6 +357,36 @@ TEST(Model, TakesPartsOfAnother) {
               HasSubstr("the model has no variable 'dance/"));
 }
 
+TEST(Model, TakesValuesAndItsOptimizerGoesOn) {
+  Model model = compiled_model(), other = compiled_model();
+  const TrainingOptions options{.epochs = 1, .batch = 32, .quiet = true};
+  model.fit(testing::few_digits(), options);
+  const Parameters after_one = model.parameters();
+  model.fit(testing::few_digits(), options);
+  const std::string once = model.params_sha256();
+
+  other.set_parameters(after_one);  // of a model without parameters
+  EXPECT_EQ(other.params_sha256(), params_sha256(after_one));
+  other.fit(testing::few_digits(), options);
+  EXPECT_NE(other.params_sha256(), once);  // its optimizer begins
+
+  Model same = compiled_model();
+  same.fit(testing::few_digits(), options);
+  Parameters changed = after_one;
+  for (auto& [name, value] : changed) value = Tensor::zeros(value.dtype(), value.shape());
+  same.set_parameters(changed);
+  same.set_parameters(after_one);
+  same.fit(testing::few_digits(), options);
+  EXPECT_EQ(same.params_sha256(), once);
+
+  EXPECT_THAT(error_of([&] {
+                same.set_parameters({{"nothing", Tensor::scalar(1.0F)}});
+              }),
+              HasSubstr("the model has no such variable"));
+  Model fresh = compiled_model();
+  EXPECT_THAT(error_of([&] { fresh.set_parameters({}); }), HasSubstr("set_parameters()"));
+}
+
 TEST(Model, OtherOptionsBeginTheOptimizerAnewAndSaySo) {
   Model model = compiled_model();
   model.fit(testing::few_digits(), {.epochs = 1, .batch = 16, .quiet = true});

@@ -112,6 +112,16 @@ TEST(Layers, TwoModelsInOneGraphHaveVariablesOfTheirOwn) {
             (std::vector<std::string>{"dense/bias[3]", "dense/bias_1[4]", "dense/kernel[5,3]", "dense/kernel_1[5,4]"}));
 }
 
+TEST(Layers, TakeVariablesThatExist) {
+  Applied a;
+  const VariableRef kernel = variable(a.graph, {.name = "mine", .shape = Shape{5, 3}});
+  a.variables.add("dense/kernel", kernel);
+  a.apply(Sequential({layers::dense(3)}), Shape{2, 5});
+  EXPECT_EQ(names(a.graph), (std::vector<std::string>{"dense/bias[3]", "mine[5,3]"}));
+  EXPECT_EQ(a.variables.trainable()[0].name, "mine");
+  EXPECT_THROW(a.variables.add("dense/kernel", kernel), Error);
+}
+
 TEST(Layers, GlorotUniformFollowsFromTheFans) {
   Applied a;
   a.apply(Sequential({layers::conv2d(4, 3)}), Shape{1, 8, 8, 2});
