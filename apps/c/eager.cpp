@@ -54,22 +54,22 @@ troupe_value* new_value(const std::shared_ptr<EagerMode>& mode, Output output) {
 }
 
 // The values of a call, which are of one eager mode.
-Outputs values_of(const EagerMode* mode, troupe_value* const* values, std::size_t count, std::string_view argument) {
+Outputs values_of(const EagerMode* mode, troupe_value* const* values, std::size_t count, const Argument& argument) {
   Outputs out;
   for (troupe_value* value : array(values, count, argument)) {
-    const std::string which = fmt::format("{}[{}]", argument, out.size());
+    const Argument which{argument.name, out.size()};
     const troupe_value& known = check(value, which);
     if (known.mode.get() != mode) refuse(which, "is of another troupe_eager");
     out.push_back(known.output);
   }
   return out;
 }
-const Output& value_of(const EagerMode* mode, const troupe_value* value, std::string_view argument) {
+const Output& value_of(const EagerMode* mode, const troupe_value* value, const Argument& argument) {
   const troupe_value& known = check(value, argument);
   if (known.mode.get() != mode) refuse(argument, "is of another troupe_eager");
   return known.output;
 }
-troupe_value& variable_value(troupe_value* value, std::string_view argument) {
+troupe_value& variable_value(troupe_value* value, const Argument& argument) {
   troupe_value& known = check(value, argument);
   if (!known.variable) refuse(argument, "is no variable");
   return known;
@@ -276,10 +276,10 @@ troupe_code troupe_optimizer_apply(troupe_optimizer* optimizer, troupe_value* co
     const auto given = array(gradients, count, "gradients"), to = array(variables, count, "variables");
     std::vector<troupe::GradientAndVariable> pairs;
     for (std::size_t i = 0; i < count; ++i) {
-      const troupe_value& variable = variable_value(to[i], fmt::format("variables[{}]", i));
+      const troupe_value& variable = variable_value(to[i], {"variables", i});
       if (!with.mode) with.mode = variable.mode;
-      if (with.mode != variable.mode) refuse(fmt::format("variables[{}]", i), "is of another troupe_eager");
-      const troupe::Output& gradient = value_of(with.mode.get(), given[i], fmt::format("gradients[{}]", i));
+      if (with.mode != variable.mode) refuse({"variables", i}, "is of another troupe_eager");
+      const troupe::Output& gradient = value_of(with.mode.get(), given[i], {"gradients", i});
       pairs.push_back({.gradient = {.dense = gradient}, .variable = *variable.variable});
     }
     with.optimizer.apply(pairs);

@@ -8,8 +8,15 @@
 
 namespace troupe::c {
 
-void refuse(std::string_view argument, std::string_view problem) {
-  throw BadArgument(fmt::format("argument '{}' {}", argument, problem));
+std::string Argument::text() const {
+  std::string out(name);
+  if (index >= 0) out += fmt::format("[{}]", index);
+  if (!part.empty()) out += fmt::format(".{}", part);
+  return out;
+}
+
+void refuse(const Argument& argument, std::string_view problem) {
+  throw BadArgument(fmt::format("argument '{}' {}", argument.text(), problem));
 }
 
 void report(troupe_status* status, const char* function, bool of_argument, Error error) noexcept {
@@ -31,7 +38,7 @@ void copy_options(const void* from, std::size_t size_from, void* to, std::size_t
   std::memcpy(to, from, std::min(size_from, size_to));
 }
 
-std::string text_of(const char* text, std::string_view argument) { return not_null(text, argument); }
+std::string text_of(const char* text, const Argument& argument) { return not_null(text, argument); }
 
 char* new_text(std::string_view text) {
   auto* out = static_cast<char*>(std::malloc(text.size() + 1));
@@ -61,12 +68,12 @@ std::int32_t write_shape(const Shape& shape, std::int64_t* dims, std::int32_t ca
   return shape.rank();
 }
 
-std::chrono::nanoseconds seconds(double value, std::string_view argument) {
+std::chrono::nanoseconds seconds(double value, const Argument& argument) {
   if (!(value >= 0 && value <= 1e9)) refuse(argument, fmt::format("is {}, but must be 0 to 1e9 seconds", value));
   return std::chrono::nanoseconds(std::llround(value * 1e9));
 }
 
-std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count, std::string_view argument) {
+std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count, const Argument& argument) {
   const auto out = array(results, count, argument);
   std::ranges::fill(out, nullptr);
   return out;
@@ -85,20 +92,20 @@ void give_tensors(std::vector<Tensor> tensors, troupe_tensor** results) {
   for (std::size_t i = 0; i < made.size(); ++i) results[i] = made[i].release();
 }
 
-std::vector<Tensor> tensors_of(troupe_tensor* const* values, std::size_t count, std::string_view argument) {
+std::vector<Tensor> tensors_of(troupe_tensor* const* values, std::size_t count, const Argument& argument) {
   std::vector<Tensor> out;
   for (troupe_tensor* value : array(values, count, argument)) out.push_back(check(value, argument).tensor);
   return out;
 }
 
-Output node_of(const troupe_output& output, std::string_view argument) {
-  Graph& graph = *check(output.graph, fmt::format("{}.graph", argument)).graph;
+Output node_of(const troupe_output& output, const Argument& argument) {
+  Graph& graph = *check(output.graph, argument.of("graph")).graph;
   if (output.node < 0 || output.node >= graph.size())
     refuse(argument, fmt::format("is of node {}, but the graph has {}", output.node, graph.size()));
   return {&graph, output.node, 0};
 }
 
-Output output_of(const troupe_output& output, std::string_view argument) {
+Output output_of(const troupe_output& output, const Argument& argument) {
   Output out = node_of(output, argument);
   const Node& node = out.graph->node(out.node);
   if (output.index < 0 || static_cast<std::size_t>(output.index) >= node.output_types.size())
@@ -108,17 +115,17 @@ Output output_of(const troupe_output& output, std::string_view argument) {
   return out;
 }
 
-Outputs outputs_of(const troupe_output* outputs, std::size_t count, std::string_view argument) {
+Outputs outputs_of(const troupe_output* outputs, std::size_t count, const Argument& argument) {
   Outputs out;
   for (const troupe_output& output : array(outputs, count, argument))
-    out.push_back(output_of(output, fmt::format("{}[{}]", argument, out.size())));
+    out.push_back(output_of(output, {argument.name, out.size()}));
   return out;
 }
 
-Outputs nodes_of(const troupe_output* outputs, std::size_t count, std::string_view argument) {
+Outputs nodes_of(const troupe_output* outputs, std::size_t count, const Argument& argument) {
   Outputs out;
   for (const troupe_output& output : array(outputs, count, argument))
-    out.push_back(node_of(output, fmt::format("{}[{}]", argument, out.size())));
+    out.push_back(node_of(output, {argument.name, out.size()}));
   return out;
 }
 

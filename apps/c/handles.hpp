@@ -44,11 +44,25 @@ struct BadArgument : Error {
   explicit BadArgument(std::string message) : Error(Code::invalid_argument, std::move(message)) {}
 };
 
-[[noreturn]] void refuse(std::string_view argument, std::string_view problem);
+// The name of an argument, "feeds", or of an element of it, "feeds[1].graph": text only if it is refused.
+struct Argument {
+  std::string_view name;
+  std::ptrdiff_t index = -1;  // of an array
+  std::string_view part{};    // of a struct
+  Argument(const char* of) : name(of) {}
+  Argument(std::string_view of, std::size_t at) : name(of), index(static_cast<std::ptrdiff_t>(at)) {}
+  Argument of(std::string_view which) const {
+    Argument out = *this;
+    out.part = which;
+    return out;
+  }
+  std::string text() const;
+};
+[[noreturn]] void refuse(const Argument& argument, std::string_view problem);
 
 // The handle, if it is one. Throws BadArgument.
 template <class H>
-H& check(H* handle, std::string_view argument) {
+H& check(H* handle, const Argument& argument) {
   if (!handle) refuse(argument, "is null");
   if (!handle->is_whole()) refuse(argument, "is no handle of its type, or was deleted");
   return *handle;
@@ -58,13 +72,13 @@ void destroy(H* handle) noexcept {
   if (handle && handle->is_whole()) delete handle;
 }
 template <class T>
-T* not_null(T* pointer, std::string_view argument) {
+T* not_null(T* pointer, const Argument& argument) {
   if (!pointer) refuse(argument, "is null");
   return pointer;
 }
 // An array that may be null if it is empty.
 template <class T>
-std::span<T> array(T* begin, std::size_t count, std::string_view argument) {
+std::span<T> array(T* begin, std::size_t count, const Argument& argument) {
   if (count > 0 && !begin) refuse(argument, "is null");
   return {begin, count};
 }
@@ -113,27 +127,27 @@ Options options_of(const Options* given) {
   return out;
 }
 
-std::string text_of(const char* text, std::string_view argument);  // not null
+std::string text_of(const char* text, const Argument& argument);  // not null
 inline std::string text_or_empty(const char* text) { return text ? text : ""; }
 char* new_text(std::string_view text);
 DType dtype_of_c(troupe_dtype dtype);  // throws BadArgument for a number that is no dtype
 Shape shape_of(const std::int64_t* dims, std::int32_t rank);
 std::int32_t write_shape(const Shape& shape, std::int64_t* dims, std::int32_t capacity);
-std::chrono::nanoseconds seconds(double value, std::string_view argument);
+std::chrono::nanoseconds seconds(double value, const Argument& argument);
 
 // Where results go: null until they are there.
-std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count, std::string_view argument);
+std::span<troupe_tensor*> cleared(troupe_tensor** results, std::size_t count, const Argument& argument);
 RunOptions run_options(const troupe_run_options* options);
 
 // New handles for results, all or none.
 void give_tensors(std::vector<Tensor> tensors, troupe_tensor** results);
-std::vector<Tensor> tensors_of(troupe_tensor* const* values, std::size_t count, std::string_view argument);
+std::vector<Tensor> tensors_of(troupe_tensor* const* values, std::size_t count, const Argument& argument);
 
 // A tensor or node of a graph handle. Throws BadArgument for one without a graph, node or index.
-Output output_of(const troupe_output& output, std::string_view argument);
-Output node_of(const troupe_output& output, std::string_view argument);
-Outputs outputs_of(const troupe_output* outputs, std::size_t count, std::string_view argument);
-Outputs nodes_of(const troupe_output* outputs, std::size_t count, std::string_view argument);
+Output output_of(const troupe_output& output, const Argument& argument);
+Output node_of(const troupe_output& output, const Argument& argument);
+Outputs outputs_of(const troupe_output* outputs, std::size_t count, const Argument& argument);
+Outputs nodes_of(const troupe_output* outputs, std::size_t count, const Argument& argument);
 
 }  // namespace troupe::c
 

@@ -119,7 +119,7 @@ troupe_tensor* troupe_tensor_from_strings(const int64_t* dims, int32_t rank, con
     const auto count = static_cast<std::size_t>(out.num_elements());
     const auto given = array(strings, count, "strings");
     for (std::size_t i = 0; i < count; ++i) {
-      const char* text = not_null(given[i], fmt::format("strings[{}]", i));
+      const char* text = not_null(given[i], {"strings", i});
       out.mutable_data<std::string>()[i].assign(text, lengths ? lengths[i] : std::strlen(text));
     }
     return new_tensor(std::move(out));

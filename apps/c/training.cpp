@@ -141,7 +141,7 @@ CallbackPtr callback_of(const char* text) {
   return out;
 }
 
-std::vector<Metric> metrics_of(const char* const* texts, std::size_t count, std::string_view argument) {
+std::vector<Metric> metrics_of(const char* const* texts, std::size_t count, const Argument& argument) {
   std::vector<Metric> out;
   for (const char* text : array(texts, count, argument)) out.push_back(parse_metric(not_null(text, argument)));
   return out;
@@ -206,7 +206,7 @@ troupe_figures* new_figures(Figures figures) {
   return out.release();
 }
 
-const Symbol& symbol_of(const troupe_network& network, std::int32_t number, std::string_view argument) {
+const Symbol& symbol_of(const troupe_network& network, std::int32_t number, const Argument& argument) {
   if (number < 0 || static_cast<std::size_t>(number) >= network.values.size())
     refuse(argument, fmt::format("has {}, but the network has values 0 to {}", number,
                                  static_cast<std::int64_t>(network.values.size()) - 1));
