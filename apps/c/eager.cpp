@@ -53,6 +53,12 @@ troupe_value* new_value(const std::shared_ptr<EagerMode>& mode, Output output) {
   return out.release();
 }
 
+// The handles of a call, which may be in the place of its results.
+std::vector<troupe_value*> copied_handles(troupe_value* const* values, std::size_t count, const Argument& argument) {
+  const auto given = array(values, count, argument);
+  return {given.begin(), given.end()};
+}
+
 // The values of a call, which are of one eager mode.
 Outputs values_of(const EagerMode* mode, troupe_value* const* values, std::size_t count, const Argument& argument) {
   Outputs out;
@@ -136,20 +142,21 @@ int32_t troupe_eager_op(troupe_eager* eager, const char* op, troupe_value* const
                         int32_t capacity, troupe_status* status) {
   return guarded(__func__, status, std::int32_t{-1}, [&] {
     const auto to = array(outputs, static_cast<std::size_t>(std::max(capacity, 0)), "outputs");
+    const std::vector<troupe_value*> given = copied_handles(inputs, num_inputs, "inputs");
     std::ranges::fill(to, nullptr);
     const auto o = options_of(options);
     if (o.num_controls > 0) refuse("options.controls", "must be empty: ops run in the order of the program");
     const auto& mode = check(eager, "eager").mode;
     troupe::NodeSpec spec{.op = text_of(op, "op"),
                           .name = text_or_empty(o.name),
-                          .inputs = values_of(mode.get(), inputs, num_inputs, "inputs"),
+                          .inputs = values_of(mode.get(), given.data(), num_inputs, "inputs"),
                           .device = text_or_empty(o.device)};
     if (attributes) spec.attributes = check(attributes, "attributes").attributes;
     troupe::Outputs found = mode->eager.graph().apply(std::move(spec));
-    const std::size_t given = std::min(found.size(), to.size());
+    const std::size_t wanted = std::min(found.size(), to.size());
     std::vector<std::unique_ptr<troupe_value>> made;
-    for (std::size_t i = 0; i < given; ++i) made.emplace_back(new_value(mode, std::move(found[i])));
-    for (std::size_t i = 0; i < given; ++i) to[i] = made[i].release();
+    for (std::size_t i = 0; i < wanted; ++i) made.emplace_back(new_value(mode, std::move(found[i])));
+    for (std::size_t i = 0; i < wanted; ++i) to[i] = made[i].release();
     return static_cast<std::int32_t>(found.size());
   });
 }
@@ -238,17 +245,18 @@ troupe_code troupe_tape_gradients(troupe_tape* tape, troupe_value* const* ys, si
                                   troupe_status* status) {
   return guarded(__func__, status, [&] {
     const auto to = array(gradients, num_xs, "gradients");
+    const std::vector<troupe_value*> wanted = copied_handles(xs, num_xs, "xs");
     std::ranges::fill(to, nullptr);
     troupe_tape& of = tape_of_thread(tape);
     const troupe::Outputs from = values_of(of.mode.get(), ys, num_ys, "ys"),
-                          by = values_of(of.mode.get(), xs, num_xs, "xs");
+                          by = values_of(of.mode.get(), wanted.data(), num_xs, "xs");
     troupe::GradientOptions options;
     if (grad_ys) options.grad_ys = values_of(of.mode.get(), grad_ys, num_ys, "grad_ys");
     const std::vector<troupe::Gradient> found = of.tape->gradients(from, by, options);
     std::vector<std::unique_ptr<troupe_value>> made(found.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (!found[i]) continue;
-      const troupe::Output like = found[i].is_sparse() && xs[i]->variable ? xs[i]->variable->read() : by[i];
+      const troupe::Output like = found[i].is_sparse() && wanted[i]->variable ? wanted[i]->variable->read() : by[i];
       made[i].reset(new_value(of.mode, dense(found[i], like)));
     }
     for (std::size_t i = 0; i < made.size(); ++i) to[i] = made[i].release();

@@ -208,13 +208,15 @@ troupe_code troupe_graph_gradients(const troupe_output* ys, size_t num_ys, const
                                    const troupe_output* grad_ys, troupe_output* gradients, troupe_status* status) {
   return guarded(__func__, status, [&] {
     const auto to = array(gradients, num_xs, "gradients");
+    const auto given = array(xs, num_xs, "xs");
+    const std::vector<troupe_output> wanted(given.begin(), given.end());  // may be in the place of the gradients
     std::ranges::fill(to, kNoOutput);
-    const Outputs of = outputs_of(ys, num_ys, "ys"), by = outputs_of(xs, num_xs, "xs");
+    const Outputs of = outputs_of(ys, num_ys, "ys"), by = outputs_of(wanted.data(), num_xs, "xs");
     troupe::GradientOptions options;
     if (grad_ys) options.grad_ys = outputs_of(grad_ys, num_ys, "grad_ys");
     const std::vector<troupe::Gradient> found = troupe::gradients(of, by, options);
     for (std::size_t i = 0; i < found.size(); ++i)
-      if (found[i]) to[i] = c_output(xs[i].graph, dense(found[i], by[i]));
+      if (found[i]) to[i] = c_output(wanted[i].graph, dense(found[i], by[i]));
   });
 }
 

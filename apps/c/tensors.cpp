@@ -44,8 +44,9 @@ std::pair<DType, Shape> type_of_bytes(troupe_dtype dtype, const std::int64_t* di
   return {type, shape};
 }
 
-const Tensor& without_strings(const Tensor& tensor) {
+const Tensor& with_bytes(const Tensor& tensor) {
   if (tensor.dtype() == DType::string) refuse("tensor", "has strings: use troupe_tensor_string()");
+  if (!is_data(tensor.dtype())) refuse("tensor", fmt::format("is a {}, which has no bytes", name(tensor.dtype())));
   return tensor;
 }
 
@@ -167,13 +168,13 @@ size_t troupe_tensor_num_bytes(const troupe_tensor* tensor) {
 
 const void* troupe_tensor_data(const troupe_tensor* tensor, troupe_status* status) {
   return guarded(__func__, status, static_cast<const void*>(nullptr),
-                 [&]() -> const void* { return without_strings(check(tensor, "tensor").tensor).raw(); });
+                 [&]() -> const void* { return with_bytes(check(tensor, "tensor").tensor).raw(); });
 }
 
 void* troupe_tensor_mutable_data(troupe_tensor* tensor, troupe_status* status) {
   return guarded(__func__, status, static_cast<void*>(nullptr), [&]() -> void* {
     Tensor& of = check(tensor, "tensor").tensor;
-    without_strings(of);
+    with_bytes(of);
     if (of.num_elements() > 0 && !of.unique())
       troupe::fail(troupe::Code::failed_precondition,
                    "others use the tensor's memory, and must not see it change: write to a copy of it "

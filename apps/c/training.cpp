@@ -147,7 +147,7 @@ std::vector<Metric> metrics_of(const char* const* texts, std::size_t count, cons
   return out;
 }
 
-OutputTraining output_training(const troupe_output_options* given) {
+OutputTraining output_training(const troupe_output_training* given) {
   const auto o = options_of(not_null(given, "options.outputs"));
   OutputTraining out{.output = text_or_empty(o.output),
                      .target = text_or_empty(o.target),
@@ -164,7 +164,7 @@ ModelOptions model_options(const troupe_compile_options& given) {
   ModelOptions out{.metrics = metrics_of(given.metrics, given.num_metrics, "options.metrics")};
   if (given.optimizer) out.optimizer = parse_optimizer(given.optimizer);
   if (given.loss) out.loss = parse_loss(given.loss);
-  for (const troupe_output_options* output : array(given.outputs, given.num_outputs, "options.outputs"))
+  for (const troupe_output_training* output : array(given.outputs, given.num_outputs, "options.outputs"))
     out.outputs.push_back(output_training(output));
   if (given.precision != TROUPE_INVALID) out.precision = dtype_of_c(given.precision);
   if (given.clip_global_norm != 0) out.clipping.global_norm = given.clip_global_norm;

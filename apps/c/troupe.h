@@ -22,7 +22,8 @@
 // tensors of a graph may have such shapes. At most 8 dimensions. Elements are in row-major order without gaps.
 //
 // Threads. "Threads: any." - any threads may call the function at any time, also for the same handles. "Threads: one
-// per graph." - calls for the same graph must not overlap. Never use a handle while another thread deletes it.
+// per graph." - calls for the same graph must not overlap, nor with calls that take its outputs. Never use a handle
+// while another thread deletes it. After fork() only the parent may call the library.
 //
 // Options are structs whose first field is their size, so that they can grow; null, or fields of zero, are the
 // defaults:
@@ -178,7 +179,7 @@ TROUPE_API int64_t troupe_tensor_num_elements(const troupe_tensor* tensor);
 TROUPE_API size_t troupe_tensor_num_bytes(const troupe_tensor* tensor);
 
 // The elements, to be read; valid as long as the handle. May be null without elements. TROUPE_INVALID_ARGUMENT for
-// strings. Threads: any.
+// strings and lists. Threads: any.
 TROUPE_API const void* troupe_tensor_data(const troupe_tensor* tensor, troupe_status* status);
 
 // The elements, to be written. TROUPE_FAILED_PRECONDITION if anything else uses the memory: another handle, a graph, a
@@ -205,7 +206,7 @@ TROUPE_API troupe_attributes* troupe_attributes_new(troupe_status* status);
 // Threads: one per attributes.
 TROUPE_API void troupe_attributes_delete(troupe_attributes* attributes);
 
-// Types i64, real (f64), boolean and string. Threads: one per attributes.
+// Values of the types integer, real, boolean and string. Threads: one per attributes.
 TROUPE_API troupe_code troupe_attributes_set_int(troupe_attributes* attributes, const char* name, int64_t value,
                                                  troupe_status* status);
 TROUPE_API troupe_code troupe_attributes_set_real(troupe_attributes* attributes, const char* name, double value,
@@ -215,7 +216,7 @@ TROUPE_API troupe_code troupe_attributes_set_bool(troupe_attributes* attributes,
 TROUPE_API troupe_code troupe_attributes_set_string(troupe_attributes* attributes, const char* name, const char* value,
                                                     size_t length, troupe_status* status);
 
-// Types dtype, shape (which may be partly unknown), tensor, and function: its name. Threads: one per attributes.
+// Of the types dtype, shape (which may be partly unknown), tensor, and function: its name. Threads: one per attributes.
 TROUPE_API troupe_code troupe_attributes_set_dtype(troupe_attributes* attributes, const char* name, troupe_dtype value,
                                                    troupe_status* status);
 TROUPE_API troupe_code troupe_attributes_set_shape(troupe_attributes* attributes, const char* name, const int64_t* dims,
@@ -507,7 +508,8 @@ TROUPE_API troupe_code troupe_tape_gradients(troupe_tape* tape, troupe_value* co
                                              troupe_value* const* xs, size_t num_xs, troupe_value* const* grad_ys,
                                              troupe_value** gradients, troupe_status* status);
 
-// On another thread, or before a tape within it: the tape's thread frees it later. Threads: one per tape.
+// Before a tape within it, or on another thread: freed later, by the tape's thread, at whose end its tapes end, too.
+// Threads: one per tape.
 TROUPE_API void troupe_tape_delete(troupe_tape* tape);
 
 // Updates variables by gradients, and keeps what it needs from one update to the next.
@@ -715,7 +717,7 @@ TROUPE_API void troupe_model_delete(troupe_model* model);
 TROUPE_API char* troupe_model_summary(const troupe_model* model, troupe_status* status);
 
 // What an output learns.
-typedef struct troupe_output_options {
+typedef struct troupe_output_training {
   size_t size;
   const char* output;          // its name; null: the only one
   const char* loss;            // "mean_squared_error", "huber(delta=2)"; null: it learns nothing
@@ -726,7 +728,7 @@ typedef struct troupe_output_options {
   size_t num_class_weights;
   const char* const* metrics;  // "accuracy", "auc(curve=pr)"
   size_t num_metrics;
-} troupe_output_options;
+} troupe_output_training;
 
 typedef struct troupe_compile_options {
   size_t size;
@@ -734,7 +736,7 @@ typedef struct troupe_compile_options {
   const char* loss;       // of a model with one output, and its metrics; else `outputs` has them
   const char* const* metrics;
   size_t num_metrics;
-  const troupe_output_options* const* outputs;
+  const troupe_output_training* const* outputs;
   size_t num_outputs;
   troupe_dtype precision;   // of products: TROUPE_BF16 or TROUPE_F16; TROUPE_INVALID: TROUPE_F32
   double clip_global_norm;  // of gradients; 0: not

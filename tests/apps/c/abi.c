@@ -99,16 +99,16 @@ AT(troupe_variable_options, size, 0);
 AT(troupe_variable_options, device, 8);
 AT(troupe_variable_options, not_trainable, 16);
 
-AT(troupe_output_options, size, 0);
-AT(troupe_output_options, output, 8);
-AT(troupe_output_options, loss, 16);
-AT(troupe_output_options, weight, 24);
-AT(troupe_output_options, target, 32);
-AT(troupe_output_options, sample_weights, 40);
-AT(troupe_output_options, class_weights, 48);
-AT(troupe_output_options, num_class_weights, 56);
-AT(troupe_output_options, metrics, 64);
-AT(troupe_output_options, num_metrics, 72);
+AT(troupe_output_training, size, 0);
+AT(troupe_output_training, output, 8);
+AT(troupe_output_training, loss, 16);
+AT(troupe_output_training, weight, 24);
+AT(troupe_output_training, target, 32);
+AT(troupe_output_training, sample_weights, 40);
+AT(troupe_output_training, class_weights, 48);
+AT(troupe_output_training, num_class_weights, 56);
+AT(troupe_output_training, metrics, 64);
+AT(troupe_output_training, num_metrics, 72);
 
 AT(troupe_compile_options, size, 0);
 AT(troupe_compile_options, optimizer, 8);

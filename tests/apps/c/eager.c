@@ -75,6 +75,29 @@ static void check_tapes(troupe_value* w) {
   troupe_value_delete(dx[0]);
   troupe_tape_delete(outer);
 
+  // A gradient of some rows of a variable is dense.
+  const int64_t table_dims[] = {3, 1}, row_dims[] = {2}, rows[] = {2, 2};
+  const float zeros[] = {0, 0, 0};
+  troupe_tensor* tensors[] = {floats(table_dims, 2, zeros),
+                              troupe_tensor_from_copy(TROUPE_I64, row_dims, 1, rows, sizeof rows, status)};
+  troupe_value* table = troupe_eager_variable(eager, "table", tensors[0], NULL, status);
+  troupe_value* indices = troupe_eager_constant(eager, tensors[1], status);
+  inner = troupe_tape_new(eager, false, status);
+  troupe_value* all_rows = troupe_value_read(table, status);
+  troupe_value* some_rows = op("Gather", all_rows, indices);
+  CHECK(troupe_tape_gradients(inner, &some_rows, 1, &table, 1, NULL, dx, status) == TROUPE_OK);
+  troupe_tape_delete(inner);
+  troupe_tensor* sums = troupe_value_tensor(dx[0], status);
+  CHECK(troupe_tensor_dim(sums, 0) == 3 && float_at(sums, 0) == 0 && float_at(sums, 2) == 2);
+  troupe_tensor_delete(sums);
+  troupe_value_delete(dx[0]);
+  troupe_value_delete(some_rows);
+  troupe_value_delete(all_rows);
+  troupe_value_delete(indices);
+  troupe_value_delete(table);
+  troupe_tensor_delete(tensors[0]);
+  troupe_tensor_delete(tensors[1]);
+
   // Deleted in the wrong order, and by another thread: freed later.
   outer = troupe_tape_new(eager, false, status);
   inner = troupe_tape_new(eager, false, status);
@@ -124,6 +147,13 @@ void test_eager(void) {
   CHECK(troupe_eager_op(eager, "TopK", inputs, 2, attributes, NULL, least, 3, status) == 2 && least[2] == NULL);
   troupe_value_delete(least[0]);
   troupe_value_delete(least[1]);
+
+  // The result in the place of the input.
+  troupe_value* place = constant(3);
+  troupe_value* before = place;
+  CHECK(troupe_eager_op(eager, "Square", &place, 1, NULL, NULL, &place, 1, status) == 1 && number(place) == 9);
+  troupe_value_delete(before);
+  troupe_value_delete(place);
 
   // Errors name the op and what it was given.
   CHECK(troupe_eager_op(eager, "MatMul", inputs, 2, NULL, NULL, least, 1, status) == -1 && least[0] == NULL);

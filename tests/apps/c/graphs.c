@@ -243,7 +243,8 @@ void test_gradients(void) {
   troupe_output found[2];
   CHECK(troupe_graph_gradients(&loss, 1, xs, 2, NULL, found, status) == TROUPE_OK);
   CHECK(found[0].graph == graph && found[1].graph == NULL);
-  CHECK(troupe_graph_gradients(&loss, 1, xs, 1, &loss, found + 1, status) == TROUPE_OK);
+  found[1] = w;  // gradients in the place of what they are of
+  CHECK(troupe_graph_gradients(&loss, 1, found + 1, 1, &loss, found + 1, status) == TROUPE_OK);
   troupe_output train = troupe_graph_minimize(loss, "sgd(learning_rate=0.25)", status);
   CHECK_OK(status);
   CHECK(troupe_graph_minimize(loss, "adamm", status).graph == NULL);

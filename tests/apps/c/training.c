@@ -195,16 +195,16 @@ void test_networks(void) {
   troupe_network_delete(network);
   const char* const metrics[] = {"accuracy"};
   const double class_weights[] = {1, 1, 4};
-  troupe_output_options kind = {.size = sizeof kind,
-                                .output = "kind",
-                                .loss = "sparse_softmax_cross_entropy",
-                                .class_weights = class_weights,
-                                .num_class_weights = 3,
-                                .metrics = metrics,
-                                .num_metrics = 1};
-  troupe_output_options sold = {
+  troupe_output_training kind = {.size = sizeof kind,
+                                 .output = "kind",
+                                 .loss = "sparse_softmax_cross_entropy",
+                                 .class_weights = class_weights,
+                                 .num_class_weights = 3,
+                                 .metrics = metrics,
+                                 .num_metrics = 1};
+  troupe_output_training sold = {
       .size = sizeof sold, .output = "sold", .loss = "sigmoid_cross_entropy", .weight = 0.5, .target = "was_sold"};
-  const troupe_output_options* const outputs[] = {&kind, &sold};
+  const troupe_output_training* const outputs[] = {&kind, &sold};
   troupe_compile_options options = {.size = sizeof options, .outputs = outputs, .num_outputs = 2};
   CHECK(troupe_model_compile(model, &options, status) == TROUPE_OK);
 
