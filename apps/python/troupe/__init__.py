@@ -141,6 +141,11 @@ def save_npy(path, value):
     _troupe.write_npy(str(path), _data(value))
 
 
+if typing.TYPE_CHECKING:
+    from . import data, keras, launch, onnx, optimizers, saved_model, serving
+    from .cluster import Cluster
+    from .introspection import introspect
+
 # Imported when they are first used.
 _LAZY = {"data", "keras", "launch", "nn", "onnx", "optimizers", "random", "saved_model", "serving"}
 _LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}

@@ -59,7 +59,7 @@ def _named(made: Element) -> typing.Tuple[str, typing.Dict[str, typing.Any]]:
     return "array", {"component_0": made}
 
 
-def _formed(form: str, names: typing.Sequence[str], element: typing.Sequence[_troupe.Tensor]) -> Element:
+def _formed(form: str, names: typing.Sequence[str], element: typing.Sequence[_troupe.Data]) -> Element:
     arrays = [array(t) for t in element]
     return dict(builtins.zip(names, arrays)) if form == "dict" else tuple(arrays) if form == "tuple" else arrays[0]
 
