@@ -379,12 +379,10 @@ TEST(Model, TakesValuesAndItsOptimizerGoesOn) {
   same.fit(testing::few_digits(), options);
   EXPECT_EQ(same.params_sha256(), once);
 
-  EXPECT_THAT(error_of([&] {
-                same.set_parameters({{"nothing", Tensor::scalar(1.0F)}});
-              }),
-              HasSubstr("the model has no such variable"));
+  const Parameters others{{"nothing", Tensor::scalar(1.0F)}};
+  EXPECT_THAT(error_of([&] { same.set_parameters(others); }).message(), HasSubstr("the model has no such variable"));
   Model fresh = compiled_model();
-  EXPECT_THAT(error_of([&] { fresh.set_parameters({}); }), HasSubstr("set_parameters()"));
+  EXPECT_THAT(error_of([&] { fresh.set_parameters({}); }).message(), HasSubstr("set_parameters()"));
 }
 
 TEST(Model, OtherOptionsBeginTheOptimizerAnewAndSaySo) {
