@@ -96,11 +96,19 @@ MetricInputs with_targets(const MetricInputs& in, Output targets) {
   return {.outputs = in.outputs, .targets = targets, .weights = in.weights};
 }
 
-// `classes`: its targets are classes, not numbers or rows like the outputs.
+// Whether integers [n,...] are the classes of rows [n,...,c].
+bool are_classes_of_rows(Output targets, Output outputs) {
+  return is_integer(targets.dtype()) && targets.shape().rank() + 1 == outputs.shape().rank() &&
+         outputs.shape()[-1] != 1;
+}
+
+// `classes`: its targets are classes, also where outputs are no rows.
 Metric with_keras_targets(Metric metric, bool classes) {
   metric.sums = [sums = std::move(metric.sums), classes](const MetricInputs& in) {
     if (!in.targets.valid()) return sums(in);
-    return sums(with_targets(in, classes ? classes_for(in.targets, in.outputs) : like_outputs(in.targets, in.outputs)));
+    const bool as_classes = classes || are_classes_of_rows(in.targets, in.outputs);
+    return sums(
+        with_targets(in, as_classes ? classes_for(in.targets, in.outputs) : like_outputs(in.targets, in.outputs)));
   };
   return metric;
 }

@@ -454,3 +454,15 @@ def test_every_layer_of_the_library_is_reached():
     source = "".join(p.read_text() for p in pathlib.Path(layers.__file__).parent.glob("*.py"))
     missing = [kind for kind in kinds - {"frozen", "network", "sequential"} if f'"{kind}"' not in source]
     assert missing == []
+
+
+def test_every_loss_and_metric_of_the_library_is_reached():
+    losses, metrics = ({c._kind for c in module._CLASSES.values()} for module in (keras.losses, keras.metrics))
+    assert set(troupe.loss_names()) - losses == set()
+    assert set(troupe.metric_names()) - set(troupe.loss_names()) - metrics == set()
+    x, classes = numbers(20, 4), RANDOM.integers(0, 3, 20)
+    model = Sequential([Input((4,)), layers.Dense(3, activation="softmax")])
+    model.compile("sgd", keras.losses.SparseCategoricalFocalCrossentropy(), metrics=[
+        keras.metrics.ConfusionMatrix(3), keras.metrics.Perplexity(), keras.metrics.ClassRecall(average="macro")])
+    found = model.evaluate(x, classes, verbose=0, return_dict=True)
+    assert found["confusion_matrix"].sum() == 20 and found["perplexity"] > 1 and 0 <= found["class_recall"] <= 1

@@ -166,6 +166,20 @@ class CategoricalFocalCrossentropy(Loss):
         self.from_logits, self.label_smoothing = bool(from_logits), float(label_smoothing)
 
 
+class SparseCategoricalFocalCrossentropy(Loss):
+    """The same of rows, with targets that are classes; Keras has no such loss."""
+
+    _kind = "focal"
+    _fields = {"alpha": "alpha", "gamma": "gamma", "from_logits": "from_logits", "ignore_class": "ignore_class"}
+
+    def __init__(self, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
+                 ignore_class: typing.Optional[int] = None, axis: int = -1, name=None,
+                 reduction="sum_over_batch_size", dtype=None):
+        self._common(name, reduction)
+        self.alpha, self.gamma = float(alpha), float(gamma)
+        self.from_logits, self.ignore_class = bool(from_logits), ignore_class
+
+
 class CategoricalGeneralizedCrossEntropy(Loss):
     """(1 - p^q) / q of the right class's probability p; targets are classes."""
 
@@ -214,7 +228,7 @@ _CLASSES = {c.__name__: c for c in (
     MeanSquaredError, MeanAbsoluteError, MeanAbsolutePercentageError, MeanSquaredLogarithmicError, LogCosh, Hinge,
     SquaredHinge, CategoricalHinge, KLDivergence, Poisson, Dice, CosineSimilarity, Huber, BinaryCrossentropy,
     CategoricalCrossentropy, SparseCategoricalCrossentropy, BinaryFocalCrossentropy, CategoricalFocalCrossentropy,
-    CategoricalGeneralizedCrossEntropy, Tversky, Circle)}
+    SparseCategoricalFocalCrossentropy, CategoricalGeneralizedCrossEntropy, Tversky, Circle)}
 _NAMES = {
     **{_names.snake_case(name): name for name in _CLASSES}, **{name: name for name in _CLASSES},
     "mse": "MeanSquaredError", "MSE": "MeanSquaredError", "mae": "MeanAbsoluteError", "MAE": "MeanAbsoluteError",

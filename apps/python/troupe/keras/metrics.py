@@ -262,11 +262,45 @@ class FBetaScore(Metric):
 class F1Score(FBetaScore):
     """2 precision recall / (precision + recall)."""
 
-    _default = "f1_score"
+    _kind, _default = "f1", "f1_score"
 
     def __init__(self, average: typing.Optional[str] = None, threshold: typing.Optional[float] = None, name=None,
                  dtype=None):
-        super().__init__(average, 1.0, threshold, name, dtype)
+        Metric.__init__(self, name, dtype, average=average or "none", threshold=threshold)
+
+
+class ClassPrecision(FBetaScore):
+    """True positives / hits, of each class or their average; Keras has no such metric."""
+
+    _kind, _default = "class_precision", "class_precision"
+
+    def __init__(self, average: typing.Optional[str] = None, threshold: typing.Optional[float] = None, name=None,
+                 dtype=None):
+        Metric.__init__(self, name, dtype, average=average or "none", threshold=threshold)
+
+
+class ClassRecall(ClassPrecision):
+    """True positives / positives, of each class or their average; Keras has no such metric."""
+
+    _kind, _default = "class_recall", "class_recall"
+
+
+class Perplexity(Metric):
+    """exp of the mean cross entropy of all tokens; targets are classes."""
+
+    _kind, _classes = "perplexity", True
+
+    def __init__(self, from_logits: bool = False, ignore_class: typing.Optional[int] = None, name=None, dtype=None):
+        super().__init__(name, dtype, from_logits=bool(from_logits), ignore_class=ignore_class)
+
+
+class ConfusionMatrix(Metric):
+    """Counts by class of the target (row) and of the output (column); Keras has no such metric."""
+
+    _kind, _classes = "confusion_matrix", True
+
+    def __init__(self, num_classes: int, ignore_class: typing.Optional[int] = None, name=None, dtype=None):
+        super().__init__(name, dtype, classes=int(num_classes), ignore_class=ignore_class)
 
 
 class R2Score(Metric):
