@@ -64,6 +64,14 @@ void bind_constants(nb::module_& m) {
 
 // ---- shapes
 
+// Dimensions of 1 only grow.
+void check_broadcast(const Shape& from, const Shape& to) {
+  if (!from.fully_known()) return;
+  bool fits = from.rank() <= to.rank();
+  for (int i = 1; fits && i <= from.rank(); ++i) fits = from[-i] == 1 || from[-i] == to[-i];
+  if (!fits) invalid_argument("broadcast_to: {} cannot be broadcast to {}", from.to_string(), to.to_string());
+}
+
 void bind_shapes(nb::module_& m) {
   m.def("reshape", [](nb::handle x, nb::handle shape) {
     if (is_tensor(shape)) return call({x, shape}, [](const Outputs& xs) { return reshape(xs[0], xs[1]); });
@@ -92,9 +100,7 @@ void bind_shapes(nb::module_& m) {
   m.def("broadcast_to", [](nb::handle x, nb::handle shape) {
     const Shape wanted = shape_from(shape, "broadcast_to");
     return call({x}, [&](const Outputs& xs) {
-      const Shape& from = xs[0].shape();
-      if (from.fully_known() && (from.rank() > wanted.rank() || broadcast(from, wanted) != wanted))
-        invalid_argument("broadcast_to: {} cannot be broadcast to {}", from.to_string(), wanted.to_string());
+      check_broadcast(xs[0].shape(), wanted);
       return broadcast_to(xs[0], Integers(wanted.dims().begin(), wanted.dims().end()));
     });
   });

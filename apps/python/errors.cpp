@@ -57,6 +57,8 @@ void set_python_error(const std::exception_ptr& error) noexcept {
     e.restore();
   } catch (const Error& e) {
     set_error(e);
+  } catch (const nb::builtin_exception& e) {
+    PyErr_SetString(e.type() == nb::exception_type::type_error ? PyExc_TypeError : PyExc_RuntimeError, e.what());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& e) {

@@ -133,8 +133,8 @@ nb::object reduced(const Reduction& reduction, nb::handle x, nb::handle axis, bo
   return call({x}, [&](const Outputs& xs) {
     const Output from = reduction.before(xs[0]);
     // Over no axes: each element by itself.
-    if (axes && axes->empty()) return reduction.fn(expand_dims(from, Integers{0}), Integers{0}, {});
-    const Output out = reduction.fn(from, axes.value_or(Integers{}), {.keep_dims = keepdims});
+    const Output out = axes && axes->empty() ? reduction.fn(expand_dims(from, Integers{0}), Integers{0}, {})
+                                             : reduction.fn(from, axes.value_or(Integers{}), {.keep_dims = keepdims});
     const bool extremum = reduction.fn == static_cast<Reduce>(max) || reduction.fn == static_cast<Reduce>(min);
     return extremum && xs[0].dtype() == DType::boolean ? cast(out, DType::boolean) : out;
   });
@@ -146,8 +146,9 @@ nb::object arg_extremum(nb::handle x, nb::handle axis, bool keepdims, bool great
     const Output from = as_numbers(axes ? xs[0] : reshape(xs[0], Shape{-1}));
     const Integers at = axes.value_or(Integers{0});
     const Output found = greatest ? arg_max(from, at) : arg_min(from, at);
-    return keepdims ? expand_dims(found, axes ? at : Integers(static_cast<std::size_t>(xs[0].shape().rank()), 0))
-                    : found;
+    if (!keepdims) return found;
+    if (axes) return expand_dims(found, at);
+    return reshape(found, Shape(Integers(static_cast<std::size_t>(xs[0].shape().rank()), 1)));
   });
 }
 

@@ -21,7 +21,7 @@ Output as_integers(Output x) { return is_bool(x) ? cast(x, DType::i8) : x; }
 bool is_operand(nb::handle value) {
   if (is_tensor(value) || is_number(value) || is_variable(value)) return true;
   PyObject* const v = value.ptr();
-  return PyList_Check(v) || PyTuple_Check(v) || is_array(value);
+  return PyList_Check(v) || PyTuple_Check(v) || PyUnicode_Check(v) || PyBytes_Check(v) || is_array(value);
 }
 
 PyObject* not_implemented() { return nb::borrow(Py_NotImplemented).release().ptr(); }
@@ -130,7 +130,7 @@ PyObject* slot_float(PyObject* x) noexcept {
 PyObject* slot_index(PyObject* x) noexcept {
   return guarded([&] {
     const nb::object found = number(x);
-    if (!PyLong_CheckExact(found.ptr())) throw nb::type_error("only tensors of integers can be indices");
+    if (!PyLong_CheckExact(found.ptr())) nb::raise_type_error("only tensors of integers can be indices");
     return nb::object(found).release().ptr();
   });
 }
@@ -152,7 +152,7 @@ Py_ssize_t slot_length(PyObject* x) noexcept {
     const Shape& shape =
         is_tensor(x) ? tensor_of(x).output.shape() : nb::cast<const PyVariable&>(nb::handle(x)).variable.shape;
     if (!shape.has_rank() || shape.rank() == 0 || shape[0] == kUnknown)
-      throw nb::type_error(shape.is_scalar() ? "a scalar has no len()" : "the first dimension is not known: no len()");
+      nb::raise_type_error(shape.is_scalar() ? "a scalar has no len()" : "the first dimension is not known: no len()");
     return static_cast<Py_ssize_t>(shape[0]);
   } catch (...) {
     set_python_error(std::current_exception());
@@ -172,7 +172,12 @@ Output numpy_divide(Output a, Output b) {
 }
 Output numpy_floor_divide(Output a, Output b) { return floor_div(as_integers(a), as_integers(b)); }
 Output numpy_remainder(Output a, Output b) { return floor_mod(as_integers(a), as_integers(b)); }
-Output numpy_power(Output a, Output b) { return pow(as_integers(a), as_integers(b)); }
+// Integers of all sizes multiply alike, modulo 2^64.
+Output numpy_power(Output a, Output b) {
+  const DType dtype = is_bool(a) ? DType::i8 : a.dtype();
+  if (is_floating(dtype)) return pow(a, b);
+  return cast(pow(cast(a, DType::i64), cast(b, DType::i64)), dtype);
+}
 Output numpy_maximum(Output a, Output b) { return is_bool(a) ? logical_or(a, b) : maximum(a, b); }
 Output numpy_minimum(Output a, Output b) { return is_bool(a) ? logical_and(a, b) : minimum(a, b); }
 Output numpy_and(Output a, Output b) { return is_bool(a) ? logical_and(a, b) : bitwise_and(a, b); }

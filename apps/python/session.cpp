@@ -59,6 +59,9 @@ std::vector<Tensor> run_until_signal(Session& session, const Callable& callable,
   return std::move(end->result->fetches);
 }
 
+// Others, such as lists of numbers, take that of what they are fed to.
+bool has_dtype(nb::handle value) { return is_array(value) || is_tensor(value) || is_variable(value); }
+
 bool is_main_thread() {
   static const unsigned long main_thread =
       nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
@@ -149,7 +152,7 @@ void bind_sessions(nb::module_& m) {
               if (!is_tensor(output) || tensor_of(output).output.eager)
                 invalid_argument("run: the key {} of feeds is not a tensor of the graph", nb::repr(output).c_str());
               const Output& fed = tensor_of(output).output;
-              given.emplace_back(fed, is_number(value) ? data_of(value, fed.dtype()) : data_of(value));
+              given.emplace_back(fed, has_dtype(value) ? data_of(value) : data_of(value, fed.dtype()));
             }
             const auto outputs = [](const nb::list& list) {
               Outputs out;

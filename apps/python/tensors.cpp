@@ -124,6 +124,9 @@ Tensor tensor_of_array(nb::object array) {
   const auto kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   if (kind == "O" || kind == "U" || kind == "S") return strings_of(array);
   const bool bf16 = numpy().bfloat16 && array.attr("dtype").equal(numpy().bfloat16);
+  if (!bf16 && (kind.empty() || std::string_view("biuf").find(kind) == std::string_view::npos))
+    invalid_argument("an array of {} cannot be a tensor: use a real, integer or bool type, or strings",
+                     nb::repr(array.attr("dtype")).c_str());
   if (bf16) array = array.attr("view")(numpy().uint16);
   if (nb::cast<int>(array.attr("ndim")) > 0) array = numpy().ascontiguousarray(array);
   Tensor made;
@@ -131,7 +134,7 @@ Tensor tensor_of_array(nb::object array) {
     made = from_array(nb::cast<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(array));
   } catch (const nb::cast_error&) {
     invalid_argument("an array of {} cannot be a tensor: use a real, integer or bool type of this machine's byte order",
-                     nb::str(array.attr("dtype")).c_str());
+                     nb::repr(array.attr("dtype")).c_str());
   }
   return bf16 ? Tensor(DType::bf16, made.shape(), made.buffer(),
                        static_cast<std::size_t>(std::as_const(made).raw() -

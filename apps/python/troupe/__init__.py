@@ -19,7 +19,7 @@ import typing
 import numpy as np
 
 from . import _library  # loads _troupe, and comes first
-from . import _troupe
+from . import _methods, _troupe
 from ._core import DType, Tensor, Variable, array as _array, data as _data
 from ._troupe import (
     AbortedError, AlreadyExistsError, CancelledError, DataLossError, DeadlineExceededError, Error,
@@ -28,10 +28,14 @@ from ._troupe import (
     bfloat16, bool, float16, float32, float64, int8, int16, int32, int64, loss_names, metric_names, set_seed,
     set_threads, string, uint8, uint16, uint32, uint64, weighted_mean,
 )
+from .arrays import *
+from .control import *
 from .differentiation import *
 from .graphs import *
 from .math import *
 from .tensors import *
+
+_methods.define()
 
 
 class Model:

@@ -59,7 +59,8 @@ class GradientTape:
         if unconnected_gradients not in ("none", "zero"):
             raise ValueError(f"unconnected_gradients is 'none' or 'zero', not {unconnected_gradients!r}")
         xs = flatten(sources)
-        factors = [] if output_gradients is None else flatten(output_gradients)
+        single = not isinstance(target, (list, tuple, dict))
+        factors = [] if output_gradients is None else [output_gradients] if single else flatten(output_gradients)
         found = self._tape.gradients(flatten(target), xs, factors)
         if unconnected_gradients == "zero":
             found = [_troupe.full_like(x, 0, None) if dx is None else dx for x, dx in zip(xs, found)]

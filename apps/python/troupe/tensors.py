@@ -264,7 +264,11 @@ def _advanced_item(x: Tensor, entries: tuple) -> Tensor:
     dims = [d for d, _ in advanced]
     if len(advanced) == 1:
         return _troupe.gather(sliced, advanced[0][1], dims[0], 0)
-    shape = np.broadcast_shapes(*(i.shape for _, i in advanced))
+    try:
+        shape = np.broadcast_shapes(*(i.shape for _, i in advanced))
+    except ValueError:
+        shapes = ", ".join(str(i.shape) for _, i in advanced)
+        raise IndexError(f"indices of shapes {shapes} cannot be broadcast together") from None
     indices = _troupe.stack([_troupe.broadcast_to(i, shape) for _, i in advanced], -1)
     rest = [d for d in builtins.range(sliced.ndim) if d not in dims]
     found = _troupe.gather_nd(_troupe.transpose(sliced, dims + rest), indices, 0)
@@ -293,6 +297,7 @@ def _define_methods() -> None:
         cls.__getitem__ = _item
         cls.__iter__ = _iterate
         cls.tolist = _tolist
+    Tensor.T = property(lambda self: _troupe.transpose(self, None), doc="Dimensions in reverse order.")
     Tensor.__repr__ = _text
     Tensor.__str__ = _plain_text
     Variable.__repr__ = _variable_text
