@@ -63,8 +63,9 @@ std::vector<Tensor> run_until_signal(Session& session, const Callable& callable,
 bool has_dtype(nb::handle value) { return is_array(value) || is_tensor(value) || is_variable(value); }
 
 bool is_main_thread() {
-  static const unsigned long main_thread =
-      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  static constinit unsigned long main_thread = 0;  // no guard: an import lets other threads run
+  if (main_thread == 0)
+    main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   return PyThread_get_thread_ident() == main_thread;
 }
 

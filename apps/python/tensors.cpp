@@ -80,8 +80,13 @@ struct NumPy {
   }
   nb::object module, ndarray, generic, asarray, ascontiguousarray, uint16, bfloat16;
 };
+// Without a guard, which would be held while an import lets other threads run; the interpreter's lock is enough.
 const NumPy& numpy() {
-  static const NumPy* const found = new NumPy;  // the interpreter ends before static objects do
+  static constinit const NumPy* found = nullptr;
+  if (!found) {
+    const NumPy* const made = new NumPy;  // lives as long as Python
+    if (!found) found = made;
+  }
   return *found;
 }
 
