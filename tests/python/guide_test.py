@@ -26,12 +26,19 @@ def matches(shown, printed):
     return re.fullmatch(".*".join(re.escape(part) for part in shown.strip().split("...")), printed.strip(), re.DOTALL)
 
 
+def test_the_readme(capsys):
+    program, = [text for language, text in BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+                if language == "python"]
+    exec(compile(program, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "[-1.  1.]\n"
+
+
 def test_the_page(tmp_path, monkeypatch):
     a_model(tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     names, printed = {}, ""
     blocks = BLOCK.findall((ROOT / "docs/guide/python.md").read_text(encoding="utf-8"))
-    assert sum(language == "python" for language, _ in blocks) == 7
+    assert sum(language == "python" for language, _ in blocks) == 9
     for language, text in blocks:
         if language == "text":
             assert matches(text, printed), f"the page shows\n{text}\nbut this is printed:\n{printed}"
