@@ -39,6 +39,7 @@ SKIPPED = {
     "build": "installs packages and builds everything, as CI does",
     "install": "tests/consumer installs it, and builds a project with it",
     "own_launch": "pages_own_task does it, with the program above; tests/consumer with one that is installed",
+    "python_cluster_launch": "tests/python/guide_test.py does it, with the script above",
     "python_install": "installs packages and builds the wheel",
     "top": "needs a cluster that runs: tests/tools/top_cluster_test.cpp",
     "provenance_output": "numbers of one job: tests/apps/provenance_test.cpp",

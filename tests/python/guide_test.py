@@ -1,9 +1,14 @@
-"""What docs/guide/python.md shows, run from its beginning to its end."""
+"""What pages of docs/guide about Python show."""
 
 import contextlib
 import io
+import json
+import os
 import pathlib
 import re
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -48,3 +53,47 @@ def test_the_page(tmp_path, monkeypatch):
             exec(compile(text, "docs/guide/python.md", "exec"), names)
         printed = out.getvalue()
     np.testing.assert_array_equal(names["out"]["y"], np.ones((2, 3)))
+
+
+def named_blocks(page):
+    text = (ROOT / "docs/guide" / page).read_text(encoding="utf-8")
+    return dict(re.findall(r"^<!-- test: (\w+) -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+
+
+def check_block(blocks, name, names, replaced=("", "")):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(blocks[name].replace(*replaced), name, "exec"), names)
+    assert matches(blocks[name + "_output"], out.getvalue()), out.getvalue()
+
+
+def test_the_page_of_data_pipelines():
+    blocks, names = named_blocks("python-data.md"), {}
+    check_block(blocks, "python_data", names)
+    check_block(blocks, "python_data_functions", names)
+    assert len(blocks) == 4
+
+
+def test_the_page_of_clusters_and_served_models(tmp_path, monkeypatch):
+    import troupe
+
+    monkeypatch.chdir(tmp_path)
+    blocks = named_blocks("python-clusters.md")
+    assert len(blocks) == 7
+    (tmp_path / "train.py").write_text(blocks["python_cluster_script"])
+    command = [sys.executable, *blocks["python_cluster_launch"].split()[1:]]
+    done = subprocess.run(command, timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0 and matches(blocks["python_cluster_script_output"], done.stdout), done.stderr
+    names = {"np": np, "troupe": troupe}
+    check_block(blocks, "python_saved_model", names)
+    server = subprocess.Popen(
+        [os.environ["TROUPE_PROGRAMS"] + "/troupe-serve", "--rest-port", "0", "--no-grpc", "--json",
+         "--model", "linear=linear", "--token", "secret", "--threads", "1"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        port = json.loads(server.stdout.readline() or "{}")["rest_port"]
+        check_block(blocks, "python_serving", names, ("8501", str(port)))
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=60)
+        server.stdout.close()
