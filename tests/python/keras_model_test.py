@@ -440,6 +440,9 @@ def test_errors_name_the_argument():
         layers.Dense(3, actvation="relu")
     with pytest.raises(ValueError, match="two layers of 'sequential.*' are named 'same'"):
         Sequential([layers.Dense(1, name="same"), layers.Dense(1, name="same")])
+    x = Input((4,))
+    with pytest.raises(ValueError, match="two layers of 'functional.*' are named 'same'"):
+        Model(x, layers.Dense(1, name="same")(layers.Dense(4, name="same")(x)))
 
 
 def a_named():
