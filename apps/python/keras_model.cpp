@@ -12,6 +12,7 @@
 
 #include "apps/python/fork.hpp"
 #include "apps/python/keras.hpp"
+#include "apps/python/task.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/model/model.hpp>
 #include <troupe/actors/session/session.hpp>
@@ -153,9 +154,17 @@ std::function<void(const StepProgress&)> reports_to(nb::handle reporter, bool ea
   };
 }
 
+// On a cluster: with parameter servers in mode sync, among workers alone in mode allreduce.
+JobMode mode_of_training(int slots) {
+  const auto task = joined_task();
+  if (!task || task->cluster().count("worker") == 0) return LocalMode{.slots = slots};
+  if (task->cluster().count("ps") == 0) return AllReduceMode{};
+  return SyncMode{.slots = slots > 1 ? slots : 0};
+}
+
 TrainingOptions training_options(const nb::dict& given) {
   TrainingOptions options;
-  options.mode = LocalMode{.slots = value_or(given, "slots", 1)};
+  options.mode = mode_of_training(value_or(given, "slots", 1));
   options.epochs = value_or(given, "epochs", 1);
   options.batch = value_or(given, "batch", 32);
   options.evaluation_batch = value_or(given, "evaluation_batch", 500);
@@ -177,7 +186,7 @@ class KerasModel;
 
 // The task on which models compute, and the models, which end before it does.
 struct KerasTask {
-  std::unique_ptr<Task> task;
+  std::shared_ptr<Task> task;
   std::set<KerasModel*> models;
 };
 KerasTask& keras_task() {
@@ -188,9 +197,10 @@ KerasTask& keras_task() {
 Task& task_of_models() {
   check_not_forked();
   KerasTask& of_all = keras_task();
+  if (const auto of_cluster = joined_task()) of_all.task = of_cluster;
   if (!of_all.task) {
     const nb::gil_scoped_release released;
-    of_all.task = std::make_unique<Task>();
+    of_all.task = std::make_shared<Task>();
   }
   return *of_all.task;
 }

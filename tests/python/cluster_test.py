@@ -70,6 +70,20 @@ group.barrier()
     assert "[ps/0] /job:ps/task:0 ['--epochs', '5']" in errors and "[worker/1] 1 2 [2.0, 1.0]" in errors
 
 
+@pytest.mark.parametrize("options", [["--workers", "2"], ["--ps", "1", "--workers", "2"]], ids=["allreduce", "sync"])
+def test_models_of_keras_train_on_the_cluster(start, options):
+    code, out, errors = end_of(start([*options, "--grace", "5"], """
+from troupe import keras
+x = np.random.default_rng(3).random((64, 3), np.float32)
+model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
+model.compile(optimizer=keras.optimizers.SGD(0.3), loss="mse")
+model.fit(x, x @ np.float32([[1], [-2], [3]]), epochs=20, batch_size=8, verbose=0)
+if cluster.is_chief:
+    print(np.abs(model.get_weights()[0].reshape(-1) - [1, -2, 3]).max() < 0.5)
+"""))
+    assert (code, out) == (0, "True\n"), errors
+
+
 def test_the_error_of_the_chief_ends_all(start):
     code, _, errors = end_of(start(["--ps", "1", "--workers", "2", "--grace", "0.2"], """
 if cluster.is_chief:
