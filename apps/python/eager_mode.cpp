@@ -42,11 +42,20 @@ void wait_released(const std::function<void()>& wait) {
   wait();
 }
 
+[[noreturn]] void refuse_ended() {
+  fail(Code::failed_precondition, "the interpreter is ending: tensors can still be read, but no op runs any more");
+}
+
 Graph& make_eager() {
   check_not_forked();
   EagerMode& m = mode();
   {
-    const nb::gil_scoped_release released;
+    // A thread that let go of the interpreter's lock at the end would not get it back.
+    const std::lock_guard lock(m.mutex);
+    if (m.ended) refuse_ended();
+  }
+  {
+    const ReleasedForOp released;
     const std::lock_guard lock(m.mutex);
     if (!m.eager && !m.ended) {
       m.task = std::make_unique<Task>(TaskOptions{.threads = m.threads});
@@ -56,7 +65,7 @@ Graph& make_eager() {
     }
   }
   if (Graph* const graph = eager_graph_if_any()) return *graph;
-  fail(Code::failed_precondition, "the interpreter is ending: tensors can still be read, but no op runs any more");
+  refuse_ended();
 }
 
 // Called while the interpreter still works: threads of the task may need its lock to let go of arrays.
@@ -71,8 +80,9 @@ void end_eager() {
   const nb::gil_scoped_release released;
   std::unique_lock lock(m.mutex);
   m.changed.wait(lock, [&] { return m.released_ops == 0; });
-  m.eager.reset();
-  m.task.reset();
+  const std::unique_ptr<Task> task = std::move(m.task);  // ends after the Eager, and without the mutex
+  const std::unique_ptr<Eager> eager = std::move(m.eager);
+  lock.unlock();
 }
 
 void set_seed(std::uint64_t seed) {
@@ -106,12 +116,11 @@ ReleasedForOp::ReleasedForOp() {
   }
   state_ = PyEval_SaveThread();
 }
+// end_eager() waits until the thread has the lock again: the interpreter would end it while it waits for that.
 ReleasedForOp::~ReleasedForOp() {
-  {
-    const std::lock_guard lock(mode().mutex);
-    if (--mode().released_ops == 0) mode().changed.notify_all();
-  }
   PyEval_RestoreThread(state_);
+  const std::lock_guard lock(mode().mutex);
+  if (--mode().released_ops == 0) mode().changed.notify_all();
 }
 
 void bind_eager_mode(nb::module_& m) {
