@@ -39,6 +39,11 @@ std::string Output::name() const {
 
 const Tensor& Output::value() const {
   if (!valid()) fail(Code::failed_precondition, "an invalid output has no value");
+  if (!eager && graph->around())
+    fail(Code::failed_precondition,
+         "'{}' is a tensor of a function that is traced: it has no value before the function runs; decide by if_else() "
+         "or while_loop(), or do this outside of the function",
+         name());
   if (!eager)
     fail(Code::failed_precondition, "'{}' is an output of a graph: it has no value before a session runs it", name());
   return eager->value();
@@ -90,7 +95,8 @@ std::vector<Output> Graph::apply(NodeSpec spec) {
   std::vector<Output> out;
   if (runner_) {
     out = runner_->run(*this, spec);
-    OpRecorder::tell_all([&](OpRecorder& recorder) { recorder.ran(spec, out); });
+    const bool traced = !out.empty() && !out.front().eager;  // a node, of which recorders know
+    if (!traced) OpRecorder::tell_all([&](OpRecorder& recorder) { recorder.ran(spec, out); });
     return out;
   }
   const Node& node = add(std::move(spec));
@@ -121,7 +127,10 @@ const Node& Graph::add(NodeSpec spec) {
   if (runner_) fail(Code::failed_precondition, "{}: an eager graph has no nodes", op.name);
   auto node = std::make_unique<Node>();
   node->op = &op;
-  node->name = spec.name.empty() ? unique_name(op.name) : defaults().scope + spec.name;
+  // In a function that is traced names may repeat, as they may in eager mode.
+  node->name = spec.name.empty()  ? unique_name(op.name)
+               : shares_defaults_ ? unique_name(spec.name)
+                                  : defaults().scope + spec.name;
   try {
     if (!valid_name(node->name))
       invalid_argument(
@@ -139,6 +148,7 @@ const Node& Graph::add(NodeSpec spec) {
       node->inputs.push_back({input.node, input.index});
     }
     for (const Output& control : spec.controls) {
+      if (control.graph && control.graph->is_eager() && is_within(*control.graph)) continue;  // has run
       if (control.graph != this) invalid_argument("a control input belongs to another graph");
       node->controls.push_back(control.node);
     }
@@ -147,7 +157,19 @@ const Node& Graph::add(NodeSpec spec) {
   } catch (const Error& error) {
     throw error.within(fmt::format("{} '{}'", op.name, node->name));
   }
-  return insert(std::move(node));
+  const Node& added = insert(std::move(node));
+  if (around_ && OpRecorder::any()) {
+    std::vector<Output> outputs;
+    for (int i = 0; i < static_cast<int>(added.output_types.size()); ++i) outputs.push_back(output(added, i));
+    OpRecorder::tell_all([&](OpRecorder& recorder) { recorder.ran(spec, outputs); });
+  }
+  return added;
+}
+
+bool Graph::is_within(const Graph& outer) const {
+  const Graph* inner = this;
+  while (inner && inner != &outer) inner = inner->around_;
+  return inner != nullptr;
 }
 
 void Graph::set_around(Graph* around, BringIn bring_in) {
@@ -305,6 +327,8 @@ Graph::ScopedDefaults Graph::on_device(std::string_view device) {
   inner.device = DeviceName::parse(device).or_else(DeviceName::parse(defaults().device)).to_string();
   return {*this, std::move(inner)};
 }
+
+Graph::ScopedDefaults Graph::without_defaults() { return {*this, Defaults{}}; }
 
 Graph::ScopedDefaults Graph::after(std::vector<Output> controls) {
   Defaults inner = defaults();

@@ -7,13 +7,17 @@
 // execution order depends on edges alone.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <troupe/graph/eager_value.hpp>
@@ -68,10 +72,24 @@ struct Node {
 // Marks a node (boolean attribute) that must run although nothing fetches it: a target of a callable.
 inline constexpr std::string_view kTargetAttribute = "_target";
 
+// The name of a node, and the line of the program that asks for it: as a default argument, that of the call.
+class Name : public std::string {
+ public:
+  Name(std::source_location where = std::source_location::current()) : where_(where) {}
+  template <class T>
+  requires(std::convertible_to<T, std::string> && !std::same_as<std::remove_cvref_t<T>, Name>)
+      Name(T&& text, std::source_location where = std::source_location::current())
+      : std::string(std::forward<T>(text)), where_(where) {}
+  const std::source_location& where() const { return where_; }
+
+ private:
+  std::source_location where_;
+};
+
 // Arguments of add(). An empty name is derived from the op's.
 struct NodeSpec {
   std::string op{};
-  std::string name{};
+  Name name{};
   std::vector<Output> inputs{};
   Attributes attributes{};
   std::vector<Output> controls{};  // index is ignored
@@ -125,7 +143,10 @@ class Graph {
   // the body may read; `bring_in` makes one an argument of the function. Null ends that.
   using BringIn = std::function<Output(const Output&)>;
   void set_around(Graph* around, BringIn bring_in);
+  Graph* around() { return around_; }
   const Graph* around() const { return around_; }
+  // Whether it is `outer`, or `outer` is around it.
+  bool is_within(const Graph& outer) const;
   // `output` in this graph: brought in if it is of a graph around it. Throws invalid_argument for any other.
   Output brought_in(const Output& output);
 
@@ -162,6 +183,10 @@ class Graph {
   [[nodiscard]] ScopedDefaults on_device(std::string_view device);   // inner fields override outer ones
   [[nodiscard]] ScopedDefaults after(std::vector<Output> controls);  // adds control edges
 
+  [[nodiscard]] ScopedDefaults without_defaults();  // no scope, device or control edges
+  // Has the defaults that eager graphs have on this thread, instead of its own: for a function that is traced.
+  void share_eager_defaults() { shares_defaults_ = true; }
+
   // An unused name in the current scope. In eager mode, where no node has a name, the one given.
   std::string unique_name(std::string_view base);
   const std::string& current_scope() const { return defaults().scope; }
@@ -179,8 +204,8 @@ class Graph {
   };
   Node& mutable_node(int id);
   // Of an eager graph: those of this thread.
-  Defaults& defaults() { return runner_ ? eager_defaults() : defaults_; }
-  const Defaults& defaults() const { return runner_ ? eager_defaults() : defaults_; }
+  Defaults& defaults() { return runner_ || shares_defaults_ ? eager_defaults() : defaults_; }
+  const Defaults& defaults() const { return runner_ || shares_defaults_ ? eager_defaults() : defaults_; }
   static Defaults& eager_defaults();
   const Node& insert(std::unique_ptr<Node> node);
   bool can_bring_in(const Output& output) const;
@@ -194,6 +219,7 @@ class Graph {
   Defaults defaults_;
   Graph* around_ = nullptr;
   BringIn bring_in_;
+  bool shares_defaults_ = false;
 };
 
 // Restores the graph's defaults on destruction.

@@ -136,6 +136,10 @@ Op& Op::reads_only() {
   def_.reads_only = true;
   return *this;
 }
+Op& Op::has_effects() {
+  def_.has_effects = def_.stateful = true;
+  return *this;
+}
 Op& Op::forwards() {
   def_.forwards = true;
   return *this;

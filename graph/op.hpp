@@ -121,6 +121,7 @@ struct OpDef {
   PrecisionClass precision = PrecisionClass::sensitive;
   bool stateful = false;     // random, or reads or writes a variable: neither computed early nor shared
   bool reads_only = false;   // modifies none of the variables among its inputs
+  bool has_effects = false;  // does more than compute outputs and change variables: prints, checks, calls the program
   bool forwards = false;     // output 0 is input 0, and likewise their gradients (Identity)
   bool update_rule = false;  // updates variable 0 by a gradient, possibly on the variable's shard (ApplyAdam)
   std::string many{};        // the update rule that does the same for several variables in one sweep; "" if none
@@ -167,6 +168,7 @@ class Op {
   Op& precision(PrecisionClass precision);
   Op& stateful();
   Op& reads_only();
+  Op& has_effects();
   Op& forwards();
   Op& update_rule(std::string many = {});
   OpDef build() const { return def_; }

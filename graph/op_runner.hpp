@@ -11,6 +11,8 @@
 
 namespace troupe {
 
+struct Gradient;  // graph/gradients/autodiff.hpp
+
 class OpRunner {
  public:
   virtual ~OpRunner() = default;
@@ -21,8 +23,8 @@ class OpRunner {
   virtual Output hold(Graph& graph, Tensor value) = 0;
 };
 
-// Is told of the ops that this thread runs in eager mode while it lives (graph/gradients/tape.hpp), or until leave().
-// Recorders nest: destroy them in the reverse order, on their thread.
+// Is told of the ops that this thread runs in eager mode, or adds to a graph within an eager one, while it lives, or
+// until leave() (graph/gradients/tape.hpp). Recorders nest: destroy them in the reverse order, on their thread.
 class OpRecorder {
  public:
   OpRecorder() : outer_(std::exchange(innermost_, this)) {}
@@ -37,8 +39,10 @@ class OpRecorder {
   }
   bool is_innermost() const { return innermost_ == this; }
   virtual void ran(const NodeSpec& op, std::span<const Output> outputs) = 0;
-  // Of a function with a gradient of its own: of each x (invalid: none) from those of the ys.
-  using Backward = std::function<std::vector<Output>(const std::vector<Output>& dys)>;
+  // Whether it wants to be told of what depends on a value, or on a variable by its handle.
+  virtual bool wants(const Output& x) const = 0;
+  // Of a function with a gradient of its own: of each x from those of the ys, which are all dense.
+  using Backward = std::function<std::vector<Gradient>(const std::vector<Output>& dys)>;
   virtual void ran_function(Graph& graph, std::span<const Output> xs, std::span<const Output> ys,
                             const Backward& backward) = 0;
 

@@ -23,6 +23,8 @@ struct RegisterGraphRequest {
   std::string body;
   // Within a process: large constants, which the body counts instead of having them. Null where it has them.
   std::shared_ptr<const std::vector<Tensor>> tensors{};
+  // Likewise: a VariableStore (scheduler/run/executor.hpp) with the session's variables. Null: it has its own.
+  std::shared_ptr<void> variables{};
 };
 
 // Ends a session on the task: its graphs, variables and steps. Only its client may request it. Reply: empty.

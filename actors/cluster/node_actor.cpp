@@ -172,6 +172,7 @@ PartitionActor NodeActorImpl::spawn_partition(SessionId session, GraphId graph, 
 std::shared_ptr<VariableStore> NodeActorImpl::variables_of(SessionState& session, const std::string& device) {
   std::shared_ptr<VariableStore>& own = session.variables[device];
   if (own) return own;
+  if (session.given) return own = session.given;
   if (session.container.empty()) return own = std::make_shared<VariableStore>();
   std::shared_ptr<VariableStore>& shared = containers_[session.container][device];
   if (!shared) shared = std::make_shared<VariableStore>();
@@ -190,7 +191,11 @@ caf::result<Reply> NodeActorImpl::register_graph(const RegisterGraphRequest& req
       fail(Code::permission_denied, "{} may not register a graph for {}", sender().to_string(),
            registration->handle->client.to_string());
     SessionState& session =
-        sessions_.try_emplace(registration->handle->session, SessionState{sender(), body.container(), {}, {}})
+        sessions_
+            .try_emplace(
+                registration->handle->session,
+                SessionState{
+                    sender(), body.container(), std::static_pointer_cast<VariableStore>(request.variables), {}, {}})
             .first->second;
     if (session.client != sender())
       fail(Code::permission_denied, "{} may not register a graph in a session of {}", sender().to_string(),

@@ -56,7 +56,8 @@ class NodeActorImpl final : public Counted<LocalNodeActor> {
   using Variables = std::map<std::string, std::shared_ptr<VariableStore>>;  // by device
   struct SessionState {
     TaskName client;
-    std::string container;  // "": none
+    std::string container;                 // "": none
+    std::shared_ptr<VariableStore> given;  // null: none
     Variables variables;
     std::multimap<GraphId, PartitionActor> partitions;
   };

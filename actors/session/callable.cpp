@@ -48,9 +48,9 @@ StepId Callable::start(std::vector<Tensor> feeds, const RunOptions& options, std
     request.session = state_->session;
     request.graph = shaped ? shaped->graph : state_->graph;
     request.step = step;
-    request.random =
-        RandomKey{state_->seed, options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : step.value,
-                  options.random_slot};
+    request.random = RandomKey{options.seed.value_or(state_->seed),
+                               options.random_step >= 0 ? static_cast<std::uint64_t>(options.random_step) : step.value,
+                               options.random_slot};
     request.training = options.training;
     request.feeds = std::move(feeds);
     request.fetches.resize(state_->num_fetches);

@@ -290,7 +290,10 @@ class Session::Impl {
            where.to_string());
     caf::scoped_actor self(task.system());
     const Registering registering(*this, where, caf::actor_cast<caf::actor>(self));
-    request(self, where, RegisterGraphRequest{std::move(bytes), std::move(tensors)}, "to build its part of the graph");
+    request(
+        self, where,
+        RegisterGraphRequest{std::move(bytes), std::move(tensors), where == task.name() ? options.variables : nullptr},
+        "to build its part of the graph");
   }
 
   // While it lives, close() ends a request that `waiter` waits for. Throws if the session is already closed.

@@ -33,6 +33,7 @@ namespace troupe {
 
 class PrivateDevice;
 class Task;
+class VariableStore;
 
 // Passes that make predictions faster and change bits, within the tolerance that each states. `explain` tells what they
 // did.
@@ -76,6 +77,8 @@ struct SessionOptions {
   // They outlive their sessions, until reset_container() or the end of their task. "": variables of this session only,
   // which end with it. Initialize them by initialize_once() (graph/builder/variable.hpp): the first client does it.
   std::string container{};
+  // Variables that exist already, by the names of their nodes; the session uses them on this task. Null: none.
+  std::shared_ptr<VariableStore> variables{};
   // Called when a call is compiled, with its placement: a line for each device and its nodes.
   std::function<void(const std::string&)> on_placement{};
   // Called once for each requested device replaced by soft placement. Default: a line on stderr.
@@ -87,6 +90,7 @@ struct RunOptions {
   std::chrono::nanoseconds timeout{0};
   // The seed input of random ops. Default: the number of the step in this session, slot 0.
   std::int64_t random_step = -1;
+  std::optional<std::uint64_t> seed{};  // default: that of the session
   std::uint32_t random_slot = 0;
   TrainingStep training{};
 };

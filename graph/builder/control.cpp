@@ -7,6 +7,7 @@
 #include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/control_flow.hpp>
+#include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/op_runner.hpp>
 
 namespace troupe {
@@ -174,6 +175,7 @@ LoopOutputs run_loop(Graph& graph, const LoopInputs& inputs, bool reverse, const
   // A body that has never run tells by its nodes what it would have collected.
   std::vector<Shape> shapes;
   for (const Output& v : inputs.values) shapes.push_back(v.shape());
+  const OpRecorder::Pause pause;
   LoopBodyBuilt built = build_body(graph, "Loop", inputs, shapes, body);
   out.item_types = std::move(built.item_types);
   out.item_shapes = std::move(built.item_shapes);
@@ -262,8 +264,9 @@ Outputs if_else(Output cond, const Outputs& inputs, const BranchFn& then_branch,
     return made;
   }
   const FullName name(graph, given, "If");
-  FunctionBuilder on_true(graph, name.full + "/then"), on_false(graph, name.full + "/else");
+  FunctionBuilder on_true(graph, name.full + "/then");
   Function first = build_branch(on_true, name.full + "/then", inputs, then_branch);
+  FunctionBuilder on_false(graph, name.full + "/else");
   Function second = build_branch(on_false, name.full + "/else", inputs, else_branch);
   result_types(first, second);  // before anything is added
   // Both take what either has brought in.
@@ -346,9 +349,11 @@ Outputs run_custom_gradient(Graph& graph, const CustomGradient& function, const 
   if (ys.empty()) invalid_argument("custom_gradient: 'forward' returns nothing");
   OpRecorder::tell_all([&](OpRecorder& recorder) {
     recorder.ran_function(graph, xs, ys, [function, xs, ys](const Outputs& dys) {
-      Outputs dxs = function.backward(xs, ys, dys);
+      const Outputs dxs = function.backward(xs, ys, dys);
       check_custom_gradients(dxs, xs, "CustomGradient");
-      return dxs;
+      std::vector<Gradient> made;
+      for (const Output& dx : dxs) made.push_back({.dense = dx});
+      return made;
     });
   });
   return ys;

@@ -19,7 +19,6 @@ namespace troupe {
 
 using Outputs = std::vector<Output>;
 using Integers = std::vector<std::int64_t>;
-using Name = std::string;
 
 // Any op: adds a node to the graph of the inputs, which in the body of a branch or loop may also be of the graphs
 // around it. For ops without a builder function.

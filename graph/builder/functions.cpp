@@ -5,12 +5,7 @@
 namespace troupe {
 namespace {
 
-thread_local Graph* being_built = nullptr;
-
-bool is_around(const Graph* outer, const Graph* inner) {
-  while (inner && inner != outer) inner = inner->around();
-  return inner != nullptr;
-}
+thread_local constinit Graph* being_built = nullptr;
 
 // Bodies run as a part of their node, on its device and without waiting.
 void check_bodies_node(const Node& node, const std::string& function, const std::string& device) {
@@ -24,20 +19,20 @@ void check_bodies_node(const Node& node, const std::string& function, const std:
 
 }  // namespace
 
+Graph* graph_being_built() { return being_built; }
+BuildScope::BuildScope(Graph* graph) : outer_(std::exchange(being_built, graph)) {}
+BuildScope::~BuildScope() { being_built = outer_; }
+
 FunctionBuilder::FunctionBuilder(Graph& outer, std::string name)
     : outer_(outer),
-      built_before_(being_built),
       body_(std::make_shared<Graph>(outer.ops())),
       scope_(body_->scope(name)),
       function_{.name = std::move(name)} {
   body_->set_around(&outer, [this](const Output& output) { return bring_in(output); });
-  being_built = body_.get();
+  building_.emplace(body_.get());
 }
 
-FunctionBuilder::~FunctionBuilder() {
-  if (being_built == body_.get()) being_built = built_before_;
-  body_->set_around(nullptr, nullptr);
-}
+FunctionBuilder::~FunctionBuilder() { body_->set_around(nullptr, nullptr); }
 
 Output FunctionBuilder::argument(DType dtype, const Shape& shape) { return add_argument(dtype, shape); }
 
@@ -68,7 +63,7 @@ Function FunctionBuilder::finish(const Outputs& results) {
   for (int id = 0; id < body_->size(); ++id)
     check_bodies_node(body_->node(id), function_.name, outer_.current_device());
   body_->set_around(nullptr, nullptr);
-  being_built = built_before_;
+  building_.reset();
   function_.body = body_;
   return std::move(function_);
 }
@@ -124,8 +119,8 @@ Outputs inline_function(Graph& graph, const Function& function, const Outputs& i
 Graph& graph_for(const Outputs& inputs) {
   Graph* graph = inputs.front().graph;
   for (const Output& input : inputs)
-    if (input.valid() && input.graph != graph && is_around(graph, input.graph)) graph = input.graph;
-  return being_built && is_around(graph, being_built) ? *being_built : *graph;
+    if (input.valid() && input.graph != graph && input.graph->is_within(*graph)) graph = input.graph;
+  return being_built && being_built->is_within(*graph) ? *being_built : *graph;
 }
 
 }  // namespace troupe

@@ -4,12 +4,38 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <troupe/graph/builder/core.hpp>
+#include <troupe/graph/op_runner.hpp>
 
 namespace troupe {
+
+// The innermost graph that is being built on this thread: the body of a function, or a function that is traced. Null:
+// none.
+Graph* graph_being_built();
+
+// Makes a graph the innermost one while it lives. Destroy them in the reverse order.
+class BuildScope {
+ public:
+  explicit BuildScope(Graph* graph);
+  ~BuildScope();
+  BuildScope(const BuildScope&) = delete;
+  BuildScope& operator=(const BuildScope&) = delete;
+
+ private:
+  Graph* const outer_;
+};
+
+// While it lives, nothing is traced or recorded on this thread: ops of an eager graph run at once. For what happens
+// once in a function that is traced, such as making a variable (TensorFlow's tf.init_scope).
+class InitScope {
+ private:
+  const BuildScope scope_{nullptr};
+  const OpRecorder::Pause pause_{};
+};
 
 class FunctionBuilder {
  public:
@@ -34,8 +60,8 @@ class FunctionBuilder {
   Output add_argument(DType dtype, const Shape& shape);
 
   Graph& outer_;
-  Graph* const built_before_;  // on this thread
   std::shared_ptr<Graph> body_;
+  std::optional<BuildScope> building_;
   Graph::ScopedDefaults scope_;
   Function function_;
   Outputs captures_;

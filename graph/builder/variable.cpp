@@ -1,8 +1,10 @@
 #include "troupe/graph/builder/variable.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/functions.hpp>
 
 namespace troupe {
 namespace {
@@ -75,6 +77,8 @@ VariableInfo describe(const Graph& graph, const Node& node) {
 }  // namespace
 
 VariableRef variable(Graph& graph, VariableOptions options) {
+  std::optional<InitScope> init;
+  if (graph.is_eager() && (!options.initial_value.valid() || options.initial_value.eager)) init.emplace();
   if (options.name.ends_with('/'))  // its nodes would be "w//read" and so on
     invalid_argument("variable '{}': a name cannot end with '/'", graph.current_scope() + options.name);
   const std::string full = graph.unique_name(options.name);

@@ -47,8 +47,9 @@ struct VariableRef {
   Output scatter_nd(Output indices, Output updates, std::string reduction = "none") const;
 };
 
-// Adds the nodes "name", "name/initial_value", "name/assign" and "name/read". Throws invalid_argument if
-// neither an initial value nor a fully known shape is given.
+// Adds the nodes "name", "name/initial_value", "name/assign" and "name/read"; in eager mode makes a variable that has
+// its initial value, also in a function that is traced, each time it is. Throws invalid_argument if neither an initial
+// value nor a fully known shape is given.
 VariableRef variable(Graph& graph, VariableOptions options);
 
 struct VariableInfo {

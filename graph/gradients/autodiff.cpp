@@ -188,6 +188,9 @@ std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Outp
     fail(Code::failed_precondition, "gradients: eager mode keeps no graph; record the ops with a GradientTape");
   check_gradient_arguments(ys, xs, options);
   Graph& graph = *ys.front().graph;
+  Outputs inside(xs.begin(), xs.end());  // values of an eager graph around it are constants
+  for (Output& x : inside) x = graph.brought_in(x);
+  xs = inside;
   const auto scope = graph.scope(kScope);
   ReverseMode reverse(graph, ys, xs, options);
   for (std::size_t i = 0; i < ys.size(); ++i) {

@@ -8,9 +8,14 @@ namespace troupe {
 void check_gradient_arguments(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options) {
   if (ys.empty()) invalid_argument("gradients: ys is empty");
   const Graph* graph = ys.front().graph;
+  // What is of eager mode may be in a graph within it, too.
+  const auto together = [&](const Output& o) {
+    return o.graph == graph || (o.graph->is_eager() && graph && graph->is_within(*o.graph)) ||
+           (graph && graph->is_eager() && o.graph->is_within(*graph));
+  };
   const auto same_graph = [&](std::span<const Output> outputs, std::string_view what) {
     for (const Output& o : outputs)
-      if (!o.valid() || o.graph != graph)
+      if (!o.valid() || !together(o))
         invalid_argument("gradients: one of {} {}", what, o.valid() ? "belongs to another graph" : "is not a tensor");
   };
   same_graph(ys, "ys");

@@ -26,21 +26,23 @@ bool is_trainable(const Output& variable) {
 }  // namespace
 
 void GradientTape::watch(const Output& x) {
-  if (!x.eager) invalid_argument("GradientTape::watch: {}", x.valid() ? "the tensor is of a graph" : "not a tensor");
+  if (!x.valid()) invalid_argument("GradientTape::watch: not a tensor");
+  if (!x.eager && !x.graph->around())
+    invalid_argument("GradientTape::watch: the tensor is of a graph: use gradients()");
   if (!carries_gradients(x.dtype()) && x.dtype() != DType::resource)
     invalid_argument("GradientTape::watch: the tensor is {}, not floating", name(x.dtype()));
-  if (watched_.insert(x.eager.get()).second) kept_.push_back(x);
+  if (watched_.insert(Key(x)).second) kept_.push_back(x);
 }
 
 void GradientTape::ran(const NodeSpec& op, std::span<const Output> outputs) {
   if (!recording_ || outputs.empty()) return;
   if (const Output* variable = variable_read(op, outputs)) {
-    const Key handle = variable->eager.get();
+    const Key handle(*variable);
     if (!watched_.contains(handle)) {
       if (!options_.watch_variables || !is_trainable(*variable)) return;
       watch(*variable);
     }
-    variable_of_.emplace(outputs[0].eager.get(), handle);
+    variable_of_.emplace(Key(outputs[0]), handle);
     reads_.emplace(handle, outputs[0]);
     kept_.push_back(outputs[0]);
     return;
@@ -54,10 +56,16 @@ void GradientTape::ran_function(Graph&, std::span<const Output> xs, std::span<co
   if (recording_) record(xs, ys, backward);
 }
 
+bool GradientTape::wants(const Output& x) const {
+  if (!recording_ || !x.valid()) return false;
+  if (x.dtype() == DType::resource) return is_watched(x) || (options_.watch_variables && is_trainable(x));
+  return is_watched(x) && carries_gradients(x.dtype());
+}
+
 void GradientTape::record(std::span<const Output> inputs, std::span<const Output> outputs, Backward backward) {
   const auto depends = [&](const Output& x) { return is_watched(x) && carries_gradients(x.dtype()); };
   if (watched_.empty() || std::ranges::none_of(inputs, depends)) return;
-  for (const Output& y : outputs) watched_.insert(y.eager.get());
+  for (const Output& y : outputs) watched_.insert(Key(y));
   records_.push_back(
       {Outputs(inputs.begin(), inputs.end()), Outputs(outputs.begin(), outputs.end()), std::move(backward)});
 }
@@ -73,14 +81,14 @@ class GradientTape::Reverse {
     xs_ = dependants_;
     for (const Record& record : tape.records_)
       if (std::ranges::any_of(record.inputs, [&](const Output& x) { return depends(x); }))
-        for (const Output& y : record.outputs) dependants_.insert(y.eager.get());
+        for (const Output& y : record.outputs) dependants_.insert(Key(y));
   }
 
   void seed(const Output& y, Output gradient) { partial_[tape_.key(y)].push_back({.dense = std::move(gradient)}); }
 
   void run() {
     for (auto record = tape_.records_.rbegin(); record != tape_.records_.rend(); ++record)
-      if (std::ranges::any_of(record->outputs, [&](const Output& y) { return dependants_.contains(y.eager.get()); }))
+      if (std::ranges::any_of(record->outputs, [&](const Output& y) { return dependants_.contains(Key(y)); }))
         differentiate(*record);
   }
 
@@ -94,7 +102,7 @@ class GradientTape::Reverse {
 
  private:
   bool depends(const Output& x) const {
-    if (!x.eager || !carries_gradients(x.dtype())) return false;
+    if (!x.valid() || !carries_gradients(x.dtype())) return false;
     const Key key = tape_.key(x);
     return xs_.contains(key) || (dependants_.contains(key) && !stops_.contains(key));
   }
@@ -104,7 +112,7 @@ class GradientTape::Reverse {
     bool any = false;
     for (std::size_t i = 0; i < flowing.size(); ++i) {
       const Output& y = record.outputs[i];
-      if (stops_.contains(y.eager.get())) continue;
+      if (stops_.contains(Key(y))) continue;
       if (const Gradient gradient = total(y)) {
         flowing[i] = dense(gradient, y);
         any = true;
@@ -126,7 +134,10 @@ class GradientTape::Reverse {
     std::vector<bool> needed;
     for (const Output& x : record.inputs) needed.push_back(depends(x));
     const auto device = first.graph->on_device(node.device);
-    GradientContext context(*first.graph, node, record.inputs, record.outputs, std::move(flowing), std::move(needed));
+    Outputs inputs = record.inputs;
+    for (Output& x : inputs) x = first.graph->brought_in(x);
+    GradientContext context(*first.graph, node, std::move(inputs), record.outputs, std::move(flowing),
+                            std::move(needed));
     try {
       node.op->gradient(context);
     } catch (const Error& error) {
@@ -138,14 +149,12 @@ class GradientTape::Reverse {
   static std::vector<Gradient> by_function(const Record& record, Outputs flowing) {
     for (std::size_t i = 0; i < flowing.size(); ++i)
       if (!flowing[i].valid()) flowing[i] = zeros_like(record.outputs[i]);
-    std::vector<Gradient> made;
-    for (Output& dx : record.backward(flowing)) made.push_back({.dense = std::move(dx)});
-    return made;
+    return record.backward(flowing);
   }
 
   const GradientTape& tape_;
-  std::unordered_set<Key> xs_, stops_, dependants_;  // of xs: they, and what depends on them
-  std::unordered_map<Key, std::vector<Gradient>> partial_;
+  Keys xs_, stops_, dependants_;  // of xs: they, and what depends on them
+  ByKey<std::vector<Gradient>> partial_;
 };
 
 std::vector<Gradient> GradientTape::gradients(std::span<const Output> ys, std::span<const Output> xs,

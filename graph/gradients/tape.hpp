@@ -8,6 +8,8 @@
 //   Output dx = tape.gradient(y, x);  // 2 x
 //
 // Gradients of gradients: an outer tape records what an inner one computes.
+//
+// A tape that is made in a function that is traced (actors/eager/function.hpp) records its nodes.
 #pragma once
 
 #include <functional>
@@ -33,7 +35,8 @@ class GradientTape final : private OpRecorder {
  public:
   explicit GradientTape(TapeOptions options = {}) : options_(options) {}
 
-  // A value, or the handle of a variable. Throws invalid_argument for a tensor of a graph, or one that is not floating.
+  // A value, or the handle of a variable. Throws invalid_argument for a tensor of a graph that is not traced, or one
+  // that is not floating.
   void watch(const Output& x);
   void stop() { recording_ = false; }
   void resume() { recording_ = true; }
@@ -60,23 +63,41 @@ class GradientTape final : private OpRecorder {
     Outputs outputs;
     Backward backward;  // null: the op's gradient function
   };
-  using Key = const EagerValue*;
+  // A value, or an output of a node.
+  struct Key {
+    explicit Key(const Output& x)
+        : owner(x.eager ? static_cast<const void*>(x.eager.get()) : x.graph),
+          place(x.eager ? 0 : (std::int64_t{x.node} << 32) + x.index + 1) {}
+    bool operator==(const Key&) const = default;
+    const void* owner;
+    std::int64_t place;
+  };
+  struct HashKey {
+    std::size_t operator()(const Key& key) const {
+      return std::hash<const void*>()(key.owner) ^ static_cast<std::size_t>(key.place) * 0x9e3779b97f4a7c15ull;
+    }
+  };
+  using Keys = std::unordered_set<Key, HashKey>;
+  template <class T>
+  using ByKey = std::unordered_map<Key, T, HashKey>;
   class Reverse;
 
   void ran(const NodeSpec& op, std::span<const Output> outputs) override;
   void ran_function(Graph& graph, std::span<const Output> xs, std::span<const Output> ys,
                     const Backward& backward) override;
-  bool is_watched(const Output& x) const { return x.eager && watched_.contains(key(x)); }
+  bool wants(const Output& x) const override;
+  bool is_watched(const Output& x) const { return x.valid() && watched_.contains(key(x)); }
   // Of a variable's read: the variable.
   Key key(const Output& x) const {
-    const auto read = variable_of_.find(x.eager.get());
-    return read == variable_of_.end() ? x.eager.get() : read->second;
+    const Key own(x);
+    const auto read = variable_of_.find(own);
+    return read == variable_of_.end() ? own : read->second;
   }
   std::vector<Gradient> compute(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options,
                                 bool make_dense);
   // A tensor of x's dtype and shape: of a variable what was read first.
   const Output& tensor_like(const Output& x) const {
-    const auto read = reads_.find(x.eager.get());
+    const auto read = reads_.find(Key(x));
     return read == reads_.end() ? x : read->second;
   }
   void record(std::span<const Output> inputs, std::span<const Output> outputs, Backward backward);
@@ -85,10 +106,10 @@ class GradientTape final : private OpRecorder {
   bool recording_ = true;
   bool used_ = false;
   std::vector<Record> records_;
-  std::unordered_set<Key> watched_;           // and what depends on it
-  std::unordered_map<Key, Key> variable_of_;  // of reads
-  std::unordered_map<Key, Output> reads_;     // the first of each variable
-  Outputs kept_;  // so that no other value gets the place in memory of one that is known here
+  Keys watched_;            // and what depends on it
+  ByKey<Key> variable_of_;  // of reads
+  ByKey<Output> reads_;     // the first of each variable
+  Outputs kept_;            // so that no other value gets the place in memory of one that is known here
 };
 
 // Gradients of what a function computes, in either mode: of a graph by gradients(), in eager mode by a tape.

@@ -206,7 +206,7 @@ class NetworkLayer final : public Layer {
       const Output& x = xs[i];
       const std::string what = spec.dtype == DType::invalid ? fmt::format("{}: the input", title(kind_))
                                                             : fmt::format("{}: input '{}'", title(kind_), spec.name);
-      if (!x.valid() || x.graph != &context.graph)
+      if (!x.valid() || !x.graph->is_within(context.graph))
         invalid_argument("{} {}", what, x.valid() ? "belongs to another graph" : "is not a tensor");
       if (spec.dtype == DType::invalid) continue;
       const Shape shape = spec.shape.has_rank() ? Shape{kUnknown}.concatenated(spec.shape) : spec.shape;

@@ -1,8 +1,10 @@
 #include "troupe/graph/layers/weights.hpp"
 
 #include <cmath>
+#include <optional>
 
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/functions.hpp>
 
 namespace troupe {
 namespace {
@@ -246,6 +248,8 @@ VariableRef VariablePool::get(Graph& graph, const std::string& name, const Weigh
   if (!options.initializer) invalid_argument("variable '{}' has no initializer", name);
   if (!is_floating(spec.dtype))
     invalid_argument("variable '{}': weights must be floating, but the input is {}", name, troupe::name(spec.dtype));
+  std::optional<InitScope> init;
+  if (graph.is_eager()) init.emplace();
   // Another model may have a variable of this name in the same scope.
   const std::string full = graph.unique_name(name.substr(name.rfind('/') + 1));
   const std::string local = full.substr(graph.current_scope().size());

@@ -22,7 +22,7 @@ void register_debug_ops(OpRegistry& ops) {
               .attr("message", std::string())
               .attr("summarize", std::int64_t{8})
               .no_gradient()
-              .stateful());
+              .has_effects());
   ops.add(Op("Print")
               .input("x", "T")
               .input_types("data", "Tdata")
@@ -32,7 +32,7 @@ void register_debug_ops(OpRegistry& ops) {
               .attr("summarize", std::int64_t{8})
               .shape(shapes::same_as(0))
               .gradient(pass_on_gradient)
-              .stateful());
+              .has_effects());
   // `context`: what the error describes beside x.
   ops.add(Op("CheckNumerics")
               .input("x", "T")
@@ -42,7 +42,7 @@ void register_debug_ops(OpRegistry& ops) {
               .attr("message", std::string())
               .shape(shapes::same_as(0))
               .gradient(check_numerics_gradient)
-              .stateful());
+              .has_effects());
   // `function` numbers a function of the process that has the number `process` (graph/host_functions.hpp).
   ops.add(Op("HostCall")
               .input_types("inputs", "Tin")
@@ -50,7 +50,7 @@ void register_debug_ops(OpRegistry& ops) {
               .attr("function", AttrType::integer)
               .attr("process", AttrType::integer)
               .no_gradient()
-              .stateful());
+              .has_effects());
 }
 
 }  // namespace troupe

@@ -35,11 +35,14 @@ LossScale loss_scale(Graph& graph, const LossScaling& options, std::string name)
   check(options);
   const auto scope = graph.scope(name);
   const Output first = constant(graph, Tensor::vector<double>({options.initial, 0, 0}), "first");
-  LossScale out{.options = options,
-                .state = variable(graph, {.name = "state", .initial_value = first, .trainable = false})};
-  out.scale = part(out.state, 0, DType::f32, "scale");
-  out.skipped = part(out.state, 2, DType::i64, "skipped");
-  return out;
+  return loss_scale_of(variable(graph, {.name = "state", .initial_value = first, .trainable = false}), options);
+}
+
+LossScale loss_scale_of(const VariableRef& state, const LossScaling& options) {
+  return {.options = options,
+          .state = state,
+          .scale = part(state, 0, DType::f32, "scale"),
+          .skipped = part(state, 2, DType::i64, "skipped")};
 }
 
 Output all_finite(std::span<const Gradient> gradients, std::span<const VariableRef> variables) {
@@ -73,16 +76,17 @@ Output update_loss_scale(const LossScale& scale, Output verdict, std::string nam
   // Shaped like the state: a gradient has the shape of the variable it updates.
   const Output ones = constant(graph, Tensor::vector<double>({1, 1, 1}));
   const Output gradient = mul(cast(verdict, DType::f64), ones);
-  const Node& node = graph.add({.op = "ApplyLossScale",
-                                .name = std::move(name),
-                                .inputs = {scale.state.handle, gradient},
-                                .attributes = {{"dynamic", scale.options.dynamic},
-                                               {"growth_interval", std::int64_t{scale.options.growth_interval}},
-                                               {"largest", kLargestScale}},
-                                .device = handle.device,
-                                .colocate_with = handle.name});
-  graph.add_control_edge(scale.state.read().source(), node);
-  return graph.output(node);
+  const Output updated =
+      add_target(graph, {.op = "ApplyLossScale",
+                         .name = std::move(name),
+                         .inputs = {scale.state.handle, gradient},
+                         .attributes = {{"dynamic", scale.options.dynamic},
+                                        {"growth_interval", std::int64_t{scale.options.growth_interval}},
+                                        {"largest", kLargestScale}},
+                         .device = handle.device,
+                         .colocate_with = handle.name});
+  if (!graph.is_eager()) graph.add_control_edge(scale.state.read().source(), updated.source());
+  return updated;
 }
 
 }  // namespace troupe

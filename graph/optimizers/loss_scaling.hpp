@@ -41,6 +41,8 @@ struct LossScale {
 // Adds the variable, which is not trainable, and its parts, below the name. Throws invalid_argument for invalid
 // options.
 LossScale loss_scale(Graph& graph, const LossScaling& options, std::string name = "loss_scale");
+// The scale of a variable that loss_scale() has made; in eager mode that of now.
+LossScale loss_scale_of(const VariableRef& state, const LossScaling& options);
 
 // Whether all elements of all gradients are finite: a bool scalar. Each gradient is checked on its variable's device.
 Output all_finite(std::span<const Gradient> gradients, std::span<const VariableRef> variables);

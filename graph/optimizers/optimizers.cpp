@@ -6,6 +6,7 @@
 #include <set>
 
 #include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/functions.hpp>
 #include <troupe/graph/gradients/tape.hpp>
 #include <troupe/graph/op_runner.hpp>
 #include <troupe/graph/optimizers/updates.hpp>
@@ -28,7 +29,7 @@ void check(const Graph& graph, std::span<const GradientAndVariable> gradients) {
       invalid_argument("apply_gradients: the running average '{}' has a sparse gradient", variable.name);
     const Output flow = gradient.is_dense() ? gradient.dense : gradient.values;
     if (!flow.valid()) invalid_argument("apply_gradients: variable '{}' has no gradient", variable.name);
-    if (flow.graph != &graph || variable.handle.graph != &graph)
+    if (!flow.graph->is_within(graph) || variable.handle.graph != &graph)
       invalid_argument("apply_gradients: variable '{}' or its gradient belongs to another graph", variable.name);
     if (!seen.emplace(variable.handle.eager.get(), variable.handle.node).second)
       invalid_argument("apply_gradients: variable '{}' is given twice; add its gradients first", variable.name);
@@ -223,7 +224,8 @@ class Updates {
     const auto keep = [](Graph&, const Outputs&) { return Outputs{}; };
     const std::string name = free_name(graph_, name_ + "/updates");
     const auto there = graph_.on_device(device);
-    if_else(finite_, guarded.inputs, change, keep, name);
+    if_else(finite_, guarded.inputs, change, keep, graph_.is_eager() ? Name() : Name(name));
+    if (graph_.is_eager()) return;  // it has run, or is traced in the order of the program
     const Output node = graph_.output(graph_.get(graph_.current_scope() + name));
     for (const VariableRef& variable : guarded.variables)
       graph_.add_control_edge(variable.read().source(), node.source());
@@ -274,12 +276,16 @@ class Updates {
     return variable(graph_, std::move(options));
   }
 
-  // What an optimizer keeps for a variable. In a graph each call makes its own.
+  // What an optimizer keeps for a variable, also if this is traced. In a graph each call makes its own.
   template <class Make>
   VariableRef kept(const Output& of, const std::string& role, const Make& make) {
     if (!graph_.is_eager()) return make();
-    auto& known = kept_[{of.eager.get(), role}];
-    if (!known.variable.handle.valid()) known = {of, make()};
+    auto& known = kept_.by_role[{of.eager.get(), role}];
+    if (!known.variable.handle.valid()) {
+      const InitScope init;
+      known = {of, make()};
+      kept_.in_order.push_back(known.variable);
+    }
     return known.variable;
   }
 
@@ -361,7 +367,26 @@ Output apply_scaled_gradients(Graph& graph, const Optimizer& optimizer, const Lo
   return Updates(graph, optimizer, none, free_name(graph, name), &scale).finish(gradients);
 }
 
-EagerOptimizer::EagerOptimizer(Optimizer optimizer) : optimizer_(std::move(optimizer)) { check_options(optimizer_); }
+EagerOptimizer::EagerOptimizer(Optimizer optimizer, std::optional<LossScaling> scaling)
+    : optimizer_(std::move(optimizer)), scaling_(scaling) {
+  check_options(optimizer_);
+}
+
+LossScale EagerOptimizer::scale_of_now(Graph& graph) {
+  if (!scale_.handle.valid()) {
+    const InitScope init;
+    scale_ = loss_scale(graph, *scaling_).state;
+  }
+  return loss_scale_of(scale_, *scaling_);
+}
+
+Output EagerOptimizer::scaled(const Output& loss) {
+  if (!scaling_) return loss;
+  Graph* graph = loss.graph;
+  while (graph && !graph->is_eager()) graph = graph->around();
+  if (!graph) invalid_argument("EagerOptimizer: the loss is not of eager mode");
+  return scale_of_now(*graph).scaled(loss);
+}
 
 void EagerOptimizer::change(Optimizer optimizer) {
   if (optimizer.index() != optimizer_.index())
@@ -377,7 +402,9 @@ void EagerOptimizer::apply(std::span<const GradientAndVariable> gradients) {
     invalid_argument("EagerOptimizer: the variables are of a graph: use apply_gradients");
   check(*graph, gradients);
   const OpRecorder::Pause pause;
-  Updates(*graph, optimizer_, state_, "train", nullptr).finish(gradients);
+  std::optional<LossScale> scale;
+  if (scaling_) scale = scale_of_now(*graph);
+  Updates(*graph, optimizer_, state_, "train", scale ? &*scale : nullptr).finish(gradients);
 }
 
 Output EagerOptimizer::minimize(const std::function<Output()>& loss, std::span<const VariableRef> variables) {
@@ -387,7 +414,7 @@ Output EagerOptimizer::minimize(const std::function<Output()>& loss, std::span<c
     invalid_argument("EagerOptimizer: the loss must be a scalar; take its mean or sum");
   Outputs handles;
   for (const VariableRef& variable : variables) handles.push_back(variable.handle);
-  std::vector<Gradient> found = tape.gradients(Outputs{value}, handles);
+  std::vector<Gradient> found = tape.gradients(Outputs{scaled(value)}, handles);
   std::vector<GradientAndVariable> gradients;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (!found[i]) invalid_argument("EagerOptimizer: the loss does not depend on variable '{}'", variables[i].name);
@@ -398,8 +425,8 @@ Output EagerOptimizer::minimize(const std::function<Output()>& loss, std::span<c
 }
 
 std::vector<VariableRef> EagerOptimizer::variables() const {
-  std::vector<VariableRef> out;
-  for (const auto& [key, kept] : state_) out.push_back(kept.variable);
+  std::vector<VariableRef> out = state_.in_order;
+  if (scale_.handle.valid()) out.push_back(scale_);
   return out;
 }
 

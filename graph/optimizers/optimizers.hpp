@@ -79,12 +79,14 @@ Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale&
 //   for (...) optimizer.minimize([&] { return mean(square(matmul(x, w.read()) - y)); }, {w});
 class EagerOptimizer {
  public:
-  // Throws invalid_argument for invalid options, naming them.
-  explicit EagerOptimizer(Optimizer optimizer);
+  // `scaling`: of losses whose gradients are in f16 (loss_scaling.hpp). Throws invalid_argument for invalid options,
+  // naming them.
+  explicit EagerOptimizer(Optimizer optimizer, std::optional<LossScaling> scaling = {});
   // From now on with these options, such as another learning rate. It keeps its state: throws invalid_argument for
   // another optimizer.
   void change(Optimizer optimizer);
-  // Updates every variable once. Throws invalid_argument like apply_gradients().
+  // Updates every variable once. Throws invalid_argument like apply_gradients(). With a scaling the gradients are of
+  // scaled(loss); nothing changes but the scale if one is not finite.
   void apply(std::span<const GradientAndVariable> gradients);
   // The loss of now, of which it applies the gradients. Throws invalid_argument for a loss that is not a scalar, or
   // does not depend on a variable.
@@ -92,7 +94,10 @@ class EagerOptimizer {
   Output minimize(const std::function<Output()>& loss, std::initializer_list<VariableRef> variables) {
     return minimize(loss, std::span(variables.begin(), variables.size()));
   }
-  // Slots, averages of weights, and the count, as far as they exist.
+  // The loss times the scale of now; without a scaling itself. Throws invalid_argument for a tensor of a graph.
+  Output scaled(const Output& loss);
+  // Slots, averages of weights, the count, and the state of the scale, as far as they exist, in the order in which they
+  // were made.
   std::vector<VariableRef> variables() const;
 
   // By the variable (null: the count) and the role of what is kept.
@@ -100,11 +105,18 @@ class EagerOptimizer {
     Output of{};
     VariableRef variable{};
   };
-  using State = std::map<std::pair<const EagerValue*, std::string>, Kept>;
+  struct State {
+    std::map<std::pair<const EagerValue*, std::string>, Kept> by_role{};
+    std::vector<VariableRef> in_order{};
+  };
 
  private:
+  LossScale scale_of_now(Graph& graph);
+
   Optimizer optimizer_;
+  const std::optional<LossScaling> scaling_;
   State state_;
+  VariableRef scale_;  // without a handle until it is wanted
 };
 
 }  // namespace troupe

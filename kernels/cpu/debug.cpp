@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <troupe/devices/program_call.hpp>
 #include <troupe/graph/host_functions.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/finite.hpp>
@@ -89,7 +90,11 @@ void register_debug_kernels(KernelRegistry& registry) {
             types = std::vector<DType>(init.output_types.begin(), init.output_types.end())](KernelContext& c) {
       std::vector<Tensor> inputs;
       for (int i = 0; i < c.num_inputs(); ++i) inputs.push_back(c.input(i));
-      std::vector<Tensor> outputs = function(inputs);
+      std::vector<Tensor> outputs;
+      {
+        const ProgramCall call(c.device());
+        outputs = function(inputs);
+      }
       if (outputs.size() != types.size())
         invalid_argument("the function returned {} tensors, not {}", outputs.size(), types.size());
       for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -129,12 +129,18 @@ Variable& VariableStore::get(const VariableDecl& decl) {
   std::lock_guard lock(mutex_);
   auto& variable = variables_[decl.name];
   if (!variable)
-    variable = std::make_unique<Variable>(decl.name, decl.dtype, decl.shape);
+    variable = std::make_shared<Variable>(decl.name, decl.dtype, decl.shape);
   else if (variable->dtype() != decl.dtype || !(variable->shape() == decl.shape))
     invalid_argument("variable '{}' is {}{} in this session or its container, but the graph declares it as {}{}",
                      decl.name, name(variable->dtype()), variable->shape().to_string(), name(decl.dtype),
                      decl.shape.to_string());
   return *variable;
+}
+
+void VariableStore::share(const std::string& name, std::shared_ptr<Variable> variable) {
+  const std::lock_guard lock(mutex_);
+  if (!variables_.emplace(name, std::move(variable)).second)
+    fail(Code::already_exists, "there is a variable '{}' already", name);
 }
 
 PlanFrame::PlanFrame(const Plan& plan, std::vector<Variable*> bound, std::shared_ptr<const void> owner)

@@ -40,16 +40,18 @@ class Pauses {
 class LoopRun;
 class SegmentReplay;
 
-// The variables of one (session, device), or of one (container, device), which several sessions share; pointers stay
-// valid as long as it.
+// The variables of one (session, device), or of one (container, device), which several sessions share, or of eager
+// mode; pointers stay valid as long as it.
 class VariableStore {
  public:
   // Finds or creates a variable. Throws invalid_argument if it exists with another dtype or shape.
   Variable& get(const VariableDecl& decl);
+  // Adds one that exists, under a name that is not taken.
+  void share(const std::string& name, std::shared_ptr<Variable> variable);
 
  private:
   std::mutex mutex_;  // plans are bound by several actors; only the device's thread touches values
-  std::map<std::string, std::unique_ptr<Variable>, std::less<>> variables_;
+  std::map<std::string, std::shared_ptr<Variable>, std::less<>> variables_;
 };
 
 // One execution of a plan: its values and their memory. Reused from step to step. The plan and the variables must

@@ -400,10 +400,11 @@ class SimulatedKernel {
   void operator()(KernelContext& context) const {
     auto& device = static_cast<CudaDevice&>(context.device());
     if (needs_value_) device.not_recorded("waiting for a value");
+    const CudaFault* fault = changes_variables(op_) ? device.fault() : nullptr;  // whose memory the stream clears
     driver_->synchronize();
     if (const Error lost = device.failure()) throw lost;
     if (driver_->captures(device.stream())) return record(context, device);
-    if (changes_variables(op_) && device.fault()->site != 0) {
+    if (fault && fault->site != 0) {
       if (adds_to_variable(op_)) context.set_output(0, context.variable(0).value());
       return;
     }
