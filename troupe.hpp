@@ -4,6 +4,7 @@
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/data/graph_function.hpp>
 #include <troupe/actors/eager/eager.hpp>
+#include <troupe/actors/eager/function.hpp>
 #include <troupe/actors/model/estimators.hpp>
 #include <troupe/actors/model/generate.hpp>
 #include <troupe/actors/model/loaded_model.hpp>

@@ -6,6 +6,7 @@
 
 #include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/eager/function_trace.hpp>
 #include <troupe/actors/eager/op_call.hpp>
 #include <troupe/actors/eager/prepared_ops.hpp>
 #include <troupe/actors/eager/values.hpp>
@@ -22,24 +23,45 @@ class Eager::Impl final : public OpRunner {
         options_(std::move(options)),
         seed_(options_.seed),
         default_device_(options_.device.empty() ? task.device(0) : device_named(options_.device)),
-        ops_(task.ops(), task.kernels()),
+        ops_(task.ops(), task.kernels(), task.device(0)),
         constant_(source_of_constants()),
         graph(*this, task.ops()) {}
 
   std::vector<Output> run(Graph& of, const NodeSpec& op) override {
+    if (FunctionTrace* trace = FunctionTrace::receiving(of)) return trace->add(op);
     check_inputs(op);
     Device& device = device_of(of, op);
     const std::shared_ptr<const PreparedOp> prepared = ops_.find(op, device);
     if (!prepared) return run_other(of, op, device);
     RandomKey random;
-    if (prepared->stateful()) random = {.seed = seed_.load(), .step = draws_.fetch_add(1)};
-    std::vector<Output> outputs = run_op(of, *prepared, op, random, options_.around_waits);
+    if (prepared->stateful()) random = next_random_key();
+    std::vector<Output> outputs = run_op(of, prepared, op, random, outstanding_);
     ops_run.fetch_add(1, std::memory_order_relaxed);
     return outputs;
   }
 
   Output hold(Graph& of, Tensor value) override {
-    return {&of, -1, 0, EagerPtr(new EagerTensor(std::move(value), constant_))};
+    if (FunctionTrace* trace = FunctionTrace::receiving(of)) return trace->add_constant(std::move(value));
+    return {&of, -1, 0, EagerPtr(new HostTensor(std::move(value), constant_))};
+  }
+
+  RandomKey next_random_key() { return {.seed = seed_.load(), .step = draws_.fetch_add(1)}; }
+  const std::string& default_device() const { return default_device_name_; }
+
+  // Ends with the ops that still run: they use what it has.
+  ~Impl() override {
+    try {
+      outstanding_.wait();
+    } catch (...) {
+      // Nobody asks any more.
+    }
+  }
+
+  void wait() {
+    outstanding_.wait();
+    for (const std::shared_ptr<Device>& device : task.local_devices().devices()) {
+      if (const Error error = device->failure()) throw error;
+    }
   }
 
   void set_seed(std::uint64_t seed) {
@@ -59,10 +81,11 @@ class Eager::Impl final : public OpRunner {
     for (std::size_t i = 0; i < op.inputs.size(); ++i)
       if (op.inputs[i].graph != &graph || !op.inputs[i].eager)
         invalid_argument("{}: input {} {}", op.op, i,
-                         !op.inputs[i].valid()          ? "is not a tensor"
-                         : op.inputs[i].graph == &graph ? "has no value: it is only a target"
-                         : op.inputs[i].graph->is_eager()
-                             ? "belongs to another Eager"
+                         !op.inputs[i].valid()            ? "is not a tensor"
+                         : op.inputs[i].graph == &graph   ? "has no value: it is only a target"
+                         : op.inputs[i].graph->is_eager() ? "belongs to another Eager"
+                         : op.inputs[i].graph->around()
+                             ? "belongs to a function that was traced: it has no value outside of it"
                              : "belongs to a graph: it has no value before a session runs it");
   }
 
@@ -74,12 +97,7 @@ class Eager::Impl final : public OpRunner {
   Device& device_named(const std::string& wanted) const {
     const DeviceName name = DeviceName::parse(wanted);
     for (const std::shared_ptr<Device>& device : task.local_devices().devices())
-      if (name.or_else(device->attributes().name) == device->attributes().name) {
-        if (!device->attributes().synchronous)
-          fail(Code::unimplemented, "eager ops run on CPUs only, not on {}: build a graph for it, and run a Session",
-               device->attributes().name.to_string());
-        return *device;
-      }
+      if (name.or_else(device->attributes().name) == device->attributes().name) return *device;
     fail(Code::not_found, "task {} has no device {}", task.name().to_string(), wanted);
   }
 
@@ -108,7 +126,9 @@ class Eager::Impl final : public OpRunner {
   const EagerOptions options_;
   std::atomic<std::uint64_t> seed_, draws_{0};
   Device& default_device_;
+  const std::string default_device_name_ = default_device_.attributes().name.to_string();
   PreparedOps ops_;
+  OutstandingOps outstanding_{options_.around_waits};
   const std::shared_ptr<const Node> constant_;  // the source of all of them
 
  public:
@@ -122,6 +142,9 @@ Eager::Eager(Task& task, EagerOptions options) : impl_(std::make_unique<Impl>(nu
 Eager::~Eager() = default;
 Graph& Eager::graph() { return impl_->graph; }
 Task& Eager::task() { return impl_->task; }
+RandomKey Eager::next_random_key() { return impl_->next_random_key(); }
+const std::string& Eager::default_device() const { return impl_->default_device(); }
+void Eager::wait() { impl_->wait(); }
 void Eager::set_seed(std::uint64_t seed) { impl_->set_seed(seed); }
 std::uint64_t Eager::ops_run() const { return impl_->ops_run.load(); }
 

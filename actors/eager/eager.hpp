@@ -15,6 +15,7 @@
 #include <string>
 
 #include <troupe/graph/graph.hpp>
+#include <troupe/messages/ids.hpp>
 
 namespace troupe {
 
@@ -22,17 +23,21 @@ class Task;
 
 struct EagerOptions {
   std::uint64_t seed = 0;  // of random ops, which draw other numbers each time
-  std::string device{};    // of ops that are called outside of Graph::on_device(); "": the task's first CPU
-  // Runs `wait` where an op must wait for its device, for callers that hold a lock that others need meanwhile.
+  // Of ops that are called outside of Graph::on_device(); "": the task's first CPU. A GPU's ops without a kernel for it
+  // run on that CPU.
+  std::string device{};
+  // Runs `wait` where the caller must wait for a device, for callers that hold a lock that others need meanwhile.
   std::function<void(const std::function<void()>& wait)> around_waits{};
 };
 
-// Thread-safe: a device runs one op at a time, those of one thread in the order of its program.
+// Thread-safe: a device runs one op at a time, those of one thread in the order of its program. On a CPU with nothing
+// else to do an op has run when its call returns. On a busy CPU and on GPUs it runs later: its value waits for it, and
+// tells its error.
 class Eager {
  public:
   // On a task of its own, with one CPU device.
   explicit Eager(EagerOptions options = {});
-  // `task` must outlive it. Throws not_found for a device that the task does not have, unimplemented for a GPU.
+  // `task` must outlive it. Throws not_found for a device that the task does not have.
   explicit Eager(Task& task, EagerOptions options = {});
   // Values and variables must not be used in ops any more; tensors taken from them stay valid.
   ~Eager();
@@ -44,8 +49,14 @@ class Eager {
   operator Graph&() { return graph(); }
   Task& task();
 
+  // Waits for all ops that have been called. Throws the first error that no value has told.
+  void wait();
   // Random ops begin again, as after the construction with this seed.
   void set_seed(std::uint64_t seed);
+  // The key of the next random numbers, which no op will have.
+  RandomKey next_random_key();
+  // The device of ops that ask for none, by its full name.
+  const std::string& default_device() const;
   // Ops run so far.
   std::uint64_t ops_run() const;
 

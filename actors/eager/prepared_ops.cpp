@@ -1,25 +1,29 @@
 #include "troupe/actors/eager/prepared_ops.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <source_location>
+#include <string_view>
 
+#include <troupe/actors/eager/values.hpp>
 #include <troupe/devices/device.hpp>
 #include <troupe/graph/infer_node.hpp>
 
 namespace troupe {
 namespace {
 
-// All values are known: a shape function reads those that it wants.
+// A shape function reads the values that it wants, of those that are on the host; or none.
 class CallInputs final : public NodeInputs {
  public:
-  explicit CallInputs(const NodeSpec& call) : inputs_(call.inputs) {}
+  CallInputs(const NodeSpec& call, bool with_values) : inputs_(call.inputs), with_values_(with_values) {}
   int count() const override { return static_cast<int>(inputs_.size()); }
   DType dtype(int index) const override { return at(index).dtype(); }
   const Shape& shape(int index) const override { return at(index).shape(); }
   const Tensor* constant(int index) const override {
-    if (at(index).dtype() == DType::resource) return nullptr;
-    const Tensor& value = at(index).value();
-    return value.space().on_host() ? &value : nullptr;
+    if (!with_values_ || at(index).dtype() == DType::resource || tensor_of(at(index).eager).results()) return nullptr;
+    return &at(index).value();
   }
   std::optional<KnownIntegers> integers(int index) const override {
     const Tensor* value = constant(index);
@@ -29,21 +33,23 @@ class CallInputs final : public NodeInputs {
  private:
   const Output& at(int index) const { return inputs_.at(static_cast<std::size_t>(index)); }
   const std::vector<Output>& inputs_;
+  const bool with_values_;
 };
 
-std::shared_ptr<Node> inferred(const OpDef& op, const Attributes& attributes, const NodeSpec& call,
-                               const std::string& device) {
-  auto node = std::make_shared<Node>();
-  node->op = &op;
-  node->attributes = attributes;
-  node->inputs.resize(call.inputs.size());
-  node->device = device;
+std::shared_ptr<InferredCall> inferred(const OpDef& op, const Attributes& attributes, const NodeSpec& call,
+                                       const std::string& device, bool with_values = true) {
+  auto out = std::make_shared<InferredCall>();
+  Node& node = out->node;
+  node.op = &op;
+  node.attributes = attributes;
+  node.inputs.resize(call.inputs.size());
+  node.device = device;
   try {
-    infer_node(CallInputs(call), *node);
+    infer_node(CallInputs(call, with_values), node);
   } catch (const Error& error) {
-    throw error.within(op.name);
+    throw error.within(text_of(call));
   }
-  return node;
+  return out;
 }
 
 bool equal_attributes(const Attributes& a, const Attributes& b) {
@@ -62,36 +68,74 @@ std::uint64_t hash_of(const NodeSpec& call, const Device& device) {
   return hash ^ (hash >> 32);
 }
 
-}  // namespace
-
-PreparedOp::PreparedOp(const OpDef& op, const NodeSpec& call, Device& device, const KernelRegistry& kernels)
-    : op_(op), given_(call.attributes), device_(device) {
-  for (const Output& x : call.inputs) input_types_.push_back(x.dtype());
-  const std::shared_ptr<const Node> node = node_for(call);
-  const KernelFactory& make = kernels.get(op.name, device.attributes().type, node->kernel_type());
-  kernel_ = make({op.name, node->attributes, input_types_, node->output_types});
+// Whether a source is one of the runtime, whose lines tell users nothing.
+bool is_own_source(std::string_view file) {
+  const std::string_view here = std::source_location::current().file_name();
+  const std::string_view root = here.substr(0, here.find("actors/eager/"));
+  for (const std::string_view folder : {"actors/", "graph/", "kernels/", "apps/c/", "apps/python/"})
+    if (file.starts_with(std::string(root) + std::string(folder)) ||
+        file.find("troupe/" + std::string(folder)) != file.npos)
+      return true;
+  return false;
 }
 
-bool PreparedOp::fits(const NodeSpec& call, const Device& device) const {
-  return &device == &device_ && call.op == op_.name &&
+}  // namespace
+
+std::string text_of(const NodeSpec& call) {
+  std::string text = call.op + "(";
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", name(call.inputs[i].dtype()), call.inputs[i].shape().to_string());
+  const std::string_view file = call.name.where().file_name();
+  if (is_own_source(file)) return text + ")";
+  return fmt::format("{}) at {}:{}", text, file.substr(file.rfind('/') + 1), call.name.where().line());
+}
+
+PreparedOp::PreparedOp(const OpDef& op, const NodeSpec& call, Device& wanted, Device& host,
+                       const KernelRegistry& kernels)
+    : op_(op), given_(call.attributes), wanted_(wanted), device_(&wanted) {
+  for (const Output& x : call.inputs) input_types_.push_back(x.dtype());
+  const Node node = inferred(op_, given_, call, {})->node;
+  const bool takes_variables = std::ranges::find(input_types_, DType::resource) != input_types_.end();
+  if (!takes_variables && !kernels.supports(op.name, wanted.attributes().type, node.kernel_type())) device_ = &host;
+  on_host_ = device_->attributes().synchronous;
+  const KernelFactory& make = kernels.get(op.name, device_->attributes().type, node.kernel_type());
+  kernel_ = make({op.name, node.attributes, input_types_, node.output_types});
+}
+
+bool PreparedOp::fits(const NodeSpec& call, const Device& wanted) const {
+  return &wanted == &wanted_ && call.op == op_.name &&
          std::ranges::equal(call.inputs, input_types_, {}, [](const Output& x) { return x.dtype(); }) &&
          equal_attributes(call.attributes, given_);
 }
 
-std::shared_ptr<const Node> PreparedOp::node_for(const NodeSpec& call) const {
+std::shared_ptr<const InferredCall> PreparedOp::infer(const NodeSpec& call) const {
   const auto same = [&](const Shapes& known) {
     return std::ranges::equal(call.inputs, known.inputs, {}, [](const Output& x) -> const Shape& { return x.shape(); });
   };
   for (const Shapes* known = known_.load(std::memory_order_acquire); known; known = known->next)
-    if (same(*known)) return known->node;
-  std::shared_ptr<const Node> node = inferred(op_, given_, call, device_.attributes().name.to_string());
+    if (same(*known)) return known->call;
+  std::shared_ptr<const InferredCall> made = inferred(op_, given_, call, device().attributes().name.to_string());
   const std::lock_guard lock(mutex_);
-  if (all_.size() == kMostShapes) return node;
+  if (all_.size() == kMostShapes) return made;
   std::vector<Shape> shapes;
   for (const Output& x : call.inputs) shapes.push_back(x.shape());
-  all_.push_back(std::unique_ptr<const Shapes>(new Shapes{std::move(shapes), node, known_.load()}));
+  all_.push_back(std::unique_ptr<const Shapes>(new Shapes{std::move(shapes), made, known_.load()}));
   known_.store(all_.back().get(), std::memory_order_release);
-  return node;
+  return made;
+}
+
+bool PreparedOp::knows_shapes(const InferredCall& known, const NodeSpec& call) const {
+  int follow = known.shapes_follow.load(std::memory_order_relaxed);
+  if (follow < 0) {
+    try {
+      const auto without = inferred(op_, given_, call, {}, false);
+      follow = std::ranges::all_of(without->node.output_shapes, &Shape::fully_known) ? 1 : 0;
+    } catch (const Error&) {
+      follow = 0;  // it wants a value
+    }
+    known.shapes_follow.store(follow, std::memory_order_relaxed);
+  }
+  return follow == 1;
 }
 
 void PreparedOp::check(const NodeSpec& call) const { inferred(op_, given_, call, {}); }
@@ -106,7 +150,7 @@ std::shared_ptr<const PreparedOp> PreparedOps::find(const NodeSpec& call, Device
   }
   const OpDef& op = ops_.get(call.op);
   if (!op.has_kernel()) return nullptr;
-  auto made = std::make_shared<const PreparedOp>(op, call, device, kernels_);
+  auto made = std::make_shared<const PreparedOp>(op, call, device, host_, kernels_);
   const std::lock_guard lock(mutex_);
   Alike& alike = by_hash_[hash];
   if (alike.ops.size() < kMostAlike)

@@ -4,23 +4,55 @@
 #include <memory>
 #include <utility>
 
+#include <troupe/actors/eager/op_results.hpp>
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/eager_value.hpp>
 #include <troupe/graph/graph.hpp>
 
 namespace troupe {
 
-class EagerTensor final : public EagerValue {
+class EagerTensor : public EagerValue {
  public:
-  EagerTensor(Tensor tensor, std::shared_ptr<const Node> source)
-      : EagerValue(tensor.dtype()), tensor_(std::move(tensor)), source_(std::move(source)) {}
+  EagerTensor(DType dtype, std::shared_ptr<const Node> source) : EagerValue(dtype), source_(std::move(source)) {}
+  const Node& source() const override { return *source_; }
+  // Of a tensor that a device computes, or has: null for one on the host.
+  virtual OpResults* results() const { return nullptr; }
+
+ private:
+  const std::shared_ptr<const Node> source_;
+};
+
+// On the host.
+class HostTensor final : public EagerTensor {
+ public:
+  HostTensor(Tensor tensor, std::shared_ptr<const Node> source)
+      : EagerTensor(tensor.dtype(), std::move(source)), tensor_(std::move(tensor)) {}
   const Shape& shape() const override { return tensor_.shape(); }
   const Tensor& value() const override { return tensor_; }
-  const Node& source() const override { return *source_; }
 
  private:
   const Tensor tensor_;
-  const std::shared_ptr<const Node> source_;
+};
+
+// An output of an op whose caller has gone on.
+class ComputedTensor final : public EagerTensor {
+ public:
+  ComputedTensor(DType dtype, Shape shape, std::shared_ptr<const Node> source, std::shared_ptr<OpResults> results,
+                 std::size_t output)
+      : EagerTensor(dtype, std::move(source)),
+        shape_(std::move(shape)),
+        results_(std::move(results)),
+        output_(output) {}
+  ~ComputedTensor() override { results_->forget(output_); }
+  const Shape& shape() const override { return shape_; }
+  const Tensor& value() const override { return results_->on_host(output_); }
+  OpResults* results() const override { return results_.get(); }
+  std::size_t output() const { return output_; }
+
+ private:
+  const Shape shape_;
+  const std::shared_ptr<OpResults> results_;
+  const std::size_t output_;
 };
 
 // Ends with its last Output.
@@ -29,18 +61,23 @@ class EagerVariable final : public EagerValue {
   explicit EagerVariable(std::unique_ptr<const Node> source)
       : EagerValue(DType::resource),
         source_(std::move(source)),
-        variable_(source_->name, source_->attributes.dtype("T"), source_->attributes.shape("shape")) {}
-  const Shape& shape() const override { return variable_.shape(); }
+        variable_(std::make_shared<Variable>(source_->name, source_->attributes.dtype("T"),
+                                             source_->attributes.shape("shape"))) {}
+  const Shape& shape() const override { return variable_->shape(); }
   const Tensor& value() const override {
-    fail(Code::failed_precondition, "'{}' is a variable: read it", variable_.name());
+    fail(Code::failed_precondition, "'{}' is a variable: read it", variable_->name());
   }
   const Node& source() const override { return *source_; }
   // Used on the thread that has the stream of its device.
-  Variable& variable() const { return variable_; }
+  Variable& variable() const { return *variable_; }
+  const std::shared_ptr<Variable>& shared() const { return variable_; }
 
  private:
   const std::unique_ptr<const Node> source_;
-  mutable Variable variable_;
+  const std::shared_ptr<Variable> variable_;
 };
+
+// Of a value that is not a variable.
+inline const EagerTensor& tensor_of(const EagerPtr& value) { return static_cast<const EagerTensor&>(*value); }
 
 }  // namespace troupe

@@ -279,6 +279,15 @@ TEST(Pages, OpsThatRunWhenTheyAreCalled) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
 }
 
+TEST(Pages, FunctionsThatAreTraced) {
+  const std::string_view shown =
+#include <pages/eager_function_output.inc>
+      ;
+  ::testing::internal::CaptureStdout();
+#include <pages/eager_function.inc>
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown);
+}
+
 TEST(Pages, LoopsScansAndJacobians) {
   const std::string_view shown =
 #include <pages/control_flow_output.inc>

@@ -6,6 +6,7 @@ set(TROUPE_PUBLIC_HEADERS
   actors/cluster/task.hpp
   actors/data/graph_function.hpp
   actors/eager/eager.hpp
+  actors/eager/function.hpp
   actors/model/any_model.hpp
   actors/model/batch_inference.hpp
   actors/model/estimators.hpp

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/actors/eager/eager_testing.hpp"
 #include "tests/error_of.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
@@ -25,6 +26,8 @@
 namespace troupe {
 namespace {
 
+using testing::numbers;
+
 using ::testing::HasSubstr;
 
 struct OptimizerCase {
@@ -32,16 +35,6 @@ struct OptimizerCase {
   Optimizer optimizer;
 };
 void PrintTo(const OptimizerCase& c, std::ostream* out) { *out << c.name; }
-
-Tensor numbers(const Shape& shape, int seed) {
-  Tensor out(DType::f32, shape);
-  std::uint32_t state = static_cast<std::uint32_t>(seed) * 2654435761u + 1;
-  for (float& v : out.mutable_values<float>()) {
-    state = state * 1664525u + 1013904223u;
-    v = static_cast<float>(state >> 8) / (1 << 24) - 0.5f;
-  }
-  return out;
-}
 
 // Two layers, and a table of which each batch reads some rows.
 struct Weights {

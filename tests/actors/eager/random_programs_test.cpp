@@ -1,4 +1,4 @@
-// Random programs of ops, run line by line and as graphs: the same bits, and the same refusals.
+// Random programs of ops, run line by line, as graphs and traced: the same bits, and the same refusals.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include "tests/sanitized.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
+#include <troupe/actors/eager/function.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
 
@@ -149,6 +150,7 @@ TEST(RandomPrograms, HaveTheBitsOfGraphs) {
     Outputs fetches;
     std::vector<Tensor> expected;
     std::vector<std::string> texts;
+    std::vector<std::pair<Program, std::vector<Output>>> programs;
     for (int p = 0; p < kPrograms; ++p) {
       const std::vector<Tensor> inputs = draw_inputs(random);
       const Program program = draw_program(random, inputs.size());
@@ -162,6 +164,7 @@ TEST(RandomPrograms, HaveTheBitsOfGraphs) {
         in_graph.push_back(placeholder(graph, DType::f32, inputs[i].shape()));
         feeds.emplace_back(in_graph.back(), inputs[i]);
       }
+      programs.emplace_back(program, at_once);
       const Lines built = run_lines(program, in_graph), ran = run_lines(program, at_once);
       ASSERT_EQ(ran.refusals, built.refusals) << "graph " << g << ": " << text_of(program);
       for (std::size_t i = inputs.size(); i < built.values.size(); ++i) {
@@ -181,6 +184,27 @@ TEST(RandomPrograms, HaveTheBitsOfGraphs) {
       ASSERT_TRUE(bitwise_equal(expected[i], values[i]))
           << "graph " << g << ", " << texts[i] << ": " << expected[i].to_string() << ", in a graph "
           << values[i].to_string();
+    // The first input of each is read from outside, the others are arguments.
+    Outputs arguments;
+    for (const auto& [program, inputs] : programs) arguments.insert(arguments.end(), inputs.begin() + 1, inputs.end());
+    TracedFunction traced(eager, [&](const Outputs& given) {
+      Outputs results;
+      auto next = given.begin();
+      for (const auto& [program, inputs] : programs) {
+        Outputs in{inputs[0]};
+        while (in.size() < inputs.size()) in.push_back(*next++);
+        const Lines built = run_lines(program, in);
+        for (std::size_t i = inputs.size(); i < built.values.size(); ++i)
+          if (built.refusals[i - inputs.size()].empty()) results.push_back(built.values[i]);
+      }
+      return results;
+    });
+    const Outputs results = traced(arguments);
+    ASSERT_EQ(results.size(), expected.size());
+    for (std::size_t i = 0; i < results.size(); ++i)
+      ASSERT_TRUE(bitwise_equal(expected[i], results[i].value()))
+          << "graph " << g << ", " << texts[i] << ": " << expected[i].to_string() << ", traced "
+          << results[i].value().to_string();
   }
   EXPECT_GT(lines_run, 3 * refused) << "most lines should be meaningful";
 }

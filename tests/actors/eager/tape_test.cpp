@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/actors/eager/eager_testing.hpp"
 #include "tests/error_of.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
@@ -13,13 +14,10 @@
 namespace troupe {
 namespace {
 
+using testing::why_not;
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string why_not(F&& f) {
-  return testing::error_of(f).message();
-}
 
 class TapeTest : public ::testing::Test {
  protected:
@@ -166,7 +164,10 @@ TEST_F(TapeTest, ErrorsSayWhy) {
 
 // What was recorded is freed with the gradients, or the tape.
 TEST_F(TapeTest, FreesWhatItHasRecorded) {
-  const auto live = [&] { return eager_.task().device().allocator().stats().bytes_in_use; };
+  const auto live = [&] {
+    eager_.wait();
+    return eager_.task().device().allocator().stats().bytes_in_use;
+  };
   const Output x = constant(graph_, Tensor::zeros(DType::f64, {1000}));
   const std::uint64_t before = live();
   {

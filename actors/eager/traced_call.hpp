@@ -1,0 +1,49 @@
+// What a traced function is run by: a session of its graph, and one more for each choice of gradients.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/eager/eager.hpp>
+#include <troupe/actors/eager/function_trace.hpp>
+#include <troupe/actors/session/session.hpp>
+
+namespace troupe {
+
+// Thread-safe.
+class TracedCall {
+ public:
+  TracedCall(Eager& eager, std::unique_ptr<FunctionTrace> trace);
+
+  // Values that tapes may want gradients of: floating inputs, captured values, and variables by their handles.
+  Outputs sources(const Outputs& inputs) const;
+  // Runs it. `wanted`: of sources(), those whose gradients a tape of this thread wants; empty: none.
+  Outputs run(const Outputs& inputs, const std::vector<bool>& wanted);
+  std::string explain();
+  int nodes() const { return trace_->graph().size(); }
+
+ private:
+  struct Differentiated;
+  using Mask = std::vector<bool>;
+
+  bool is_empty() const { return trace_->results().empty() && trace_->effects().empty(); }
+  SessionOptions session_options() const;
+  std::vector<Tensor> feeds(const Outputs& inputs) const;
+  Outputs fed() const;
+  Outputs wrap(std::vector<Tensor> values) const;
+  Outputs run_recorded(const Outputs& inputs, const std::vector<bool>& wanted);
+  std::shared_ptr<Differentiated> differentiated(const Mask& wanted);
+
+  Eager& eager_;
+  const std::unique_ptr<FunctionTrace> trace_;
+  Session session_;
+  const Callable callable_;
+  std::vector<std::pair<std::shared_ptr<const Node>, int>> made_by_;  // of results: the node, and which output of it
+  std::mutex mutex_;                                                  // guards what follows
+  std::map<Mask, std::shared_ptr<Differentiated>> differentiated_;
+};
+
+}  // namespace troupe
