@@ -24,6 +24,7 @@ struct PyGraph {
 struct PyTensor {
   std::shared_ptr<Graph> graph;  // null in eager mode
   Output output;
+  std::shared_ptr<const Graph> traced{};  // of a tensor of a function that is traced: its graph
 };
 struct PyVariable {
   VariableRef variable;  // of eager mode
@@ -41,6 +42,7 @@ void bind_dtypes(nanobind::module_& m);           // class DType
 void bind_eager_mode(nanobind::module_& m);       // seed, threads
 void bind_errors(nanobind::module_& m);           // exceptions by code
 void bind_files(nanobind::module_& m);            // of tensors
+void bind_functions(nanobind::module_& m);        // functions that are traced
 void bind_keras(nanobind::module_& m);            // layers, models and their data, as module keras
 void bind_array_functions(nanobind::module_& m);  // shapes, indices, order
 void bind_math_functions(nanobind::module_& m);   // elementwise, reductions, linear algebra, random numbers

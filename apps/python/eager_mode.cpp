@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "apps/python/bindings.hpp"
 #include "apps/python/fork.hpp"
@@ -26,6 +28,7 @@ struct EagerMode {
   bool ended = false;
   int threads = 0;
   std::uint64_t seed = 0;
+  std::vector<std::function<void()>> at_end;
   std::unique_ptr<Task> task;
   std::unique_ptr<Eager> eager;
 };
@@ -82,7 +85,9 @@ void end_eager() {
   m.changed.wait(lock, [&] { return m.released_ops == 0; });
   const std::unique_ptr<Task> task = std::move(m.task);  // ends after the Eager, and without the mutex
   const std::unique_ptr<Eager> eager = std::move(m.eager);
+  const std::vector<std::function<void()>> at_end = std::move(m.at_end);
   lock.unlock();
+  for (const std::function<void()>& end : at_end) end();
 }
 
 void set_seed(std::uint64_t seed) {
@@ -107,6 +112,16 @@ Graph* eager_graph_if_any() { return is_forked() ? nullptr : mode().graph.load(s
 Graph& eager_graph() {
   Graph* const graph = eager_graph_if_any();
   return graph ? *graph : make_eager();
+}
+
+Eager& eager() {
+  eager_graph();
+  return *mode().eager;
+}
+
+void at_end_of_eager(std::function<void()> end) {
+  const std::lock_guard lock(mode().mutex);
+  mode().at_end.push_back(std::move(end));
 }
 
 ReleasedForOp::ReleasedForOp() {

@@ -4,7 +4,13 @@
 
 #include <nanobind/nanobind.h>
 
+#include <functional>
+
 #include <troupe/graph/graph.hpp>
+
+namespace troupe {
+class Eager;
+}  // namespace troupe
 
 namespace troupe::python {
 
@@ -12,6 +18,10 @@ namespace troupe::python {
 Graph& eager_graph();
 // The same without making it: null if there is none.
 Graph* eager_graph_if_any();
+Eager& eager();
+
+// What must end before the eager mode: called with it, without the interpreter's lock.
+void at_end_of_eager(std::function<void()> end);
 
 // Releases the interpreter's lock for an op that takes long. The eager mode does not end meanwhile.
 class ReleasedForOp {

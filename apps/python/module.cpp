@@ -241,6 +241,7 @@ NB_MODULE(_troupe, m) {
   bind_cluster(m);
   bind_data(m);
   bind_files(m);
+  bind_functions(m);
   bind_keras(m);
   bind_measures(m);
   bind_onnx(m);

@@ -7,6 +7,8 @@
 #include "apps/python/operands.hpp"
 #include "apps/python/operators.hpp"
 #include "apps/python/tensors.hpp"
+#include <troupe/actors/eager/function.hpp>
+#include <troupe/graph/builder/functions.hpp>
 #include <troupe/graph/builder/math.hpp>
 
 namespace troupe::python {
@@ -27,11 +29,14 @@ std::int64_t elements_of(const Shape& shape) {
 }
 
 PyVariable make_variable(nb::handle value, bool trainable, const std::string& name, nb::handle dtype) {
+  const InitScope init;  // also in a function that is traced
   const CallGraph of{&eager_graph()};
   std::optional<DType> wanted;
   if (!dtype.is_none()) wanted = dtype_from(dtype);
   if (is_tensor(value) && !tensor_of(value).output.eager)
-    invalid_argument("Variable: the value is a tensor of a graph; give an array, or a tensor of eager mode");
+    invalid_argument(
+        "Variable: the value is a tensor of a graph, or of a function that is traced; give an array, or a tensor of "
+        "eager mode");
   // A variable may write to its memory, which nobody else can see.
   const Output initial = operand(of, value, wanted);
   if (!initial.valid()) invalid_argument("Variable: the value is None");
@@ -59,6 +64,7 @@ bool is_variable(nb::handle value) { return Py_TYPE(value.ptr()) == variable_typ
 PyTensor& tensor_of(nb::handle value) { return *nb::inst_ptr<PyTensor>(value); }
 
 nb::object to_python(PyTensor tensor) {
+  if (!tensor.output.eager && !tensor.graph) tensor.traced = traced_graph();
   nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(tensor_type)));
   new (nb::inst_ptr<PyTensor>(made)) PyTensor(std::move(tensor));
   nb::inst_mark_ready(made);

@@ -31,6 +31,7 @@ from ._troupe import (
 from .arrays import *
 from .control import *
 from .differentiation import *
+from .functions import *
 from .graphs import *
 from .math import *
 from .tensors import *
