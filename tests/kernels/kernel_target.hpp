@@ -2,22 +2,29 @@
 //   test_kernels           the CPU
 //   test_emulated_kernels  the GPU's kernels on the host (emulated_cuda)
 //   test_gpu_kernels       the GPU of this machine; without one its tests are skipped
+//   test_eager_kernels     the CPU, each kernel also called in eager mode (tests/actors/eager/eager_target.cpp)
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <troupe/devices/kernel.hpp>
 
 namespace troupe::testing {
+
+struct KernelCall;
 
 struct KernelTarget {
   std::string type;      // of its devices: "CPU", "GPU"
   std::string why_none;  // "": there is one
   std::function<std::shared_ptr<Device>(int threads)> device;
   std::function<void(KernelRegistry&)> register_kernels;
+  // Runs the same call in another way, which must make the same bits; nullopt: it does not take it.
+  std::function<std::optional<std::vector<Tensor>>(const KernelCall&)> again;
   std::function<void()> close;  // ends the device, before the libraries that it uses end with the process
 
   bool on_host() const { return type == "CPU"; }
