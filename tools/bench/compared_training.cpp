@@ -11,7 +11,6 @@
 namespace troupe::bench {
 namespace {
 
-constexpr int kComparedSteps = 5;
 constexpr double kTolerance = 2e-4;                // of losses
 constexpr std::chrono::minutes kPeerPatience(10);  // compiling may delay the first answer by minutes
 
@@ -39,15 +38,16 @@ double ComparedTraining::loss_of(const std::vector<Tensor>& figures) {
   return sums[0] / sums[1];
 }
 
-std::optional<Peer> ComparedTraining::peer(const std::string& name, const Settings& settings, double scale) const {
+std::optional<Peer> training_peer(const std::string& name, const TensorFiles& files, const std::vector<float>& losses,
+                                  const Settings& settings, double scale) {
   try {
     auto child = std::make_shared<Child>(std::vector<std::string>{
-        settings.python, build_directory() + "/include/troupe/tools/bench/peers/training_peer.py", files_.directory(),
+        settings.python, build_directory() + "/include/troupe/tools/bench/peers/training_peer.py", files.directory(),
         name, std::to_string(kComparedSteps)});
     const std::string answer = child->read_line(kPeerPatience), ready = "ready ";
     if (!answer.starts_with(ready)) fail(Code::unavailable, "{}", answer);
-    check_close(Tensor::of<float>(Shape{kComparedSteps}, losses_),
-                files_.read("losses", Shape{kComparedSteps}).data<float>(), kTolerance);
+    check_close(Tensor::of<float>(Shape{kComparedSteps}, losses),
+                files.read("losses", Shape{kComparedSteps}).data<float>(), kTolerance);
     return Peer{answer.substr(ready.size()), [child, scale] {
                   child->write_line("run");
                   return scale * std::stod(child->read_line(kPeerPatience));

@@ -11,6 +11,14 @@
 
 namespace troupe::bench {
 
+inline constexpr int kComparedSteps = 5;
+
+// A case of training_peer.py that reads these files, whose losses of its first kComparedSteps steps must be these:
+// throws internal if not. nullopt, with a line on stderr, if Python or the framework is not there. Measures seconds of
+// a step x `scale`.
+std::optional<Peer> training_peer(const std::string& name, const TensorFiles& files, const std::vector<float>& losses,
+                                  const Settings& settings, double scale);
+
 class ComparedTraining {
  public:
   // `batch` by component of the schema. Writes them and the initial values for the peers, with '.' for '/' in names.
@@ -22,9 +30,9 @@ class ComparedTraining {
   Task& task() { return task_; }
   // Another file for the peers.
   void write(const std::string& name, const Tensor& tensor) const { files_.write(name, tensor); }
-  // A case of training_peer.py, whose losses must be those of the first steps: throws internal if not. nullopt, with a
-  // line on stderr, if Python or the framework is not there. Measures seconds of a step x `scale`.
-  std::optional<Peer> peer(const std::string& name, const Settings& settings, double scale) const;
+  std::optional<Peer> peer(const std::string& name, const Settings& settings, double scale) const {
+    return training_peer(name, files_, losses_, settings, scale);
+  }
 
  private:
   static double loss_of(const std::vector<Tensor>& figures);

@@ -46,7 +46,7 @@ class EncoderFiles {
     const Output x = placeholder(graph, DType::i32, tokens.shape(), "x");
     VariablePool pool;
     LayerContext context{.graph = graph, .variables = pool};
-    const Output y = identity(sentence_encoder().apply(context, x), {.name = "y"});
+    const Output y = identity(sentence_encoder().apply(context, x), "y");
     const Output start = initializer(graph);
     SavedModel model{.graph = graph.clone(),
                      .signatures = {{"serve",

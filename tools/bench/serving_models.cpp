@@ -87,7 +87,7 @@ ServedExample example_of(const Sequential& layers, const Tensor& rows) {
   const Output x = placeholder(graph, rows.dtype(), any_rows_of(rows), "x");
   VariablePool pool;
   LayerContext context{.graph = graph, .variables = pool};
-  const Output y = identity(layers.apply(context, x), {.name = "y"});
+  const Output y = identity(layers.apply(context, x), "y");
   const Output start = initializer(graph);
   Task task{{.threads = 1, .gpus = {.count = 0}}};
   Session session(task, graph);
@@ -101,7 +101,7 @@ ServedExample square_matrix(std::int64_t size) {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, {kUnknown, size}, "x");
   const VariableRef w = variable(graph, {.name = "w", .shape = {size, size}});
-  const Output y = identity(matmul(x, w.read()), {.name = "y"});
+  const Output y = identity(matmul(x, w.read()), "y");
   Tensor values(DType::f32, {size, size});
   std::uint32_t bits = 1;
   for (float& value : values.mutable_values<float>()) {

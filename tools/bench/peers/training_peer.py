@@ -1,4 +1,4 @@
-"""Training steps in TensorFlow, Keras or jax: peers of troupe-bench, which starts them.
+"""Training steps in TensorFlow, Keras, PyTorch or jax: peers of troupe-bench, which starts them.
 
 training_peer.py DIRECTORY CASE STEPS: reads a batch and initial values, NAME.data with dtype and shape in NAME.shape,
 trains for STEPS steps on the batch, writes their losses, prints "ready NAME" or "unavailable WHY", then answers each
@@ -211,6 +211,102 @@ def lstm_tensorflow(directory, steps):
     keras_steps(directory, steps, model, weights, given)
 
 
+def mlp_torch(directory, steps):
+    """The training loop of PyTorch's "Optimizing Model Parameters"."""
+    import torch
+
+    torch.set_num_threads(1)
+    given = {name: torch.from_numpy(value) for name, value in load(directory).items()}
+    x, labels = given["x"], given["labels"].long()
+    model = torch.nn.Sequential(torch.nn.Linear(784, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    with torch.no_grad():
+        for layer, name in ((model[0], "dense"), (model[2], "dense_1")):
+            layer.weight.copy_(given[name + "/kernel"].T)
+            layer.bias.copy_(given[name + "/bias"])
+    loss_function = torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7)
+
+    def step():
+        loss = loss_function(model(x), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compare(directory, [step().item() for _ in range(steps)])
+
+    def one():
+        step()
+        return 1
+
+    serve(f"PyTorch {torch.__version__}", one)
+
+
+def mlp_tensorflow(directory, steps):
+    """A loop of one's own without tf.function."""
+    tf = tensorflow()
+    given = load(directory)
+    x, labels = tf.constant(given["x"]), tf.constant(given["labels"])
+    model = tf.keras.Sequential([
+        tf.keras.Input((784,)), tf.keras.layers.Dense(128, activation="relu"), tf.keras.layers.Dense(10)])
+    model.set_weights([given[name] for name in ("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias")])
+    loss_function = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = tf.keras.optimizers.Adam(1e-3)
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = loss_function(labels, model(x, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    compare(directory, [step().numpy() for _ in range(steps)])
+
+    def one():
+        step()
+        return 1
+
+    serve(f"TensorFlow {tf.__version__} eager", one)
+
+
+def mlp_jax(directory, steps):
+    """A step as a whole compiled by jax.jit."""
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+
+    jnp = jax.numpy
+    given = {name: jnp.asarray(value) for name, value in load(directory).items()}
+    x, labels = given.pop("x"), given.pop("labels")
+
+    def loss_of(p, x, labels):
+        logits = jax.nn.relu(x @ p["dense/kernel"] + p["dense/bias"]) @ p["dense_1/kernel"] + p["dense_1/bias"]
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1))
+
+    def train_step(p, m, v, t, x, labels):
+        loss, g = jax.value_and_grad(loss_of)(p, x, labels)
+        m = {k: 0.9 * m[k] + 0.1 * g[k] for k in p}
+        v = {k: 0.999 * v[k] + 0.001 * jnp.square(g[k]) for k in p}
+        rate = 1e-3 * jnp.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        p = {k: p[k] - rate * m[k] / (jnp.sqrt(v[k]) + 1e-7) for k in p}
+        return p, m, v, t + 1, loss
+
+    train_step = jax.jit(train_step, donate_argnums=(0, 1, 2))
+    state = [given, *({k: jnp.zeros_like(value) for k, value in given.items()} for _ in range(2)), jnp.float32(1)]
+
+    def step():
+        *state[:], loss = train_step(*state, x, labels)
+        return loss
+
+    compare(directory, [float(step()) for _ in range(steps)])
+
+    def one():
+        step().block_until_ready()
+        return 1
+
+    serve(f"jax {jax.__version__} jit", one)
+
+
 def tags_keras(directory, steps):
     tf = tensorflow()
     layers = tf.keras.layers
@@ -240,6 +336,9 @@ CASES = {
     "transformer-jax": transformer_jax,
     "lstm-tensorflow": lstm_tensorflow,
     "tags-keras": tags_keras,
+    "mlp-torch": mlp_torch,
+    "mlp-tensorflow": mlp_tensorflow,
+    "mlp-jax": mlp_jax,
 }
 
 
