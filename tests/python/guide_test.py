@@ -43,7 +43,7 @@ def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names, printed = {}, ""
     blocks = BLOCK.findall((ROOT / "docs/guide/python.md").read_text(encoding="utf-8"))
-    assert sum(language == "python" for language, _ in blocks) == 9
+    assert sum(language == "python" for language, _ in blocks) == 10
     for language, text in blocks:
         if language == "text":
             assert matches(text, printed), f"the page shows\n{text}\nbut this is printed:\n{printed}"

@@ -8,6 +8,7 @@ std::vector<Case> all_cases() {
   add_step_cases(cases);
   add_loop_cases(cases);
   add_eager_cases(cases);
+  add_python_cases(cases);
   add_remote_cases(cases);
   add_transfer_cases(cases);
   add_all_reduce_cases(cases);

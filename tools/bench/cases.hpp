@@ -14,6 +14,7 @@ void add_dispatch_cases(std::vector<Case>& cases);  // null nodes and parallel n
 void add_step_cases(std::vector<Case>& cases);      // one-node graphs
 void add_loop_cases(std::vector<Case>& cases);      // iterations
 void add_eager_cases(std::vector<Case>& cases);     // ops that run when they are called
+void add_python_cases(std::vector<Case>& cases);    // from Python
 
 void add_remote_cases(std::vector<Case>& cases);            // one-node graphs on another task
 void add_transfer_cases(std::vector<Case>& cases);          // tensors between tasks

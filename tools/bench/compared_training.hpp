@@ -19,6 +19,10 @@ inline constexpr int kComparedSteps = 5;
 std::optional<Peer> training_peer(const std::string& name, const TensorFiles& files, const std::vector<float>& losses,
                                   const Settings& settings, double scale);
 
+// Writes a batch and initial values of the perceptron of troupe-mnist for the cases "mlp-..." of training_peer.py;
+// returns the losses of its first steps, in eager mode.
+std::vector<float> write_perceptron(const TensorFiles& files);
+
 class ComparedTraining {
  public:
   // `batch` by component of the schema. Writes them and the initial values for the peers, with '.' for '/' in names.

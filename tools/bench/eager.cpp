@@ -55,35 +55,34 @@ Contest sums(const Settings& settings, const Shape& shape) {
 // The perceptron of troupe-mnist on one batch.
 class Perceptron {
  public:
-  Perceptron() {
+  explicit Perceptron(const TensorFiles& files) {
     const Tensor images = random_tensor(Shape{kBatch, 784}, 1);
     Tensor classes(DType::i32, Shape{kBatch});
     for (int i = 0; i < kBatch; ++i) classes.mutable_data<std::int32_t>()[i] = i * 7 % 10;
-    files_.write("x", images);
-    files_.write("labels", classes);
+    files.write("x", images);
+    files.write("labels", classes);
     x_ = constant(eager_.graph(), images);
     labels_ = constant(eager_.graph(), classes);
-    add("dense/kernel", {784, 128}, 0.05);
-    add("dense/bias", {128}, 0);
-    add("dense_1/kernel", {128, 10}, 0.1);
-    add("dense_1/bias", {10}, 0);
+    add(files, "dense/kernel", {784, 128}, 0.05);
+    add(files, "dense/bias", {128}, 0);
+    add(files, "dense_1/kernel", {128, 10}, 0.1);
+    add(files, "dense_1/bias", {10}, 0);
   }
 
   Output step() {
     return optimizer_.minimize([&] { return loss(x_, labels_); }, weights_);
   }
   Output traced_step() { return traced_({x_, labels_})[0]; }
-  const TensorFiles& files() const { return files_; }
 
  private:
   static constexpr int kBatch = 32;
 
-  void add(const std::string& name, const Shape& shape, double scale) {
+  void add(const TensorFiles& files, const std::string& name, const Shape& shape, double scale) {
     Tensor value = random_tensor(shape, static_cast<int>(weights_.size()) + 2);
     for (float& v : value.mutable_values<float>()) v *= static_cast<float>(scale);
     std::string file = name;
     std::ranges::replace(file, '/', '.');
-    files_.write(file, value);
+    files.write(file, value);
     weights_.push_back(variable(eager_.graph(), {.name = name, .initial_value = constant(eager_.graph(), value)}));
   }
   Output loss(const Output& x, const Output& labels) const {
@@ -91,7 +90,6 @@ class Perceptron {
     return mean(sparse_softmax_cross_entropy(matmul(hidden, weights_[2].read()) + weights_[3].read(), labels));
   }
 
-  TensorFiles files_;
   Task task_{{.threads = 1, .gpus = {.count = 0}}};
   Eager eager_{task_};
   Output x_, labels_;
@@ -103,21 +101,28 @@ class Perceptron {
 };
 
 Contest training(const Settings& settings, Output (Perceptron::*step)(), const std::vector<std::string>& peers) {
-  const auto model = std::make_shared<Perceptron>();
+  const auto files = std::make_shared<TensorFiles>();
+  const auto model = std::make_shared<Perceptron>(*files);
   std::vector<float> losses;
   for (int i = 0; i < kComparedSteps; ++i) losses.push_back(((*model).*step)().value().item<float>());
   Contest contest{.troupe =
-                      [=, slice = settings.slice_seconds()] {
+                      [=, files = files, slice = settings.slice_seconds()] {
                         return kMicro * seconds_per_call(slice, [&] { ((*model).*step)(); });
                       },
                   .peers = {}};
   for (const std::string& name : peers)
-    if (auto peer = training_peer(name, model->files(), losses, settings, kMicro))
-      contest.peers.push_back(std::move(*peer));
+    if (auto peer = training_peer(name, *files, losses, settings, kMicro)) contest.peers.push_back(std::move(*peer));
   return contest;
 }
 
 }  // namespace
+
+std::vector<float> write_perceptron(const TensorFiles& files) {
+  Perceptron model(files);
+  std::vector<float> losses;
+  for (int i = 0; i < kComparedSteps; ++i) losses.push_back(model.step().value().item<float>());
+  return losses;
+}
 
 void add_eager_cases(std::vector<Case>& cases) {
   const std::string peer = "jax, TensorFlow and PyTorch, eager, from Python";

@@ -56,6 +56,15 @@ def jax():
     return module
 
 
+def troupe():
+    """The module of the build that has started this script."""
+    build = sys.argv[0].split("/include/troupe/")[0]
+    sys.path.insert(0, build + "/python")
+    import troupe as module
+
+    return module
+
+
 def gates(weights, order):
     """Rows of four gates in another order."""
     return numpy.concatenate([numpy.split(weights, 4)[gate] for gate in order])

@@ -13,6 +13,8 @@ import time
 
 import numpy
 
+import graph_peer
+
 DTYPES = {"f32": numpy.float32, "i32": numpy.int32}
 HEADS = 4
 
@@ -224,7 +226,8 @@ def mlp_torch(directory, steps):
             layer.weight.copy_(given[name + "/kernel"].T)
             layer.bias.copy_(given[name + "/bias"])
     loss_function = torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7)
+    # Added after the correction of the first steps, where Keras and we add 1e-7 before.
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=2e-6)
 
     def step():
         loss = loss_function(model(x), labels)
@@ -240,6 +243,37 @@ def mlp_torch(directory, steps):
         return 1
 
     serve(f"PyTorch {torch.__version__}", one)
+
+
+def mlp_troupe(directory, steps, traced=False):
+    """As mlp_tensorflow."""
+    troupe = graph_peer.troupe()
+    troupe.set_threads(1)
+    given = load(directory)
+    x, labels = troupe.tensor(given.pop("x")), troupe.tensor(given.pop("labels"))
+    names = ("dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias")
+    w0, b0, w1, b1 = weights = [troupe.Variable(given[name]) for name in names]
+    optimizer = troupe.optimizers.Adam(1e-3)
+
+    def train(x, labels):
+        with troupe.GradientTape() as tape:
+            hidden = troupe.nn.relu(x @ w0 + b0)
+            loss = troupe.mean(troupe.nn.sparse_softmax_cross_entropy(hidden @ w1 + b1, labels))
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    step = troupe.function(train) if traced else train
+    compare(directory, [float(step(x, labels)) for _ in range(steps)])
+
+    def one():
+        step(x, labels)
+        return 1
+
+    serve("Troupe", one)
+
+
+def mlp_troupe_function(directory, steps):
+    mlp_troupe(directory, steps, traced=True)
 
 
 def mlp_tensorflow(directory, steps):
@@ -337,6 +371,8 @@ CASES = {
     "lstm-tensorflow": lstm_tensorflow,
     "tags-keras": tags_keras,
     "mlp-torch": mlp_torch,
+    "mlp-troupe": mlp_troupe,
+    "mlp-troupe-function": mlp_troupe_function,
     "mlp-tensorflow": mlp_tensorflow,
     "mlp-jax": mlp_jax,
 }
