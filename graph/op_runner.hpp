@@ -7,11 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/graph/gradient.hpp>
 #include <troupe/graph/graph.hpp>
 
 namespace troupe {
-
-struct Gradient;  // graph/gradients/autodiff.hpp
 
 class OpRunner {
  public:

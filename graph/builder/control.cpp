@@ -7,7 +7,6 @@
 #include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/control_flow.hpp>
-#include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/op_runner.hpp>
 
 namespace troupe {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -79,10 +80,20 @@ class PipelineMemory : public ::testing::Test {
   static std::string expect_bounded(const std::string& order, bool cluster) {
     const Run empty = run("batch", order, cluster), all = run("all", order, cluster);
     EXPECT_EQ(all.peaks.size(), cluster ? 4u : 1u);
+    if (empty.peaks.empty()) {
+      ADD_FAILURE() << "no task has told its peak";
+      return {};
+    }
     for (const auto& [task, peak] : all.peaks) {
-      const std::int64_t more = peak - empty.peaks.at(task);
-      fmt::print("{} {}: {} MiB, of one batch {} MiB: {} MiB more\n", order, task, peak / kMiB,
-                 empty.peaks.at(task) / kMiB, more / kMiB);
+      // An input task that comes when the one batch is done tells nothing: then that of the least task counts.
+      const auto own = empty.peaks.find(task);
+      const std::int64_t before =
+          own != empty.peaks.end()
+              ? own->second
+              : std::ranges::min_element(empty.peaks, {}, [](const auto& p) { return p.second; })->second;
+      const std::int64_t more = peak - before;
+      fmt::print("{} {}: {} MiB, of one batch {} MiB: {} MiB more\n", order, task, peak / kMiB, before / kMiB,
+                 more / kMiB);
       EXPECT_LE(more, kBound) << order << " " << task;
     }
     return all.out;

@@ -95,6 +95,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/formats/serialize.hpp
   graph/formats/text.hpp
   graph/formats/text_call.hpp
+  graph/gradient.hpp
   graph/gradients/autodiff.hpp
   graph/gradients/jacobian.hpp
   graph/gradients/tape.hpp
