@@ -81,6 +81,8 @@ int main(int argc, char** argv) {
   session_delete(session);
   graph_delete(graph);
   status_delete(status);
+  // It stays loaded: what its threads, and this one, keep of it is used until the end.
+  if (dlclose(library) != 0 || !dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD)) return 7;
   puts("1 4 9");
   return 0;
 }
