@@ -60,7 +60,7 @@ FunctionTrace::FunctionTrace(Graph& eager, const std::vector<TracedArgument>& ar
       if (!results[i].valid()) invalid_argument("result {} is not a tensor", i);
       const Output inside = graph_.brought_in(results[i]);
       const Node& source = inside.source();
-      // What no node computes is not fetched.
+      // Fetched are only values that a node computes.
       results_.push_back(source.op->is_source() ? identity(inside) : inside);
     }
   }
@@ -104,22 +104,24 @@ Output FunctionTrace::add_constant(Tensor value) {
 
 Output FunctionTrace::bring_in(const Output& value) {
   if (!value.eager) invalid_argument("a target of eager mode has no value");
-  const auto [at, fresh] = captured_.try_emplace(value.eager.get());
-  if (!fresh) return at->second;
+  if (const auto known = captured_.find(value.eager.get()); known != captured_.end()) return known->second;
   const auto plain = graph_.without_defaults();
   if (is_floating(value.dtype())) {  // gradients may be wanted
-    at->second = placeholder(graph_, value.dtype(), value.shape(), graph_.unique_name("captured"));
-    captures_.push_back({value, {at->second}});
-    return at->second;
+    const Output inside = placeholder(graph_, value.dtype(), value.shape(), graph_.unique_name("captured"));
+    captures_.push_back({value, {inside}});
+    return captured_[value.eager.get()] = inside;
   }
-  if (value.dtype() != DType::resource) return at->second = graph_.constant(value.value(), {});
+  if (value.dtype() != DType::resource) {
+    constants_.push_back(value);  // so that no other value gets its place in memory
+    return captured_[value.eager.get()] = graph_.constant(value.value(), {});
+  }
   const Node& source = value.source();
   const auto there = graph_.on_device(source.device);
   const std::string name = graph_.unique_name(source.name);
-  at->second = graph_.output(graph_.add({.op = source.op->name, .name = name, .attributes = source.attributes}));
   variables_->share(name, static_cast<const EagerVariable&>(*value.eager).shared());
   captures_.push_back({value, {}});
-  return at->second;
+  return captured_[value.eager.get()] =
+             graph_.output(graph_.add({.op = source.op->name, .name = name, .attributes = source.attributes}));
 }
 
 // Nodes have the order of the program.

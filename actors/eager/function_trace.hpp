@@ -61,6 +61,7 @@ class FunctionTrace {
   Outputs arguments_, results_, effects_;
   std::vector<Capture> captures_;
   std::map<const EagerValue*, Output> captured_;
+  Outputs constants_;  // captured values that are constants of the graph
   const std::shared_ptr<VariableStore> variables_ = std::make_shared<VariableStore>();
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <troupe/actors/eager/values.hpp>
 #include <troupe/devices/device.hpp>
@@ -20,8 +21,8 @@
 namespace troupe {
 namespace {
 
-// Elements on the stack, for the few that most ops have.
-template <class T>
+// Elements on the stack, for as many as most ops have.
+template <class T, std::size_t most>
 class Few {
  public:
   explicit Few(std::size_t count) : count_(count) {
@@ -31,7 +32,7 @@ class Few {
 
  private:
   std::size_t count_;
-  std::array<T, 4> here_{};
+  std::array<T, most> here_{};
   std::vector<T> more_;
 };
 
@@ -45,9 +46,9 @@ class Call final : public AllocationSource {
     const AllocationScope scope(*this);
     const std::size_t count = spec_.inputs.size();
     try {
-      Few<const Tensor*> inputs(count);
-      Few<Variable*> variables(count);
-      Few<Tensor> on_device(op_.on_host() ? 0 : count);
+      Few<const Tensor*, 4> inputs(count);
+      Few<Variable*, 4> variables(count);
+      std::vector<Tensor> on_device(op_.on_host() ? 0 : count);
       for (std::size_t i = 0; i < count; ++i) {
         const EagerPtr& value = spec_.inputs[i].eager;
         if (value->dtype() == DType::resource)
@@ -55,7 +56,7 @@ class Call final : public AllocationSource {
         else if (op_.on_host())
           inputs.all()[i] = &known(tensor_of(value));
         else
-          inputs.all()[i] = &(on_device.all()[i] = brought_in(tensor_of(value)));
+          inputs.all()[i] = &(on_device[i] = brought_in(tensor_of(value)));
       }
       inputs_there_ = true;
       run_kernel(op_.kernel(),
@@ -91,8 +92,9 @@ class Call final : public AllocationSource {
  private:
   // Of an op before this one on the same device, or of another device, which was brought to the host before.
   static const Tensor& known(const EagerTensor& value) {
-    if (const OpResults* const results = value.results())
-      if (const std::exception_ptr error = results->error()) std::rethrow_exception(error);
+    const OpResults* const results = value.results();
+    if (!results) return static_cast<const HostTensor&>(value).tensor();
+    if (const std::exception_ptr error = results->error()) std::rethrow_exception(error);
     return value.value();
   }
   Tensor brought_in(const EagerTensor& value) const {
@@ -108,7 +110,7 @@ class Call final : public AllocationSource {
   const PreparedOp& op_;
   const NodeSpec& spec_;
   const RandomKey random_;
-  Few<Tensor> outputs_;
+  Few<Tensor, 1> outputs_;
   bool inputs_there_ = false;
   std::exception_ptr error_{};
 };
@@ -156,11 +158,11 @@ class QueuedCall final : public LocalWork {
     std::vector<EagerPtr> inputs;
     for (const Output& x : spec_.inputs)
       if (x.dtype() != DType::resource && tensor_of(x.eager).results()) inputs.push_back(x.eager);
-    const std::string text = text_of(spec_);
+    std::string text = text_of(spec_);
     spec_.inputs.clear();
     const std::shared_ptr<Event> event = op_->device().compute().record();
     event->on_reached([results = results_, &outstanding = outstanding_, inputs = std::move(inputs), event = event.get(),
-                       text = text_of(spec_), device = &op_->device()]() mutable {
+                       text = std::move(text), device = &op_->device()]() mutable {
       std::exception_ptr fault;
       for (const EagerPtr& x : inputs)
         if (!fault) fault = tensor_of(x).results()->error();
@@ -239,22 +241,25 @@ std::vector<Output> run_op(Graph& graph, const std::shared_ptr<const PreparedOp>
                            const RandomKey& random, OutstandingOps& outstanding) {
   Device& device = op->device();
   for (const Output& x : spec.inputs) {
-    if (x.dtype() == DType::resource) continue;
+    if (x.eager->dtype() == DType::resource) continue;
     const OpResults* const results = tensor_of(x.eager).results();
     if (results && &results->device() != &device) x.value();  // waits for the other device
   }
-  const std::shared_ptr<const InferredCall> inferred = op->infer(spec);
+  std::shared_ptr<const InferredCall> inferred = op->infer(spec);
   Call call(*op, spec, random, inferred->node.output_types.size());
   if (!runs_here(*op, call, outstanding)) return run_later(graph, op, spec, random, inferred, outstanding);
   if (call.lacks_input())
     for (const Output& x : spec.inputs)
       if (x.dtype() != DType::resource) x.value();
   if (call.failed()) std::rethrow_exception(call.error());
+  const std::span<Tensor> made = call.outputs();
   std::vector<Output> out;
-  out.reserve(call.outputs().size());
-  for (Tensor& tensor : call.outputs())
-    out.push_back({&graph, -1, static_cast<int>(out.size()),
-                   EagerPtr(new HostTensor(std::move(tensor), InferredCall::node_of(inferred)))});
+  out.reserve(made.size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const bool last = i + 1 == made.size();
+    std::shared_ptr<const Node> source = InferredCall::node_of(last ? std::move(inferred) : inferred);
+    out.push_back({&graph, -1, static_cast<int>(i), EagerPtr(new HostTensor(std::move(made[i]), std::move(source)))});
+  }
   return out;
 }
 

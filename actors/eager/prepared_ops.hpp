@@ -8,6 +8,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <troupe/devices/kernel.hpp>
@@ -24,8 +25,9 @@ struct InferredCall {
   // Whether the shapes of its outputs follow from those of its inputs, whatever their values; negative: not known yet.
   mutable std::atomic<int> shapes_follow{-1};
 
-  static std::shared_ptr<const Node> node_of(const std::shared_ptr<const InferredCall>& call) {
-    return {call, &call->node};
+  static std::shared_ptr<const Node> node_of(std::shared_ptr<const InferredCall> call) {
+    const Node* const node = &call->node;
+    return {std::move(call), node};
   }
 };
 

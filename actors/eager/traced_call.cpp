@@ -34,7 +34,6 @@ struct TracedCall::Differentiated {
   std::unique_ptr<Graph> graph;
   std::optional<Session> session;
   Callable forward, backward;
-  std::size_t kept = 0;              // values that the forward step fetches beside the results
   std::vector<std::size_t> fed{};    // of its feeds, those that the backward step needs as well
   std::vector<std::size_t> flowing;  // results whose gradients the backward step takes
   // By source that is wanted: what it makes.
@@ -184,7 +183,7 @@ std::shared_ptr<TracedCall::Differentiated> TracedCall::differentiated(const Mas
   for (Output& x : made)
     if (x.node < forward_nodes || x.source().op->is_source()) x = identity(x);  // what is fed is not fetched
 
-  // What they read of the nodes before them.
+  // Values of the function's own nodes that the gradients read.
   std::set<Endpoint> read;
   for (int id = forward_nodes; id < graph.size(); ++id)
     for (const Endpoint& e : graph.node(id).inputs) {
@@ -199,7 +198,6 @@ std::shared_ptr<TracedCall::Differentiated> TracedCall::differentiated(const Mas
       feeds.push_back(in(graph, forward_feeds[i]));
     }
   for (const Endpoint& e : read) kept.push_back({&graph, e.node, e.index});
-  plan->kept = kept.size();
   feeds.insert(feeds.end(), kept.begin(), kept.end());
   feeds.insert(feeds.end(), dys.begin(), dys.end());
 

@@ -1,4 +1,4 @@
-// What a traced function is run by: a session of its graph, and one more for each choice of gradients.
+// Runs a traced function: by a session of its graph, and one more for each choice of gradients.
 #pragma once
 
 #include <map>

@@ -13,22 +13,27 @@ namespace troupe {
 
 class EagerTensor : public EagerValue {
  public:
-  EagerTensor(DType dtype, std::shared_ptr<const Node> source) : EagerValue(dtype), source_(std::move(source)) {}
   const Node& source() const override { return *source_; }
-  // Of a tensor that a device computes, or has: null for one on the host.
-  virtual OpResults* results() const { return nullptr; }
+  // Of a tensor that a device computes, or has: null for a HostTensor.
+  OpResults* results() const { return results_; }
+
+ protected:
+  EagerTensor(DType dtype, std::shared_ptr<const Node> source, OpResults* results)
+      : EagerValue(dtype), source_(std::move(source)), results_(results) {}
 
  private:
   const std::shared_ptr<const Node> source_;
+  OpResults* const results_;
 };
 
 // On the host.
 class HostTensor final : public EagerTensor {
  public:
   HostTensor(Tensor tensor, std::shared_ptr<const Node> source)
-      : EagerTensor(tensor.dtype(), std::move(source)), tensor_(std::move(tensor)) {}
+      : EagerTensor(tensor.dtype(), std::move(source), nullptr), tensor_(std::move(tensor)) {}
   const Shape& shape() const override { return tensor_.shape(); }
   const Tensor& value() const override { return tensor_; }
+  const Tensor& tensor() const { return tensor_; }
 
  private:
   const Tensor tensor_;
@@ -39,14 +44,13 @@ class ComputedTensor final : public EagerTensor {
  public:
   ComputedTensor(DType dtype, Shape shape, std::shared_ptr<const Node> source, std::shared_ptr<OpResults> results,
                  std::size_t output)
-      : EagerTensor(dtype, std::move(source)),
+      : EagerTensor(dtype, std::move(source), results.get()),
         shape_(std::move(shape)),
         results_(std::move(results)),
         output_(output) {}
   ~ComputedTensor() override { results_->forget(output_); }
   const Shape& shape() const override { return shape_; }
   const Tensor& value() const override { return results_->on_host(output_); }
-  OpResults* results() const override { return results_.get(); }
   std::size_t output() const { return output_; }
 
  private:

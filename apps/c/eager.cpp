@@ -53,7 +53,7 @@ troupe_value* new_value(const std::shared_ptr<EagerMode>& mode, Output output) {
   return out.release();
 }
 
-// The handles of a call, which may be in the place of its results.
+// Copies the handles of a call: its results may be written over them.
 std::vector<troupe_value*> copied_handles(troupe_value* const* values, std::size_t count, const Argument& argument) {
   const auto given = array(values, count, argument);
   return {given.begin(), given.end()};

@@ -209,7 +209,7 @@ troupe_code troupe_graph_gradients(const troupe_output* ys, size_t num_ys, const
   return guarded(__func__, status, [&] {
     const auto to = array(gradients, num_xs, "gradients");
     const auto given = array(xs, num_xs, "xs");
-    const std::vector<troupe_output> wanted(given.begin(), given.end());  // may be in the place of the gradients
+    const std::vector<troupe_output> wanted(given.begin(), given.end());  // gradients may be written over them
     std::ranges::fill(to, kNoOutput);
     const Outputs of = outputs_of(ys, num_ys, "ys"), by = outputs_of(wanted.data(), num_xs, "xs");
     troupe::GradientOptions options;

@@ -30,7 +30,8 @@ troupe_tensor* new_tensor(Tensor tensor) {
 // The dtype and shape of a tensor that somebody has the memory of.
 std::pair<DType, Shape> plain_type(troupe_dtype dtype, const std::int64_t* dims, std::int32_t rank) {
   const DType type = dtype_of_c(dtype);
-  if (!is_data(type)) refuse("dtype", fmt::format("is {}, of which there are no tensors", name(type)));
+  if (!is_data(type))
+    refuse("dtype", fmt::format("is {}, which no tensor has: use a dtype of numbers, bool or string", name(type)));
   const Shape shape = shape_of(dims, rank);
   if (!shape.fully_known()) refuse("dims", fmt::format("is {}, but all must be known", shape.to_string()));
   return {type, shape};

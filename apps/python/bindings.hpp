@@ -30,7 +30,7 @@ struct PyVariable {
   VariableRef variable;  // of eager mode
   bool trainable = true;
 };
-// What a model is fit to: data sets of any kind, as class BatchSource.
+// A data set of any kind, to which a model is fit: class BatchSource.
 struct PyBatchSource {
   std::shared_ptr<const BatchSource> source;
 };

@@ -18,7 +18,7 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// What all threads of the interpreter share. Never destroyed: end() is called before the interpreter ends.
+// Shared by all threads of the interpreter, and never destroyed: end_eager() runs before the interpreter ends.
 struct EagerMode {
   // Null: not made yet, or ended. An op that has read it holds the interpreter's lock, or is one of released_ops.
   std::atomic<Graph*> graph{nullptr};

@@ -43,17 +43,18 @@ Graph& graph_of(const Outputs& inputs) {
 
 }  // namespace
 
-Outputs add_outputs(Name op, const Outputs& inputs, Attributes attributes, Name name) {
+Outputs add_outputs(Name op, Outputs inputs, Attributes attributes, Name name) {
   if (inputs.empty() || !inputs.front().valid())
     invalid_argument("{}{}: input 0 is not a tensor", op, name.empty() ? "" : " '" + name + "'");
-  return graph_of(inputs).apply(
-      {.op = std::move(op), .name = std::move(name), .inputs = inputs, .attributes = std::move(attributes)});
+  Graph& graph = graph_of(inputs);
+  return graph.apply(
+      {.op = std::move(op), .name = std::move(name), .inputs = std::move(inputs), .attributes = std::move(attributes)});
 }
 
-Output add_op(Name op, const Outputs& inputs, Attributes attributes, Name name) {
-  const Outputs outputs = add_outputs(op, inputs, std::move(attributes), std::move(name));
-  if (outputs.empty()) invalid_argument("{} has no output", op);
-  return outputs.front();
+Output add_op(Name op, Outputs inputs, Attributes attributes, Name name) {
+  Outputs outputs = add_outputs(std::move(op), std::move(inputs), std::move(attributes), std::move(name));
+  if (outputs.empty()) invalid_argument("add_op: the op has no output: use add_outputs()");
+  return std::move(outputs.front());
 }
 
 Outputs outputs_of(Graph& graph, const Node& node) {

@@ -22,8 +22,8 @@ using Integers = std::vector<std::int64_t>;
 
 // Any op: adds a node to the graph of the inputs, which in the body of a branch or loop may also be of the graphs
 // around it. For ops without a builder function.
-Outputs add_outputs(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});
-Output add_op(Name op, const Outputs& inputs, Attributes attributes = {}, Name name = {});  // its first output
+Outputs add_outputs(Name op, Outputs inputs, Attributes attributes = {}, Name name = {});
+Output add_op(Name op, Outputs inputs, Attributes attributes = {}, Name name = {});  // its first output
 Outputs outputs_of(Graph& graph, const Node& node);
 // Adds a node without outputs, or runs it in eager mode, and returns what controls and targets name it by.
 Output add_target(Graph& graph, NodeSpec spec);

@@ -48,7 +48,10 @@ Output FunctionBuilder::add_argument(DType dtype, const Shape& shape) {
 Output FunctionBuilder::bring_in(const Output& outer) {
   const auto [at, fresh] = brought_in_.try_emplace({outer.eager.get(), {outer.node, outer.index}});
   if (!fresh) return at->second;
-  if (outer.eager) return at->second = constant(*body_, outer.value());
+  if (outer.eager) {
+    kept_.push_back(outer);
+    return at->second = constant(*body_, outer.value());
+  }
   const Node& source = outer.source();
   if (source.op->role == OpRole::constant) return at->second = constant(*body_, source.attributes.tensor("value"));
   captures_.push_back(outer);

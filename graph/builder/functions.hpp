@@ -66,6 +66,7 @@ class FunctionBuilder {
   Function function_;
   Outputs captures_;
   std::map<std::pair<const EagerValue*, Endpoint>, Output> brought_in_;
+  Outputs kept_;  // values of eager mode, so that no other one gets the place in memory of one that was brought in
 };
 
 // Adds the nodes of a function to `graph`, with names below `scope`; `inputs` take the place of its arguments. Returns

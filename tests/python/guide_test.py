@@ -38,20 +38,27 @@ def test_the_readme(capsys):
     assert capsys.readouterr().out == "[-1.  1.]\n"
 
 
-def test_the_page(tmp_path, monkeypatch):
-    a_model(tmp_path / "model.onnx")
-    monkeypatch.chdir(tmp_path)
+def run_page(page, programs):
+    """Runs a page's blocks of Python, of which there are so many, one after the other, and compares what they print
+    with the blocks of text behind them. Returns their names."""
     names, printed = {}, ""
-    blocks = BLOCK.findall((ROOT / "docs/guide/python.md").read_text(encoding="utf-8"))
-    assert sum(language == "python" for language, _ in blocks) == 10
+    blocks = BLOCK.findall((ROOT / "docs/guide" / page).read_text(encoding="utf-8"))
+    assert sum(language == "python" for language, _ in blocks) == programs
     for language, text in blocks:
         if language == "text":
             assert matches(text, printed), f"the page shows\n{text}\nbut this is printed:\n{printed}"
             continue
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(text, "docs/guide/python.md", "exec"), names)
+            exec(compile(text, page, "exec"), names)
         printed = out.getvalue()
+    return names
+
+
+def test_the_page(tmp_path, monkeypatch):
+    a_model(tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    names = run_page("python.md", 10)
     np.testing.assert_array_equal(names["out"]["y"], np.ones((2, 3)))
 
 

@@ -230,7 +230,11 @@ TEST_F(Gpus, ErrorsNameTheOp) {
   Graph& graph = gpu_.graph();
   const Output x = constant(graph, Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
   const Output wrong = gather(x, constant(graph, std::int64_t{7}));
-  EXPECT_THAT(testing::error_of([&] { (void)wrong.value(); }).message(), HasSubstr("Gather"));
+  const Output behind = wrong + 1.0;
+  const std::string text = testing::error_of([&] { (void)wrong.value(); }).message();
+  EXPECT_THAT(text, HasSubstr("Gather(f32[2,3], i64[]) at asynchronous_test.cpp"));
+  EXPECT_EQ(testing::error_of([&] { (void)behind.value(); }).message(), text);
+  gpu_.wait();  // it has been told
 }
 
 }  // namespace

@@ -240,6 +240,21 @@ TEST_F(EagerTest, OpsWaitForABusyDevice) {
   for (auto& step : steps) EXPECT_EQ(step.get().size(), 1u);
 }
 
+// A body that never runs is built once for the shapes of its items: constants that are freed in it are told apart.
+TEST_F(EagerTest, ALoopThatNeverRunsKnowsTheShapesOfItsItems) {
+  const LoopOutputs out = loop(constant(graph_, false),
+                               [&](const Output&, const Outputs& values) {
+                                 LoopStep step{.again = constant(graph_, false), .values = values, .items = {}};
+                                 for (std::int64_t size = 1; size <= 4; ++size)
+                                   step.items.push_back(fill(constant(graph_, {size}), values[0]));
+                                 return step;
+                               },
+                               {constant(graph_, 1.0)});
+  ASSERT_EQ(out.item_shapes.size(), 4u);
+  for (std::int64_t size = 1; size <= 4; ++size)
+    EXPECT_EQ(out.item_shapes[static_cast<std::size_t>(size - 1)], Shape{size});
+}
+
 // An op inside an op: a function of the program, on the device's thread.
 TEST_F(EagerTest, HostFunctionsRunOps) {
   const HostFunction twice = [&](std::span<const Tensor> x) {

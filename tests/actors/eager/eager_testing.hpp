@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/error_of.hpp"
+#include <troupe/graph/builder/builder.hpp>
+#include <troupe/graph/builder/variable.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe::testing {
@@ -25,5 +28,21 @@ inline Tensor numbers(const Shape& shape, int seed) {
   }
   return out;
 }
+
+// Two layers, and a table of which each batch reads some rows.
+struct Weights {
+  explicit Weights(Graph& graph)
+      : table(variable(graph, {.name = "table", .initial_value = constant(graph, numbers({10, 8}, 1))})),
+        w(variable(graph, {.name = "w", .initial_value = constant(graph, numbers({8, 4}, 2))})),
+        b(variable(graph, {.name = "b", .shape = {4}})),
+        all{table, w, b} {}
+  Output loss(const Output& rows, const Output& wanted) const {
+    return mean(square(tanh(matmul(gather(table.read(), rows), w.read()) + b.read()) - wanted));
+  }
+  Outputs values() const { return {table.read(), w.read(), b.read()}; }
+
+  VariableRef table, w, b;
+  std::vector<VariableRef> all;
+};
 
 }  // namespace troupe::testing

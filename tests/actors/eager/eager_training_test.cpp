@@ -27,6 +27,7 @@ namespace troupe {
 namespace {
 
 using testing::numbers;
+using testing::Weights;
 
 using ::testing::HasSubstr;
 
@@ -35,20 +36,6 @@ struct OptimizerCase {
   Optimizer optimizer;
 };
 void PrintTo(const OptimizerCase& c, std::ostream* out) { *out << c.name; }
-
-// Two layers, and a table of which each batch reads some rows.
-struct Weights {
-  explicit Weights(Graph& graph)
-      : table(variable(graph, {.name = "table", .initial_value = constant(graph, numbers({10, 8}, 1))})),
-        w(variable(graph, {.name = "w", .initial_value = constant(graph, numbers({8, 4}, 2))})),
-        b(variable(graph, {.name = "b", .shape = {4}})),
-        all{table, w, b} {}
-  Output loss(const Output& rows, const Output& wanted) const {
-    return mean(square(tanh(matmul(gather(table.read(), rows), w.read()) + b.read()) - wanted));
-  }
-  VariableRef table, w, b;
-  std::vector<VariableRef> all;
-};
 
 Tensor rows_of(int step) {
   return Tensor::vector<std::int64_t>({step % 10, (3 * step + 1) % 10, step % 10, (7 * step + 2) % 10});

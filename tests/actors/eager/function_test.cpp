@@ -19,6 +19,7 @@
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/control.hpp>
 #include <troupe/graph/builder/debug.hpp>
+#include <troupe/graph/builder/functions.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/gradients/tape.hpp>
 #include <troupe/graph/layers/layers.hpp>
@@ -29,6 +30,7 @@ namespace troupe {
 namespace {
 
 using testing::numbers;
+using testing::Weights;
 using testing::why_not;
 
 using ::testing::ElementsAre;
@@ -183,8 +185,14 @@ TEST_F(FunctionTest, LoopsAndBranchesAreThoseOfBuilders) {
   const auto body = [&](const Outputs& in) -> Outputs {
     const Outputs grown = while_loop([&](const Outputs& x) { return less(x[0], limit); },
                                      [&](const Outputs& x) -> Outputs { return {x[0] * v.read()}; }, {in[0]});
+    const Output big = greater(grown[0], limit);  // of the graph around both branches
     return if_else(
-        greater(grown[0], scalar(150)), {}, [&](Graph&, const Outputs&) -> Outputs { return {grown[0] - limit}; },
+        greater(grown[0], scalar(150)), {},
+        [&](Graph&, const Outputs&) -> Outputs {
+          return if_else(
+              big, {}, [&](Graph&, const Outputs&) -> Outputs { return {grown[0] - limit}; },
+              [&](Graph&, const Outputs&) -> Outputs { return {scalar(-2)}; });
+        },
         [&](Graph&, const Outputs&) -> Outputs {
           // A branch within, of values from outside alone.
           return if_else(
@@ -204,6 +212,23 @@ TEST_F(FunctionTest, LoopsAndBranchesAreThoseOfBuilders) {
                 changes({scalar(1)});
               }),
               HasSubstr("cannot change a variable"));
+}
+
+// The memory of a value that is used and freed is that of the next.
+TEST_F(FunctionTest, ValuesFromOutsideAreToldApart) {
+  TracedFunction f(eager_, [&](const Outputs& in) -> Outputs {
+    Output sum = in[0];
+    for (std::int64_t i = 1; i <= 4; ++i) {
+      Output outside;
+      {
+        const InitScope init;
+        outside = constant(graph_, i);
+      }
+      sum = sum * constant(graph_, std::int64_t{10}) + outside;
+    }
+    return {sum};
+  });
+  EXPECT_EQ(f({constant(graph_, std::int64_t{0})})[0].value().item<std::int64_t>(), 1234);
 }
 
 TEST_F(FunctionTest, ValuesAreNotThereWhileItIsTraced) {
@@ -257,20 +282,6 @@ TEST_F(FunctionTest, RandomNumbersDifferFromCallToCallAndBeginAgainWithASeed) {
 
 // ---- Gradients
 
-struct Net {
-  explicit Net(Graph& graph)
-      : table(variable(graph, {.name = "table", .initial_value = constant(graph, numbers({10, 8}, 1))})),
-        w(variable(graph, {.name = "w", .initial_value = constant(graph, numbers({8, 4}, 2))})),
-        b(variable(graph, {.name = "b", .shape = {4}})),
-        all{table, w, b} {}
-  Output loss(const Output& rows, const Output& wanted) const {
-    return mean(square(tanh(matmul(gather(table.read(), rows), w.read()) + b.read()) - wanted));
-  }
-  Outputs values() const { return {table.read(), w.read(), b.read()}; }
-  VariableRef table, w, b;
-  std::vector<VariableRef> all;
-};
-
 Output rows_of(Graph& graph, int step) {
   return constant(graph, {std::int64_t{step % 10}, std::int64_t{3}, std::int64_t{step * 7 % 10}});
 }
@@ -279,7 +290,7 @@ class OptimizersInFunctions : public FunctionTest, public ::testing::WithParamIn
 
 // The whole step is traced; or the loss alone, whose gradients a tape asks outside.
 TEST_P(OptimizersInFunctions, TrainWithTheSameBits) {
-  Net by_lines(graph_), by_steps(graph_), by_losses(graph_);
+  Weights by_lines(graph_), by_steps(graph_), by_losses(graph_);
   EagerOptimizer first(GetParam()), second(GetParam()), third(GetParam());
   TracedFunction step(eager_, [&](const Outputs& in) -> Outputs {
     return {second.minimize([&] { return by_steps.loss(in[0], in[1]); }, by_steps.all)};
@@ -436,6 +447,27 @@ TEST_F(FunctionTest, DropoutKeepsItsChoiceUntilTheGradient) {
   const Output dx = tape.gradient(y, x);
   for (std::size_t i = 0; i < 64; ++i)
     EXPECT_EQ(y.value().values<float>()[i] == 0, dx.value().values<float>()[i] == 0) << i;
+}
+
+// The step backward runs the loop again, and must draw what the step forward has drawn.
+TEST_F(FunctionTest, LoopsThatAreRecomputedDrawTheSameNumbers) {
+  const Output x = f32({8, 8}, 1);
+  TracedFunction f(eager_, [&](const Outputs& in) -> Outputs {
+    return for_loop(constant(graph_, std::int64_t{2}),
+                    [](const Output&, const Outputs& values) -> Outputs { return {tanh(dropout(values[0], 0.3))}; },
+                    {in[0]}, {.recompute = true});
+  });
+  GradientTape tape;
+  tape.watch(x);
+  const Output y = f({x})[0];
+  const Output dx = tape.gradient(y, x);
+  int dropped = 0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(y.value().values<float>()[i] == 0, dx.value().values<float>()[i] == 0) << i;
+    dropped += y.value().values<float>()[i] == 0;
+  }
+  EXPECT_GT(dropped, 8);
+  EXPECT_LT(dropped, 56);
 }
 
 TEST_F(FunctionTest, LayersMakeTheirWeightsInTheFirstCall) {
