@@ -99,9 +99,9 @@ TEST_F(BusyCpu, ErrorsAreToldByTheirValues) {
   EXPECT_THAT(testing::error_of([&] { matmul(x, x); }).message(), HasSubstr("MatMul(f32[2,3], f32[2,3])"));
   release();
   EXPECT_THAT(error_of_value(wrong), HasSubstr("Gather(f32[2,3], i64[]) at asynchronous_test.cpp:" + line));
+  eager_.wait();  // it has been told, which is that of what is behind it, too
   EXPECT_EQ(error_of_value(behind), error_of_value(wrong));
   EXPECT_EQ(other.value().values<float>()[0], 2);
-  eager_.wait();  // it has been told
 }
 
 TEST_F(BusyCpu, ErrorsThatNobodyAskedForAreToldByWait) {
@@ -113,6 +113,22 @@ TEST_F(BusyCpu, ErrorsThatNobodyAskedForAreToldByWait) {
   release();
   EXPECT_THAT(testing::error_of([&] { eager_.wait(); }).message(), HasSubstr("Gather(f32[2,3], i64[])"));
   eager_.wait();
+}
+
+// Each output is freed by itself, whether it is there yet or not.
+TEST_F(BusyCpu, OutputsThatNobodyHoldsAreFreed) {
+  constexpr std::uint64_t kPart = 8000;
+  const auto live = [&] { return task_.device().allocator().stats().bytes_in_use; };
+  Outputs parts = split(constant(graph_, Tensor::zeros(DType::f64, {1000, 4})), 1, 4);
+  parts.pop_back();
+  release();
+  eager_.wait();
+  const std::uint64_t three = live();
+  EXPECT_LT(three, 4 * kPart);
+  EXPECT_GE(three, 3 * kPart);
+  parts.pop_back();
+  EXPECT_LE(live(), three - kPart);
+  EXPECT_EQ(parts[0].value().num_elements(), 1000);
 }
 
 TEST_F(BusyCpu, TapesAndFunctionsTakeValuesThatAreNotThereYet) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
 #include <troupe/actors/eager/function.hpp>
+#include <troupe/actors/eager/function_trace.hpp>
 #include <troupe/actors/session/session.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/control.hpp>
@@ -136,6 +138,36 @@ TEST_F(FunctionTest, ReadsAndChangesVariablesInTheOrderOfTheProgram) {
     v.assign(scalar(round));
   }
   EXPECT_EQ(f.traces(), 1u);
+}
+
+// Steps may run nodes that do not depend on each other in any order.
+TEST_F(FunctionTest, EffectsDependOnThoseBeforeThem) {
+  const VariableRef v = variable(graph_, {.name = "v", .initial_value = scalar(1)});
+  const HostFunction nothing = [](std::span<const Tensor> in) { return std::vector<Tensor>{in[0]}; };
+  FunctionTrace trace(graph_, {{DType::f64, Shape{}}}, {}, [&](const Outputs& in) -> Outputs {
+    const Output first = v.read(), second = v.read();
+    v.assign_add(in[0]);
+    host_call(nothing, {in[0]}, {DType::f64});
+    v.read();
+    host_call(nothing, {in[0]}, {DType::f64});
+    v.assign(scalar(3));
+    return {first, second};
+  });
+  std::vector<std::string> found;
+  std::map<int, std::string> named;
+  std::map<std::string, int> count;
+  for (int id = 0; id < trace.graph().size(); ++id) {
+    const Node& node = trace.graph().node(id);
+    if (!node.op->stateful) continue;
+    named[id] = fmt::format("{}{}", node.op->name, count[node.op->name]++);
+    std::string line = named[id] + " after";
+    for (const int control : node.controls) line += " " + named.at(control);
+    found.push_back(line);
+  }
+  EXPECT_THAT(found, ElementsAre("ReadVariable0 after", "ReadVariable1 after",
+                                 "AssignAddVariable0 after ReadVariable0 ReadVariable1", "HostCall0 after",
+                                 "ReadVariable2 after AssignAddVariable0", "HostCall1 after HostCall0",
+                                 "AssignVariable0 after AssignAddVariable0 ReadVariable2"));
 }
 
 TEST_F(FunctionTest, EffectsHappenInTheOrderOfTheProgramUsedOrNot) {
