@@ -41,7 +41,8 @@ const Tensor& Output::value() const {
   if (!valid()) fail(Code::failed_precondition, "an invalid output has no value");
   if (!eager && graph->around())
     fail(Code::failed_precondition,
-         "'{}' is a tensor of a function that is traced: it has no value before the function runs; decide by if_else() or "
+         "'{}' is a tensor of a function that is traced: it has no value before the function runs; decide by if_else() "
+         "or "
          "while_loop(), in Python troupe.cond() or troupe.while_loop(), or do this outside of the function",
          name());
   if (!eager)
