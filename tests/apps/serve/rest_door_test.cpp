@@ -211,8 +211,11 @@ TEST_F(RestDoors, BodiesShareABudgetOfMemory) {
   };
   {
     wire::RawPeer holds(door_->address().port);
-    holds.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nhalf");
-    EXPECT_TRUE(eventually([&] { return predict(padded(600)).starts_with("HTTP/1.1 503 "); }));
+    holds.send("POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n");
+    const std::string goes_on = "HTTP/1.1 100 Continue\r\n\r\n";  // its memory is counted by now
+    EXPECT_EQ(holds.bytes(goes_on.size()), goes_on);
+    holds.send("half");
+    EXPECT_THAT(predict(padded(600)), StartsWith("HTTP/1.1 503 "));
     EXPECT_THAT(predict(padded(400)), StartsWith("HTTP/1.1 200 "));
   }
   EXPECT_TRUE(eventually([&] { return predict(padded(600)).starts_with("HTTP/1.1 200 "); }));
