@@ -71,17 +71,14 @@ class NodeContext final : public KernelContext {
 // other.
 class CompiledFunction {
  public:
-  CompiledFunction(std::unique_ptr<Graph> graph, const std::vector<Output>& components, const NamedResults& results,
-                   GraphFunctionOptions options)
-      : graph_(std::move(graph)), options_(options) {
+  CompiledFunction(const ElementGraph& function, GraphFunctionOptions options)
+      : graph_(function.graph), options_(options) {
     register_all_kernels(kernels_);
     slots_.assign(static_cast<std::size_t>(graph_->size()), kNoSlot);
-    for (const Output& component : components) {
-      slots_[static_cast<std::size_t>(component.node)] = constants_.size();
-      fed_.push_back(constants_.size());
-      constants_.emplace_back();
-    }
-    const std::vector<bool> needed = behind(results);
+    for (const Output& component : function.components) fed_.push_back(add_slot(component, {}));
+    for (const auto& [placeholder, value] : function.known) add_slot(placeholder, value);
+    const NamedResults& results = function.results;
+    const std::vector<bool> needed = behind(results, function.effects);
     for (const int id : graph_->topological_order())
       if (needed[static_cast<std::size_t>(id)] && slots_[static_cast<std::size_t>(id)] == kNoSlot)
         add(graph_->node(id));
@@ -118,10 +115,17 @@ class CompiledFunction {
     return slots_[static_cast<std::size_t>(e.node)] + static_cast<std::size_t>(e.index);
   }
 
-  std::vector<bool> behind(const NamedResults& results) const {
+  std::size_t add_slot(const Output& placeholder, Tensor value) {
+    slots_[static_cast<std::size_t>(placeholder.node)] = constants_.size();
+    constants_.push_back(std::move(value));
+    return constants_.size() - 1;
+  }
+
+  std::vector<bool> behind(const NamedResults& results, const Outputs& effects) const {
     std::vector<bool> needed(static_cast<std::size_t>(graph_->size()));
     std::vector<int> open;
     for (const auto& [name, result] : results) open.push_back(result.node);
+    for (const Output& effect : effects) open.push_back(effect.node);
     while (!open.empty()) {
       const int id = open.back();
       open.pop_back();
@@ -175,7 +179,7 @@ class CompiledFunction {
     for (std::size_t i = 0; i < context.outputs.size(); ++i) values[step.first + i] = std::move(context.outputs[i]);
   }
 
-  const std::unique_ptr<Graph> graph_;
+  const std::shared_ptr<const Graph> graph_;
   const GraphFunctionOptions options_;
   KernelRegistry kernels_;
   mutable FunctionDevice device_;   // thread-safe, as it has no stream
@@ -209,19 +213,28 @@ Output GraphFunctionContext::operator[](std::string_view component) const {
 }
 
 Transformation graph_function(const std::string& name, GraphFunction function, GraphFunctionOptions options) {
-  return {.name = name, .prepare = [function = std::move(function), options](const BatchSchema& elements) {
-            auto graph = std::make_unique<Graph>();
-            std::map<std::string, Output, std::less<>> components;
-            std::vector<Output> fed;
-            for (const BatchComponent& c : elements) {
-              fed.push_back(placeholder(*graph, c.dtype, options.as_batch ? c.batch_shape(1) : c.shape));
-              components.emplace(c.name, fed.back());
-            }
-            VariablePool pool;
-            GraphFunctionContext context{*graph, elements, components, pool};
-            const NamedResults results = function(context);
-            BatchSchema schema = schema_of(results, options.as_batch);
-            const auto compiled = std::make_shared<const CompiledFunction>(std::move(graph), fed, results, options);
+  const auto build = [function = std::move(function), options](const BatchSchema& elements) {
+    const auto graph = std::make_shared<Graph>();
+    ElementGraph out{.graph = graph};
+    std::map<std::string, Output, std::less<>> components;
+    for (const BatchComponent& c : elements) {
+      out.components.push_back(placeholder(*graph, c.dtype, options.as_batch ? c.batch_shape(1) : c.shape));
+      components.emplace(c.name, out.components.back());
+    }
+    VariablePool pool;
+    GraphFunctionContext context{*graph, elements, components, pool};
+    out.results = function(context);
+    return out;
+  };
+  return graph_function(name, std::function<ElementGraph(const BatchSchema&)>(build), options);
+}
+
+Transformation graph_function(const std::string& name, std::function<ElementGraph(const BatchSchema&)> build,
+                              GraphFunctionOptions options) {
+  return {.name = name, .prepare = [build = std::move(build), options](const BatchSchema& elements) {
+            const ElementGraph function = build(elements);
+            BatchSchema schema = schema_of(function.results, options.as_batch);
+            const auto compiled = std::make_shared<const CompiledFunction>(function, options);
             return Transformation::Prepared{.schema = std::move(schema),
                                             .function = [compiled](const Element& element, const ElementContext& c) {
                                               return (*compiled)(element, c);

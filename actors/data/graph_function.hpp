@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,5 +54,19 @@ struct GraphFunctionOptions {
 // Applying it to a pipeline throws what the function throws, and invalid_argument, naming the node, for variables,
 // control flow, ops without a CPU kernel, and results that are no components.
 Transformation graph_function(const std::string& name, GraphFunction function, GraphFunctionOptions options = {});
+
+// A function of elements as a graph that was made elsewhere.
+struct ElementGraph {
+  std::shared_ptr<const Graph> graph{};
+  Outputs components{};  // placeholders of those of an element, in the order of the schema
+  NamedResults results{};
+  Outputs effects{};                               // of nodes that run whether results need them or not
+  std::vector<std::pair<Output, Tensor>> known{};  // placeholders whose values are the same for all elements
+};
+
+// The same of what `build` makes for elements of a schema; with options.as_batch its placeholders have a leading
+// dimension.
+Transformation graph_function(const std::string& name, std::function<ElementGraph(const BatchSchema&)> build,
+                              GraphFunctionOptions options = {});
 
 }  // namespace troupe::data

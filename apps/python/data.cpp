@@ -7,7 +7,11 @@
 #include "apps/python/dtypes.hpp"
 #include "apps/python/element_reader.hpp"
 #include "apps/python/fork.hpp"
+#include "apps/python/operands.hpp"
 #include "apps/python/pipelines.hpp"
+#include <troupe/actors/data/graph_function.hpp>
+#include <troupe/actors/eager/function.hpp>
+#include <troupe/actors/eager/function_trace.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/scheduler/data/cache_file.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
@@ -38,6 +42,69 @@ data::FilterFunction filter_function(const nb::object& function) {
   return [held = HeldObject(function)](const Element& element) {
     return with_python([&] { return nb::cast<bool>(held.get()(element)); });
   };
+}
+
+// A function of troupe's functions, which is called once, now, with tensors that stand for the components of an
+// element, and returns the names of the new ones and their tensors.
+data::Transformation traced(const std::string& name, const nb::object& function, std::optional<std::uint64_t> seed) {
+  const auto build = [function, seed](const BatchSchema& elements) {
+    std::vector<TracedArgument> arguments;
+    for (const BatchComponent& c : elements) arguments.push_back({c.dtype, c.shape});
+    data::ElementGraph out;
+    std::vector<std::string> names;
+    const FunctionTrace trace(eager_graph(), arguments, "", [&](const Outputs& components) {
+      out.graph = traced_graph();
+      return with_python([&] {
+        const CallGraph of{&eager_graph()};
+        const nb::object made = function(to_python(of, components));
+        names = nb::cast<std::vector<std::string>>(made[0]);
+        Outputs results;
+        for (const nb::handle value : nb::cast<nb::list>(made[1])) results.push_back(operand(of, value));
+        return results;
+      });
+    });
+    for (const FunctionTrace::Capture& capture : trace.captures()) {
+      if (capture.is_variable())
+        invalid_argument(
+            "it reads variable '{}', which is not the same in all tasks and epochs: read it before, and "
+            "use its value",
+            capture.value.source().name);
+      out.known.emplace_back(capture.inside[0], capture.value.value());
+    }
+    for (int id = 0; id < out.graph->size() && !seed; ++id)
+      if (const Node& node = out.graph->node(id); node.op->stateful && !node.op->has_effects)
+        invalid_argument("node '{}' ({}) draws random numbers: draw them in map(), which knows the element's number",
+                         node.name, node.op->name);
+    out.components = trace.arguments();
+    out.effects = trace.effects();
+    for (std::size_t i = 0; i < names.size(); ++i) out.results.emplace_back(names[i], trace.results()[i]);
+    return out;
+  };
+  return data::graph_function(
+      name,
+      [build](const BatchSchema& elements) {
+        try {
+          return build(elements);
+        } catch (const Error& error) {
+          throw Error(Code::invalid_argument, error.message()).within("the function cannot be traced");
+        }
+      },
+      {.seed = seed.value_or(0)});
+}
+
+PyPipeline traced_filter(const PyPipeline& p, const std::string& name, const nb::object& function) {
+  data::MapFunction keep;
+  try {
+    auto prepared = traced(name, function, std::nullopt).prepare(p.pipeline.schema());
+    if (prepared.schema.size() != 1 || prepared.schema[0].dtype != DType::boolean ||
+        !prepared.schema[0].shape.compatible_with(Shape{}))
+      invalid_argument("the function returns {}, not one boolean", to_string(prepared.schema));
+    keep = std::move(prepared.function);
+  } catch (const Error& error) {
+    throw error.within(fmt::format("stage 'filter {}'", name));
+  }
+  return PyPipeline(
+      p.pipeline.filter(name, [keep](const Element& element) { return keep(element, {}).at(0).item<bool>(); }));
 }
 
 data::FlatMapFunction flat_map_function(const nb::object& function) {
@@ -155,6 +222,9 @@ void bind_stages(nb::class_<PyPipeline, PyBatchSource>& c) {
         })
       .def("_transform",
            [](P p, const data::Transformation& transformation) { return PyPipeline(p.pipeline.map(transformation)); })
+      .def("_map_traced", [](P p, const std::string& name, const nb::object& function,
+                             std::uint64_t seed) { return PyPipeline(p.pipeline.map(traced(name, function, seed))); })
+      .def("_filter_traced", &traced_filter)
       .def("_filter",
            [](P p, const std::string& name, const nb::object& function) {
              return PyPipeline(p.pipeline.filter(name, filter_function(function)));

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import troupe.cluster
 import troupe.launch
@@ -82,6 +83,27 @@ if cluster.is_chief:
     print(np.abs(model.get_weights()[0].reshape(-1) - [1, -2, 3]).max() < 0.5)
 """))
     assert (code, out) == (0, "True\n"), errors
+
+
+def test_input_tasks_make_the_elements_of_traced_functions(start):
+    script = """
+from troupe import data, keras
+
+@troupe.function
+def noisy(e):
+    return {**e, "x": e["x"] + troupe.random.uniform((3,))}
+
+x = np.random.default_rng(3).random((64, 3), np.float32)
+points = data.from_tensors({"x": x, "y": x @ np.float32([[1], [-2], [3]])}).map(noisy, seed=3).shuffle(5).batch(8)
+model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")])
+model.compile(optimizer=keras.optimizers.SGD(0.3), loss="mse")
+model.fit(points, epochs=3, verbose=0)
+"""
+    code, out, errors = end_of(start(["--ps", "1", "--workers", "1", "--inputs", "1", "--grace", "5"],
+                                     script + "if cluster.is_chief: print(model.get_weights()[0].tobytes().hex())"))
+    names = {"np": np, "troupe": troupe}
+    exec(script, names)  # in this process
+    assert (code, out) == (0, names["model"].get_weights()[0].tobytes().hex() + "\n"), errors
 
 
 def test_the_error_of_the_chief_ends_all(start):

@@ -87,6 +87,115 @@ def test_a_function_may_use_its_array_again():
     assert [float(b) for batch in data.range(4).map(same_array).batch(4) for b in batch[:, 0]] == [0, 1, 2, 3]
 
 
+def test_traced_functions_map_elements_without_python():
+    calls = []
+
+    @troupe.function
+    def scaled(e):
+        calls.append(1)
+        return {"x": e["x"] * factors, "sum": troupe.sum(e["x"]), "y": e["y"], "one": 1}
+
+    factors = troupe.tensor([1.0, 10.0])
+    p = points().map(scaled)
+    assert p.schema == {"x": ("f32", [2]), "sum": ("f32", []), "y": ("i64", []), "one": ("i64", [])}
+    assert p.addressable and len(p) == 10 and "map scaled" in repr(p)
+    for i, e in enumerate(p.iterate(threads=3)):
+        assert (e["x"].tolist(), e["sum"], e["y"], e["one"]) == ([2 * i, 20 * i + 10], 4 * i + 1, i, 1)
+    assert [len(b["y"]) for b in p.shuffle(3).batch(4)] == [4, 4, 2]
+    assert calls == [1]
+    pairs = data.from_tensors((np.ones((3, 2)), np.arange(3)))
+    assert [int(n) for _, n in pairs.map(troupe.function(lambda x, n: (x, n + 1)))] == [1, 2, 3]
+    assert numbers(data.range(3).map(troupe.function(lambda n: n * n))) == [0, 1, 4]
+    rows = data.from_generator(lambda: (np.arange(n) for n in (1, 3, 2)))
+    assert [b.tolist() for b in rows.map(troupe.function(lambda x: x + 1)).padded_batch(3)] == [
+        [[1, 0, 0], [1, 2, 3], [1, 2, 0]]]
+
+
+def test_traced_functions_are_methods_too():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        @troupe.function
+        def scale(self, n):
+            return n * self.by
+
+    p = data.range(3).map(Scale(5).scale)
+    assert numbers(p) == [0, 5, 10] and "map scale" in repr(p)
+
+
+def test_traced_functions_filter_and_expand():
+    assert numbers(data.range(6).filter(troupe.function(lambda n: n % 3 == 0))) == [0, 3]
+    assert numbers(data.range(3).flat_map(troupe.function(lambda n: troupe.stack([n, -n])))) == [0, 0, 1, -1, 2, -2]
+
+
+def test_random_numbers_of_traced_functions_follow_from_seed_epoch_and_element():
+    @troupe.function
+    def noisy(n):
+        return troupe.random.uniform((2,)) + troupe.random.normal(()), n
+
+    def drawn(p, **options):
+        return [x.tolist() for x, _ in p.iterate(**options)]
+
+    p = data.range(50).map(noisy, seed=3)
+    first = drawn(p)
+    troupe.set_seed(99)  # of eager mode
+    assert drawn(p, threads=4) == first == drawn(data.range(50).map(noisy, seed=3))
+    assert drawn(p, epoch=1) != first != drawn(data.range(50).map(noisy, seed=4))
+    assert len({x for row in first for x in row}) == 100
+    shuffled = [(int(n), x.tolist()) for x, n in p.shuffle(1)]
+    assert shuffled != sorted(shuffled) and dict(shuffled) == dict(enumerate(first))
+    assert {int(n): x.tolist() for x, n in data.range(50).map(noisy, seed=3).shard(5, 2)} == {
+        n: first[n] for n in range(2, 50, 5)}
+
+
+def test_a_model_fits_to_a_traced_pipeline_as_to_its_arrays():
+    keras = troupe.keras
+    x = np.random.default_rng(3).random((64, 3), np.float32)
+    y = x @ np.float32([[1], [-2], [3]])
+
+    def fitted(given, **options):
+        model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1, kernel_initializer="zeros")])
+        model.compile(optimizer=keras.optimizers.SGD(0.3), loss="mse")
+        model.fit(given, epochs=3, verbose=0, **options)
+        return model.get_weights()
+
+    @troupe.function
+    def prepare(e):
+        return {"x": e["x"] / 2 - 1, "y": e["y"] * 4}
+
+    arrays = data.from_tensors({"x": x / 2 - 1, "y": y * 4}).batch(8)
+    traced = data.from_tensors({"x": x, "y": y}).map(prepare).batch(8)
+    for found, wanted in zip(fitted(traced), fitted(arrays)):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_functions_that_cannot_be_traced_are_refused_with_their_line():
+    def by_value(n):
+        if n > 1:
+            return n
+        return -n
+
+    def refused(function, match, method="map"):
+        with pytest.raises(ValueError, match=match):
+            getattr(data.range(4), method)(troupe.function(function))
+
+    refused(by_value, r"stage 'map by_value': the function cannot be traced: .*no value before .*\(data_test.py:\d+\)")
+    refused(lambda n: {}["b"], r"cannot be traced: KeyError: 'b' \(data_test.py:\d+\)")
+    refused(lambda n: troupe.mean(n, axis=3), r"\(data_test.py:\d+\)")  # not the line of troupe.mean
+    v = troupe.Variable(2, name="scale")
+    refused(lambda n: n * v, "it reads variable 'scale'.*use its value")
+    refused(lambda n: troupe.cond(n > 1, lambda: n, lambda: -n), "no control flow")
+    refused(lambda n: n, "returns component_0 i64.*, not one boolean", "filter")
+    refused(lambda n: troupe.random.uniform(()) > 0.5, "draws random numbers: draw them in map", "filter")
+    refused(lambda n: data.range(3), "interleave: its function makes pipelines", "interleave")
+    with pytest.raises(ValueError, match="the schema of a function that is traced follows from its ops"):
+        data.range(3).map(troupe.function(lambda n: n), schema={"component_0": ("i64", [])})
+    failing = data.range(4).map(troupe.function(lambda n: troupe.take(troupe.ones(2), n)), name="pick")
+    with pytest.raises(troupe.Error, match=r"stage 'map pick'.*Gather"):
+        list(failing)
+
+
 def test_random_numbers_follow_from_seed_epoch_and_element():
     p = data.range(4).map(lambda n, rng: rng.random(), seed=3)
     first, again, later = list(p), list(p), list(p.iterate(epoch=1))
@@ -105,13 +214,13 @@ def test_errors_name_the_stage_and_the_line():
 
 
 def test_slow_elements_are_made_ahead_in_order():
-    seen, two = set(), threading.Event()
+    seen, two, here = set(), threading.Event(), threading.get_ident()
 
     def slow(n):
         seen.add(threading.get_ident())
         if len(seen) > 1:
             two.set()
-        two.wait(30)  # until another thread has come
+        two.wait(0.001 if threading.get_ident() == here else 30)  # until another thread has come
         return n
 
     p = data.range(200).map(slow, schema={"component_0": ("i64", [])})

@@ -78,7 +78,8 @@ def test_the_page_of_data_pipelines():
     blocks, names = named_blocks("python-data.md"), {}
     check_block(blocks, "python_data", names)
     check_block(blocks, "python_data_functions", names)
-    assert len(blocks) == 4
+    check_block(blocks, "python_data_traced", names)
+    assert len(blocks) == 6
 
 
 def test_the_page_of_clusters_and_served_models(tmp_path, monkeypatch):

@@ -108,6 +108,15 @@ def _put_together(form: typing.Any, tensors: typing.Sequence[Tensor]) -> typing.
     return fill(form)
 
 
+def python_function_of(function: typing.Any) -> typing.Optional[typing.Callable]:
+    """What a function that is traced was made of, also where it is a method; None for other functions."""
+    if isinstance(function, Function):
+        return function.python_function
+    if isinstance(function, functools.partial) and isinstance(function.func, _troupe.TracedFunction):
+        return functools.partial(function.func.python_function, *function.args, **function.keywords)
+    return None
+
+
 def function(fn: typing.Optional[typing.Callable] = None, *, reduce_retracing: bool = False, max_traces: int = 64
              ) -> typing.Callable:
     """Decorates a function whose ops are to run as one step of a graph. It is traced, that is called as Python, once

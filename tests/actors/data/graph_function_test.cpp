@@ -137,5 +137,23 @@ TEST(GraphFunction, AKernelThatFailsIsNamed) {
               AllOf(HasSubstr("stage 'map pick'"), HasSubstr("Gather")));
 }
 
+TEST(GraphFunction, TakesGraphsThatAreMadeElsewhere) {
+  const auto scaled = data::graph_function("scale", [](const BatchSchema& elements) {
+    const auto graph = std::make_shared<Graph>();
+    const Output x = placeholder(*graph, elements[0].dtype, elements[0].shape);
+    const Output word = placeholder(*graph, elements[1].dtype, elements[1].shape);
+    const Output factor = placeholder(*graph, DType::f32, Shape{});
+    const Output checked = assert_true(less(sum(x), constant(*graph, 9.0F)), {x}, {.message = "x is large"});
+    return data::ElementGraph{.graph = graph,
+                              .components = {x, word},
+                              .results = {{"x", x * factor}},
+                              .effects = {checked},
+                              .known = {{factor, Tensor::scalar(3.0F)}}};
+  });
+  const auto table = open_table(points().map(scaled).stage());
+  EXPECT_THAT(floats_in(table->read(0, 1).at(0)), ElementsAre(6, 18));
+  EXPECT_THAT(error_of([&] { table->read(0, 2); }).to_string(), HasSubstr("x is large"));
+}
+
 }  // namespace
 }  // namespace troupe::testing

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import functools
 import os
 import typing
 import weakref
@@ -27,6 +28,7 @@ import numpy as np
 
 from .. import _troupe
 from .._core import DType, DTypeLike, array, data as tensor
+from ..functions import python_function_of
 from . import images, texts
 
 __all__ = [
@@ -59,9 +61,8 @@ def _named(made: Element) -> typing.Tuple[str, typing.Dict[str, typing.Any]]:
     return "array", {"component_0": made}
 
 
-def _formed(form: str, names: typing.Sequence[str], element: typing.Sequence[_troupe.Data]) -> Element:
-    arrays = [array(t) for t in element]
-    return dict(builtins.zip(names, arrays)) if form == "dict" else tuple(arrays) if form == "tuple" else arrays[0]
+def _formed(form: str, names: typing.Sequence[str], values: typing.Sequence[typing.Any]) -> Element:
+    return dict(builtins.zip(names, values)) if form == "dict" else tuple(values) if form == "tuple" else values[0]
 
 
 def _name(dtype: DTypeLike) -> str:
@@ -104,6 +105,8 @@ def _paths(paths: Paths) -> typing.List[str]:
 
 
 def _name_of(function: typing.Callable, name: typing.Optional[str]) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
     return name or str(getattr(function, "__name__", type(function).__name__))
 
 
@@ -153,7 +156,7 @@ class Pipeline(_troupe.Pipeline):
         names = list(self.schema)
         try:
             while (element := elements.next()) is not None:
-                yield _formed(self._form, names, element)
+                yield _formed(self._form, names, [array(t) for t in element])
         finally:
             elements.close()
 
@@ -174,10 +177,26 @@ class Pipeline(_troupe.Pipeline):
         >>> p = troupe.data.from_tensors((np.arange(3), np.ones(3))).map(lambda n, x: {"sum": n + x})
         >>> [float(e["sum"]) for e in p]
         [1.0, 2.0, 3.0]
+
+        A @troupe.function is called once, now, with tensors; its ops then run without Python, on many threads at once.
+        troupe.random's numbers in it follow from the seed, the epoch and the element's number: give each function of a
+        pipeline another seed. It has no variables, loops or branches.
+
+        >>> @troupe.function
+        ... def halved(n, x):
+        ...     return n, x / 2
+        >>> [float(x) for n, x in troupe.data.from_tensors((np.arange(3), np.ones(3))).map(halved)]
+        [0.5, 0.5, 0.5]
         """
         if isinstance(function, _troupe.Transformation):
             return Pipeline(self._transform(function), self._form)
-        what = _name_of(function, name)
+        plain = python_function_of(function)
+        what = _name_of(plain or function, name)
+        if plain is not None:
+            if schema is not None:
+                raise ValueError(f"map {what}: the schema of a function that is traced follows from its ops: give none")
+            traced, form_of = self._traced(plain)
+            return Pipeline(self._map_traced(what, traced, seed or 0), form_of())
         call = self._caller(function, seed)
         form = "dict"
         if schema is None:
@@ -194,14 +213,31 @@ class Pipeline(_troupe.Pipeline):
         return Pipeline(self._map(what, _components(schema), mapped), form)
 
     def filter(self, function: typing.Callable[..., typing.Any], name: typing.Optional[str] = None) -> Pipeline:
-        """The elements for which the function is true."""
+        """The elements for which the function is true. A @troupe.function is traced, as in map(): it returns one
+        boolean, and draws no random numbers.
+
+        >>> import troupe
+        >>> [int(n) for n in troupe.data.range(6).filter(troupe.function(lambda n: n % 3 == 0))]
+        [0, 3]
+        """
+        plain = python_function_of(function)
+        if plain is not None:
+            return self._like(self._filter_traced(_name_of(plain, name), self._traced(plain)[0]))
         call = self._caller(function)
         return self._like(self._filter(_name_of(function, name), lambda element: bool(call(element, 0, 0))))
 
     def flat_map(self, function: typing.Callable[..., typing.Iterable[Element]],
                  schema: typing.Optional[Schema] = None, name: typing.Optional[str] = None) -> Pipeline:
-        """The elements that the function makes of each, one after the other. schema: as of map()."""
+        """The elements that the function makes of each, one after the other. schema: as of map(). A @troupe.function
+        is traced, as in map(), and returns them as rows.
+
+        >>> import troupe
+        >>> [int(n) for n in troupe.data.range(2).flat_map(troupe.function(lambda n: troupe.stack([n, n + 5])))]
+        [0, 5, 1, 6]
+        """
         what = _name_of(function, name)
+        if python_function_of(function) is not None:
+            return self.map(function, schema, name).unbatch()
         call = self._caller(function)
         form = "dict"
         if schema is None:
@@ -219,6 +255,9 @@ class Pipeline(_troupe.Pipeline):
                    name: typing.Optional[str] = None) -> Pipeline:
         """The elements of the pipelines that the function makes of elements: of `cycle` of them at a time, `block`
         elements each in turn."""
+        if python_function_of(function) is not None:
+            raise ValueError("interleave: its function makes pipelines, so it cannot be traced: give it without "
+                             "@troupe.function")
         call = self._caller(function)
         first = self._first(1)
         if not first:
@@ -316,11 +355,23 @@ class Pipeline(_troupe.Pipeline):
         return [_scalar(padding.get(name, "" if dtype.name == "string" else 0), dtype)
                 for name, (dtype, _) in self.schema.items()]
 
+    def _traced(self, function: typing.Callable) -> typing.Tuple[typing.Callable, typing.Callable[[], str]]:
+        """A function from tensors to the names and values of its results, and what tells their form once it has run."""
+        names, form = list(self.schema), self._form
+        found = ["dict"]
+
+        def trace(tensors: typing.Sequence[typing.Any]) -> typing.Tuple[list, list]:
+            given = _formed(form, names, tensors)
+            found[0], made = _named(function(*given) if form == "tuple" else function(given))
+            return list(made), list(made.values())
+
+        return trace, lambda: found[0]
+
     def _caller(self, function: typing.Callable, seed: typing.Optional[int] = None) -> typing.Callable:
         names, form = list(self.schema), self._form
 
         def call(element: list, epoch: int, number: int) -> typing.Any:
-            given = _formed(form, names, element)
+            given = _formed(form, names, [array(t) for t in element])
             arguments = given if form == "tuple" else (given,)
             if seed is None:
                 return function(*arguments)
