@@ -12,15 +12,18 @@ Functions compute at once, or add nodes for tensors of a troupe.Graph, which a t
 not copied on their way in nor out.
 """
 
-import collections.abc
+from __future__ import annotations
+
+import builtins  # the package has a dtype named bool
 import importlib
+import os
 import typing
 
 import numpy as np
 
 from . import _library  # loads _troupe, and comes first
 from . import _methods, _troupe
-from ._core import DType, Tensor, Variable, array as _array, data as _data
+from ._core import DType, Tensor, TensorLike, Variable, array as _array, data as _data
 from ._troupe import (
     AbortedError, AlreadyExistsError, CancelledError, DataLossError, DeadlineExceededError, Error,
     FailedPreconditionError, InternalError, InvalidArgumentError, NotFoundError, OutOfRangeError, PermissionDeniedError,
@@ -38,23 +41,25 @@ from .tensors import *
 
 _methods.define()
 
+_Path = typing.Union[str, os.PathLike]
+
 
 class Model:
     """An ONNX model: graph, inputs and outputs by name."""
 
-    def __init__(self, model, threads: int = 0, inference: bool = False):
+    def __init__(self, model: _troupe.Model, threads: int = 0, inference: builtins.bool = False):
         self.graph = Graph(model.graph)
-        self.inputs = dict(model.inputs)
-        self.outputs = dict(model.outputs)
+        self.inputs: typing.Dict[str, Tensor] = dict(model.inputs)
+        self.outputs: typing.Dict[str, Tensor] = dict(model.outputs)
         # Of outputs that are scores of classes: the labels of their columns.
-        self.classes = dict(model.integer_classes) | dict(model.string_classes)
+        self.classes: typing.Dict[str, typing.Sequence] = {**dict(model.integer_classes), **dict(model.string_classes)}
         self.opset = model.opset
         self.producer = model.producer
         self._threads = threads
         self._inference = inference
-        self._session = None
+        self._session: typing.Optional[Session] = None
 
-    def run(self, inputs: typing.Mapping) -> dict:
+    def run(self, inputs: typing.Mapping[str, TensorLike]) -> typing.Dict[str, np.ndarray]:
         """{name: array} -> {name: array}, in the order of the model."""
         unknown = [name for name in inputs if name not in self.inputs]
         if unknown:
@@ -66,20 +71,21 @@ class Model:
         return dict(zip(self.outputs, found))
 
 
-def import_onnx(path, weights: str = "constants", threads: int = 0, inference: bool = False) -> Model:
+def import_onnx(path: _Path, weights: str = "constants", threads: int = 0, inference: builtins.bool = False) -> Model:
     """Reads an ONNX file. weights: what initializers become, "constants", "variables" or "trainable". inference: the
     model only predicts; passes that change bits make constants' products faster, and those of 8 bits integers."""
     return Model(_troupe.import_onnx(str(path), weights), threads, inference)
 
 
-def export_onnx(path, graph: Graph, inputs: typing.Mapping, outputs: typing.Mapping, session=None):
+def export_onnx(path: _Path, graph: Graph, inputs: typing.Mapping[str, Tensor], outputs: typing.Mapping[str, Tensor],
+                session: typing.Optional[Session] = None) -> None:
     """Writes what computes the outputs as an ONNX file. inputs, outputs: {name: Tensor}, of the model. session: whose
     values its variables have; without one they have their initial values."""
     values = None if session is None else session._session
     _troupe.export_onnx(str(path), graph._graph, list(inputs.items()), list(outputs.items()), values)
 
 
-def loss(kind: str, outputs: Tensor, targets: Tensor, **options) -> Tensor:
+def loss(kind: str, outputs: Tensor, targets: Tensor, **options: typing.Any) -> Tensor:
     """The loss of each example, [n]: kind is one of loss_names(), options are the fields of LossOptions."""
     return _troupe.loss(kind, outputs, targets, options)
 
@@ -87,67 +93,71 @@ def loss(kind: str, outputs: Tensor, targets: Tensor, **options) -> Tensor:
 class Metric:
     """Sums over the examples of a batch, which are added up, and the result of the total."""
 
-    def __init__(self, metric):
+    def __init__(self, metric: _troupe.Metric):
         self._metric = metric
         self.name = metric.name
 
     def sums(self, outputs: Tensor, targets: typing.Optional[Tensor] = None,
              weights: typing.Optional[Tensor] = None) -> Tensor:
+        """Of a batch of outputs and targets; weights: of each example."""
         return self._metric.sums(outputs, targets, weights)
 
-    def result(self, sums):
+    def result(self, sums: TensorLike) -> typing.Any:
         """A float, or an array if the metric has several results."""
         found = _array(self._metric.result(_data(sums)))
         return float(found) if found.ndim == 0 else found
 
 
-def metric(kind: str, **options) -> Metric:
+def metric(kind: str, **options: typing.Any) -> Metric:
     """kind is one of metric_names(), which are functions of graph/metrics and losses; options are their fields."""
     return Metric(_troupe.metric(kind, options))
 
 
-class TensorFile(collections.abc.Mapping):
+class TensorFile(typing.Mapping[str, np.ndarray]):
     """The arrays of a .safetensors or .npz file by name, each read when it is asked for."""
 
-    def __init__(self, path):
-        is_npz = str(path).endswith(".npz")
-        self._file = _troupe.NpzFile(str(path)) if is_npz else _troupe.SafetensorsFile(str(path))
+    def __init__(self, path: _Path):
+        text = str(path)
+        self._file = _troupe.NpzFile(text) if text.endswith(".npz") else _troupe.SafetensorsFile(text)
         self._names = dict.fromkeys(self._file.names())
-        self.metadata = {} if is_npz else self._file.metadata
+        self.metadata: typing.Dict[str, str] = getattr(self._file, "metadata", {})
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._names:
             raise KeyError(name)
         return _array(self._file.read(name))
 
-    def __iter__(self):
+    def __iter__(self) -> typing.Iterator[str]:
         return iter(self._names)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._names)
 
 
-def save_safetensors(path, tensors: typing.Mapping, metadata: typing.Optional[typing.Mapping] = None):
+def save_safetensors(path: _Path, tensors: typing.Mapping[str, TensorLike],
+                     metadata: typing.Optional[typing.Mapping[str, str]] = None) -> None:
     """Writes {name: array}, durably and atomically. metadata: {text: text}."""
     _troupe.write_safetensors(str(path), [(k, _data(v)) for k, v in tensors.items()], dict(metadata or {}))
 
 
-def save_npz(path, tensors: typing.Mapping, compress: bool = False, zip64: bool = False):
+def save_npz(path: _Path, tensors: typing.Mapping[str, TensorLike], compress: builtins.bool = False,
+             zip64: builtins.bool = False) -> None:
     """Writes {name: array} as NumPy does, durably and atomically. zip64: records of 64 bits even where not needed."""
     _troupe.write_npz(str(path), [(k, _data(v)) for k, v in tensors.items()], compress, zip64)
 
 
-def load_npy(path) -> np.ndarray:
+def load_npy(path: _Path) -> np.ndarray:
+    """The array of a .npy file."""
     return _array(_troupe.read_npy(str(path)))
 
 
-def save_npy(path, value):
+def save_npy(path: _Path, value: TensorLike) -> None:
     """Writes an array, durably and atomically."""
     _troupe.write_npy(str(path), _data(value))
 
 
 if typing.TYPE_CHECKING:
-    from . import data, keras, launch, onnx, optimizers, saved_model, serving
+    from . import data, keras, launch, nn, onnx, optimizers, random, saved_model, serving
     from .cluster import Cluster
     from .introspection import introspect
 
@@ -156,7 +166,7 @@ _LAZY = {"data", "keras", "launch", "nn", "onnx", "optimizers", "random", "saved
 _LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> typing.Any:
     if name in _LAZY:
         return importlib.import_module("." + name, __name__)
     if name in _LAZY_NAMES:
@@ -164,5 +174,5 @@ def __getattr__(name: str):
     raise AttributeError(f"module 'troupe' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> typing.List[str]:
     return sorted(set(globals()) | _LAZY | set(_LAZY_NAMES))

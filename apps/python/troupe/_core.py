@@ -15,6 +15,14 @@ TensorLike = typing.Union[Tensor, Variable, np.ndarray, np.generic, float, int, 
 DTypeLike = typing.Union[DType, str, type, np.dtype]
 ShapeLike = typing.Union[int, typing.Sequence[int]]
 Axis = typing.Union[None, int, typing.Sequence[int]]
+# Parameters and result of a function that another one takes. (typing has ParamSpec from Python 3.10 on.)
+if typing.TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+else:
+    P = typing.TypeVar("P")
+R = typing.TypeVar("R")
 
 
 def data(value: TensorLike) -> _troupe.Data:

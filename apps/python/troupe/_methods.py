@@ -5,10 +5,10 @@ from __future__ import annotations
 import typing
 
 from . import arrays, math, tensors
-from ._core import ShapeLike, Tensor, Variable
+from ._core import Tensor, Variable
 
 
-def _reshape(self: Tensor, *shape: typing.Union[ShapeLike, int]) -> Tensor:
+def _reshape(self: Tensor, *shape: typing.Any) -> Tensor:
     """reshape(x, shape), with the shape as one argument or several."""
     return arrays.reshape(self, shape[0] if len(shape) == 1 else shape)
 
@@ -20,15 +20,20 @@ def _transpose(self: Tensor, *axes: typing.Any) -> Tensor:
     return arrays.transpose(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
 
+def _flatten(self: Tensor) -> Tensor:
+    """The elements as a vector."""
+    return arrays.reshape(self, -1)
+
+
 def define() -> None:
-    """As in NumPy."""
+    """As in NumPy. Type checkers know them by apps/python/stub_patterns.txt."""
     for cls in (Tensor, Variable):
         for name in ("all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "dot", "max", "mean", "min", "prod",
                      "round", "std", "sum", "trace", "var"):
             setattr(cls, name, getattr(math, name))
         for name in ("argsort", "diagonal", "repeat", "sort", "squeeze", "swapaxes", "take"):
             setattr(cls, name, getattr(arrays, name))
-        cls.astype = tensors.cast
-        cls.flatten = lambda self: arrays.reshape(self, -1)
-        cls.reshape = _reshape
-        cls.transpose = _transpose
+        setattr(cls, "astype", tensors.cast)
+        setattr(cls, "flatten", _flatten)
+        setattr(cls, "reshape", _reshape)
+        setattr(cls, "transpose", _transpose)

@@ -27,7 +27,7 @@ def _rank(x: TensorLike, function: str) -> typing.Tuple[Tensor, int]:
 
 
 def _list(value: Integers) -> typing.List[int]:
-    return [value] if isinstance(value, int) else [int(v) for v in value]
+    return [int(v) for v in value] if isinstance(value, typing.Iterable) else [int(value)]
 
 
 def identity(x: TensorLike) -> Tensor:
@@ -202,7 +202,7 @@ def roll(x: TensorLike, shift: Integers, axis: Axis = None) -> Tensor:
     """
     if axis is None:
         x, rank = _rank(x, "roll")
-        return _troupe.reshape(_troupe.roll(_troupe.reshape(x, -1), [int(shift)], [0]), x.shape)
+        return _troupe.reshape(_troupe.roll(_troupe.reshape(x, -1), _list(shift), [0]), x.shape)
     axes, shifts = _list(axis), _list(shift)
     return _troupe.roll(x, shifts * len(axes) if len(shifts) == 1 else shifts, axes)
 
@@ -428,6 +428,11 @@ def top_k(x: TensorLike, k: int, axis: int = -1, largest: bool = True) -> typing
     return _troupe.top_k(x, k, axis, largest)
 
 
+@typing.overload
+def unique(x: TensorLike) -> Tensor: ...
+@typing.overload
+def unique(x: TensorLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
+           ) -> typing.Any: ...
 def unique(x: TensorLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
            ) -> typing.Any:
     """The elements without repetitions, in ascending order; and, if wanted, the index of the first of each, for each

@@ -7,7 +7,7 @@ import functools
 import typing
 
 from . import _troupe
-from ._core import Tensor, TensorLike, Variable, flatten, pack
+from ._core import P, Tensor, TensorLike, Variable, flatten, pack
 
 __all__ = ["GradientTape", "custom_gradient", "stop_gradient", "value_and_grad"]
 
@@ -67,26 +67,27 @@ class GradientTape:
         return pack(sources, iter(found))
 
 
-def value_and_grad(function: typing.Callable[..., Tensor], argnums: typing.Union[int, typing.Sequence[int]] = 0
-                   ) -> typing.Callable[..., typing.Tuple[Tensor, typing.Any]]:
+def value_and_grad(function: typing.Callable[P, Tensor], argnums: typing.Union[int, typing.Sequence[int]] = 0
+                   ) -> typing.Callable[P, typing.Tuple[Tensor, typing.Any]]:
     """A function that returns the value of another, a scalar, and its gradients for one argument or several, which may
     be nested lists and dicts.
 
     >>> troupe.value_and_grad(lambda x: troupe.sum(x**2))(troupe.tensor([1., 2.]))
     (Tensor(5., dtype=float32), Tensor([2., 4.], dtype=float32))
     """
+    call: typing.Callable[..., Tensor] = function
 
     @functools.wraps(function)
     def both(*args: typing.Any, **kwargs: typing.Any) -> typing.Tuple[Tensor, typing.Any]:
         places = [argnums] if isinstance(argnums, int) else list(argnums)
-        values = list(args)
+        values: typing.List[typing.Any] = list(args)
         for place in places:
             leaves = [x if isinstance(x, (Tensor, Variable)) else _troupe.tensor(x) for x in flatten(args[place])]
             values[place] = pack(args[place], iter(leaves))
         sources = [values[place] for place in places]
         with GradientTape() as tape:
             tape.watch(sources)
-            value = function(*values, **kwargs)
+            value = call(*values, **kwargs)
         found = tape.gradient(value, sources)
         return value, found[0] if isinstance(argnums, int) else tuple(found)
 

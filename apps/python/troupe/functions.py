@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import typing
@@ -10,7 +11,12 @@ import weakref
 import numpy as np
 
 from . import _troupe
-from ._core import Tensor
+from ._core import P, R, Tensor
+
+if typing.TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    Q = ParamSpec("Q")  # of a method, without self
 
 __all__ = ["function"]
 
@@ -28,13 +34,15 @@ class _Identities:
         found = self._known.get(id(value))
         if found is not None and (found[0]() if isinstance(found[0], weakref.ref) else found[0]) is value:
             return found[1]
-        number = next(_counter)
-        try:
-            held = weakref.ref(value, lambda _, key=id(value): self._known.pop(key, None))
-        except TypeError:
-            held = value  # kept: its id would be given to another
-        self._known[id(value)] = (held, number)
+        key, number = id(value), next(_counter)
+        held: typing.Any = value  # kept: its id would be given to another
+        with contextlib.suppress(TypeError):
+            held = weakref.ref(value, lambda _: self._forget(key))
+        self._known[key] = (held, number)
         return number
+
+    def _forget(self, key: int) -> None:
+        self._known.pop(key, None)
 
 
 _identities = _Identities()
@@ -117,8 +125,13 @@ def python_function_of(function: typing.Any) -> typing.Optional[typing.Callable]
     return None
 
 
+@typing.overload
+def function(fn: typing.Callable[P, R], *, reduce_retracing: bool = False, max_traces: int = 64) -> Function[P, R]: ...
+@typing.overload
+def function(fn: None = None, *, reduce_retracing: bool = False, max_traces: int = 64
+             ) -> typing.Callable[[typing.Callable[P, R]], Function[P, R]]: ...
 def function(fn: typing.Optional[typing.Callable] = None, *, reduce_retracing: bool = False, max_traces: int = 64
-             ) -> typing.Callable:
+             ) -> typing.Any:
     """Decorates a function whose ops are to run as one step of a graph. It is traced, that is called as Python, once
     for each kind of arguments: dtypes and shapes of tensors and arrays; values of numbers, strings and the like; other
     objects, such as `self` or a variable, themselves.
@@ -144,11 +157,12 @@ def function(fn: typing.Optional[typing.Callable] = None, *, reduce_retracing: b
     return Function(fn, reduce_retracing, max_traces)
 
 
-class Function:
+class Function(typing.Generic[P, R]):
     """A function that is traced: see troupe.function."""
 
-    def __init__(self, fn: typing.Callable, reduce_retracing: bool = False, max_traces: int = 64) -> None:
+    def __init__(self, fn: typing.Callable[P, R], reduce_retracing: bool = False, max_traces: int = 64) -> None:
         functools.update_wrapper(self, fn)
+        call: typing.Callable[..., R] = fn
 
         def describe_call(args: tuple, kwargs: dict) -> typing.Tuple[list, str, typing.Callable]:
             tensors: list = []
@@ -157,20 +171,25 @@ class Function:
 
             def closure(*traced: Tensor) -> typing.Any:
                 given_args, given_kwargs = _with_tensors((args, ordered), iter(traced))
-                return fn(*given_args, **given_kwargs)
+                return call(*given_args, **given_kwargs)
 
             return tensors, key, closure
 
         self._traced = _troupe.TracedFunction(fn, describe_call, _take_apart, _put_together,
                                               getattr(fn, "__qualname__", repr(fn)), reduce_retracing, max_traces)
 
-    def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._traced(*args, **kwargs)
 
+    @typing.overload
+    def __get__(self, instance: None, owner: typing.Any = None) -> Function[P, R]: ...
+    @typing.overload
+    def __get__(self: Function[Concatenate[typing.Any, Q], R], instance: object, owner: typing.Any = None
+                ) -> typing.Callable[Q, R]: ...
     def __get__(self, instance: typing.Any, owner: typing.Any = None) -> typing.Any:
         return self if instance is None else functools.partial(self._traced, instance)
 
-    def explain(self, *args: typing.Any, **kwargs: typing.Any) -> str:
+    def explain(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """How a call with these arguments is compiled and run: its traces, and passes, devices and plan of one."""
         return self._traced.explain(*args, **kwargs)
 
@@ -180,6 +199,6 @@ class Function:
         return self._traced.traces
 
     @property
-    def python_function(self) -> typing.Callable:
+    def python_function(self) -> typing.Callable[P, R]:
         """What it was made of."""
         return self._traced.python_function

@@ -60,7 +60,8 @@ class Graph:
         """A value that the graph holds, a copy."""
         return self._graph.constant(value, dtype, name)
 
-    def op(self, op: str, inputs: typing.Sequence[TensorLike] = (), name: str = "", **attributes: typing.Any):
+    def op(self, op: str, inputs: typing.Sequence[TensorLike] = (), name: str = "", **attributes: typing.Any
+           ) -> typing.Any:
         """Adds a node of any op, by its name; returns its output, or a list if there are several."""
         return self._graph.op(op, list(inputs), attributes, name)
 
@@ -92,6 +93,16 @@ class Session:
         task = None if cluster is None else cluster.task
         self._session = _troupe.Session(graph._graph, threads, inference, task)
 
+    @typing.overload
+    def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]], fetches: Tensor,
+            targets: typing.Sequence[Tensor] = ()) -> np.ndarray: ...
+    @typing.overload
+    def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]] = None, *, fetches: Tensor,
+            targets: typing.Sequence[Tensor] = ()) -> np.ndarray: ...
+    @typing.overload
+    def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]] = None,
+            fetches: typing.Sequence[Tensor] = (), targets: typing.Sequence[Tensor] = ()
+            ) -> typing.List[np.ndarray]: ...
     def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]] = None,
             fetches: typing.Union[Tensor, typing.Sequence[Tensor]] = (),
             targets: typing.Sequence[Tensor] = ()) -> typing.Union[np.ndarray, typing.List[np.ndarray]]:

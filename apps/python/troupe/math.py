@@ -837,10 +837,10 @@ def dot(a: TensorLike, b: TensorLike) -> Tensor:
     >>> troupe.dot([1., 2.], [3., 4.])
     Tensor(11., dtype=float32)
     """
-    a, b = _troupe.tensor(a), _troupe.tensor(b)
-    if a.ndim == 0 or b.ndim == 0:
-        return _troupe.multiply(a, b)
-    return _troupe.tensordot(a, b, [a.ndim - 1], [builtins.max(b.ndim - 2, 0)])
+    left, right = _troupe.tensor(a), _troupe.tensor(b)
+    if left.ndim == 0 or right.ndim == 0:
+        return _troupe.multiply(left, right)
+    return _troupe.tensordot(left, right, [left.ndim - 1], [builtins.max(right.ndim - 2, 0)])
 
 
 def einsum(equation: str, *operands: TensorLike) -> Tensor:

@@ -43,11 +43,11 @@ def _conv(x: TensorLike, filters: TensorLike, axes: int, strides: Integers, padd
 
 def _pool(pool: typing.Callable[..., Tensor], x: TensorLike, ksize: Integers, strides: typing.Optional[Integers],
           padding: Padding, data_format: str) -> Tensor:
-    x = _troupe.tensor(x)
-    axes = x.ndim - 2
+    images = _troupe.tensor(x)
+    axes = images.ndim - 2
     mode, pads = _padding(padding, axes)
     sizes = _each(ksize, axes)
-    return pool(x, sizes, sizes if strides is None else _each(strides, axes), mode, pads, data_format)
+    return pool(images, sizes, sizes if strides is None else _each(strides, axes), mode, pads, data_format)
 
 
 def relu(x: TensorLike) -> Tensor:
@@ -288,10 +288,11 @@ def conv_transpose(x: TensorLike, filters: TensorLike,
     >>> troupe.nn.conv_transpose(troupe.ones((1, 4, 4, 3)), troupe.ones((2, 2, 5, 3)), strides=2).shape
     (1, 8, 8, 5)
     """
-    x = _troupe.tensor(x)
+    images = _troupe.tensor(x)
+    axes = images.ndim - 2
     sizes = None if output_shape is None else list(output_shape)
-    return _troupe.conv_transpose(x, filters, sizes, _each(strides, x.ndim - 2), padding.upper(),
-                                  _each(dilations, x.ndim - 2), data_format)
+    return _troupe.conv_transpose(images, filters, sizes, _each(strides, axes), padding.upper(),
+                                  _each(dilations, axes), data_format)
 
 
 def max_pool(x: TensorLike, ksize: Integers = 2, strides: typing.Optional[Integers] = None,
@@ -333,6 +334,12 @@ def resize(images: TensorLike, size: typing.Sequence[int], method: str = "biline
     return _troupe.resize(images, list(size), method, antialias)
 
 
+@typing.overload
+def batch_norm(x: TensorLike, scale: TensorLike, offset: TensorLike, *, epsilon: float = 1e-3
+               ) -> typing.Tuple[Tensor, Tensor, Tensor]: ...
+@typing.overload
+def batch_norm(x: TensorLike, scale: TensorLike, offset: TensorLike, mean: TensorLike, variance: TensorLike,
+               epsilon: float = 1e-3) -> Tensor: ...
 def batch_norm(x: TensorLike, scale: TensorLike, offset: TensorLike,
                mean: typing.Optional[TensorLike] = None, variance: typing.Optional[TensorLike] = None,
                epsilon: float = 1e-3) -> typing.Any:
@@ -373,8 +380,8 @@ def group_norm(x: TensorLike, scale: TensorLike, offset: TensorLike, groups: int
     >>> troupe.nn.group_norm([[1., 3.]], [1., 1.], [0., 0.], 1)
     Tensor([[-0.999995,  0.999995]], dtype=float32)
     """
-    x = _troupe.tensor(x)
-    return _troupe.group_norm(x, scale, offset, groups, axis % x.ndim, epsilon)
+    rows = _troupe.tensor(x)
+    return _troupe.group_norm(rows, scale, offset, groups, axis % rows.ndim, epsilon)
 
 
 def l2_normalize(x: TensorLike, axis: Axis = None, epsilon: float = 1e-12) -> Tensor:

@@ -31,7 +31,7 @@ _DTYPES = {
 }
 _DATATYPES = {dtype: name for name, dtype in _DTYPES.items()}
 # Names of TensorFlow.
-_TF_DTYPES = {
+_TF_DTYPES: typing.Dict[str, str] = {
     "DT_BOOL": "bool", "DT_UINT8": "uint8", "DT_UINT16": "uint16", "DT_UINT32": "uint32", "DT_UINT64": "uint64",
     "DT_INT8": "int8", "DT_INT16": "int16", "DT_INT32": "int32", "DT_INT64": "int64", "DT_HALF": "float16",
     "DT_FLOAT": "float32", "DT_DOUBLE": "float64", "DT_BFLOAT16": "bfloat16", "DT_STRING": "object",
@@ -83,6 +83,7 @@ class Client:
         """{name: array} of the outputs, all or some, for {name: array} of the inputs; one array for a model with one
         input. version, label: of the model, its default if not given. signature: the default one if not given."""
         binary = signature is None and label is None
+        name, signatures = "", typing.cast(typing.Mapping[str, typing.Any], {})
         if not binary or not isinstance(inputs, typing.Mapping):
             signatures = self.metadata(model, version, label)
             name = signature or next((n for n in ("serving_default", "predict") if n in signatures), "")
@@ -234,7 +235,7 @@ def _specs(described: typing.Mapping[str, typing.Any]) -> typing.Dict[str, Tenso
         shape = about.get("tensor_shape", {})
         dims = None if shape.get("unknown_rank") else [
             None if int(d["size"]) < 0 else int(d["size"]) for d in shape.get("dim", [])]
-        out[name] = TensorSpec(_TF_DTYPES.get(about["dtype"], about["dtype"]), dims)
+        out[name] = TensorSpec(_TF_DTYPES.get(str(about["dtype"]), str(about["dtype"])), dims)
     return out
 
 

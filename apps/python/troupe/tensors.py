@@ -293,16 +293,16 @@ def _check_bounds(x: Tensor, advanced: list) -> None:
 
 def _define_methods() -> None:
     for cls in (Tensor, Variable):
-        cls.__array__ = _array
-        cls.__getitem__ = _item
-        cls.__iter__ = _iterate
-        cls.tolist = _tolist
-    Tensor.T = property(lambda self: _troupe.transpose(self, None), doc="Dimensions in reverse order.")
-    Tensor.__repr__ = _text
-    Tensor.__str__ = _plain_text
-    Variable.__repr__ = _variable_text
-    Variable.numpy = lambda self: self.read().numpy()
-    Variable.item = lambda self: self.read().item()
+        setattr(cls, "__array__", _array)
+        setattr(cls, "__getitem__", _item)
+        setattr(cls, "__iter__", _iterate)
+        setattr(cls, "tolist", _tolist)
+    setattr(Tensor, "T", property(lambda self: _troupe.transpose(self, None), doc="Dimensions in reverse order."))
+    setattr(Tensor, "__repr__", _text)
+    setattr(Tensor, "__str__", _plain_text)
+    setattr(Variable, "__repr__", _variable_text)
+    setattr(Variable, "numpy", lambda self: self.read().numpy())
+    setattr(Variable, "item", lambda self: self.read().item())
 
 
 _define_methods()

@@ -16,6 +16,9 @@ from .. import Model
 from .. import export_onnx as save
 from .. import import_onnx as load
 
+if typing.TYPE_CHECKING:
+    from . import backend
+
 __all__ = ["Model", "backend", "load", "save"]
 
 
