@@ -166,12 +166,14 @@ _LAZY = {"data", "keras", "launch", "nn", "onnx", "optimizers", "random", "saved
 _LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
 
 
-def __getattr__(name: str) -> typing.Any:
-    if name in _LAZY:
-        return importlib.import_module("." + name, __name__)
-    if name in _LAZY_NAMES:
-        return getattr(importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
-    raise AttributeError(f"module 'troupe' has no attribute {name!r}")
+# Type checkers know these by their imports above.
+if not typing.TYPE_CHECKING:
+    def __getattr__(name: str) -> typing.Any:
+        if name in _LAZY:
+            return importlib.import_module("." + name, __name__)
+        if name in _LAZY_NAMES:
+            return getattr(importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
+        raise AttributeError(f"module 'troupe' has no attribute {name!r}")
 
 
 def __dir__() -> typing.List[str]:
