@@ -32,13 +32,14 @@ void SaveRounds::move_in_a_hurry(const Job& job, bool writer_busy, Nanoseconds n
   if (hurried_) return;
   const bool far = !job.training && under_way_ && round_.step > job.steps;  // training may go on much later
   const bool told = !job.training && told_ == job.steps;
-  if (far || (!under_way_ && !told && !writer_busy)) begin(job, now, out);
+  const bool same = options_.asynchronous && told_ == job.steps;  // the next step comes first
+  if (far || (!under_way_ && !told && !same && !writer_busy)) begin(job, now, out);
   hurried_ = under_way_ || told;
 }
 
 void SaveRounds::begin(const Job& job, Nanoseconds now, TrainingOutbox& out) {
   under_way_ = true;
-  told_ = job.over || !job.training ? job.steps : job.step_ahead;
+  told_ = options_.asynchronous || job.over || !job.training ? job.steps : job.step_ahead;
   next_ = told_ + options_.every;
   round_ = {.step = told_, .shards = {}, .error = {}, .complete = false, .began = now, .state = {}};
   if (options_.asynchronous) round_.state = job.state(told_);

@@ -11,6 +11,10 @@
 // never left out; the job ends when it is written. It replaces a round at a later step, too, which never comes if the
 // data ended before.
 //
+// A checkpoint is named by its step, and the newest is that of the highest. So no round is told twice for a step, and
+// an asynchronous one, which has the job's state of when the shards are told and any later batches, is that of this
+// state: a step ahead would name a checkpoint without the last updates like the last one, or higher.
+//
 // Driven by the Coordinator, whose own driver (an actor, the simulator) writes the rounds from take_events() and calls
 // written() for each. Not thread-safe.
 #pragma once

@@ -87,17 +87,58 @@ TEST_F(SaveRoundsTest, KeepsTheStateOfTheJobBeforeTheJobForgetsIt) {
   EXPECT_EQ(events(), Kinds{Kind::commit});
 }
 
-TEST_F(SaveRoundsTest, OfAsynchronousTrainingHaveTheStateOfWhenTheShardsAreTold) {
-  SaveRounds::Options options = defaults();
-  options.asynchronous = true;
-  make(options);
-  job.state = [this](std::uint64_t) { return JobState{.epoch = 0, .step = job.steps, .commits = {}}; };
-  EXPECT_EQ(at(4), Versions{6});
-  saved(4, 6);
-  saved(5, 6);
+class AsynchronousSaveRoundsTest : public SaveRoundsTest {
+ protected:
+  AsynchronousSaveRoundsTest() {
+    SaveRounds::Options options = defaults();
+    options.asynchronous = true;
+    make(options);
+    job.state = [this](std::uint64_t) { return JobState{.epoch = 0, .step = job.steps, .commits = {}}; };
+  }
+  void save(std::uint64_t version) {
+    EXPECT_TRUE(saved(4, version));
+    EXPECT_TRUE(saved(5, version));
+  }
+};
+
+TEST_F(AsynchronousSaveRoundsTest, HaveTheStateOfWhenTheShardsAreTold) {
+  EXPECT_EQ(at(4), Versions{4});
+  save(4);
   EXPECT_EQ(at(7), Versions{});
   EXPECT_EQ(events(), Kinds{Kind::commit});
   EXPECT_EQ(last.round.state->step, 4u);
+}
+
+// Shards save at once: what was saved before the last step is complete is not all.
+TEST_F(AsynchronousSaveRoundsTest, TheLastRoundFollowsAnyBeforeAndIsTheHighest) {
+  EXPECT_EQ(at(9), Versions{9});
+  save(9);
+  EXPECT_EQ(at(9), Versions{});
+  saves->written();
+  EXPECT_EQ(at(10), Versions{10});
+  EXPECT_FALSE(saves->over());
+  save(10);
+  move();
+  EXPECT_EQ(events(), (Kinds{Kind::commit, Kind::commit}));
+  EXPECT_EQ(last.round.state->step, 10u);
+  saves->written();
+  move();
+  EXPECT_TRUE(saves->over());
+}
+
+TEST_F(AsynchronousSaveRoundsTest, AJobInAHurryWaitsForAStepThatIsNotSaved) {
+  EXPECT_EQ(at(4), Versions{4});
+  save(4);
+  move();
+  saves->written();
+  saves->hurry();
+  EXPECT_EQ(at(4), Versions{});
+  EXPECT_FALSE(saves->hurried());
+  EXPECT_EQ(at(5), Versions{5});
+  save(5);
+  move();
+  saves->written();
+  EXPECT_TRUE(saves->hurried());
 }
 
 TEST_F(SaveRoundsTest, AreLeftOutWhileARoundOrTheWriterIsBusy) {

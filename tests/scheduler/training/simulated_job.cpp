@@ -68,9 +68,7 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
                             to_string(epoch->training), to_string(before->second.training)));
       epochs_[epoch->epoch] = *epoch;
     }
-    if (std::holds_alternative<BarrierOpen>(outgoing.message) && options_.save_every > 0 &&
-        newest_.step != coordinator_->counters().steps)
-      trouble(fmt::format("the job ends before its last step is saved: the newest is {}", newest_.step));
+    if (std::holds_alternative<BarrierOpen>(outgoing.message) && options_.save_every > 0) check_last_checkpoint();
     using Kind = Destination::Kind;
     const Kind kind = outgoing.to.kind;
     if (kind == Kind::coordinator) send(from, 0, outgoing.message);
@@ -81,6 +79,19 @@ void Simulation::dispatch(Address from, const TrainingOutbox& out) {
     if (kind == Kind::everyone)
       for (std::uint32_t i = 0; i < workers_.size(); ++i) send(from, worker_address(i), outgoing.message);
   }
+}
+
+// At the end of the job the newest checkpoint has all that was trained.
+void Simulation::check_last_checkpoint() {
+  const std::uint64_t steps = coordinator_->counters().steps;
+  if (newest_.step != steps || newest_.job->step != steps)
+    return trouble(fmt::format("the job ends after step {}, but its newest checkpoint, {}, has step {}", steps,
+                               newest_.step, newest_.job ? newest_.job->step : 0));
+  for (const auto& [index, saved] : newest_.shards)
+    for (std::size_t i = 0; i < saved.values.size(); ++i)
+      if (const std::uint32_t slice = shards_[index].slices[i].id;
+          !bitwise_equal(saved.values[i], shards_[index].store->value(slice)))
+        trouble(fmt::format("the last checkpoint lacks updates of slice {}", slice));
 }
 
 void Simulation::deliver(Address from, Address to, const Frame& frame) {

@@ -198,6 +198,7 @@ class Simulation {
   void begin_job();
   void end_job();
   void dispatch(Address from, const TrainingOutbox& out);
+  void check_last_checkpoint();
   void to_coordinator(Address from, const Frame& frame);
   void after_coordinator();
   void commit(const SaveRound& round);
