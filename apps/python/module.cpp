@@ -7,6 +7,7 @@
 
 #include "apps/python/bindings.hpp"
 #include "apps/python/dtypes.hpp"
+#include "apps/python/indexed_slices.hpp"
 #include "apps/python/operands.hpp"
 #include "apps/python/session.hpp"
 #include "apps/python/tensors.hpp"
@@ -230,6 +231,7 @@ NB_MODULE(_troupe, m) {
   bind_tensors(m);
   bind_eager_mode(m);
   bind_sessions(m);
+  bind_indexed_slices(m);
   bind_tapes(m);
   bind_math_functions(m);
   bind_array_functions(m);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "apps/python/dtypes.hpp"
+#include "apps/python/indexed_slices.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/messages/element_types.hpp>
@@ -29,6 +30,8 @@ void find_graph(CallGraph& found, nb::handle value) {
     } else if (!is_inside(found.graph, graph)) {
       invalid_argument("'{}' belongs to another graph than the tensors before it", tensor.output.name());
     }
+  } else if (is_indexed_slices(value)) {
+    find_graph(found, to_python(indexed_slices_of(value).values));
   } else if (PyList_CheckExact(value.ptr()) || PyTuple_CheckExact(value.ptr())) {
     for (const nb::handle item : nb::borrow<nb::sequence>(value)) {
       if (is_number(item)) return;  // a list of numbers, which may be long
@@ -109,6 +112,8 @@ Output operand(const CallGraph& of, nb::handle value, std::optional<DType> dtype
       invalid_argument("variable '{}' cannot be read in a graph: read it before, and use its value",
                        nb::cast<const PyVariable&>(value).variable.name);
     found = nb::cast<const PyVariable&>(value).variable.read();
+  } else if (is_indexed_slices(value)) {
+    found = dense_of(indexed_slices_of(value));
   } else {
     return constant(*of.graph, of.is_eager() ? data_of(value, dtype) : data_of(value, dtype).clone());
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "apps/python/errors.hpp"
+#include "apps/python/indexed_slices.hpp"
 #include "apps/python/operands.hpp"
 #include "apps/python/tensors.hpp"
 #include <troupe/graph/builder/linear.hpp>
@@ -19,7 +20,7 @@ Output as_integers(Output x) { return is_bool(x) ? cast(x, DType::i8) : x; }
 
 // What an operator meets on its other side.
 bool is_operand(nb::handle value) {
-  if (is_tensor(value) || is_number(value) || is_variable(value)) return true;
+  if (is_tensor(value) || is_number(value) || is_variable(value) || is_indexed_slices(value)) return true;
   PyObject* const v = value.ptr();
   return PyList_Check(v) || PyTuple_Check(v) || PyUnicode_Check(v) || PyBytes_Check(v) || is_array(value);
 }

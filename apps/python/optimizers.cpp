@@ -4,6 +4,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "apps/python/callbacks.hpp"
+#include "apps/python/indexed_slices.hpp"
+#include <troupe/graph/builder/math.hpp>
 
 namespace troupe::python {
 namespace {
@@ -16,13 +18,18 @@ const VariableRef& variable_of(nb::handle value) {
   return nb::cast<const PyVariable&>(value).variable;
 }
 
+Gradient gradient_of(nb::handle given, DType dtype) {
+  if (!is_indexed_slices(given)) return {.dense = operand({&eager_graph()}, given, dtype)};
+  Gradient out = indexed_slices_of(given).gradient();
+  if (out.values.dtype() != dtype) out.values = cast(out.values, dtype);
+  return out;
+}
+
 void apply(PyOptimizer& optimizer, const std::vector<nb::object>& gradients, const std::vector<nb::object>& variables) {
   std::vector<GradientAndVariable> all;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     const VariableRef& variable = variable_of(variables[i]);
-    all.push_back({.gradient = {.dense = operand({&eager_graph()}, gradients.at(i), variable.dtype)},
-                   .variable = variable,
-                   .moved_by = {}});
+    all.push_back({.gradient = gradient_of(gradients.at(i), variable.dtype), .variable = variable, .moved_by = {}});
   }
   const ReleasedForOp released;
   optimizer.eager.apply(all);

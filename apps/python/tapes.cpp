@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "apps/python/indexed_slices.hpp"
 #include "apps/python/operands.hpp"
 #include <troupe/graph/gradients/tape.hpp>
 
@@ -72,18 +73,27 @@ class PyTape {
     std::vector<Gradient> found;
     try {
       const ReleasedForOp released;
-      found = tape_->dense_gradients(targets, sources, options);
+      found = tape_->gradients_by_kind(targets, sources, options);
     } catch (...) {
       busy_ = false;
       throw;
     }
     busy_ = false;
     nb::list out;
-    for (const Gradient& gradient : found) out.append(gradient ? to_python({nullptr, gradient.dense}) : nb::none());
+    for (std::size_t i = 0; i < found.size(); ++i) out.append(gradient_for(xs[i], found[i]));
     return out;
   }
 
  private:
+  // That of rows of a variable stays sparse.
+  static nb::object gradient_for(nb::handle x, const Gradient& gradient) {
+    if (!gradient) return nb::none();
+    if (gradient.is_dense()) return to_python({nullptr, gradient.dense});
+    return nb::cast(PyIndexedSlices{tensor_of(to_python({nullptr, gradient.values})),
+                                    tensor_of(to_python({nullptr, gradient.indices})),
+                                    nb::cast<const PyVariable&>(x).variable.shape});
+  }
+
   GradientTape& recording(const char* method) {
     if (!entered_)
       fail(Code::failed_precondition, "GradientTape.{}: the tape does not record: use it in `with`", method);

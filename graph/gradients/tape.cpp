@@ -159,11 +159,11 @@ class GradientTape::Reverse {
 
 std::vector<Gradient> GradientTape::gradients(std::span<const Output> ys, std::span<const Output> xs,
                                               const GradientOptions& options) {
-  return compute(ys, xs, options, false);
+  return compute(ys, xs, options, Dense::none);
 }
 
 std::vector<Gradient> GradientTape::compute(std::span<const Output> ys, std::span<const Output> xs,
-                                            const GradientOptions& options, bool make_dense) {
+                                            const GradientOptions& options, Dense which) {
   if (used_ && !options_.persistent)
     fail(Code::failed_precondition,
          "GradientTape: its gradients were computed already; make it with .persistent = true to ask it again");
@@ -178,7 +178,8 @@ std::vector<Gradient> GradientTape::compute(std::span<const Output> ys, std::spa
     reverse.run();
     for (const Output& x : xs) {
       out.push_back(reverse.total(x));
-      if (make_dense && out.back().is_sparse()) out.back() = {.dense = dense(out.back(), tensor_like(x))};
+      const bool as_dense = which == Dense::all || (which == Dense::of_tensors && x.dtype() != DType::resource);
+      if (as_dense && out.back().is_sparse()) out.back() = {.dense = dense(out.back(), tensor_like(x))};
     }
   }
   if (options_.persistent) {
@@ -197,7 +198,7 @@ Output GradientTape::gradient(const Output& y, const Output& x) { return gradien
 
 Outputs GradientTape::gradient(const Output& y, const Outputs& xs) {
   Outputs out;
-  for (const Gradient& gradient : compute(std::span(&y, 1), xs, {}, true)) out.push_back(gradient.dense);
+  for (const Gradient& gradient : compute(std::span(&y, 1), xs, {}, Dense::all)) out.push_back(gradient.dense);
   return out;
 }
 

@@ -48,10 +48,10 @@ class GradientTape final : private OpRecorder {
   // unimplemented naming the op if one on the way has no gradient; and as gradients() does.
   std::vector<Gradient> gradients(std::span<const Output> ys, std::span<const Output> xs,
                                   const GradientOptions& options = {});
-  // The same, but those of rows of a table are dense, too.
-  std::vector<Gradient> dense_gradients(std::span<const Output> ys, std::span<const Output> xs,
-                                        const GradientOptions& options = {}) {
-    return compute(ys, xs, options, true);
+  // The same, but those of rows are sparse for variables alone.
+  std::vector<Gradient> gradients_by_kind(std::span<const Output> ys, std::span<const Output> xs,
+                                          const GradientOptions& options = {}) {
+    return compute(ys, xs, options, Dense::of_tensors);
   }
   // Dense; an invalid Output if y does not depend on x.
   Output gradient(const Output& y, const Output& x);
@@ -93,8 +93,9 @@ class GradientTape final : private OpRecorder {
     const auto read = variable_of_.find(own);
     return read == variable_of_.end() ? own : read->second;
   }
+  enum class Dense { none, of_tensors, all };  // which gradients of rows become dense
   std::vector<Gradient> compute(std::span<const Output> ys, std::span<const Output> xs, const GradientOptions& options,
-                                bool make_dense);
+                                Dense which);
   // A tensor of x's dtype and shape: of a variable what was read first.
   const Output& tensor_like(const Output& x) const {
     const auto read = reads_.find(Key(x));

@@ -163,3 +163,17 @@ def onnx_lstm(units, shape):
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file.name)
         return troupe.import_onnx(file.name)
+
+
+def test_clipping_gradients_of_rows_is_that_of_tensorflow():
+    values, dense = np.float32([[3, 4], [6, 8], [1, 1]]), np.float32([2, 5])
+    theirs = tf.IndexedSlices(tf.constant(values), tf.constant([1, 0, 1]), tf.constant([4, 2]))
+    ours = troupe.IndexedSlices(values, [1, 0, 1], dense_shape=(4, 2))
+    wanted = tf.clip_by_norm(theirs, 2.0)
+    np.testing.assert_allclose(troupe.clip_by_norm(ours, 2.0).values.numpy(), wanted.values, rtol=1e-6)
+    wanted, norm = tf.clip_by_global_norm([theirs, None, tf.constant(dense)], 2.0)
+    found, our_norm = troupe.clip_by_global_norm([ours, None, dense], 2.0)
+    np.testing.assert_allclose(float(our_norm), float(norm), rtol=1e-6)
+    np.testing.assert_allclose(found[0].values.numpy(), wanted[0].values, rtol=1e-6)
+    np.testing.assert_allclose(found[2].numpy(), wanted[2], rtol=1e-6)
+    np.testing.assert_array_equal(ours.to_tensor().numpy(), tf.convert_to_tensor(theirs))

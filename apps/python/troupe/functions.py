@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _troupe
 from ._core import P, R, Tensor
+from ._troupe import IndexedSlices
 
 if typing.TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -53,6 +54,9 @@ def _describe(value: typing.Any, tensors: list) -> str:
     if isinstance(value, (Tensor, np.ndarray)):
         tensors.append(value)
         return "T"
+    if isinstance(value, IndexedSlices):
+        tensors += [value.values, value.indices]
+        return f"IndexedSlices{value.dense_shape}"
     if isinstance(value, np.generic):
         return f"{value.dtype}:{value!r}"
     if isinstance(value, _Plain) or isinstance(value, _troupe.DType):
@@ -67,6 +71,8 @@ def _describe(value: typing.Any, tensors: list) -> str:
 def _with_tensors(value: typing.Any, tensors: typing.Iterator) -> typing.Any:
     if isinstance(value, (Tensor, np.ndarray)):
         return next(tensors)
+    if isinstance(value, IndexedSlices):
+        return IndexedSlices(next(tensors), next(tensors), value.dense_shape)
     if isinstance(value, dict):
         return {k: _with_tensors(v, tensors) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -82,6 +88,12 @@ class _Place:
 _place = _Place()
 
 
+class _SlicesPlace(typing.NamedTuple):
+    """Where IndexedSlices stand in a result."""
+
+    dense_shape: typing.Optional[typing.Tuple[int, ...]]
+
+
 def _take_apart(result: typing.Any) -> typing.Tuple[list, typing.Any]:
     tensors: list = []
 
@@ -89,6 +101,9 @@ def _take_apart(result: typing.Any) -> typing.Tuple[list, typing.Any]:
         if isinstance(value, (Tensor, np.ndarray)):
             tensors.append(value)
             return _place
+        if isinstance(value, IndexedSlices):
+            tensors.extend([value.values, value.indices])
+            return _SlicesPlace(value.dense_shape)
         if isinstance(value, dict):
             return {k: form(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):
@@ -106,6 +121,8 @@ def _put_together(form: typing.Any, tensors: typing.Sequence[Tensor]) -> typing.
     def fill(value: typing.Any) -> typing.Any:
         if value is _place:
             return next(rest)
+        if isinstance(value, _SlicesPlace):
+            return IndexedSlices(next(rest), next(rest), value.dense_shape)
         if isinstance(value, dict):
             return {k: fill(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):

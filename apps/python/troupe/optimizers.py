@@ -15,6 +15,7 @@ import typing
 
 from . import _troupe
 from ._core import Tensor, TensorLike, Variable
+from .differentiation import IndexedSlices, _changed, clip_by_global_norm, clip_by_norm
 
 __all__ = [
     "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Momentum", "Nadam", "Optimizer", "RMSprop",
@@ -140,8 +141,11 @@ class Optimizer:
         """What it keeps for the variables that it has updated."""
         return self._optimizer.variables()
 
-    def apply_gradients(self, grads_and_vars: typing.Iterable[typing.Tuple[TensorLike, Variable]]) -> None:
-        """Updates each variable once. Variables whose gradient is None are left out."""
+    def apply_gradients(self, grads_and_vars: typing.Iterable[
+            typing.Tuple[typing.Union[TensorLike, IndexedSlices, None], Variable]]) -> None:
+        """Updates each variable once. Variables whose gradient is None are left out. Of IndexedSlices only the rows are
+        updated: others keep their values and what the optimizer keeps for them; `gradient.to_tensor()` updates all.
+        """
         pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
         if not pairs:
             raise ValueError(f"{type(self).__name__}: no variable has a gradient")
@@ -174,21 +178,16 @@ class Optimizer:
 
     def _clipped(self, gradients: list) -> list:
         if self.clipvalue is not None:
-            return [_troupe.clip(g, -self.clipvalue, self.clipvalue) for g in gradients]
+            limit: float = self.clipvalue
+            return [_changed(g, lambda v: _troupe.clip(v, -limit, limit)) for g in gradients]
         if self.clipnorm is not None:
-            return [g * _scale(_troupe.l2_norm(g, None, False), self.clipnorm) for g in gradients]
+            return [clip_by_norm(g, self.clipnorm) for g in gradients]
         if self.global_clipnorm is not None:
-            norms = [_troupe.cast(_troupe.l2_norm(g, None, False), "float32") for g in gradients]
-            scale = _scale(_troupe.l2_norm(_troupe.stack(norms, 0), None, False), self.global_clipnorm)
-            return [g * _troupe.cast(scale, _troupe.tensor(g).dtype) for g in gradients]
+            return clip_by_global_norm(gradients, self.global_clipnorm)[0]
         return gradients
 
     def __repr__(self) -> str:
         return f"troupe.optimizers.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self._options.items())})"
-
-
-def _scale(norm: Tensor, limit: float) -> Tensor:
-    return limit / _troupe.maximum(norm, limit)
 
 
 def _decay(rate: typing.Optional[float]) -> typing.Optional[float]:

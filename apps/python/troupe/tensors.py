@@ -259,7 +259,8 @@ def _advanced_item(x: Tensor, entries: tuple) -> Tensor:
                 advanced.append((dimension, _troupe.tensor(part)))
                 positions.append(position)
                 dimension += 1
-    sliced = _troupe.basic_item(x, tuple(basic))
+    whole = all(entry == slice(None) for entry in basic)  # then gradients of a variable stay those of rows
+    sliced = x if whole else _troupe.basic_item(x, tuple(basic))
     _check_bounds(sliced, advanced)
     dims = [d for d, _ in advanced]
     if len(advanced) == 1:
