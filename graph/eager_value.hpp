@@ -30,14 +30,14 @@ class EagerValue {
  private:
   friend class EagerPtr;
   const DType dtype_;
-  mutable std::atomic<std::uint32_t> references_{0};
+  mutable std::atomic<std::uint32_t> references_{1};
 };
 
 // Holds a value, or none.
 class EagerPtr {
  public:
   EagerPtr() = default;
-  explicit EagerPtr(const EagerValue* value) : value_(value) { hold(); }
+  explicit EagerPtr(const EagerValue* made) : value_(made) {}  // adopts it
   EagerPtr(const EagerPtr& other) : value_(other.value_) { hold(); }
   EagerPtr(EagerPtr&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
   EagerPtr& operator=(EagerPtr other) noexcept {
@@ -45,7 +45,7 @@ class EagerPtr {
     return *this;
   }
   ~EagerPtr() {
-    if (value_ && value_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete value_;
+    if (value_ && is_last()) delete value_;
   }
   const EagerValue* get() const { return value_; }
   const EagerValue* operator->() const { return value_; }
@@ -54,6 +54,11 @@ class EagerPtr {
   bool operator==(const EagerPtr&) const = default;
 
  private:
+  // The only holder need not lock the count.
+  bool is_last() const {
+    std::atomic<std::uint32_t>& references = value_->references_;
+    return references.load(std::memory_order_acquire) == 1 || references.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
   void hold() const {
     if (value_) value_->references_.fetch_add(1, std::memory_order_relaxed);
   }

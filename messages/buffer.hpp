@@ -40,7 +40,9 @@ class Buffer {
   void ref() { count_.fetch_add(1, std::memory_order_relaxed); }
   void unref() {
     const std::uint32_t last = last_;  // read now: once the count is lower, another thread may free this
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == last) release();
+    // The only holder need not lock the count.
+    if (count_.load(std::memory_order_acquire) == last || count_.fetch_sub(1, std::memory_order_acq_rel) == last)
+      release();
   }
   bool unique() const { return references() == 1; }
   std::uint32_t references() const { return count_.load(std::memory_order_acquire); }

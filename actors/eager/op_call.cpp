@@ -117,8 +117,11 @@ class Call final : public AllocationSource {
 
 class LentCall final : public LocalWork {
  public:
-  void run() override { call->run(); }
-  Call* call = nullptr;
+  explicit LentCall(Call& call) : call_(call) {}
+  void run() override { call_.run(); }
+
+ private:
+  Call& call_;
 };
 
 class QueuedCall final : public LocalWork {
@@ -208,9 +211,8 @@ bool runs_here(const PreparedOp& op, Call& call, const OutstandingOps& outstandi
     return true;
   }
   if (!lend(device.compute(), outstanding)) return false;
-  static thread_local const std::shared_ptr<LentCall> lent = std::make_shared<LentCall>();
-  lent->call = &call;
-  device.compute().run_lent(lent);
+  LentCall lent(call);
+  device.compute().run_lent(LocalHandle(LocalHandle(), &lent));  // a handle that counts nothing
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <source_location>
 #include <string_view>
@@ -141,7 +142,21 @@ bool PreparedOp::knows_shapes(const InferredCall& known, const NodeSpec& call) c
 void PreparedOp::check(const NodeSpec& call) const { inferred(op_, given_, call, {}); }
 
 std::shared_ptr<const PreparedOp> PreparedOps::find(const NodeSpec& call, Device& device) {
+  // Of the last calls of a thread: without the lock that threads share.
+  struct Recent {
+    std::uint64_t of = 0;  // the id of its owner
+    std::shared_ptr<const PreparedOp> op;
+  };
+  static thread_local std::array<Recent, 64> recent;
   const std::uint64_t hash = hash_of(call, device);
+  Recent& place = recent[hash % recent.size()];
+  if (place.of == id_ && place.op->fits(call, device)) return place.op;
+  std::shared_ptr<const PreparedOp> found = find_or_make(call, device, hash);
+  if (found && found->on_host()) place = {id_, found};  // what GPUs need may end before the thread does
+  return found;
+}
+
+std::shared_ptr<const PreparedOp> PreparedOps::find_or_make(const NodeSpec& call, Device& device, std::uint64_t hash) {
   {
     const std::shared_lock lock(mutex_);
     if (const auto found = by_hash_.find(hash); found != by_hash_.end())

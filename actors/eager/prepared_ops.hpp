@@ -79,14 +79,18 @@ class PreparedOps {
   std::shared_ptr<const PreparedOp> find(const NodeSpec& call, Device& device);
 
  private:
+  std::shared_ptr<const PreparedOp> find_or_make(const NodeSpec& call, Device& device, std::uint64_t hash);
   static constexpr std::size_t kMostAlike = 32;  // that differ in attributes only; the oldest is forgotten
   struct Alike {
     std::vector<std::shared_ptr<const PreparedOp>> ops;
     std::size_t oldest = 0;
   };
+  static inline std::atomic<std::uint64_t> last_id_{0};
+
   const OpRegistry& ops_;
   const KernelRegistry& kernels_;
   Device& host_;
+  const std::uint64_t id_ = ++last_id_;  // no other has it, also when this one has ended
   std::shared_mutex mutex_;
   std::unordered_map<std::uint64_t, Alike> by_hash_;
 };

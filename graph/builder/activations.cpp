@@ -62,7 +62,7 @@ Output hard_swish(Output x, Name name) {
   return mul(x, gate, std::move(name));
 }
 
-Output softsign(Output x, Name name) { return add_op("Softsign", {x}, {}, std::move(name)); }
+Output softsign(Output x, Name name) { return add_op("Softsign", {std::move(x)}, {}, std::move(name)); }
 Output relu6(Output x, Name name) { return clip(x, 0, 6, std::move(name)); }
 
 Output prelu(Output x, Output slope, Name name) {

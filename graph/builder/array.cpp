@@ -23,11 +23,15 @@ Output reshape(Output x, const Shape& shape, Name name) {
   const Shape count{shape.rank()};
   return reshape(x, constant(*x.graph, Tensor::of<std::int64_t>(count, shape.dims())), std::move(name));
 }
-Output reshape(Output x, Output shape, Name name) { return add_op("Reshape", {x, shape}, {}, std::move(name)); }
+Output reshape(Output x, Output shape, Name name) {
+  return add_op("Reshape", {std::move(x), std::move(shape)}, {}, std::move(name));
+}
 Output reshape_copying_zeros(Output x, IntegersArg shape, Name name) {
   return add_op("Reshape", {x, shape.in(x)}, {{"copy_zeros", true}}, std::move(name));
 }
-Output reshape_like(Output x, Output like, Name name) { return add_op("ReshapeLike", {x, like}, {}, std::move(name)); }
+Output reshape_like(Output x, Output like, Name name) {
+  return add_op("ReshapeLike", {std::move(x), std::move(like)}, {}, std::move(name));
+}
 Output flatten(Output x, std::int64_t axis, Name name) {
   if (!x.valid()) invalid_argument("flatten: x is not a tensor");
   const Shape& shape = x.shape();
@@ -48,7 +52,7 @@ Output flatten(Output x, std::int64_t axis, Name name) {
   return reshape(x, concat({rows, columns}, 0), std::move(name));
 }
 Output transpose(Output x, Integers perm, Name name) {
-  return add_op("Transpose", {x}, {{"perm", std::move(perm)}}, std::move(name));
+  return add_op("Transpose", {std::move(x)}, {{"perm", std::move(perm)}}, std::move(name));
 }
 Output squeeze(Output x, IntegersArg axes, Name name) {
   return add_op("Squeeze", {x, axes.in(x)}, {}, std::move(name));
@@ -124,9 +128,11 @@ Output one_hot(Output indices, IntegersArg depth, OneHotOptions options) {
   return add_op("OneHot", {indices, size, constant(*indices.graph, values)}, {{"axis", options.axis}},
                 std::move(options.name));
 }
-Output fill(Output dims, Output value, Name name) { return add_op("Fill", {dims, value}, {}, std::move(name)); }
+Output fill(Output dims, Output value, Name name) {
+  return add_op("Fill", {std::move(dims), std::move(value)}, {}, std::move(name));
+}
 Output range(Output start, Output limit, Output delta, Name name) {
-  return add_op("Range", {start, limit, delta}, {}, std::move(name));
+  return add_op("Range", {std::move(start), std::move(limit), std::move(delta)}, {}, std::move(name));
 }
 
 Output as_scalar(Output x, Name name) {

@@ -488,9 +488,10 @@ Output list_of(Graph& graph, const Outputs& items, Name name) {
   if (!items.empty()) return add_op("ListOf", items, {}, std::move(name));
   return graph.apply({.op = "ListEmpty", .name = std::move(name)})[0];
 }
-Output list_size(Output list, Name name) { return add_op("ListSize", {list}, {}, std::move(name)); }
+Output list_size(Output list, Name name) { return add_op("ListSize", {std::move(list)}, {}, std::move(name)); }
 Output list_get(Output list, Output index, DType dtype, Shape item, Name name) {
-  return add_op("ListGet", {list, index}, {{"T", dtype}, {"item", std::move(item)}}, std::move(name));
+  return add_op("ListGet", {std::move(list), std::move(index)}, {{"T", dtype}, {"item", std::move(item)}},
+                std::move(name));
 }
 Output list_insert(Output list, Output item, Output index, Name name) {
   const Output at = index.valid() ? index : list_size(list);
@@ -501,11 +502,11 @@ Output list_erase(Output list, Output index, Name name) {
   return add_op("ListErase", {list, index}, {}, std::move(name));
 }
 Output list_stack(Output list, DType dtype, Shape item, Name name) {
-  return add_op("ListStack", {list}, {{"T", dtype}, {"item", item}}, std::move(name));
+  return add_op("ListStack", {std::move(list)}, {{"T", dtype}, {"item", item}}, std::move(name));
 }
 Output list_concat(Output list, std::int64_t axis, DType dtype, Name name) {
-  return add_op("ListConcat", {list}, {{"T", dtype}, {"axis", axis}}, std::move(name));
+  return add_op("ListConcat", {std::move(list)}, {{"T", dtype}, {"axis", axis}}, std::move(name));
 }
-Output list_unstack(Output x, Name name) { return add_op("ListUnstack", {x}, {}, std::move(name)); }
+Output list_unstack(Output x, Name name) { return add_op("ListUnstack", {std::move(x)}, {}, std::move(name)); }
 
 }  // namespace troupe

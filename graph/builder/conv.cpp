@@ -22,7 +22,7 @@ Output conv_of_rank(const char* function, int rank, Output x, Output filter, Con
 }  // namespace
 
 Output conv(Output x, Output filter, ConvOptions options) {
-  return add_op("Conv", {x, filter}, conv_attributes_of(options), std::move(options.name));
+  return add_op("Conv", {std::move(x), std::move(filter)}, conv_attributes_of(options), std::move(options.name));
 }
 Output conv1d(Output x, Output filter, ConvOptions options) {
   return conv_of_rank("conv1d", 3, x, filter, std::move(options));
@@ -78,7 +78,8 @@ Output conv_transpose(Output x, Output filter, ConvTransposeOptions options) {
 }
 
 Output conv_integer(Output x, Output filter, Output x_zero, Output filter_zero, ConvOptions options) {
-  return add_op("ConvInteger", {x, filter, x_zero, filter_zero}, conv_attributes_of(options), std::move(options.name));
+  return add_op("ConvInteger", {std::move(x), std::move(filter), std::move(x_zero), std::move(filter_zero)},
+                conv_attributes_of(options), std::move(options.name));
 }
 
 }  // namespace troupe

@@ -43,7 +43,8 @@ Graph& graph_of(const Outputs& inputs) {
 
 }  // namespace
 
-Outputs add_outputs(Name op, Outputs inputs, Attributes attributes, Name name) {
+Outputs add_outputs(Name op, OpInputs given, Attributes attributes, Name name) {
+  Outputs inputs = std::move(given).take();
   if (inputs.empty() || !inputs.front().valid())
     invalid_argument("{}{}: input 0 is not a tensor", op, name.empty() ? "" : " '" + name + "'");
   Graph& graph = graph_of(inputs);
@@ -51,7 +52,7 @@ Outputs add_outputs(Name op, Outputs inputs, Attributes attributes, Name name) {
       {.op = std::move(op), .name = std::move(name), .inputs = std::move(inputs), .attributes = std::move(attributes)});
 }
 
-Output add_op(Name op, Outputs inputs, Attributes attributes, Name name) {
+Output add_op(Name op, OpInputs inputs, Attributes attributes, Name name) {
   Outputs outputs = add_outputs(std::move(op), std::move(inputs), std::move(attributes), std::move(name));
   if (outputs.empty()) invalid_argument("add_op: the op has no output: use add_outputs()");
   return std::move(outputs.front());
@@ -105,8 +106,8 @@ std::optional<std::vector<std::optional<std::int64_t>>> IntegersArg::known() con
   return found ? std::optional(found->values) : std::nullopt;
 }
 
-Output identity(Output x, Name name) { return add_op("Identity", {x}, {}, std::move(name)); }
-Output stop_gradient(Output x, Name name) { return add_op("StopGradient", {x}, {}, std::move(name)); }
+Output identity(Output x, Name name) { return add_op("Identity", {std::move(x)}, {}, std::move(name)); }
+Output stop_gradient(Output x, Name name) { return add_op("StopGradient", {std::move(x)}, {}, std::move(name)); }
 Output group(Graph& graph, const Outputs& nodes, Name name) {
   return add_target(graph, {.op = "NoOp", .name = std::move(name), .controls = nodes});
 }

@@ -9,8 +9,10 @@
 // immediately: misuse throws Error naming op and node. Comments state what an op computes where it is not obvious.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/graph/graph.hpp>
@@ -20,10 +22,26 @@ namespace troupe {
 using Outputs = std::vector<Output>;
 using Integers = std::vector<std::int64_t>;
 
+// The inputs of an op: a braced list, or Outputs. Copies nothing that is moved into it.
+class OpInputs {
+ public:
+  OpInputs() = default;
+  OpInputs(Outputs inputs) : inputs_(std::move(inputs)) {}
+  template <std::convertible_to<Output>... Input>
+  OpInputs(Input&&... inputs) {
+    inputs_.reserve(sizeof...(inputs));
+    (inputs_.push_back(std::forward<Input>(inputs)), ...);
+  }
+  Outputs take() && { return std::move(inputs_); }
+
+ private:
+  Outputs inputs_;
+};
+
 // Any op: adds a node to the graph of the inputs, which in the body of a branch or loop may also be of the graphs
 // around it. For ops without a builder function.
-Outputs add_outputs(Name op, Outputs inputs, Attributes attributes = {}, Name name = {});
-Output add_op(Name op, Outputs inputs, Attributes attributes = {}, Name name = {});  // its first output
+Outputs add_outputs(Name op, OpInputs inputs, Attributes attributes = {}, Name name = {});
+Output add_op(Name op, OpInputs inputs, Attributes attributes = {}, Name name = {});  // its first output
 Outputs outputs_of(Graph& graph, const Node& node);
 // Adds a node without outputs, or runs it in eager mode, and returns what controls and targets name it by.
 Output add_target(Graph& graph, NodeSpec spec);

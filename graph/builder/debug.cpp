@@ -20,7 +20,7 @@ Output print(Output x, const Outputs& data, ReportOptions options) {
 }
 
 Output check_numerics(Output x, const std::string& message, Name name) {
-  return add_op("CheckNumerics", {x}, {{"message", message}}, std::move(name));
+  return add_op("CheckNumerics", {std::move(x)}, {{"message", message}}, std::move(name));
 }
 
 Outputs host_call(HostFunction fn, const Outputs& inputs, const std::vector<DType>& dtypes, Name name) {

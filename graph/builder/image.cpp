@@ -55,7 +55,7 @@ Output resize_by(Output x, const std::vector<double>& scales, ResizeOptions opti
 }
 
 Output grid_sample(Output x, Output grid, GridSampleOptions options) {
-  return add_op("GridSample", {x, grid},
+  return add_op("GridSample", {std::move(x), std::move(grid)},
                 {{"mode", choice_name(kResizeModes, options.mode)},
                  {"padding", options.padding},
                  {"align_corners", options.align_corners}},
@@ -83,7 +83,7 @@ Output roi_align(Output x, Output rois, Output batch_indices, RoiAlignOptions op
 }
 
 Output max_roi_pool(Output x, Output rois, std::int64_t height, std::int64_t width, double spatial_scale, Name name) {
-  return add_op("MaxRoiPool", {x, rois},
+  return add_op("MaxRoiPool", {std::move(x), std::move(rois)},
                 {{"output_height", height}, {"output_width", width}, {"spatial_scale", spatial_scale}},
                 std::move(name));
 }

@@ -6,26 +6,27 @@
 namespace troupe {
 
 Output gather(Output table, Output indices, GatherOptions options) {
-  return add_op("Gather", {table, indices},
+  return add_op("Gather", {std::move(table), std::move(indices)},
                 {{"axis", options.axis}, {"batch_dims", options.batch_dims}, {"from_end", options.from_end}},
                 std::move(options.name));
 }
 Output gather_nd(Output x, Output indices, GatherNdOptions options) {
-  return add_op("GatherND", {x, indices}, {{"batch_dims", options.batch_dims}}, std::move(options.name));
+  return add_op("GatherND", {std::move(x), std::move(indices)}, {{"batch_dims", options.batch_dims}},
+                std::move(options.name));
 }
 Output gather_elements(Output x, Output indices, std::int64_t axis, Name name) {
-  return add_op("GatherElements", {x, indices}, {{"axis", axis}}, std::move(name));
+  return add_op("GatherElements", {std::move(x), std::move(indices)}, {{"axis", axis}}, std::move(name));
 }
 
 Output scatter_add_rows(Output indices, Output values, Output like, Name name) {
-  return add_op("ScatterAddRows", {indices, values, like}, {}, std::move(name));
+  return add_op("ScatterAddRows", {std::move(indices), std::move(values), std::move(like)}, {}, std::move(name));
 }
 Output scatter_elements(Output data, Output indices, Output updates, ScatterElementsOptions options) {
-  return add_op("ScatterElements", {data, indices, updates},
+  return add_op("ScatterElements", {std::move(data), std::move(indices), std::move(updates)},
                 {{"axis", options.axis}, {"reduction", std::move(options.reduction)}}, std::move(options.name));
 }
 Output tensor_scatter(Output data, Output indices, Output updates, TensorScatterOptions options) {
-  return add_op("ScatterND", {data, indices, updates},
+  return add_op("ScatterND", {std::move(data), std::move(indices), std::move(updates)},
                 {{"batch_dims", options.batch_dims}, {"reduction", std::move(options.reduction)}},
                 std::move(options.name));
 }
@@ -34,7 +35,7 @@ Output scatter_nd(Output indices, Output updates, Output shape, Name name) {
   return tensor_scatter(zeros, indices, updates, {.reduction = "add", .name = std::move(name)});
 }
 
-Output non_zero(Output x, Name name) { return add_op("NonZero", {x}, {}, std::move(name)); }
+Output non_zero(Output x, Name name) { return add_op("NonZero", {std::move(x)}, {}, std::move(name)); }
 Output where(Output cond, Name name) { return transpose(non_zero(cond), {1, 0}, std::move(name)); }
 
 Output compress(Output x, Output condition, std::int64_t axis, Name name) {
@@ -83,6 +84,8 @@ Output dynamic_stitch(const Outputs& indices, const Outputs& xs, Name name) {
   inputs.insert(inputs.end(), xs.begin(), xs.end());
   return add_op("DynamicStitch", inputs, {{"N", std::ssize(xs)}}, std::move(name));
 }
-Output invert_permutation(Output x, Name name) { return add_op("InvertPermutation", {x}, {}, std::move(name)); }
+Output invert_permutation(Output x, Name name) {
+  return add_op("InvertPermutation", {std::move(x)}, {}, std::move(name));
+}
 
 }  // namespace troupe

@@ -10,8 +10,8 @@
 namespace troupe {
 
 Output matmul(Output a, Output b, MatMulOptions options) {
-  return add_op("MatMul", {a, b}, {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}},
-                std::move(options.name));
+  return add_op("MatMul", {std::move(a), std::move(b)},
+                {{"transpose_a", options.transpose_a}, {"transpose_b", options.transpose_b}}, std::move(options.name));
 }
 
 Output gemm(Output a, Output b, Output c, GemmOptions options) {
@@ -49,15 +49,15 @@ Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Outp
                 std::move(name));
 }
 
-Output det(Output x, Name name) { return add_op("Det", {x}, {}, std::move(name)); }
-Output cofactors(Output x, Name name) { return add_op("Cofactors", {x}, {}, std::move(name)); }
-Output cholesky(Output x, Name name) { return add_op("Cholesky", {x}, {}, std::move(name)); }
+Output det(Output x, Name name) { return add_op("Det", {std::move(x)}, {}, std::move(name)); }
+Output cofactors(Output x, Name name) { return add_op("Cofactors", {std::move(x)}, {}, std::move(name)); }
+Output cholesky(Output x, Name name) { return add_op("Cholesky", {std::move(x)}, {}, std::move(name)); }
 Output matrix_solve(Output a, Output b, SolveOptions options) {
-  return add_op("MatrixSolve", {a, b}, {{"adjoint", options.adjoint}}, std::move(options.name));
+  return add_op("MatrixSolve", {std::move(a), std::move(b)}, {{"adjoint", options.adjoint}}, std::move(options.name));
 }
 Output triangular_solve(Output a, Output b, SolveOptions options) {
-  return add_op("TriangularSolve", {a, b}, {{"lower", options.lower}, {"adjoint", options.adjoint}},
-                std::move(options.name));
+  return add_op("TriangularSolve", {std::move(a), std::move(b)},
+                {{"lower", options.lower}, {"adjoint", options.adjoint}}, std::move(options.name));
 }
 Output cholesky_solve(Output l, Output b, Name name) {
   return triangular_solve(l, triangular_solve(l, b), {.adjoint = true, .name = std::move(name)});
@@ -73,11 +73,13 @@ Output logdet(Output x, Name name) {
   return select(bad, scalar_like(x, std::numeric_limits<double>::quiet_NaN()), found.log_abs, std::move(name));
 }
 Output trace(Output x, Name name) { return sum(diag_part(x), {-1}, {.name = std::move(name)}); }
-Output matrix_inverse(Output x, Name name) { return add_op("MatrixInverse", {x}, {}, std::move(name)); }
+Output matrix_inverse(Output x, Name name) { return add_op("MatrixInverse", {std::move(x)}, {}, std::move(name)); }
 
-Output bias_add(Output x, Output bias, Name name) { return add_op("BiasAdd", {x, bias}, {}, std::move(name)); }
+Output bias_add(Output x, Output bias, Name name) {
+  return add_op("BiasAdd", {std::move(x), std::move(bias)}, {}, std::move(name));
+}
 Output bias_add(Output x, Output bias, DataFormat format, Name name) {
-  return add_op("BiasAdd", {x, bias}, {{"data_format", to_string(format)}}, std::move(name));
+  return add_op("BiasAdd", {std::move(x), std::move(bias)}, {{"data_format", to_string(format)}}, std::move(name));
 }
 
 }  // namespace troupe

@@ -48,8 +48,8 @@ SampledLogits sampled_logits(ManyClasses layer, Output inputs, Output labels, co
 }  // namespace
 
 Output ctc_loss(Output logits, Output labels, Output logit_lengths, Output label_lengths, CtcLossOptions options) {
-  return add_op("CTCLoss", {logits, labels, logit_lengths, label_lengths}, {{"blank", options.blank}},
-                std::move(options.name));
+  return add_op("CTCLoss", {std::move(logits), std::move(labels), std::move(logit_lengths), std::move(label_lengths)},
+                {{"blank", options.blank}}, std::move(options.name));
 }
 
 SampledClasses log_uniform_candidates(Graph& graph, std::int64_t count, std::int64_t range, std::int64_t seed,

@@ -77,8 +77,9 @@ BatchNormOutputs batch_norm(Output x, Output scale, Output offset, BatchNormOpti
 }
 Output batch_norm_inference(Output x, Output scale, Output offset, Output mean, Output variance,
                             BatchNormOptions options) {
-  return add_op("BatchNormInference", {x, scale, offset, mean, variance}, norm_attributes(options),
-                std::move(options.name));
+  return add_op("BatchNormInference",
+                {std::move(x), std::move(scale), std::move(offset), std::move(mean), std::move(variance)},
+                norm_attributes(options), std::move(options.name));
 }
 
 LayerNormOutputs layer_norm_outputs(Output x, Output scale, Output offset, LayerNormOptions options) {

@@ -35,8 +35,8 @@ Output segments_in(Output ids) {
 }
 
 Output add_segment(const char* reduction, bool in_order, Output x, Output ids, Output segments, Name name) {
-  return add_op("SegmentReduce", {x, ids, segments}, {{"reduction", std::string(reduction)}, {"sorted", in_order}},
-                std::move(name));
+  return add_op("SegmentReduce", {std::move(x), std::move(ids), std::move(segments)},
+                {{"reduction", std::string(reduction)}, {"sorted", in_order}}, std::move(name));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ TopK top_k(Output x, Output k, TopKOptions options) {
 }
 TopK top_k(Output x, std::int64_t k, TopKOptions options) { return top_k(x, order_scalar(x, k), std::move(options)); }
 Output in_top_k(Output predictions, Output targets, Output k, Name name) {
-  return add_op("InTopK", {predictions, targets, k}, {}, std::move(name));
+  return add_op("InTopK", {std::move(predictions), std::move(targets), std::move(k)}, {}, std::move(name));
 }
 
 Unique unique(Output x, UniqueOptions options) {
@@ -61,7 +61,8 @@ Unique unique(Output x, UniqueOptions options) {
 }
 
 Output search_sorted(Output sorted_rows, Output values, SearchOptions options) {
-  return add_op("SearchSorted", {sorted_rows, values}, {{"right", options.right}}, std::move(options.name));
+  return add_op("SearchSorted", {std::move(sorted_rows), std::move(values)}, {{"right", options.right}},
+                std::move(options.name));
 }
 
 Output bincount(Output x, BincountOptions options) {
@@ -71,7 +72,7 @@ Output bincount(Output x, BincountOptions options) {
   return add_segment("sum", false, options.weights, x, segments, std::move(options.name));
 }
 Output histogram_fixed_width(Output values, Output range, Output bins, Name name) {
-  return add_op("HistogramFixedWidth", {values, range, bins}, {}, std::move(name));
+  return add_op("HistogramFixedWidth", {std::move(values), std::move(range), std::move(bins)}, {}, std::move(name));
 }
 
 Output cumsum(Output x, Output axis, CumulativeOptions options) {

@@ -52,7 +52,7 @@ Integers spatial_axes(Output x, DataFormat format) {
 }  // namespace
 
 Output max_pool(Output x, PoolOptions options) {
-  return add_op("MaxPool", {x}, pool_attributes_of(options), std::move(options.name));
+  return add_op("MaxPool", {std::move(x)}, pool_attributes_of(options), std::move(options.name));
 }
 Output avg_pool(Output x, PoolOptions options, PoolDivisor divisor) {
   Attributes attributes = pool_attributes_of(options);
@@ -64,7 +64,7 @@ MaxPoolOutputs max_pool_with_indices(Output x, PoolOptions options) {
   return {out[0], out[1]};
 }
 Output max_unpool(Output x, Output indices, Output shape, Name name) {
-  return add_op("MaxUnpool", {x, indices, shape}, {}, std::move(name));
+  return add_op("MaxUnpool", {std::move(x), std::move(indices), std::move(shape)}, {}, std::move(name));
 }
 Output lp_pool(Output x, double p, PoolOptions options) {
   check_power(p);

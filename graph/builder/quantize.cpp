@@ -31,12 +31,12 @@ Attributes product_attributes(const std::string& x, ByteSteps steps, const Quant
 
 Output quantized_matmul(Output a, ByteSteps a_steps, Output b, Output b_scale, Output bias,
                         QuantizedProductOptions options) {
-  return add_op("QuantizedMatMul", {a, b, bias, b_scale}, product_attributes("a", a_steps, options),
-                std::move(options.name));
+  return add_op("QuantizedMatMul", {std::move(a), std::move(b), std::move(bias), std::move(b_scale)},
+                product_attributes("a", a_steps, options), std::move(options.name));
 }
 
 Output dynamic_quantized_matmul(Output a, Output b, Output b_scale, Output bias, QuantizedProductOptions options) {
-  return add_op("DynamicQuantizedMatMul", {a, b, bias, b_scale},
+  return add_op("DynamicQuantizedMatMul", {std::move(a), std::move(b), std::move(bias), std::move(b_scale)},
                 {{"activation", std::string(options.relu ? "relu" : "none")}}, std::move(options.name));
 }
 
@@ -60,11 +60,13 @@ Output quantized_conv2d(Output x, ByteSteps x_steps, Output filter, Output filte
 }
 
 Output quantize_linear(Output x, Output scale, Output zero_point, QuantizeOptions options) {
-  return add_op("QuantizeLinear", {x, scale, zero_point}, {{"axis", options.axis}}, std::move(options.name));
+  return add_op("QuantizeLinear", {std::move(x), std::move(scale), std::move(zero_point)}, {{"axis", options.axis}},
+                std::move(options.name));
 }
 
 Output dequantize_linear(Output x, Output scale, Output zero_point, QuantizeOptions options) {
-  return add_op("DequantizeLinear", {x, scale, zero_point}, {{"axis", options.axis}}, std::move(options.name));
+  return add_op("DequantizeLinear", {std::move(x), std::move(scale), std::move(zero_point)}, {{"axis", options.axis}},
+                std::move(options.name));
 }
 
 DynamicallyQuantized dynamic_quantize_linear(Output x, Name name) {

@@ -73,13 +73,13 @@ Output random_integers(Graph& graph, const Shape& shape, std::int64_t low, std::
 }
 
 Output bernoulli(Output p, RandomOptions options) {
-  return add_op("Bernoulli", {p}, {{"seed", options.seed}}, std::move(options.name));
+  return add_op("Bernoulli", {std::move(p)}, {{"seed", options.seed}}, std::move(options.name));
 }
 Output random_gamma(Output alpha, RandomOptions options) {
-  return add_op("RandomGamma", {alpha}, {{"seed", options.seed}}, std::move(options.name));
+  return add_op("RandomGamma", {std::move(alpha)}, {{"seed", options.seed}}, std::move(options.name));
 }
 Output random_poisson(Output rate, RandomOptions options) {
-  return add_op("RandomPoisson", {rate}, {{"seed", options.seed}}, std::move(options.name));
+  return add_op("RandomPoisson", {std::move(rate)}, {{"seed", options.seed}}, std::move(options.name));
 }
 Output multinomial(Output logits, IntegersArg count, RandomOptions options) {
   return add_op("Multinomial", {logits, count.scalar_in(logits)}, {{"seed", options.seed}}, std::move(options.name));

@@ -87,6 +87,6 @@ Moments moments(Output x, Axes axes, ReduceOptions options) {
 Output arg_max(Output x, IntegersArg axis, ArgOptions options) { return arg("ArgMax", x, axis, std::move(options)); }
 Output arg_min(Output x, IntegersArg axis, ArgOptions options) { return arg("ArgMin", x, axis, std::move(options)); }
 
-Output l2_loss(Output x, Name name) { return add_op("L2Loss", {x}, {}, std::move(name)); }
+Output l2_loss(Output x, Name name) { return add_op("L2Loss", {std::move(x)}, {}, std::move(name)); }
 
 }  // namespace troupe

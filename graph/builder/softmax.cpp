@@ -42,10 +42,10 @@ Output at_index(Output x, Output index, int axis) {
 }  // namespace
 
 Output softmax(Output x, SoftmaxOptions options) {
-  return add_op("Softmax", {x}, {{"axis", options.axis}}, std::move(options.name));
+  return add_op("Softmax", {std::move(x)}, {{"axis", options.axis}}, std::move(options.name));
 }
 Output log_softmax(Output x, SoftmaxOptions options) {
-  return add_op("LogSoftmax", {x}, {{"axis", options.axis}}, std::move(options.name));
+  return add_op("LogSoftmax", {std::move(x)}, {{"axis", options.axis}}, std::move(options.name));
 }
 
 Output hardmax(Output x, SoftmaxOptions options) {
@@ -76,7 +76,7 @@ Output softmax_cross_entropy(Output logits, Output labels, CrossEntropyOptions o
 }
 
 Output sigmoid_cross_entropy(Output logits, Output labels, Name name) {
-  return add_op("SigmoidCrossEntropy", {logits, labels}, {}, std::move(name));
+  return add_op("SigmoidCrossEntropy", {std::move(logits), std::move(labels)}, {}, std::move(name));
 }
 
 Output weighted_sigmoid_cross_entropy(Output logits, Output labels, double positive_weight, Name name) {
