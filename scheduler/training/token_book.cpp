@@ -173,6 +173,8 @@ TokenBook::Note TokenBook::done(const TokenDone& message) {
   if (!found) return Note::unexpected;
   Item& item = *found;
   if (item.done) return Note::repeated;
+  // It lost an unasked token with its membership, and the token came once more when it had joined again.
+  if (item.worker != message.worker && claimed.request == 0) return Note::repeated;
   if (item.worker != message.worker || message.examples > plan_.examples || !can_add(figures_.sums, message.sums))
     return Note::unexpected;
   if (message.over) return end_before(*index, item);

@@ -353,6 +353,28 @@ TEST_F(Members, BoundedStalenessGivesLostTokensToThoseWhoWaitForThem) {
             std::make_tuple(std::uint64_t{0}, first.step, first.slot));
 }
 
+// The worker cannot know an unasked token of its last incarnation: it has no request.
+TEST_F(Members, AReportOfAnUnaskedTokenThatIsNoLongerItsOwnIsDropped) {
+  start([](JobOptions& o) { o.lookahead = 1, o.max_workers = 3; });
+  take(0);
+  finish(1, take(1));
+  take(1);
+  out.clear();
+  lose(0);
+  const auto given = said<Token>();
+  ASSERT_GE(given.size(), 1u);
+  ASSERT_EQ(given[0].request, 0u);
+  EXPECT_FALSE(join(2));
+  lose(1);  // worker 2 gets it
+  EXPECT_FALSE(join(1, 2));
+  const std::uint64_t repeated = job->counters().repeated;
+  EXPECT_FALSE(done(1, given[0]));
+  EXPECT_EQ(job->counters().repeated, repeated + 1);
+  Token asked = given[0];
+  asked.request = 7;
+  EXPECT_EQ(done(1, asked).code(), Code::invalid_argument);
+}
+
 TEST_F(Members, TrainingDoesNotBeginWithoutAnyone) {
   make([](JobOptions& o) { o.on_loss = OnLoss::reassign, o.workers = 1, o.empty_timeout = 30 * kSecond; });
   EXPECT_FALSE(join(0));

@@ -15,7 +15,11 @@ void Simulation::begin_job() {
   job.resume = newest_.job;
   job.saved_step = newest_.step;
   job.save_every = options_.save_every;
-  coordinator_ = std::make_unique<Coordinator>(std::move(job), now_);
+  if (options_.faults.end > 0) job.joining = job.shards;
+  coordinator_ = std::make_unique<Coordinator>(job, now_);
+  // Steps that are repeated may use other slots: then the figures are others, and what is decided by them.
+  if (job_ > 1 && options_.job.backups > 0)
+    epochs_.erase(epochs_.lower_bound(job.resume ? job.resume->epoch : 0), epochs_.end());
   acknowledged_ = acknowledged_before_;
   staged_.clear();
   next_tick_ = 0;
@@ -104,8 +108,9 @@ void Simulation::deliver(Address from, Address to, const Frame& frame) {
 }
 
 void Simulation::link_up(Address self, Address other) {
-  if (is_worker(self)) join_if_connected(worker_of(self));
-  static_cast<void>(other);
+  if (is_worker(self)) return join_if_connected(worker_of(self));
+  if (other == 0 && options_.faults.end > 0)
+    send(self, 0, Join{self - 1, Incarnation{job_}, options_.job.fingerprint, options_.job.settings, true});
 }
 
 void Simulation::link_down(Address self, Address other) {
@@ -152,7 +157,7 @@ void Simulation::to_coordinator(Address from, const Frame& frame) {
   } else if (const auto* barrier = std::get_if<Barrier>(&frame)) {
     error = coordinator_->barrier(*barrier, now_, out);
   }
-  expect_ok(error, fmt::format("coordinator, {}", kind_name(frame)));
+  if (!returning_) expect_ok(error, fmt::format("coordinator, {}", kind_name(frame)));
   dispatch(0, out);
   after_coordinator();
 }
@@ -162,6 +167,7 @@ void Simulation::after_coordinator() {
   TrainingOutbox out;
   coordinator_->save_when_due(committing_ > 0, now_, out);
   dispatch(0, out);
+  end_when_stopped();
   for (const SaveEvent& event : coordinator_->take_saves()) {
     if (event.kind == SaveEvent::Kind::commit) commit(event.round);
     if (event.kind == SaveEvent::Kind::failed) trouble("save: " + event.round.error.to_string());
@@ -276,6 +282,36 @@ void Simulation::leave(std::uint32_t index) {
   reset(index);
 }
 
+// The job goes on without a worker that was stopped. It is started again.
+void Simulation::let_go(std::uint32_t index) {
+  reset(index);
+  workers_[index].left = true;
+  at(now_ + up_to(20 * options_.delay), worker_address(index), [this, index] {
+    workers_[index].left = false;
+    join_if_connected(index);
+  });
+}
+
+void Simulation::stop_by_user(Address process) {
+  if (coordinator_->stage() == Coordinator::Stage::joining) return;
+  const bool shard = !is_worker(process);
+  const std::uint32_t index = shard ? process - 1 : worker_of(process);
+  if (!processes_[process].alive || processes_[process].stopped || (!shard && workers_[index].view == 0)) return;
+  send(process, 0,
+       Leave{index, Incarnation{shard ? job_ : workers_[index].incarnation}, shard, 0,
+             Error(Code::cancelled, "training was stopped")});
+}
+
+// A job that a stopped task ends has saved what it says.
+void Simulation::end_when_stopped() {
+  if (coordinator_->failure().code() != Code::cancelled || returning_) return;
+  ++tally_.ends;
+  const std::string& why = coordinator_->failure().message();
+  if (why.find(fmt::format("the job has saved step {} and ended", newest_.step)) == std::string::npos)
+    trouble(fmt::format("{}, but its newest checkpoint is {}", why, newest_.step));
+  return_to_checkpoint();
+}
+
 void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
   Worker& worker = workers_[index];
   if (const auto* joined = std::get_if<Joined>(&frame)) {
@@ -306,6 +342,8 @@ void Simulation::to_worker(std::uint32_t index, const Frame& frame) {
   } else if (std::holds_alternative<JobFailed>(frame) && options_.misread > 0) {
     reset(index);
     join_if_connected(index);
+  } else if (std::holds_alternative<JobFailed>(frame) && options_.faults.end > 0) {
+    let_go(index);
   }
 }
 

@@ -215,6 +215,7 @@ void Simulation::mischief() {
     for (Address a = 0; a <= options_.shards; ++a) connect(a, address);
     return;
   }
+  if (f.end > 0 && chance() < f.end) return stop_by_user(static_cast<Address>(1 + below(processes_.size() - 1)));
   if (!process.alive || process.stopped) return;
   if (chance() < f.crash) {
     ++tally_.crashes;

@@ -8,7 +8,8 @@
 //   live.
 //   A worker that loses a connection forgets what it was doing and joins as a new incarnation. A stopped one handles
 //   nothing; when it goes on, it first sends what it was about to.
-//   If a shard or the coordinator is lost, all return to the newest complete checkpoint, as a new job.
+//   If a shard or the coordinator is lost, all return to the newest complete checkpoint, as a new job. So they do if the
+//   job ends because a task was stopped by its user, as if it were started again.
 #pragma once
 
 #include <deque>
@@ -52,7 +53,8 @@ struct SimulationOptions {
     double leave = 0;        // one of these
     double shard = 0;        // crashes
     double coordinator = 0;  // crashes
-    bool any() const { return crash + stop + cut + join + leave + shard + coordinator > 0; }
+    double end = 0;          // the user stops a worker or shard: it works on until the job has saved, or lets it go
+    bool any() const { return crash + stop + cut + join + leave + shard + coordinator + end > 0; }
   } faults;
   bool restart = true;  // a crashed worker is started again
   Nanoseconds calm_after = 200 * kMillisecond;
@@ -89,6 +91,7 @@ class Simulation {
 
   struct Tally {
     int crashes = 0, stops = 0, cuts = 0, joins = 0, leaves = 0, returns = 0;
+    int ends = 0;  // of jobs that have saved because a task was stopped by its user
     int checkpoints = 0;
     std::uint64_t frames = 0, repeated = 0;
     std::uint64_t refused = 0;  // messages of workers that misread
@@ -216,6 +219,9 @@ class Simulation {
   bool has_own_batch(const Task& task, const Tensor& value) const;
   bool has_earlier_phases(const Token& token, std::uint64_t slice, const Tensor& value) const;
   void leave(std::uint32_t worker);
+  void let_go(std::uint32_t worker);
+  void stop_by_user(Address process);
+  void end_when_stopped();
 
   SimulationOptions options_;
   ToyData data_;

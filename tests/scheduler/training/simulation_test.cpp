@@ -130,9 +130,9 @@ Swarm swarm(std::uint64_t seeds, Make make) {
     const Simulation::Tally tally = simulation.tally();
     all.tally.add(tally.shards);
     all.tally.add(tally.job);
-    for (const auto member :
-         {&Simulation::Tally::crashes, &Simulation::Tally::stops, &Simulation::Tally::cuts, &Simulation::Tally::joins,
-          &Simulation::Tally::leaves, &Simulation::Tally::returns, &Simulation::Tally::checkpoints})
+    for (const auto member : {&Simulation::Tally::crashes, &Simulation::Tally::stops, &Simulation::Tally::cuts,
+                              &Simulation::Tally::joins, &Simulation::Tally::leaves, &Simulation::Tally::returns,
+                              &Simulation::Tally::ends, &Simulation::Tally::checkpoints})
       all.tally.*member += tally.*member;
     all.tally.refused += tally.refused;
     if (!wrong.empty() && all.wrong++ == 0) all.first = fmt::format("seed {}: {}", seed, wrong);
@@ -437,6 +437,33 @@ TEST(TrainingProtocol, AnEpochEndsWhereTheDataDoes) {
   EXPECT_EQ(swarm(seeds(200), open_ended<troubled>).first, "");
   EXPECT_EQ(swarm(seeds(200), open_ended<restarted>).first, "");
   EXPECT_EQ(swarm(seeds(100), open_ended<phased<restarted>>).first, "");
+}
+
+// Users stop tasks: the job saves and is started again, or goes on without them.
+template <SimulationOptions make(std::uint64_t)>
+SimulationOptions stopped(std::uint64_t seed) {
+  SimulationOptions options = make(seed);
+  options.faults.end = 0.02;
+  options.save_every = 2 + seed % 4;
+  return options;
+}
+
+TEST(TrainingProtocol, AJobWhoseTasksAreStoppedGoesOnFromWhatItHasSaved) {
+  const auto runs = static_cast<int>(seeds(200));
+  const Swarm calm = swarm(seeds(200), stopped<base>);
+  EXPECT_EQ(calm.first, "");
+  EXPECT_GT(calm.tally.ends, runs / 2);
+  const Swarm returning = swarm(seeds(200), stopped<restarted>);
+  EXPECT_EQ(returning.first, "");
+  EXPECT_GT(returning.tally.ends, runs / 4);
+  EXPECT_EQ(swarm(seeds(200), stopped<open_ended<phased<base>>>).first, "");
+  EXPECT_EQ(swarm(seeds(200), stopped<open_ended<phased<restarted>>>).first, "");
+  const Swarm backups = swarm(seeds(200), [](std::uint64_t seed) {
+    SimulationOptions options = seed % 2 == 0 ? stopped<base>(seed) : stopped<restarted>(seed);
+    with_backups(options);
+    return options;
+  });
+  EXPECT_EQ(backups.first, "");
 }
 
 TEST(TrainingProtocol, AsynchronousPhasesOfABatchFollowEachOtherOnce) {
