@@ -159,14 +159,18 @@ TEST(TrainingProtocol, DecisionsAfterEpochsHaveTheEffectOfTheLoop) {
     return options;
   });
   EXPECT_EQ(calm.wrong, 0) << calm.first;
-  const Swarm returning = swarm(runs, [](std::uint64_t seed) {
+  const auto deciding = [](std::uint64_t seed) {
     SimulationOptions options = restarted(seed);
     with_decisions(options);
     if (seed % 5 == 0) with_backups(options);
     return options;
-  });
+  };
+  const Swarm returning = swarm(runs, deciding);
   EXPECT_EQ(returning.wrong, 0) << returning.first;
   EXPECT_GT(returning.tally.returns, static_cast<int>(runs / 20));
+  // Repeats steps with other slots, and then stops an epoch earlier than it was told before.
+  Simulation again(deciding(835));
+  EXPECT_EQ(differs_from_loop(deciding(835), again), "");
   const Swarm forgetful = swarm(runs / 4, [](std::uint64_t seed) {
     SimulationOptions options = base(seed);
     with_decisions(options);
