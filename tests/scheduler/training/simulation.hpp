@@ -8,8 +8,8 @@
 //   live.
 //   A worker that loses a connection forgets what it was doing and joins as a new incarnation. A stopped one handles
 //   nothing; when it goes on, it first sends what it was about to.
-//   If a shard or the coordinator is lost, all return to the newest complete checkpoint, as a new job. So they do if the
-//   job ends because a task was stopped by its user, as if it were started again.
+//   If a shard or the coordinator is lost, all return to the newest complete checkpoint, as a new job. So they do if
+//   the job ends because a task was stopped by its user, as if it were started again.
 #pragma once
 
 #include <deque>
