@@ -7,6 +7,7 @@
 #include "apps/python/arguments.hpp"
 #include "apps/python/dtypes.hpp"
 #include <troupe/graph/builder/array.hpp>
+#include <troupe/graph/builder/debug.hpp>
 #include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/layout.hpp>
 #include <troupe/graph/builder/math.hpp>
@@ -155,6 +156,17 @@ void bind_shapes(nb::module_& m) {
   of_matrix("tril", [](Output x, std::int64_t k) { return tril(x, k); });
   of_matrix("diag_part", [](Output x, std::int64_t k) { return diag_part(x, k); });
   of_matrix("diag", [](Output x, std::int64_t k) { return diag(x, k); });
+  m.def("set_diag", [](nb::handle x, nb::handle diagonal, std::int64_t k) {
+    return call_promoted({x, diagonal}, [&](const Outputs& xs) { return set_diag(xs[0], xs[1], k); });
+  });
+  m.def("band_part", [](nb::handle x, std::int64_t lower, std::int64_t upper) {
+    return call({x}, [&](const Outputs& xs) { return band_part(xs[0], lower, upper); });
+  });
+  m.def("reverse_sequence", [](nb::handle x, nb::handle lengths, std::int64_t seq_axis, std::int64_t batch_axis) {
+    return call({x, lengths}, [&](const Outputs& xs) {
+      return reverse_sequence(xs[0], cast(xs[1], DType::i64), {.seq_axis = seq_axis, .batch_axis = batch_axis});
+    });
+  });
   m.def("shape_of", [](nb::handle x) { return call({x}, [](const Outputs& xs) { return shape_of(xs[0]); }); });
 }
 
@@ -289,6 +301,28 @@ void bind_indices(nb::module_& m) {
       return scatter_nd(cast(xs[0], DType::i64), xs[1], sizes);
     });
   });
+  m.def("non_zero", [](nb::handle x) { return call({x}, [](const Outputs& xs) { return non_zero(xs[0]); }); });
+  m.def("compress", [](nb::handle condition, nb::handle x, std::int64_t axis) {
+    return call({condition, x}, [&](const Outputs& xs) { return compress(xs[1], cast(xs[0], DType::boolean), axis); });
+  });
+  m.def("dynamic_partition", [](nb::handle x, nb::handle partitions, std::int64_t parts) {
+    return call({x, partitions},
+                [&](const Outputs& xs) { return dynamic_partition(xs[0], cast(xs[1], DType::i64), parts); });
+  });
+  m.def("dynamic_stitch", [](const std::vector<nb::object>& indices, const std::vector<nb::object>& data) {
+    std::vector<nb::handle> all(data.begin(), data.end());
+    const std::size_t count = all.size();
+    for (const nb::object& index : indices) all.push_back(index);
+    const CallGraph of = CallGraph::of(all);
+    Outputs xs = promoted(of, std::span(all).first(count));
+    for (const nb::handle index : std::span(all).subspan(count)) xs.push_back(operand(of, index, DType::i64));
+    return to_python(of, call_released(of, xs, [&](const Outputs& in) {
+                       const auto middle = in.begin() + static_cast<std::ptrdiff_t>(count);
+                       return dynamic_stitch({middle, in.end()}, {in.begin(), middle});
+                     }));
+  });
+  m.def("invert_permutation",
+        [](nb::handle x) { return call({x}, [](const Outputs& xs) { return invert_permutation(xs[0]); }); });
   m.def("argwhere", [](nb::handle x) { return call({x}, [](const Outputs& xs) { return where(xs[0]); }); });
   m.def("boolean_mask", [](nb::handle x, nb::handle mask, std::int64_t axis) {
     return call({x, mask}, [&](const Outputs& xs) { return boolean_mask(xs[0], cast(xs[1], DType::boolean), axis); });
@@ -337,6 +371,11 @@ void bind_order(nb::module_& m) {
       return bincount(xs[0], options);
     });
   });
+  m.def("histogram_fixed_width", [](nb::handle values, nb::handle range, std::int64_t bins) {
+    return call_promoted({values, range}, [&](const Outputs& xs) {
+      return histogram_fixed_width(xs[0], xs[1], constant<std::int64_t>(*xs[0].graph, bins));
+    });
+  });
   const auto segments = [&](const char* name, Output (*fn)(Output, Output, Output, Name)) {
     m.def(name, [fn](nb::handle x, nb::handle ids, std::int64_t count) {
       return call({x, ids},
@@ -350,6 +389,38 @@ void bind_order(nb::module_& m) {
   segments("segment_prod", unsorted_segment_prod);
 }
 
+// ---- checks and messages
+
+// The tensors, then those of a list.
+template <class Fn>
+nb::object call_with_data(nb::handle x, const std::vector<nb::object>& data, const Fn& fn) {
+  std::vector<nb::handle> all{x};
+  for (const nb::object& value : data) all.push_back(value);
+  const CallGraph of = CallGraph::of(all);
+  const Outputs xs = operands(of, all);
+  const Output out =
+      call_released(of, xs, [&](const Outputs& in) { return fn(in[0], Outputs(in.begin() + 1, in.end())); });
+  return out.valid() && !(of.is_eager() && !out.eager) ? to_python(of, out) : nb::none();
+}
+
+void bind_debugging(nb::module_& m) {
+  m.def("check_numerics", [](nb::handle x, const std::string& message) {
+    return call({x}, [&](const Outputs& xs) { return check_numerics(xs[0], message); });
+  });
+  m.def("print_values",
+        [](nb::handle x, const std::vector<nb::object>& data, const std::string& message, std::int64_t summarize) {
+          return call_with_data(x, data, [&](Output value, const Outputs& values) {
+            return print(value, values, {.message = message, .summarize = summarize});
+          });
+        });
+  m.def("assert_true", [](nb::handle condition, const std::vector<nb::object>& data, const std::string& message,
+                          std::int64_t summarize) {
+    return call_with_data(condition, data, [&](Output truth, const Outputs& values) {
+      return assert_true(cast(truth, DType::boolean), values, {.message = message, .summarize = summarize});
+    });
+  });
+}
+
 }  // namespace
 
 void bind_array_functions(nb::module_& m) {
@@ -360,6 +431,7 @@ void bind_array_functions(nb::module_& m) {
   bind_shapes(m);
   bind_indices(m);
   bind_order(m);
+  bind_debugging(m);
 }
 
 }  // namespace troupe::python

@@ -35,25 +35,29 @@ struct PyBatchSource {
   std::shared_ptr<const BatchSource> source;
 };
 
-void bind_cluster(nanobind::module_& m);          // tasks of clusters
-void bind_control(nanobind::module_& m);          // branches, loops, custom gradients
-void bind_data(nanobind::module_& m);             // pipelines
-void bind_dtypes(nanobind::module_& m);           // class DType
-void bind_eager_mode(nanobind::module_& m);       // seed, threads
-void bind_errors(nanobind::module_& m);           // exceptions by code
-void bind_files(nanobind::module_& m);            // of tensors
-void bind_functions(nanobind::module_& m);        // functions that are traced
-void bind_keras(nanobind::module_& m);            // layers, models and their data, as module keras
-void bind_array_functions(nanobind::module_& m);  // shapes, indices, order
-void bind_math_functions(nanobind::module_& m);   // elementwise, reductions, linear algebra, random numbers
-void bind_nn_functions(nanobind::module_& m);     // of neural networks
-void bind_measures(nanobind::module_& m);         // losses and metrics
-void bind_onnx(nanobind::module_& m);             // models for onnx.backend
-void bind_optimizers(nanobind::module_& m);       // optimizers of eager mode
-void bind_saved_model(nanobind::module_& m);      // models of all formats
-void bind_sessions(nanobind::module_& m);         // class Session
-void bind_tapes(nanobind::module_& m);            // gradients in eager mode
-void bind_tensors(nanobind::module_& m);          // classes Tensor and Variable
+void bind_cluster(nanobind::module_& m);              // tasks of clusters
+void bind_control(nanobind::module_& m);              // branches, loops, custom gradients
+void bind_data(nanobind::module_& m);                 // pipelines
+void bind_dtypes(nanobind::module_& m);               // class DType
+void bind_eager_mode(nanobind::module_& m);           // seed, threads
+void bind_errors(nanobind::module_& m);               // exceptions by code
+void bind_files(nanobind::module_& m);                // of tensors
+void bind_functions(nanobind::module_& m);            // functions that are traced
+void bind_keras(nanobind::module_& m);                // layers, models and their data, as module keras
+void bind_array_functions(nanobind::module_& m);      // shapes, indices, order
+void bind_math_functions(nanobind::module_& m);       // elementwise, reductions, linear algebra, random numbers
+void bind_nn_functions(nanobind::module_& m);         // of neural networks
+void bind_image_functions(nanobind::module_& m);      // of images: regions, windows, blocks
+void bind_quantized_functions(nanobind::module_& m);  // of integers for real numbers
+void bind_sequence_functions(nanobind::module_& m);   // signals, recurrent layers
+void bind_text_functions(nanobind::module_& m);       // strings, tables, embeddings
+void bind_measures(nanobind::module_& m);             // losses and metrics
+void bind_onnx(nanobind::module_& m);                 // models for onnx.backend
+void bind_optimizers(nanobind::module_& m);           // optimizers of eager mode
+void bind_saved_model(nanobind::module_& m);          // models of all formats
+void bind_sessions(nanobind::module_& m);             // class Session
+void bind_tapes(nanobind::module_& m);                // gradients in eager mode
+void bind_tensors(nanobind::module_& m);              // classes Tensor and Variable
 
 // A loss by its name and options. Throws invalid_argument for others.
 LossFunction loss_function(const std::string& kind, const nanobind::dict& options);

@@ -102,7 +102,7 @@ images::ResizeOptions resize_options(const std::string& interpolation, bool anti
   return {.interpolation = interpolation_named(interpolation), .antialias = antialias};
 }
 
-void bind_image_functions(nb::module_& m) {
+void bind_image_transformations(nb::module_& m) {
   using Text = const std::string&;
   m.def("images_decode", [](Text c, int channels) { return images::decode(c, {.channels = channels}); });
   m.def("images_decode_and_resize", [](Text c, PySize size, Text interpolation, bool antialias, int channels) {
@@ -157,7 +157,7 @@ texts::VectorOutput vector_output(const std::string& text) {
   invalid_argument("'{}' is no output of vectorize: use ids, multi_hot or count", text);
 }
 
-void bind_text_functions(nb::module_& m) {
+void bind_text_transformations(nb::module_& m) {
   using Text = const std::string&;
   m.def("texts_standardize", [](Text c, bool lower, bool strip) {
     return texts::standardize(c, {.lower = lower, .strip_punctuation = strip});
@@ -216,8 +216,8 @@ void bind_data_files(nb::module_& m) {
       released());
   m.def("pipeline_image_folder", &image_folder, released());
   m.def("image_classes", &image_classes, released());
-  bind_image_functions(m);
-  bind_text_functions(m);
+  bind_image_transformations(m);
+  bind_text_transformations(m);
 }
 
 }  // namespace troupe::python

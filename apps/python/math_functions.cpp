@@ -12,6 +12,7 @@
 #include <troupe/graph/builder/array.hpp>
 #include <troupe/graph/builder/linear.hpp>
 #include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/builder/norm.hpp>
 #include <troupe/graph/builder/order.hpp>
 #include <troupe/graph/builder/random.hpp>
 #include <troupe/graph/builder/reduce.hpp>
@@ -125,7 +126,10 @@ constexpr Reduction kReductions[] = {
     {"std", standard_deviation, as_mean},
     {"logsumexp", log_sum_exp, as_floating},
     {"count_nonzero", count_nonzero, as_is},
+    {"l1_norm", reduce_l1, as_floating},
     {"l2_norm", reduce_l2, as_floating},
+    {"log_sum", log_sum, as_floating},
+    {"sum_square", sum_square, widened},
 };
 
 nb::object reduced(const Reduction& reduction, nb::handle x, nb::handle axis, bool keepdims) {
@@ -177,6 +181,28 @@ void bind_reductions(nb::module_& m) {
   running("cumsum", static_cast<Output (*)(Output, std::int64_t, CumulativeOptions)>(cumsum));
   running("cumprod", static_cast<Output (*)(Output, std::int64_t, CumulativeOptions)>(cumprod));
   running("cumulative_logsumexp", cumulative_logsumexp);
+  const auto extremum = [&](const char* name,
+                            CumulativeExtremum (*fn)(Output, std::int64_t, CumulativeExtremumOptions)) {
+    m.def(name, [fn](nb::handle x, std::int64_t axis, bool reverse) {
+      return call({x}, [&](const Outputs& xs) {
+        const CumulativeExtremum found = fn(as_numbers(xs[0]), axis, {.reverse = reverse});
+        return Outputs{found.values, found.indices};
+      });
+    });
+  };
+  extremum("cummax", cumulative_max);
+  extremum("cummin", cumulative_min);
+  m.def("add_n", [](nb::handle xs) { return call_list(xs, [](const Outputs& all) { return add_n(all); }); });
+  m.def("polygamma", [](std::int64_t n, nb::handle x) {
+    return call({x}, [&](const Outputs& xs) { return polygamma(as_floating(xs[0]), n); });
+  });
+  m.def(
+      "clip_by_norm",
+      [](nb::handle x, double limit, nb::handle axis) {
+        const Integers axes = integers_of(axis, "clip_by_norm").value_or(Integers{});
+        return call({x}, [&](const Outputs& xs) { return clip_by_norm(as_floating(xs[0]), limit, axes); });
+      },
+      "x"_a, "clip_norm"_a, "axis"_a.none());
 }
 
 // ---- linear algebra
@@ -214,6 +240,11 @@ void bind_linear(nb::module_& m) {
   of_matrix("det", det);
   of_matrix("inv", matrix_inverse);
   of_matrix("cholesky", cholesky);
+  of_matrix("logdet", logdet);
+  of_matrix("cofactors", cofactors);
+  m.def("cholesky_solve", [](nb::handle l, nb::handle b) {
+    return call_promoted({l, b}, [](const Outputs& x) { return cholesky_solve(x[0], x[1]); });
+  });
   m.def("trace", [](nb::handle x) { return call({x}, [](const Outputs& xs) { return trace(widened(xs[0])); }); });
   m.def("slogdet", [](nb::handle x) {
     return call({x}, [](const Outputs& xs) {

@@ -236,6 +236,10 @@ NB_MODULE(_troupe, m) {
   bind_math_functions(m);
   bind_array_functions(m);
   bind_nn_functions(m);
+  bind_image_functions(m);
+  bind_quantized_functions(m);
+  bind_sequence_functions(m);
+  bind_text_functions(m);
   bind_control(m);
   bind_optimizers(m);
   bind_graph(m);

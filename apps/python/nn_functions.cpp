@@ -13,6 +13,7 @@
 #include <troupe/graph/builder/math.hpp>
 #include <troupe/graph/builder/nn.hpp>
 #include <troupe/graph/builder/norm.hpp>
+#include <troupe/graph/builder/order.hpp>
 #include <troupe/graph/builder/pool.hpp>
 #include <troupe/graph/builder/softmax.hpp>
 
@@ -53,6 +54,12 @@ void bind_activations(nb::module_& m) {
   m.def("prelu", [](nb::handle x, nb::handle slope) {
     return call_promoted({x, slope}, [](const Outputs& xs) { return prelu(xs[0], xs[1]); });
   });
+  m.def("shrink", [](nb::handle x, double bias, double threshold) {
+    return call({x}, [&](const Outputs& xs) { return shrink(xs[0], {.bias = bias, .threshold = threshold}); });
+  });
+  m.def("hardmax", [](nb::handle x, std::int64_t axis) {
+    return call({x}, [&](const Outputs& xs) { return hardmax(as_floating(xs[0]), {.axis = axis}); });
+  });
   m.def("softmax", [](nb::handle x, std::int64_t axis) {
     return call({x}, [&](const Outputs& xs) { return softmax(as_floating(xs[0]), {.axis = axis}); });
   });
@@ -87,6 +94,13 @@ void bind_convolutions(nb::module_& m) {
     const ConvOptions o = conv_options(strides, padding, pads, dilations, 1, data_format);
     return call_promoted({x, filter}, [&](const Outputs& xs) { return depthwise_conv2d(xs[0], xs[1], o); });
   });
+  m.def("separable_conv2d",
+        [](nb::handle x, nb::handle depthwise, nb::handle pointwise, const Integers& strides, const Text& padding,
+           const Integers& pads, const Integers& dilations, const Text& data_format) {
+          const ConvOptions o = conv_options(strides, padding, pads, dilations, 1, data_format);
+          return call_promoted({x, depthwise, pointwise},
+                               [&](const Outputs& xs) { return separable_conv2d(xs[0], xs[1], xs[2], o); });
+        });
   m.def(
       "conv_transpose",
       [](nb::handle x, nb::handle filter, const std::optional<Integers>& sizes, const Integers& strides,
@@ -160,6 +174,32 @@ void bind_norms(nb::module_& m) {
             return group_norm(xs[0], xs[1], xs[2], groups, {.epsilon = epsilon, .axis = axis});
           });
         });
+  m.def("instance_norm", [](nb::handle x, nb::handle scale, nb::handle offset, std::int64_t axis, double epsilon) {
+    return call({x, scale, offset}, [&](const Outputs& xs) {
+      return instance_norm(xs[0], xs[1], xs[2], {.epsilon = epsilon, .axis = axis});
+    });
+  });
+  m.def("local_response_norm",
+        [](nb::handle x, std::int64_t size, double alpha, double beta, double bias, std::int64_t axis) {
+          return call({x}, [&](const Outputs& xs) {
+            return local_response_norm(xs[0], size, {.alpha = alpha, .beta = beta, .bias = bias, .axis = axis});
+          });
+        });
+  m.def("lp_normalize", [](nb::handle x, std::int64_t axis, int p) {
+    return call({x}, [&](const Outputs& xs) { return lp_normalize(xs[0], axis, p); });
+  });
+  m.def(
+      "mean_variance_normalize",
+      [](nb::handle x, nb::handle axis, double epsilon) {
+        const Integers axes = integers_of(axis, "mean_variance_normalize").value_or(Integers{});
+        return call({x}, [&](const Outputs& xs) { return mean_variance_normalize(xs[0], axes, {.epsilon = epsilon}); });
+      },
+      "x"_a, "axis"_a.none(), "epsilon"_a);
+  m.def("rotary_embedding", [](nb::handle x, nb::handle cos, nb::handle sin, bool interleaved) {
+    return call_promoted({x, cos, sin}, [&](const Outputs& xs) {
+      return rotary_embedding(xs[0], xs[1], xs[2], {.interleaved = interleaved});
+    });
+  });
   m.def(
       "l2_normalize",
       [](nb::handle x, nb::handle axis, double epsilon) {
@@ -200,6 +240,37 @@ void bind_losses(nb::module_& m) {
   });
   m.def("sigmoid_cross_entropy", [](nb::handle logits, nb::handle labels) {
     return call_promoted({logits, labels}, [](const Outputs& xs) { return sigmoid_cross_entropy(xs[0], xs[1]); });
+  });
+  m.def("weighted_sigmoid_cross_entropy", [](nb::handle logits, nb::handle labels, double positive_weight) {
+    return call_promoted({logits, labels}, [&](const Outputs& xs) {
+      return weighted_sigmoid_cross_entropy(xs[0], xs[1], positive_weight);
+    });
+  });
+  m.def("weighted_sparse_softmax_cross_entropy",
+        [](nb::handle logits, nb::handle labels, nb::handle weights, std::int64_t axis) {
+          return call({logits, labels, weights}, [&](const Outputs& xs) {
+            return weighted_sparse_softmax_cross_entropy(xs[0], xs[1], cast(xs[2], xs[0].dtype()), {.axis = axis});
+          });
+        });
+  m.def("log_uniform_candidates", [](std::int64_t count, std::int64_t range, std::int64_t seed) {
+    const CallGraph of{&eager_graph()};
+    return to_python(of, log_uniform_candidates(*of.graph, count, range, seed).classes);
+  });
+  const auto sampled = [&](const char* name,
+                           Output (*fn)(ManyClasses, Output, Output, SampledClasses, SampledLossOptions)) {
+    m.def(name, [fn](nb::handle weights, nb::handle biases, nb::handle inputs, nb::handle labels, nb::handle classes,
+                     std::int64_t range, bool remove_accidental_hits) {
+      return call({weights, biases, inputs, labels, classes}, [&](const Outputs& xs) {
+        return fn({xs[0], xs[1]}, xs[2], xs[3], {xs[4], range}, {.remove_accidental_hits = remove_accidental_hits});
+      });
+    });
+  };
+  sampled("sampled_softmax_loss", sampled_softmax_loss);
+  sampled("nce_loss", nce_loss);
+  m.def("l2_loss", [](nb::handle x) { return call({x}, [](const Outputs& xs) { return l2_loss(xs[0]); }); });
+  m.def("in_top_k", [](nb::handle targets, nb::handle predictions, std::int64_t k) {
+    return call({targets, predictions},
+                [&](const Outputs& xs) { return in_top_k(xs[1], xs[0], constant<std::int64_t>(*xs[1].graph, k)); });
   });
   m.def("ctc_loss", [](nb::handle logits, nb::handle labels, nb::handle logit_lengths, nb::handle label_lengths,
                        std::int64_t blank) {

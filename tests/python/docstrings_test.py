@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import troupe
 
-MODULES = ["_core", "arrays", "control", "differentiation", "graphs", "math", "nn", "optimizers", "random", "tensors"]
+MODULES = ["_core", "arrays", "control", "debugging", "differentiation", "graphs", "image", "math", "nn",
+           "optimizers", "quantization", "random", "signal", "strings", "tensors"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -157,12 +157,18 @@ def save_npy(path: _Path, value: TensorLike) -> None:
 
 
 if typing.TYPE_CHECKING:
-    from . import data, keras, launch, nn, onnx, optimizers, random, saved_model, serving
+    from . import (
+        data, debugging, image, keras, launch, nn, onnx, optimizers, quantization, random, saved_model, serving, signal,
+        strings,
+    )
     from .cluster import Cluster
     from .introspection import introspect
 
 # Imported when they are first used.
-_LAZY = {"data", "keras", "launch", "nn", "onnx", "optimizers", "random", "saved_model", "serving"}
+_LAZY = {
+    "data", "debugging", "image", "keras", "launch", "nn", "onnx", "optimizers", "quantization", "random",
+    "saved_model", "serving", "signal", "strings",
+}
 _LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
 
 

@@ -9,11 +9,13 @@ from . import _troupe
 from ._core import Axis, DTypeLike, ShapeLike, Tensor, TensorLike
 
 __all__ = [
-    "argsort", "argwhere", "bincount", "boolean_mask", "broadcast_to", "concatenate", "diag", "diagonal", "expand_dims",
-    "flip", "gather", "gather_nd", "identity", "meshgrid", "moveaxis", "one_hot", "pad", "repeat", "reshape", "roll",
-    "scatter_elements", "scatter_nd", "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod",
-    "segment_sum", "sequence_mask", "shape_of", "sort", "split", "squeeze", "stack", "swapaxes", "take",
-    "take_along_axis", "tensor_scatter", "tile", "top_k", "transpose", "tril", "triu", "unique", "unstack",
+    "argsort", "argwhere", "band_part", "bincount", "boolean_mask", "broadcast_to", "compress", "concatenate", "diag",
+    "diagonal", "dynamic_partition", "dynamic_stitch", "expand_dims", "flip", "gather", "gather_nd",
+    "histogram_fixed_width", "identity", "invert_permutation", "meshgrid", "moveaxis", "nonzero", "one_hot", "pad",
+    "repeat", "reshape", "reverse_sequence", "roll", "scatter_elements", "scatter_nd", "searchsorted", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_sum", "sequence_mask", "set_diag", "shape_of", "sort",
+    "split", "squeeze", "stack", "swapaxes", "table_find", "table_lookup", "take", "take_along_axis", "tensor_scatter",
+    "tile", "top_k", "transpose", "tril", "triu", "unique", "unstack",
 ]
 
 Integers = typing.Union[int, typing.Sequence[int]]
@@ -510,3 +512,109 @@ def segment_prod(x: TensorLike, segment_ids: TensorLike, num_segments: int) -> T
     Tensor([3., 2.], dtype=float32)
     """
     return _troupe.segment_prod(x, segment_ids, num_segments)
+
+
+def set_diag(x: TensorLike, diagonal: TensorLike, k: int = 0) -> Tensor:
+    """Matrices [..., m, n] with their diagonal k replaced.
+
+    >>> troupe.set_diag([[1, 2], [3, 4]], [0, 0])
+    Tensor([[0, 2],
+            [3, 0]], dtype=int64)
+    """
+    return _troupe.set_diag(x, diagonal, k)
+
+
+def band_part(x: TensorLike, num_lower: int, num_upper: int) -> Tensor:
+    """Matrices [..., m, n] with zeros outside a band: so many diagonals below the main one and above it stay, all if
+    negative.
+
+    >>> troupe.band_part([[1, 2], [3, 4]], 0, -1)
+    Tensor([[1, 2],
+            [0, 4]], dtype=int64)
+    """
+    return _troupe.band_part(x, num_lower, num_upper)
+
+
+def reverse_sequence(x: TensorLike, lengths: TensorLike, seq_axis: int = 1, batch_axis: int = 0) -> Tensor:
+    """Entry b of the batch with its first lengths[b] elements along seq_axis reversed.
+
+    >>> troupe.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3])
+    Tensor([[2, 1, 3],
+            [6, 5, 4]], dtype=int64)
+    """
+    return _troupe.reverse_sequence(x, lengths, seq_axis, batch_axis)
+
+
+def nonzero(x: TensorLike) -> typing.Tuple[Tensor, ...]:
+    """The indices of elements that are not 0: a vector for each dimension.
+
+    >>> troupe.nonzero([0, 3, 0, 5])
+    (Tensor([1, 3], dtype=int64),)
+    """
+    return _troupe.unstack(_troupe.non_zero(x), 0)
+
+
+def compress(condition: TensorLike, x: TensorLike, axis: typing.Optional[int] = None) -> Tensor:
+    """Slices along an axis where a vector is true, which may be shorter; by default, of all elements in their order.
+
+    >>> troupe.compress([False, True], [[1, 2], [3, 4]], axis=0)
+    Tensor([[3, 4]], dtype=int64)
+    """
+    if axis is None:
+        x, axis = _troupe.reshape(x, -1), 0
+    return _troupe.compress(condition, x, axis)
+
+
+def dynamic_partition(x: TensorLike, partitions: TensorLike, num_partitions: int) -> typing.Tuple[Tensor, ...]:
+    """Part p has the rows of x whose partition is p.
+
+    >>> troupe.dynamic_partition([1, 2, 3], [0, 1, 0], 2)
+    (Tensor([1, 3], dtype=int64), Tensor([2], dtype=int64))
+    """
+    return _troupe.dynamic_partition(x, partitions, num_partitions)
+
+
+def dynamic_stitch(indices: typing.Sequence[TensorLike], data: typing.Sequence[TensorLike]) -> Tensor:
+    """Row indices[i][j] of the result is data[i][j], of several the last; rows without an index are zeros.
+
+    >>> troupe.dynamic_stitch([[0, 2], [1]], [[1, 3], [2]])
+    Tensor([1, 2, 3], dtype=int64)
+    """
+    return _troupe.dynamic_stitch(list(indices), list(data))
+
+
+def invert_permutation(x: TensorLike) -> Tensor:
+    """The place of each of 0, 1, ..., n - 1 in a permutation [n].
+
+    >>> troupe.invert_permutation([2, 0, 1])
+    Tensor([1, 2, 0], dtype=int64)
+    """
+    return _troupe.invert_permutation(x)
+
+
+def histogram_fixed_width(values: TensorLike, value_range: typing.Sequence[float], nbins: int = 100) -> Tensor:
+    """How many values lie in each of equal bins of (low, high); those outside count in the first or last: int64
+    [nbins].
+
+    >>> troupe.histogram_fixed_width([-1., 0.1, 0.9, 5.], (0., 1.), 2)
+    Tensor([2, 2], dtype=int64)
+    """
+    return _troupe.histogram_fixed_width(values, list(value_range), nbins)
+
+
+def table_lookup(x: TensorLike, keys: TensorLike, values: TensorLike, default: TensorLike) -> Tensor:
+    """values[i] where x equals keys[i], else a default. Keys [n] are distinct numbers or strings.
+
+    >>> troupe.table_lookup(["b", "x"], ["a", "b"], [1, 2], -1)
+    Tensor([ 2, -1], dtype=int64)
+    """
+    return _troupe.table_lookup(x, keys, values, default)
+
+
+def table_find(x: TensorLike, keys: TensorLike) -> Tensor:
+    """The place of each element of x in keys [n], -1 if it is not there; int64.
+
+    >>> troupe.table_find(["b", "x"], ["a", "b"])
+    Tensor([ 1, -1], dtype=int64)
+    """
+    return _troupe.table_find(x, keys)

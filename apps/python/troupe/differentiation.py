@@ -9,7 +9,7 @@ import typing
 import numpy as np
 
 from . import _troupe
-from ._core import P, Tensor, TensorLike, Variable, flatten, pack
+from ._core import Axis, P, Tensor, TensorLike, Variable, flatten, pack
 from ._troupe import IndexedSlices
 
 __all__ = [
@@ -168,12 +168,15 @@ def global_norm(gradients: typing.Sequence[typing.Any]) -> Tensor:
     return _troupe.l2_norm(_troupe.stack(norms, 0), None, False)
 
 
-def clip_by_norm(gradient: typing.Any, clip_norm: TensorLike) -> typing.Any:
-    """A gradient, multiplied by clip_norm / norm if its norm is larger; IndexedSlices stay such.
+def clip_by_norm(gradient: typing.Any, clip_norm: TensorLike, axes: Axis = None) -> typing.Any:
+    """A gradient, multiplied by clip_norm / norm if its norm is larger; IndexedSlices stay such. axes: of the norm, by
+    default all.
 
     >>> troupe.clip_by_norm(troupe.tensor([3.0, 4.0]), 1.0)
     Tensor([0.6, 0.8], dtype=float32)
     """
+    if axes is not None:
+        return _troupe.clip_by_norm(gradient, _troupe.tensor(clip_norm).item(), axes)
     scale = _scale(_norm(gradient), clip_norm)
     return _changed(gradient, lambda v: v * scale)
 

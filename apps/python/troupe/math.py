@@ -13,15 +13,16 @@ from . import _troupe
 from ._core import Axis, Tensor, TensorLike
 
 __all__ = [
-    "abs", "absolute", "add", "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "argmax", "argmin", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "cholesky", "clip", "cos", "cosh",
-    "count_nonzero", "cumprod", "cumsum", "cumulative_logsumexp", "det", "digamma", "divide", "dot", "einsum",
-    "equal", "erf", "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "greater", "greater_equal",
-    "hypot", "inner", "inv", "invert", "isfinite", "isinf", "isnan", "l2_norm", "left_shift", "less", "less_equal",
-    "lgamma", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logsumexp", "matmul", "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "not_equal", "outer",
-    "power", "prod", "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh",
-    "slogdet", "softplus", "solve", "sqrt", "square", "squared_difference", "std", "subtract", "sum", "tan", "tanh",
+    "abs", "absolute", "add", "add_n", "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "argmax", "argmin", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "cholesky", "cholesky_solve",
+    "clip", "cofactors", "cos", "cosh", "count_nonzero", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_logsumexp", "det", "digamma", "divide", "dot", "einsum", "equal", "erf", "erfc", "exp", "exp2", "expm1",
+    "floor", "floor_divide", "fmod", "greater", "greater_equal", "hypot", "inner", "inv", "invert", "isfinite", "isinf",
+    "isnan", "l1_norm", "l2_norm", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2",
+    "log_sum", "logaddexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul",
+    "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "not_equal", "outer", "polygamma", "power",
+    "prod", "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "slogdet",
+    "softplus", "solve", "sqrt", "square", "squared_difference", "std", "subtract", "sum", "sum_square", "tan", "tanh",
     "tensordot", "trace", "triangular_solve", "var", "where", "xlogy",
 ]
 
@@ -948,3 +949,96 @@ def triangular_solve(a: TensorLike, b: TensorLike, lower: bool = True, adjoint: 
             [1.]], dtype=float32)
     """
     return _troupe.triangular_solve(a, b, lower, adjoint)
+
+
+def l1_norm(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sums of absolute values over axes; by default, of all.
+
+    >>> troupe.l1_norm([3., -4.])
+    Tensor(7., dtype=float32)
+    """
+    return _troupe.l1_norm(x, axis, keepdims)
+
+
+def sum_square(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sums of squares over axes; by default, of all.
+
+    >>> troupe.sum_square([3., -4.])
+    Tensor(25., dtype=float32)
+    """
+    return _troupe.sum_square(x, axis, keepdims)
+
+
+def log_sum(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Logarithms of sums over axes; by default, of all.
+
+    >>> troupe.log_sum([0.5, 0.5])
+    Tensor(0., dtype=float32)
+    """
+    return _troupe.log_sum(x, axis, keepdims)
+
+
+def cummax(x: TensorLike, axis: int, reverse: bool = False) -> typing.Tuple[Tensor, Tensor]:
+    """The greatest element so far along an axis, and its index, of equal ones the first; NaN stays. reverse: from the
+    end.
+
+    >>> troupe.cummax([1, 3, 2], 0)
+    (Tensor([1, 3, 3], dtype=int64), Tensor([0, 1, 1], dtype=int64))
+    """
+    return _troupe.cummax(x, axis, reverse)
+
+
+def cummin(x: TensorLike, axis: int, reverse: bool = False) -> typing.Tuple[Tensor, Tensor]:
+    """The least element so far along an axis, and its index, of equal ones the first; NaN stays. reverse: from the end.
+
+    >>> troupe.cummin([3, 1, 2], 0)
+    (Tensor([3, 1, 1], dtype=int64), Tensor([0, 1, 1], dtype=int64))
+    """
+    return _troupe.cummin(x, axis, reverse)
+
+
+def add_n(inputs: typing.Sequence[TensorLike]) -> Tensor:
+    """The sum of tensors of one shape, from left to right.
+
+    >>> troupe.add_n([[1., 2.], [3., 4.], [5., 6.]])
+    Tensor([ 9., 12.], dtype=float32)
+    """
+    return _troupe.add_n(list(inputs))
+
+
+def polygamma(n: int, x: TensorLike) -> Tensor:
+    """The n-th derivative of digamma(), n >= 1, for x > 0.
+
+    >>> troupe.polygamma(1, [1.])
+    Tensor([1.644934], dtype=float32)
+    """
+    return _troupe.polygamma(n, x)
+
+
+def logdet(x: TensorLike) -> Tensor:
+    """The logarithm of the determinants of matrices [..., n, n] -> [...]; NaN where one is negative.
+
+    >>> troupe.logdet([[2., 0.], [0., 0.5]])
+    Tensor(0., dtype=float32)
+    """
+    return _troupe.logdet(x)
+
+
+def cofactors(x: TensorLike) -> Tensor:
+    """det(x) inv(x).T of matrices [..., n, n], also of singular ones: the derivatives of det().
+
+    >>> troupe.cofactors([[1., 2.], [3., 4.]]).numpy().round(3)
+    array([[ 4., -3.],
+           [-2.,  1.]], dtype=float32)
+    """
+    return _troupe.cofactors(x)
+
+
+def cholesky_solve(chol: TensorLike, b: TensorLike) -> Tensor:
+    """x [..., n, k] with a x = b, for the triangular matrices chol = cholesky(a).
+
+    >>> troupe.cholesky_solve([[2., 0.], [0., 1.]], [[4.], [3.]])
+    Tensor([[1.],
+            [3.]], dtype=float32)
+    """
+    return _troupe.cholesky_solve(chol, b)
