@@ -114,6 +114,8 @@ class Graph {
   Graph& operator=(Graph&&) = delete;
 
   const OpRegistry& ops() const { return *ops_; }
+  // Expires with the graph: for what points to it and may outlive it.
+  std::weak_ptr<const void> life() const { return life_; }
   bool is_eager() const { return runner_ != nullptr; }
   int size() const { return static_cast<int>(nodes_.size()); }
   const Node& node(int id) const { return *nodes_[static_cast<std::size_t>(id)]; }
@@ -220,6 +222,7 @@ class Graph {
   Graph* around_ = nullptr;
   BringIn bring_in_;
   bool shares_defaults_ = false;
+  const std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
 // Restores the graph's defaults on destruction.

@@ -83,7 +83,7 @@ ModelSignature Inference::signature(const BatchSchema& schema) const {
 }
 
 void Inference::for_each_batch(const Parameters& values, const BatchSource& source, std::int64_t batch,
-                               const Use& use) const {
+                               const std::atomic<bool>* stop, const Use& use) const {
   for (const VariableRef& v : graph_.parameters)
     if (!values.contains(v.name))
       fail(Code::not_found,
@@ -96,15 +96,17 @@ void Inference::for_each_batch(const Parameters& values, const BatchSource& sour
   const auto reader =
       source.open({.batch = batch, .shuffle = false, .last = LastStep::keep, .memory = task_.pinned_memory()});
   for (std::uint64_t step = 0;; ++step) {
+    if (stop && *stop) fail(Code::cancelled, "ended after {} batches", step);
     const auto next = reader->read(0, step, 0);
     if (!next) return;
     use(fed, *next);
   }
 }
 
-NamedSums Inference::evaluate(const Parameters& values, const BatchSource& source, std::int64_t batch) const {
+NamedSums Inference::evaluate(const Parameters& values, const BatchSource& source, std::int64_t batch,
+                              const std::atomic<bool>* stop) const {
   NamedSums sums;
-  for_each_batch(values, source, batch, [&](std::vector<Tensor> feeds, const Batch& examples) {
+  for_each_batch(values, source, batch, stop, [&](std::vector<Tensor> feeds, const Batch& examples) {
     feeds.insert(feeds.end(), examples.components.begin(), examples.components.end());
     add(sums, graph_.eval_layout.unpack(evaluate_(std::move(feeds))[0]));
   });
@@ -112,9 +114,9 @@ NamedSums Inference::evaluate(const Parameters& values, const BatchSource& sourc
 }
 
 std::map<std::string, Tensor> Inference::predict(const Parameters& values, const BatchSource& source,
-                                                 std::int64_t batch) const {
+                                                 std::int64_t batch, const std::atomic<bool>* stop) const {
   std::vector<std::vector<Tensor>> parts(graph_.predictions.size());
-  for_each_batch(values, source, batch, [&](std::vector<Tensor> feeds, const Batch& examples) {
+  for_each_batch(values, source, batch, stop, [&](std::vector<Tensor> feeds, const Batch& examples) {
     for (const std::size_t i : fed_) feeds.push_back(examples.components[i]);
     std::vector<Tensor> results = predict_(std::move(feeds));
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i].push_back(std::move(results[i]));

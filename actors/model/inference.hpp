@@ -29,17 +29,20 @@ class Inference {
   // What predictions are made of and what they are.
   ModelSignature signature(const BatchSchema& schema) const;
 
-  // The sums of all figures over a source's examples.
-  NamedSums evaluate(const Parameters& values, const BatchSource& source, std::int64_t batch) const;
+  // The sums of all figures over a source's examples. `stop` ends it before the next batch: throws cancelled.
+  NamedSums evaluate(const Parameters& values, const BatchSource& source, std::int64_t batch,
+                     const std::atomic<bool>* stop = nullptr) const;
   const std::map<std::string, FigureResult>& results() const { return graph_.results; }
   // Predictions for all examples, in the source's order: [n,...] by name. Throws invalid_argument if a source without
   // examples is read, or if rows of batches differ in shape.
-  std::map<std::string, Tensor> predict(const Parameters& values, const BatchSource& source, std::int64_t batch) const;
+  std::map<std::string, Tensor> predict(const Parameters& values, const BatchSource& source, std::int64_t batch,
+                                        const std::atomic<bool>* stop = nullptr) const;
 
  private:
   using Use = std::function<void(const std::vector<Tensor>& values, const Batch& batch)>;
   // Calls it with the variables' values and each batch.
-  void for_each_batch(const Parameters& values, const BatchSource& source, std::int64_t batch, const Use& use) const;
+  void for_each_batch(const Parameters& values, const BatchSource& source, std::int64_t batch,
+                      const std::atomic<bool>* stop, const Use& use) const;
 
   void make_callables();
 

@@ -348,10 +348,10 @@ TrainingResult Model::fit(const DataSplits& data, const TrainingOptions& options
   return fit(train, &test, options);
 }
 
-Evaluation Model::evaluate(const BatchSource& test, std::int64_t batch) {
+Evaluation Model::evaluate(const BatchSource& test, std::int64_t batch, const std::atomic<bool>* stop) {
   impl_->read_state();
   const Inference& inference = impl_->evaluation(test.schema());
-  const NamedSums sums = inference.evaluate(impl_->state.parameters, test, batch);
+  const NamedSums sums = inference.evaluate(impl_->state.parameters, test, batch, stop);
   return {figures_of(sums, inference.results()), tensors_of(sums, inference.results())};
 }
 
@@ -362,9 +362,10 @@ Evaluation Model::evaluate(const Dataset& test) {
   return evaluate(source_of(test));
 }
 
-std::map<std::string, Tensor> Model::predict(const BatchSource& source, std::int64_t batch) {
+std::map<std::string, Tensor> Model::predict(const BatchSource& source, std::int64_t batch,
+                                             const std::atomic<bool>* stop) {
   impl_->read_state();
-  return impl_->prediction(source.schema()).predict(impl_->state.parameters, source, batch);
+  return impl_->prediction(source.schema()).predict(impl_->state.parameters, source, batch, stop);
 }
 
 std::map<std::string, Tensor> Model::predict(const BatchSource& source, const BatchInferenceOptions& options) {

@@ -92,10 +92,12 @@ class Model {
   // Batches with the components "images" and "labels", whose labels must be classes of the only output.
   TrainingResult fit(const DataSplits& data, const TrainingOptions& options);
 
-  Evaluation evaluate(const BatchSource& test, std::int64_t batch = 500);
+  // `stop`, set by a signal handler, ends it before the next batch: throws cancelled. So it does in predict().
+  Evaluation evaluate(const BatchSource& test, std::int64_t batch = 500, const std::atomic<bool>* stop = nullptr);
   Evaluation evaluate(const Dataset& test);
   // The outputs by name, each [n,...], of all examples of a source in its order; it needs no targets.
-  std::map<std::string, Tensor> predict(const BatchSource& source, std::int64_t batch = 500);
+  std::map<std::string, Tensor> predict(const BatchSource& source, std::int64_t batch = 500,
+                                        const std::atomic<bool>* stop = nullptr);
   // Likewise, computed by all devices of the cluster that the model's task has joined: LoadedModel::predict(), without
   // passes that change bits.
   std::map<std::string, Tensor> predict(const BatchSource& source, const BatchInferenceOptions& options);

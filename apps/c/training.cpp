@@ -6,6 +6,7 @@
 
 #include "apps/c/handles.hpp"
 #include <troupe/actors/model/model.hpp>
+#include <troupe/actors/training/mode_text.hpp>
 #include <troupe/graph/formats/text_call.hpp>
 #include <troupe/graph/layers/layer_text.hpp>
 #include <troupe/graph/training/measure_text.hpp>
@@ -42,68 +43,12 @@ void read_call(const char* what, const TextCall& call, const Read& read) {
   }
 }
 
-void take_int(TextArguments& arguments, const char* name, int& to) {
+void take_count(TextArguments& arguments, const char* name, std::uint32_t& to) {
   std::int64_t value = to;
   arguments.take(name, value);
-  if (value < 0 || value > std::numeric_limits<int>::max()) invalid_argument("{} is out of range: {}", name, value);
-  to = static_cast<int>(value);
-}
-void take_count(TextArguments& arguments, const char* name, std::uint32_t& to) {
-  int value = static_cast<int>(to);
-  take_int(arguments, name, value);
+  if (value < 0 || value > std::numeric_limits<std::int32_t>::max())
+    invalid_argument("{} is out of range: {}", name, value);
   to = static_cast<std::uint32_t>(value);
-}
-void take_seconds(TextArguments& arguments, const char* name, std::chrono::nanoseconds& to) {
-  if (!arguments.find(name)) return;
-  double value = 0;
-  arguments.take(name, value);
-  to = seconds(value, name);
-}
-
-void take_servers(TextArguments& arguments, ParameterServers& to) {
-  take_int(arguments, "min_workers", to.min_workers);
-  take_seconds(arguments, "join_seconds", to.join_timeout);
-  take_seconds(arguments, "step_seconds", to.step_timeout);
-  take_seconds(arguments, "rejoin_seconds", to.rejoin_timeout);
-  std::string on_loss = "shrink";
-  arguments.take("on_loss", on_loss);
-  if (on_loss == "fail")
-    to.on_loss = OnLoss::fail;
-  else if (on_loss == "wait")
-    to.on_loss = OnLoss::wait;
-  else if (on_loss != "shrink")
-    invalid_argument("on_loss must be \"fail\", \"shrink\" or \"wait\", not \"{}\"", on_loss);
-}
-
-void take(TextArguments& arguments, LocalMode& mode) { take_int(arguments, "slots", mode.slots); }
-void take(TextArguments& arguments, SyncMode& mode) {
-  take_int(arguments, "slots", mode.slots);
-  take_int(arguments, "backups", mode.backups);
-  take_servers(arguments, mode.servers);
-}
-void take(TextArguments& arguments, SspMode& mode) {
-  take_int(arguments, "staleness", mode.staleness);
-  take_int(arguments, "slots", mode.slots);
-  take_int(arguments, "backups", mode.backups);
-  take_servers(arguments, mode.servers);
-}
-void take(TextArguments& arguments, AsyncMode& mode) {
-  take_int(arguments, "aggregate", mode.aggregate);
-  arguments.take("staleness_aware", mode.staleness_aware);
-  take_servers(arguments, mode.servers);
-}
-void take(TextArguments& arguments, AllReduceMode& mode) { take_seconds(arguments, "step_seconds", mode.step_timeout); }
-
-JobMode mode_of(const char* text) {
-  if (!text) return LocalMode{};
-  const TextCall call = parse_call(text);
-  const JobMode modes[] = {LocalMode{}, SyncMode{}, SspMode{}, AsyncMode{}, AllReduceMode{}};
-  for (JobMode mode : modes) {
-    if (name(mode) != call.name) continue;
-    read_call("mode", call, [&](TextArguments& given) { std::visit([&](auto& m) { take(given, m); }, mode); });
-    return mode;
-  }
-  fail(Code::not_found, "there is no mode '{}': use local, sync, ssp, async or allreduce", call.name);
 }
 
 CallbackPtr callback_of(const char* text) {
@@ -172,7 +117,7 @@ ModelOptions model_options(const troupe_compile_options& given) {
 }
 
 TrainingOptions training_options(const troupe_fit_options& given, troupe_model& model) {
-  TrainingOptions out{.mode = mode_of(given.mode),
+  TrainingOptions out{.mode = given.mode ? parse_mode(given.mode) : LocalMode{},
                       .seed = given.seed,
                       .checkpoint = text_or_empty(given.checkpoint),
                       .checkpoint_every = given.checkpoint_every,

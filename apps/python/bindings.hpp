@@ -21,10 +21,26 @@ struct PyGraph {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();
 };
 // A tensor of Python: a value of eager mode (eager_mode.hpp), or an output of a graph.
-struct PyTensor {
+class PyTensor {
+ public:
+  PyTensor(std::shared_ptr<Graph> keep, Output output) : graph(std::move(keep)), output_(std::move(output)) {
+    if (output_.graph && !output_.eager) life_ = output_.graph->life();
+  }
+  // Throws failed_precondition if it belongs to a graph that has ended: a program may keep tensors of a layer's call(),
+  // of a body of a loop, of a function that is traced.
+  const Output& output() const {
+    if (has_ended()) fail_ended();
+    return output_;
+  }
+  bool has_ended() const { return output_.graph && !output_.eager && life_.expired(); }
+
   std::shared_ptr<Graph> graph;  // null in eager mode
-  Output output;
-  std::shared_ptr<const Graph> traced{};  // of a tensor of a function that is traced: its graph
+
+ private:
+  [[noreturn]] static void fail_ended();
+
+  Output output_;
+  std::weak_ptr<const void> life_;
 };
 struct PyVariable {
   VariableRef variable;  // of eager mode

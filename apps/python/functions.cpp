@@ -104,7 +104,7 @@ class PyTracedFunction {
     for (const nb::handle x : args) plain = plain && is_tensor(x);
     CallOf out{.inputs = {}, .key = {}, .closure = function_};
     if (plain) {
-      for (const nb::handle x : args) out.inputs.push_back(tensor_of(x).output);
+      for (const nb::handle x : args) out.inputs.push_back(tensor_of(x).output());
       return out;
     }
     const nb::object described = describe_call_(args, kwargs);
@@ -121,7 +121,7 @@ class PyTracedFunction {
       const CallGraph of{&eager_graph()};
       const nb::object arguments = to_python(of, in);
       const nb::object result = closure(*nb::cast<nb::tuple>(arguments));
-      if (is_tensor(result)) return TracedFunction::Formed{{tensor_of(result).output}, nullptr};
+      if (is_tensor(result)) return TracedFunction::Formed{{tensor_of(result).output()}, nullptr};
       const nb::object apart = take_apart_(result);
       TracedFunction::Formed formed;
       for (const nb::handle x : nb::cast<nb::list>(apart[0])) formed.results.push_back(operand(of, x));

@@ -24,7 +24,7 @@ PyIndexedSlices make_slices(nb::handle values, nb::handle indices, nb::handle de
   const CallGraph of = CallGraph::of(given);
   const auto tensor = [&](const Output& x) { return tensor_of(to_python(of, x)); };
   PyIndexedSlices out{tensor(operand(of, values)), tensor(operand(of, indices, DType::i64)), {}};
-  const Shape &rows = out.values.output.shape(), &numbers = out.indices.output.shape();
+  const Shape &rows = out.values.output().shape(), &numbers = out.indices.output().shape();
   if (rows.has_rank() && numbers.has_rank() &&
       (rows.rank() == 0 || numbers.rank() != 1 || !numbers.compatible_with(Shape{rows.dim(0)})))
     invalid_argument("IndexedSlices: values {} and indices {} are not rows and their numbers", rows.to_string(),
@@ -47,10 +47,10 @@ const PyIndexedSlices& indexed_slices_of(nb::handle value) {
 Output dense_of(const PyIndexedSlices& slices) {
   if (!slices.shape || !slices.shape->fully_known())
     fail(Code::failed_precondition, "IndexedSlices: the shape of the whole tensor is not known: give dense_shape");
-  const Output& values = slices.values.output;
+  const Output& values = slices.values.output();
   Graph& graph = *values.graph;
   const Output dims = constant(graph, Tensor::of<std::int64_t>(Shape{slices.shape->rank()}, slices.shape->dims()));
-  return scatter_add_rows(slices.indices.output, values, fill(dims, scalar_like(values, 0)));
+  return scatter_add_rows(slices.indices.output(), values, fill(dims, scalar_like(values, 0)));
 }
 
 void bind_indexed_slices(nb::module_& m) {
@@ -69,16 +69,13 @@ void bind_indexed_slices(nb::module_& m) {
                    [](const PyIndexedSlices& s) -> nb::object {
                      return s.shape ? nb::object(shape_tuple(*s.shape)) : nb::none();
                    })
-      .def_prop_ro("dtype", [](const PyIndexedSlices& s) { return dtype_object(s.values.output.dtype()); })
+      .def_prop_ro("dtype", [](const PyIndexedSlices& s) { return dtype_object(s.values.output().dtype()); })
       .def("to_tensor", [](const PyIndexedSlices& s) {
-        PyTensor made = s.values;
-        if (s.values.output.eager) {
-          const ReleasedForOp released;
-          made.output = dense_of(s);
-        } else {
-          made.output = dense_of(s);
-        }
-        return to_python(std::move(made));
+        std::optional<ReleasedForOp> released;
+        if (s.values.output().eager) released.emplace();
+        Output dense = dense_of(s);
+        released.reset();
+        return to_python({s.values.graph, std::move(dense)});
       });
 }
 

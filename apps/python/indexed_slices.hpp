@@ -14,7 +14,7 @@ namespace troupe::python {
 struct PyIndexedSlices {
   PyTensor values, indices;      // [n, ...], [n] of i64
   std::optional<Shape> shape{};  // of the whole tensor, if it is known
-  Gradient gradient() const { return {.indices = indices.output, .values = values.output}; }
+  Gradient gradient() const { return {.indices = indices.output(), .values = values.output()}; }
 };
 
 bool is_indexed_slices(nanobind::handle value);

@@ -32,7 +32,7 @@ std::vector<PyTensor> apply_eagerly(const LayerPtr& layer, const std::vector<PyT
   VariablePool variables;
   for (const auto& [name, weight] : weights) variables.add(name, weight.variable, weight.trainable);
   Outputs xs;
-  for (const PyTensor& x : inputs) xs.push_back(x.output);
+  for (const PyTensor& x : inputs) xs.push_back(x.output());
   std::vector<RunningAverage> averages;
   LayerContext context{.graph = eager_graph(), .training = training, .variables = variables, .averages = &averages};
   Outputs ys;

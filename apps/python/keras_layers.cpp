@@ -104,7 +104,7 @@ LayerContext& context_of_call() {
 
 Outputs outputs_of_python(const nb::object& made) {
   Outputs out;
-  for (const nb::handle y : made) out.push_back(nb::cast<PyTensor>(y).output);
+  for (const nb::handle y : made) out.push_back(nb::cast<PyTensor>(y).output());
   return out;
 }
 
@@ -158,7 +158,7 @@ Outputs apply_named(LayerContext& context, const LayerPtr& layer, const std::str
 
 std::vector<PyTensor> call_inside(const LayerPtr& layer, const std::string& name, const std::vector<PyTensor>& xs) {
   Outputs inputs;
-  for (const PyTensor& x : xs) inputs.push_back(x.output);
+  for (const PyTensor& x : xs) inputs.push_back(x.output());
   std::vector<PyTensor> out;
   for (const Output& y : apply_named(context_of_call(), layer, name, inputs)) out.push_back(output_of_graph(y));
   return out;
@@ -256,7 +256,7 @@ void bind_keras_layers(nb::module_& m) {
   m.def("in_call", [] { return current_context != nullptr; });
   m.def("in_training", [] { return current_context && current_context->training; });
   m.def("weight_inside", &weight_inside, "name"_a, "dtype"_a, "shape"_a, "trainable"_a, "options"_a);
-  m.def("add_loss", [](const PyTensor& loss) { context_of_call().add_loss(loss.output); });
+  m.def("add_loss", [](const PyTensor& loss) { context_of_call().add_loss(loss.output()); });
 }
 
 void bind_keras(nb::module_& m) {

@@ -63,7 +63,7 @@ Output per_example(Output value, Output outputs) {
 Output value_of_python(const nb::object& function, Output outputs, Output targets) {
   const nb::gil_scoped_acquire held;
   const nb::object made = function(output_of_graph(targets), output_of_graph(outputs));
-  return nb::cast<PyTensor>(made).output;
+  return nb::cast<PyTensor>(made).output();
 }
 
 // Holds a function of Python, and lets it go with the interpreter's lock.

@@ -16,6 +16,7 @@
 #include "apps/python/tensors.hpp"
 #include <troupe/actors/model/model.hpp>
 #include <troupe/actors/session/session.hpp>
+#include <troupe/actors/training/mode_text.hpp>
 #include <troupe/graph/layers/core.hpp>
 #include <troupe/graph/training/network_program.hpp>
 #include <troupe/graph/training/towers.hpp>
@@ -83,15 +84,15 @@ struct Ending {
   }
 };
 
-// Ctrl-C ends a training that runs on the main thread, also while it waits for data, and then raises
-// KeyboardInterrupt. A second one is Python's.
-class InterruptOfTraining {
+// Ctrl-C ends what runs on the main thread, also while it waits for data, and then raises KeyboardInterrupt. A second
+// one is Python's.
+class Interrupt {
  public:
-  explicit InterruptOfTraining(Ending& ending) {
+  explicit Interrupt(Ending& ending) : ending_(ending) {
     const nb::module_ signals = nb::module_::import_("signal"), threads = nb::module_::import_("threading");
     const bool usual = signals.attr("getsignal")(SIGINT).is(signals.attr("default_int_handler")) &&
                        threads.attr("current_thread")().is(threads.attr("main_thread")());
-    if (!usual || stop_ != nullptr) return;
+    if (!usual || stop_ != nullptr) return;  // that of a training whose callback this is ends both
     stop_ = &ending.stop;
     interrupted_ = 0;
     struct sigaction now {};
@@ -102,18 +103,36 @@ class InterruptOfTraining {
     now.sa_flags = static_cast<int>(SA_RESETHAND);
     installed_ = ::sigaction(SIGINT, &now, &before_) == 0;
   }
-  ~InterruptOfTraining() { restore(); }
-  InterruptOfTraining(const InterruptOfTraining&) = delete;
-  InterruptOfTraining& operator=(const InterruptOfTraining&) = delete;
+  ~Interrupt() { restore(); }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
 
-  bool interrupted() const { return installed_ && interrupted_ != 0; }
+  // Runs it without the interpreter's lock; raises what Python or the user has ended it with.
+  template <class Run>
+  void around(const Run& run) {
+    try {
+      const nb::gil_scoped_release released;
+      run();
+    } catch (const Error& error) {
+      if (error.code() != Code::cancelled || !ending_.stop) throw;
+    }
+    const bool interrupted = installed_ && interrupted_ != 0;
+    restore();
+    if (ending_.raised) std::rethrow_exception(ending_.raised);
+    if (interrupted) {
+      PyErr_SetNone(PyExc_KeyboardInterrupt);
+      throw nb::python_error();
+    }
+  }
+
+ private:
   void restore() {
     if (!std::exchange(installed_, false)) return;
     ::sigaction(SIGINT, &before_, nullptr);
     stop_ = nullptr;
   }
 
- private:
+  Ending& ending_;
   static inline std::atomic<std::atomic<bool>*> stop_ = nullptr;
   static inline volatile sig_atomic_t interrupted_ = 0;
   struct sigaction before_ {};
@@ -154,8 +173,9 @@ std::function<void(const StepProgress&)> reports_to(nb::handle reporter, bool ea
   };
 }
 
-// On a cluster: with parameter servers in mode sync, among workers alone in mode allreduce.
-JobMode mode_of_training(int slots) {
+// If none is given, on a cluster: with parameter servers in mode sync, among workers alone in mode allreduce.
+JobMode mode_of_training(const std::string& given, int slots) {
+  if (!given.empty()) return parse_mode(given);
   const auto task = joined_task();
   if (!task || task->cluster().count("worker") == 0) return LocalMode{.slots = slots};
   if (task->cluster().count("ps") == 0) return AllReduceMode{};
@@ -164,7 +184,7 @@ JobMode mode_of_training(int slots) {
 
 TrainingOptions training_options(const nb::dict& given) {
   TrainingOptions options;
-  options.mode = mode_of_training(value_or(given, "slots", 1));
+  options.mode = mode_of_training(value_or<std::string>(given, "mode", ""), value_or(given, "slots", 1));
   options.epochs = value_or(given, "epochs", 1);
   options.batch = value_or(given, "batch", 32);
   options.evaluation_batch = value_or(given, "evaluation_batch", 500);
@@ -238,21 +258,10 @@ class KerasModel {
       const nb::gil_scoped_acquire held;
       reporter.attr("event")(event.kind, event.text);
     };
-    InterruptOfTraining interrupt(ending);
     TrainingResult result;
-    try {
-      const nb::gil_scoped_release released;
+    Interrupt(ending).around([&] {
       result = evaluation ? model.fit(*train.source, *evaluation->source, options) : model.fit(*train.source, options);
-    } catch (const Error& error) {
-      if (error.code() != Code::cancelled || !ending.stop) throw;
-    }
-    const bool interrupted = interrupt.interrupted();
-    interrupt.restore();
-    if (ending.raised) std::rethrow_exception(ending.raised);
-    if (interrupted) {
-      PyErr_SetNone(PyExc_KeyboardInterrupt);
-      throw nb::python_error();
-    }
+    });
     nb::dict out;
     out["steps"] = result.steps;
     out["seconds"] = result.seconds;
@@ -266,10 +275,8 @@ class KerasModel {
   nb::dict evaluate(const PyBatchSource& source, std::int64_t batch) {
     Model& model = this->model();
     Evaluation found;
-    {
-      const nb::gil_scoped_release released;
-      found = model.evaluate(*source.source, batch);
-    }
+    Ending ending;
+    Interrupt(ending).around([&] { found = model.evaluate(*source.source, batch, &ending.stop); });
     nb::dict out = figures_as_dict(found.figures);
     for (const auto& [name, tensor] : found.tensors) out[name.c_str()] = tensor;
     return out;
@@ -277,8 +284,10 @@ class KerasModel {
 
   Values predict(const PyBatchSource& source, std::int64_t batch) {
     Model& model = this->model();
-    const nb::gil_scoped_release released;
-    return model.predict(*source.source, batch);
+    Values found;
+    Ending ending;
+    Interrupt(ending).around([&] { found = model.predict(*source.source, batch, &ending.stop); });
+    return found;
   }
 
   void save(const std::string& directory, const std::map<std::string, std::string>& metadata) {

@@ -41,14 +41,14 @@ TextCall call_of(const std::string& kind, const nb::dict& options) {
 PyTensor loss_of_kind(const std::string& kind, const PyTensor& outputs, const PyTensor& targets,
                       const nb::dict& options) {
   const LossFunction loss = loss_function(kind, options);
-  return {outputs.graph, loss(outputs.output, targets.output)};
+  return {outputs.graph, loss(outputs.output(), targets.output())};
 }
 
 PyTensor metric_sums(const Metric& metric, const PyTensor& outputs, const std::optional<PyTensor>& targets,
                      const std::optional<PyTensor>& weights) {
-  MetricInputs in{.outputs = outputs.output};
-  if (targets) in.targets = targets->output;
-  if (weights) in.weights = weights->output;
+  MetricInputs in{.outputs = outputs.output()};
+  if (targets) in.targets = targets->output();
+  if (weights) in.weights = weights->output();
   return {outputs.graph, metric.sums(in)};
 }
 
@@ -63,7 +63,7 @@ void bind_measures(nb::module_& m) {
   m.def(
       "weighted_mean",
       [](const PyTensor& each, const PyTensor& weights) {
-        return PyTensor{each.graph, losses::weighted_mean(each.output, weights.output)};
+        return PyTensor{each.graph, losses::weighted_mean(each.output(), weights.output())};
       },
       "each"_a, "weights"_a);
   nb::class_<Metric>(m, "Metric")

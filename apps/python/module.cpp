@@ -59,7 +59,7 @@ AttrValue attribute(AttrType type, nb::handle value) {
 
 Outputs unwrap(const std::vector<PyTensor>& outputs) {
   Outputs out;
-  for (const PyTensor& o : outputs) out.push_back(o.output);
+  for (const PyTensor& o : outputs) out.push_back(o.output());
   return out;
 }
 
@@ -134,8 +134,8 @@ using NamedOutputs = std::vector<std::pair<std::string, PyTensor>>;
 void export_model(const std::string& path, const PyGraph& graph, const NamedOutputs& inputs,
                   const NamedOutputs& outputs, std::optional<PySession*> session) {
   OnnxExport what;
-  for (const auto& [name, o] : inputs) what.inputs.push_back({name, o.output, {}});
-  for (const auto& [name, o] : outputs) what.outputs.push_back({name, o.output, {}});
+  for (const auto& [name, o] : inputs) what.inputs.push_back({name, o.output(), {}});
+  for (const auto& [name, o] : outputs) what.outputs.push_back({name, o.output(), {}});
   const std::vector<VariableInfo> all = variables(*graph.graph);
   if (session) {
     what.variables = (*session)->values(all);

@@ -23,12 +23,12 @@ bool is_inside(const Graph* inner, const Graph* outer) {
 void find_graph(CallGraph& found, nb::handle value) {
   if (is_tensor(value)) {
     const PyTensor& tensor = tensor_of(value);
-    Graph* const graph = tensor.output.graph;
-    if (tensor.output.eager || !graph || graph == found.graph) return;
+    Graph* const graph = tensor.output().graph;
+    if (tensor.output().eager || !graph || graph == found.graph) return;
     if (!found.graph || is_inside(graph, found.graph)) {
       found = {graph, tensor.graph};
     } else if (!is_inside(found.graph, graph)) {
-      invalid_argument("'{}' belongs to another graph than the tensors before it", tensor.output.name());
+      invalid_argument("'{}' belongs to another graph than the tensors before it", tensor.output().name());
     }
   } else if (is_indexed_slices(value)) {
     find_graph(found, to_python(indexed_slices_of(value).values));
@@ -102,7 +102,7 @@ Output operand(const CallGraph& of, nb::handle value, std::optional<DType> dtype
   if (value.is_none()) return {};
   Output found;
   if (is_tensor(value)) {
-    found = tensor_of(value).output;
+    found = tensor_of(value).output();
     if (found.eager) {
       if (found.graph != eager_graph_if_any()) (void)eager_graph();  // throws: it has ended
       if (!of.is_eager()) found = constant(*of.graph, found.value());

@@ -40,7 +40,7 @@ PyObject* guarded(const Fn& fn) noexcept {
 
 // Whether an op of both needs no conversion, and is small.
 bool is_fast(const PyTensor& a, const PyTensor& b) {
-  const Output &x = a.output, &y = b.output;
+  const Output &x = a.output(), &y = b.output();
   return x.eager && y.eager && x.eager->dtype() == y.eager->dtype() && x.eager->dtype() != DType::boolean &&
          x.eager->shape().num_elements() + y.eager->shape().num_elements() < kReleaseFrom;
 }
@@ -51,8 +51,8 @@ PyObject* binary(PyObject* a, PyObject* b, const char* fast_op, BinaryFn fn) {
     NodeSpec spec;
     spec.op = fast_op;
     spec.inputs.reserve(2);
-    spec.inputs.push_back(tensor_of(a).output);
-    spec.inputs.push_back(tensor_of(b).output);
+    spec.inputs.push_back(tensor_of(a).output());
+    spec.inputs.push_back(tensor_of(b).output());
     return to_python({nullptr, std::move(eager_graph().apply(std::move(spec)).front())}).release().ptr();
   }
   if (!is_operand(a) || !is_operand(b)) return not_implemented();
@@ -151,7 +151,7 @@ int slot_bool(PyObject* x) noexcept {
 Py_ssize_t slot_length(PyObject* x) noexcept {
   try {
     const Shape& shape =
-        is_tensor(x) ? tensor_of(x).output.shape() : nb::cast<const PyVariable&>(nb::handle(x)).variable.shape;
+        is_tensor(x) ? tensor_of(x).output().shape() : nb::cast<const PyVariable&>(nb::handle(x)).variable.shape;
     if (!shape.has_rank() || shape.rank() == 0 || shape[0] == kUnknown)
       nb::raise_type_error(shape.is_scalar() ? "a scalar has no len()" : "the first dimension is not known: no len()");
     return static_cast<Py_ssize_t>(shape[0]);

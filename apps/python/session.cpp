@@ -150,17 +150,17 @@ void bind_sessions(nb::module_& m) {
           [](PySession& session, const nb::dict& feeds, const nb::list& fetches, const nb::list& targets) {
             Feeds given;
             for (const auto& [output, value] : feeds) {
-              if (!is_tensor(output) || tensor_of(output).output.eager)
+              if (!is_tensor(output) || tensor_of(output).output().eager)
                 invalid_argument("run: the key {} of feeds is not a tensor of the graph", nb::repr(output).c_str());
-              const Output& fed = tensor_of(output).output;
+              const Output& fed = tensor_of(output).output();
               given.emplace_back(fed, has_dtype(value) ? data_of(value) : data_of(value, fed.dtype()));
             }
             const auto outputs = [](const nb::list& list) {
               Outputs out;
               for (const nb::handle item : list) {
-                if (!is_tensor(item) || tensor_of(item).output.eager)
+                if (!is_tensor(item) || tensor_of(item).output().eager)
                   invalid_argument("run: {} is not a tensor of the graph", nb::repr(item).c_str());
-                out.push_back(tensor_of(item).output);
+                out.push_back(tensor_of(item).output());
               }
               return out;
             };

@@ -18,7 +18,7 @@ using namespace nb::literals;
 // The handle of a variable, or a value.
 Output watched(nb::handle x, const char* function) {
   if (is_variable(x)) return nb::cast<const PyVariable&>(x).variable.handle;
-  if (is_tensor(x)) return tensor_of(x).output;
+  if (is_tensor(x)) return tensor_of(x).output();
   invalid_argument("{}: {} is neither a tensor nor a variable", function, nb::repr(x).c_str());
 }
 

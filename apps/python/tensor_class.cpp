@@ -21,7 +21,7 @@ using namespace nb::literals;
 PyTypeObject* tensor_type = nullptr;
 PyTypeObject* variable_type = nullptr;
 
-const Shape& shape_of_tensor(const PyTensor& t) { return t.output.shape(); }
+const Shape& shape_of_tensor(const PyTensor& t) { return t.output().shape(); }
 
 std::int64_t elements_of(const Shape& shape) {
   if (!shape.fully_known()) fail(Code::failed_precondition, "the shape {} is not fully known", shape.to_string());
@@ -33,7 +33,7 @@ PyVariable make_variable(nb::handle value, bool trainable, const std::string& na
   const CallGraph of{&eager_graph()};
   std::optional<DType> wanted;
   if (!dtype.is_none()) wanted = dtype_from(dtype);
-  if (is_tensor(value) && !tensor_of(value).output.eager)
+  if (is_tensor(value) && !tensor_of(value).output().eager)
     invalid_argument(
         "Variable: the value is a tensor of a graph, or of a function that is traced; give an array, or a tensor of "
         "eager mode");
@@ -61,10 +61,16 @@ void assign(const PyVariable& v, nb::handle value) {
 
 bool is_tensor(nb::handle value) { return Py_TYPE(value.ptr()) == tensor_type; }
 bool is_variable(nb::handle value) { return Py_TYPE(value.ptr()) == variable_type; }
+void PyTensor::fail_ended() {
+  fail(
+      Code::failed_precondition,
+      "the tensor belongs to a graph that has ended. It was made in a layer's call(), in the body of a loop or branch, "
+      "or while a function was traced: return it from there, and use what comes out");
+}
+
 PyTensor& tensor_of(nb::handle value) { return *nb::inst_ptr<PyTensor>(value); }
 
 nb::object to_python(PyTensor tensor) {
-  if (!tensor.output.eager && !tensor.graph) tensor.traced = traced_graph();
   nb::object made = nb::inst_alloc(nb::handle(reinterpret_cast<PyObject*>(tensor_type)));
   new (nb::inst_ptr<PyTensor>(made)) PyTensor(std::move(tensor));
   nb::inst_mark_ready(made);
@@ -92,8 +98,8 @@ void bind_tensors(nb::module_& m) {
 
   auto tensor = nb::class_<PyTensor>(m, "Tensor", nb::type_slots(operator_slots()));
   tensor_type = reinterpret_cast<PyTypeObject*>(tensor.ptr());
-  tensor.def_prop_ro("name", [](const PyTensor& t) { return t.output.name(); })
-      .def_prop_ro("dtype", [](const PyTensor& t) { return dtype_object(t.output.dtype()); })
+  tensor.def_prop_ro("name", [](const PyTensor& t) { return t.output().name(); })
+      .def_prop_ro("dtype", [](const PyTensor& t) { return dtype_object(t.output().dtype()); })
       .def_prop_ro("shape", [](const PyTensor& t) { return shape_tuple(shape_of_tensor(t)); })
       .def_prop_ro("ndim",
                    [](const PyTensor& t) -> std::optional<int> {
@@ -101,16 +107,17 @@ void bind_tensors(nb::module_& m) {
                      return shape.has_rank() ? std::optional(shape.rank()) : std::nullopt;
                    })
       .def_prop_ro("size", [](const PyTensor& t) { return elements_of(shape_of_tensor(t)); })
-      .def_prop_ro("is_eager", [](const PyTensor& t) { return bool(t.output.eager); })
-      .def("numpy", [](const PyTensor& t) { return to_array(t.output.value()); })
+      .def_prop_ro("has_ended", &PyTensor::has_ended)
+      .def_prop_ro("is_eager", [](const PyTensor& t) { return bool(t.output().eager); })
+      .def("numpy", [](const PyTensor& t) { return to_array(t.output().value()); })
       .def("item",
            [](const PyTensor& t) {
-             const Tensor& value = t.output.value();
+             const Tensor& value = t.output().value();
              if (value.num_elements() != 1)
                invalid_argument("item: the tensor has {} elements, not one", value.num_elements());
              return nb::steal(element_object(value, 0));
            })
-      .def("__dlpack__", [](const PyTensor& t, const nb::kwargs&) { return to_dlpack(t.output.value()); })
+      .def("__dlpack__", [](const PyTensor& t, const nb::kwargs&) { return to_dlpack(t.output().value()); })
       .def("__dlpack_device__", [](const PyTensor&) { return nb::make_tuple(1, 0); });
   tensor.attr("__array_priority__") = 1000;  // arrays leave operators to tensors
 

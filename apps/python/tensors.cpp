@@ -171,7 +171,7 @@ Tensor data_of(nb::handle value, std::optional<DType> dtype) {
   }
   Tensor made;
   if (is_tensor(value)) {
-    made = tensor_of(value).output.value();
+    made = tensor_of(value).output().value();
   } else if (is_variable(value)) {
     made = nb::cast<const PyVariable&>(value).variable.read().value();
   } else {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include <troupe/devices/cpu/blocked_signals.hpp>
 #include <troupe/devices/cpu/openmp.hpp>
 #ifdef __SSE__
 #include <immintrin.h>
@@ -148,6 +149,7 @@ void ThreadPool::run(DynamicWork& work) {
 void prepare_kernel_thread(const std::string& name) {
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   omp_set_num_threads(1);
+  BlockedSignals::for_good();
 }
 
 namespace {

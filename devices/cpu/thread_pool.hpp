@@ -56,7 +56,7 @@ class ThreadPool final : public Parallelism {
 };
 
 // Names the calling thread (shown by debuggers and ps) and limits OpenMP inside it to one thread: kernels split their
-// work through Parallelism only.
+// work through Parallelism only. It handles no signals (devices/cpu/blocked_signals.hpp).
 void prepare_kernel_thread(const std::string& name);
 
 // While alive, kernels run by the calling thread, which is not one of ours, give the same bits as on a thread of a

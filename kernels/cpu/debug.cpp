@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <troupe/devices/cpu/blocked_signals.hpp>
 #include <troupe/devices/program_call.hpp>
 #include <troupe/graph/host_functions.hpp>
 #include <troupe/kernels/cpu/families.hpp>
@@ -93,6 +94,7 @@ void register_debug_kernels(KernelRegistry& registry) {
       std::vector<Tensor> outputs;
       {
         const ProgramCall call(c.device());
+        const UsualSignals signals;
         outputs = function(inputs);
       }
       if (outputs.size() != types.size())

@@ -8,6 +8,7 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
+#include <troupe/devices/cpu/blocked_signals.hpp>
 #include <troupe/kernels/cpu/gemm_table.hpp>
 #include <troupe/kernels/cpu/onednn.hpp>
 #include <troupe/kernels/cpu/openmp_guard.hpp>
@@ -55,6 +56,7 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, MatrixView<float> a
   if (library == GemmLibrary::own_loop) return gemm_cached(m, n, k, a, b, c, c_stride);
   if (library == GemmLibrary::onednn_primitive) return by_primitive(m, n, k, a, b, c, c_stride);
   const OpenMpGuard guard;
+  const BlockedSignals signals;
   const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data,
                                           a.stride, b.data, b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
   if (status != dnnl_success)

@@ -3,6 +3,8 @@
 #include <bit>
 #include <string_view>
 
+#include <troupe/devices/cpu/blocked_signals.hpp>
+
 namespace troupe::onednn {
 
 std::vector<std::int64_t> numbers_of(const dnnl::memory::desc& layout) {
@@ -58,6 +60,7 @@ void Primitive::run(std::span<void* const> data) {
     arguments[count++] = {DNNL_ARG_SCRATCHPAD, scratchpad_.get()};
   }
   const OpenMpGuard guard;
+  const BlockedSignals signals;
   dnnl::error::wrap_c_api(
       dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(count), arguments.data()),
       "oneDNN failed to run a primitive");

@@ -71,18 +71,39 @@ group.barrier()
     assert "[ps/0] /job:ps/task:0 ['--epochs', '5']" in errors and "[worker/1] 1 2 [2.0, 1.0]" in errors
 
 
-@pytest.mark.parametrize("options", [["--workers", "2"], ["--ps", "1", "--workers", "2"]], ids=["allreduce", "sync"])
-def test_models_of_keras_train_on_the_cluster(start, options):
+@pytest.mark.parametrize("options, mode", [
+    (["--workers", "2"], ""), (["--ps", "1", "--workers", "2"], ""),
+    (["--ps", "1", "--workers", "2"], "async(staleness_aware=true)"), (["--ps", "1", "--workers", "2"], "ssp(slots=2)")],
+    ids=["allreduce", "sync", "async", "ssp"])
+def test_models_of_keras_train_on_the_cluster(start, options, mode):
     code, out, errors = end_of(start([*options, "--grace", "5"], """
 from troupe import keras
 x = np.random.default_rng(3).random((64, 3), np.float32)
 model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
 model.compile(optimizer=keras.optimizers.SGD(0.3), loss="mse")
-model.fit(x, x @ np.float32([[1], [-2], [3]]), epochs=20, batch_size=8, verbose=0)
+model.fit(x, x @ np.float32([[1], [-2], [3]]), epochs=40, batch_size=8, verbose=0, mode="MODE")
 if cluster.is_chief:
     print(np.abs(model.get_weights()[0].reshape(-1) - [1, -2, 3]).max() < 0.5)
-"""))
+""".replace("MODE", mode)))
     assert (code, out) == (0, "True\n"), errors
+
+
+def test_synchronous_training_of_keras_has_the_bits_of_one_process(start):
+    training = """
+import hashlib
+from troupe import keras
+keras.utils.set_random_seed(5)
+x = np.random.default_rng(3).random((64, 3), np.float32)
+model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)])
+model.compile(optimizer="adam", loss="mse")
+model.fit(x, x @ np.float32([[1], [-2], [3]]), epochs=3, batch_size=8, verbose=0, MODE)
+digest = hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdigest()
+"""
+    found = {}
+    exec("import numpy as np" + training.replace("MODE", "slots=2"), found)  # noqa: S102
+    code, out, errors = end_of(start(["--ps", "2", "--workers", "2", "--grace", "5"], training.replace(
+        "MODE", "mode='sync(slots=2)'") + "if cluster.is_chief: print(digest)\n"))
+    assert (code, out) == (0, found["digest"] + "\n"), errors
 
 
 def test_input_tasks_make_the_elements_of_traced_functions(start):

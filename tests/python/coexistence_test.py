@@ -1,6 +1,8 @@
 """Troupe and other frameworks in one process, imported in either order: each computes after the other has."""
 
 import importlib.util
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -69,3 +71,17 @@ def test_both_compute_in_one_process(other, first, tmp_path):
     program += f"\nrun_troupe()\nrun_{other}()\nrun_troupe()\nprint('both')"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=120, capture_output=True, text=True)
     assert done.stdout == "both\n" and done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["module_first", "library_first"])
+def test_the_c_library_and_the_module_say_that_they_cannot_both_be_there(first):
+    library = pathlib.Path(os.environ["TROUPE_PROGRAMS"]).parent / "lib/libtroupe.so"
+    if not library.exists():
+        pytest.skip("libtroupe.so is not built")
+    parts = ["import troupe", f"ctypes.CDLL({str(library)!r})"]
+    program = "import ctypes\n" + "\n".join(parts if first else parts[::-1])
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, text=True)
+    if first:
+        assert done.returncode != 0 and "the Python module troupe is in this process" in done.stderr
+    else:
+        assert done.returncode == 1 and "ImportError: libtroupe.so, the C API, is in this process" in done.stderr

@@ -133,12 +133,15 @@ def test_values_are_not_there_while_it_is_traced():
     leaked = []
     g = troupe.function(lambda x: leaked.append(x + 1) or x)
     g(troupe.tensor(1.0))
-    del g
-    gc.collect()
     with pytest.raises(troupe.Error, match="no value"):
         leaked[0].numpy()
     with pytest.raises(troupe.Error, match="no value outside of it"):
         leaked[0] + troupe.tensor(1.0)
+    del g
+    gc.collect()
+    for use in (lambda: leaked[0].shape, lambda: leaked[0] + troupe.tensor(1.0)):
+        with pytest.raises(troupe.Error, match="belongs to a graph that has ended"):
+            use()
 
 
 def test_exceptions_of_the_function_pass():

@@ -406,6 +406,46 @@ def test_ctrl_c_ends_training_and_keeps_the_model():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_tensor_that_call_keeps_is_an_error_once_its_graph_has_ended():
+    class Keeps(layers.Layer):
+        used = 0.0
+
+        def call(self, x):
+            self.kept = x * 2
+            return x + self.used
+
+    layer = Keeps()
+    model = Sequential([layers.Input((2,)), layer])
+    layer.used = kept = layer.kept  # of the graph that has told the shapes
+    assert repr(kept) == "Tensor(of a graph that has ended)"
+    for use in (lambda: kept.shape, lambda: kept + 1, lambda: kept.name):
+        with pytest.raises(troupe.Error, match=r"belongs to a graph that has ended.*return it from there") as found:
+            use()
+        assert found.value.code == "failed_precondition"
+    with pytest.raises(troupe.Error, match="belongs to a graph that has ended"):
+        model.predict(np.ones((3, 2)), verbose=0)
+
+
+@pytest.mark.parametrize("run", ["evaluate", "predict"])
+def test_ctrl_c_ends_evaluation_and_prediction(run):
+    x, y = regression(32)
+    model = a_model()
+    given = []
+
+    def batches():
+        for _ in range(100_000):
+            if len(given) == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+            given.append(None)
+            yield (x, y) if run == "evaluate" else x
+
+    with pytest.raises(KeyboardInterrupt):
+        getattr(model, run)(batches(), verbose=0)
+    assert len(given) < 100
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert model.predict(x, verbose=0).shape == (32, 1)
+
+
 def test_other_threads_run_while_a_model_trains():
     x, y = regression(20_000)
     model, ticks, done = a_model(), [], threading.Event()

@@ -147,6 +147,8 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
 
 
 def _text(self: Tensor) -> str:
+    if self.has_ended:
+        return "Tensor(of a graph that has ended)"
     if not self.is_eager:
         return f'Tensor("{self.name}", shape={self.shape}, dtype={self.dtype})'
     values = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")

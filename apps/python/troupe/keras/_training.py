@@ -201,12 +201,14 @@ class Trainer:
             class_weight: typing.Optional[dict] = None, sample_weight=None, initial_epoch: int = 0,
             steps_per_epoch: typing.Optional[int] = None, validation_steps: typing.Optional[int] = None,
             validation_batch_size: typing.Optional[int] = None, validation_freq: int = 1, *,
-            seed: typing.Optional[int] = None, slots: int = 1, micro_batches: int = 1, checkpoint: str = "",
-            checkpoint_every: int = 0, publish: str = "") -> callbacks_module.History:
+            seed: typing.Optional[int] = None, mode: str = "", slots: int = 1, micro_batches: int = 1,
+            checkpoint: str = "", checkpoint_every: int = 0, publish: str = "") -> callbacks_module.History:
         """Trains on x and y: arrays [n, ...], dicts or lists of them, or in x data that makes batches (x, y). Returns
         the figures of all epochs. Ctrl-C ends it soon; the model keeps the values of that moment.
 
-        slots, micro_batches, checkpoint, checkpoint_every, publish and seed are those of TrainingOptions in C++.
+        On a cluster, mode is 'sync' with parameter servers, 'allreduce' without; or one with its options:
+        'sync(slots=4, backups=1)', 'ssp(staleness=2)', 'async(aggregate=2)'. slots, micro_batches, checkpoint,
+        checkpoint_every, publish and seed are those of TrainingOptions in C++.
 
         >>> from troupe.keras import Sequential, layers
         >>> model = Sequential([layers.Input((2,)), layers.Dense(1)])
@@ -219,6 +221,8 @@ class Trainer:
             raise ValueError("validation_freq must be 1: the model is evaluated after each epoch")
         if self._compiled is None:
             raise ValueError("compile the model before fit: model.compile(optimizer='adam', loss='mse')")
+        if mode and slots != 1:
+            raise ValueError(f"give slots with the mode: mode='{mode.split('(')[0]}(slots={slots})'")
         if validation_split:
             (x, y, sample_weight), validation_data = _data.split(x, y, sample_weight, validation_split)
             if validation_data[2] is None:
@@ -251,7 +255,7 @@ class Trainer:
         options = {
             "epochs": int(epochs) - initial_epoch, "batch": train.batch or batch,
             "evaluation_batch": max(validation_batch_size or batch, 128),
-            "seed": _names.random_seed() if seed is None else int(seed), "slots": int(slots),
+            "seed": _names.random_seed() if seed is None else int(seed), "mode": str(mode), "slots": int(slots),
             "micro_batches": int(micro_batches), "checkpoint": str(checkpoint), "checkpoint_every": checkpoint_every,
             "publish": str(publish), "each_step": bool(reporter._batches),
             "callbacks": [d for d in (c._decision(self) for c in given) if d is not None],
