@@ -274,10 +274,11 @@ void Simulation::join_if_connected(std::uint32_t index) {
   send(self, 0, Join{index, Incarnation{worker.incarnation}, options_.job.fingerprint, options_.job.settings});
 }
 
+// At once: unlike one that is stopped by its user, it does not work on.
 void Simulation::leave(std::uint32_t index) {
   Worker& worker = workers_[index];
   send(worker_address(index), 0,
-       Leave{index, Incarnation{worker.incarnation}, false, 0, Error(Code::cancelled, "it has other things to do")});
+       Leave{index, Incarnation{worker.incarnation}, false, 0, Error(Code::aborted, "it has other things to do")});
   worker.left = true;
   reset(index);
 }
