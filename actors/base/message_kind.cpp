@@ -194,11 +194,12 @@ std::string PackedTask::to_string() const {
 }
 
 const MessageKind& MessageKind::find(const std::type_info* type) {
+  // Never destroyed: actors of static tasks use them.
   static std::mutex mutex;
-  static Kinds kinds = known();
-  static const MessageKind caf = [] {
-    MessageKind kind("message of CAF");
-    kind.of_caf = true;
+  static Kinds& kinds = *new Kinds(known());
+  static const MessageKind& caf = *[] {
+    auto* const kind = new MessageKind("message of CAF");
+    kind->of_caf = true;
     return kind;
   }();
   if (!type) return caf;

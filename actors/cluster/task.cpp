@@ -5,6 +5,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/io/middleman.hpp>
+#include <caf/logger.hpp>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -52,6 +53,16 @@ caf::actor_system_config& configure(caf::actor_system_config& config, const Task
   config.set("logger.verbosity", caf::atom("quiet"));
   if (options.networked) load_networking(config);
   return config;
+}
+
+// CAF keeps the logger of a thread's last actor system in a thread_local pointer, which actors and systems also use
+// when they end. A static task ends after it: it is null by then, not dangling.
+void forget_logger_with_thread() {
+  struct End {
+    End() { caf::logger::current_logger(); }  // CAF's pointer is older, so it ends after this
+    ~End() { caf::logger::set_current_actor_system(nullptr); }
+  };
+  thread_local const End end;
 }
 
 // NCCL traffic is unencrypted and checks no certificates.
@@ -301,7 +312,7 @@ class Task::Impl final : public TaskActors {
   bool ended = false;
 };
 
-Task::Task(TaskOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Task::Task(TaskOptions options) : impl_(std::make_unique<Impl>(std::move(options))) { forget_logger_with_thread(); }
 
 Task::~Task() {
   // Actors of a task that cannot end would block its system's destructor forever: leak the system instead.
@@ -320,7 +331,10 @@ const std::string& Task::token() const { return impl_->token; }
 const TaskActors& Task::handles() const { return *impl_; }
 const std::shared_ptr<ClientGate>& Task::client_gate() const { return impl_->client_gate; }
 std::atomic<std::uint64_t>& Task::last_job() { return impl_->last_job; }
-caf::actor_system& Task::system() { return impl_->system; }
+caf::actor_system& Task::system() {
+  forget_logger_with_thread();  // the caller spawns actors
+  return impl_->system;
+}
 LocalDevices& Task::local_devices() { return impl_->local_devices; }
 ActorRegistry& Task::actors() { return impl_->registry; }
 Introspection& Task::introspection() { return *impl_->introspection; }

@@ -72,7 +72,7 @@ class Task {
   static std::unique_ptr<Task> from_command_line(int& argc, char** argv, TaskOptions options = {});
   // Help for these options, one per line, for the program's --help.
   static std::string command_line_help();
-  ~Task();  // shuts down
+  ~Task();  // shuts down; of a static task, after main()
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
 
