@@ -47,6 +47,7 @@ class Eager::Impl final : public OpRunner {
 
   RandomKey next_random_key() { return {.seed = seed_.load(), .step = draws_.fetch_add(1)}; }
   const std::string& default_device() const { return default_device_name_; }
+  const EagerOptions& options() const { return options_; }
 
   // Ends with the ops that still run: they use what it has.
   ~Impl() override {
@@ -142,6 +143,7 @@ Eager::Eager(Task& task, EagerOptions options) : impl_(std::make_unique<Impl>(nu
 Eager::~Eager() = default;
 Graph& Eager::graph() { return impl_->graph; }
 Task& Eager::task() { return impl_->task; }
+const EagerOptions& Eager::options() const { return impl_->options(); }
 RandomKey Eager::next_random_key() { return impl_->next_random_key(); }
 const std::string& Eager::default_device() const { return impl_->default_device(); }
 void Eager::wait() { impl_->wait(); }

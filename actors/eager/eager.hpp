@@ -9,25 +9,37 @@
 // graph builds nodes. Results have the same bits. Gradients: graph/gradients/tape.hpp.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <troupe/graph/graph.hpp>
 #include <troupe/messages/ids.hpp>
+#include <troupe/messages/tensor.hpp>
 
 namespace troupe {
 
+class Callable;
+class Session;
 class Task;
+struct RunOptions;
 
 struct EagerOptions {
   std::uint64_t seed = 0;  // of random ops, which draw other numbers each time
   // Of ops that are called outside of Graph::on_device(); "": the task's first CPU. A GPU's ops without a kernel for it
   // run on that CPU.
   std::string device{};
-  // Runs `wait` where the caller must wait for a device, for callers that hold a lock that others need meanwhile.
-  std::function<void(const std::function<void()>& wait)> around_waits{};
+  // Runs `wait` where the caller must wait for a device, for callers that hold a lock that others need meanwhile. It
+  // returns whether it is over, after this long at most: is called until it is, unless the caller throws to wait no
+  // more.
+  std::function<void(const std::function<bool(std::chrono::milliseconds)>& wait)> around_waits{};
+  // Runs a step of a traced function that may take long, one with a loop or whose last took more than a millisecond,
+  // for callers that may have to end it (Session::cancel). Null: it runs to its end.
+  std::function<std::vector<Tensor>(Session&, const Callable&, std::vector<Tensor> feeds, const RunOptions&)>
+      run_long_step{};
 };
 
 // Thread-safe: a device runs one op at a time, those of one thread in the order of its program. On a CPU with nothing
@@ -48,6 +60,7 @@ class Eager {
   Graph& graph();
   operator Graph&() { return graph(); }
   Task& task();
+  const EagerOptions& options() const;
 
   // Waits for all ops that have been called. Throws the first error that no value has told.
   void wait();

@@ -1,14 +1,20 @@
 #include "troupe/actors/eager/op_results.hpp"
 
-#include <future>
+#include <optional>
 #include <utility>
 
 namespace troupe {
 namespace {
 
-template <class Wait>
-void wait_around(const AroundWaits& around, const Wait& wait) {
-  around ? around(wait) : wait();
+template <class Over>
+void wait_around(const AroundWaits& around, std::mutex& mutex, std::condition_variable& changed, const Over& over) {
+  const auto wait = [&](std::chrono::milliseconds longest) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, longest, over);
+  };
+  if (around) return around(wait);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, over);
 }
 
 }  // namespace
@@ -40,10 +46,7 @@ void OpResults::wait_until(const bool& flag) {
     const std::lock_guard lock(mutex_);
     if (flag) return;
   }
-  wait_around(*around_waits_, [&] {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return flag; });
-  });
+  wait_around(*around_waits_, mutex_, changed_, [&] { return flag; });
 }
 
 void OpResults::wait() {
@@ -87,11 +90,19 @@ const Tensor& OpResults::on_host(std::size_t output) {
     if (value.here.space().on_host()) return value.here;
     here = value.here;
   }
-  std::promise<std::pair<Tensor, Error>> copied;
-  device_.copy_to_host(here, [&](Tensor copy, Error error) { copied.set_value({std::move(copy), std::move(error)}); });
-  std::pair<Tensor, Error> got;
-  wait_around(*around_waits_, [&] { got = copied.get_future().get(); });
-  auto& [copy, error] = got;
+  struct Copied {  // outlives a caller that waits no more
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::optional<std::pair<Tensor, Error>> got;
+  };
+  const auto copied = std::make_shared<Copied>();
+  device_.copy_to_host(here, [copied](Tensor copy, Error error) {
+    const std::lock_guard lock(copied->mutex);
+    copied->got.emplace(std::move(copy), std::move(error));
+    copied->changed.notify_all();
+  });
+  wait_around(*around_waits_, copied->mutex, copied->changed, [&] { return copied->got.has_value(); });
+  auto& [copy, error] = *copied->got;
   if (error) throw error;
   const std::lock_guard lock(mutex_);
   Value& value = outputs_[output];
@@ -120,10 +131,7 @@ void OutstandingOps::end(std::shared_ptr<OpResults> failed) {
 }
 
 void OutstandingOps::wait_for_all() {
-  wait_around(*around_waits_, [&] {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return count_ == 0; });
-  });
+  wait_around(*around_waits_, mutex_, changed_, [this] { return count_ == 0; });
 }
 
 void OutstandingOps::wait() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -16,7 +17,7 @@
 
 namespace troupe {
 
-using AroundWaits = std::function<void(const std::function<void()>& wait)>;  // EagerOptions
+using AroundWaits = std::function<void(const std::function<bool(std::chrono::milliseconds)>& wait)>;  // EagerOptions
 
 // Thread-safe. Set once, when the device has been given the work, and finished when it has done it; or failed. A value
 // is kept until its reader forgets it.

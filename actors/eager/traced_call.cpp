@@ -1,6 +1,7 @@
 #include "troupe/actors/eager/traced_call.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <set>
 #include <utility>
@@ -21,7 +22,22 @@ std::shared_ptr<const Node> without_edges(const Node& node) {
   return copy;
 }
 
+bool has_loops(const Graph& graph) {
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op->role == OpRole::loop) return true;
+    for (const AttrDef& attr : node.op->attrs) {
+      if (attr.type != AttrType::function || !node.attributes.has(attr.name)) continue;
+      const Function* function = graph.function(node.attributes.get<FunctionName>(attr.name).value);
+      if (function && has_loops(*function->body)) return true;
+    }
+  }
+  return false;
+}
+
 Output in(Graph& graph, const Output& of_clone) { return {&graph, of_clone.node, of_clone.index}; }
+
+constexpr std::chrono::milliseconds kSlowStep{1};
 
 RunOptions numbered(const RandomKey& key) {
   return {.random_step = static_cast<std::int64_t>(key.step), .seed = key.seed};
@@ -33,7 +49,7 @@ RunOptions numbered(const RandomKey& key) {
 struct TracedCall::Differentiated {
   std::unique_ptr<Graph> graph;
   std::optional<Session> session;
-  Callable forward, backward;
+  std::optional<StepRunner> forward, backward;
   std::vector<std::size_t> fed{};    // of its feeds, those that the backward step needs as well
   std::vector<std::size_t> flowing;  // results whose gradients the backward step takes
   // By source that is wanted: what it makes.
@@ -45,7 +61,9 @@ TracedCall::TracedCall(Eager& eager, std::unique_ptr<FunctionTrace> trace)
     : eager_(eager),
       trace_(std::move(trace)),
       session_(eager.task(), trace_->graph(), session_options()),
-      callable_(is_empty() ? Callable() : session_.callable(fed(), trace_->results(), trace_->effects())) {
+      loops_(has_loops(trace_->graph())),
+      step_(eager, session_, is_empty() ? Callable() : session_.callable(fed(), trace_->results(), trace_->effects()),
+            loops_) {
   for (const Output& result : trace_->results()) made_by_.emplace_back(without_edges(result.source()), result.index);
 }
 
@@ -84,10 +102,22 @@ Outputs TracedCall::wrap(std::vector<Tensor> values) const {
   return out;
 }
 
+std::vector<Tensor> StepRunner::operator()(std::vector<Tensor> feeds, const RunOptions& options) {
+  const auto& run_long = eager_.options().run_long_step;
+  if (!run_long) return callable_(std::move(feeds), options);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  std::vector<Tensor> out = loops_ || was_slow_.load(std::memory_order_relaxed)
+                                ? run_long(session_, callable_, std::move(feeds), options)
+                                : callable_(std::move(feeds), options);
+  was_slow_.store(Clock::now() - begin > kSlowStep, std::memory_order_relaxed);
+  return out;
+}
+
 Outputs TracedCall::run(const Outputs& inputs, const std::vector<bool>& wanted) {
   if (is_empty()) return {};
   if (!wanted.empty()) return run_recorded(inputs, wanted);
-  return wrap(callable_(feeds(inputs), numbered(eager_.next_random_key())));
+  return wrap(step_(feeds(inputs), numbered(eager_.next_random_key())));
 }
 
 Outputs TracedCall::run_recorded(const Outputs& inputs, const std::vector<bool>& wanted) {
@@ -106,7 +136,7 @@ Outputs TracedCall::run_recorded(const Outputs& inputs, const std::vector<bool>&
   std::vector<Tensor> given = feeds(inputs);
   std::vector<Tensor> kept;
   for (const std::size_t i : plan->fed) kept.push_back(given[i]);
-  std::vector<Tensor> values = plan->forward(std::move(given), numbered(key));
+  std::vector<Tensor> values = (*plan->forward)(std::move(given), numbered(key));
   const auto results = static_cast<std::ptrdiff_t>(trace_->results().size());
   std::move(values.begin() + results, values.end(), std::back_inserter(kept));
   values.resize(static_cast<std::size_t>(results));
@@ -115,7 +145,8 @@ Outputs TracedCall::run_recorded(const Outputs& inputs, const std::vector<bool>&
   const auto backward = [plan, kept = std::move(kept), key, &graph](const Outputs& dys) {
     std::vector<Tensor> feeds = kept;
     for (const std::size_t i : plan->flowing) feeds.push_back(dys[i].value());
-    std::vector<Tensor> made = plan->backward(std::move(feeds), numbered(key));
+    std::vector<Tensor> made;  // nothing if no gradient flows
+    if (plan->backward) made = (*plan->backward)(std::move(feeds), numbered(key));
     std::vector<Gradient> out;
     std::size_t at = 0;
     const auto next = [&] { return graph.constant(std::move(made[at++]), {}); };
@@ -211,8 +242,11 @@ std::shared_ptr<TracedCall::Differentiated> TracedCall::differentiated(const Mas
   here(trace_->effects(), effects);
   Outputs first_feeds;
   here(forward_feeds, first_feeds);
-  plan->forward = plan->session->callable(first_feeds, forward_fetches, effects);
-  if (!made.empty()) plan->backward = plan->session->callable(feeds, made);
+  const auto runs = [&](std::optional<StepRunner>& step, Callable call) {
+    step.emplace(eager_, *plan->session, std::move(call), loops_);
+  };
+  runs(plan->forward, plan->session->callable(first_feeds, forward_fetches, effects));
+  if (!made.empty()) runs(plan->backward, plan->session->callable(feeds, made));
   return known = plan;
 }
 

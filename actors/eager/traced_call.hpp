@@ -1,6 +1,7 @@
 // Runs a traced function: by a session of its graph, and one more for each choice of gradients.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,22 @@
 #include <troupe/actors/session/session.hpp>
 
 namespace troupe {
+
+// Steps of one call of a session. Those that may take long run as EagerOptions::run_long_step says. Thread-safe.
+class StepRunner {
+ public:
+  // `eager` and `session` must outlive it. `loops`: the graph has some.
+  StepRunner(const Eager& eager, Session& session, Callable callable, bool loops)
+      : eager_(eager), session_(session), callable_(std::move(callable)), loops_(loops) {}
+  std::vector<Tensor> operator()(std::vector<Tensor> feeds, const RunOptions& options);
+
+ private:
+  const Eager& eager_;
+  Session& session_;
+  const Callable callable_;
+  const bool loops_;
+  std::atomic<bool> was_slow_{true};
+};
 
 // Thread-safe.
 class TracedCall {
@@ -40,7 +57,8 @@ class TracedCall {
   Eager& eager_;
   const std::unique_ptr<FunctionTrace> trace_;
   Session session_;
-  const Callable callable_;
+  const bool loops_;
+  StepRunner step_;
   std::vector<std::pair<std::shared_ptr<const Node>, int>> made_by_;  // of results: the node, and which output of it
   std::mutex mutex_;                                                  // guards what follows
   std::map<Mask, std::shared_ptr<Differentiated>> differentiated_;

@@ -4,11 +4,13 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "apps/python/bindings.hpp"
 #include "apps/python/fork.hpp"
+#include "apps/python/session.hpp"
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/eager/eager.hpp>
 
@@ -38,11 +40,20 @@ EagerMode& mode() {
   return *the_mode;
 }
 
-// Ops of one thread that wait for the device while another's are on it: other threads of Python go on.
-void wait_released(const std::function<void()>& wait) {
-  if (!PyGILState_Check()) return wait();
+// Ops of one thread that wait for the device while another's are on it: other threads of Python go on. Ctrl-C ends the
+// main thread's wait.
+void wait_released(const std::function<bool(std::chrono::milliseconds)>& wait) {
+  std::optional<ReleasedForOp> released;
+  if (PyGILState_Check()) released.emplace();
+  wait_until_signal(wait);
+}
+
+// A step of a traced function.
+std::vector<Tensor> run_long_step(Session& session, const Callable& callable, std::vector<Tensor> feeds,
+                                  const RunOptions& options) {
+  if (!PyGILState_Check()) return run_until_signal(session, callable, std::move(feeds), options);
   const ReleasedForOp released;
-  wait();
+  return run_until_signal(session, callable, std::move(feeds), options);
 }
 
 [[noreturn]] void refuse_ended() {
@@ -62,8 +73,9 @@ Graph& make_eager() {
     const std::lock_guard lock(m.mutex);
     if (!m.eager && !m.ended) {
       m.task = std::make_unique<Task>(TaskOptions{.threads = m.threads});
-      m.eager =
-          std::make_unique<Eager>(*m.task, EagerOptions{.seed = m.seed, .device = {}, .around_waits = wait_released});
+      m.eager = std::make_unique<Eager>(
+          *m.task,
+          EagerOptions{.seed = m.seed, .device = {}, .around_waits = wait_released, .run_long_step = run_long_step});
       m.graph.store(&m.eager->graph(), std::memory_order_release);
     }
   }

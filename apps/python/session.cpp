@@ -19,7 +19,7 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// How long a step may go on after Ctrl-C.
+// How long the main thread waits after Ctrl-C.
 constexpr std::chrono::milliseconds kSignalPeriod{20};
 
 struct StepEnd {
@@ -36,40 +36,42 @@ struct StepEnd {
   }
 };
 
-// A step of the main thread, which alone handles signals. Called without the interpreter's lock.
-std::vector<Tensor> run_until_signal(Session& session, const Callable& callable, std::vector<Tensor> feeds) {
+// Others, such as lists of numbers, take that of what they are fed to.
+bool has_dtype(nb::handle value) { return is_array(value) || is_tensor(value) || is_variable(value); }
+
+// Which alone handles signals: set when the module is imported.
+unsigned long main_thread = 0;
+
+}  // namespace
+
+void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wait) {
+  const bool main = PyThread_get_thread_ident() == main_thread;
+  while (!wait(main ? kSignalPeriod : std::chrono::hours(1))) {
+    if (!main) continue;
+    const nb::gil_scoped_acquire held;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+std::vector<Tensor> run_until_signal(Session& session, const Callable& callable, std::vector<Tensor> feeds,
+                                     const RunOptions& options) {
+  if (PyThread_get_thread_ident() != main_thread) return callable(std::move(feeds), options);
   const auto end = std::make_shared<StepEnd>();
-  const StepId step = callable.start(std::move(feeds), {}, [end](StepResult result) {
+  const StepId step = callable.start(std::move(feeds), options, [end](StepResult result) {
     const std::lock_guard lock(end->mutex);
     end->result = std::move(result);
     end->changed.notify_all();
   });
-  while (!end->wait(kSignalPeriod)) {
-    const nb::gil_scoped_acquire held;
-    if (PyErr_CheckSignals() == 0) continue;
-    nb::python_error interrupted;
-    {
-      const nb::gil_scoped_release released;
-      session.cancel(step);
-      end->wait(std::nullopt);
-    }
-    throw interrupted;
+  try {
+    wait_until_signal([&](std::chrono::milliseconds longest) { return end->wait(longest); });
+  } catch (...) {
+    session.cancel(step);
+    end->wait(std::nullopt);
+    throw;
   }
   if (end->result->error) throw end->result->error;
   return std::move(end->result->fetches);
 }
-
-// Others, such as lists of numbers, take that of what they are fed to.
-bool has_dtype(nb::handle value) { return is_array(value) || is_tensor(value) || is_variable(value); }
-
-bool is_main_thread() {
-  static constinit unsigned long main_thread = 0;  // no guard: an import lets other threads run
-  if (main_thread == 0)
-    main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
-  return PyThread_get_thread_ident() == main_thread;
-}
-
-}  // namespace
 
 PySession::Running::~Running() {
   std::optional<nb::gil_scoped_release> released;
@@ -127,9 +129,8 @@ std::vector<Tensor> PySession::run(const Feeds& feeds, const Outputs& fetches, c
     values.push_back(tensor);
   }
   const Callable call = callable(*running, fed, fetches, targets);
-  const bool main_thread = is_main_thread();
   const nb::gil_scoped_release released;
-  return main_thread ? run_until_signal(*running->session, call, std::move(values)) : call(std::move(values));
+  return run_until_signal(*running->session, call, std::move(values));
 }
 
 std::map<std::string, Tensor> PySession::values(const std::vector<VariableInfo>& wanted) {
@@ -142,6 +143,7 @@ std::map<std::string, Tensor> PySession::values(const std::vector<VariableInfo>&
 }
 
 void bind_sessions(nb::module_& m) {
+  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   nb::class_<PySession>(m, "Session")
       .def(nb::init<const PyGraph&, int, bool, const std::optional<PyTask>&>(), "graph"_a, "threads"_a = 0,
            "inference"_a = false, "task"_a.none() = nb::none())

@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +18,15 @@
 #include <troupe/actors/session/session.hpp>
 
 namespace troupe::python {
+
+// Waits, without the interpreter's lock. In the main thread a signal, such as Ctrl-C, throws its nb::python_error.
+// `wait` returns whether it is over, after this long at most.
+void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wait);
+
+// Runs a step, without the interpreter's lock. A signal, such as Ctrl-C, cancels that of the main thread: it throws the
+// nb::python_error of the signal.
+std::vector<Tensor> run_until_signal(Session& session, const Callable& callable, std::vector<Tensor> feeds,
+                                     const RunOptions& options = {});
 
 // Called with the interpreter's lock held, which is released while a step runs and while the session ends: its threads
 // may need it to let go of arrays. A signal, such as Ctrl-C, cancels the main thread's step.

@@ -61,6 +61,26 @@ def test_threads_compute_at_once():
     in_threads(8, run)
 
 
+def test_threads_trace_call_and_drop_functions_at_once():
+    w = troupe.Variable(troupe.ones((4, 4)))
+    shared = troupe.function(lambda x, k: troupe.sum(x @ w) * k)
+
+    def run(i):
+        for step in range(6 if not LONG else 200):
+            own = troupe.function(lambda x: shared(x, i) + troupe.sum(x))
+            x = troupe.full((step % 3 + 1, 4), float(i))
+            with troupe.GradientTape() as tape:
+                y = own(x)
+            rows = step % 3 + 1
+            assert float(y) == 16 * rows * i * i + 4 * rows * i
+            assert (tape.gradient(y, w).numpy() == rows * i * i).all()
+            assert float(shared(x, i)) == 16 * rows * i * i
+            del own, tape, y
+
+    in_threads(8, run)
+    assert 24 <= shared.traces  # 8 keys, 3 shapes; nothing is traced twice but within the threads' own functions
+
+
 def test_other_threads_run_python_beside_a_large_op():
     x = troupe.random.normal((700, 700))
     done, turns = threading.Event(), []
@@ -125,6 +145,72 @@ try:
 except KeyboardInterrupt:
     print("KeyboardInterrupt")
 print((x + 1).item())
+""")
+
+
+# Says "begins" when the main thread lets go of the interpreter's lock for the step.
+TRACED = """
+import sys, threading, troupe
+sys.setswitchinterval(100)
+go = threading.Event()
+threading.Thread(target=lambda: (go.wait(), print("begins", flush=True)), daemon=True).start()
+
+@troupe.function
+def forever(x):
+    return troupe.while_loop(lambda i: i >= 0, lambda i: (i * 1,), (x,))[0]
+
+{function}
+x = troupe.tensor(1.0)
+call(-x)  # traced, and compiled
+try:
+    go.set()
+    call(x)
+except KeyboardInterrupt:
+    print("KeyboardInterrupt")
+print((x + 1).item())
+"""
+
+GRADIENT = """
+w = troupe.Variable(1.0)
+
+@troupe.custom_gradient
+def endless(x):
+    return x * 2, forever
+
+f = troupe.function(lambda x: endless(x * w))
+
+def call(factor):
+    with troupe.GradientTape() as tape:
+        y = f(troupe.tensor(1.0))
+    tape.gradient(y, w, output_gradients=factor)
+"""
+
+
+@pytest.mark.parametrize("function", [
+    "call = forever", "call = troupe.function(lambda x: troupe.cond(x == x, lambda: forever(x), lambda: x))", GRADIENT
+], ids=["loop", "inside a branch", "gradient"])
+def test_ctrl_c_ends_loops_of_traced_functions(function):
+    interrupted(TRACED.format(function=function))
+
+
+@pytest.mark.parametrize("call", ["square(x)", "x @ x", "session.run({p: x}, q)"], ids=["traced", "op", "session"])
+def test_ctrl_c_ends_long_kernels_at_the_next_op(call):
+    interrupted(f"""
+import numpy as np, troupe
+square = troupe.function(lambda x: x @ x)
+x = troupe.ones((1200, 1200))
+g = troupe.Graph()
+p = g.placeholder("float32", [1200, 1200])
+q = p @ p
+session = troupe.Session(g)
+square(x)
+try:
+    print("begins", flush=True)
+    while True:
+        {call}
+except KeyboardInterrupt:
+    print("KeyboardInterrupt")
+print(float(square(troupe.ones((2, 2)))[0, 0]))
 """)
 
 
@@ -203,10 +289,46 @@ def updates(n):
         optimizer.minimize(lambda: troupe.sum(w * w), [w])
 
 
+def functions(n):
+    w, x = troupe.Variable(troupe.ones((4, 4))), troupe.ones((4, 4))
+    for i in range(n):
+        f = troupe.function(lambda x, i=i: troupe.sum(x @ w) * i)
+        assert float(f(x)) == 64 * i
+        if i % 10 == 0:
+            with troupe.GradientTape() as tape:
+                y = f(x)
+            tape.gradient(y, w)
+
+
+def traces(n):
+    w = troupe.Variable(troupe.ones((4, 4)))
+    f = troupe.function(lambda x, i: troupe.sum(x @ w) * i, max_traces=4)
+    for i in range(n):
+        assert float(f(troupe.ones((4, 4)), i)) == 64 * i
+
+
+def sparse(n):
+    w = troupe.Variable(troupe.ones((100, 4)))
+    optimizer = troupe.optimizers.Adam()
+    for i in range(n):
+        with troupe.GradientTape() as tape:
+            y = troupe.sum(w[[i % 100, 3]])
+        optimizer.apply_gradients([(tape.gradient(y, w), w)])
+
+
+def traced_pipelines(n):
+    for i in range(n):
+        p = troupe.data.range(3).map(troupe.function(lambda x, i=i: x * i + troupe.random.uniform(())))
+        assert len(list(p)) == 3
+
+
 @pytest.mark.parametrize("work, times", [(ops, 10**6 if LONG else 40000), (tapes, 10**5 if LONG else 5000),
                                          (arrays, 10**5 if LONG else 10000), (slices, 10**5 if LONG else 8000),
                                          (errors, 10**5 if LONG else 5000), (custom, 10**5 if LONG else 3000),
-                                         (updates, 10**5 if LONG else 3000)])
+                                         (updates, 10**5 if LONG else 3000),
+                                         (functions, 10**4 if LONG else 300), (traces, 10**4 if LONG else 300),
+                                         (sparse, 10**5 if LONG else 3000),
+                                         (traced_pipelines, 10**4 if LONG else 300)])
 def test_memory_stays(work, times):
     work(times // 10)
     gc.collect()

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -88,6 +90,32 @@ TEST_F(BusyCpu, WhatFollowsFromValuesWaits) {
   auto reshaped = std::async(std::launch::async, [&] { return reshape(x, stack({rows, rows}, 0)).shape(); });
   release();
   EXPECT_EQ(reshaped.get(), Shape({2, 2}));
+}
+
+TEST_F(BusyCpu, CallersMayWaitNoMore) {
+  struct Interrupted {};
+  Eager eager(task_, {.around_waits = [](const std::function<bool(std::chrono::milliseconds)>& wait) {
+                if (!wait(std::chrono::milliseconds(1))) throw Interrupted();
+              }});
+  const Output x = constant(eager.graph(), 2.0);
+  const Output y = x + 1.0;
+  EXPECT_THROW(y.value(), Interrupted);
+  EXPECT_THROW(eager.wait(), Interrupted);
+  Output z = x;
+  const auto call_many = [&] {
+    for (int i = 0; i < OutstandingOps::kMost; ++i) z = z + x;
+  };
+  EXPECT_THROW(call_many(), Interrupted);
+  release();
+  while (true) {
+    try {
+      eager.wait();
+      break;
+    } catch (const Interrupted&) {
+    }
+  }
+  EXPECT_EQ(y.value().item<double>(), 3);
+  EXPECT_EQ(z.value().item<double>(), 2.0 * OutstandingOps::kMost);
 }
 
 TEST_F(BusyCpu, ErrorsAreToldByTheirValues) {

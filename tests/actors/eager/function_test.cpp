@@ -189,6 +189,36 @@ TEST_F(FunctionTest, EffectsHappenInTheOrderOfTheProgramUsedOrNot) {
 }
 
 // Of what a step calls, ops run within the step, on whichever thread it is.
+TEST_F(FunctionTest, StepsThatMayTakeLongRunAsTheCallerSays) {
+  int long_steps = 0;
+  bool refused = false;
+  Eager eager(
+      {.run_long_step = [&](Session&, const Callable& step, std::vector<Tensor> feeds, const RunOptions& options) {
+        ++long_steps;
+        if (refused) fail(Code::cancelled, "no more");
+        return step(std::move(feeds), options);
+      }});
+  const Output x = constant(eager.graph(), 1.0);
+  TracedFunction plain(eager, [](const Outputs& in) -> Outputs { return {in[0] + 1.0}; });
+  for (int i = 0; i < 100; ++i) plain({x});
+  EXPECT_GE(long_steps, 1);  // it was not known yet
+  EXPECT_LT(long_steps, 100);
+  TracedFunction loop(eager, [](const Outputs& in) -> Outputs {
+    const auto grow = [](const Outputs& xs) -> Outputs {
+      return while_loop([](const Outputs& v) { return less(v[0], scalar_like(v[0], 9)); },
+                        [](const Outputs& v) -> Outputs { return {v[0] * 2.0}; }, xs);
+    };
+    return if_else(
+        less(in[0], scalar_like(in[0], 5)), in, [&](Graph&, const Outputs& xs) { return grow(xs); },
+        [](Graph&, const Outputs& xs) { return xs; });
+  });
+  long_steps = 0;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(number(loop({x})[0]), 16);
+  EXPECT_EQ(long_steps, 5);
+  refused = true;
+  EXPECT_THAT(testing::error_of([&] { loop({x}); }).message(), HasSubstr("no more"));
+}
+
 TEST_F(FunctionTest, MayDoNothing) {
   TracedFunction f(eager_, [](const Outputs&) { return Outputs(); });
   EXPECT_TRUE(f({scalar(1)}).empty());
