@@ -261,7 +261,7 @@ nb::object basic_item(nb::handle x, nb::handle index) {
 }
 
 void bind_indices(nb::module_& m) {
-  m.def("basic_item", &basic_item);
+  m.def("basic_item", &basic_item, "x"_a, "index"_a.none());
   m.def("gather", [](nb::handle x, nb::handle indices, std::int64_t axis, std::int64_t batch_dims) {
     return call({x, indices}, [&](const Outputs& xs) {
       return gather(xs[0], cast(xs[1], DType::i64), {.axis = axis, .batch_dims = batch_dims, .from_end = true});

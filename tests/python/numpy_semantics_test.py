@@ -187,7 +187,7 @@ def random_index(rng, shape, arrays):
         entries = entries[:place] + [Ellipsis] + last
     for _ in range(rng.integers(0, 2)):
         entries.insert(int(rng.integers(0, len(entries) + 1)), None)
-    return tuple(entries)
+    return entries[0] if len(entries) == 1 and rng.integers(0, 2) else tuple(entries)
 
 
 @pytest.mark.parametrize("arrays", [False, True], ids=["slices", "arrays"])
