@@ -92,16 +92,19 @@ class Interrupt {
     const nb::module_ signals = nb::module_::import_("signal"), threads = nb::module_::import_("threading");
     const bool usual = signals.attr("getsignal")(SIGINT).is(signals.attr("default_int_handler")) &&
                        threads.attr("current_thread")().is(threads.attr("main_thread")());
-    if (!usual || stop_ != nullptr) return;  // that of a training whose callback this is ends both
-    stop_ = &ending.stop;
+    if (!usual) return;
+    here_ = true;
+    outer_ = innermost_;
+    innermost_ = this;
+    if (outer_) return;
     interrupted_ = 0;
     struct sigaction now {};
     now.sa_handler = [](int) {
       interrupted_ = 1;
-      if (std::atomic<bool>* stop = stop_) *stop = true;
+      for (Interrupt* each = innermost_; each; each = each->outer_) each->ending_.stop = true;
+      ::sigaction(SIGINT, &before_, nullptr);
     };
-    now.sa_flags = static_cast<int>(SA_RESETHAND);
-    installed_ = ::sigaction(SIGINT, &now, &before_) == 0;
+    ::sigaction(SIGINT, &now, &before_);
   }
   ~Interrupt() { restore(); }
   Interrupt(const Interrupt&) = delete;
@@ -116,7 +119,7 @@ class Interrupt {
     } catch (const Error& error) {
       if (error.code() != Code::cancelled || !ending_.stop) throw;
     }
-    const bool interrupted = installed_ && interrupted_ != 0;
+    const bool interrupted = here_ && interrupted_ != 0;
     restore();
     if (ending_.raised) std::rethrow_exception(ending_.raised);
     if (interrupted) {
@@ -127,16 +130,17 @@ class Interrupt {
 
  private:
   void restore() {
-    if (!std::exchange(installed_, false)) return;
-    ::sigaction(SIGINT, &before_, nullptr);
-    stop_ = nullptr;
+    if (!std::exchange(here_, false)) return;
+    innermost_ = outer_;
+    if (!outer_) ::sigaction(SIGINT, &before_, nullptr);
   }
 
   Ending& ending_;
-  static inline std::atomic<std::atomic<bool>*> stop_ = nullptr;
+  Interrupt* outer_ = nullptr;  // that of a training, whose callback evaluates
+  bool here_ = false;
+  static inline std::atomic<Interrupt*> innermost_ = nullptr;
   static inline volatile sig_atomic_t interrupted_ = 0;
-  struct sigaction before_ {};
-  bool installed_ = false;
+  static inline struct sigaction before_ {};
 };
 
 // Python's callbacks: epoch(epoch, figures, steps, seconds) -> (stop, factor of learning rates).

@@ -446,6 +446,41 @@ def test_ctrl_c_ends_evaluation_and_prediction(run):
     assert model.predict(x, verbose=0).shape == (32, 1)
 
 
+def test_ctrl_c_ends_an_evaluation_in_a_callback_and_its_training():
+    x, y = regression(32)
+    model = a_model()
+    given = []
+
+    def batches():
+        for _ in range(100_000):
+            given.append(None)
+            if len(given) == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield x, y
+
+    class Evaluates(callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            model.evaluate(batches(), verbose=0)
+
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(x, y, epochs=100_000, verbose=0, callbacks=[Evaluates()])
+    assert len(given) < 100
+
+
+def test_a_second_ctrl_c_is_pythons():
+    x, y = regression(32)
+
+    def batches():
+        for i in range(100_000):
+            if i in (2, 3):
+                os.kill(os.getpid(), signal.SIGINT)
+            yield x, y
+
+    with pytest.raises(KeyboardInterrupt):
+        a_model().fit(batches(), epochs=1, verbose=0)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_other_threads_run_while_a_model_trains():
     x, y = regression(20_000)
     model, ticks, done = a_model(), [], threading.Event()

@@ -9,7 +9,7 @@ import pytest
 from troupe import keras as ours
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow").config.run_functions_eagerly(True)  # to trace each of the models takes longer
 theirs = pytest.importorskip("keras")
 
 RANDOM = np.random.default_rng(7)
