@@ -31,7 +31,7 @@ def main() -> None:
         keras = hints(place, "_troupe.keras", patterns)
     # The module has a dtype of this name.
     text = "import builtins\n" + re.sub(r"(?<=[ \[])bool\b", "builtins.bool", text)
-    text = text.replace("from . import keras as keras", "from . import _troupe_keras as keras")
+    text = text.replace("from . import keras as keras", "from . import _troupe_keras\n\nkeras = _troupe_keras")
     keras = "from typing import Any\n" + keras.replace("import _troupe\n", "from . import _troupe\n")
     (folder / "_troupe_keras.pyi").write_text(keras, encoding="utf-8")
     (folder / "_troupe.pyi").write_text(text, encoding="utf-8")

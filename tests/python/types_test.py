@@ -73,11 +73,6 @@ with troupe.Session(g) as session:
     reveal_type(session.run({a: np.ones((1, 2))}, a * 2))  # ndarray
     reveal_type(session.run({a: [[1.0, 2.0]]}, [a, a + 1]))  # list[ndarray]
 
-model = troupe.keras.Sequential([troupe.keras.layers.Dense(3, activation="relu"), troupe.keras.layers.Dense(1)])
-model.compile(optimizer="adam", loss="mse")
-history = model.fit(np.ones((4, 2)), np.ones(4), epochs=2)
-losses = history.history["loss"]
-
 points = troupe.data.from_tensors({"x": np.ones((4, 2)), "y": np.zeros(4)}).shuffle(7).batch(2)
 for batch in points:
     print(batch["x"])
@@ -90,6 +85,100 @@ with troupe.Cluster.from_environment() as cluster:
     found = troupe.serving.Client("localhost:8501").predict("digits", {"x": x.numpy()}, version=3)
 onnx = troupe.import_onnx("model.onnx")
 reveal_type(onnx.run({"x": x})["y"])  # ndarray
+"""
+
+KERAS_PROGRAM = """
+import typing
+import numpy as np
+import troupe
+from troupe import keras
+from troupe.keras import layers
+
+images, classes = np.ones((8, 4), np.float32), np.ones(8)
+
+
+class Scale(layers.Layer):
+    def __init__(self, factor: float = 2.0, **kwargs: typing.Any):
+        super().__init__(**kwargs)
+        self.factor = factor
+
+    def build(self, input_shape: typing.Tuple[typing.Any, ...]) -> None:
+        self.scale = self.add_weight((input_shape[-1],), initializer="ones")
+        reveal_type(self.scale)  # Weight
+
+    def call(self, x: troupe.Tensor, training: bool = False) -> troupe.Tensor:
+        reveal_type(x * self.scale)  # Tensor
+        return self.factor * x * self.scale
+
+
+class Enough(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch: int, logs: keras.callbacks.Logs = None) -> None:
+        if logs is not None and logs["loss"] < 0.1:
+            self.model.stop_training = True
+
+
+class Twice(keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(3)
+
+    def call(self, x: troupe.Tensor) -> troupe.Tensor:
+        return self.dense(x) + self.dense(x)
+
+
+class Custom(keras.losses.Loss):
+    def call(self, y_true: troupe.Tensor, y_pred: troupe.Tensor) -> troupe.Tensor:
+        return troupe.square(y_pred - y_true)
+
+
+chain = keras.Sequential([
+    layers.Input((4,)), layers.Dense(8, activation="relu", kernel_regularizer=keras.regularizers.L2(1e-4)), Scale(),
+    layers.Dense(8, activation=keras.activations.relu),
+    layers.Dense(1, kernel_initializer=keras.initializers.HeNormal(seed=1))])
+chain.add(layers.Dropout(0.5))
+reveal_type(chain.pop())  # Layer
+chain.compile(optimizer=keras.optimizers.Adam(1e-3), loss=Custom(), metrics=["mae", keras.metrics.AUC(name="auc")])
+history = chain.fit(images, classes, batch_size=4, epochs=2, verbose=0, validation_split=0.5, callbacks=[Enough()],
+                    class_weight={0: 1.0, 1: 2.0})
+reveal_type(history)  # History
+reveal_type(history.history["loss"])  # list[float]
+reveal_type(chain.evaluate(images, classes, verbose=0, return_dict=True))  # dict[str, Any]
+loss, mae, auc = chain.evaluate(images, classes, verbose=0)
+predicted: np.ndarray = chain.predict(images, verbose=0)
+values: troupe.Tensor = chain(images)
+
+a = layers.Input((4,), name="a")
+reveal_type(a)  # KerasTensor
+reveal_type(a + 1.0)  # KerasTensor
+steps: int = a.shape[-1] + a.ndim
+hidden = layers.Dense(8)(a)
+both = keras.Model(inputs=a, outputs=[layers.Dense(1, name="p")(hidden), layers.Dense(2, name="q")(hidden)])
+both.compile("sgd", loss={"p": "mse", "q": keras.losses.MeanSquaredError()}, loss_weights={"p": 1.0, "q": 0.5})
+both.fit({"a": images}, {"p": classes, "q": np.ones((8, 2))}, verbose="auto")
+reveal_type(both.get_layer("p"))  # Layer
+reveal_type(both.get_weights()[0])  # ndarray
+reveal_type(both.count_params())  # int
+reveal_type(layers.Dense(3).kernel)  # Weight
+reveal_type(Twice())  # Twice
+reveal_type(keras.losses.Huber()([1.0], [2.0]))  # Tensor
+reveal_type(keras.utils.to_categorical([0, 1]))  # ndarray
+reveal_type(keras.models.load_model("digits"))  # Model
+"""
+
+WRONG_KERAS_PROGRAM = """
+from troupe import keras
+model = keras.Sequential([keras.layers.Dense("three")])
+model.fit([1.0], [2.0], verbose=None)
+model.fit([1.0], [2.0], epoch=3)
+model.compile(optimizer=3, loss="mse")
+keras.layers.Conv2D(8, 3, strides="two")
+keras.layers.Dens(3)
+keras.losses.Huber(delta="large")
+keras.callbacks.EarlyStopping(patience=[3])
+number: int = model.evaluate([1.0], [2.0], return_dict=True)
+model.summary().text
+keras.activations.rellu
+keras.Input(3.5)
 """
 
 WRONG = """
@@ -109,6 +198,8 @@ def step(x: troupe.Tensor) -> troupe.Tensor:
 step()
 step(3, 4)
 """
+
+PROGRAMS = ("program", "wrong", "keras_program", "keras_wrong")
 
 
 def test_nothing_is_newer_than_python_3_9():
@@ -130,8 +221,6 @@ def functions_of(tree):
 def test_each_public_function_has_hints():
     without = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        if "keras" in path.parts:
-            continue
         for name, node in functions_of(ast.parse(path.read_text(encoding="utf-8"))):
             given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
             given += [a for a in (node.args.vararg, node.args.kwarg) if a]
@@ -160,6 +249,8 @@ def programs(tmp_path_factory):
     place = tmp_path_factory.mktemp("programs")
     (place / "program.py").write_text(PROGRAM)
     (place / "wrong.py").write_text(WRONG)
+    (place / "keras_program.py").write_text(KERAS_PROGRAM)
+    (place / "keras_wrong.py").write_text(WRONG_KERAS_PROGRAM)
     return place
 
 
@@ -170,7 +261,7 @@ def mypy(programs):
     hints()
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--cache-dir", os.devnull, "--ignore-missing-imports", "--hide-error-context",
-         "--disallow-untyped-defs", "--no-error-summary", "-p", "troupe", "-m", "program", "-m", "wrong"],
+         "--disallow-untyped-defs", "--no-error-summary", "-p", "troupe", *(f"-m{name}" for name in PROGRAMS)],
         cwd=programs, env={**os.environ, "MYPYPATH": f"{BUILT.parent}:{programs}"}, timeout=300, capture_output=True,
         text=True)
     assert done.returncode in (0, 1), done.stderr
@@ -183,7 +274,7 @@ def pyright(programs):
     pytest.importorskip("basedpyright", reason="no Python module basedpyright (tools/setup.sh --with-python)")
     hints()
     (programs / "pyrightconfig.json").write_text(json.dumps({
-        "include": [str(BUILT), "program.py", "wrong.py"], "typeCheckingMode": "standard",
+        "include": [str(BUILT), *(f"{name}.py" for name in PROGRAMS)], "typeCheckingMode": "standard",
         "extraPaths": [str(BUILT.parent)]}))
     done = subprocess.run(
         [sys.executable, "-m", "basedpyright", "-p", str(programs), "--pythonpath", sys.executable, "--outputjson"],
@@ -199,7 +290,7 @@ def found(request):
 
 
 def test_checkers_accept_the_package(found):
-    assert [f for f in found if f[2] == "error" and "/troupe/" in f[0] and "/keras/" not in f[0]] == []
+    assert [f for f in found if f[2] == "error" and "/troupe/" in f[0]] == []
 
 
 def short(revealed):
@@ -209,19 +300,21 @@ def short(revealed):
     return re.sub(r"\b(Tuple|Dict|List)\[", lambda found: found[0].lower(), text)
 
 
-def test_checkers_know_the_types_of_a_program(found):
+@pytest.mark.parametrize("name, text", [("program", PROGRAM), ("keras_program", KERAS_PROGRAM)])
+def test_checkers_know_the_types_of_a_program(found, name, text):
     types = {}
     for path, line, severity, message in found:
-        if not path.endswith("program.py"):
+        if pathlib.Path(path).name != f"{name}.py":
             continue
         assert severity != "error", (line, message)
         revealed = re.match(r'(?:Revealed type|Type of ".*") is "(.*)"', message)
         if revealed:
             types[line] = short(revealed[1])
-    lines = enumerate(PROGRAM.splitlines(), 1)
+    lines = enumerate(text.splitlines(), 1)
     assert types == {number: line.split("# ")[1] for number, line in lines if "reveal_type" in line}
 
 
-def test_checkers_find_the_mistakes_of_a_program(found):
-    wrong = {line for path, line, severity, _ in found if path.endswith("wrong.py") and severity == "error"}
-    assert sorted(wrong) == [3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16]
+@pytest.mark.parametrize("name, lines", [("wrong", [*range(3, 12), 15, 16]), ("keras_wrong", [*range(3, 15)])])
+def test_checkers_find_the_mistakes_of_a_program(found, name, lines):
+    errors = [(path, line) for path, line, severity, _ in found if severity == "error"]
+    assert sorted({line for path, line in errors if pathlib.Path(path).name == f"{name}.py"}) == lines

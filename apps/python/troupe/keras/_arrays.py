@@ -13,17 +13,17 @@ from . import _names
 _native = _troupe.keras
 
 
-def to_tensor(array: np.ndarray):
+def to_tensor(array: np.ndarray) -> _troupe.Data:
     """The value of an array for C++, which is not copied."""
     return _core.data(array)
 
 
-def to_array(value) -> np.ndarray:
+def to_array(value: _troupe.Data) -> np.ndarray:
     """An array of a value of C++."""
     return _core.array(value)
 
 
-def plain(value):
+def plain(value: typing.Any) -> typing.Any:
     """An array of a value of any kind."""
     return value.numpy() if hasattr(value, "numpy") else value
 
@@ -47,7 +47,7 @@ def form_of(tensor: Tensor) -> typing.Tuple[str, list]:
     return _names.native_dtype(tensor.dtype.name), list(tensor.shape)
 
 
-def variable_of(weight) -> Variable:
+def variable_of(weight: typing.Any) -> Variable:
     """The variable of eager mode that has the value of a weight, from now on."""
     if weight._variable is None:
         value = to_array(weight._tensor())
@@ -56,7 +56,7 @@ def variable_of(weight) -> Variable:
     return weight._variable
 
 
-def as_value(value, dtype: typing.Optional[str] = None) -> Tensor:
+def as_value(value: typing.Any, dtype: typing.Optional[str] = None) -> Tensor:
     """A tensor of eager mode; arrays of f64 become f32, as Keras has it."""
     if isinstance(value, Tensor):
         return value

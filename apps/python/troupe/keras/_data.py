@@ -23,7 +23,7 @@ class InputForm(typing.NamedTuple):
     shape: typing.Optional[list]
 
 
-def is_arrays(x) -> bool:
+def is_arrays(x: typing.Any) -> bool:
     """Whether it is an array or a list, tuple or dict of them, rather than something that makes batches."""
     if isinstance(x, (list, tuple)):
         return len(x) > 0 and all(_is_array(v) or not hasattr(v, "__iter__") or isinstance(v, (list, str)) for v in x)
@@ -32,11 +32,11 @@ def is_arrays(x) -> bool:
     return _is_array(x)
 
 
-def _is_array(x) -> bool:
+def _is_array(x: typing.Any) -> bool:
     return isinstance(x, np.ndarray) or (hasattr(x, "__array__") and hasattr(x, "shape"))
 
 
-def as_array(value) -> np.ndarray:
+def as_array(value: typing.Any) -> np.ndarray:
     return np.asarray(_arrays.plain(value))
 
 
@@ -64,7 +64,8 @@ class Components:
             taken.add(target)
             self.targets.append(target)
 
-    def named(self, x, y=None, weights=None) -> typing.List[typing.Tuple[str, np.ndarray]]:
+    def named(self, x: typing.Any, y: typing.Any = None,
+              weights: typing.Any = None) -> typing.List[typing.Tuple[str, np.ndarray]]:
         """The arrays of some examples by component."""
         out = [(form.name, _typed(array, form.dtype)) for form, array in zip(self.inputs, self._inputs(x))]
         rank = {form.name: form.shape for form in self.inputs}
@@ -75,7 +76,7 @@ class Components:
             out.append((WEIGHTS, np.asarray(as_array(weights), np.float32).reshape(-1)))
         return out
 
-    def _inputs(self, x) -> typing.List[np.ndarray]:
+    def _inputs(self, x: typing.Any) -> typing.List[np.ndarray]:
         if isinstance(x, dict):
             missing = [i.name for i in self.inputs if i.name not in x]
             if missing:
@@ -89,7 +90,7 @@ class Components:
                              "or a dict of as many arrays")
         return [as_array(v) for v in x]
 
-    def _outputs(self, y) -> typing.List[np.ndarray]:
+    def _outputs(self, y: typing.Any) -> typing.List[np.ndarray]:
         if isinstance(y, dict):
             missing = [name for name in self.outputs if name not in y]
             if missing:
@@ -103,7 +104,7 @@ class Components:
         return [as_array(v) for v in y]
 
 
-def _as_examples(array: np.ndarray, shape, name: str) -> np.ndarray:
+def _as_examples(array: np.ndarray, shape: typing.Optional[list], name: str) -> np.ndarray:
     """[n, ...] with a dimension of 1 more or less, if the input has it so."""
     if array.ndim == 0:
         raise ValueError(f"input {name!r}: the data is one number, not an array with a row for each example")
@@ -140,16 +141,16 @@ class Batches(typing.NamedTuple):
 class PythonBatches:
     """Batches of an iterable, for C++: an object (epoch, step) -> tensors of the step, or None after the last."""
 
-    def __init__(self, data, components: Components, with_targets: bool, steps: typing.Optional[int],
-                 class_weight: typing.Optional[dict], weighted: typing.Optional[bool] = None):
+    def __init__(self, data: typing.Any, components: Components, with_targets: bool, steps: typing.Optional[int],
+                 class_weight: typing.Optional[typing.Mapping[int, float]], weighted: typing.Optional[bool] = None):
         self._components = components
         self._with_targets = with_targets
         self._steps = steps
         self._class_weight = class_weight
         self._sequence = data if hasattr(data, "__getitem__") and hasattr(data, "__len__") else None
-        self._data = data
+        self._data: typing.Any = data
         self._endless = steps is not None
-        self._iterator: typing.Optional[typing.Iterator] = None
+        self._iterator: typing.Any = None
         self._next = 0
         self._epoch: typing.Optional[int] = None
         self.error: typing.Optional[BaseException] = None
@@ -164,7 +165,7 @@ class PythonBatches:
         return [None if dims is not None and i < len(dims) and dims[i] is None else int(d)
                 for i, d in enumerate(array.shape[1:])]
 
-    def _first(self):
+    def _first(self) -> typing.List[typing.Tuple[str, np.ndarray]]:
         if self._sequence is not None:
             self._peeked = self._sequence[0]
         else:
@@ -178,7 +179,7 @@ class PythonBatches:
         self._forced = False
         return self._named(self._peeked)
 
-    def _named(self, batch):
+    def _named(self, batch: typing.Any) -> typing.List[typing.Tuple[str, np.ndarray]]:
         if not isinstance(batch, (tuple, list)) or not self._with_targets and not isinstance(batch, tuple):
             batch = (batch,)
         x, y, weights = (*batch, None, None)[:3]
@@ -205,7 +206,7 @@ class PythonBatches:
             self._iterator = iter(self._data)
         self._epoch, self._next = epoch, 0
 
-    def __call__(self, epoch: int, step: int):
+    def __call__(self, epoch: int, step: int) -> typing.Optional[typing.List[_troupe.Data]]:
         try:
             if step == 0 or epoch != self._epoch:
                 self._restart(epoch)
@@ -231,8 +232,9 @@ class PythonBatches:
             raise
 
 
-def batches_of(components: Components, x, y=None, weights=None, *, class_weight=None,
-               steps: typing.Optional[int] = None, batch: int = 32, shuffle: bool = False, with_targets: bool = True,
+def batches_of(components: Components, x: typing.Any, y: typing.Any = None, weights: typing.Any = None, *,
+               class_weight: typing.Optional[typing.Mapping[int, float]] = None, steps: typing.Optional[int] = None,
+               batch: int = 32, shuffle: bool = False, with_targets: bool = True,
                weighted: typing.Optional[bool] = None) -> Batches:
     """The batches of any data. weighted: whether they must have weights of examples, which are 1 otherwise."""
     source = getattr(x, "_source", x)
@@ -249,8 +251,8 @@ def batches_of(components: Components, x, y=None, weights=None, *, class_weight=
     if with_targets and y is None:
         raise ValueError("y is missing: give the targets of x")
     if class_weight is not None:
-        own = class_weights_of(as_array(y), class_weight)
-        weights = own if weights is None else own * as_array(weights)
+        factors = class_weights_of(as_array(y), class_weight)
+        weights = factors if weights is None else factors * as_array(weights)
     named = components.named(x, y if with_targets else None, weights)
     if weighted and weights is None:
         named.append((WEIGHTS, np.ones(len(named[0][1]), np.float32)))
@@ -263,9 +265,9 @@ def batches_of(components: Components, x, y=None, weights=None, *, class_weight=
     return Batches(source, any(name == WEIGHTS for name, _ in named), len(named[0][1]), None, None)
 
 
-def split(x, y, weights, part: float):
+def split(x: typing.Any, y: typing.Any, weights: typing.Any, part: float) -> typing.List[tuple]:
     """Both parts of arrays: all but the last part of the examples, and these, which share memory."""
-    def cut(value, whole_slice):
+    def cut(value: typing.Any, whole_slice: slice) -> typing.Any:
         if value is None:
             return None
         if isinstance(value, dict):

@@ -6,9 +6,11 @@ import re
 import threading
 import typing
 
+from .._core import DTypeLike
+
 _counts: typing.Dict[str, int] = {}
 _lock = threading.Lock()
-_settings = {"seed": 0, "policy": "float32"}
+_settings: typing.Dict[str, typing.Any] = {"seed": 0, "policy": "float32"}
 
 _DTYPES = {
     "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int8": "i8", "int16": "i16",
@@ -55,7 +57,7 @@ def random_seed() -> int:
     return _settings["seed"]
 
 
-def native_dtype(dtype) -> str:
+def native_dtype(dtype: DTypeLike) -> str:
     """"f32" of "float32", np.float32 or "f32"."""
     text = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
     if text in _KERAS_DTYPES:

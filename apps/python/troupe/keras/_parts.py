@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 
 
-def serialized(value):
+def serialized(value: typing.Any) -> typing.Any:
     """Of an argument of a layer: what JSON can hold."""
     if hasattr(value, "get_config"):
         return {"class_name": type(value).__name__, "config": value.get_config()}
@@ -20,7 +20,8 @@ def serialized(value):
     return value
 
 
-def lookup(what: str, identifier, classes: typing.Mapping[str, type], names: typing.Mapping[str, str]):
+def lookup(what: str, identifier: typing.Any, classes: typing.Mapping[str, type],
+           names: typing.Mapping[str, str]) -> typing.Any:
     """The object of an identifier: None, a name, {"class_name", "config"}, a class or an object."""
     if identifier is None:
         return None
@@ -34,6 +35,9 @@ def lookup(what: str, identifier, classes: typing.Mapping[str, type], names: typ
     return identifier() if isinstance(identifier, type) else identifier
 
 
+Made = typing.TypeVar("Made", bound="Part")
+
+
 class Part:
     """Something with a configuration: its arguments, which are its attributes."""
 
@@ -41,7 +45,7 @@ class Part:
         return dict(vars(self))
 
     @classmethod
-    def from_config(cls, config: dict):
+    def from_config(cls: typing.Type[Made], config: dict) -> Made:
         return cls(**config)
 
     def __repr__(self) -> str:

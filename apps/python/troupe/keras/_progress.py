@@ -33,8 +33,8 @@ def duration_text(seconds: float) -> str:
 class Progress:
     """verbose: 0 nothing, 1 bars, 2 a line for each epoch."""
 
-    def __init__(self, verbose, epochs: typing.Optional[int] = None):
-        self._verbose = {"auto": 1}.get(verbose, verbose)
+    def __init__(self, verbose: typing.Union[int, str], epochs: typing.Optional[int] = None):
+        self._verbose = 1 if verbose == "auto" else verbose
         self._epochs = epochs
         self._terminal = self._verbose == 1 and sys.stdout.isatty()
         self._began = time.monotonic()

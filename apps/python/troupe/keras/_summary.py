@@ -16,7 +16,7 @@ def bytes_text(count: int) -> str:
     return f"{size:.2f} {units[0]}"
 
 
-def shape_text(output) -> str:
+def shape_text(output: typing.Any) -> str:
     """Of a tensor, or of a list of them."""
     if output is None:
         return "?"
@@ -47,10 +47,10 @@ def _wrapped(text: str, width: int) -> typing.List[str]:
 def table(columns: typing.Sequence[typing.Tuple[str, int, bool]],
           rows: typing.Sequence[typing.Sequence[str]]) -> str:
     """columns: title, width without borders, whether it is of numbers, to the right."""
-    def line(left, middle, right, fill):
+    def line(left: str, middle: str, right: str, fill: str) -> str:
         return left + middle.join(fill * (width + 2) for _, width, _ in columns) + right
 
-    def cells(texts, bar):
+    def cells(texts: typing.Sequence[str], bar: str) -> str:
         wrapped = [_wrapped(text, width) for text, (_, width, _) in zip(texts, columns)]
         out = []
         for i in range(max(len(w) for w in wrapped)):

@@ -7,14 +7,16 @@ import typing
 import numpy as np
 
 from .. import _troupe
+from .._core import TensorLike
 from . import _arrays, _data, _names, _progress, callbacks as callbacks_module, losses as losses_module
 from . import metrics as metrics_module
 from . import optimizers as optimizers_module
 
 _native = _troupe.keras
+Callbacks = typing.Union[None, callbacks_module.Callback, typing.Sequence[callbacks_module.Callback]]
 
 
-def by_output(value, names: typing.Sequence[str], what: str) -> list:
+def by_output(value: typing.Any, names: typing.Sequence[str], what: str) -> list:
     """One for each output of a value that is a dict, a list or one for all."""
     if isinstance(value, dict):
         unknown = set(value) - set(names)
@@ -28,7 +30,7 @@ def by_output(value, names: typing.Sequence[str], what: str) -> list:
     return [value] * len(names)
 
 
-def metrics_by_output(value, names: typing.Sequence[str], what: str) -> typing.List[list]:
+def metrics_by_output(value: typing.Any, names: typing.Sequence[str], what: str) -> typing.List[list]:
     if value is None:
         return [[] for _ in names]
     if len(names) == 1 and not isinstance(value, dict):
@@ -38,16 +40,19 @@ def metrics_by_output(value, names: typing.Sequence[str], what: str) -> typing.L
     return [[] if v is None else list(v) if isinstance(v, (list, tuple)) else [v] for v in lists]
 
 
-def _metric_of(given):
+def _metric_of(given: typing.Any) -> _troupe.Metric:
     """As C++ takes it; one that is given by a name keeps this name."""
-    return metrics_module.get(given)._metric(given if isinstance(given, str) else None)
+    metric = metrics_module.get(given)
+    if metric is None:
+        raise ValueError("a metric is None: give a name, an object or a function")
+    return metric._metric(given if isinstance(given, str) else None)
 
 
 class Reporter:
     """What C++ tells of a training: figures go to the callbacks and to the screen."""
 
-    def __init__(self, model, callbacks: list, progress: _progress.Progress, initial_epoch: int, resumes: bool,
-                 rate: float):
+    def __init__(self, model: typing.Any, callbacks: list, progress: _progress.Progress, initial_epoch: int,
+                 resumes: bool, rate: float):
         self._model = model
         self._callbacks = callbacks
         self._progress = progress
@@ -107,6 +112,30 @@ class Reporter:
 class Trainer:
     """The part of a model that learns."""
 
+    output_names: typing.List[str]
+
+    # What models define.
+
+    def _training_network(self) -> _native.Network:
+        raise NotImplementedError
+
+    def _components(self) -> _data.Components:
+        raise NotImplementedError
+
+    def _network_weights(self) -> typing.List[typing.Tuple[str, typing.Any]]:
+        raise NotImplementedError
+
+    def _draw(self) -> None:
+        raise NotImplementedError
+
+    def _build_for_data(self, x: typing.Any) -> None:
+        raise NotImplementedError
+
+    def _packed_outputs(self, arrays: list) -> typing.Any:
+        raise NotImplementedError
+
+    # What they have of this class.
+
     def _set_trainer(self) -> None:
         self.optimizer: typing.Any = None
         self.stop_training = False
@@ -117,8 +146,9 @@ class Trainer:
         self._loaded: typing.Any = None   # that of a saved model, for the first training
         self._epochs_of_fit = 0
 
-    def compile(self, optimizer="rmsprop", loss=None, loss_weights=None, metrics=None, weighted_metrics=None,
-                run_eagerly: bool = False, steps_per_execution: int = 1, jit_compile="auto",
+    def compile(self, optimizer: optimizers_module.OptimizerLike = "rmsprop", loss: typing.Any = None,
+                loss_weights: typing.Any = None, metrics: typing.Any = None, weighted_metrics: typing.Any = None,
+                run_eagerly: bool = False, steps_per_execution: int = 1, jit_compile: typing.Union[bool, str] = "auto",
                 auto_scale_loss: bool = True) -> None:
         """Sets how the model learns: an optimizer, a loss and metrics, by names or objects; of several outputs as
         lists or dicts by the outputs' names.
@@ -137,23 +167,24 @@ class Trainer:
         return self._compiled is not None
 
     @property
-    def loss(self):
+    def loss(self) -> typing.Any:
         return None if self._compiled is None else self._compiled["loss"]
 
     def _output_training(self, targets: typing.Sequence[str], weighted: bool) -> typing.List[dict]:
         names = self.output_names
-        given = self._compiled
+        given = self._compiled or {}
         losses = [losses_module.get(v) for v in by_output(given["loss"], names, "loss")]
         weights = by_output(given["loss_weights"], names, "loss_weights")
         metrics = metrics_by_output(given["metrics"], names, "metrics")
         counted = metrics_by_output(given["weighted_metrics"], names, "weighted_metrics")
         out = []
-        for i, name in enumerate(names):
-            of = {"output": name, "target": targets[i] if targets else "",
-                  "metrics": [_metric_of(m) for m in metrics[i]],
-                  "weighted_metrics": [_metric_of(m) for m in counted[i]]}
-            if losses[i] is not None:
-                of["loss"] = losses[i]._loss()
+        for i, (name, loss) in enumerate(zip(names, losses)):
+            of: typing.Dict[str, typing.Any] = {
+                "output": name, "target": targets[i] if targets else "",
+                "metrics": [_metric_of(m) for m in metrics[i]],
+                "weighted_metrics": [_metric_of(m) for m in counted[i]]}
+            if loss is not None:
+                of["loss"] = loss._loss()
             if weights[i] is not None:
                 of["weight"] = float(weights[i])
             if weighted:
@@ -161,7 +192,7 @@ class Trainer:
             out.append(of)
         return out
 
-    def _trainer(self, batches: _data.Batches, components: _data.Components):
+    def _trainer(self, batches: _data.Batches, components: _data.Components) -> _native.Model:
         """The C++ model for data of this form, with the values of now."""
         if self._compiled is None:
             raise ValueError("compile the model first: model.compile(optimizer='adam', loss='mse')")
@@ -177,7 +208,8 @@ class Trainer:
         return self._trainers[key]
 
     def _more_options(self) -> dict:
-        more = {"precision": {"mixed_float16": "f16", "mixed_bfloat16": "bf16"}.get(_names._settings["policy"], "f32")}
+        precisions = {"mixed_float16": "f16", "mixed_bfloat16": "bf16"}
+        more: typing.Dict[str, typing.Any] = {"precision": precisions.get(_names._settings["policy"], "f32")}
         for name, option in (("clipvalue", "clip_value"), ("clipnorm", "clip_norm"),
                              ("global_clipnorm", "clip_global_norm")):
             value = getattr(self.optimizer, name, None)
@@ -185,20 +217,22 @@ class Trainer:
                 more[option] = float(value)
         return more
 
-    def _give_values(self, native) -> None:
+    def _give_values(self, native: _native.Model) -> None:
         """Gives a C++ model the values of the weights."""
         self._draw()
         native.set_parameters({name: weight._tensor() for name, weight in self._network_weights()})
 
-    def _take_values(self, native) -> None:
+    def _take_values(self, native: _native.Model) -> None:
         """Takes the values of a C++ model as those of the weights."""
         found = native.parameters()
         for name, weight in self._network_weights():
             weight._set(found[name])
 
-    def fit(self, x=None, y=None, batch_size: typing.Optional[int] = None, epochs: int = 1, verbose="auto",
-            callbacks=None, validation_split: float = 0.0, validation_data=None, shuffle: bool = True,
-            class_weight: typing.Optional[dict] = None, sample_weight=None, initial_epoch: int = 0,
+    def fit(self, x: typing.Any = None, y: typing.Any = None, batch_size: typing.Optional[int] = None, epochs: int = 1,
+            verbose: typing.Union[int, str] = "auto", callbacks: Callbacks = None, validation_split: float = 0.0,
+            validation_data: typing.Any = None, shuffle: bool = True,
+            class_weight: typing.Optional[typing.Mapping[int, float]] = None,
+            sample_weight: typing.Optional[TensorLike] = None, initial_epoch: int = 0,
             steps_per_epoch: typing.Optional[int] = None, validation_steps: typing.Optional[int] = None,
             validation_batch_size: typing.Optional[int] = None, validation_freq: int = 1, *,
             seed: typing.Optional[int] = None, mode: str = "", slots: int = 1, micro_batches: int = 1,
@@ -280,7 +314,8 @@ class Trainer:
             callback.on_train_end({k: v[-1] for k, v in self.history.history.items()})
         return self.history
 
-    def _validation(self, components, data, train: _data.Batches, steps, batch) -> typing.Optional[_data.Batches]:
+    def _validation(self, components: _data.Components, data: typing.Any, train: _data.Batches,
+                    steps: typing.Optional[int], batch: int) -> typing.Optional[_data.Batches]:
         if data is None:
             return None
         if isinstance(data, (tuple, list)) and 2 <= len(data) <= 3:
@@ -289,8 +324,22 @@ class Trainer:
             x, y, weights = data, None, None
         return _data.batches_of(components, x, y, weights, steps=steps, batch=batch, weighted=train.weighted or None)
 
-    def evaluate(self, x=None, y=None, batch_size: typing.Optional[int] = None, verbose="auto", sample_weight=None,
-                 steps: typing.Optional[int] = None, callbacks=None, return_dict: bool = False):
+    @typing.overload
+    def evaluate(self, x: typing.Any = None, y: typing.Any = None, batch_size: typing.Optional[int] = None,
+                 verbose: typing.Union[int, str] = "auto", sample_weight: typing.Optional[TensorLike] = None,
+                 steps: typing.Optional[int] = None, callbacks: Callbacks = None, *,
+                 return_dict: typing.Literal[True]) -> typing.Dict[str, typing.Any]: ...
+
+    @typing.overload
+    def evaluate(self, x: typing.Any = None, y: typing.Any = None, batch_size: typing.Optional[int] = None,
+                 verbose: typing.Union[int, str] = "auto", sample_weight: typing.Optional[TensorLike] = None,
+                 steps: typing.Optional[int] = None, callbacks: Callbacks = None,
+                 return_dict: bool = False) -> typing.Any: ...
+
+    def evaluate(self, x: typing.Any = None, y: typing.Any = None, batch_size: typing.Optional[int] = None,
+                 verbose: typing.Union[int, str] = "auto", sample_weight: typing.Optional[TensorLike] = None,
+                 steps: typing.Optional[int] = None, callbacks: Callbacks = None,
+                 return_dict: bool = False) -> typing.Any:
         """The loss and the metrics of x and y: a number, a list in the order of metrics_names, or a dict."""
         self._build_for_data(x)
         components = self._components()
@@ -308,7 +357,7 @@ class Trainer:
             return figures
         return next(iter(figures.values())) if len(figures) == 1 else list(figures.values())
 
-    def _run(self, native, batches: _data.Batches, run: typing.Callable):
+    def _run(self, native: _native.Model, batches: _data.Batches, run: typing.Callable) -> typing.Any:
         """Runs a C++ model on the values of now; raises what the data raised."""
         if not getattr(self, "_fitting", False):
             self._give_values(native)
@@ -324,8 +373,8 @@ class Trainer:
         """The names of what evaluate returns."""
         return list(getattr(self, "_figure_names", ["loss"]))
 
-    def predict(self, x, batch_size: typing.Optional[int] = None, verbose="auto", steps: typing.Optional[int] = None,
-                callbacks=None):
+    def predict(self, x: typing.Any, batch_size: typing.Optional[int] = None, verbose: typing.Union[int, str] = "auto",
+                steps: typing.Optional[int] = None, callbacks: Callbacks = None) -> typing.Any:
         """The outputs of all examples of x: an array [n, ...], or as many as the model has outputs.
 
         >>> from troupe.keras import Sequential, layers
@@ -342,7 +391,7 @@ class Trainer:
         progress.end(-(-len(arrays[0]) // (batch_size or 32)), {})
         return self._packed_outputs(arrays)
 
-    def _predictor(self):
+    def _predictor(self) -> _native.Model:
         """A C++ model that predicts: that of the last training, whose callbacks may call this, or a new one."""
         if self._last is not None:
             return self._last
@@ -352,7 +401,9 @@ class Trainer:
             self._trainers[None] = made
         return self._trainers[None]
 
-    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict: bool = False):
+    def train_on_batch(self, x: typing.Any, y: typing.Any = None, sample_weight: typing.Optional[TensorLike] = None,
+                       class_weight: typing.Optional[typing.Mapping[int, float]] = None,
+                       return_dict: bool = False) -> typing.Any:
         """Trains on one batch; costs as much as preparing a fit. The figures are those before the update."""
         count = len(_data.as_array(next(iter(x.values())) if isinstance(x, dict) else x))
         history = self.fit(x, y, batch_size=count, verbose=0, shuffle=False, sample_weight=sample_weight,
@@ -363,10 +414,11 @@ class Trainer:
         ordered = [figures.pop("loss"), *figures.values()]
         return ordered[0] if len(ordered) == 1 else ordered
 
-    def test_on_batch(self, x, y=None, sample_weight=None, return_dict: bool = False):
+    def test_on_batch(self, x: typing.Any, y: typing.Any = None, sample_weight: typing.Optional[TensorLike] = None,
+                      return_dict: bool = False) -> typing.Any:
         """evaluate() of one batch."""
         return self.evaluate(x, y, verbose=0, sample_weight=sample_weight, return_dict=return_dict)
 
-    def predict_on_batch(self, x):
+    def predict_on_batch(self, x: typing.Any) -> typing.Any:
         """predict() of one batch."""
         return self.predict(x, verbose=0)

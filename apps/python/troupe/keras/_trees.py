@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 
 
-def flatten(tree, is_leaf: typing.Callable) -> list:
+def flatten(tree: typing.Any, is_leaf: typing.Callable) -> list:
     """The leaves of a tree, from left to right; dicts by their keys.
 
     >>> flatten({"b": [1, "x"], "a": (2,)}, lambda v: isinstance(v, int))
@@ -16,7 +16,7 @@ def flatten(tree, is_leaf: typing.Callable) -> list:
     return found
 
 
-def replaced(tree, is_leaf: typing.Callable, leaves: typing.Sequence):
+def replaced(tree: typing.Any, is_leaf: typing.Callable, leaves: typing.Sequence) -> typing.Any:
     """The same tree with these leaves instead.
 
     >>> replaced([1, {"k": 2}], lambda v: isinstance(v, int), [5, 6])
@@ -26,7 +26,7 @@ def replaced(tree, is_leaf: typing.Callable, leaves: typing.Sequence):
     return _walk(tree, lambda leaf: next(rest) if is_leaf(leaf) else leaf, is_leaf)
 
 
-def _walk(tree, use: typing.Callable, is_leaf: typing.Callable):
+def _walk(tree: typing.Any, use: typing.Callable, is_leaf: typing.Callable) -> typing.Any:
     if is_leaf(tree):
         return use(tree)
     if isinstance(tree, dict):

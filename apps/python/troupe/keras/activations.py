@@ -12,31 +12,61 @@ import typing
 
 # Names of graph/layers/activations.hpp that differ from Keras's.
 _NATIVE = {"linear": "none", "swish": "silu", "hard_swish": "hard_silu"}
-_NAMES = (
-    "linear relu leaky_relu sigmoid tanh softplus softmax log_softmax relu6 elu selu celu gelu silu swish mish "
-    "exponential softsign log_sigmoid hard_sigmoid hard_silu hard_swish hard_tanh hard_shrink soft_shrink tanh_shrink "
-    "squareplus sparse_plus sparse_sigmoid glu"
-).split()
+ActivationLike = typing.Union[None, str, typing.Callable]
+__all__ = [
+    "celu", "elu", "exponential", "gelu", "get", "glu", "hard_shrink", "hard_sigmoid", "hard_silu", "hard_swish",
+    "hard_tanh", "leaky_relu", "linear", "log_sigmoid", "log_softmax", "mish", "relu", "relu6", "selu", "sigmoid",
+    "silu", "soft_shrink", "softmax", "softplus", "softsign", "sparse_plus", "sparse_sigmoid", "squareplus", "swish",
+    "tanh", "tanh_shrink",
+]
+_NAMES = [name for name in __all__ if name != "get"]
 
 
 def _function(name: str) -> typing.Callable:
-    def activation(x):
+    def activation(x: typing.Any) -> typing.Any:
         from .layers.core import Activation
 
         return Activation(name)(x)
 
     activation.__name__ = activation.__qualname__ = name
     activation.__doc__ = f"The activation {name} of each element, or along the last dimension: a tensor like x."
-    activation._keras_name = name
+    setattr(activation, "_keras_name", name)
     return activation
 
 
-for _name in _NAMES:
-    globals()[_name] = _function(_name)
-__all__ = [*_NAMES, "get"]
+linear = _function("linear")
+relu = _function("relu")
+leaky_relu = _function("leaky_relu")
+sigmoid = _function("sigmoid")
+tanh = _function("tanh")
+softplus = _function("softplus")
+softmax = _function("softmax")
+log_softmax = _function("log_softmax")
+relu6 = _function("relu6")
+elu = _function("elu")
+selu = _function("selu")
+celu = _function("celu")
+gelu = _function("gelu")
+silu = _function("silu")
+swish = _function("swish")
+mish = _function("mish")
+exponential = _function("exponential")
+softsign = _function("softsign")
+log_sigmoid = _function("log_sigmoid")
+hard_sigmoid = _function("hard_sigmoid")
+hard_silu = _function("hard_silu")
+hard_swish = _function("hard_swish")
+hard_tanh = _function("hard_tanh")
+hard_shrink = _function("hard_shrink")
+soft_shrink = _function("soft_shrink")
+tanh_shrink = _function("tanh_shrink")
+squareplus = _function("squareplus")
+sparse_plus = _function("sparse_plus")
+sparse_sigmoid = _function("sparse_sigmoid")
+glu = _function("glu")
 
 
-def get(identifier) -> typing.Optional[typing.Callable]:
+def get(identifier: ActivationLike) -> typing.Callable:
     """The function of a name or function; None: linear.
 
     >>> get("relu").__name__, get(None).__name__

@@ -17,6 +17,7 @@ import typing
 from .. import _troupe
 
 _native = _troupe.keras
+Path = typing.Union[str, "os.PathLike[str]"]
 Logs = typing.Optional[typing.Dict[str, float]]
 
 
@@ -27,7 +28,7 @@ class Callback:
         self.model: typing.Any = None
         self.params: dict = {}
 
-    def set_model(self, model) -> None:
+    def set_model(self, model: typing.Any) -> None:
         self.model = model
 
     def set_params(self, params: dict) -> None:
@@ -51,7 +52,7 @@ class Callback:
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Called after each batch, with the means of the epoch so far."""
 
-    def _decision(self, model):
+    def _decision(self, model: typing.Any) -> typing.Optional[_native.Callback]:
         """The C++ callback that decides for it; None: it decides nothing there."""
         return None
 
@@ -113,7 +114,7 @@ class EarlyStopping(_Monitor):
             if self.verbose:
                 print(f"Epoch {self._last + 1}: early stopping")
 
-    def _decision(self, model):
+    def _decision(self, model: typing.Any) -> typing.Optional[_native.Callback]:
         return _native.early_stopping(self.monitor, self.min_delta, self.patience, self.mode,
                                       self.restore_best_weights, self.start_from_epoch)
 
@@ -127,7 +128,7 @@ class ReduceLROnPlateau(_Monitor):
         self.factor, self.patience, self.min_delta = float(factor), int(patience), float(min_delta)
         self.cooldown, self.min_lr = int(cooldown), float(min_lr)
 
-    def _decision(self, model):
+    def _decision(self, model: typing.Any) -> typing.Optional[_native.Callback]:
         from . import optimizers
 
         rate = optimizers.base_rate(model.optimizer)
@@ -138,7 +139,7 @@ class ReduceLROnPlateau(_Monitor):
 class TerminateOnNaN(Callback):
     """Stops after an epoch whose loss is not finite."""
 
-    def _decision(self, model):
+    def _decision(self, model: typing.Any) -> typing.Optional[_native.Callback]:
         return _native.stop_on_nan()
 
 
@@ -163,8 +164,8 @@ class LearningRateScheduler(Callback):
 class ModelCheckpoint(_Monitor):
     """Saves the model, or its weights, after each epoch, or after those that are better than all before."""
 
-    def __init__(self, filepath, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
-                 save_weights_only: bool = False, mode: str = "auto", save_freq="epoch",
+    def __init__(self, filepath: Path, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
+                 save_weights_only: bool = False, mode: str = "auto", save_freq: str = "epoch",
                  initial_value_threshold: typing.Optional[float] = None):
         super().__init__(monitor, mode)
         if save_freq != "epoch":
@@ -195,7 +196,7 @@ class ModelCheckpoint(_Monitor):
 class CSVLogger(Callback):
     """Writes a line for each epoch."""
 
-    def __init__(self, filename, separator: str = ",", append: bool = False):
+    def __init__(self, filename: Path, separator: str = ",", append: bool = False):
         super().__init__()
         self.filename, self.separator, self.append = os.fspath(filename), separator, append
         self._keys: typing.Optional[list] = None
@@ -219,7 +220,7 @@ class CSVLogger(Callback):
 class TensorBoard(Callback):
     """Writes event files for TensorBoard: figures, histograms of the weights, and the graph, by C++."""
 
-    def __init__(self, log_dir="logs", **_):
+    def __init__(self, log_dir: Path = "logs", **_: typing.Any):
         super().__init__()
         self.log_dir = os.fspath(log_dir)
 
@@ -227,8 +228,12 @@ class TensorBoard(Callback):
 class LambdaCallback(Callback):
     """Functions as a callback."""
 
-    def __init__(self, on_epoch_begin=None, on_epoch_end=None, on_train_begin=None, on_train_end=None,
-                 on_train_batch_begin=None, on_train_batch_end=None, **unknown):
+    def __init__(self, on_epoch_begin: typing.Optional[typing.Callable] = None,
+                 on_epoch_end: typing.Optional[typing.Callable] = None,
+                 on_train_begin: typing.Optional[typing.Callable] = None,
+                 on_train_end: typing.Optional[typing.Callable] = None,
+                 on_train_batch_begin: typing.Optional[typing.Callable] = None,
+                 on_train_batch_end: typing.Optional[typing.Callable] = None, **unknown: typing.Any):
         super().__init__()
         if unknown:
             raise ValueError(f"LambdaCallback: {next(iter(unknown))!r} is not supported")

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import typing
+
+from ..nn import Integers
 from . import _parts
 
 
@@ -16,12 +19,15 @@ class Constraint(_parts.Part):
         raise ValueError(f"{type(self).__name__} is a constraint of your own: use MaxNorm, MinMaxNorm, UnitNorm or "
                          "NonNeg")
 
-    def _axes(self, axis) -> list:
+    def _axes(self, axis: Integers) -> list:
         return [int(axis)] if isinstance(axis, int) else [int(a) for a in axis]
 
 
+ConstraintLike = typing.Union[None, str, dict, Constraint, typing.Type[Constraint]]
+
+
 class MaxNorm(Constraint):
-    def __init__(self, max_value: float = 2, axis=0):
+    def __init__(self, max_value: float = 2, axis: Integers = 0):
         self.max_value, self.axis = max_value, axis
 
     def _native(self) -> dict:
@@ -29,7 +35,7 @@ class MaxNorm(Constraint):
 
 
 class MinMaxNorm(Constraint):
-    def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis=0):
+    def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Integers = 0):
         self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
 
     def _native(self) -> dict:
@@ -38,7 +44,7 @@ class MinMaxNorm(Constraint):
 
 
 class UnitNorm(Constraint):
-    def __init__(self, axis=0):
+    def __init__(self, axis: Integers = 0):
         self.axis = axis
 
     def _native(self) -> dict:
@@ -54,7 +60,7 @@ _CLASSES = {"MaxNorm": MaxNorm, "MinMaxNorm": MinMaxNorm, "UnitNorm": UnitNorm, 
 _NAMES = {"max_norm": "MaxNorm", "min_max_norm": "MinMaxNorm", "unit_norm": "UnitNorm", "non_neg": "NonNeg"}
 
 
-def get(identifier):
+def get(identifier: ConstraintLike) -> typing.Optional[Constraint]:
     """The constraint of a name or a configuration.
 
     >>> get("non_neg")

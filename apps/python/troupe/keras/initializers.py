@@ -26,6 +26,9 @@ class Initializer(_parts.Part):
         return self._kind, {k: v if k == "seed" else float(v) for k, v in options.items()}
 
 
+InitializerLike = typing.Union[None, str, dict, Initializer, typing.Type[Initializer], typing.Callable]
+
+
 class Zeros(Initializer):
     _kind = "zeros"
 
@@ -76,7 +79,7 @@ class RandomUniform(Initializer):
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: typing.Optional[int] = None):
         self.minval, self.maxval, self.seed = minval, maxval, seed
 
-    def _native(self):
+    def _native(self) -> typing.Tuple[str, dict]:
         return self._kind, {"low": float(self.minval), "high": float(self.maxval), "seed": int(self.seed or 0)}
 
 
@@ -114,7 +117,7 @@ class VarianceScaling(Initializer):
                  seed: typing.Optional[int] = None):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution, seed
 
-    def _native(self):
+    def _native(self) -> typing.Tuple[str, dict]:
         kind = self._KINDS.get((float(self.scale), self.mode))
         shape = {"truncated_normal": "normal", "uniform": "uniform"}.get(self.distribution)
         if kind is None or shape is None:
@@ -136,7 +139,7 @@ _NAMES = {
 }
 
 
-def get(identifier):
+def get(identifier: InitializerLike) -> typing.Any:
     """The initializer of a name, a configuration, or a function of shape and dtype.
 
     >>> get("he_normal")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing
 
 from .. import _troupe
+from .._core import DTypeLike, Tensor, TensorLike
 from . import _arrays, _names, _parts
 
 _native = _troupe.keras
@@ -23,10 +24,10 @@ class Loss(_parts.Part):
     _fields: typing.Mapping[str, str] = {}  # of LossOptions, by Keras's names
 
     def __init__(self, name: typing.Optional[str] = None, reduction: typing.Optional[str] = "sum_over_batch_size",
-                 dtype=None):
+                 dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
 
-    def _common(self, name, reduction) -> None:
+    def _common(self, name: typing.Optional[str], reduction: typing.Optional[str]) -> None:
         if reduction not in ("sum_over_batch_size", "mean", "auto"):
             raise ValueError(f"{type(self).__name__}: reduction {reduction!r} is not supported: losses are means over "
                              "the examples")
@@ -36,7 +37,7 @@ class Loss(_parts.Part):
     def name(self) -> str:
         return self._name or _names.snake_case(type(self).__name__)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: typing.Any, y_pred: typing.Any) -> typing.Any:
         raise NotImplementedError(f"{type(self).__name__} has no call(): define call(self, y_true, y_pred)")
 
     def get_config(self) -> dict:
@@ -48,13 +49,14 @@ class Loss(_parts.Part):
     def _options(self) -> dict:
         return {field: getattr(self, name) for name, field in self._fields.items() if getattr(self, name) is not None}
 
-    def _loss(self):
+    def _loss(self) -> _native.LossFunction:
         """As C++ takes it."""
         if not self._kind:
             return _native.loss_of_python(self.name, self.call)
         return _native.loss_of_kind(self._kind, self._options())
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true: TensorLike, y_pred: TensorLike,
+                 sample_weight: typing.Optional[TensorLike] = None) -> Tensor:
         """The mean over the examples, as a tensor: a scalar."""
         if not isinstance(y_pred, _arrays.Tensor):
             y_pred = _arrays.as_value(y_pred)
@@ -63,12 +65,16 @@ class Loss(_parts.Part):
         return _native.loss_value(self._loss(), y_true, y_pred, sample_weight)
 
 
+LossLike = typing.Union[None, str, dict, Loss, typing.Type[Loss], typing.Callable]
+
+
 class _Plain(Loss):
     """A loss without options."""
 
 
-def _plain(name: str, kind: str, doc: str) -> type:
-    return type(name, (_Plain,), {"_kind": kind, "__doc__": doc, "__module__": __name__})
+def _plain(name: str, kind: str, doc: str) -> typing.Type[Loss]:
+    made = type(name, (_Plain,), {"_kind": kind, "__doc__": doc, "__module__": __name__})
+    return typing.cast(typing.Type[Loss], made)
 
 
 MeanSquaredError = _plain("MeanSquaredError", "mean_squared_error", "(y_pred - y_true)^2.")
@@ -92,7 +98,8 @@ class CosineSimilarity(Loss):
 
     _kind = "cosine_distance"
 
-    def __init__(self, axis: int = -1, name=None, reduction="sum_over_batch_size", dtype=None):
+    def __init__(self, axis: int = -1, name: typing.Optional[str] = None,
+                 reduction: typing.Optional[str] = "sum_over_batch_size", dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         if axis != -1:
             raise ValueError("CosineSimilarity: only axis=-1 is supported")
@@ -103,7 +110,8 @@ class Huber(Loss):
 
     _kind, _fields = "huber", {"delta": "delta"}
 
-    def __init__(self, delta: float = 1.0, name=None, reduction="sum_over_batch_size", dtype=None):
+    def __init__(self, delta: float = 1.0, name: typing.Optional[str] = None,
+                 reduction: typing.Optional[str] = "sum_over_batch_size", dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.delta = float(delta)
 
@@ -114,8 +122,9 @@ class BinaryCrossentropy(Loss):
     _kind = "sigmoid_cross_entropy"
     _fields = {"from_logits": "from_logits", "label_smoothing": "label_smoothing"}
 
-    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1, name=None,
-                 reduction="sum_over_batch_size", dtype=None):
+    def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
+                 name: typing.Optional[str] = None, reduction: typing.Optional[str] = "sum_over_batch_size",
+                 dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.from_logits, self.label_smoothing = bool(from_logits), float(label_smoothing)
 
@@ -132,8 +141,9 @@ class SparseCategoricalCrossentropy(Loss):
     _kind = "sparse_softmax_cross_entropy"
     _fields = {"from_logits": "from_logits", "ignore_class": "ignore_class"}
 
-    def __init__(self, from_logits: bool = False, ignore_class: typing.Optional[int] = None, axis: int = -1, name=None,
-                 reduction="sum_over_batch_size", dtype=None):
+    def __init__(self, from_logits: bool = False, ignore_class: typing.Optional[int] = None, axis: int = -1,
+                 name: typing.Optional[str] = None, reduction: typing.Optional[str] = "sum_over_batch_size",
+                 dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.from_logits, self.ignore_class = bool(from_logits), ignore_class
 
@@ -146,8 +156,9 @@ class BinaryFocalCrossentropy(Loss):
                "from_logits": "from_logits", "label_smoothing": "label_smoothing"}
 
     def __init__(self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0,
-                 from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1, name=None,
-                 reduction="sum_over_batch_size", dtype=None):
+                 from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
+                 name: typing.Optional[str] = None, reduction: typing.Optional[str] = "sum_over_batch_size",
+                 dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.apply_class_balancing, self.alpha, self.gamma = bool(apply_class_balancing), float(alpha), float(gamma)
         self.from_logits, self.label_smoothing = bool(from_logits), float(label_smoothing)
@@ -159,8 +170,9 @@ class CategoricalFocalCrossentropy(Loss):
     _kind = "categorical_focal"
     _fields = {"alpha": "alpha", "gamma": "gamma", "from_logits": "from_logits", "label_smoothing": "label_smoothing"}
 
-    def __init__(self, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
-                 label_smoothing: float = 0.0, axis: int = -1, name=None, reduction="sum_over_batch_size", dtype=None):
+    def __init__(self, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
+                 axis: int = -1, name: typing.Optional[str] = None,
+                 reduction: typing.Optional[str] = "sum_over_batch_size", dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.alpha, self.gamma = float(alpha), float(gamma)
         self.from_logits, self.label_smoothing = bool(from_logits), float(label_smoothing)
@@ -173,8 +185,8 @@ class SparseCategoricalFocalCrossentropy(Loss):
     _fields = {"alpha": "alpha", "gamma": "gamma", "from_logits": "from_logits", "ignore_class": "ignore_class"}
 
     def __init__(self, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
-                 ignore_class: typing.Optional[int] = None, axis: int = -1, name=None,
-                 reduction="sum_over_batch_size", dtype=None):
+                 ignore_class: typing.Optional[int] = None, axis: int = -1, name: typing.Optional[str] = None,
+                 reduction: typing.Optional[str] = "sum_over_batch_size", dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.alpha, self.gamma = float(alpha), float(gamma)
         self.from_logits, self.ignore_class = bool(from_logits), ignore_class
@@ -185,11 +197,12 @@ class CategoricalGeneralizedCrossEntropy(Loss):
 
     _kind, _fields = "generalized_cross_entropy", {"q": "q", "from_logits": "from_logits"}
 
-    def __init__(self, q: float = 0.5, name=None, reduction="sum_over_batch_size", dtype=None):
+    def __init__(self, q: float = 0.5, name: typing.Optional[str] = None,
+                 reduction: typing.Optional[str] = "sum_over_batch_size", dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.q, self.from_logits = float(q), False
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {"q": self.q}
 
 
@@ -198,8 +211,9 @@ class Tversky(Loss):
 
     _kind, _fields = "tversky", {"alpha": "miss_weight", "beta": "wrong_hit_weight"}
 
-    def __init__(self, alpha: float = 0.5, beta: float = 0.5, axis=None, name=None, reduction="sum_over_batch_size",
-                 dtype=None):
+    def __init__(self, alpha: float = 0.5, beta: float = 0.5, axis: typing.Optional[int] = None,
+                 name: typing.Optional[str] = None, reduction: typing.Optional[str] = "sum_over_batch_size",
+                 dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.alpha, self.beta = float(alpha), float(beta)
 
@@ -209,8 +223,8 @@ class Circle(Loss):
 
     _kind, _fields = "circle", {"gamma": "circle_scale", "margin": "margin"}
 
-    def __init__(self, gamma: float = 80.0, margin: float = 0.4, name=None, reduction="sum_over_batch_size",
-                 dtype=None):
+    def __init__(self, gamma: float = 80.0, margin: float = 0.4, name: typing.Optional[str] = None,
+                 reduction: typing.Optional[str] = "sum_over_batch_size", dtype: typing.Optional[DTypeLike] = None):
         self._common(name, reduction)
         self.gamma, self.margin = float(gamma), float(margin)
 
@@ -218,9 +232,9 @@ class Circle(Loss):
 class _Function(Loss):
     def __init__(self, function: typing.Callable):
         self._common(getattr(function, "__name__", "loss"), "mean")
-        self.call = function
+        setattr(self, "call", function)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         raise ValueError(f"the loss {self.name!r} is a function, which is not written with the model")
 
 
@@ -240,7 +254,7 @@ _NAMES = {
 }
 
 
-def get(identifier) -> typing.Optional[Loss]:
+def get(identifier: LossLike) -> typing.Optional[Loss]:
     """The loss of a name, a configuration, a class, an object or a function.
 
     >>> get("mse")

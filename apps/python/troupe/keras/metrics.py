@@ -13,6 +13,7 @@ import typing
 import numpy as np
 
 from .. import _troupe
+from .._core import DTypeLike, TensorLike
 from . import _arrays, _names, _parts, losses
 
 _native = _troupe.keras
@@ -25,7 +26,8 @@ class Metric(_parts.Part):
     _classes = False  # targets are classes
     _default = ""     # the name
 
-    def __init__(self, name: typing.Optional[str] = None, dtype=None, **options):
+    def __init__(self, name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None,
+                 **options: typing.Any):
         self._name = name
         self._given = {k: v for k, v in options.items() if v is not None}
         self._sums: typing.Any = None
@@ -40,19 +42,20 @@ class Metric(_parts.Part):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_config().items())})"
 
-    def _metric(self, name: typing.Optional[str] = None):
+    def _metric(self, name: typing.Optional[str] = None) -> _troupe.Metric:
         """As C++ takes it."""
         options = {**self._given, "name": name or self.name}
         return _native.with_keras_targets(_troupe.metric(self._kind, options), self._classes)
 
-    def update_state(self, y_true, y_pred, sample_weight=None) -> None:
+    def update_state(self, y_true: TensorLike, y_pred: TensorLike,
+                     sample_weight: typing.Optional[TensorLike] = None) -> None:
         """Adds the examples of a batch."""
         y_true, y_pred = _arrays.as_value(y_true), _arrays.as_value(y_pred)
         weight = None if sample_weight is None else _arrays.as_value(sample_weight, "float32")
         found = self._metric().sums(y_pred, y_true, weight).numpy()
         self._sums = found if self._sums is None else self._sums + found
 
-    def result(self):
+    def result(self) -> typing.Any:
         """Of all examples so far: a float, or an array."""
         if self._sums is None:
             return 0.0
@@ -62,14 +65,20 @@ class Metric(_parts.Part):
     def reset_state(self) -> None:
         self._sums = None
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(self, y_true: TensorLike, y_pred: TensorLike,
+                 sample_weight: typing.Optional[TensorLike] = None) -> typing.Any:
         self.update_state(y_true, y_pred, sample_weight)
         return self.result()
 
 
-def _metric(name: str, kind: str, doc: str, default: str = "", classes: bool = False) -> type:
-    return type(name, (Metric,), {"_kind": kind, "_default": default, "_classes": classes, "__doc__": doc,
+MetricLike = typing.Union[None, str, dict, Metric, typing.Type[Metric], losses.LossLike]
+Thresholds = typing.Union[None, float, typing.Sequence[float]]
+
+
+def _metric(name: str, kind: str, doc: str, default: str = "", classes: bool = False) -> typing.Type[Metric]:
+    made = type(name, (Metric,), {"_kind": kind, "_default": default, "_classes": classes, "__doc__": doc,
                                   "__module__": __name__})
+    return typing.cast(typing.Type[Metric], made)
 
 
 class _Accuracy(Metric):
@@ -77,7 +86,7 @@ class _Accuracy(Metric):
 
     _default = "accuracy"
 
-    def _metric(self, name=None):
+    def _metric(self, name: typing.Optional[str] = None) -> _troupe.Metric:
         return _native.accuracy(name or self.name)
 
 
@@ -93,7 +102,8 @@ class BinaryAccuracy(Metric):
 
     _kind = "binary_accuracy"
 
-    def __init__(self, name=None, dtype=None, threshold: float = 0.5):
+    def __init__(self, name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None,
+                 threshold: float = 0.5):
         super().__init__(name, dtype, threshold=float(threshold))
 
 
@@ -102,7 +112,7 @@ class TopKCategoricalAccuracy(Metric):
 
     _kind = "top_k_accuracy"
 
-    def __init__(self, k: int = 5, name=None, dtype=None):
+    def __init__(self, k: int = 5, name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None):
         super().__init__(name, dtype, k=int(k))
 
 
@@ -133,7 +143,8 @@ Sum = _metric("Sum", "sum", "The sum of the outputs.")
 
 
 class _Crossentropy(Metric):
-    def __init__(self, name=None, dtype=None, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1):
+    def __init__(self, name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None,
+                 from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1):
         super().__init__(name, dtype, from_logits=bool(from_logits), label_smoothing=float(label_smoothing))
 
 
@@ -154,12 +165,14 @@ class SparseCategoricalCrossentropy(Metric):
 
     _kind, _classes = "sparse_softmax_cross_entropy", True
 
-    def __init__(self, name=None, dtype=None, from_logits: bool = False, axis: int = -1):
+    def __init__(self, name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None,
+                 from_logits: bool = False, axis: int = -1):
         super().__init__(name, dtype, from_logits=bool(from_logits))
 
 
 class _Thresholds(Metric):
-    def __init__(self, thresholds=None, name=None, dtype=None, **options):
+    def __init__(self, thresholds: Thresholds = None, name: typing.Optional[str] = None,
+                 dtype: typing.Optional[DTypeLike] = None, **options: typing.Any):
         if thresholds is not None:
             thresholds = [float(t) for t in np.atleast_1d(thresholds)]
         super().__init__(name, dtype, thresholds=thresholds, **options)
@@ -194,8 +207,9 @@ class Precision(_Thresholds):
 
     _kind = "precision"
 
-    def __init__(self, thresholds=None, top_k: typing.Optional[int] = None, class_id: typing.Optional[int] = None,
-                 name=None, dtype=None):
+    def __init__(self, thresholds: Thresholds = None, top_k: typing.Optional[int] = None,
+                 class_id: typing.Optional[int] = None, name: typing.Optional[str] = None,
+                 dtype: typing.Optional[DTypeLike] = None):
         super().__init__(thresholds, name, dtype, top_k=top_k, class_id=class_id)
 
 
@@ -206,8 +220,8 @@ class Recall(Precision):
 
 
 class _At(Metric):
-    def __init__(self, at: float, num_thresholds: int = 200, class_id: typing.Optional[int] = None, name=None,
-                 dtype=None):
+    def __init__(self, at: float, num_thresholds: int = 200, class_id: typing.Optional[int] = None,
+                 name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None):
         super().__init__(name, dtype, at=float(at), thresholds=int(num_thresholds), class_id=class_id)
 
 
@@ -241,8 +255,10 @@ class AUC(Metric):
     _kind, _default = "auc", "auc"
 
     def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
-                 name=None, dtype=None, thresholds=None, multi_label: bool = False, num_labels=None,
-                 label_weights=None, from_logits: bool = False):
+                 name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None,
+                 thresholds: typing.Optional[typing.Sequence[float]] = None, multi_label: bool = False,
+                 num_labels: typing.Optional[int] = None, label_weights: typing.Optional[typing.Sequence[float]] = None,
+                 from_logits: bool = False):
         super().__init__(name, dtype, num_thresholds=int(num_thresholds), curve=curve.lower(), sum=summation_method,
                          thresholds=None if thresholds is None else [float(t) for t in thresholds],
                          multi_label=bool(multi_label), from_logits=bool(from_logits),
@@ -255,7 +271,8 @@ class FBetaScore(Metric):
     _kind, _default = "f_beta", "fbeta_score"
 
     def __init__(self, average: typing.Optional[str] = None, beta: float = 1.0,
-                 threshold: typing.Optional[float] = None, name=None, dtype=None):
+                 threshold: typing.Optional[float] = None, name: typing.Optional[str] = None,
+                 dtype: typing.Optional[DTypeLike] = None):
         super().__init__(name, dtype, average=average or "none", beta=float(beta), threshold=threshold)
 
 
@@ -264,8 +281,8 @@ class F1Score(FBetaScore):
 
     _kind, _default = "f1", "f1_score"
 
-    def __init__(self, average: typing.Optional[str] = None, threshold: typing.Optional[float] = None, name=None,
-                 dtype=None):
+    def __init__(self, average: typing.Optional[str] = None, threshold: typing.Optional[float] = None,
+                 name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None):
         Metric.__init__(self, name, dtype, average=average or "none", threshold=threshold)
 
 
@@ -274,8 +291,8 @@ class ClassPrecision(FBetaScore):
 
     _kind, _default = "class_precision", "class_precision"
 
-    def __init__(self, average: typing.Optional[str] = None, threshold: typing.Optional[float] = None, name=None,
-                 dtype=None):
+    def __init__(self, average: typing.Optional[str] = None, threshold: typing.Optional[float] = None,
+                 name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None):
         Metric.__init__(self, name, dtype, average=average or "none", threshold=threshold)
 
 
@@ -290,7 +307,8 @@ class Perplexity(Metric):
 
     _kind, _classes = "perplexity", True
 
-    def __init__(self, from_logits: bool = False, ignore_class: typing.Optional[int] = None, name=None, dtype=None):
+    def __init__(self, from_logits: bool = False, ignore_class: typing.Optional[int] = None,
+                 name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None):
         super().__init__(name, dtype, from_logits=bool(from_logits), ignore_class=ignore_class)
 
 
@@ -299,7 +317,8 @@ class ConfusionMatrix(Metric):
 
     _kind, _classes = "confusion_matrix", True
 
-    def __init__(self, num_classes: int, ignore_class: typing.Optional[int] = None, name=None, dtype=None):
+    def __init__(self, num_classes: int, ignore_class: typing.Optional[int] = None, name: typing.Optional[str] = None,
+                 dtype: typing.Optional[DTypeLike] = None):
         super().__init__(name, dtype, classes=int(num_classes), ignore_class=ignore_class)
 
 
@@ -308,8 +327,8 @@ class R2Score(Metric):
 
     _kind, _default = "r2_score", "r2_score"
 
-    def __init__(self, class_aggregation: typing.Optional[str] = "uniform_average", num_regressors: int = 0, name=None,
-                 dtype=None):
+    def __init__(self, class_aggregation: typing.Optional[str] = "uniform_average", num_regressors: int = 0,
+                 name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None):
         names = {"uniform_average": "uniform", "variance_weighted_average": "variance_weighted", None: "none"}
         super().__init__(name, dtype, average=names[class_aggregation], regressors=int(num_regressors))
 
@@ -319,8 +338,9 @@ class MeanIoU(Metric):
 
     _kind, _default = "mean_iou", "mean_io_u"
 
-    def __init__(self, num_classes: int, name=None, dtype=None, ignore_class: typing.Optional[int] = None,
-                 sparse_y_true: bool = True, sparse_y_pred: bool = True, axis: int = -1):
+    def __init__(self, num_classes: int, name: typing.Optional[str] = None, dtype: typing.Optional[DTypeLike] = None,
+                 ignore_class: typing.Optional[int] = None, sparse_y_true: bool = True, sparse_y_pred: bool = True,
+                 axis: int = -1):
         super().__init__(name, dtype, classes=int(num_classes), ignore_class=ignore_class)
         self._classes = sparse_y_true
 
@@ -330,10 +350,10 @@ class _Function(Metric):
         super().__init__(getattr(function, "__name__", "metric"))
         self._function = function
 
-    def get_config(self):
+    def get_config(self) -> dict:
         raise ValueError(f"the metric {self.name!r} is a function, which is not written with the model")
 
-    def _metric(self, name=None):
+    def _metric(self, name: typing.Optional[str] = None) -> _troupe.Metric:
         return _native.metric_of_python(name or self.name, self._function)
 
 
@@ -346,14 +366,14 @@ _NAMES = {
 }
 
 
-def get(identifier) -> typing.Optional[Metric]:
+def get(identifier: MetricLike) -> typing.Optional[Metric]:
     """The metric of a name, a configuration, a class, an object or a function. "accuracy" suits the targets.
 
     >>> get("accuracy").name
     'accuracy'
     """
     if identifier in ("accuracy", "acc"):
-        return _Accuracy(identifier)
+        return _Accuracy(str(identifier))
     if isinstance(identifier, dict) and identifier["class_name"] == "_Accuracy":
         return _Accuracy(**identifier["config"])
     found = _parts.lookup("metric", identifier, _CLASSES, _NAMES)

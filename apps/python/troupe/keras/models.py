@@ -17,8 +17,10 @@ import typing
 import numpy as np
 
 from .. import TensorFile, _troupe, save_npz, save_safetensors
+from .._core import Variable
 from . import _arrays, _data, _names, _parts, _summary, _training, _trees
 from .layers import base
+from .callbacks import Path
 from .layers.base import InputLayer, KerasTensor, Layer, NativeLayer
 
 _native = _troupe.keras
@@ -74,7 +76,8 @@ class Model(_training.Trainer, Layer):
     (5, 3)
     """
 
-    def __init__(self, inputs=None, outputs=None, name: typing.Optional[str] = None, trainable: bool = True, **kwargs):
+    def __init__(self, inputs: typing.Any = None, outputs: typing.Any = None, name: typing.Optional[str] = None,
+                 trainable: bool = True, **kwargs: typing.Any):
         functional = type(self) is Model and inputs is not None
         Layer.__init__(self, name=name or (_names.unique_name("functional") if functional else None),
                        trainable=trainable, **kwargs)
@@ -82,7 +85,7 @@ class Model(_training.Trainer, Layer):
         self._input_tensors: typing.List[KerasTensor] = []
         self._input_tree: typing.Any = None
         self._output_tree: typing.Any = None
-        self._network = None
+        self._network: typing.Any = None  # of C++
         self._inside: typing.Optional[typing.List[Layer]] = None
         self._used: typing.Optional[set] = None  # names of weights in the network
         if inputs is not None or outputs is not None:
@@ -92,7 +95,7 @@ class Model(_training.Trainer, Layer):
 
     # Structure.
 
-    def _join(self, inputs, outputs, kind: str = "network") -> None:
+    def _join(self, inputs: typing.Any, outputs: typing.Any, kind: str = "network") -> None:
         """Makes the network between symbolic tensors."""
         tensors, results = _trees.flatten(inputs, _is_symbol), _trees.flatten(outputs, _is_symbol)
         if not tensors or not results:
@@ -125,7 +128,7 @@ class Model(_training.Trainer, Layer):
         """Whether its function is a call() of the user's."""
         return type(self).call is not Model.call
 
-    def call(self, *args, **kwargs):
+    def call(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         raise NotImplementedError(f"{type(self).__name__} has neither inputs and outputs nor call()")
 
     @property
@@ -138,22 +141,22 @@ class Model(_training.Trainer, Layer):
         return list(self._output_tensors)
 
     @property
-    def input(self):
+    def input(self) -> typing.Any:
         return self._input_tree
 
     @property
-    def output(self):
+    def output(self) -> typing.Any:
         self._require_built()
         return self._output_tree
 
     @property
-    def input_shape(self):
+    def input_shape(self) -> typing.Any:
         self._require_built()
         shapes = [t.shape for t in self._input_tensors]
         return shapes[0] if len(shapes) == 1 else shapes
 
     @property
-    def output_shape(self):
+    def output_shape(self) -> typing.Any:
         self._require_built()
         shapes = [t.shape for t in self._output_tensors]
         return shapes[0] if len(shapes) == 1 else shapes
@@ -180,7 +183,7 @@ class Model(_training.Trainer, Layer):
             raise ValueError(f"{self.name!r} has no shapes yet: begin it with Input(shape), call build(input_shape), "
                              "or fit it to data")
 
-    def build(self, input_shape=None) -> None:
+    def build(self, input_shape: typing.Any = None) -> None:
         """Makes the weights for inputs of this shape, the batch first: (None, 28, 28)."""
         if self._network is None and input_shape is not None and not _native.in_call():
             shapes = input_shape if isinstance(input_shape, list) else [input_shape]
@@ -188,7 +191,7 @@ class Model(_training.Trainer, Layer):
             forms = [_data.InputForm(n, "f32", list(s)[1:]) for n, s in zip(names, shapes)]
             self._build_from(forms, isinstance(input_shape, list))
 
-    def _build_for_data(self, x) -> None:
+    def _build_for_data(self, x: typing.Any) -> None:
         """Builds a model that waits for data."""
         if self._network is not None:
             return
@@ -212,12 +215,12 @@ class Model(_training.Trainer, Layer):
                          named if isinstance(example, dict) else None)
 
     @staticmethod
-    def _first_of(x):
+    def _first_of(x: typing.Any) -> typing.Any:
         """x of some examples of any data."""
         source = getattr(x, "_source", x)
         if isinstance(source, _troupe.BatchSource):
             name, dtype, shape = source.components[0]
-            return np.zeros((1, *(d or 1 for d in shape)), _arrays.numpy_dtype(_names.native_dtype(dtype)))
+            return np.zeros((1, *(d or 1 for d in shape or ())), _arrays.numpy_dtype(_names.native_dtype(dtype)))
         if _data.is_arrays(x):
             return x
         if hasattr(x, "__getitem__"):
@@ -248,36 +251,36 @@ class Model(_training.Trainer, Layer):
                                         [(n, r._symbol) for n, r in zip(self.output_names, results)], "network")
         self.built = True
 
-    def _make(self, key, forms):
+    def _make(self, key: str, forms: typing.List[base.Form]) -> _native.Layer:
         return Layer._make(self, key, forms) if self._is_python() else self._network.layer()
 
-    def _bound(self, args: tuple, kwargs: dict):
+    def _bound(self, args: tuple, kwargs: dict) -> typing.Tuple[list, str]:
         if self._is_python():
             return Layer._bound(self, args, kwargs)
         self._require_built()
         tensors = _trees.flatten(args, lambda v: isinstance(v, (KerasTensor, _arrays.Tensor)))
         return tensors, "network"
 
-    def _packed(self, results: list):
+    def _packed(self, results: list) -> typing.Any:
         if self._is_python():
             return Layer._packed(self, results)
         return _trees.replaced(self._output_tree, _is_symbol, results)
 
-    def _computed(self, args: tuple, kwargs: dict, values: list):
+    def _computed(self, args: tuple, kwargs: dict, values: list) -> typing.Any:
         if self._is_python():
             return Layer._computed(self, args, kwargs, values)
         if self._network is None:
             self._build_for_data(args[0].numpy())
         values = [_arrays.as_value(v) for v in _trees.flatten(args, lambda v: isinstance(v, _arrays.Tensor))]
         weights = [(name, _arrays.variable_of(weight)) for name, weight in self._network_weights()]
-        return self._packed(_native.apply_eagerly(self._network.layer(), values, weights, base._calling.training))
+        return self._packed(_native.apply_eagerly(self._make("network", []), values, weights, base._calling.training))
 
-    def _packed_outputs(self, arrays: list):
+    def _packed_outputs(self, arrays: list) -> typing.Any:
         return _trees.replaced(self._output_tree, _is_symbol, arrays)
 
     def _components(self) -> _data.Components:
         self._require_built()
-        return _data.Components([_data.InputForm(t.name, t._form[0], t._form[1][1:]) for t in self._input_tensors],
+        return _data.Components([_data.InputForm(t.name, t._form[0], list(t.shape[1:])) for t in self._input_tensors],
                                 self.output_names)
 
     # Weights.
@@ -298,12 +301,12 @@ class Model(_training.Trainer, Layer):
             if not weight._drawn():
                 weight._set(found[name])
 
-    def _training_network(self):
+    def _training_network(self) -> _native.Network:
         """The network, with layers that are not trainable frozen."""
         self._require_built()
         frozen: typing.List[str] = []
 
-        def walk(layers, prefix):
+        def walk(layers: typing.Sequence[Layer], prefix: str) -> None:
             for layer in layers:
                 if not layer.trainable and layer.weights:
                     frozen.append(prefix + layer.name)
@@ -334,7 +337,7 @@ class Model(_training.Trainer, Layer):
                 return False
         return True
 
-    def save(self, filepath, overwrite: bool = True, include_optimizer: bool = True) -> None:
+    def save(self, filepath: Path, overwrite: bool = True, include_optimizer: bool = True) -> None:
         """Writes a directory: layers, graph, values, and where the training stands. troupe-serve serves it,
         load_model() reads it. A model with Python's functions has no layers that can be written: export() it."""
         path = os.fspath(filepath)
@@ -359,7 +362,7 @@ class Model(_training.Trainer, Layer):
                 out.pop("compile", None)
         return out
 
-    def export(self, filepath, format: str = "troupe", verbose=True) -> None:
+    def export(self, filepath: Path, format: str = "troupe", verbose: typing.Union[bool, int, str] = True) -> None:
         """Writes a directory for servers: a graph that predicts, and values, without layers."""
         if format not in ("troupe", "tf_saved_model"):
             raise ValueError(f"export: format {format!r} is not supported: it writes the directory that troupe-serve "
@@ -369,7 +372,7 @@ class Model(_training.Trainer, Layer):
         values = {name: weight._tensor() for name, weight in self._network_weights()}
         _native.export_network(self._network, values, os.fspath(filepath))
 
-    def save_weights(self, filepath, overwrite: bool = True) -> None:
+    def save_weights(self, filepath: Path, overwrite: bool = True) -> None:
         """Writes the weights by name: .safetensors (also for .weights.h5) or .npz."""
         path = os.fspath(filepath)
         if not overwrite and os.path.exists(path):
@@ -379,7 +382,7 @@ class Model(_training.Trainer, Layer):
         values = {name: _arrays.to_array(weight._tensor()) for name, weight in self._network_weights()}
         (save_npz if path.endswith(".npz") else save_safetensors)(_weights_file(path), values)
 
-    def load_weights(self, filepath, skip_mismatch: bool = False) -> None:
+    def load_weights(self, filepath: Path, skip_mismatch: bool = False) -> None:
         """Reads weights that save_weights() wrote: by name, or in their order if the names are others."""
         self._require_built()
         path = _weights_file(os.fspath(filepath))
@@ -387,8 +390,7 @@ class Model(_training.Trainer, Layer):
         own = self._network_weights()
         names = dict(zip([name for name, _ in own], [name for name, _ in own]))
         if not set(names) <= set(file):
-            ordered = sorted(file, key=lambda n: file.names_in_order.index(n)) if hasattr(
-                file, "names_in_order") else list(file)
+            ordered = list(file)
             if len(ordered) != len(own):
                 raise ValueError(f"{path!r} has {len(ordered)} weights, the model {len(own)}")
             names = dict(zip(names, ordered))
@@ -456,7 +458,7 @@ def _weights_file(path: str) -> str:
     return path if path.endswith((".npz", ".safetensors")) else path + ".safetensors"
 
 
-def optimizers_config(optimizer) -> dict:
+def optimizers_config(optimizer: typing.Any) -> dict:
     from . import optimizers
 
     return optimizers.serialize(optimizer)
@@ -482,7 +484,7 @@ class Sequential(Model):
     def _is_python(self) -> bool:
         return False
 
-    def add(self, layer, rebuild: bool = True) -> None:
+    def add(self, layer: typing.Any, rebuild: bool = True) -> None:
         """Adds a layer at the end; the first may be Input(shape)."""
         if isinstance(layer, KerasTensor):
             layer = layer._layer
@@ -529,7 +531,7 @@ class Sequential(Model):
         self._trainers, self._last = {}, None
         self._join(self._begin, x, "sequential")
 
-    def build(self, input_shape=None) -> None:
+    def build(self, input_shape: typing.Any = None) -> None:
         """Makes the weights for inputs of this shape, the batch first."""
         if self._begin is None and input_shape is not None:
             self._begin = InputLayer(tuple(input_shape)[1:], dtype=self._first_dtype()).output
@@ -546,7 +548,8 @@ class Sequential(Model):
             return "string"
         return "int32" if first == "Embedding" else "float32"
 
-    def _build_from(self, forms, several, keys=None) -> None:
+    def _build_from(self, forms: typing.List[_data.InputForm], several: bool,
+                    keys: typing.Optional[typing.List[str]] = None) -> None:
         if not self._chain:
             raise ValueError(f"{self.name!r} has no layers")
         form = forms[0]
@@ -577,7 +580,7 @@ def _input_config(tensor: KerasTensor) -> dict:
     return {"shape": list(tensor.shape[1:]), "dtype": tensor.dtype, "name": tensor.name}
 
 
-def _is_symbol(value) -> bool:
+def _is_symbol(value: typing.Any) -> bool:
     return isinstance(value, KerasTensor)
 
 
@@ -589,7 +592,7 @@ def _functional_config(model: Model) -> dict:
     calls: list = []
     place: typing.Dict[int, dict] = {id(t): {"tensor": ["input", t.name]} for t in model._input_tensors}
 
-    def places(tree):
+    def places(tree: typing.Any) -> typing.Any:
         return _trees.replaced(tree, _is_symbol, [place[id(t)] for t in _trees.flatten(tree, _is_symbol)])
 
     open_ = list(reversed(model._output_tensors))
@@ -612,17 +615,17 @@ def _functional_config(model: Model) -> dict:
             "calls": calls, "input_tree": places(model._input_tree), "output_tree": places(model._output_tree)}
 
 
-def _functional_from_config(config: dict, custom_objects) -> Model:
+def _functional_from_config(config: dict, custom_objects: typing.Optional[dict]) -> Model:
     from .layers import deserialize
 
     inputs = {c["name"]: InputLayer(**c).output for c in config["inputs"]}
     layers = {c["config"]["name"]: deserialize(c, custom_objects) for c in config["layers"]}
     made: typing.List[typing.List[KerasTensor]] = []
 
-    def is_place(value) -> bool:
+    def is_place(value: typing.Any) -> bool:
         return isinstance(value, dict) and set(value) == {"tensor"}
 
-    def tensors(tree):
+    def tensors(tree: typing.Any) -> typing.Any:
         found = [p["tensor"] for p in _trees.flatten(tree, is_place)]
         return _trees.replaced(tree, is_place, [inputs[p[1]] if p[0] == "input" else made[p[1]][p[2]] for p in found])
 
@@ -643,7 +646,7 @@ def model_from_json(text: str, custom_objects: typing.Optional[dict] = None) -> 
     return from_config(json.loads(text), custom_objects)
 
 
-def load_model(filepath, custom_objects: typing.Optional[dict] = None, compile: bool = True) -> Model:
+def load_model(filepath: Path, custom_objects: typing.Optional[dict] = None, compile: bool = True) -> Model:
     """The model of a directory that save() wrote: layers, values, how it was compiled, and where its training stands.
     Throws NotFound for a path without a saved model."""
     path = os.fspath(filepath)
@@ -670,7 +673,7 @@ def clone_model(model: Model) -> Model:
                         "config": model.get_config()})
 
 
-def save_model(model: Model, filepath, overwrite: bool = True) -> None:
+def save_model(model: Model, filepath: Path, overwrite: bool = True) -> None:
     model.save(filepath, overwrite)
 
 

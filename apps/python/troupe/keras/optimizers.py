@@ -12,11 +12,12 @@ from .. import optimizers as _optimizers
 from ..optimizers import *  # noqa: F401,F403
 from ..optimizers import Optimizer, Schedule, schedules
 
-_CLASSES = {name: value for name, value in vars(_optimizers).items()
+OptimizerLike = typing.Union[str, dict, Optimizer]
+_CLASSES: typing.Dict[str, typing.Any] = {name: value for name, value in vars(_optimizers).items()
             if isinstance(value, type) and issubclass(value, Optimizer) and value is not Optimizer}
 
 
-def get(identifier) -> Optimizer:
+def get(identifier: OptimizerLike) -> Optimizer:
     """The optimizer of a name, a configuration or an object.
 
     >>> type(get("SGD")).__name__
@@ -69,4 +70,5 @@ def is_scheduled(optimizer: Optimizer) -> bool:
 
 def base_rate(optimizer: Optimizer) -> float:
     """The learning rate; 0 for a schedule."""
-    return 0.0 if is_scheduled(optimizer) else float(optimizer.learning_rate)
+    rate = optimizer.learning_rate
+    return 0.0 if isinstance(rate, Schedule) else float(rate)

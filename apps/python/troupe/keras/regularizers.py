@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import typing
+
 from . import _parts
 
 
@@ -17,6 +19,9 @@ class Regularizer(_parts.Part):
             raise ValueError(f"{type(self).__name__} is a regularizer of your own: use L1, L2 or L1L2, or let a layer "
                              "add_loss()")
         return {k: float(v) for k, v in vars(self).items()}
+
+
+RegularizerLike = typing.Union[None, str, dict, Regularizer, typing.Type[Regularizer]]
 
 
 class L1(Regularizer):
@@ -39,7 +44,7 @@ _CLASSES = {"L1": L1, "L2": L2, "L1L2": L1L2}
 _NAMES = {"l1": "L1", "l2": "L2", "l1_l2": "L1L2", "l1l2": "L1L2"}
 
 
-def get(identifier):
+def get(identifier: RegularizerLike) -> typing.Optional[Regularizer]:
     """The regularizer of a name or a configuration.
 
     >>> get("l1")

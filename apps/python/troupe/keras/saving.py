@@ -7,10 +7,13 @@ import typing
 from . import layers
 from .models import load_model, save_model
 
+Made = typing.TypeVar("Made", bound=typing.Type[layers.Layer])
 
-def register_keras_serializable(package: str = "Custom", name: typing.Optional[str] = None) -> typing.Callable:
+
+def register_keras_serializable(package: str = "Custom",
+                                name: typing.Optional[str] = None) -> typing.Callable[[Made], Made]:
     """A decorator: models with layers of this class are read back without custom_objects."""
-    def register(cls):
+    def register(cls: Made) -> Made:
         layers._CUSTOM[name or cls.__name__] = cls
         return cls
 

@@ -6,10 +6,11 @@ import typing
 
 import numpy as np
 
+from .._core import TensorLike
 from ._names import clear_session, set_random_seed
 
 
-def to_categorical(x, num_classes: typing.Optional[int] = None) -> np.ndarray:
+def to_categorical(x: TensorLike, num_classes: typing.Optional[int] = None) -> np.ndarray:
     """Classes as rows of 0 and 1.
 
     >>> to_categorical([0, 2]).tolist()
@@ -21,7 +22,7 @@ def to_categorical(x, num_classes: typing.Optional[int] = None) -> np.ndarray:
     return np.eye(num_classes or int(classes.max()) + 1, dtype=np.float32)[classes]
 
 
-def normalize(x, axis: int = -1, order: int = 2) -> np.ndarray:
+def normalize(x: TensorLike, axis: int = -1, order: int = 2) -> np.ndarray:
     """Vectors of length 1.
 
     >>> normalize([[3.0, 4.0]]).tolist()
@@ -39,7 +40,7 @@ class Sequence:
     def __init__(self, workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10):
         self.workers, self.use_multiprocessing, self.max_queue_size = workers, use_multiprocessing, max_queue_size
 
-    def __getitem__(self, index: int):
+    def __getitem__(self, index: int) -> typing.Any:
         raise NotImplementedError
 
     def __len__(self) -> int:

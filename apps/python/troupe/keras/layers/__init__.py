@@ -23,8 +23,8 @@ from .reshaping import *  # noqa: F401,F403
 _FILES = (attention, convolution, core, merging, normalization, preprocessing, recurrent, reshaping)
 
 
-def _classes() -> typing.Dict[str, type]:
-    found = {"InputLayer": InputLayer}
+def _classes() -> typing.Dict[str, typing.Type[Layer]]:
+    found: typing.Dict[str, typing.Type[Layer]] = {"InputLayer": InputLayer}
     for file in _FILES:
         for name, value in vars(file).items():
             if isinstance(value, type) and issubclass(value, Layer) and not name.startswith("_"):
@@ -32,7 +32,7 @@ def _classes() -> typing.Dict[str, type]:
     return found
 
 
-_CUSTOM: typing.Dict[str, type] = {}
+_CUSTOM: typing.Dict[str, typing.Type[Layer]] = {}
 
 
 def serialize(layer: Layer) -> dict:
@@ -51,9 +51,10 @@ def deserialize(config: dict, custom_objects: typing.Optional[dict] = None) -> L
     if made is None:
         from .. import _parts, constraints, initializers, models, regularizers
 
-        for known in (initializers._CLASSES, regularizers._CLASSES, constraints._CLASSES):
-            if name in known:
-                return known[name](**config["config"])
+        parts: typing.Dict[str, typing.Any] = {
+            **initializers._CLASSES, **regularizers._CLASSES, **constraints._CLASSES}
+        if name in parts:
+            return parts[name](**config["config"])
         if name in ("Sequential", "Functional", "Model"):
             return models.from_config(config, custom_objects)
         raise ValueError(f"there is no layer {name!r}: pass custom_objects={{{name!r}: its class}}, or register it by "

@@ -16,10 +16,18 @@ import weakref
 import numpy as np
 
 from ... import _troupe
+from ..._core import DTypeLike, ShapeLike, Tensor, TensorLike, Variable
 from .. import _arrays, _names, _parts, _trees, constraints, initializers, regularizers
+from ..activations import ActivationLike
+from ..constraints import ConstraintLike
+from ..initializers import InitializerLike
+from ..regularizers import RegularizerLike
 
 _native = _troupe.keras
+Shape = typing.Sequence[typing.Optional[int]]
 Form = typing.Tuple[str, typing.Optional[list]]  # dtype and shape as C++ names them
+Layout = typing.Tuple[typing.Callable[[np.ndarray], np.ndarray], typing.Callable[[np.ndarray], np.ndarray]]
+Made = typing.TypeVar("Made", bound="Layer")
 
 _calling = threading.local()
 
@@ -49,19 +57,20 @@ class KerasTensor:
     (None, 3)
     """
 
-    def __init__(self, symbol, form: Form, layer: "Layer", sources: typing.Sequence["KerasTensor"] = (),
+    def __init__(self, symbol: typing.Any, form: Form, layer: "Layer", sources: typing.Sequence["KerasTensor"] = (),
                  name: typing.Optional[str] = None):
         self._symbol = symbol
         self._form = form
         self._layer = layer
         self._sources = list(sources)
-        self._call: typing.Optional[Call] = None
+        self._call: typing.Any = None  # the Call that returned it
         self._mask: typing.Optional[KerasTensor] = None
+        self._lengths: typing.Optional[KerasTensor] = None  # of a mask: the steps of each sequence
         self.name = name or layer.name
 
     @property
-    def shape(self) -> tuple:
-        return tuple(self._form[1])
+    def shape(self) -> typing.Tuple[typing.Any, ...]:
+        return tuple(self._form[1] or ())
 
     @property
     def dtype(self) -> str:
@@ -69,65 +78,76 @@ class KerasTensor:
 
     @property
     def ndim(self) -> int:
-        return len(self._form[1])
+        return len(self.shape)
 
     def __repr__(self) -> str:
         return f"<KerasTensor shape={self.shape}, dtype={self.dtype}, name={self.name}>"
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise TypeError("a symbolic tensor has no value yet: decide by values in call() of a layer or in a callback")
 
-    def _joined(self, other, kind: str):
+    def _joined(self, other: typing.Any, kind: str) -> typing.Any:
         from . import merging
 
         if not isinstance(other, KerasTensor):
             return NotImplemented
         return getattr(merging, kind)()([self, other])
 
-    def _scaled(self, factor: float, offset: float):
+    def _scaled(self, factor: float, offset: float) -> KerasTensor:
         from .preprocessing import Rescaling
 
         return Rescaling(factor, offset)(self)
 
-    def __add__(self, other):
+    def __add__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(1.0, float(other)) if isinstance(other, (int, float)) else self._joined(other, "Add")
 
-    def __sub__(self, other):
+    def __sub__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(1.0, -float(other)) if isinstance(other, (int, float)) else self._joined(other, "Subtract")
 
-    def __mul__(self, other):
+    def __mul__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(float(other), 0.0) if isinstance(other, (int, float)) else self._joined(other, "Multiply")
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(1.0 / float(other), 0.0) if isinstance(other, (int, float)) else NotImplemented
 
-    def __radd__(self, other):
+    def __radd__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(1.0, float(other))
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(-1.0, float(other))
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: typing.Any) -> KerasTensor:
         return self._scaled(float(other), 0.0)
 
-    def __neg__(self):
+    def __neg__(self) -> KerasTensor:
         return self._scaled(-1.0, 0.0)
+
+
+def _operator(name: str) -> typing.Callable[..., Tensor]:
+    function = getattr(operator, name)
+    return lambda self, *others: function(self.value, *others)
+
+
+def _reflected(name: str) -> typing.Callable[..., Tensor]:
+    function = getattr(operator, name)
+    return lambda self, other: function(other, self.value)
 
 
 class Weight:
     """A weight of a layer. `numpy()` and `assign()` have Keras's shape; the layer knows how its own differs."""
 
     def __init__(self, name: str, shape: typing.Sequence[int], dtype: str, trainable: bool, owner: "Layer",
-                 layout=None, options: typing.Optional[dict] = None):
+                 layout: typing.Optional[Layout] = None, options: typing.Optional[dict] = None):
         self.name = name
         self._shape = tuple(shape)
         self._dtype = dtype
         self._trained = trainable
-        self._owner = weakref.ref(owner)
+        self._owner: typing.Callable[[], typing.Any] = weakref.ref(owner)
         self._layout = layout  # (to Keras's array, from it)
         self._options = options or {}
-        self._held = None  # a tensor; None until it is drawn, or while a variable has the value
-        self._variable = None
+        # None until it is drawn, or while a variable has the value.
+        self._held: typing.Optional[_troupe.Data] = None
+        self._variable: typing.Optional[Variable] = None
 
     @property
     def path(self) -> str:
@@ -138,7 +158,7 @@ class Weight:
         return _names.keras_dtype(self._dtype)
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> typing.Tuple[typing.Any, ...]:
         if self._layout is None:
             return self._shape
         return tuple(self._layout[0](np.broadcast_to(np.float32(0), self._shape)).shape)
@@ -150,7 +170,7 @@ class Weight:
     def _drawn(self) -> bool:
         return self._held is not None or self._variable is not None
 
-    def _tensor(self):
+    def _tensor(self) -> _troupe.Data:
         """The value as C++ holds it."""
         if self._variable is not None:
             return _native.value_of(self._variable)
@@ -160,7 +180,7 @@ class Weight:
             raise ValueError(f"weight {self.path!r} has no value: no call() uses it")
         return self._held
 
-    def _set(self, tensor) -> None:
+    def _set(self, tensor: _troupe.Data) -> None:
         if self._variable is not None:
             _native.assign_value(self._variable, tensor)
         else:
@@ -171,10 +191,10 @@ class Weight:
         found = _arrays.to_array(self._tensor())
         return found if self._layout is None else np.ascontiguousarray(self._layout[0](found))
 
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+    def __array__(self, dtype: typing.Any = None, copy: typing.Optional[bool] = None) -> np.ndarray:
         return np.asarray(self.numpy(), dtype)
 
-    def assign(self, value) -> "Weight":
+    def assign(self, value: typing.Any) -> "Weight":
         """Gives it another value, an array of its shape."""
         array = np.asarray(_arrays.plain(value), _arrays.numpy_dtype(self._dtype))
         if array.shape != self.shape:
@@ -183,7 +203,7 @@ class Weight:
         return self
 
     @property
-    def value(self):
+    def value(self) -> Tensor:
         """The weight as a tensor: within call() of its layer that of the graph, else the value of now."""
         if _native.in_call():
             stack = layers_being_called()
@@ -195,28 +215,21 @@ class Weight:
     def __repr__(self) -> str:
         return f"<Weight path={self.path}, shape={self.shape}, dtype={self.dtype}>"
 
-
-def _operator(name: str) -> typing.Tuple[typing.Callable, typing.Callable]:
-    function = getattr(operator, name)
-
-    def method(self, *others):
-        return function(self.value, *others)
-
-    def reflected(self, other):
-        return function(other, self.value)
-
-    return method, reflected
-
-
-for _name in "add sub mul truediv matmul pow".split():
-    _method, _reflected = _operator(_name)
-    setattr(Weight, f"__{_name}__", _method)
-    setattr(Weight, f"__r{_name}__", _reflected)
-for _name in "neg getitem lt le gt ge".split():
-    setattr(Weight, f"__{_name}__", _operator(_name)[0])
+    __add__, __radd__ = _operator("add"), _reflected("add")
+    __sub__, __rsub__ = _operator("sub"), _reflected("sub")
+    __mul__, __rmul__ = _operator("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _operator("truediv"), _reflected("truediv")
+    __matmul__, __rmatmul__ = _operator("matmul"), _reflected("matmul")
+    __pow__, __rpow__ = _operator("pow"), _reflected("pow")
+    __neg__ = _operator("neg")
+    __getitem__ = _operator("getitem")
+    __lt__ = _operator("lt")
+    __le__ = _operator("le")
+    __gt__ = _operator("gt")
+    __ge__ = _operator("ge")
 
 
-def is_tensor(value) -> bool:
+def is_tensor(value: typing.Any) -> bool:
     return isinstance(value, (KerasTensor, _arrays.Tensor))
 
 
@@ -224,7 +237,8 @@ class _Slot:
     """Stands for a tensor among the arguments of a call."""
 
 
-def weight_options(initializer=None, regularizer=None, constraint=None) -> typing.Tuple[dict, typing.Any]:
+def weight_options(initializer: typing.Any = None, regularizer: typing.Optional[regularizers.Regularizer] = None,
+                   constraint: typing.Optional[constraints.Constraint] = None) -> typing.Tuple[dict, typing.Any]:
     """How C++ treats a weight, and a function that makes its first value, if that is Python's."""
     out: dict = {}
     function = None
@@ -254,16 +268,17 @@ class Layer:
     (2, 3)
     """
 
-    def __new__(cls, *args, **kwargs):
-        self = super().__new__(cls)
+    def __new__(cls: typing.Type[Made], *args: typing.Any, **kwargs: typing.Any) -> Made:
+        self = object.__new__(cls)
         object.__setattr__(self, "_attached", {})
         self._made_of = (args, kwargs)
         return self
 
-    def __init__(self, *, name: typing.Optional[str] = None, trainable: bool = True, dtype=None,
-                 activity_regularizer=None, input_shape: typing.Optional[typing.Sequence] = None,
+    def __init__(self, *, name: typing.Optional[str] = None, trainable: bool = True,
+                 dtype: typing.Optional[DTypeLike] = None, activity_regularizer: RegularizerLike = None,
+                 input_shape: typing.Optional[typing.Sequence] = None,
                  batch_input_shape: typing.Optional[typing.Sequence] = None, input_dim: typing.Optional[int] = None,
-                 **unknown):
+                 **unknown: typing.Any):
         if unknown:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(unknown))!r}")
         if activity_regularizer is not None:
@@ -280,21 +295,22 @@ class Layer:
         self._dtype = None if dtype is None else _names.native_dtype(getattr(dtype, "compute_dtype", dtype))
         self._weights: typing.Dict[str, Weight] = {}
         self._first_values: typing.Dict[str, typing.Callable] = {}
-        self._natives: dict = {}  # by the form of the call
+        self._natives: typing.Dict[str, _native.Layer] = {}  # by the form of the call
         self._calls: dict = {}    # arguments of call() by the number of tensors
-        self._results = None      # what call() returned, with slots
+        self._results: typing.Any = None  # what call() returned, with slots
         self._children: typing.Dict[str, Layer] = {}
         self._forms: typing.List[Form] = []  # of the first inputs
-        self._input = self._output = None
+        self._input: typing.Any = None
+        self._output: typing.Any = None
 
-    def __setattr__(self, name: str, value) -> None:
+    def __setattr__(self, name: str, value: typing.Any) -> None:
         if type(value) is Weight:
             self._attached[name] = value
             self.__dict__.pop(name, None)
         else:
             super().__setattr__(name, value)
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> typing.Any:
         """A weight; in call() its tensor in the graph."""
         attached = self.__dict__.get("_attached", {})
         if name not in attached:
@@ -303,10 +319,10 @@ class Layer:
 
     # What subclasses define.
 
-    def build(self, input_shape) -> None:
+    def build(self, input_shape: typing.Any) -> None:
         """Makes weights for inputs of this shape, with the batch as None: a list of shapes for several inputs."""
 
-    def call(self, *args, **kwargs):
+    def call(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """Computes the results of tensors; `training` and `mask` are optional arguments."""
         raise NotImplementedError(f"{type(self).__name__} has no call(): define call(self, x)")
 
@@ -329,13 +345,17 @@ class Layer:
     def from_config(cls, config: dict) -> "Layer":
         from . import deserialize
 
-        return cls(**{k: deserialize(v) if isinstance(v, dict) and "class_name" in v and "config" in v else v
-                      for k, v in config.items()})
+        given: typing.Dict[str, typing.Any] = {
+            k: deserialize(v) if isinstance(v, dict) and "class_name" in v and "config" in v else v
+            for k, v in config.items()}
+        return cls(**given)
 
     # Weights.
 
-    def add_weight(self, shape: typing.Sequence[int] = (), initializer=None, dtype=None, trainable: bool = True,
-                   regularizer=None, constraint=None, name: typing.Optional[str] = None, **_) -> Weight:
+    def add_weight(self, shape: typing.Sequence[int] = (), initializer: InitializerLike = None,
+                   dtype: typing.Optional[DTypeLike] = None, trainable: bool = True,
+                   regularizer: RegularizerLike = None, constraint: ConstraintLike = None,
+                   name: typing.Optional[str] = None, **_: typing.Any) -> Weight:
         """A new weight of this layer, drawn by glorot_uniform, or zeros for a vector, without an initializer."""
         if isinstance(shape, int):
             shape = (shape,)
@@ -350,7 +370,7 @@ class Layer:
         self._weights[name] = made
         return made
 
-    def add_loss(self, loss) -> None:
+    def add_loss(self, loss: Tensor) -> None:
         """Adds a scalar to the loss of the model that is trained; called in call()."""
         if _native.in_call():
             _native.add_loss(loss)
@@ -417,16 +437,16 @@ class Layer:
         return sum(int(np.prod(w._shape, dtype=np.int64)) for w in self.weights)
 
     @property
-    def input(self):
+    def input(self) -> typing.Any:
         return self._input
 
     @property
-    def output(self):
+    def output(self) -> typing.Any:
         return self._output
 
     def _draw(self) -> None:
         """Gives all weights that have no value their first ones."""
-        inputs = [_native.input(f"input_{i}", shape[1:], dtype) for i, (dtype, shape) in enumerate(self._forms)]
+        inputs = [_native.input(f"input_{i}", (shape or [])[1:], dtype) for i, (dtype, shape) in enumerate(self._forms)]
         layer = next(iter(self._natives.values()), None) or self._native_layer("")
         results = [(f"output_{i}", y) for i, y in enumerate(layer.call(inputs))]
         self._take(_native.initial_values(_native.network(inputs, results, "network"), _names.random_seed()), self.name)
@@ -440,7 +460,7 @@ class Layer:
 
     # Calls.
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         tensors = _trees.flatten((args, kwargs), is_tensor)
         if any(isinstance(t, KerasTensor) for t in tensors):
             return self._call_symbols(args, kwargs)
@@ -448,24 +468,24 @@ class Layer:
             return self._call_inside(args, kwargs)
         return self._call_eagerly(args, kwargs)
 
-    def _bound(self, args: tuple, kwargs: dict):
+    def _bound(self, args: tuple, kwargs: dict) -> typing.Tuple[list, str]:
         """The tensors of a call in order, and the key of the C++ layer that takes them."""
         tensors = _trees.flatten((args, kwargs), is_tensor)
         self._calls[len(tensors)] = _trees.replaced((args, kwargs), is_tensor, [_Slot() for _ in tensors])
         return tensors, "python"
 
-    def _layer_for(self, key, forms: typing.List[Form]):
+    def _layer_for(self, key: str, forms: typing.List[Form]) -> _native.Layer:
         """The C++ layer, made at the first call."""
         if key not in self._natives:
             self._forms = self._forms or forms
             self._natives[key] = self._make(key, forms).named(self.name)
         return self._natives[key]
 
-    def _make(self, key, forms: typing.List[Form]):
+    def _make(self, key: str, forms: typing.List[Form]) -> _native.Layer:
         me = weakref.ref(self)
 
-        def apply(outputs, training):
-            return me()._apply(outputs, training)
+        def apply(outputs: list, training: bool) -> list:
+            return typing.cast(Layer, me())._apply(outputs, training)
 
         kind = _names.snake_case(type(self).__name__)
         made, _ = _native.python_layer(apply, kind, 1).forms(self.name, forms)
@@ -490,18 +510,18 @@ class Layer:
         self._results = _trees.replaced(made, is_tensor, [_Slot() for _ in results])
         return results
 
-    def _build_for(self, inputs) -> None:
+    def _build_for(self, inputs: typing.Any) -> None:
         shapes = [tuple(x.shape) for x in inputs] if isinstance(inputs, list) else tuple(inputs.shape)
         self.built = True
         self.build(shapes)
 
-    def _packed(self, results: list):
+    def _packed(self, results: list) -> typing.Any:
         """Tensors in the form in which call() returned them."""
         if self._results is not None:
             return _trees.replaced(self._results, lambda v: isinstance(v, _Slot), results)
         return results[0] if len(results) == 1 else results
 
-    def _call_symbols(self, args: tuple, kwargs: dict):
+    def _call_symbols(self, args: tuple, kwargs: dict) -> typing.Any:
         tensors, key = self._bound(args, kwargs)
         forms = [t._form for t in tensors]
         layer = self._layer_for(key, forms)
@@ -515,10 +535,10 @@ class Layer:
         self._input, self._output = (tensors[0] if len(tensors) == 1 else tensors), out
         return out
 
-    def _with_masks(self, results: list, tensors: list):
+    def _with_masks(self, results: list, tensors: list) -> typing.Any:
         return self._packed(results)
 
-    def _call_inside(self, args: tuple, kwargs: dict):
+    def _call_inside(self, args: tuple, kwargs: dict) -> typing.Any:
         stack = layers_being_called()
         if stack:
             known = stack[-1]._children.setdefault(self.name, self)
@@ -528,9 +548,9 @@ class Layer:
         layer = self._prepared(key, [_arrays.form_of(t) for t in tensors])
         return self._packed(layer.call_inside(self.name, tensors))
 
-    def _call_eagerly(self, args: tuple, kwargs: dict):
+    def _call_eagerly(self, args: tuple, kwargs: dict) -> typing.Any:
         """Computes at once. `training` holds for the layers inside, too."""
-        def is_value(value) -> bool:
+        def is_value(value: typing.Any) -> bool:
             return isinstance(value, (_arrays.Tensor, _arrays.Variable, np.ndarray, np.generic))
 
         values = [_arrays.as_value(v) for v in _trees.flatten((args, kwargs), is_value)]
@@ -542,7 +562,7 @@ class Layer:
         finally:
             _calling.training = outer
 
-    def _computed(self, args: tuple, kwargs: dict, values: list):
+    def _computed(self, args: tuple, kwargs: dict, values: list) -> typing.Any:
         """Runs call() on values."""
         if not self.built:
             self._build_for(values if len(values) > 1 else values[0])
@@ -550,7 +570,7 @@ class Layer:
             kwargs = {**kwargs, "training": _calling.training}
         return self.call(*args, **kwargs)
 
-    def _prepared(self, key, forms: typing.List[Form]):
+    def _prepared(self, key: str, forms: typing.List[Form]) -> _native.Layer:
         """The C++ layer, with its weights known."""
         first = not self.built
         layer = self._layer_for(key, forms)
@@ -563,23 +583,28 @@ class Layer:
         self.built = True
 
 
+def _inputs(inputs: typing.Any, mask: typing.Any = None,
+            training: typing.Optional[bool] = None) -> typing.Tuple[list, str]:
+    return (list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]), ""
+
+
 class NativeLayer(Layer):
     """A layer of graph/layers. Subclasses define _configured(key) -> (kind, options, weights, layers inside)."""
 
     _supports_masking = False
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: typing.Any):
         super().__init__(**kwargs)
-        self._after = None  # an activation that is a function of Python
+        self._after: typing.Optional[typing.Callable] = None  # an activation that is a function of Python
 
-    def _configured(self, key) -> tuple:
+    def _configured(self, key: str) -> tuple:
         raise NotImplementedError
 
     def _layouts(self) -> dict:
         """By the name of a weight: functions to Keras's array and from it."""
         return {}
 
-    def _activation(self, identifier) -> str:
+    def _activation(self, identifier: ActivationLike) -> str:
         """The name for C++; a function of Python is called on the result."""
         from .. import activations
 
@@ -589,7 +614,8 @@ class NativeLayer(Layer):
             self._after = function
         return name or "none"
 
-    def _weight(self, name: str, initializer=None, regularizer=None, constraint=None) -> dict:
+    def _weight(self, name: str, initializer: InitializerLike = None, regularizer: RegularizerLike = None,
+                constraint: ConstraintLike = None) -> dict:
         options, function = weight_options(initializers.get(initializer), regularizers.get(regularizer),
                                            constraints.get(constraint))
         if function is not None:
@@ -599,11 +625,11 @@ class NativeLayer(Layer):
     def _is_python(self) -> bool:
         return type(self).call is not NativeLayer.call or self._after is not None
 
-    def call(self, inputs, *args, **kwargs):
+    def call(self, inputs: typing.Any, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
         """The layer's own function, for a call() that overrides this one."""
         kwargs.pop("training", None)
         tensors, key = self._inputs(inputs, *args, **kwargs)
-        forms = [_arrays.form_of(t) for t in tensors]
+        forms: typing.List[Form] = [_arrays.form_of(t) for t in tensors]
         layer = self._native_layer(key)
         self._forms = self._forms or forms
         self._adopt_native(layer.forms("", forms)[1], "")
@@ -615,31 +641,32 @@ class NativeLayer(Layer):
         out = results[0] if len(results) == 1 else results
         return out if self._after is None else self._after(out)
 
-    def _inputs(self, inputs, mask=None, training=None):
+    def _inputs(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Tuple[list, str]:
         """The tensors that C++ takes, in order, and the key of the form of the call."""
-        return (list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]), ""
+        return _inputs(*args, **kwargs)
 
-    def _bound(self, args: tuple, kwargs: dict):
+    def _bound(self, args: tuple, kwargs: dict) -> typing.Tuple[list, str]:
         return super()._bound(args, kwargs) if self._is_python() else self._inputs(*args, **kwargs)
 
-    def _computed(self, args: tuple, kwargs: dict, values: list):
+    def _computed(self, args: tuple, kwargs: dict, values: list) -> typing.Any:
         if self._is_python():
             return super()._computed(args, kwargs, values)
         kwargs.pop("training", None)
         return self._applied(*self._inputs(*args, **kwargs))
 
-    def _applied(self, tensors: list, key):
+    def _applied(self, tensors: list, key: str) -> typing.Any:
         """The C++ layer on values."""
         layer = self._prepared(key, [_arrays.form_of(t) for t in tensors])
         weights = [(name, _arrays.variable_of(weight)) for name, weight in self._weights.items()]
         return self._packed(_native.apply_eagerly(layer, tensors, weights, _calling.training))
 
-    def _make(self, key, forms: typing.List[Form]):
+    def _make(self, key: str, forms: typing.List[Form]) -> _native.Layer:
         return super()._make(key, forms) if self._is_python() else self._native_layer(key)
 
-    def _native_layer(self, key):
+    def _native_layer(self, key: str) -> _native.Layer:
         if ("native", key) not in self._calls:
-            kind, options, weights, layers = (*self._configured(key), {}, {})[:4]
+            configured: typing.List[typing.Any] = [*self._configured(key), {}, {}]
+            kind, options, weights, layers = configured[:4]
             given = {name: found for name, found in weights.items() if found}
             self._calls["native", key] = _native.layer(
                 kind, {k: v for k, v in options.items() if not (isinstance(v, list) and not v)}, given, layers)
@@ -660,7 +687,7 @@ class NativeLayer(Layer):
             if name in self._first_values:
                 made.assign(self._first_values[name](made.shape, dtype=made.dtype))
 
-    def _with_masks(self, results: list, tensors: list):
+    def _with_masks(self, results: list, tensors: list) -> typing.Any:
         out = self._packed(results)
         if self._supports_masking and isinstance(out, KerasTensor):
             out._mask = next((t._mask for t in tensors if t._mask is not None), None)
@@ -670,8 +697,10 @@ class NativeLayer(Layer):
 class InputLayer(Layer):
     """The beginning of a model: shape is that of an example; or batch_shape, with the batch first."""
 
-    def __init__(self, shape=None, batch_size=None, dtype=None, batch_shape=None, name: typing.Optional[str] = None,
-                 input_shape=None, **unknown):
+    def __init__(self, shape: typing.Union[int, Shape, None] = None, batch_size: typing.Optional[int] = None,
+                 dtype: typing.Optional[DTypeLike] = None, batch_shape: typing.Optional[Shape] = None,
+                 name: typing.Optional[str] = None, input_shape: typing.Union[int, Shape, None] = None,
+                 **unknown: typing.Any):
         super().__init__(name=name or _names.unique_name("input_layer"))
         if unknown:
             raise ValueError(f"Input: the argument {next(iter(unknown))!r} is not supported")
@@ -683,13 +712,13 @@ class InputLayer(Layer):
             raise ValueError("Input: give the shape of an example, like Input(shape=(28, 28))")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.built = True
-        self._dtype = _names.native_dtype(dtype or "float32")
+        self._dtype: str = _names.native_dtype(dtype or "float32")
         dims = [None if d is None else int(d) for d in shape]
         symbol = _native.input(self.name, dims, self._dtype)
         self._output = self._input = KerasTensor(symbol, (self._dtype, [None, *dims]), self, (), self.name)
 
     @property
-    def batch_shape(self) -> tuple:
+    def batch_shape(self) -> typing.Tuple[typing.Any, ...]:
         return self._output.shape
 
     @property
@@ -697,8 +726,9 @@ class InputLayer(Layer):
         return _names.keras_dtype(self._dtype)
 
 
-def Input(shape=None, batch_size=None, dtype=None, batch_shape=None, name: typing.Optional[str] = None,
-          **unknown) -> KerasTensor:
+def Input(shape: typing.Union[int, Shape, None] = None, batch_size: typing.Optional[int] = None,
+          dtype: typing.Optional[DTypeLike] = None, batch_shape: typing.Optional[Shape] = None,
+          name: typing.Optional[str] = None, **unknown: typing.Any) -> KerasTensor:
     """An input of a model: shape is that of an example, in which None is a size that differs between batches.
 
     >>> Input(shape=(28, 28), dtype="uint8", name="image")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typing
 
-from .base import NativeLayer
+from ...nn import Integers
+from .base import ActivationLike, ConstraintLike, InitializerLike, NativeLayer, RegularizerLike
 
 
 def refuse_channels_first(layer: str, data_format: typing.Optional[str]) -> None:
@@ -13,7 +14,7 @@ def refuse_channels_first(layer: str, data_format: typing.Optional[str]) -> None
                          "channels]; transpose them once, by np.moveaxis or Permute")
 
 
-def per_axis(value, axes: int, what: str) -> typing.List[int]:
+def per_axis(value: Integers, axes: int, what: str) -> typing.List[int]:
     """One number for each axis.
 
     >>> per_axis(2, 3, "strides"), per_axis((1, 2), 2, "strides")
@@ -29,8 +30,9 @@ def per_axis(value, axes: int, what: str) -> typing.List[int]:
 class _Convolution(NativeLayer):
     _axes, _kind, _transposed = 2, "conv2d", False
 
-    def __init__(self, kernel_size, strides, padding: str, data_format, dilation_rate, groups: int, activation,
-                 use_bias: bool, bias: dict, kwargs: dict):
+    def __init__(self, kernel_size: Integers, strides: Integers, padding: str, data_format: typing.Optional[str],
+                 dilation_rate: Integers, groups: int, activation: ActivationLike, use_bias: bool, bias: dict,
+                 kwargs: dict):
         activity = kwargs.pop("activity_regularizer", None)
         super().__init__(activity_regularizer=activity, **kwargs)
         layer = type(self).__name__
@@ -47,7 +49,7 @@ class _Convolution(NativeLayer):
         self.activation = self._activation(activation)
         self._options = {"bias": self._weight("bias", **bias)}
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         causal = self.padding == "causal"
         return self._kind, {"size": self.kernel_size, "strides": self.strides, "dilations": self.dilation_rate,
                             "groups": self.groups, "padding": "VALID" if causal else self.padding.upper(),
@@ -60,11 +62,13 @@ class _Convolution(NativeLayer):
 
 
 class _Conv(_Convolution):
-    def __init__(self, filters: int, kernel_size, strides=1, padding: str = "valid",
-                 data_format: typing.Optional[str] = None, dilation_rate=1, groups: int = 1, activation=None,
-                 use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros",
-                 kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
-                 bias_constraint=None, **kwargs):
+    def __init__(self, filters: int, kernel_size: Integers, strides: Integers = 1, padding: str = "valid",
+                 data_format: typing.Optional[str] = None, dilation_rate: Integers = 1, groups: int = 1,
+                 activation: ActivationLike = None, use_bias: bool = True,
+                 kernel_initializer: InitializerLike = "glorot_uniform", bias_initializer: InitializerLike = "zeros",
+                 kernel_regularizer: RegularizerLike = None, bias_regularizer: RegularizerLike = None,
+                 activity_regularizer: RegularizerLike = None, kernel_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, groups, activation, use_bias,
                          {"initializer": bias_initializer, "regularizer": bias_regularizer,
                           "constraint": bias_constraint}, {**kwargs, "activity_regularizer": activity_regularizer})
@@ -96,11 +100,13 @@ class Conv3D(_Conv):
 class _ConvTranspose(_Conv):
     _transposed = True
 
-    def __init__(self, filters: int, kernel_size, strides=1, padding: str = "valid", output_padding=None,
-                 data_format: typing.Optional[str] = None, dilation_rate=1, activation=None, use_bias: bool = True,
-                 kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None,
-                 bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None,
-                 **kwargs):
+    def __init__(self, filters: int, kernel_size: Integers, strides: Integers = 1, padding: str = "valid",
+                 output_padding: typing.Any = None, data_format: typing.Optional[str] = None,
+                 dilation_rate: Integers = 1, activation: ActivationLike = None, use_bias: bool = True,
+                 kernel_initializer: InitializerLike = "glorot_uniform", bias_initializer: InitializerLike = "zeros",
+                 kernel_regularizer: RegularizerLike = None, bias_regularizer: RegularizerLike = None,
+                 activity_regularizer: RegularizerLike = None, kernel_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, **kwargs: typing.Any):
         if output_padding is not None:
             raise ValueError(f"{type(self).__name__}: output_padding is not supported: pad or crop the result")
         super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias,
@@ -132,11 +138,13 @@ class Conv3DTranspose(_ConvTranspose):
 
 
 class _Depthwise(_Convolution):
-    def __init__(self, kernel_size, strides=1, padding: str = "valid", depth_multiplier: int = 1,
-                 data_format: typing.Optional[str] = None, dilation_rate=1, activation=None, use_bias: bool = True,
-                 depthwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None,
-                 bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None,
-                 **kwargs):
+    def __init__(self, kernel_size: Integers, strides: Integers = 1, padding: str = "valid", depth_multiplier: int = 1,
+                 data_format: typing.Optional[str] = None, dilation_rate: Integers = 1,
+                 activation: ActivationLike = None, use_bias: bool = True,
+                 depthwise_initializer: InitializerLike = "glorot_uniform", bias_initializer: InitializerLike = "zeros",
+                 depthwise_regularizer: RegularizerLike = None, bias_regularizer: RegularizerLike = None,
+                 activity_regularizer: RegularizerLike = None, depthwise_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias,
                          {"initializer": bias_initializer, "regularizer": bias_regularizer,
                           "constraint": bias_constraint}, {**kwargs, "activity_regularizer": activity_regularizer})
@@ -144,7 +152,7 @@ class _Depthwise(_Convolution):
         self._options["kernel"] = self._weight("kernel", depthwise_initializer, depthwise_regularizer,
                                                depthwise_constraint)
 
-    def _more(self):
+    def _more(self) -> dict:
         return {"multiplier": self.depth_multiplier}
 
 
@@ -161,12 +169,15 @@ class DepthwiseConv2D(_Depthwise):
 
 
 class _Separable(_Convolution):
-    def __init__(self, filters: int, kernel_size, strides=1, padding: str = "valid",
-                 data_format: typing.Optional[str] = None, dilation_rate=1, depth_multiplier: int = 1, activation=None,
-                 use_bias: bool = True, depthwise_initializer="glorot_uniform", pointwise_initializer="glorot_uniform",
-                 bias_initializer="zeros", depthwise_regularizer=None, pointwise_regularizer=None,
-                 bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None,
-                 pointwise_constraint=None, bias_constraint=None, **kwargs):
+    def __init__(self, filters: int, kernel_size: Integers, strides: Integers = 1, padding: str = "valid",
+                 data_format: typing.Optional[str] = None, dilation_rate: Integers = 1, depth_multiplier: int = 1,
+                 activation: ActivationLike = None, use_bias: bool = True,
+                 depthwise_initializer: InitializerLike = "glorot_uniform",
+                 pointwise_initializer: InitializerLike = "glorot_uniform", bias_initializer: InitializerLike = "zeros",
+                 depthwise_regularizer: RegularizerLike = None, pointwise_regularizer: RegularizerLike = None,
+                 bias_regularizer: RegularizerLike = None, activity_regularizer: RegularizerLike = None,
+                 depthwise_constraint: ConstraintLike = None, pointwise_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias,
                          {"initializer": bias_initializer, "regularizer": bias_regularizer,
                           "constraint": bias_constraint}, {**kwargs, "activity_regularizer": activity_regularizer})
@@ -176,7 +187,7 @@ class _Separable(_Convolution):
         self._options["pointwise"] = self._weight("pointwise", pointwise_initializer, pointwise_regularizer,
                                                   pointwise_constraint)
 
-    def _more(self):
+    def _more(self) -> dict:
         return {"filters": self.filters, "multiplier": self.depth_multiplier}
 
 
@@ -195,8 +206,8 @@ class SeparableConv2D(_Separable):
 class _Pool(NativeLayer):
     _axes, _kind = 2, "max_pool"
 
-    def __init__(self, pool_size=2, strides=None, padding: str = "valid", data_format: typing.Optional[str] = None,
-                 **kwargs):
+    def __init__(self, pool_size: Integers = 2, strides: typing.Optional[Integers] = None, padding: str = "valid",
+                 data_format: typing.Optional[str] = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         layer = type(self).__name__
         refuse_channels_first(layer, data_format)
@@ -204,7 +215,7 @@ class _Pool(NativeLayer):
         self.strides = self.pool_size if strides is None else per_axis(strides, self._axes, f"{layer}: strides")
         self.padding = padding.lower()
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return self._kind, {"size": self.pool_size, "strides": self.strides, "padding": self.padding.upper()}
 
 
@@ -250,13 +261,13 @@ class AveragePooling3D(_Pool):
 class _GlobalPool(NativeLayer):
     _kind = ""
 
-    def __init__(self, data_format: typing.Optional[str] = None, keepdims: bool = False, **kwargs):
+    def __init__(self, data_format: typing.Optional[str] = None, keepdims: bool = False, **kwargs: typing.Any):
         super().__init__(**kwargs)
         refuse_channels_first(type(self).__name__, data_format)
         if keepdims:
             raise ValueError(f"{type(self).__name__}: keepdims is not supported: Reshape the result")
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return self._kind, {}
 
 
@@ -265,7 +276,8 @@ class GlobalAveragePooling1D(_GlobalPool):
 
     _kind = "global_average_pool"
 
-    def _inputs(self, inputs, mask=None, training=None):
+    def _inputs(self, inputs: typing.Any, mask: typing.Any = None,
+                training: typing.Optional[bool] = None) -> typing.Tuple[list, str]:
         if mask is None:
             mask = getattr(inputs, "_mask", None)
         return ([inputs] if mask is None else [inputs, mask]), ""

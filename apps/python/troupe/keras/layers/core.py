@@ -6,7 +6,14 @@ import typing
 
 import numpy as np
 
-from .base import KerasTensor, Layer, NativeLayer, Weight
+from ... import _troupe
+from ...nn import Integers
+from .base import (
+    ActivationLike, ConstraintLike, Form, InitializerLike, KerasTensor, Layer, Layout, NativeLayer, RegularizerLike,
+    Weight,
+)
+
+_native = _troupe.keras
 
 
 class Dense(NativeLayer):
@@ -19,9 +26,11 @@ class Dense(NativeLayer):
 
     _supports_masking = True
 
-    def __init__(self, units: int, activation=None, use_bias: bool = True, kernel_initializer="glorot_uniform",
-                 bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None,
-                 kernel_constraint=None, bias_constraint=None, **kwargs):
+    def __init__(self, units: int, activation: ActivationLike = None, use_bias: bool = True,
+                 kernel_initializer: InitializerLike = "glorot_uniform", bias_initializer: InitializerLike = "zeros",
+                 kernel_regularizer: RegularizerLike = None, bias_regularizer: RegularizerLike = None,
+                 activity_regularizer: RegularizerLike = None, kernel_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.units = int(units)
         self.use_bias = use_bias
@@ -29,7 +38,7 @@ class Dense(NativeLayer):
         self._options = {"kernel": self._weight("kernel", kernel_initializer, kernel_regularizer, kernel_constraint),
                          "bias": self._weight("bias", bias_initializer, bias_regularizer, bias_constraint)}
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "dense", {"units": self.units, "activation": self.activation, "use_bias": bool(self.use_bias),
                          "compute": self._dtype or ""}, self._options
 
@@ -51,8 +60,10 @@ class Embedding(NativeLayer):
     (None, 5, 8)
     """
 
-    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer="uniform", embeddings_regularizer=None,
-                 embeddings_constraint=None, mask_zero: bool = False, weights=None, input_length=None, **kwargs):
+    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: InitializerLike = "uniform",
+                 embeddings_regularizer: RegularizerLike = None, embeddings_constraint: ConstraintLike = None,
+                 mask_zero: bool = False, weights: typing.Any = None, input_length: typing.Optional[int] = None,
+                 **kwargs: typing.Any):
         if input_length is not None and "input_shape" not in kwargs:
             kwargs["input_shape"] = (input_length,)
         super().__init__(**kwargs)
@@ -63,11 +74,11 @@ class Embedding(NativeLayer):
             first = np.asarray(weights[0] if isinstance(weights, (list, tuple)) else weights)
             self._first_values["table"] = lambda shape, dtype: first
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "embedding", {"vocabulary": self.input_dim, "units": self.output_dim,
                              "mask_zero": self.mask_zero}, self._options
 
-    def _packed(self, results: list):
+    def _packed(self, results: list) -> typing.Any:
         if self.mask_zero and isinstance(results[0], KerasTensor):
             results[0]._mask = results[1]
         return results[0]
@@ -83,11 +94,11 @@ class Activation(NativeLayer):
 
     _supports_masking = True
 
-    def __init__(self, activation, **kwargs):
+    def __init__(self, activation: ActivationLike, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.activation = self._activation(activation)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "activation", {"activation": self.activation}
 
 
@@ -95,7 +106,7 @@ class ReLU(Activation):
     """max(x, 0), or relu6 with max_value=6, or leaky with negative_slope."""
 
     def __init__(self, max_value: typing.Optional[float] = None, negative_slope: float = 0.0, threshold: float = 0.0,
-                 **kwargs):
+                 **kwargs: typing.Any):
         if threshold:
             raise ValueError("ReLU: a threshold other than 0 is not supported: use Lambda")
         super().__init__("relu", **kwargs)
@@ -116,16 +127,16 @@ class LeakyReLU(NativeLayer):
 
     _supports_masking = True
 
-    def __init__(self, negative_slope: float = 0.3, alpha: typing.Optional[float] = None, **kwargs):
+    def __init__(self, negative_slope: float = 0.3, alpha: typing.Optional[float] = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.negative_slope = float(negative_slope if alpha is None else alpha)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         if self.negative_slope == 0.2:
             return "activation", {"activation": "leaky_relu"}
         return "prelu", {}, {"slope": {"initializer": ("constant", {"value": self.negative_slope})}}
 
-    def _make(self, key, forms):
+    def _make(self, key: str, forms: typing.List[Form]) -> _native.Layer:
         made = super()._make(key, forms)
         return made if self.negative_slope == 0.2 else made.frozen()
 
@@ -140,21 +151,22 @@ class PReLU(NativeLayer):
 
     _supports_masking = True
 
-    def __init__(self, alpha_initializer="zeros", alpha_regularizer=None, alpha_constraint=None, shared_axes=None,
-                 **kwargs):
+    def __init__(self, alpha_initializer: InitializerLike = "zeros", alpha_regularizer: RegularizerLike = None,
+                 alpha_constraint: ConstraintLike = None, shared_axes: typing.Optional[Integers] = None,
+                 **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.shared_axes = [] if shared_axes is None else [shared_axes] if isinstance(shared_axes, int) else list(
             shared_axes)
         self._options = {"slope": self._weight("slope", alpha_initializer, alpha_regularizer, alpha_constraint)}
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "prelu", {"shared_axes": self.shared_axes}, self._options
 
 
 class ELU(Activation):
     """x where x > 0, else exp(x) - 1."""
 
-    def __init__(self, alpha: float = 1.0, **kwargs):
+    def __init__(self, alpha: float = 1.0, **kwargs: typing.Any):
         if alpha != 1.0:
             raise ValueError("ELU: an alpha other than 1 is not supported: use Lambda")
         super().__init__("elu", **kwargs)
@@ -163,7 +175,7 @@ class ELU(Activation):
 class Softmax(Activation):
     """exp(x) / sum of exp(x) along the last dimension."""
 
-    def __init__(self, axis: int = -1, **kwargs):
+    def __init__(self, axis: int = -1, **kwargs: typing.Any):
         if axis != -1:
             raise ValueError("Softmax: only axis=-1 is supported: Permute before and after")
         super().__init__("softmax", **kwargs)
@@ -177,31 +189,31 @@ class Lambda(Layer):
     (None, 4)
     """
 
-    def __init__(self, function: typing.Callable, output_shape=None, mask=None,
-                 arguments: typing.Optional[dict] = None, **kwargs):
+    def __init__(self, function: typing.Callable, output_shape: typing.Any = None, mask: typing.Any = None,
+                 arguments: typing.Optional[dict] = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.function = function
         self.arguments = arguments or {}
 
-    def call(self, inputs, **kwargs):
+    def call(self, inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
         return self.function(inputs, **self.arguments, **kwargs)
 
 
 class _Around(NativeLayer):
     """A layer around another."""
 
-    def __init__(self, layer: Layer, **kwargs):
+    def __init__(self, layer: Layer, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.layer = layer
 
-    def _inner(self, key=""):
+    def _inner(self, key: str = "") -> _native.Layer:
         """The C++ layer inside, whose weights are this layer's."""
         if not isinstance(self.layer, NativeLayer) or self.layer._is_python():
             raise ValueError(f"{type(self).__name__} takes a layer of C++, not {type(self.layer).__name__}, whose "
                              "function is Python's")
         return self.layer._native_layer(key)
 
-    def _layers_inside(self):
+    def _layers_inside(self) -> typing.List[Layer]:
         return []
 
 
@@ -215,10 +227,10 @@ class TimeDistributed(_Around):
 
     _supports_masking = True
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "time_distributed", {}, {}, {"layer": self._inner()}
 
-    def _layouts(self):
+    def _layouts(self) -> typing.Dict[str, Layout]:
         return self.layer._layouts()
 
 
@@ -230,12 +242,13 @@ class Residual(_Around):
     (None, 3)
     """
 
-    def __init__(self, layer: Layer, shortcut: typing.Optional[Layer] = None, activation=None, **kwargs):
+    def __init__(self, layer: Layer, shortcut: typing.Optional[Layer] = None, activation: ActivationLike = None,
+                 **kwargs: typing.Any):
         super().__init__(layer, **kwargs)
         self.shortcut = shortcut
         self.activation = self._activation(activation)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         layers = {"body": self._inner()}
         if self.shortcut is not None:
             layers["shortcut"] = self.shortcut._native_layer("")
@@ -245,5 +258,5 @@ class Residual(_Around):
 class Masking(NativeLayer):
     """Is not supported: Embedding(mask_zero=True) makes masks."""
 
-    def __init__(self, mask_value: float = 0.0, **kwargs):
+    def __init__(self, mask_value: float = 0.0, **kwargs: typing.Any):
         raise ValueError("Masking is not supported: masks are made by Embedding(mask_zero=True), or given as mask=")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import typing
+
+from ...nn import Integers
 from .base import NativeLayer
 
 
@@ -9,7 +12,7 @@ class _Join(NativeLayer):
     _supports_masking = True
     _kind = ""
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return self._kind, {}
 
 
@@ -57,53 +60,53 @@ class Minimum(_Join):
 class Concatenate(_Join):
     """The inputs one after the other along an axis of the tensors, which counts the batch."""
 
-    def __init__(self, axis: int = -1, **kwargs):
+    def __init__(self, axis: int = -1, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.axis = int(axis)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "concatenate", {"axis": self.axis}
 
 
 class Dot(NativeLayer):
     """Sums of products of two inputs along an axis of each; of vectors of length 1 first, if normalize."""
 
-    def __init__(self, axes, normalize: bool = False, **kwargs):
+    def __init__(self, axes: Integers, normalize: bool = False, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.axes = (axes, axes) if isinstance(axes, int) else tuple(axes)
         self.normalize = bool(normalize)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "dot", {"axis_a": int(self.axes[0]), "axis_b": int(self.axes[1]), "normalize": self.normalize}
 
 
-def add(inputs, **kwargs):
+def add(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
     return Add(**kwargs)(inputs)
 
 
-def subtract(inputs, **kwargs):
+def subtract(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
     return Subtract(**kwargs)(inputs)
 
 
-def multiply(inputs, **kwargs):
+def multiply(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
     return Multiply(**kwargs)(inputs)
 
 
-def average(inputs, **kwargs):
+def average(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
     return Average(**kwargs)(inputs)
 
 
-def maximum(inputs, **kwargs):
+def maximum(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
     return Maximum(**kwargs)(inputs)
 
 
-def minimum(inputs, **kwargs):
+def minimum(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
     return Minimum(**kwargs)(inputs)
 
 
-def concatenate(inputs, axis: int = -1, **kwargs):
+def concatenate(inputs: typing.Any, axis: int = -1, **kwargs: typing.Any) -> typing.Any:
     return Concatenate(axis, **kwargs)(inputs)
 
 
-def dot(inputs, axes, **kwargs):
+def dot(inputs: typing.Any, axes: Integers, **kwargs: typing.Any) -> typing.Any:
     return Dot(axes, **kwargs)(inputs)

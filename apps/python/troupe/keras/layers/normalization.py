@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typing
 
-from .base import NativeLayer
+from ...nn import Integers
+from .base import ConstraintLike, InitializerLike, NativeLayer, RegularizerLike
 
 
 class _Norm(NativeLayer):
@@ -13,7 +14,7 @@ class _Norm(NativeLayer):
     def _set_weights(self, gamma: tuple, beta: tuple) -> None:
         self._options = {"scale": self._weight("scale", *gamma), "offset": self._weight("offset", *beta)}
 
-    def _last_axis(self, axis) -> None:
+    def _last_axis(self, axis: Integers) -> None:
         if axis not in (-1, [-1], (-1,)):
             raise ValueError(f"{type(self).__name__}: axis {axis} is not supported, only -1, the channels: Permute "
                              "before and after")
@@ -28,9 +29,11 @@ class BatchNormalization(_Norm):
     """
 
     def __init__(self, axis: int = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True,
-                 scale: bool = True, beta_initializer="zeros", gamma_initializer="ones",
-                 moving_mean_initializer="zeros", moving_variance_initializer="ones", beta_regularizer=None,
-                 gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, **kwargs):
+                 scale: bool = True, beta_initializer: InitializerLike = "zeros",
+                 gamma_initializer: InitializerLike = "ones", moving_mean_initializer: InitializerLike = "zeros",
+                 moving_variance_initializer: InitializerLike = "ones", beta_regularizer: RegularizerLike = None,
+                 gamma_regularizer: RegularizerLike = None, beta_constraint: ConstraintLike = None,
+                 gamma_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self._last_axis(axis)
         if not center or not scale:
@@ -42,16 +45,17 @@ class BatchNormalization(_Norm):
         self._set_weights((gamma_initializer, gamma_regularizer, gamma_constraint),
                           (beta_initializer, beta_regularizer, beta_constraint))
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "batch_norm", {"momentum": self.momentum, "epsilon": self.epsilon}, self._options
 
 
 class LayerNormalization(_Norm):
     """Each row normalised on its own, over the last dimensions: axis -1, or [-2, -1]."""
 
-    def __init__(self, axis=-1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
-                 beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None, gamma_regularizer=None,
-                 beta_constraint=None, gamma_constraint=None, **kwargs):
+    def __init__(self, axis: Integers = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+                 beta_initializer: InitializerLike = "zeros", gamma_initializer: InitializerLike = "ones",
+                 beta_regularizer: RegularizerLike = None, gamma_regularizer: RegularizerLike = None,
+                 beta_constraint: ConstraintLike = None, gamma_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         axes = sorted([axis] if isinstance(axis, int) else axis)
         if axes != list(range(-len(axes), 0)):
@@ -62,7 +66,7 @@ class LayerNormalization(_Norm):
         self._set_weights((gamma_initializer, gamma_regularizer, gamma_constraint),
                           (beta_initializer, beta_regularizer, beta_constraint))
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "layer_norm", {"epsilon": self.epsilon, "dimensions": self.dimensions, "use_scale": self.scale,
                               "use_offset": self.center}, self._options
 
@@ -70,21 +74,22 @@ class LayerNormalization(_Norm):
 class RMSNormalization(_Norm):
     """x / sqrt(mean(x^2) + epsilon) scale."""
 
-    def __init__(self, axis: int = -1, epsilon: float = 1e-6, **kwargs):
+    def __init__(self, axis: int = -1, epsilon: float = 1e-6, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self._last_axis(axis)
         self.epsilon = float(epsilon)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "rms_norm", {"epsilon": self.epsilon}
 
 
 class GroupNormalization(_Norm):
     """Channels in groups that are normalised together, in each example on its own; groups=-1: each channel alone."""
 
-    def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, center: bool = True,
-                 scale: bool = True, beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None,
-                 gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, **kwargs):
+    def __init__(self, groups: int = 32, axis: int = -1, epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+                 beta_initializer: InitializerLike = "zeros", gamma_initializer: InitializerLike = "ones",
+                 beta_regularizer: RegularizerLike = None, gamma_regularizer: RegularizerLike = None,
+                 beta_constraint: ConstraintLike = None, gamma_constraint: ConstraintLike = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self._last_axis(axis)
         if not center or not scale:
@@ -93,7 +98,7 @@ class GroupNormalization(_Norm):
         self._set_weights((gamma_initializer, gamma_regularizer, gamma_constraint),
                           (beta_initializer, beta_regularizer, beta_constraint))
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         if self.groups == -1:
             return "instance_norm", {"epsilon": self.epsilon}, self._options
         return "group_norm", {"epsilon": self.epsilon, "groups": self.groups}, self._options
@@ -104,11 +109,11 @@ class UnitNormalization(NativeLayer):
 
     _supports_masking = True
 
-    def __init__(self, axis=-1, **kwargs):
+    def __init__(self, axis: Integers = -1, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.axis = [axis] if isinstance(axis, int) else [int(a) for a in axis]
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return "unit_norm", {"axes": self.axis}
 
 
@@ -116,7 +121,8 @@ class _Noise(NativeLayer):
     _supports_masking = True
     _kind, _option = "", "rate"
 
-    def __init__(self, amount: float, seed: typing.Optional[int], kwargs: dict, noise_shape=None):
+    def __init__(self, amount: float, seed: typing.Optional[int], kwargs: dict,
+                 noise_shape: typing.Optional[typing.Sequence[int]] = None):
         super().__init__(**kwargs)
         if noise_shape is not None:
             raise ValueError(f"{type(self).__name__}: noise_shape is not supported: SpatialDropout1D ... 3D drop whole "
@@ -124,7 +130,7 @@ class _Noise(NativeLayer):
         self.seed = 0 if seed is None else int(seed)
         self._amount = float(amount)
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return self._kind, {self._option: self._amount, "seed": self.seed}
 
 
@@ -138,7 +144,8 @@ class Dropout(_Noise):
 
     _kind = "dropout"
 
-    def __init__(self, rate: float, noise_shape=None, seed: typing.Optional[int] = None, **kwargs):
+    def __init__(self, rate: float, noise_shape: typing.Optional[typing.Sequence[int]] = None,
+                 seed: typing.Optional[int] = None, **kwargs: typing.Any):
         super().__init__(rate, seed, kwargs, noise_shape)
         self.rate = float(rate)
 
@@ -148,7 +155,7 @@ class SpatialDropout1D(Dropout):
 
     _kind = "spatial_dropout"
 
-    def __init__(self, rate: float, seed: typing.Optional[int] = None, **kwargs):
+    def __init__(self, rate: float, seed: typing.Optional[int] = None, **kwargs: typing.Any):
         super().__init__(rate, seed=seed, **kwargs)
 
 
@@ -165,7 +172,7 @@ class GaussianNoise(_Noise):
 
     _kind, _option = "gaussian_noise", "stddev"
 
-    def __init__(self, stddev: float, seed: typing.Optional[int] = None, **kwargs):
+    def __init__(self, stddev: float, seed: typing.Optional[int] = None, **kwargs: typing.Any):
         super().__init__(stddev, seed, kwargs)
         self.stddev = float(stddev)
 
@@ -175,7 +182,7 @@ class GaussianDropout(_Noise):
 
     _kind = "gaussian_dropout"
 
-    def __init__(self, rate: float, seed: typing.Optional[int] = None, **kwargs):
+    def __init__(self, rate: float, seed: typing.Optional[int] = None, **kwargs: typing.Any):
         super().__init__(rate, seed, kwargs)
         self.rate = float(rate)
 
@@ -185,6 +192,7 @@ class AlphaDropout(_Noise):
 
     _kind = "alpha_dropout"
 
-    def __init__(self, rate: float, noise_shape=None, seed: typing.Optional[int] = None, **kwargs):
+    def __init__(self, rate: float, noise_shape: typing.Optional[typing.Sequence[int]] = None,
+                 seed: typing.Optional[int] = None, **kwargs: typing.Any):
         super().__init__(rate, seed, kwargs, noise_shape)
         self.rate = float(rate)

@@ -8,14 +8,16 @@ import numpy as np
 
 from ... import _troupe
 from .. import _names
-from .base import KerasTensor, NativeLayer
+from .base import (
+    ActivationLike, ConstraintLike, InitializerLike, KerasTensor, Layer, Layout, NativeLayer, RegularizerLike,
+)
 
 _native = _troupe.keras
 
 
-def _lengths(mask: KerasTensor, layer) -> KerasTensor:
+def _lengths(mask: KerasTensor, layer: NativeLayer) -> KerasTensor:
     """The number of steps of each sequence of a mask, as a tensor of the model."""
-    found = getattr(mask, "_lengths", None)
+    found = mask._lengths
     if found is None:
         counts = _native.layer("lengths_of_mask", {}, {}, {}).named(_names.unique_name("lengths_of_mask"))
         symbol = counts.call([mask._symbol])[0]
@@ -27,9 +29,9 @@ class _Recurrent(NativeLayer):
     _kind, _gates, _states = "simple_rnn", 1, 1
     _keras_gates = [0]  # the places of Keras's gates among ours
 
-    def __init__(self, units: int, activation, recurrent_activation, use_bias: bool, kernel: tuple, recurrent: tuple,
-                 bias: tuple, return_sequences: bool, return_state: bool, go_backwards: bool, kwargs: dict,
-                 reset_after: bool = True):
+    def __init__(self, units: int, activation: ActivationLike, recurrent_activation: ActivationLike, use_bias: bool,
+                 kernel: tuple, recurrent: tuple, bias: tuple, return_sequences: bool, return_state: bool,
+                 go_backwards: bool, kwargs: dict, reset_after: bool = True):
         for name in ("dropout", "recurrent_dropout"):
             if kwargs.pop(name, 0):
                 raise ValueError(f"{type(self).__name__}: {name} is not supported: put a Dropout before the layer")
@@ -51,7 +53,7 @@ class _Recurrent(NativeLayer):
                          "bias": {k: v for k, v in self._weight("bias", *bias).items()
                                   if (k, v) != ("initializer", ("zeros", {}))}}
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         return self._kind, {
             "units": self.units, "return_sequences": self.return_sequences, "return_state": self.return_state,
             "go_backwards": self.go_backwards, "takes_lengths": "lengths" in key, "takes_state": "state" in key,
@@ -59,7 +61,8 @@ class _Recurrent(NativeLayer):
             "reset_after": self.reset_after, "use_bias": self.use_bias, "compute": self._dtype or "",
         }, self._options
 
-    def _inputs(self, inputs, initial_state=None, mask=None, training=None):
+    def _inputs(self, inputs: typing.Any, initial_state: typing.Any = None, mask: typing.Any = None,
+                training: typing.Optional[bool] = None) -> typing.Tuple[list, str]:
         if isinstance(inputs, (list, tuple)):
             inputs, initial_state = inputs[0], list(inputs[1:])
         states = [] if initial_state is None else (
@@ -69,7 +72,7 @@ class _Recurrent(NativeLayer):
         lengths = [] if mask is None else [_lengths(mask, self)]
         return [inputs, *lengths, *states], key
 
-    def _with_masks(self, results: list, tensors: list):
+    def _with_masks(self, results: list, tensors: list) -> typing.Any:
         out = self._packed(results)
         if self.return_sequences:
             (out[0] if isinstance(out, list) else out)._mask = tensors[0]._mask
@@ -84,16 +87,17 @@ def gate_layouts(layer: _Recurrent, prefix: str = "") -> dict:
     gates, order = layer._gates, layer._keras_gates
     back = [order.index(i) for i in range(gates)]
 
-    def moved(array, places):  # [gates units, ...] with gates in another order
+    def moved(array: np.ndarray, places: typing.List[int]) -> np.ndarray:
+        """[gates units, ...] with gates in another order."""
         parts = array.reshape(gates, -1, *array.shape[1:])
         return parts[places].reshape(array.shape)
 
-    def bias_to(array):
+    def bias_to(array: np.ndarray) -> np.ndarray:
         if array.shape[0] == gates * layer.units:
             return moved(array, order)
         return np.stack([moved(half, order) for half in np.split(array, 2)])
 
-    def bias_from(array):
+    def bias_from(array: np.ndarray) -> np.ndarray:
         return moved(array, back) if array.ndim == 1 else np.concatenate([moved(half, back) for half in array])
 
     kernel = (lambda a: moved(a, order).T, lambda a: moved(np.ascontiguousarray(a.T), back))
@@ -108,11 +112,14 @@ class SimpleRNN(_Recurrent):
     (None, 4)
     """
 
-    def __init__(self, units: int, activation="tanh", use_bias: bool = True, kernel_initializer="glorot_uniform",
-                 recurrent_initializer="orthogonal", bias_initializer="zeros", kernel_regularizer=None,
-                 recurrent_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None,
-                 recurrent_constraint=None, bias_constraint=None, return_sequences: bool = False,
-                 return_state: bool = False, go_backwards: bool = False, **kwargs):
+    def __init__(self, units: int, activation: ActivationLike = "tanh", use_bias: bool = True,
+                 kernel_initializer: InitializerLike = "glorot_uniform",
+                 recurrent_initializer: InitializerLike = "orthogonal", bias_initializer: InitializerLike = "zeros",
+                 kernel_regularizer: RegularizerLike = None, recurrent_regularizer: RegularizerLike = None,
+                 bias_regularizer: RegularizerLike = None, activity_regularizer: RegularizerLike = None,
+                 kernel_constraint: ConstraintLike = None, recurrent_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, return_sequences: bool = False, return_state: bool = False,
+                 go_backwards: bool = False, **kwargs: typing.Any):
         super().__init__(units, activation, "sigmoid", use_bias,
                          (kernel_initializer, kernel_regularizer, kernel_constraint),
                          (recurrent_initializer, recurrent_regularizer, recurrent_constraint),
@@ -131,12 +138,16 @@ class LSTM(_Recurrent):
     _kind, _gates, _states = "lstm", 4, 2
     _keras_gates = [0, 2, 3, 1]  # Keras: i, f, c, o; ours: i, o, f, c
 
-    def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True,
-                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros",
-                 unit_forget_bias: bool = True, kernel_regularizer=None, recurrent_regularizer=None,
-                 bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, recurrent_constraint=None,
-                 bias_constraint=None, return_sequences: bool = False, return_state: bool = False,
-                 go_backwards: bool = False, **kwargs):
+    def __init__(self, units: int, activation: ActivationLike = "tanh",
+                 recurrent_activation: ActivationLike = "sigmoid", use_bias: bool = True,
+                 kernel_initializer: InitializerLike = "glorot_uniform",
+                 recurrent_initializer: InitializerLike = "orthogonal", bias_initializer: InitializerLike = "zeros",
+                 unit_forget_bias: bool = True, kernel_regularizer: RegularizerLike = None,
+                 recurrent_regularizer: RegularizerLike = None, bias_regularizer: RegularizerLike = None,
+                 activity_regularizer: RegularizerLike = None, kernel_constraint: ConstraintLike = None,
+                 recurrent_constraint: ConstraintLike = None, bias_constraint: ConstraintLike = None,
+                 return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False,
+                 **kwargs: typing.Any):
         super().__init__(units, activation, recurrent_activation, use_bias,
                          (kernel_initializer, kernel_regularizer, kernel_constraint),
                          (recurrent_initializer, recurrent_regularizer, recurrent_constraint),
@@ -152,12 +163,15 @@ class GRU(_Recurrent):
     _kind, _gates = "gru", 3
     _keras_gates = [0, 1, 2]
 
-    def __init__(self, units: int, activation="tanh", recurrent_activation="sigmoid", use_bias: bool = True,
-                 kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros",
-                 kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, activity_regularizer=None,
-                 kernel_constraint=None, recurrent_constraint=None, bias_constraint=None,
-                 return_sequences: bool = False, return_state: bool = False, go_backwards: bool = False,
-                 reset_after: bool = True, **kwargs):
+    def __init__(self, units: int, activation: ActivationLike = "tanh",
+                 recurrent_activation: ActivationLike = "sigmoid", use_bias: bool = True,
+                 kernel_initializer: InitializerLike = "glorot_uniform",
+                 recurrent_initializer: InitializerLike = "orthogonal", bias_initializer: InitializerLike = "zeros",
+                 kernel_regularizer: RegularizerLike = None, recurrent_regularizer: RegularizerLike = None,
+                 bias_regularizer: RegularizerLike = None, activity_regularizer: RegularizerLike = None,
+                 kernel_constraint: ConstraintLike = None, recurrent_constraint: ConstraintLike = None,
+                 bias_constraint: ConstraintLike = None, return_sequences: bool = False, return_state: bool = False,
+                 go_backwards: bool = False, reset_after: bool = True, **kwargs: typing.Any):
         super().__init__(units, activation, recurrent_activation, use_bias,
                          (kernel_initializer, kernel_regularizer, kernel_constraint),
                          (recurrent_initializer, recurrent_regularizer, recurrent_constraint),
@@ -175,8 +189,8 @@ class Bidirectional(NativeLayer):
 
     _MERGES = {"concat": "concat", "sum": "sum", "mul": "multiply", "ave": "average", None: "none"}
 
-    def __init__(self, layer: _Recurrent, merge_mode: typing.Optional[str] = "concat", weights=None,
-                 backward_layer: typing.Optional[_Recurrent] = None, **kwargs):
+    def __init__(self, layer: _Recurrent, merge_mode: typing.Optional[str] = "concat", weights: typing.Any = None,
+                 backward_layer: typing.Optional[_Recurrent] = None, **kwargs: typing.Any):
         super().__init__(**kwargs)
         if not isinstance(layer, _Recurrent):
             raise ValueError(f"Bidirectional takes SimpleRNN, GRU or LSTM, not {type(layer).__name__}")
@@ -186,7 +200,7 @@ class Bidirectional(NativeLayer):
             raise ValueError("Bidirectional: backward_layer must have go_backwards=True")
         self.forward_layer, self.backward_layer, self.merge_mode = layer, backward_layer or layer, merge_mode
 
-    def _configured(self, key):
+    def _configured(self, key: str) -> tuple:
         inside = {}
         for name, layer, backwards in (("forward", self.forward_layer, self.forward_layer.go_backwards),
                                        ("backward", self.backward_layer, not self.forward_layer.go_backwards)):
@@ -195,18 +209,19 @@ class Bidirectional(NativeLayer):
             inside[name] = _native.layer(kind, options, {k: v for k, v in weights.items() if v}, {})
         return "bidirectional", {"merge": self._MERGES[self.merge_mode]}, {}, inside
 
-    def _inputs(self, inputs, initial_state=None, mask=None, training=None):
+    def _inputs(self, inputs: typing.Any, initial_state: typing.Any = None, mask: typing.Any = None,
+                training: typing.Optional[bool] = None) -> typing.Tuple[list, str]:
         return self.forward_layer._inputs(inputs, initial_state, mask)
 
-    def _with_masks(self, results: list, tensors: list):
+    def _with_masks(self, results: list, tensors: list) -> typing.Any:
         out = self._packed(results)
         if self.forward_layer.return_sequences:
             for result in results[:1]:
                 result._mask = tensors[0]._mask
         return out
 
-    def _layers_inside(self):
+    def _layers_inside(self) -> typing.List[Layer]:
         return []
 
-    def _layouts(self):
+    def _layouts(self) -> typing.Dict[str, Layout]:
         return {**gate_layouts(self.forward_layer, "forward/"), **gate_layouts(self.backward_layer, "backward/")}
