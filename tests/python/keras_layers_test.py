@@ -250,6 +250,13 @@ def test_vocabularies_are_those_of_keras():
     assert ours.get_vocabulary() == [int(v) for v in peer.get_vocabulary()]
 
 
+def test_layers_that_have_not_adapted_say_so():
+    with pytest.raises(ValueError, match="has no vocabulary yet: give it, or call adapt"):
+        layers.StringLookup().get_vocabulary()
+    with pytest.raises(ValueError, match="adapt.. finds boundaries of num_bins bins: give num_bins"):
+        layers.Discretization().adapt(ROWS)
+
+
 def test_frozen_layers_are_those_of_keras_too():
     """A layer that is not trainable keeps its weights; batch normalisation then uses its averages."""
     x, y = numbers(32, 6), numbers(32, 2)

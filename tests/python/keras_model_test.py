@@ -426,6 +426,11 @@ def test_a_tensor_that_call_keeps_is_an_error_once_its_graph_has_ended():
         model.predict(np.ones((3, 2)), verbose=0)
 
 
+def test_a_metric_is_not_none():
+    with pytest.raises(ValueError, match="a metric is None: give a name, an object or a function"):
+        a_model(metrics=["mae", None]).fit(*regression(8), verbose=0)
+
+
 @pytest.mark.parametrize("run", ["evaluate", "predict"])
 def test_ctrl_c_ends_evaluation_and_prediction(run):
     x, y = regression(32)
