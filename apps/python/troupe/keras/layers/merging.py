@@ -81,32 +81,45 @@ class Dot(NativeLayer):
 
 
 def add(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    """The sum of the inputs, a list of tensors.
+
+    >>> from troupe.keras import Input
+    >>> add([Input((3,)), Input((3,))]).shape
+    (None, 3)
+    """
     return Add(**kwargs)(inputs)
 
 
 def subtract(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    """The first of two inputs less the second."""
     return Subtract(**kwargs)(inputs)
 
 
 def multiply(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    """The product of the inputs."""
     return Multiply(**kwargs)(inputs)
 
 
 def average(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    """The mean of the inputs."""
     return Average(**kwargs)(inputs)
 
 
 def maximum(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    """The greatest of the inputs, element by element."""
     return Maximum(**kwargs)(inputs)
 
 
 def minimum(inputs: typing.Any, **kwargs: typing.Any) -> typing.Any:
+    """The least of the inputs, element by element."""
     return Minimum(**kwargs)(inputs)
 
 
 def concatenate(inputs: typing.Any, axis: int = -1, **kwargs: typing.Any) -> typing.Any:
+    """The inputs one after the other along an axis."""
     return Concatenate(axis, **kwargs)(inputs)
 
 
 def dot(inputs: typing.Any, axes: Integers, **kwargs: typing.Any) -> typing.Any:
+    """Sums of products of two inputs along an axis of each."""
     return Dot(axes, **kwargs)(inputs)
