@@ -108,8 +108,10 @@ class Backend(onnx.backend.base.Backend):
         names = [name for name in node.input if name]
         values = [inputs[name] for name in names] if isinstance(inputs, typing.Mapping) else list(inputs)
         values = [np.asarray(value) for value in values]
+        # onnx before 1.13 has no other function that tells the type of a dtype.
         types = [onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(value.dtype), value.shape) for name, value in zip(names, values)]
+            name, onnx.numpy_helper.from_array(np.empty(0, value.dtype)).data_type, value.shape)
+                 for name, value in zip(names, values)]
         results = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = onnx.helper.make_graph([node], "node", types, results)
         opset = options.pop("opset_version", onnx.defs.onnx_opset_version())
