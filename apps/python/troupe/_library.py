@@ -3,20 +3,19 @@ processes its protobuf, oneDNN, RE2 and OpenSSL, which are of other versions."""
 
 import importlib
 import os
-import pathlib
 import sys
-
 
 
 def _check_alone() -> None:
     """A process has one registry of protobuf's messages: a wheel carries a protobuf of its own, others share one."""
-    if (pathlib.Path(__file__).resolve().parents[1] / "troupe.libs").exists():
+    if os.path.exists(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "troupe.libs")):
         return
     try:
-        loaded = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        with open("/proc/self/maps", "rb") as maps:
+            loaded = maps.read()
     except OSError:
         return
-    if "/libtroupe.so" in loaded:
+    if b"/libtroupe.so" in loaded:
         raise ImportError("libtroupe.so, the C API, is in this process: it and this module have the same messages of "
                           "protobuf. Use one of them, or a wheel made by tools/wheel.py, which carries its libraries")
 
