@@ -8,6 +8,7 @@
 #include <troupe/graph/builder/conv.hpp>
 #include <troupe/graph/builder/core.hpp>
 #include <troupe/graph/builder/debug.hpp>
+#include <troupe/graph/builder/decompositions.hpp>
 #include <troupe/graph/builder/image.hpp>
 #include <troupe/graph/builder/index.hpp>
 #include <troupe/graph/builder/layout.hpp>

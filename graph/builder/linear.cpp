@@ -52,10 +52,33 @@ Output qlinear_matmul(QuantizedTensor a, QuantizedTensor b, Output y_scale, Outp
 Output det(Output x, Name name) { return add_op("Det", {std::move(x)}, {}, std::move(name)); }
 Output cofactors(Output x, Name name) { return add_op("Cofactors", {std::move(x)}, {}, std::move(name)); }
 Output cholesky(Output x, Name name) { return add_op("Cholesky", {std::move(x)}, {}, std::move(name)); }
+
+namespace {
+
+// Makes the leading dimensions of two lists of matrices equal, if they are known to differ.
+void broadcast_batches(Output& a, Output& b) {
+  const Shape &of_a = a.shape(), &of_b = b.shape();
+  if (!of_a.has_rank() || !of_b.has_rank() || of_a.rank() < 2 || of_b.rank() < 2) return;
+  const Shape batch_a = of_a.sub(0, of_a.rank() - 2), batch_b = of_b.sub(0, of_b.rank() - 2);
+  if (batch_a == batch_b) return;
+  const auto batch_of = [](Output x) {
+    const Output dims = strided_slice(shape_of(x), Integers{0}, Integers{-2});
+    const Output ones = constant<std::int64_t>(*x.graph, {1, 1});
+    return concat({dims, ones}, 0);
+  };
+  const Output larger_a = broadcast_to(a, batch_of(b));
+  b = broadcast_to(b, batch_of(a));
+  a = larger_a;
+}
+
+}  // namespace
+
 Output matrix_solve(Output a, Output b, SolveOptions options) {
+  broadcast_batches(a, b);
   return add_op("MatrixSolve", {std::move(a), std::move(b)}, {{"adjoint", options.adjoint}}, std::move(options.name));
 }
 Output triangular_solve(Output a, Output b, SolveOptions options) {
+  broadcast_batches(a, b);
   return add_op("TriangularSolve", {std::move(a), std::move(b)},
                 {{"lower", options.lower}, {"adjoint", options.adjoint}}, std::move(options.name));
 }

@@ -64,8 +64,8 @@ struct SolveOptions {
   bool lower = true;     // of triangular matrices: the other triangle is not read
   Name name{};
 };
-// x [...,n,k] with a x = b, for a [...,n,n] and b [...,n,k] of the same leading dimensions. Fails for singular
-// matrices.
+// x [...,n,k] with a x = b, for a [...,n,n] and b [...,n,k], whose leading dimensions broadcast; those that are not
+// known before the graph runs must be equal. Fails for singular matrices when it runs, naming the first.
 Output matrix_solve(Output a, Output b, SolveOptions options = {});
 Output triangular_solve(Output a, Output b, SolveOptions options = {});
 Output cholesky_solve(Output l, Output b, Name name = {});  // l l^T x = b

@@ -11,6 +11,7 @@ const OpRegistry& standard_ops() {
     register_math_ops(r);
     register_linear_ops(r);
     register_matrix_ops(r);
+    register_decomposition_ops(r);
     register_reduce_ops(r);
     register_array_ops(r);
     register_slice_ops(r);

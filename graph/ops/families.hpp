@@ -8,6 +8,7 @@ namespace troupe {
 void register_state_ops(OpRegistry& ops);
 void register_transfer_ops(OpRegistry& ops);
 void register_math_ops(OpRegistry& ops);
+void register_decomposition_ops(OpRegistry& ops);
 void register_linear_ops(OpRegistry& ops);
 void register_matrix_ops(OpRegistry& ops);
 void register_reduce_ops(OpRegistry& ops);

@@ -2,10 +2,32 @@
 // computed in parallel. Functions throw invalid_argument, naming the shape, for matrices that are not square.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include <troupe/devices/device.hpp>
 #include <troupe/messages/tensor.hpp>
 
 namespace troupe {
+
+// Matrices in a part of a batch whose matrices cost this number of multiply-adds each.
+std::int64_t matrix_grain(double cost);
+
+// The first matrix of a batch that cannot be computed, which is the same for any number of threads.
+class FirstMatrix {
+ public:
+  explicit FirstMatrix(std::int64_t count) : count_(count), first_(count) {}
+  void note(std::int64_t index);  // from any thread
+  bool any() const { return first_ < count_; }
+  // Its name in errors: "x[2,0]", or "x" if there is no batch.
+  std::string name(std::string_view input, const Shape& batch) const;
+
+ private:
+  std::int64_t count_;
+  std::atomic<std::int64_t> first_;
+};
 
 // The shape [...] of determinants.
 Shape det_shape(const Shape& matrices);

@@ -3,6 +3,73 @@
 
 namespace troupe::testing {
 
+namespace {
+
+// Symmetric, with eigenvalues that are far from each other.
+Output spread_symmetric(Output x) {
+  const Output numbers = constant(*x.graph, Tensor::of<double>({3, 3}, {5, 0, 0, 0, -10, 0, 0, 0, 15}));
+  const Output swapped = einsum("bij->bji", {x});
+  const Output both = x + swapped;
+  return both * 0.5 + numbers;
+}
+// Its singular values are far from each other, and its first columns independent.
+Output spread_matrix(Output x, const Shape& shape) {
+  Tensor numbers = Tensor::zeros(DType::f64, {shape[-2], shape[-1]});
+  for (std::int64_t i = 0; i < std::min(shape[-2], shape[-1]); ++i)
+    numbers.mutable_data<double>()[i * (shape[-1] + 1)] = static_cast<double>(10 + 12 * i);
+  return x + constant(*x.graph, numbers);
+}
+
+std::vector<GradientCase> decomposition_gradients() {
+  std::vector<GradientCase> out;
+  // Squares do not depend on the signs of vectors.
+  out.push_back({.name = "Eigh", .shapes = {{2, 3, 3}}, .build = [](Graph&, const Outputs& x) {
+                   const Eigh found = eigh(spread_symmetric(x[0]));
+                   return Outputs{found.values, square(found.vectors)};
+                 }});
+  out.push_back({.name = "EighValues", .shapes = {{2, 3, 3}}, .build = of([](auto& x) {
+                                                                return square(eigvalsh(spread_symmetric(x[0])));
+                                                              })});
+  for (const auto& [name, shape] :
+       {std::pair{"Square", Shape{2, 3, 3}}, {"Tall", Shape{2, 4, 2}}, {"Wide", Shape{1, 2, 4}}}) {
+    const auto spread = [shape = shape](Output x) { return spread_matrix(x, shape); };
+    out.push_back({.name = std::string("Qr") + name, .shapes = {shape}, .build = [=](Graph&, const Outputs& x) {
+                     const Qr found = qr(spread(x[0]));
+                     return Outputs{found.q, found.r};
+                   }});
+    out.push_back({.name = std::string("Svd") + name, .shapes = {shape}, .build = [=](Graph&, const Outputs& x) {
+                     const Svd found = svd(spread(x[0]));
+                     return Outputs{square(found.u), found.s, square(found.vh)};
+                   }});
+    out.push_back(
+        {.name = std::string("SvdValues") + name, .shapes = {shape}, .build = of([=](auto& x) {
+                                                                       const Output s = svdvals(spread(x[0]));
+                                                                       const Output of_full =
+                                                                           svd(spread(x[0]), {.full_matrices = true}).s;
+                                                                       return s * of_full;
+                                                                     })});
+    out.push_back({.name = std::string("PseudoInverse") + name, .shapes = {shape}, .build = of([=](auto& x) {
+                                                                                     return pinv(spread(x[0]));
+                                                                                   })});
+  }
+  out.push_back({.name = "QrOfR", .shapes = {{2, 3, 2}}, .build = of([](auto& x) {
+                                                           return qr(spread_matrix(x[0], {3, 2})).r;
+                                                         })});
+  // Of rank 1: products of a column and a row.
+  out.push_back({.name = "PseudoInverseOfRank1",
+                 .shapes = {{3, 1}, {1, 2}},
+                 .build = of([](auto& x) { return pinv(matmul(x[0], x[1])); }),
+                 .low = 0.5});
+  out.push_back(
+      {.name = "LeastSquares", .shapes = {{4, 2}, {4, 3}}, .build = of([](auto& x) { return lstsq(x[0], x[1]); })});
+  out.push_back({.name = "SolveOfBroadcast", .shapes = {{3, 3}, {2, 3, 1}}, .build = of([](auto& x) {
+                                                                              return matrix_solve(x[0], x[1]);
+                                                                            })});
+  return out;
+}
+
+}  // namespace
+
 std::vector<GradientCase> linear_and_reduce_gradients() {
   std::vector<GradientCase> out;
   for (const bool ta : {false, true})
@@ -105,6 +172,7 @@ std::vector<GradientCase> linear_and_reduce_gradients() {
                                                     const Output squares = matmul(x[0], x[0], {.transpose_b = true});
                                                     return cholesky(set_diag(squares, diag_part(squares) + 3));
                                                   })});
+  for (GradientCase& c : decomposition_gradients()) out.push_back(std::move(c));
   out.push_back({.name = "LogDet", .shapes = {{2, 3, 3}}, .build = of([](auto& x) {
                                                             const LogDet found = slogdet(x[0]);
                                                             return found.log_abs * found.sign;

@@ -1,4 +1,4 @@
-// Det, Cofactors and MatrixInverse.
+// Determinants, factors, inverses and solutions. Python compares decompositions with NumPy (linalg_test.py).
 #include <gtest/gtest.h>
 
 #include "tests/kernels/evaluate_graph.hpp"
@@ -157,7 +157,79 @@ TEST_F(Matrices, KeepNaNAndSayWhatDoesNotFit) {
             "x must be square matrices [...,n,n], but its shape is [2,3]");
   refused("Det", Tensor::scalar(1.0f));
   refused("Cofactors", Tensor::zeros(DType::f32, {3}));
-  EXPECT_EQ(refused("MatrixInverse", Tensor::of<float>({2, 2}, {1, 2, 2, 4})), "MatrixInverse: a matrix is singular");
+  EXPECT_EQ(refused("MatrixInverse", Tensor::of<float>({2, 2}, {1, 2, 2, 4})),
+            "MatrixInverse: x is singular: it has no inverse, but pinv() finds a pseudo-inverse");
+}
+
+// Larger than a block, and not a multiple of it.
+TEST_F(Matrices, OfSeveralBlocksSolveTheirEquations) {
+  std::mt19937_64 engine(4);
+  for (const std::int64_t n : {63, 64, 65, 150}) {
+    SCOPED_TRACE(n);
+    const Tensor a = random_tensor(DType::f64, {2, n, n}, engine), b = random_tensor(DType::f64, {2, n, 3}, engine);
+    Graph g;
+    GraphEvaluator evaluator;
+    const Output matrix = constant(g, a), given = constant(g, b);
+    const auto far = [&](Output found, Output expected) {
+      return evaluator.run(max(abs(found - expected), {})).item<double>();
+    };
+    for (const bool adjoint : {false, true}) {
+      const Output x = matrix_solve(matrix, given, {.adjoint = adjoint});
+      EXPECT_LT(far(matmul(matrix, x, {.transpose_a = adjoint}), given), 1e-10);
+      for (const bool lower : {true, false}) {
+        // With a large diagonal, or solutions grow with 2^n.
+        const Output large = set_diag(matrix, diag_part(matrix) + 20);
+        const Output part = lower ? tril(large) : triu(large);
+        const Output y = triangular_solve(large, given, {.adjoint = adjoint, .lower = lower});
+        EXPECT_LT(far(matmul(part, y, {.transpose_a = adjoint}), given), 1e-12) << lower;
+      }
+    }
+    const Output product = matmul(matrix_inverse(matrix), matrix);
+    EXPECT_LT(far(product,
+                  broadcast_to(eye(constant<std::int64_t>(g, n), constant<std::int64_t>(g, n), {.dtype = DType::f64}),
+                               {2, n, n})),
+              1e-9);
+    const Output squares = matmul(matrix, matrix, {.transpose_b = true});
+    const Output l = cholesky(squares);
+    EXPECT_LT(far(matmul(l, l, {.transpose_b = true}), squares), 1e-11);
+    EXPECT_LT(far(tril(l), l), 0x1p-1000);
+    const auto logarithm = [&](Output x) { return evaluator.run(sum(slogdet(x).log_abs)).item<double>(); };
+    EXPECT_NEAR(logarithm(squares), 2 * logarithm(matrix), 1e-6);
+    for (const char* op : {"MatrixInverse", "Det"}) run(op, a);
+  }
+}
+
+TEST_F(Matrices, OfWhichTheFirstCannotBeComputedAreNamed) {
+  Tensor x = Tensor::zeros(DType::f32, {40, 2, 2, 2});  // in several parts
+  for (std::int64_t i = 0; i < 80; ++i)
+    for (const std::int64_t diagonal : {0, 3}) x.mutable_data<float>()[4 * i + diagonal] = i == 33 || i == 70 ? 0 : 1;
+  EXPECT_EQ(refused("Cholesky", x),
+            "Cholesky: x[16,1] is not positive definite: is it symmetric? A small multiple of the identity, added, may "
+            "help");
+  for (const int threads : {1, 3})
+    EXPECT_EQ(
+        message_of(
+            Code::invalid_argument,
+            [&] {
+              run_kernel(registry_, *test_device(threads), {"MatrixSolve", DType::f32, {x, x}, {{"adjoint", false}}});
+            }),
+        "MatrixSolve: a[16,1] is singular: lstsq() finds a solution of least squares");
+}
+
+TEST_F(Matrices, DecompositionsAreThoseOfAnyThreads) {
+  std::mt19937_64 engine(5);
+  for (const DType dtype : kFloats) {
+    const Tensor x = random_tensor(dtype, {7, 20, 20}, engine), wide = random_tensor(dtype, {9, 4, 12}, engine);
+    const auto every_way = [&](const char* op, const Tensor& given, const Attributes& attributes, std::size_t outputs) {
+      run_every_way(registry_, {op, dtype, {given}, attributes, outputs});
+    };
+    for (const bool full : {false, true}) {
+      every_way("Qr", wide, {{"full_matrices", full}}, 2);
+      every_way("Svd", wide, {{"full_matrices", full}, {"compute_uv", true}}, 3);
+    }
+    every_way("Eigh", x, {{"compute_v", true}}, 2);
+    every_way("PseudoInverse", x, {{"rtol", -1.0}}, 1);
+  }
 }
 
 TEST_F(Matrices, ADeterminantHasAGradientWhereItIsZero) {

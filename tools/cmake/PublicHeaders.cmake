@@ -60,6 +60,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/conv.hpp
   graph/builder/core.hpp
   graph/builder/debug.hpp
+  graph/builder/decompositions.hpp
   graph/builder/image.hpp
   graph/builder/index.hpp
   graph/builder/layout.hpp
