@@ -32,6 +32,40 @@ Output dft(Output x, DftOptions options) {
                 std::move(options.name));
 }
 
+namespace {
+
+// An axis of a real tensor in one with a last dimension of complex numbers.
+std::int64_t complex_axis(std::int64_t axis) { return axis < 0 ? axis - 1 : axis; }
+
+}  // namespace
+
+Output rfft(Output x, RealDftOptions options) {
+  return dft(expand_dims(x, -1), {.axis = complex_axis(options.axis),
+                                  .length = options.length,
+                                  .onesided = true,
+                                  .name = std::move(options.name)});
+}
+Output irfft(Output y, RealDftOptions options) {
+  const Output real =
+      dft(y, {.axis = complex_axis(options.axis), .length = options.length, .inverse = true, .onesided = true});
+  return squeeze(real, -1, std::move(options.name));
+}
+
+Output fftn(Output x, DftAxesOptions options) {
+  for (const std::int64_t axis : options.axes) x = dft(x, {.axis = complex_axis(axis), .inverse = options.inverse});
+  return identity(x, std::move(options.name));
+}
+Output rfftn(Output x, const Integers& axes, Name name) {
+  if (axes.empty()) invalid_argument("rfftn: there is no axis");
+  const Output first = rfft(x, {.axis = axes.back()});
+  return fftn(first, {.axes = Integers(axes.begin(), axes.end() - 1), .name = std::move(name)});
+}
+Output irfftn(Output y, const Integers& axes, Output length, Name name) {
+  if (axes.empty()) invalid_argument("irfftn: there is no axis");
+  const Output rest = fftn(y, {.axes = Integers(axes.begin(), axes.end() - 1), .inverse = true});
+  return irfft(rest, {.axis = axes.back(), .length = length, .name = std::move(name)});
+}
+
 Output stft(Output x, Output frame_step, StftOptions options) {
   if (!options.window.valid() && !options.frame_length.valid())
     invalid_argument("stft: give a window, the frame length, or both");

@@ -8,13 +8,36 @@ namespace troupe {
 
 struct DftOptions {
   std::int64_t axis = 1;  // not the last
-  Output length{};        // i64 scalar: x is cut or padded with zeros to it; default: its size
+  // i64 scalar: x is cut or padded with zeros to it; default: its size, or 2 (size - 1) if inverse and one-sided.
+  Output length{};
   bool inverse = false;   // with the factor 1 / length
-  bool onesided = false;  // the first length / 2 + 1 only: enough for real x; not with `inverse`
+  bool onesided = false;  // the first length / 2 + 1 only, which are enough for real x
   Name name{};
 };
-// Discrete Fourier transform along an axis: y_k = sum_j x_j exp(-2 pi i j k / n). x [...,1] or [...,2] -> [...,2].
+// Discrete Fourier transform along an axis: y_k = sum_j x_j exp(-2 pi i j k / n). x [...,1] or [...,2] -> [...,2]. Both
+// inverse and one-sided, from the first length / 2 + 1 numbers of a symmetric spectrum [...,2]: real ones [...,1].
 Output dft(Output x, DftOptions options = {});
+
+// Transforms of real numbers, which have no last dimension of size 1 here; axes are those of the real tensor.
+struct RealDftOptions {
+  std::int64_t axis = -1;
+  Output length{};  // as above
+  Name name{};
+};
+// x [...,n] -> [...,length / 2 + 1,2], and back.
+Output rfft(Output x, RealDftOptions options = {});
+Output irfft(Output y, RealDftOptions options = {});
+
+// Over several axes, one after the other, which count without the last dimension of complex numbers.
+struct DftAxesOptions {
+  Integers axes{-2, -1};
+  bool inverse = false;
+  Name name{};
+};
+Output fftn(Output x, DftAxesOptions options = {});  // x [...,2] -> [...,2]
+// Of real numbers: one-sided along the last of the axes. `length`: of the result along it.
+Output rfftn(Output x, const Integers& axes = {-2, -1}, Name name = {});
+Output irfftn(Output y, const Integers& axes = {-2, -1}, Output length = {}, Name name = {});
 
 struct StftOptions {
   Output window{};        // [frame_length]; default: ones

@@ -14,20 +14,24 @@ namespace {
 void dft_shape(ShapeContext& c) {
   const Shape& x = shapes::at_least_rank(c.input(0), 2, "x");
   shapes::with_rank(c.input(1), 0, "length");
-  if (c.attributes().boolean("onesided") && c.attributes().boolean("inverse"))
-    invalid_argument("an inverse transform cannot be one-sided");
+  const bool onesided = c.attributes().boolean("onesided");
+  const bool real_result = onesided && c.attributes().boolean("inverse");
   if (!x.has_rank()) return;
   const int axis = shapes::axis(c.attributes().integer("axis"), x.rank());
   if (axis == x.rank() - 1) invalid_argument("attribute 'axis' is the last dimension, which holds (real, imaginary)");
   if (x[-1] != kUnknown && x[-1] != 1 && x[-1] != 2)
     invalid_argument("the last dimension of 'x' must be 1 (real) or 2 (complex): {}", x.to_string());
+  if (real_result && x[-1] == 1)
+    invalid_argument("a one-sided inverse transform is of complex numbers [...,2]: {}", x.to_string());
   const auto given = shapes::known_scalar(c, 1);
-  std::int64_t length = !given ? kUnknown : *given < 0 ? x[axis] : *given;
-  if (given && *given == 0) invalid_argument("'length' is 0");
-  if (length != kUnknown && c.attributes().boolean("onesided")) length = length / 2 + 1;
+  std::int64_t length = kUnknown;
+  if (given) length = *given >= 0 || x[axis] == kUnknown ? *given : real_result ? 2 * (x[axis] - 1) : x[axis];
+  if (length == 0) invalid_argument("the length of the transform is 0");
+  if (length < 0) length = kUnknown;
+  if (length != kUnknown && onesided && !real_result) length = length / 2 + 1;
   Shape out = x;
   out.set_dim(axis, length);
-  out.set_dim(-1, 2);
+  out.set_dim(-1, real_result ? 1 : 2);
   c.set_output(0, out);
 }
 
@@ -54,8 +58,31 @@ Output resized(Output x, Output like, std::int64_t axis) {
   return pad_list(cut, concat({before, after}, 0));
 }
 
+// Real numbers of a symmetric spectrum: each number but the first and that of n / 2 counts twice, for itself and its
+// mirror image, so that dx is twice the spectrum of dy / n, but there.
+void real_inverse_gradient(GradientContext& c) {
+  const Output x = c.input(0), g = c.grad();
+  const std::int64_t axis = c.attributes().integer("axis");
+  const Output spectrum = dft(g, {.axis = axis, .onesided = true});
+  const Output at = axis_place(axis, x);
+  const Output n = reshape(gather(shape_of(g), at), Shape{});
+  const Output bins = gather(shape_of(spectrum), at);
+  const Output places = range(reshape(bins, Shape{}));
+  const Output first = equal(places, scalar_like(places, 0));
+  const Output last = equal(places * 2, n);
+  const Output once = logical_or(first, last);
+  const Output one = scalar_like(x, 1), two = scalar_like(x, 2);
+  const Output counts = select(once, one, two);
+  const Output weights = counts / cast(n, x.dtype());
+  // [bins] along the axis.
+  const Output here = equal(range(rank_of(x)), at);
+  const Output shape = select(here, bins, scalar_like(bins, 1));
+  c.set(0, resized(spectrum * reshape(weights, shape), x, axis));
+}
+
 // Transposed: y = F x gives dx = F^H dy, which is the inverse transform without its factor.
 void dft_gradient(GradientContext& c) {
+  if (c.attributes().boolean("onesided") && c.attributes().boolean("inverse")) return real_inverse_gradient(c);
   const Output x = c.input(0), g = c.grad();
   const std::int64_t axis = c.attributes().integer("axis");
   const bool inverse = c.attributes().boolean("inverse");

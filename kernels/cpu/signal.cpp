@@ -1,7 +1,11 @@
-// Fourier transforms by Eigen's FFT (kissfft: any length in n log n, smallest prime factors best), frames, mel weights.
+// Fourier transforms by Eigen's FFT (kissfft, for lengths of small prime factors), others by convolutions; frames; mel
+// weights.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
+#include <numbers>
+#include <optional>
 #include <unsupported/Eigen/FFT>
 #include <vector>
 
@@ -17,6 +21,60 @@ struct Lines {
   std::int64_t size = 0, channels = 0;
   std::int64_t length = 0, bins = 0;  // of the transform, of its result
   bool inverse = false;
+  bool mirrored = false;  // x is the first half of a symmetric spectrum, and the result real
+
+  std::int64_t channels_out() const { return mirrored ? 1 : 2; }
+};
+
+// The second half from the first: conjugates in reverse order. Numbers that are their own mirror image are real.
+template <class C>
+void mirror(std::vector<std::complex<C>>& spectrum) {
+  const std::size_t n = spectrum.size();
+  spectrum[0] = spectrum[0].real();
+  if (n % 2 == 0) spectrum[n / 2] = spectrum[n / 2].real();
+  for (std::size_t k = 1; 2 * k < n; ++k) spectrum[n - k] = std::conj(spectrum[k]);
+}
+
+// kissfft takes n p operations for the largest prime factor p.
+constexpr std::int64_t kLargestFactor = 100;
+
+bool has_large_factor(std::int64_t n) {
+  for (std::int64_t factor = 2; factor <= kLargestFactor; ++factor)
+    while (n % factor == 0) n /= factor;
+  return n > 1;
+}
+
+// Transforms of any length as convolutions with a chirp, whose length is a power of two (Bluestein, "A linear filtering
+// approach to the computation of discrete Fourier transform", 1970), in double precision.
+class ChirpTransform {
+ public:
+  ChirpTransform(std::int64_t length, bool inverse) : chirp_(static_cast<std::size_t>(length)) {
+    const double sign = inverse ? 1 : -1, n = static_cast<double>(length);
+    for (std::size_t k = 0; k < chirp_.size(); ++k)  // exp(-pi i k^2 / n)
+      chirp_[k] = std::polar(1.0, sign * std::numbers::pi * static_cast<double>(k * k % (2 * chirp_.size())) / n);
+    const std::size_t size = std::bit_ceil(2 * chirp_.size() - 1);
+    from_.resize(size);
+    for (std::size_t k = 0; k < chirp_.size(); ++k) from_[k] = from_[k == 0 ? 0 : size - k] = std::conj(chirp_[k]);
+    filter_.resize(size);
+    to_.resize(size);
+    fft_.fwd(filter_.data(), from_.data(), static_cast<Eigen::Index>(size));
+    scale_ = inverse ? 1 / n : 1;
+  }
+  template <class C>
+  void run(const std::vector<std::complex<C>>& from, std::vector<std::complex<C>>& to) {
+    const auto size = static_cast<Eigen::Index>(from_.size());
+    std::ranges::fill(from_, 0.0);
+    for (std::size_t k = 0; k < chirp_.size(); ++k) from_[k] = std::complex<double>(from[k]) * chirp_[k];
+    fft_.fwd(to_.data(), from_.data(), size);
+    for (std::size_t k = 0; k < to_.size(); ++k) to_[k] *= filter_[k];
+    fft_.inv(from_.data(), to_.data(), size);
+    for (std::size_t k = 0; k < chirp_.size(); ++k) to[k] = std::complex<C>(from_[k] * chirp_[k] * scale_);
+  }
+
+ private:
+  Eigen::FFT<double> fft_;
+  std::vector<std::complex<double>> chirp_, filter_, from_, to_;
+  double scale_ = 1;
 };
 
 // Transforms lines [begin, end), counted over outer and inner.
@@ -25,23 +83,28 @@ void transform_lines(const Lines& lines, const T* x, T* y, std::int64_t begin, s
   using C = Compute<T>;
   thread_local Eigen::FFT<C> fft;  // keeps the factors of each length
   std::vector<std::complex<C>> from(static_cast<std::size_t>(lines.length)), to(from.size());
-  const std::int64_t used = std::min(lines.size, lines.length);
+  std::optional<ChirpTransform> chirp;
+  if (has_large_factor(lines.length)) chirp.emplace(lines.length, lines.inverse);
+  const std::int64_t used = std::min(lines.size, lines.mirrored ? lines.length / 2 + 1 : lines.length);
   for (std::int64_t line = begin; line < end; ++line) {
     const std::int64_t o = line / lines.inner, i = line % lines.inner;
     std::fill(from.begin(), from.end(), std::complex<C>());
     const T* in = x + (o * lines.size * lines.inner + i) * lines.channels;
     for (std::int64_t k = 0; k < used; ++k, in += lines.inner * lines.channels)
       from[static_cast<std::size_t>(k)] = {static_cast<C>(in[0]), lines.channels == 2 ? static_cast<C>(in[1]) : C{0}};
+    if (lines.mirrored) mirror(from);
     if (lines.length == 1)
       to = from;  // for which Eigen's FFT has no room
+    else if (chirp)
+      chirp->run(from, to);
     else if (lines.inverse)
       fft.inv(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
     else
       fft.fwd(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
-    T* out = y + (o * lines.bins * lines.inner + i) * 2;
-    for (std::int64_t k = 0; k < lines.bins; ++k, out += lines.inner * 2) {
+    T* out = y + (o * lines.bins * lines.inner + i) * lines.channels_out();
+    for (std::int64_t k = 0; k < lines.bins; ++k, out += lines.inner * lines.channels_out()) {
       out[0] = static_cast<T>(to[static_cast<std::size_t>(k)].real());
-      out[1] = static_cast<T>(to[static_cast<std::size_t>(k)].imag());
+      if (!lines.mirrored) out[1] = static_cast<T>(to[static_cast<std::size_t>(k)].imag());
     }
   }
 }
@@ -53,15 +116,20 @@ std::pair<Lines, Shape> lines_of(const Shape& x, std::int64_t given, std::int64_
     invalid_argument(
         "DFT: x must be [...,1] or [...,2], transformed along another dimension than the last: {}, axis {}",
         x.to_string(), axis);
-  Lines lines{.size = x[at], .channels = x[-1], .length = given < 0 ? x[at] : given, .inverse = inverse};
+  const bool mirrored = inverse && onesided;
+  if (mirrored && x[-1] != 2)
+    invalid_argument("DFT: a one-sided inverse transform is of complex numbers [...,2], not {}", x.to_string());
+  const std::int64_t own = mirrored ? 2 * (x[at] - 1) : x[at];
+  Lines lines{
+      .size = x[at], .channels = x[-1], .length = given < 0 ? own : given, .inverse = inverse, .mirrored = mirrored};
   if (lines.length < 1 || lines.length > (std::int64_t{1} << 30))
     invalid_argument("DFT: the length is {}, not in [1, 2^30]", lines.length);
   lines.outer = x.sub(0, at).num_elements();
   lines.inner = x.sub(at + 1, x.rank() - 1).num_elements();
-  lines.bins = onesided ? lines.length / 2 + 1 : lines.length;
+  lines.bins = onesided && !mirrored ? lines.length / 2 + 1 : lines.length;
   Shape out = x;
   out.set_dim(at, lines.bins);
-  out.set_dim(-1, 2);
+  out.set_dim(-1, lines.channels_out());
   return {lines, out};
 }
 
@@ -74,7 +142,8 @@ void register_transforms(KernelRegistry& registry) {
       Tensor out = c.allocate(dtype_of<T>, shape);
       const T* x = c.input(0).data<T>();
       T* y = out.mutable_data<T>();
-      const std::int64_t grain = std::max<std::int64_t>(1, 4096 / lines.length);
+      // Several lines share the preparation of a chirp.
+      const std::int64_t grain = std::max<std::int64_t>(has_large_factor(lines.length) ? 4 : 1, 4096 / lines.length);
       c.parallelism().parallel_for(
           lines.outer * lines.inner, grain,
           [&, &lines = lines](std::int64_t begin, std::int64_t end) { transform_lines(lines, x, y, begin, end); });

@@ -31,7 +31,7 @@ std::vector<std::complex<double>> transformed(const std::vector<std::complex<dou
 TEST_F(SignalTest, TransformsAreSumsOfTheDefinition) {
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> values(-1, 1);
-  for (const std::int64_t size : {1, 2, 5, 8, 30, 97, 128})
+  for (const std::int64_t size : {1, 2, 5, 8, 30, 97, 103, 128})
     for (const std::int64_t channels : {1, 2})
       for (const bool inverse : {false, true})
         for (const std::int64_t length : {std::int64_t{-1}, size + 3, std::max<std::int64_t>(size / 2, 1)}) {
@@ -69,6 +69,26 @@ TEST_F(SignalTest, TransformsAreSumsOfTheDefinition) {
   EXPECT_NE(error({2, 3, 3}, -1), "");
   EXPECT_NE(error({2, 0, 1}, -1), "");
   EXPECT_NE(error({2, 3, 1}, std::int64_t{1} << 40), "");
+}
+
+TEST_F(SignalTest, RealNumbersComeBackFromHalfOfTheirSpectrum) {
+  std::mt19937_64 random(4);
+  std::uniform_real_distribution<double> values(-1, 1);
+  const Attributes forward{{"axis", std::int64_t{1}}, {"inverse", false}, {"onesided", true}},
+      back{{"axis", std::int64_t{1}}, {"inverse", true}, {"onesided", true}};
+  for (const std::int64_t size : {1, 2, 5, 8, 30, 97}) {
+    Tensor x(DType::f64, Shape{2, size, 3, 1});
+    for (double& v : x.mutable_values<double>()) v = values(random);
+    const Tensor length = Tensor::scalar(size);
+    const Tensor spectrum = run1("DFT", {x, length}, forward), found = run1("DFT", {spectrum, length}, back);
+    ASSERT_EQ(found.shape(), x.shape());
+    for (std::size_t i = 0; i < x.values<double>().size(); ++i)
+      ASSERT_NEAR(found.values<double>()[i], x.values<double>()[i], 1e-12) << size << ' ' << i;
+    EXPECT_TRUE(bitwise_equal(found, run_on_three_threads("DFT", {spectrum, length}, back)));
+    if (size == 8) EXPECT_TRUE(bitwise_equal(run1("DFT", {spectrum, Tensor::scalar<std::int64_t>(-1)}, back), found));
+  }
+  EXPECT_NE(error_of("DFT", {Tensor::zeros(DType::f32, {2, 3, 1}), Tensor::scalar<std::int64_t>(4)}, back), "");
+  EXPECT_NE(error_of("DFT", {Tensor::zeros(DType::f32, {2, 1, 2}), Tensor::scalar<std::int64_t>(-1)}, back), "");
 }
 
 TEST_F(SignalTest, FramesOverlap) {
