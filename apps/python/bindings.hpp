@@ -58,10 +58,12 @@ void bind_dtypes(nanobind::module_& m);               // class DType
 void bind_eager_mode(nanobind::module_& m);           // seed, threads
 void bind_errors(nanobind::module_& m);               // exceptions by code
 void bind_files(nanobind::module_& m);                // of tensors
+void bind_fft_functions(nanobind::module_& m);        // Fourier transforms
 void bind_functions(nanobind::module_& m);            // functions that are traced
 void bind_keras(nanobind::module_& m);                // layers, models and their data, as module keras
+void bind_linalg_functions(nanobind::module_& m);     // of matrices
 void bind_array_functions(nanobind::module_& m);      // shapes, indices, order
-void bind_math_functions(nanobind::module_& m);       // elementwise, reductions, linear algebra, random numbers
+void bind_math_functions(nanobind::module_& m);       // elementwise, reductions, products, random numbers
 void bind_nn_functions(nanobind::module_& m);         // of neural networks
 void bind_image_functions(nanobind::module_& m);      // of images: regions, windows, blocks
 void bind_quantized_functions(nanobind::module_& m);  // of integers for real numbers

@@ -232,30 +232,7 @@ void bind_linear(nb::module_& m) {
   };
   pairs("outer", [](Output a, Output b) { return outer(a, b); });
   pairs("inner", [](Output a, Output b) { return inner(a, b); });
-  pairs("solve", [](Output a, Output b) { return matrix_solve(as_floating(a), as_floating(b)); });
-  const auto of_matrix = [&](const char* name, Output (*fn)(Output, Name)) {
-    m.def(name,
-          [fn](nb::handle x) { return call({x}, [&](const Outputs& xs) { return fn(as_floating(xs[0]), {}); }); });
-  };
-  of_matrix("det", det);
-  of_matrix("inv", matrix_inverse);
-  of_matrix("cholesky", cholesky);
-  of_matrix("logdet", logdet);
-  of_matrix("cofactors", cofactors);
-  m.def("cholesky_solve", [](nb::handle l, nb::handle b) {
-    return call_promoted({l, b}, [](const Outputs& x) { return cholesky_solve(x[0], x[1]); });
-  });
   m.def("trace", [](nb::handle x) { return call({x}, [](const Outputs& xs) { return trace(widened(xs[0])); }); });
-  m.def("slogdet", [](nb::handle x) {
-    return call({x}, [](const Outputs& xs) {
-      const LogDet found = slogdet(as_floating(xs[0]));
-      return Outputs{found.sign, found.log_abs};
-    });
-  });
-  m.def("triangular_solve", [](nb::handle a, nb::handle b, bool lower, bool adjoint) {
-    return call_promoted(
-        {a, b}, [&](const Outputs& x) { return triangular_solve(x[0], x[1], {.adjoint = adjoint, .lower = lower}); });
-  });
 }
 
 // ---- random numbers

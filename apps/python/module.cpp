@@ -240,6 +240,8 @@ NB_MODULE(_troupe, m) {
   bind_quantized_functions(m);
   bind_sequence_functions(m);
   bind_text_functions(m);
+  bind_linalg_functions(m);
+  bind_fft_functions(m);
   bind_control(m);
   bind_optimizers(m);
   bind_graph(m);

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import troupe
 
-MODULES = ["_core", "arrays", "control", "debugging", "differentiation", "graphs", "image", "math", "nn",
-           "optimizers", "quantization", "random", "signal", "strings", "tensors"]
+MODULES = ["_core", "arrays", "control", "debugging", "differentiation", "fft", "graphs", "image", "linalg", "math",
+           "nn", "optimizers", "quantization", "random", "signal", "strings", "tensors"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -62,6 +62,10 @@ def test_the_page(tmp_path, monkeypatch):
     np.testing.assert_array_equal(names["out"]["y"], np.ones((2, 3)))
 
 
+def test_the_page_of_linear_algebra():
+    run_page("linear-algebra.md", 2)
+
+
 def named_blocks(page):
     text = (ROOT / "docs/guide" / page).read_text(encoding="utf-8")
     return dict(re.findall(r"^<!-- test: (\w+) -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))

@@ -158,16 +158,16 @@ def save_npy(path: _Path, value: TensorLike) -> None:
 
 if typing.TYPE_CHECKING:
     from . import (
-        data, debugging, image, keras, launch, nn, onnx, optimizers, quantization, random, saved_model, serving, signal,
-        strings,
+        data, debugging, fft, image, keras, launch, linalg, nn, onnx, optimizers, quantization, random, saved_model,
+        serving, signal, strings,
     )
     from .cluster import Cluster
     from .introspection import introspect
 
 # Imported when they are first used.
 _LAZY = {
-    "data", "debugging", "image", "keras", "launch", "nn", "onnx", "optimizers", "quantization", "random",
-    "saved_model", "serving", "signal", "strings",
+    "data", "debugging", "fft", "image", "keras", "launch", "linalg", "nn", "onnx", "optimizers", "quantization",
+    "random", "saved_model", "serving", "signal", "strings",
 }
 _LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
 

@@ -14,16 +14,16 @@ from ._core import Axis, Tensor, TensorLike
 
 __all__ = [
     "abs", "absolute", "add", "add_n", "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "argmax", "argmin", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "cholesky", "cholesky_solve",
-    "clip", "cofactors", "cos", "cosh", "count_nonzero", "cummax", "cummin", "cumprod", "cumsum",
-    "cumulative_logsumexp", "det", "digamma", "divide", "dot", "einsum", "equal", "erf", "erfc", "exp", "exp2", "expm1",
-    "floor", "floor_divide", "fmod", "greater", "greater_equal", "hypot", "inner", "inv", "invert", "isfinite", "isinf",
-    "isnan", "l1_norm", "l2_norm", "left_shift", "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2",
-    "log_sum", "logaddexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul",
-    "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "not_equal", "outer", "polygamma", "power",
-    "prod", "reciprocal", "remainder", "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "slogdet",
-    "softplus", "solve", "sqrt", "square", "squared_difference", "std", "subtract", "sum", "sum_square", "tan", "tanh",
-    "tensordot", "trace", "triangular_solve", "var", "where", "xlogy",
+    "arctanh", "argmax", "argmin", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "clip", "cos", "cosh",
+    "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "cumulative_logsumexp", "digamma", "divide", "dot",
+    "einsum", "equal", "erf", "erfc", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "greater",
+    "greater_equal", "hypot", "inner", "invert", "isfinite", "isinf", "isnan", "l1_norm", "l2_norm", "left_shift",
+    "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "log_sum", "logaddexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logsumexp", "matmul", "max", "maximum", "mean", "min", "minimum",
+    "multiply", "negative", "not_equal", "outer", "polygamma", "power", "prod", "reciprocal", "remainder",
+    "right_shift", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square",
+    "squared_difference", "std", "subtract", "sum", "sum_square", "tan", "tanh", "tensordot", "trace", "var",
+    "where", "xlogy",
 ]
 
 
@@ -893,64 +893,6 @@ def trace(x: TensorLike) -> Tensor:
     return _troupe.trace(x)
 
 
-def det(x: TensorLike) -> Tensor:
-    """Determinants of matrices [..., n, n] -> [...].
-
-    >>> troupe.det([[1., 2.], [3., 4.]])
-    Tensor(-2., dtype=float32)
-    """
-    return _troupe.det(x)
-
-
-def slogdet(x: TensorLike) -> typing.Tuple[Tensor, Tensor]:
-    """Signs, and logarithms of absolute values, of determinants.
-
-    >>> [float(t) for t in troupe.slogdet([[2., 0.], [0., 0.5]])]
-    [1.0, 0.0]
-    """
-    return _troupe.slogdet(x)
-
-
-def inv(x: TensorLike) -> Tensor:
-    """Inverses of matrices [..., n, n].
-
-    >>> troupe.inv([[2., 0.], [0., 4.]])
-    Tensor([[0.5 , 0.  ],
-            [0.  , 0.25]], dtype=float32)
-    """
-    return _troupe.inv(x)
-
-
-def cholesky(x: TensorLike) -> Tensor:
-    """Lower triangular L with x = L L^T, of positive definite x [..., n, n].
-
-    >>> troupe.cholesky([[4., 0.], [0., 9.]])
-    Tensor([[2., 0.],
-            [0., 3.]], dtype=float32)
-    """
-    return _troupe.cholesky(x)
-
-
-def solve(a: TensorLike, b: TensorLike) -> Tensor:
-    """x [..., n, k] with a x = b, for a [..., n, n] and b [..., n, k].
-
-    >>> troupe.solve([[2., 0.], [0., 4.]], [[1.], [1.]])
-    Tensor([[0.5 ],
-            [0.25]], dtype=float32)
-    """
-    return _troupe.solve(a, b)
-
-
-def triangular_solve(a: TensorLike, b: TensorLike, lower: bool = True, adjoint: bool = False) -> Tensor:
-    """solve() for triangular a; adjoint: for its transpose.
-
-    >>> troupe.triangular_solve([[2., 0.], [1., 4.]], [[2.], [5.]])
-    Tensor([[1.],
-            [1.]], dtype=float32)
-    """
-    return _troupe.triangular_solve(a, b, lower, adjoint)
-
-
 def l1_norm(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sums of absolute values over axes; by default, of all.
 
@@ -1013,32 +955,3 @@ def polygamma(n: int, x: TensorLike) -> Tensor:
     Tensor([1.644934], dtype=float32)
     """
     return _troupe.polygamma(n, x)
-
-
-def logdet(x: TensorLike) -> Tensor:
-    """The logarithm of the determinants of matrices [..., n, n] -> [...]; NaN where one is negative.
-
-    >>> troupe.logdet([[2., 0.], [0., 0.5]])
-    Tensor(0., dtype=float32)
-    """
-    return _troupe.logdet(x)
-
-
-def cofactors(x: TensorLike) -> Tensor:
-    """det(x) inv(x).T of matrices [..., n, n], also of singular ones: the derivatives of det().
-
-    >>> troupe.cofactors([[1., 2.], [3., 4.]]).numpy().round(3)
-    array([[ 4., -3.],
-           [-2.,  1.]], dtype=float32)
-    """
-    return _troupe.cofactors(x)
-
-
-def cholesky_solve(chol: TensorLike, b: TensorLike) -> Tensor:
-    """x [..., n, k] with a x = b, for the triangular matrices chol = cholesky(a).
-
-    >>> troupe.cholesky_solve([[2., 0.], [0., 1.]], [[4.], [3.]])
-    Tensor([[1.],
-            [3.]], dtype=float32)
-    """
-    return _troupe.cholesky_solve(chol, b)

@@ -1,4 +1,4 @@
-"""Functions of signals: Fourier transforms, windows. Complex numbers are a last dimension of size 2, (real, imaginary),
+"""Functions of signals: short-time spectra, windows. Complex numbers are a last dimension of size 2, (real, imaginary),
 as in ONNX; real ones may have size 1 there."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import typing
 from . import _troupe
 from ._core import DTypeLike, Tensor, TensorLike
 
-__all__ = ["blackman_window", "dft", "hamming_window", "hann_window", "mel_weight_matrix", "rfft", "stft"]
+__all__ = ["blackman_window", "dft", "hamming_window", "hann_window", "mel_weight_matrix", "stft"]
 
 
 def dft(x: TensorLike, length: typing.Optional[TensorLike] = None, axis: int = -2, inverse: bool = False,
@@ -20,17 +20,6 @@ def dft(x: TensorLike, length: typing.Optional[TensorLike] = None, axis: int = -
     [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]
     """
     return _troupe.dft(x, length, axis, inverse, onesided)
-
-
-def rfft(x: TensorLike, length: typing.Optional[int] = None) -> Tensor:
-    """The transform of real x [..., n] along the last dimension: the first n / 2 + 1 numbers, [..., n // 2 + 1, 2].
-
-    >>> troupe.signal.rfft([1., 1., 1., 1.])
-    Tensor([[4., 0.],
-            [0., 0.],
-            [0., 0.]], dtype=float32)
-    """
-    return _troupe.dft(_troupe.expand_dims(x, -1), length, -2, False, True)
 
 
 def stft(x: TensorLike, frame_step: int, window: typing.Optional[TensorLike] = None,
