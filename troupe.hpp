@@ -1,6 +1,7 @@
 // Everything a program that uses Troupe needs. Programs to begin with: apps/examples.
 #pragma once
 
+#include <troupe/actors/cluster/op_libraries.hpp>
 #include <troupe/actors/cluster/task.hpp>
 #include <troupe/actors/data/graph_function.hpp>
 #include <troupe/actors/eager/eager.hpp>

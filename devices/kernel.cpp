@@ -1,9 +1,35 @@
 #include "troupe/devices/kernel.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
+#include <troupe/devices/loaded_kernels.hpp>
+
 namespace troupe {
+namespace {
+
+// Readers take no lock: a link does not change once it is in the list, and is never removed.
+struct KernelsLink {
+  std::set<std::string, std::less<>> ops;
+  KernelRegistry kernels;
+  const KernelsLink* earlier = nullptr;
+};
+constinit std::atomic<const KernelsLink*> last_kernels_loaded{nullptr};
+
+const KernelRegistry* loaded_kernels_of(std::string_view op) {
+  for (const KernelsLink* l = last_kernels_loaded.load(std::memory_order_acquire); l; l = l->earlier)
+    if (l->ops.contains(op)) return &l->kernels;
+  return nullptr;
+}
+
+}  // namespace
+
+void add_loaded_kernels(std::set<std::string, std::less<>> ops, KernelRegistry kernels) {
+  auto* const link = new KernelsLink{std::move(ops), std::move(kernels), last_kernels_loaded.load()};
+  while (!last_kernels_loaded.compare_exchange_weak(link->earlier, link, std::memory_order_acq_rel)) {
+  }
+}
 
 const Tensor& Variable::value() const {
   if (!value_.valid())
@@ -69,7 +95,10 @@ void KernelRegistry::add(KernelDef def) {
 const KernelRegistry::Entry* KernelRegistry::entry(std::string_view op, std::string_view device_type,
                                                    DType dtype) const {
   const auto it = by_op_.find(std::string(op));
-  if (it == by_op_.end()) return nullptr;
+  if (it == by_op_.end()) {
+    const KernelRegistry* const loaded = loaded_kernels_of(op);
+    return loaded ? loaded->entry(op, device_type, dtype) : nullptr;
+  }
   for (const Entry& e : it->second)
     if (e.device_type == device_type && (e.dtype == dtype || e.dtype == DType::invalid)) return &e;
   return nullptr;
@@ -99,7 +128,10 @@ void KernelRegistry::set_reuse(std::string_view op, std::string_view device_type
 
 Reuse KernelRegistry::reuse(std::string_view op, std::string_view device_type) const {
   const auto it = by_op_.find(std::string(op));
-  if (it == by_op_.end()) return Reuse::none;
+  if (it == by_op_.end()) {
+    const KernelRegistry* const loaded = loaded_kernels_of(op);
+    return loaded ? loaded->reuse(op, device_type) : Reuse::none;
+  }
   for (const Entry& e : it->second)
     if (e.device_type == device_type) return e.reuse;
   return Reuse::none;
@@ -108,7 +140,10 @@ Reuse KernelRegistry::reuse(std::string_view op, std::string_view device_type) c
 const KernelFactory& KernelRegistry::get(std::string_view op, std::string_view device_type, DType dtype) const {
   if (const KernelFactory* found = find(op, device_type, dtype)) return *found;
   std::string known;
-  if (const auto it = by_op_.find(std::string(op)); it != by_op_.end())
+  const auto it = by_op_.find(std::string(op));
+  if (const KernelRegistry * loaded; it == by_op_.end() && (loaded = loaded_kernels_of(op)))
+    return loaded->get(op, device_type, dtype);
+  if (it != by_op_.end())
     for (const Entry& e : it->second)
       known += fmt::format("{}{}:{}", known.empty() ? "" : ", ", e.device_type,
                            e.dtype == DType::invalid ? "any" : name(e.dtype));

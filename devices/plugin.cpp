@@ -18,7 +18,7 @@ constexpr const char* kLibrary = "libtroupe_cuda.so";
 std::vector<fs::path> places(const std::string& path) {
   std::vector<fs::path> all;
   if (!path.empty()) {
-    all.push_back(path);
+    all.push_back(fs::absolute(path));  // with a slash: dlopen() searches nowhere else
   } else {
     std::error_code none;
     const fs::path program = fs::read_symlink("/proc/self/exe", none);
@@ -35,7 +35,7 @@ std::vector<fs::path> places(const std::string& path) {
   return all;
 }
 
-PluginResult open(const std::string& path) {
+PluginResult open_plugin(const std::string& path) {
   const auto none = [](std::string why) { return PluginResult{nullptr, std::move(why)}; };
   if (path.empty() && !dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) return none("no NVIDIA driver (libcuda.so.1)");
   const std::vector<fs::path> found = places(path);
@@ -62,13 +62,15 @@ std::string plugin_abi() {
                      sizeof(KernelInit), sizeof(KernelRegistry), sizeof(AcceleratorOptions), sizeof(AllocatorStats));
 }
 
-PluginResult open_cuda_plugin(const std::string& path) {
+PluginResult open_device_plugin(const std::string& path) {
   static std::mutex mutex;
   static std::map<std::string, PluginResult> opened;
   const std::lock_guard lock(mutex);
   PluginResult& result = opened[path];
-  if (!result.plugin) result = open(path);
+  if (!result.plugin) result = open_plugin(path);
   return result;
 }
+
+PluginResult open_cuda_plugin(const std::string& path) { return open_device_plugin(path); }
 
 }  // namespace troupe

@@ -27,7 +27,10 @@ using AllocationLabelSource = AllocationLabel (*)();
 class DevicePlugin {
  public:
   virtual ~DevicePlugin() = default;
-  virtual std::string type() const = 0;         // of its devices: "GPU"
+  // Of its devices, as in the names of devices (/device:GPU:0) and KernelDef: "GPU", "TPU". A capital letter, then up
+  // to 15 capital letters, digits and underscores. Their memory, if the host cannot read it, is of
+  // MemorySpace::Kind::cuda, whatever the type.
+  virtual std::string type() const = 0;
   virtual int count() const = 0;                // number of devices on this machine
   virtual std::string description() const = 0;  // "CUDA 13.0: NVIDIA H200", or why there is none
   virtual std::unique_ptr<Device> make(int ordinal, const AcceleratorOptions& options) = 0;
@@ -39,9 +42,12 @@ struct PluginResult {
   std::string why_not;                   // "no NVIDIA driver (libcuda.so.1)"; for users
 };
 
-// Opens the library for NVIDIA GPUs, once; it is never closed. Looks for the driver first, which costs about 20 us
-// where there is none. `path`: of libtroupe_cuda.so, opened even without a driver; "": searched beside the program, in
-// ../lib beside it, and where it was built or installed. Throws nothing.
+// Opens a library of devices of any type, once; it is never closed. Throws nothing.
+PluginResult open_device_plugin(const std::string& path);
+
+// The same for NVIDIA GPUs. Looks for the driver first, which costs about 20 us where there is none. `path`: of
+// libtroupe_cuda.so, opened even without a driver; "": searched beside the program, in ../lib beside it, and where it
+// was built or installed.
 PluginResult open_cuda_plugin(const std::string& path = "");
 
 // The library's exports, with C linkage. Both ABI strings are compared before anything else is called.

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include <troupe/graph/loaded_ops.hpp>
+
 namespace troupe {
 namespace {
 
@@ -60,6 +62,11 @@ class Hash {
 std::uint64_t fingerprint(const Graph& graph) {
   Hash hash;
   hash.add(graph);
+  for (const OpLibraryId& library : libraries_of(graph)) {
+    hash.add(library.name);
+    hash.add(library.version);
+    hash.add(library.sha256);
+  }
   return hash.value();
 }
 

@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// FNV-1a over all nodes (op, name, inputs, controls, attributes with the elements of tensors, device) in id order, and
-// likewise over functions. Does not resist deliberate collisions.
+// FNV-1a over all nodes (op, name, inputs, controls, attributes with the elements of tensors, device) in id order,
+// likewise over functions, and over the libraries of their ops. Does not resist deliberate collisions.
 std::uint64_t fingerprint(const Graph& graph);
 
 }  // namespace troupe

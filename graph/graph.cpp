@@ -5,6 +5,7 @@
 #include <numeric>
 #include <queue>
 
+#include <troupe/graph/graph_host.hpp>
 #include <troupe/graph/infer_node.hpp>
 #include <troupe/graph/op_runner.hpp>
 #include <troupe/messages/device_name.hpp>
@@ -93,6 +94,7 @@ const Node& Graph::insert(std::unique_ptr<Node> node) {
 }
 
 std::vector<Output> Graph::apply(NodeSpec spec) {
+  if (used_graph_host) return used_graph_host->apply(*this, std::move(spec));
   std::vector<Output> out;
   if (runner_) {
     out = runner_->run(*this, spec);
@@ -119,11 +121,13 @@ Node& Graph::mutable_node(int id) {
 }
 
 Graph::Defaults& Graph::eager_defaults() {
-  static thread_local Defaults defaults;
-  return defaults;
+  std::shared_ptr<void>& defaults = eager_defaults_of_thread();
+  if (!defaults) defaults = std::make_shared<Defaults>();
+  return *static_cast<Defaults*>(defaults.get());
 }
 
 const Node& Graph::add(NodeSpec spec) {
+  if (used_graph_host) return used_graph_host->add(*this, std::move(spec));
   const OpDef& op = ops_->get(spec.op);
   if (runner_) fail(Code::failed_precondition, "{}: an eager graph has no nodes", op.name);
   auto node = std::make_unique<Node>();

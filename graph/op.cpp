@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <troupe/graph/loaded_ops.hpp>
+
 namespace troupe {
 namespace {
 
@@ -163,13 +165,15 @@ void OpRegistry::add(const Op& op) {
 
 const OpDef* OpRegistry::find(std::string_view name) const {
   const auto it = ops_.find(name);
-  return it == ops_.end() ? nullptr : &it->second;
+  if (it != ops_.end()) return &it->second;
+  const LoadedOps* const library = library_of(name);
+  return library ? &library->ops.find(name)->second : nullptr;
 }
 
 const OpDef& OpRegistry::get(std::string_view name) const {
   if (const OpDef* def = find(name)) return *def;
   std::string similar;
-  for (const auto& [known, def] : ops_)
+  for (const std::string& known : names())
     if (edit_distance(known, name) <= 2) similar += (similar.empty() ? "; did you mean " : " or ") + known;
   fail(Code::not_found, "there is no op '{}'{}", name, similar);
 }
@@ -177,6 +181,8 @@ const OpDef& OpRegistry::get(std::string_view name) const {
 std::vector<std::string> OpRegistry::names() const {
   std::vector<std::string> out;
   for (const auto& [name, def] : ops_) out.push_back(name);
+  for (const LoadedOps* library : loaded_ops())
+    for (const auto& [name, def] : library->ops) out.push_back(name);
   return out;
 }
 

@@ -1,7 +1,6 @@
 #include "troupe/messages/device_name.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include <troupe/messages/error.hpp>
@@ -9,8 +8,13 @@
 namespace troupe {
 namespace {
 
-// Otherwise a misspelt type would be a missing device, which soft placement replaces by another.
-constexpr std::array<std::string_view, 2> kDeviceTypes = {"CPU", "GPU"};
+// Plug-ins bring devices of any type, also to other tasks: placement checks whether there is one. "/job" and its like
+// are names of parts that lack their value.
+bool is_device_type(std::string_view text) {
+  const auto fits = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && text.size() <= 16 && text.front() >= 'A' && text.front() <= 'Z' &&
+         std::ranges::all_of(text, fits) && text != "JOB" && text != "TASK" && text != "DEVICE";
+}
 
 std::optional<int> parse_index(std::string_view text, std::string_view whole) {
   if (text == "*") return std::nullopt;
@@ -28,9 +32,9 @@ void parse_type(DeviceName& out, std::string_view text, std::string_view whole) 
   if (type != "*") {
     out.type = std::string(type);
     for (char& c : *out.type) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    if (std::ranges::find(kDeviceTypes, *out.type) == kDeviceTypes.end())
+    if (!is_device_type(*out.type))
       invalid_argument(
-          "device '{}': unknown device type '{}'; expected CPU or GPU, as in \"GPU:0\" or "
+          "device '{}': '{}' is not a type of device; expected CPU, GPU or that of a plug-in, as in \"GPU:0\" or "
           "\"/job:worker/task:1/device:CPU:0\"",
           whole, type);
   }

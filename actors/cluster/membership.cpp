@@ -33,6 +33,8 @@ std::optional<std::string> Membership::problem(bool launched) const {
 }
 
 void Membership::set(TaskOptions& options) const {
+  options.op_libraries.insert(options.op_libraries.end(), op_libraries.begin(), op_libraries.end());
+  options.device_libraries.insert(options.device_libraries.end(), device_libraries.begin(), device_libraries.end());
   if (introspect_port >= 0) options.introspect_port = static_cast<std::uint16_t>(introspect_port);
   // Check now rather than when the task fails.
   if (!flight_directory.empty() && ::access(flight_directory.c_str(), W_OK | X_OK) != 0)
@@ -81,7 +83,10 @@ Member start_member(const Membership& membership, LaunchHandshake* handshake, Ta
   options.networked = true;
   options.network = membership.network;
   membership.set(options);
-  if ((options.name.job == "ps" || options.name.job == kInputJob) && options.gpus.count < 0) options.gpus.count = 0;
+  if (options.name.job == "ps" || options.name.job == kInputJob) {
+    if (options.gpus.count < 0) options.gpus.count = 0;
+    options.device_libraries.clear();
+  }
   Member member;
   const auto take_address = [&] {
     const HostPort& address = member.cluster.address(options.name);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <troupe/actors/cluster/launch_handshake.hpp>
 #include <troupe/actors/cluster/task.hpp>
@@ -21,6 +22,7 @@ struct Membership {
   NetworkOptions network;
   int introspect_port = -1;      // -1: any port; no socket without a cluster
   std::string flight_directory;  // "": the directory for temporary files
+  std::vector<std::string> op_libraries, device_libraries;
 
   // Applies the settings common to all tasks, in a cluster or not.
   void set(TaskOptions& options) const;

@@ -20,6 +20,11 @@ std::vector<CommandOption> security_options(NetworkOptions& network) {
           flag("--insecure", network.insecure, "Allow unencrypted connections to other machines")};
 }
 
+CommandOption op_library_option(std::vector<std::string>& paths) {
+  return {"--op-library", "FILE", "", "Library of ops to load; may be given several times",
+          [&paths](const std::string& file) { paths.push_back(file); }};
+}
+
 std::vector<CommandOption> membership_options(Membership& membership) {
   NetworkOptions& network = membership.network;
   std::vector<CommandOption> all{
@@ -36,7 +41,12 @@ std::vector<CommandOption> membership_options(Membership& membership) {
       whole_option("--max-connections", "N", network.max_connections, 1, 65536, "Maximum connected tasks"),
       whole_option("--max-strangers", "N", network.max_strangers, 1, 65536, "Maximum unauthenticated connections"),
       seconds_option("--hello-timeout", network.hello_timeout,
-                     "Seconds that a new connection has to authenticate itself")};
+                     "Seconds that a new connection has to authenticate itself"),
+      op_library_option(membership.op_libraries),
+      {"--device-library", "FILE", "",
+       "Plug-in with devices to use besides CPUs and NVIDIA's GPUs; may be given several times (parameter servers use "
+       "none)",
+       [&membership](const std::string& file) { membership.device_libraries.push_back(file); }}};
   for (auto more : {security_options(network), introspection_options(membership)})
     all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   return all;

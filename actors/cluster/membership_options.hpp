@@ -13,6 +13,8 @@ namespace troupe {
 std::vector<CommandOption> introspection_options(Membership& membership);
 // --tls-cert, --tls-key, --tls-ca and --insecure. `network` must outlive them.
 std::vector<CommandOption> security_options(NetworkOptions& network);
+// --op-library, to be given several times: the paths are added to `paths`, which must outlive it.
+CommandOption op_library_option(std::vector<std::string>& paths);
 // The options above, --job, --task, --cluster, and the network limits and timeouts.
 std::vector<CommandOption> membership_options(Membership& membership);
 

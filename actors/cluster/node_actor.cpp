@@ -15,6 +15,15 @@ namespace {
 
 constexpr std::size_t kClosed = 4096;  // closed sessions remembered, to recognise late requests
 
+std::unique_ptr<Graph> read_graph(const proto::Graph& graph, const NodeActorImpl::Config& config,
+                                  std::span<const Tensor> tensors) {
+  try {
+    return from_proto(graph, *config.ops, tensors);
+  } catch (const Error& error) {
+    throw error.within(config.identity.task.to_string());
+  }
+}
+
 }  // namespace
 
 // A graph whose partitions are being compiled.
@@ -160,7 +169,7 @@ PartitionActor NodeActorImpl::spawn_partition(SessionId session, GraphId graph, 
   const std::optional<LocalDevice> device = config_.devices->find(partition.device());
   if (!device) fail(Code::not_found, "task {} has no device {}", config_.identity.task.to_string(), partition.device());
   SessionState& state = sessions_.at(session);
-  PartitionActorImpl::Source source{from_proto(partition.graph(), *config_.ops, tensors), *device,
+  PartitionActorImpl::Source source{read_graph(partition.graph(), config_, tensors), *device,
                                     variables_of(state, partition.device()), config_.kernels};
   auto actor = spawn_actor<ActorKind::partition, PartitionActorImpl>(system(), *config_.registry, partition.device(),
                                                                      std::move(source));

@@ -15,6 +15,7 @@
 #include <troupe/actors/cluster/cluster_peers.hpp>
 #include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/cluster/node_actor.hpp>
+#include <troupe/actors/cluster/op_libraries.hpp>
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/collective/collective_actor.hpp>
 #include <troupe/actors/data/input_actor.hpp>
@@ -87,6 +88,7 @@ class Task::Impl final : public TaskActors {
     registry.set_on_failure([this](const Error& why) { fail(why); });
     registry.set_why([this] { return introspection->view().why().text; });
     register_all_kernels(kernels);
+    for (const std::string& library : options.op_libraries) load_op_library(library);
     if (options.cpu_devices < 1 || options.cpu_devices > 1024)
       invalid_argument("the number of CPU devices must be 1 to 1024, not {}", options.cpu_devices);
     if (options.threads < 0 || options.threads > 4096)
@@ -137,7 +139,25 @@ class Task::Impl final : public TaskActors {
                                                 .recordings = options.gpus.recordings,
                                                 .no_nccl = no_nccl(options)}));
     }
+    for (const std::string& library : options.device_libraries) add_devices_of(library);
     if (options.register_kernels) options.register_kernels(kernels);
+  }
+
+  void add_devices_of(const std::string& library) {
+    const auto [plugin, why_not] = open_device_plugin(library);
+    if (!plugin) troupe::fail(Code::not_found, "device library {}: {}", library, why_not);
+    const std::string type = plugin->type();
+    if (DeviceName::parse(type).type != type)
+      invalid_argument("device library {}: '{}' is not a type of device: expected capital letters", library, type);
+    for (const auto& device : devices)
+      if (device->attributes().type == type)
+        troupe::fail(Code::already_exists, "device library {}: the task has devices of type {} already", library, type);
+    plugin->register_kernels(kernels);
+    for (int i = 0; i < plugin->count(); ++i)
+      devices.push_back(plugin->make(i, {.name = DeviceName::of(options.name, type, i),
+                                         .memory_limit = options.memory_limit,
+                                         .deterministic = options.gpus.deterministic}));
+    accelerators += fmt::format("; {}: {}", type, plugin->description());
   }
 
   // Pinned memory of the first device that has any; null if none.

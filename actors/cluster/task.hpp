@@ -59,6 +59,11 @@ struct TaskOptions {
   // standard_ops().
   std::shared_ptr<const OpRegistry> ops{};
   std::function<void(KernelRegistry&)> register_kernels{};  // adds kernels to the standard ones
+  // Libraries of ops to load before the task starts, as by load_op_library() (actors/cluster/op_libraries.hpp).
+  std::vector<std::string> op_libraries{};
+  // Plug-ins of devices other than NVIDIA's GPUs (devices/plugin.hpp), all of whose devices the task uses, as it does
+  // GPUs: they run all ops that have a kernel for them and request no other device.
+  std::vector<std::string> device_libraries{};
 };
 
 class Task {

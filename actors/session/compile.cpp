@@ -5,6 +5,7 @@
 
 #include <troupe/graph/formats/serialize.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/graph/loaded_ops.hpp>
 #include <troupe/graph/passes/check_numerics.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>
 #include <troupe/graph/passes/optimize.hpp>
@@ -27,8 +28,10 @@ Evaluator evaluator(Device& device, const KernelRegistry& kernels) {
 // Whether every device can run the op: then it does not matter where it is placed.
 bool on_all(std::span<const DeviceInfo> devices, std::string_view op, DType dtype) {
   const std::string any(op), typed = fmt::format("{}:{}", op, name(dtype));
-  return std::ranges::all_of(devices,
-                             [&](const DeviceInfo& d) { return d.kernels.contains(any) || d.kernels.contains(typed); });
+  const auto has = [](const DeviceInfo& device, const std::string& kernel) {
+    return device.kernels.contains(kernel) || has_loaded_kernel(device.type, kernel);
+  };
+  return std::ranges::all_of(devices, [&](const DeviceInfo& d) { return has(d, any) || has(d, typed); });
 }
 
 // Not an optimization: it changes results, so it runs even with optimizations off.

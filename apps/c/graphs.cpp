@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "apps/c/handles.hpp"
+#include <troupe/actors/cluster/op_libraries.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
 #include <troupe/graph/formats/text.hpp>
@@ -16,8 +17,13 @@ constexpr troupe_output kNoOutput{nullptr, -1, 0};
 
 troupe_output c_output(troupe_graph* graph, const Output& output) { return {graph, output.node, output.index}; }
 
+// Without those of libraries.
 const std::vector<std::string>& op_names() {
-  static const std::vector<std::string> names = standard_ops().names();
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = standard_ops().names();
+    std::erase_if(all, [](const std::string& name) { return troupe::library_of(name) != nullptr; });
+    return all;
+  }();
   return names;
 }
 
@@ -51,6 +57,10 @@ const char* troupe_op_name(size_t index) {
 char* troupe_op_signature(const char* op, troupe_status* status) {
   return guarded(__func__, status, static_cast<char*>(nullptr),
                  [&] { return new_text(signature_of(troupe::standard_ops().get(text_of(op, "op")))); });
+}
+
+troupe_code troupe_load_op_library(const char* path, troupe_status* status) {
+  return guarded(__func__, status, [&] { troupe::load_op_library(text_of(path, "path")); });
 }
 
 troupe_graph* troupe_graph_new(troupe_status* status) {

@@ -47,7 +47,7 @@ extern "C" {
 // The version of this header. A library of the same major version, with the same or a later minor one, has all that is
 // in this header, with the same meaning: libtroupe.so.MAJOR.
 #define TROUPE_ABI_MAJOR 0
-#define TROUPE_ABI_MINOR 1
+#define TROUPE_ABI_MINOR 2
 #define TROUPE_ABI_VERSION (TROUPE_ABI_MAJOR << 16 | TROUPE_ABI_MINOR)
 
 // TROUPE_ABI_VERSION of the library that is loaded. Threads: any.
@@ -246,6 +246,12 @@ TROUPE_API const char* troupe_op_name(size_t index);
 // "CumSum(x: T, axis: i64) -> (y: T), reverse: boolean = false, exclusive: boolean = false": inputs, outputs, and
 // attributes with types and defaults. TROUPE_NOT_FOUND, with similar names, for no op. Threads: any.
 TROUPE_API char* troupe_op_signature(const char* op, troupe_status* status);
+
+// Loads a shared library of ops (docs/guide/op-libraries.md) into this process, for good: graphs and eager mode have
+// its ops, which troupe_op_name() does not list. The same file again changes nothing. TROUPE_NOT_FOUND if there is no
+// such file, TROUPE_INVALID_ARGUMENT if it is no library of ops, TROUPE_FAILED_PRECONDITION if it was built for another
+// Troupe, TROUPE_ALREADY_EXISTS if one of its names is taken. Threads: any.
+TROUPE_API troupe_code troupe_load_op_library(const char* path, troupe_status* status);
 
 // ---------------------------------------------------------------- Graphs
 

@@ -11,6 +11,7 @@
 #include "apps/python/operands.hpp"
 #include "apps/python/session.hpp"
 #include "apps/python/tensors.hpp"
+#include <troupe/actors/cluster/op_libraries.hpp>
 #include <troupe/graph/builder/builder.hpp>
 #include <troupe/graph/builder/variable.hpp>
 #include <troupe/graph/formats/onnx/onnx.hpp>
@@ -22,6 +23,26 @@ namespace {
 
 namespace nb = nanobind;
 using namespace nb::literals;
+
+// Of a library name, version, SHA-256, path and ops: (name, names of inputs, whether they are lists, signature).
+nb::tuple load_library(const std::string& path) {
+  const LoadedOps* loaded = nullptr;
+  {
+    const nb::gil_scoped_release unlocked;
+    loaded = &load_op_library(path);
+  }
+  nb::list ops;
+  for (const auto& [name, op] : loaded->ops) {
+    nb::list inputs, lists;
+    for (const ArgDef& input : op.inputs) {
+      inputs.append(input.name);
+      lists.append(!input.count_attr.empty() || !input.types_attr.empty());
+    }
+    ops.append(nb::make_tuple(name, inputs, lists, signature_of(op)));
+  }
+  const OpLibraryId& id = loaded->library;
+  return nb::make_tuple(id.name, id.version, id.sha256, loaded->path, ops);
+}
 
 // A Python value as the type that the op declares.
 AttrValue attribute(AttrType type, nb::handle value) {
@@ -201,6 +222,7 @@ void bind_graph(nb::module_& m) {
       },
       "op"_a, "inputs"_a, "attributes"_a, "name"_a = "");
   m.def("gradients", &gradients_of, "ys"_a, "xs"_a);
+  m.def("load_op_library", &load_library, "path"_a);
   m.def("ops", [] { return standard_ops().names(); });
   m.def(
       "signature", [](const std::string& op) { return signature_of(standard_ops().get(op)); }, "op"_a);

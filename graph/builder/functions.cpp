@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include <troupe/graph/graph_host.hpp>
+
 namespace troupe {
 namespace {
-
-thread_local constinit Graph* being_built = nullptr;
 
 // Bodies run as a part of their node, on its device and without waiting.
 void check_bodies_node(const Node& node, const std::string& function, const std::string& device) {
@@ -19,9 +19,9 @@ void check_bodies_node(const Node& node, const std::string& function, const std:
 
 }  // namespace
 
-Graph* graph_being_built() { return being_built; }
-BuildScope::BuildScope(Graph* graph) : outer_(std::exchange(being_built, graph)) {}
-BuildScope::~BuildScope() { being_built = outer_; }
+Graph* graph_being_built() { return graph_being_built_of_thread(); }
+BuildScope::BuildScope(Graph* graph) : outer_(std::exchange(graph_being_built_of_thread(), graph)) {}
+BuildScope::~BuildScope() { graph_being_built_of_thread() = outer_; }
 
 FunctionBuilder::FunctionBuilder(Graph& outer, std::string name)
     : outer_(outer),
@@ -123,6 +123,7 @@ Graph& graph_for(const Outputs& inputs) {
   Graph* graph = inputs.front().graph;
   for (const Output& input : inputs)
     if (input.valid() && input.graph != graph && input.graph->is_within(*graph)) graph = input.graph;
+  Graph* const being_built = graph_being_built();
   return being_built && being_built->is_within(*graph) ? *being_built : *graph;
 }
 

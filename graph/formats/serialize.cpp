@@ -8,6 +8,7 @@
 
 #include <troupe/graph/formats/import.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
+#include <troupe/graph/loaded_ops.hpp>
 #include <troupe/graph/rewrite.hpp>
 
 namespace troupe {
@@ -123,6 +124,12 @@ proto::Graph to_proto(const Graph& graph, std::vector<Tensor>* apart) {
   std::map<std::string, const Function*> functions;
   collect_functions(graph, 1, functions);
   for (const auto& [name, function] : functions) *out.add_function() = function_to_proto(*function, apart);
+  for (const OpLibraryId& library : libraries_of(graph)) {
+    proto::OpLibrary& added = *out.add_library();
+    added.set_name(library.name);
+    added.set_version(library.version);
+    added.set_sha256(library.sha256);
+  }
   return out;
 }
 
@@ -137,6 +144,8 @@ std::unique_ptr<Graph> from_proto(const proto::Graph& message, const OpRegistry&
   if (message.version() == 0) fail(Code::data_loss, "the data has no version: it is not a graph, or is truncated");
   if (message.version() != kGraphVersion)
     invalid_argument("the graph has version {}; this program reads version {}", message.version(), kGraphVersion);
+  for (const proto::OpLibrary& library : message.library())
+    check_loaded({library.name(), library.version(), library.sha256()});
   ImportedGraph imported{.nodes = nodes_from_proto(message.node(), apart)};
   for (const proto::Function& f : message.function())
     imported.functions.push_back({.name = f.name(),

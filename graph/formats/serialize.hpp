@@ -2,8 +2,9 @@
 // order and get the checks of Graph::add, plus those for errors only data can contain (unknown names, cycles, tensors
 // whose bytes do not fit their shape, functions that call themselves).
 //
-// Shapes are not written; they are inferred again from attributes. Functions form one flat list; when read, a graph or
-// function body receives those that its own nodes name, and the graph also those that nothing names.
+// Shapes are not written; they are inferred again from attributes. Libraries of ops are written by name, version and
+// SHA-256 (graph/loaded_ops.hpp). Functions form one flat list; when read, a graph or function body receives those that
+// its own nodes name, and the graph also those that nothing names.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ inline constexpr std::uint32_t kGraphVersion = 1;
 std::string serialize(const Graph& graph);
 
 // Throws data_loss (not a graph, or truncated), not_found (unknown op, node or function), unimplemented (an op of a
-// later version than this program's) or invalid_argument (everything else), naming the node. `ops` must outlive the
-// graph.
+// later version than this program's) or invalid_argument (everything else), naming the node; failed_precondition naming
+// a library of ops that is not loaded, or in another version or from another file (check_loaded()). `ops` must outlive
+// the graph.
 std::unique_ptr<Graph> parse_graph(std::string_view bytes, const OpRegistry& ops = standard_ops());
 
 }  // namespace troupe

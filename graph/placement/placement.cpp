@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include <troupe/graph/loaded_ops.hpp>
 #include <troupe/graph/rewrite.hpp>
 #include <troupe/graph/verify.hpp>
 
@@ -97,11 +98,16 @@ class Placer {
     return merged;
   }
 
+  // A library of ops may be loaded after the device was described; on other tasks it is checked when they receive their
+  // part of the graph.
+  static bool has_kernel(const DeviceInfo& device, const std::string& kernel) {
+    return device.kernels.contains(kernel) || has_loaded_kernel(device.type, kernel);
+  }
   // Whether the device has the kernel and, for If, those of both branches.
   static bool supports(const DeviceInfo& device, const Graph& graph, const Node& node, int depth = 0) {
     const std::string kernel = kernel_name(node);
     // A kernel for any dtype is listed by the name of its op alone.
-    if (!kernel.empty() && !device.kernels.contains(kernel) && !device.kernels.contains(node.op->name)) return false;
+    if (!kernel.empty() && !has_kernel(device, kernel) && !has_kernel(device, node.op->name)) return false;
     for (const auto& [key, value] : node.attributes.all()) {
       const auto* name = std::get_if<FunctionName>(&value);
       const Function* function = name ? graph.function(name->value) : nullptr;
@@ -123,6 +129,12 @@ class Placer {
     return found == all_.end() ? nullptr : *found;
   }
 
+  // Otherwise a misspelt type would be a missing device, which soft placement replaces by another.
+  bool is_known_type(const DeviceName& wanted) const {
+    return !wanted.type || wanted.type == "CPU" || wanted.type == "GPU" ||
+           std::ranges::find(all_, *wanted.type, [](const DeviceInfo* d) { return d->type; }) != all_.end();
+  }
+
   void place_group(const std::vector<int>& ids) {
     if (graph_.node(ids.front()).op->is_client_side()) {
       assign(ids.front(), client_cpu_);
@@ -130,7 +142,7 @@ class Placer {
     }
     const DeviceName wanted = merged_request(ids);
     const DeviceInfo* device = choose(wanted, ids);
-    if (!device && options_.soft) {
+    if (!device && options_.soft && is_known_type(wanted)) {
       DeviceName relaxed = wanted.or_else(DeviceName{options_.client.job, options_.client.index, {}, {}});
       relaxed.type.reset();
       relaxed.index.reset();

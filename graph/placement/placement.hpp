@@ -36,7 +36,9 @@ std::vector<std::string> default_devices(std::span<const DeviceInfo> devices, co
 
 struct PlacementOptions {
   TaskName client{};  // the task of the session
-  bool soft = true;   // if the requested type or index does not exist or has no kernel: use another device of that task
+  // If the requested type or index does not exist or has no kernel: use another device of that task. Types other than
+  // CPU and GPU exist if one of the devices has them.
+  bool soft = true;
 };
 
 // A copy of the graph with the same ids in which node.device is a full name. Throws invalid_argument for nodes that

@@ -38,6 +38,8 @@ SKIPPED = {
     "c_build": "tests/consumer builds a program in C like that",
     "build": "installs packages and builds everything, as CI does",
     "install": "tests/consumer installs it, and builds a project with it",
+    "op_library_cluster": "tests/consumer does it",
+    "op_library_error": "tests/actors/plugins/op_libraries_test.cpp",
     "own_launch": "pages_own_task does it, with the program above; tests/consumer with one that is installed",
     "python_cluster_launch": "tests/python/guide_test.py does it, with the script above",
     "python_install": "installs packages and builds the wheel",
@@ -212,11 +214,11 @@ def cut(root, directory):
 
 def block_problems(root):
     tested = set(PROGRAMS)
-    for source in ("pages_test.cpp", "training_pages_test.cpp"):
+    for source in ("pages_test.cpp", "training_pages_test.cpp", "op_library_page.cpp"):
         tested |= set(re.findall(r"#include <pages/(\w+)\.inc>", read(os.path.dirname(__file__), source)))
     programs_in_c = re.search(r"set\(c_programs ([^)]*)\)", read(os.path.dirname(__file__), "CMakeLists.txt"))[1]
     tested |= {name + end for name in programs_in_c.split() for end in ("", "_output")}
-    consumer = read(root, "tests/consumer/CMakeLists.txt")
+    consumer = read(root, "tests/consumer/CMakeLists.txt") + read(root, "apps/examples/op_library/CMakeLists.txt")
     problems, seen = [], []
     for block in blocks(root):
         if not block.name:

@@ -10,6 +10,7 @@
 #include "tests/actors/training/classifying.hpp"
 #include "tests/error_of.hpp"
 #include "tests/kernels/readers/image_files.hpp"
+#include "tests/paths.hpp"
 #include "tests/processes/places.hpp"
 #include "tests/temporary_directory.hpp"
 // As the pages say it: the fragments need no more.
@@ -51,6 +52,17 @@ TEST(Pages, LayersThatNormaliseAndArePutAroundOthers) {
   const DataSplits data = draw_digits({.train = 64, .test = 32});
   model.fit(data, {.epochs = 1, .batch = 32});
   EXPECT_GE(model.evaluate(data.test)["accuracy"], 0);
+}
+
+TEST(Pages, LibrariesOfOps) {
+  const testing::TemporaryDirectory directory;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::create_symlink(testing::built_library("libcube.so"), directory.file("libcube.so"));
+  std::filesystem::current_path(directory.path());
+#include <pages/op_library_use.inc>
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(bitwise_equal(y.value(), Tensor::vector<float>({1, 8, 27})));
+  EXPECT_EQ(library_of("Cube")->library.version, "1.0");
 }
 
 TEST(Pages, ModelsOfEightBits) {

@@ -78,7 +78,7 @@ TEST(Verify, APassThatBreaksAGraphIsNamedWithWhatItBroke) {
        "Fetch 'fetch': input 0 is 'n:0', but Neg 'n' has 0 outputs"},
       {changing("n", [](Node& n) { n.output_shapes[0] = Shape{3}; }),
        "Neg 'n': output 0 has shape [3], but inference says [2]"},
-      {changing("n", [](Node& n) { n.device = "/job"; }), "Neg 'n': device '/job': unknown device type 'job'"},
+      {changing("n", [](Node& n) { n.device = "/job"; }), "Neg 'n': device '/job': 'job' is not a type of device"},
       {[](const Graph& g) {
          auto out = g.clone();
          out->set_colocation(out->get("n"), "nobody");

@@ -14,18 +14,24 @@ TEST(DeviceName, TakesTheFormsThatPeopleWrite) {
                                                        {"/GPU:*", "/device:GPU:*"},
                                                        {"GPU", "/device:GPU:*"},
                                                        {"/job:ps", "/job:ps"},
+                                                       {"tpu:3", "/device:TPU:3"},
+                                                       {"/device:NPU_2:*", "/device:NPU_2:*"},
                                                        {"/job:ps/task:1/CPU:2", "/job:ps/task:1/device:CPU:2"},
                                                        {"", ""}};
   for (const auto& [given, name] : forms) EXPECT_EQ(DeviceName::parse(given).to_string(), name) << given;
 }
 
-TEST(DeviceName, RefusesTypesThatNoDeviceHas) {
+TEST(DeviceName, RefusesTypesThatNoDeviceCanHave) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"banana", "banana"}, {"cuda:0", "cuda"}, {"/device:TPU:0", "TPU"}, {"/job:ps/task:0/device:CP:0", "CP"}};
+      {"/job", "job"},
+      {"0", "0"},
+      {"my device:0", "my device"},
+      {"/device:T-PU:0", "T-PU"},
+      {"/job:ps/task:0/device:ABCDEFGHIJKLMNOPQ:0", "ABCDEFGHIJKLMNOPQ"}};
   for (const auto& [given, type] : wrong)
     EXPECT_EQ(error_of([&] { DeviceName::parse(given); }).to_string(),
-              fmt::format("invalid_argument: device '{}': unknown device type '{}'; expected CPU or GPU, as in "
-                          "\"GPU:0\" or \"/job:worker/task:1/device:CPU:0\"",
+              fmt::format("invalid_argument: device '{}': '{}' is not a type of device; expected CPU, GPU or that of a "
+                          "plug-in, as in \"GPU:0\" or \"/job:worker/task:1/device:CPU:0\"",
                           given, type));
 }
 

@@ -8,7 +8,7 @@ import pytest
 import troupe
 
 MODULES = ["_core", "arrays", "control", "debugging", "differentiation", "fft", "graphs", "image", "linalg", "math",
-           "nn", "optimizers", "quantization", "random", "signal", "strings", "tensors"]
+           "nn", "op_libraries", "optimizers", "quantization", "random", "signal", "strings", "tensors"]
 
 
 @pytest.mark.parametrize("name", MODULES)

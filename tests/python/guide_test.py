@@ -86,6 +86,15 @@ def test_the_page_of_data_pipelines():
     assert len(blocks) == 6
 
 
+def test_the_page_of_op_libraries(tmp_path, monkeypatch):
+    library = pathlib.Path(os.environ["TROUPE_PROGRAMS"]).parent / "lib/librelu_sigmoid.so"
+    if not library.exists():
+        pytest.skip("the example of op libraries is not built")
+    (tmp_path / library.name).symlink_to(library)
+    monkeypatch.chdir(tmp_path)
+    check_block(named_blocks("op-libraries.md"), "python_op_library", {})
+
+
 def test_the_page_of_clusters_and_served_models(tmp_path, monkeypatch):
     import troupe
 

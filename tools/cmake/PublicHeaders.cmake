@@ -3,6 +3,7 @@
 # tests/repository/public_headers_test.cpp enforces that.
 set(TROUPE_PUBLIC_HEADERS
   actors/cluster/gpu_options.hpp
+  actors/cluster/op_libraries.hpp
   actors/cluster/task.hpp
   actors/data/graph_function.hpp
   actors/eager/eager.hpp
@@ -101,6 +102,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/gradients/jacobian.hpp
   graph/gradients/tape.hpp
   graph/graph.hpp
+  graph/graph_host.hpp
   graph/host_functions.hpp
   graph/layers/activations.hpp
   graph/layers/attention.hpp
@@ -120,6 +122,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/layers/sentence_encoder.hpp
   graph/layers/shape.hpp
   graph/layers/weights.hpp
+  graph/loaded_ops.hpp
   graph/metrics/classes.hpp
   graph/metrics/metrics.hpp
   graph/metrics/scores.hpp
@@ -153,6 +156,7 @@ set(TROUPE_PUBLIC_HEADERS
   kernels/images/image_box.hpp
   kernels/images/resize.hpp
   kernels/images/transformations.hpp
+  kernels/op_library.hpp
   kernels/readers/array_files.hpp
   kernels/readers/array_writer.hpp
   kernels/readers/byte_stream.hpp

@@ -32,4 +32,5 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/tools/cmake/Findhttplib.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/Findmicrohttpd.cmake
   ${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake
+  ${PROJECT_SOURCE_DIR}/tools/cmake/TroupeOpLibrary.cmake
   DESTINATION ${package_dir} COMPONENT development)

@@ -23,6 +23,7 @@ struct Options {
   std::int64_t batch = 0;  // 0: that of the command
   std::int64_t size = 8;   // of dimensions that are not known, but the first
   int threads = 1;
+  std::vector<std::string> op_libraries;
   double seconds = 3;
   bool again = false;  // tests run what is read back of a model that was written
   bool json = false;

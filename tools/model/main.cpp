@@ -8,6 +8,7 @@
 
 #include "tools/model/commands.hpp"
 #include <troupe/actors/cluster/membership_options.hpp>
+#include <troupe/actors/cluster/op_libraries.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/command_line.hpp>
 
@@ -128,7 +129,8 @@ int main(int argc, char** argv) {
                     "run: examples of a batch (default with --cluster: as the model says, or 32); others: examples of "
                     "random inputs (default: 1; where results are compared, 2)"),
        whole_option("--size", "N", o.size, 1, 1 << 20, "Other open dimensions of random inputs"),
-       whole_option("--threads", "N", o.threads, 1, 1024, "Threads of the CPU device")});
+       whole_option("--threads", "N", o.threads, 1, 1024, "Threads of the CPU device"),
+       op_library_option(o.op_libraries)});
   std::vector<CommandOption> cluster{
       text_option("--cluster", "FILE", o.cluster, "run: a cluster file, on whose workers (troupe-node) batches run"),
       seconds_option("--join-timeout", o.join_timeout, "Seconds to wait for the workers at the start"),
@@ -166,6 +168,7 @@ int main(int argc, char** argv) {
   if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
   if (const std::string wrong = misuse(o); !wrong.empty()) return finish(line.wrong(wrong));
   try {
+    for (const std::string& library : o.op_libraries) load_op_library(library);
     return end_output(find(o.command)->run(file_system_of(o.paths.empty() ? "" : o.paths[0]), o));
   } catch (...) {
     fmt::print(stderr, "troupe-model: {}\n", current_error().message());

@@ -37,6 +37,7 @@ from .differentiation import *
 from .functions import *
 from .graphs import *
 from .math import *
+from .op_libraries import *
 from .tensors import *
 
 _methods.define()

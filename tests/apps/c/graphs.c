@@ -376,3 +376,26 @@ void test_misuse(void) {
   troupe_session_delete(NULL);
   troupe_status_delete(status);
 }
+
+// That of apps/examples/op_library.
+void test_op_library(const char* path) {
+  troupe_status* status = troupe_status_new();
+  CHECK(troupe_load_op_library("/no/such.so", status) == TROUPE_NOT_FOUND);
+  CHECK_ERROR(status, TROUPE_NOT_FOUND, "op library /no/such.so: there is no such file");
+  CHECK(troupe_load_op_library(path, status) == TROUPE_OK && troupe_load_op_library(path, status) == TROUPE_OK);
+  check_text(troupe_op_signature("ReluSigmoid", status), "ReluSigmoid(x: T) -> (y: T)");
+  troupe_graph* graph = troupe_graph_new(status);
+  troupe_tensor* zero = scalar(0);
+  troupe_output x = troupe_graph_constant(graph, zero, NULL, status);
+  troupe_output y = troupe_graph_op(graph, "ReluSigmoid", &x, 1, NULL, NULL, status);
+  troupe_session* session = troupe_session_new(graph, NULL, NULL, status);
+  troupe_tensor* found = NULL;
+  troupe_session_run(session, NULL, NULL, NULL, 0, &y, &found, 1, NULL, 0, status);
+  CHECK_OK(status);
+  CHECK(float_at(found, 0) == 0.5f);
+  troupe_tensor_delete(found);
+  troupe_session_delete(session);
+  troupe_graph_delete(graph);
+  troupe_tensor_delete(zero);
+  troupe_status_delete(status);
+}

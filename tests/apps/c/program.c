@@ -26,6 +26,10 @@ int main(int argc, char** argv) {
     test_onnx(argv[2]);
     return 0;
   }
+  if (strcmp(name, "op_library") == 0 && argc == 3) {
+    test_op_library(argv[2]);
+    return 0;
+  }
   if (strcmp(name, "cluster") == 0) {
     test_cluster(argc, argv);
     return 0;

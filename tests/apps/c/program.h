@@ -18,6 +18,7 @@ void test_tasks(void);
 void test_training(const char* directory);
 // Of a file.
 void test_onnx(const char* path);
+void test_op_library(const char* path);
 // These take the options of a task out of the arguments.
 void test_cluster(int argc, char** argv);
 void test_node(int argc, char** argv);

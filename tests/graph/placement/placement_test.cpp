@@ -44,6 +44,34 @@ TEST(Placement, TheDefaultIsTheFirstDeviceOfTheClientsTaskThatHasTheKernelAccele
   EXPECT_EQ(default_devices(devices(), {"ps", 0}), std::vector<std::string>{"/job:ps/task:0/device:CPU:0"});
 }
 
+TEST(Placement, TypesOfPlugInsAreAcceleratorsToo) {
+  GraphBuilder b;
+  Output x = b.placeholder("x");
+  b.add("Neg", "n", {x});
+  b.add("Sub", "s", {x, x});
+  b.add("Neg", "second", {x}, {}, "TPU:1");
+  b.add("Sub", "missing_kernel", {x, x}, {}, "TPU");
+  std::vector<DeviceInfo> all = devices();
+  all.back() = device(kWorker, "TPU", 0, all.back().kernels);
+  all.push_back(device(kWorker, "TPU", 1, all.back().kernels));
+  const auto out = place(b.g, all, {.client = kWorker});
+  const auto where = [&](const char* node) { return out->get(node).device; };
+  EXPECT_EQ(where("n"), "/job:worker/task:0/device:TPU:0");
+  EXPECT_EQ(where("s"), "/job:worker/task:0/device:CPU:0");
+  EXPECT_EQ(where("second"), "/job:worker/task:0/device:TPU:1");
+  EXPECT_EQ(where("missing_kernel"), "/job:worker/task:0/device:CPU:0");
+}
+
+// Otherwise a misspelt type would quietly be the CPU.
+TEST(Placement, ATypeThatNoDeviceHasIsRefusedUnlessItIsCpuOrGpu) {
+  GraphBuilder b;
+  b.add("NoOp", "n", {}, {}, "TPU:0");
+  EXPECT_EQ(refused(b.g),
+            "invalid_argument: NoOp 'n': there is no device /device:TPU:0; available: "
+            "/job:worker/task:0/device:GPU:0, "
+            "/job:worker/task:0/device:CPU:0, /job:ps/task:0/device:CPU:0");
+}
+
 TEST(Placement, RequestsAreMetWhereTheyCanBe) {
   GraphBuilder b;
   b.add("Placeholder", "anywhere", {}, {{"T", DType::f32}, {"shape", Shape{}}});

@@ -1,0 +1,2 @@
+// The library of docs/guide/op-libraries.md.
+#include <pages/op_library.inc>
