@@ -2,6 +2,7 @@
 
 #include <troupe/kernels/common/reuse.hpp>
 #include <troupe/kernels/cpu/families.hpp>
+#include <troupe/kernels/cpu/resource_kernels.hpp>
 
 namespace troupe {
 
@@ -48,6 +49,7 @@ void register_all_kernels(KernelRegistry& registry) {
   register_softmax_kernels(registry);
   register_ctc_kernels(registry);
   register_state_kernels(registry);
+  register_resource_kernels(registry);
   register_string_number_kernels(registry);
   register_signal_kernels(registry);
   register_table_kernels(registry);

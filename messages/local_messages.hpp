@@ -74,6 +74,11 @@ struct StepFailed {
   StepId step;
   Error error;
 };
+// Device to scheduler: `work` is a CalledResource (actors/steps/step.hpp).
+struct CallResource {
+  using local_message = void;
+  LocalHandle work;
+};
 struct EndStep {
   using local_message = void;
   SessionId session;

@@ -161,8 +161,8 @@ void add_inbound(Kinds& kinds, std::type_identity<std::variant<F...>>) {
 
 Kinds known() {
   Kinds kinds;
-  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, StepFailed, EndStep, EndSession, Put,
-      Contribute, DevicesDone, CloseGroup>(kinds);
+  add<RunStep, CancelStep, ExecuteSegment, SegmentDone, Await, Delivered, Landed, StepFailed, CallResource, EndStep,
+      EndSession, Put, Contribute, DevicesDone, CloseGroup>(kinds);
   constexpr std::type_identity<FrameVariant> all;
   add_inbound(kinds, all);
   kinds.emplace(&typeid(Outbound), std::make_unique<MessageKind>("to wire", describe<Outbound>, arrow<Outbound>,

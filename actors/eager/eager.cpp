@@ -1,17 +1,22 @@
 #include "troupe/actors/eager/eager.hpp"
 
 #include <atomic>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/cluster/task.hpp>
+#include <troupe/actors/eager/function.hpp>
 #include <troupe/actors/eager/function_trace.hpp>
 #include <troupe/actors/eager/op_call.hpp>
 #include <troupe/actors/eager/prepared_ops.hpp>
 #include <troupe/actors/eager/values.hpp>
+#include <troupe/devices/program_call.hpp>
 #include <troupe/graph/op_runner.hpp>
+#include <troupe/graph/passes/resource_calls.hpp>
 #include <troupe/messages/device_name.hpp>
+#include <troupe/scheduler/resources/make_resource.hpp>
 
 namespace troupe {
 
@@ -105,6 +110,7 @@ class Eager::Impl final : public OpRunner {
   std::vector<Output> run_other(Graph& of, const NodeSpec& op, Device& device) {
     const OpDef& def = task.ops().get(op.op);
     if (def.role == OpRole::constant) return {hold(of, op.attributes.tensor("value"))};
+    if (calls_resource(def)) return run_call(of, op);
     if (def.role != OpRole::variable)
       fail(Code::unimplemented, "{}: this op has no meaning in eager mode, where nothing is fed, fetched or sent",
            op.op);
@@ -114,8 +120,43 @@ class Eager::Impl final : public OpRunner {
     node->attributes = op.attributes;
     node->device = device.attributes().name.to_string();
     node->output_types = {DType::resource};
-    node->output_shapes = {op.attributes.shape("shape")};
-    return {{&of, -1, 0, EagerPtr(new EagerVariable(std::move(node)))}};
+    const bool is_resource = !op.attributes.has("T");
+    node->output_shapes = {is_resource ? Shape{} : op.attributes.shape("shape")};
+    auto variable = is_resource
+                        ? make_resource(node->name, op.op, with_defaults(def, op.attributes))
+                        : std::make_shared<Variable>(node->name, op.attributes.dtype("T"), node->output_shapes[0]);
+    return {{&of, -1, 0, EagerPtr(new EagerVariable(std::move(node), std::move(variable)))}};
+  }
+
+  static Attributes with_defaults(const OpDef& def, Attributes attributes) {
+    for (const AttrDef& attr : def.attrs)
+      if (attr.default_value && !attributes.has(attr.name)) attributes.set(attr.name, *attr.default_value);
+    return attributes;
+  }
+
+  // Runs as a step of one op, so that it may wait.
+  std::vector<Output> run_call(Graph& of, const NodeSpec& op) {
+    if (ProgramCall::any())
+      fail(Code::unimplemented, "{}: a function that a kernel calls cannot wait: call it outside", op.op);
+    const OpRecorder::Pause pause;
+    const Output& handle = op.inputs.at(0);
+    std::string key = fmt::format("{} {}", op.op, static_cast<const void*>(handle.eager.get()));
+    for (const auto& [name, value] : op.attributes.all()) key += fmt::format(" {}={}", name, to_string(value));
+    const auto body = [&](const Outputs& in) -> TracedFunction::Formed {
+      NodeSpec call = op;
+      call.inputs = {handle};
+      call.inputs.insert(call.inputs.end(), in.begin(), in.end());
+      return {of.apply(std::move(call)), {}};
+    };
+    return calls().call({op.inputs.begin() + 1, op.inputs.end()}, key, body).results;
+  }
+
+  TracedFunction& calls() {
+    const std::lock_guard lock(calls_mutex_);
+    if (!calls_)
+      calls_ = std::make_unique<TracedFunction>(
+          *self, FunctionOptions{.name = "queues", .relax_shapes = true, .on_warning = [](const std::string&) {}});
+    return *calls_;
   }
 
   const std::unique_ptr<Task> own_task_;
@@ -135,11 +176,20 @@ class Eager::Impl final : public OpRunner {
  public:
   Graph graph;
   std::atomic<std::uint64_t> ops_run{0};
+  Eager* self = nullptr;
+
+ private:
+  std::mutex calls_mutex_;
+  std::unique_ptr<TracedFunction> calls_;  // steps of one op
 };
 
 Eager::Eager(EagerOptions options)
-    : impl_(std::make_unique<Impl>(std::make_unique<Task>(), nullptr, std::move(options))) {}
-Eager::Eager(Task& task, EagerOptions options) : impl_(std::make_unique<Impl>(nullptr, &task, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(std::make_unique<Task>(), nullptr, std::move(options))) {
+  impl_->self = this;
+}
+Eager::Eager(Task& task, EagerOptions options) : impl_(std::make_unique<Impl>(nullptr, &task, std::move(options))) {
+  impl_->self = this;
+}
 Eager::~Eager() = default;
 Graph& Eager::graph() { return impl_->graph; }
 Task& Eager::task() { return impl_->task; }

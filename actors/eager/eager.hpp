@@ -36,8 +36,8 @@ struct EagerOptions {
   // returns whether it is over, after this long at most: is called until it is, unless the caller throws to wait no
   // more.
   std::function<void(const std::function<bool(std::chrono::milliseconds)>& wait)> around_waits{};
-  // Runs a step of a traced function that may take long, one with a loop or whose last took more than a millisecond,
-  // for callers that may have to end it (Session::cancel). Null: it runs to its end.
+  // Runs a step of a traced function that may take long, one with a loop or a queue, or whose last took more than a
+  // millisecond, for callers that may have to end it (Session::cancel). Null: it runs to its end.
   std::function<std::vector<Tensor>(Session&, const Callable&, std::vector<Tensor> feeds, const RunOptions&)>
       run_long_step{};
 };

@@ -11,6 +11,7 @@
 #include <troupe/actors/eager/values.hpp>
 #include <troupe/devices/device.hpp>
 #include <troupe/graph/infer_node.hpp>
+#include <troupe/graph/passes/resource_calls.hpp>
 
 namespace troupe {
 namespace {
@@ -164,7 +165,7 @@ std::shared_ptr<const PreparedOp> PreparedOps::find_or_make(const NodeSpec& call
         if (op->fits(call, device)) return op;
   }
   const OpDef& op = ops_.get(call.op);
-  if (!op.has_kernel()) return nullptr;
+  if (!op.has_kernel() || calls_resource(op)) return nullptr;
   auto made = std::make_shared<const PreparedOp>(op, call, device, host_, kernels_);
   const std::lock_guard lock(mutex_);
   Alike& alike = by_hash_[hash];

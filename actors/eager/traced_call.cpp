@@ -12,6 +12,7 @@
 #include <troupe/graph/gradients/autodiff.hpp>
 #include <troupe/graph/gradients/reverse_mode.hpp>
 #include <troupe/graph/op_runner.hpp>
+#include <troupe/graph/passes/resource_calls.hpp>
 
 namespace troupe {
 namespace {
@@ -61,9 +62,9 @@ TracedCall::TracedCall(Eager& eager, std::unique_ptr<FunctionTrace> trace)
     : eager_(eager),
       trace_(std::move(trace)),
       session_(eager.task(), trace_->graph(), session_options()),
-      loops_(has_loops(trace_->graph())),
+      may_wait_(has_loops(trace_->graph()) || has_resource_calls(trace_->graph())),
       step_(eager, session_, is_empty() ? Callable() : session_.callable(fed(), trace_->results(), trace_->effects()),
-            loops_) {
+            may_wait_) {
   for (const Output& result : trace_->results()) made_by_.emplace_back(without_edges(result.source()), result.index);
 }
 
@@ -107,7 +108,7 @@ std::vector<Tensor> StepRunner::operator()(std::vector<Tensor> feeds, const RunO
   if (!run_long) return callable_(std::move(feeds), options);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  std::vector<Tensor> out = loops_ || was_slow_.load(std::memory_order_relaxed)
+  std::vector<Tensor> out = may_wait_ || was_slow_.load(std::memory_order_relaxed)
                                 ? run_long(session_, callable_, std::move(feeds), options)
                                 : callable_(std::move(feeds), options);
   was_slow_.store(Clock::now() - begin > kSlowStep, std::memory_order_relaxed);
@@ -243,7 +244,7 @@ std::shared_ptr<TracedCall::Differentiated> TracedCall::differentiated(const Mas
   Outputs first_feeds;
   here(forward_feeds, first_feeds);
   const auto runs = [&](std::optional<StepRunner>& step, Callable call) {
-    step.emplace(eager_, *plan->session, std::move(call), loops_);
+    step.emplace(eager_, *plan->session, std::move(call), may_wait_);
   };
   runs(plan->forward, plan->session->callable(first_feeds, forward_fetches, effects));
   if (!made.empty()) runs(plan->backward, plan->session->callable(feeds, made));

@@ -17,16 +17,17 @@ namespace troupe {
 // Steps of one call of a session. Those that may take long run as EagerOptions::run_long_step says. Thread-safe.
 class StepRunner {
  public:
-  // `eager` and `session` must outlive it. `loops`: the graph has some.
-  StepRunner(const Eager& eager, Session& session, Callable callable, bool loops)
-      : eager_(eager), session_(session), callable_(std::move(callable)), loops_(loops) {}
+  // `eager` and `session` must outlive it. `may_wait`: the graph has loops, queues or
+  // accumulators.
+  StepRunner(const Eager& eager, Session& session, Callable callable, bool may_wait)
+      : eager_(eager), session_(session), callable_(std::move(callable)), may_wait_(may_wait) {}
   std::vector<Tensor> operator()(std::vector<Tensor> feeds, const RunOptions& options);
 
  private:
   const Eager& eager_;
   Session& session_;
   const Callable callable_;
-  const bool loops_;
+  const bool may_wait_;
   std::atomic<bool> was_slow_{true};
 };
 
@@ -57,7 +58,7 @@ class TracedCall {
   Eager& eager_;
   const std::unique_ptr<FunctionTrace> trace_;
   Session session_;
-  const bool loops_;
+  const bool may_wait_;
   StepRunner step_;
   std::vector<std::pair<std::shared_ptr<const Node>, int>> made_by_;  // of results: the node, and which output of it
   std::mutex mutex_;                                                  // guards what follows

@@ -62,11 +62,8 @@ class ComputedTensor final : public EagerTensor {
 // Ends with its last Output.
 class EagerVariable final : public EagerValue {
  public:
-  explicit EagerVariable(std::unique_ptr<const Node> source)
-      : EagerValue(DType::resource),
-        source_(std::move(source)),
-        variable_(std::make_shared<Variable>(source_->name, source_->attributes.dtype("T"),
-                                             source_->attributes.shape("shape"))) {}
+  EagerVariable(std::unique_ptr<const Node> source, std::shared_ptr<Variable> variable)
+      : EagerValue(DType::resource), source_(std::move(source)), variable_(std::move(variable)) {}
   const Shape& shape() const override { return variable_->shape(); }
   const Tensor& value() const override {
     fail(Code::failed_precondition, "'{}' is a variable: read it", variable_->name());

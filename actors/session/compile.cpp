@@ -9,6 +9,7 @@
 #include <troupe/graph/passes/check_numerics.hpp>
 #include <troupe/graph/passes/mixed_precision.hpp>
 #include <troupe/graph/passes/optimize.hpp>
+#include <troupe/graph/passes/resource_calls.hpp>
 #include <troupe/graph/placement/partition.hpp>
 #include <troupe/scheduler/plan/plan.hpp>
 #include <troupe/scheduler/run/single_kernel.hpp>
@@ -100,6 +101,7 @@ bool has_open_feed(const Graph& graph) {
 // Places and cuts what passes have made.
 void place_and_cut(Compiled& out, std::unique_ptr<Graph> callable, const Compiler& compiler,
                    const CompileOptions& options) {
+  if (has_resource_calls(*callable)) callable = expand_resource_calls(*callable);
   const auto placed = place(*callable, compiler.devices, {.client = options.client, .soft = options.soft_placement});
   out.placement = placement_report(*placed);
   out.report += out.placement;

@@ -5,6 +5,7 @@
 #include <troupe/actors/steps/direct_step.hpp>
 #include <troupe/actors/steps/segment_work.hpp>
 #include <troupe/actors/wire/cork.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe {
 namespace {
@@ -75,6 +76,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
         const StepKey key{message.session, message.step};
         advance(key, table_.abort(key, message.error));
       },
+      [this](const CallResource& message) { call_resource(message); },
       [this](const AddGraph& message) { return add_graph(message); },
       [this](const LendGraph& message) { return lend_graph(message); },
       [this](const DropGraph& message) {
@@ -95,6 +97,7 @@ SchedulerActorImpl::behavior_type SchedulerActorImpl::make_behavior() {
           table_.abort(key, error);
           if (active.request) active.request->answer({.error = table_.error(key), .fetches = {}});
         }
+        calls_.clear();
         active_.clear();
         graphs_.clear();
         peers_.clear();
@@ -116,6 +119,7 @@ Reply SchedulerActorImpl::add_graph(const AddGraph& message) {
   std::uint32_t next_pull = kFirstPullEdge;
   for (std::uint32_t p = 0; p < handle->partitions.size(); ++p) {
     const Plan& plan = handle->partitions[p]->partition->plan();
+    registered->calls = registered->calls || !plan.calls.empty();
     for (const PushTarget& push : plan.pushes)
       if (push.shard >= handle->shards.size()) return Reply::of(no_shard(plan, push.shard, handle->shards.size()));
     for (std::uint32_t a = 0; a < plan.arrivals.size(); ++a) {
@@ -340,8 +344,31 @@ void SchedulerActorImpl::landed(Landed message) {
   advance(key, table_.arrived(key, message.partition, message.arrival, std::move(message.tensor)));
 }
 
+// A step that has ended may have been called for by a segment that is behind it: its resource may be gone.
+void SchedulerActorImpl::call_resource(const CallResource& message) {
+  const auto called = std::static_pointer_cast<CalledResource>(message.work);
+  const StepKey key{called->from.session, called->from.step};
+  if (!active_.contains(key) || table_.error(key)) return;
+  hand_out(calls_.call(called->from, called->resource, std::move(called->call)));
+}
+
+// A step that gets an answer may fail, whose calls then end: the answers of others follow in their turn.
+void SchedulerActorImpl::hand_out(ResourceCalls::Answers answers) {
+  std::ranges::move(answers, std::back_inserter(answers_));
+  if (std::exchange(handing_out_, true)) return;
+  while (!answers_.empty()) {
+    ResourceCalls::Answer answer = std::move(answers_.front());
+    answers_.pop_front();
+    Put put{answer.to, 0, {}, std::move(answer.error)};
+    if (!put.error) put.tensor = make_list(std::move(answer.values));
+    delivered(put);
+  }
+  handing_out_ = false;
+}
+
 void SchedulerActorImpl::tell_failed(const StepKey& key, const Active& active) {
   tell(rendezvous_, EndStep{key.session, key.step});
+  if (active.graph->calls) hand_out(calls_.end_step(key.session, key.step));
   if (!active.request) return;
   for (const TaskName& task : active.graph->handle->participants)
     if (const auto p = peers_.find(task); p != peers_.end())

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -17,6 +18,7 @@
 #include <troupe/actors/steps/borrowed_thread.hpp>
 #include <troupe/actors/steps/step.hpp>
 #include <troupe/messages/caf/protocol.hpp>
+#include <troupe/scheduler/resources/resource_calls.hpp>
 
 namespace troupe {
 
@@ -63,6 +65,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
     std::vector<std::pair<EdgeId, const Arrival*>> pulls;      // of whole slices
     std::vector<std::uint32_t> pulled;                         // slices that are pulled, whole or by rows
     std::vector<EdgeId> edges;                                 // of all arrivals
+    bool calls = false;                                        // calls resources
     std::shared_ptr<const Routes> routes;                      // null if stale because peers came or went
   };
   struct Active {
@@ -89,6 +92,8 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   bool runs_here(const Active& active, const ReadySegment& ready) const;
   void delivered(const Put& put);
   void landed(Landed message);
+  void call_resource(const CallResource& message);
+  void hand_out(ResourceCalls::Answers answers);
   void tell_failed(const StepKey& key, const Active& active);
   void finish(const StepKey& key);
   void peer_down(const PeerDown& message);
@@ -98,6 +103,7 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   Error lateness(const StepKey& key, const Active& active) const;
   Error deadline_error(const StepKey& key, const Active& active, const std::string& why) const;
   void inspect(ActorDetails& out) const override;
+  void describe_calls(const StepKey& key, const Registered& graph, Waiting& waiting) const;
   void inspect_step(const StepKey& key, const Active& active, std::int64_t now, ActorDetails& out) const;
   PeerActor peer(const TaskName& task) const;  // throws unavailable
 
@@ -109,6 +115,9 @@ class SchedulerActorImpl final : public Counted<SchedulerActor> {
   std::map<StepKey, Active> active_;
   std::vector<std::weak_ptr<const DirectGraph>> lent_;
   StepTable table_;
+  ResourceCalls calls_;
+  std::deque<ResourceCalls::Answer> answers_;  // that are to be handed out
+  bool handing_out_ = false;
   Explainer explainer_{record().registry.why()};
   bool ticking_ = false;
 };

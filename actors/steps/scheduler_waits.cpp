@@ -1,6 +1,7 @@
 // Introspection of the scheduler. Called on any thread, between two of its messages.
 #include <troupe/actors/steps/direct_step.hpp>
 #include <troupe/actors/steps/scheduler_actor.hpp>
+#include <troupe/graph/passes/resource_calls.hpp>
 #include <troupe/scheduler/training/turns.hpp>
 #include <troupe/scheduler/waits/wait_things.hpp>
 
@@ -40,6 +41,20 @@ void SchedulerActorImpl::inspect(ActorDetails& out) const {
   if (oldest.since_ns != 0) out.waits_ns = now - oldest.since_ns;
 }
 
+// Tells of the answers that a step waits for what resource they come from, and what it has.
+void SchedulerActorImpl::describe_calls(const StepKey& key, const Registered& graph, Waiting& waiting) const {
+  for (const EdgeId edge : graph.edges) {
+    if (edge.value < kFirstCallEdge || edge.value >= kFirstPullEdge) continue;
+    const std::string text = calls_.describe({key.session, key.step, edge});
+    const std::string id = wait_thing::tensor(key.session, key.step, edge);
+    for (WaitThing& thing : waiting.things)
+      if (thing.id == id) {
+        thing.task = task_.to_string();
+        if (!text.empty()) thing.text = fmt::format("{} on {}", text, thing.task);
+      }
+  }
+}
+
 void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, std::int64_t now,
                                       ActorDetails& out) const {
   const GraphHandle& handle = *active.graph->handle;
@@ -52,7 +67,9 @@ void SchedulerActorImpl::inspect_step(const StepKey& key, const Active& active, 
   place.version = training.min_version;
   place.group = training.group;
   place.sequence = training.step;
-  out.waiting.append(table_.waiting(key, place));
+  Waiting waiting = table_.waiting(key, place);
+  if (active.graph->calls) describe_calls(key, *active.graph, waiting);
+  out.waiting.append(std::move(waiting));
   if (!active.request) return;
   const std::string step = wait_thing::step(key.session, key.step);
   const auto wait = [&](const std::string& waiter, std::string awaited, const char* kind, std::string text = {}) {

@@ -5,6 +5,7 @@
 #include <troupe/actors/base/traced_message.hpp>
 #include <troupe/actors/steps/contribution.hpp>
 #include <troupe/messages/row_numbers.hpp>
+#include <troupe/messages/tensor_list.hpp>
 
 namespace troupe {
 
@@ -137,6 +138,16 @@ void SegmentWork::ask(const AskTarget& target, Tensor rows) {
     pull.rows = packed_row_numbers(copy);
     caf::anon_send(shard, Outbound{std::move(pull)});
   });
+}
+
+void SegmentWork::call(const CallTarget& target, Variable& resource, Tensor values) {
+  const auto items = list_items(values);
+  auto called = std::make_shared<CalledResource>(RendezvousKey{segment_.step.session, segment_.step.step, target.edge},
+                                                 resource_of<WaitingResource>(resource),
+                                                 ResourceCall{target.operation, {items.begin(), items.end()}});
+  BorrowedThread thread(*routes_->system, routes_->short_actors);
+  thread.send(scheduler_, CallResource{std::move(called)});
+  thread.run();
 }
 
 void SegmentWork::contribute(const ContributionTarget& target, Tensor tensor) {

@@ -37,6 +37,7 @@ class SegmentWork final : public DeviceWork, private Outbox {
   void send(std::uint32_t send, Tensor tensor) override;
   void push(const PushTarget& target, Tensor gradient, Tensor indices) override;
   void ask(const AskTarget& target, Tensor rows) override;
+  void call(const CallTarget& target, Variable& resource, Tensor values) override;
   void contribute(const ContributionTarget& target, Tensor tensor) override;
   void flush() override;
 

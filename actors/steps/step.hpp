@@ -80,6 +80,17 @@ class StepRequest final : public LocalWork {
   std::function<void(StepResult)> done;  // called once, on a runtime thread: keep it short; must not throw
 };
 
+// A step's call of a resource of its task, which the step keeps.
+class CalledResource final : public LocalWork {
+ public:
+  CalledResource(const RendezvousKey& from, WaitingResource& resource, ResourceCall call)
+      : from(from), resource(resource), call(std::move(call)) {}
+
+  const RendezvousKey from;  // the arrival that waits for the answer
+  WaitingResource& resource;
+  ResourceCall call;
+};
+
 // A device of the task and the actor in front of it.
 struct LocalDevice {
   std::shared_ptr<Device> device;

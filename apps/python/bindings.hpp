@@ -72,6 +72,7 @@ void bind_text_functions(nanobind::module_& m);       // strings, tables, embedd
 void bind_measures(nanobind::module_& m);             // losses and metrics
 void bind_onnx(nanobind::module_& m);                 // models for onnx.backend
 void bind_optimizers(nanobind::module_& m);           // optimizers of eager mode
+void bind_resources(nanobind::module_& m);            // queues, accumulators, hash tables
 void bind_saved_model(nanobind::module_& m);          // models of all formats
 void bind_sessions(nanobind::module_& m);             // class Session
 void bind_tapes(nanobind::module_& m);                // gradients in eager mode

@@ -48,16 +48,21 @@ void wait_released(const std::function<bool(std::chrono::milliseconds)>& wait) {
   wait_until_signal(wait);
 }
 
-// A step of a traced function.
-std::vector<Tensor> run_long_step(Session& session, const Callable& callable, std::vector<Tensor> feeds,
-                                  const RunOptions& options) {
-  if (!PyGILState_Check()) return run_until_signal(session, callable, std::move(feeds), options);
-  const ReleasedForOp released;
-  return run_until_signal(session, callable, std::move(feeds), options);
-}
-
 [[noreturn]] void refuse_ended() {
   fail(Code::failed_precondition, "the interpreter is ending: tensors can still be read, but no op runs any more");
+}
+
+void refuse_if_ended() {
+  const std::lock_guard lock(mode().mutex);
+  if (mode().ended) refuse_ended();
+}
+
+// A step of a traced function, which may wait for a queue.
+std::vector<Tensor> run_long_step(Session& session, const Callable& callable, std::vector<Tensor> feeds,
+                                  const RunOptions& options) {
+  if (!PyGILState_Check()) return run_until_signal(session, callable, std::move(feeds), options, refuse_if_ended);
+  const ReleasedForOp released;
+  return run_until_signal(session, callable, std::move(feeds), options, refuse_if_ended);
 }
 
 Graph& make_eager() {

@@ -275,5 +275,6 @@ NB_MODULE(_troupe, m) {
   bind_keras(m);
   bind_measures(m);
   bind_onnx(m);
+  bind_resources(m);
   bind_saved_model(m);
 }

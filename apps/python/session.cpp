@@ -44,9 +44,10 @@ unsigned long main_thread = 0;
 
 }  // namespace
 
-void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wait) {
+void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wait, const std::function<void()>& check) {
   const bool main = PyThread_get_thread_ident() == main_thread;
-  while (!wait(main ? kSignalPeriod : std::chrono::hours(1))) {
+  while (!wait(main || check ? kSignalPeriod : std::chrono::hours(1))) {
+    if (check) check();
     if (!main) continue;
     const nb::gil_scoped_acquire held;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -54,8 +55,8 @@ void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wai
 }
 
 std::vector<Tensor> run_until_signal(Session& session, const Callable& callable, std::vector<Tensor> feeds,
-                                     const RunOptions& options) {
-  if (PyThread_get_thread_ident() != main_thread) return callable(std::move(feeds), options);
+                                     const RunOptions& options, const std::function<void()>& check) {
+  if (PyThread_get_thread_ident() != main_thread && !check) return callable(std::move(feeds), options);
   const auto end = std::make_shared<StepEnd>();
   const StepId step = callable.start(std::move(feeds), options, [end](StepResult result) {
     const std::lock_guard lock(end->mutex);
@@ -63,7 +64,7 @@ std::vector<Tensor> run_until_signal(Session& session, const Callable& callable,
     end->changed.notify_all();
   });
   try {
-    wait_until_signal([&](std::chrono::milliseconds longest) { return end->wait(longest); });
+    wait_until_signal([&](std::chrono::milliseconds longest) { return end->wait(longest); }, check);
   } catch (...) {
     session.cancel(step);
     end->wait(std::nullopt);

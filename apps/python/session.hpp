@@ -20,13 +20,15 @@
 namespace troupe::python {
 
 // Waits, without the interpreter's lock. In the main thread a signal, such as Ctrl-C, throws its nb::python_error.
-// `wait` returns whether it is over, after this long at most.
-void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wait);
+// `wait` returns whether it is over, after this long at most. `check`, if given, is called now and then: what it throws
+// ends the wait of any thread.
+void wait_until_signal(const std::function<bool(std::chrono::milliseconds)>& wait,
+                       const std::function<void()>& check = {});
 
 // Runs a step, without the interpreter's lock. A signal, such as Ctrl-C, cancels that of the main thread: it throws the
-// nb::python_error of the signal.
+// nb::python_error of the signal. What `check` throws, see above, cancels that of any thread.
 std::vector<Tensor> run_until_signal(Session& session, const Callable& callable, std::vector<Tensor> feeds,
-                                     const RunOptions& options = {});
+                                     const RunOptions& options = {}, const std::function<void()>& check = {});
 
 // Called with the interpreter's lock held, which is released while a step runs and while the session ends: its threads
 // may need it to let go of arrays. A signal, such as Ctrl-C, cancels the main thread's step.

@@ -43,6 +43,9 @@ T note(const Node& node, const char* name, T otherwise) {
   return node.attributes.has(name) ? node.attributes.get<T>(name) : otherwise;
 }
 
+// Not a resource, such as a queue.
+bool is_variable(const Node& node) { return node.op->role == OpRole::variable && node.attributes.has("T"); }
+
 // The endpoint named by "node" or "node:1", or {-1, 0}.
 Endpoint find_endpoint(const Graph& graph, const std::string& text) {
   const std::size_t colon = text.find(':');
@@ -130,7 +133,7 @@ Output VariableRef::scatter_nd(Output indices, Output updates, std::string reduc
 std::vector<VariableInfo> variables(const Graph& graph) {
   std::vector<VariableInfo> out;
   for (int id = 0; id < graph.size(); ++id)
-    if (graph.node(id).op->role == OpRole::variable) out.push_back(describe(graph, graph.node(id)));
+    if (is_variable(graph.node(id))) out.push_back(describe(graph, graph.node(id)));
   std::ranges::sort(out, {}, &VariableInfo::name);
   return out;
 }
@@ -139,7 +142,7 @@ bool is_on_demand(const Node& variable) { return note(variable, kOnDemand, false
 
 VariableRef find_variable(Graph& graph, std::string_view name) {
   const Node* node = graph.find(name);
-  if (!node || node->op->role != OpRole::variable) fail(Code::not_found, "the graph has no variable '{}'", name);
+  if (!node || !is_variable(*node)) fail(Code::not_found, "the graph has no variable '{}'", name);
   const VariableInfo info = describe(graph, *node);
   VariableRef ref{.handle = graph.output(*node), .dtype = info.dtype, .shape = info.shape, .name = info.name};
   if (info.initial_value.node >= 0) ref.initial_value = {&graph, info.initial_value.node, info.initial_value.index};

@@ -7,6 +7,7 @@ const OpRegistry& standard_ops() {
   static const OpRegistry registry = [] {
     OpRegistry r;
     register_state_ops(r);
+    register_resource_ops(r);
     register_transfer_ops(r);
     register_math_ops(r);
     register_linear_ops(r);

@@ -5,6 +5,7 @@
 
 namespace troupe {
 
+void register_resource_ops(OpRegistry& ops);
 void register_state_ops(OpRegistry& ops);
 void register_transfer_ops(OpRegistry& ops);
 void register_math_ops(OpRegistry& ops);

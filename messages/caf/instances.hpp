@@ -7,9 +7,9 @@
 
 // clang-format off
 #define TROUPE_STEP_MESSAGES(X)                                                                                       \
-  X(AddGraph) X(Await) X(BuildPlan) X(Built) X(CancelStep) X(CloseGroup) X(CloseSessionRequest) X(Contribute)         \
-  X(Delivered) X(DropGraph) X(EndSession) X(EndStep) X(ExecuteSegment) X(GraphLent) X(GroupOpened) X(Landed)          \
-  X(LendGraph) X(MeetAt) X(OpenGroup) X(Put) X(RegisterGraphRequest) X(Reply) X(ResetContainerRequest)                \
+  X(AddGraph) X(Await) X(BuildPlan) X(Built) X(CallResource) X(CancelStep) X(CloseGroup) X(CloseSessionRequest)       \
+  X(Contribute) X(Delivered) X(DropGraph) X(EndSession) X(EndStep) X(ExecuteSegment) X(GraphLent) X(GroupOpened)      \
+  X(Landed) X(LendGraph) X(MeetAt) X(OpenGroup) X(Put) X(RegisterGraphRequest) X(Reply) X(ResetContainerRequest)      \
   X(RunStep) X(SegmentDone) X(StepFailed) X(Stop) X(Tick)
 
 #define TROUPE_LINK_MESSAGES(X)                                                                                       \

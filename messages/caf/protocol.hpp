@@ -77,10 +77,10 @@ struct MeetAt {
 using SchedulerActor =
     StepFrameSink::extend<caf::reacts_to<MeetAt>, caf::reacts_to<RunStep>, caf::reacts_to<CancelStep>,
                           caf::reacts_to<SegmentDone>, caf::reacts_to<Delivered>, caf::reacts_to<Landed>,
-                          caf::reacts_to<StepFailed>, caf::replies_to<AddGraph>::with<Reply>,
-                          caf::replies_to<LendGraph>::with<GraphLent>, caf::reacts_to<DropGraph>,
-                          caf::replies_to<CloseSessionRequest>::with<Reply>, caf::reacts_to<Tick>,
-                          caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
+                          caf::reacts_to<StepFailed>, caf::reacts_to<CallResource>,
+                          caf::replies_to<AddGraph>::with<Reply>, caf::replies_to<LendGraph>::with<GraphLent>,
+                          caf::reacts_to<DropGraph>, caf::replies_to<CloseSessionRequest>::with<Reply>,
+                          caf::reacts_to<Tick>, caf::reacts_to<PeerUp>, caf::reacts_to<PeerDown>, caf::reacts_to<Stop>>;
 
 // Runs segments on its device's streams. Its mailbox is the device's compute stream.
 using DeviceActor = caf::typed_actor<caf::reacts_to<ExecuteSegment>, caf::reacts_to<Stop>>;

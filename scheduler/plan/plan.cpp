@@ -48,6 +48,9 @@ void dump_node(const Plan& plan, const PlanNode& node, std::string& text) {
   if (node.kind == PlanNode::Kind::ask_rows)
     text +=
         fmt::format(" slice {} of shard {}", plan.asks[node.target].slice.slice, plan.asks[node.target].slice.shard);
+  if (node.kind == PlanNode::Kind::call)
+    text += fmt::format(" {}, answered on edge {}", name(plan.calls[node.target].operation),
+                        plan.calls[node.target].edge.value);
   if (node.kind == PlanNode::Kind::contribute)
     text += fmt::format(" {} in channel {}", name(plan.contributions[node.target].reduction),
                         plan.contributions[node.target].channel);

@@ -15,6 +15,7 @@
 #include <troupe/devices/kernel.hpp>
 #include <troupe/graph/graph.hpp>
 #include <troupe/scheduler/plan/memory_plan.hpp>
+#include <troupe/scheduler/resources/waiting_resource.hpp>
 
 namespace troupe {
 
@@ -35,10 +36,10 @@ struct InputRef {
 
 // What running a node needs; the rest is in its NodeInfo. Small: a null node costs little more than reading this.
 struct PlanNode {
-  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, ask_rows, contribute, fetch, branch, loop };
+  enum class Kind : std::uint8_t { kernel, send, push, push_sparse, ask_rows, contribute, call, fetch, branch, loop };
   std::uint32_t first_input = 0;   // in Plan::inputs
   std::uint32_t first_output = 0;  // slots first_output .. + num_outputs
-  std::uint32_t target = 0;  // in Plan::kernels, sends, pushes, asks, contributions, fetch_indices, branches or loops
+  std::uint32_t target = 0;        // in Plan::kernels, sends, pushes, asks, ..., branches or loops
   std::uint16_t num_inputs = 0;
   std::uint16_t num_outputs = 0;
   Kind kind = Kind::kernel;
@@ -103,6 +104,12 @@ struct ContributionTarget {
   std::string name;  // of the operation
 };
 
+// Calls a resource of the task (docs/design/waiting.md).
+struct CallTarget {
+  EdgeId edge;  // on which the answer is awaited
+  ResourceOperation operation = ResourceOperation::size;
+};
+
 struct SendTarget {
   EdgeId edge;
   std::string to;  // device
@@ -117,8 +124,11 @@ inline EdgeId collect_edge(std::uint32_t channel) { return EdgeId{0xc0000000u + 
 
 struct VariableDecl {
   std::string name;
-  DType dtype;
+  DType dtype;  // invalid: a resource
   Shape shape;
+  // Of a resource: its op, and what it is made of (scheduler/resources/make_resource.hpp).
+  std::string op{};
+  Attributes attributes{};
 };
 
 class Plan {
@@ -146,6 +156,7 @@ class Plan {
   std::vector<VariableDecl> variables;
   std::vector<PushTarget> pushes;
   std::vector<AskTarget> asks;
+  std::vector<CallTarget> calls;
   std::vector<SendTarget> sends;
   std::vector<ContributionTarget> contributions;
   std::vector<Branch> branches;

@@ -51,6 +51,10 @@ class NodeEmitter {
     };
     switch (n.op->role) {
       case OpRole::send:
+        if (!n.inputs.empty() && draft_.graph.dtype(n.inputs[0]) == DType::resource)
+          return append(
+              PlanNode::Kind::call, plan_.calls,
+              CallTarget{EdgeId{PlanDraft::number(n, "edge")}, parse_operation(n.attributes.string("operation"))});
         return append(PlanNode::Kind::send, plan_.sends,
                       SendTarget{EdgeId{PlanDraft::number(n, "edge")}, n.attributes.string("to")});
       case OpRole::push:

@@ -66,8 +66,12 @@ void place_values(PlanDraft& draft) {
       draft.plan->constants.push_back(n.attributes.tensor("value"));
     } else if (role == OpRole::variable || (role == OpRole::argument && n.output_types[0] == DType::resource)) {
       values = {{InputRef::Kind::variable, static_cast<std::uint32_t>(draft.plan->variables.size())}};
-      const DType dtype = role == OpRole::variable ? n.attributes.dtype("T") : DType::invalid;
-      draft.plan->variables.push_back({n.name, dtype, n.output_shapes[0]});
+      VariableDecl decl{n.name, DType::invalid, n.output_shapes[0]};
+      if (n.attributes.has("T"))
+        decl.dtype = role == OpRole::variable ? n.attributes.dtype("T") : DType::invalid;
+      else if (role == OpRole::variable)
+        decl = {n.name, DType::invalid, n.output_shapes[0], n.op->name, n.attributes};
+      draft.plan->variables.push_back(std::move(decl));
     } else {
       for (std::size_t i = 0; i < n.output_types.size(); ++i)
         values.push_back({InputRef::Kind::slot, draft.plan->num_slots++});

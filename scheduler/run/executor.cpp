@@ -1,5 +1,6 @@
 #include "troupe/scheduler/run/executor.hpp"
 
+#include <troupe/scheduler/resources/make_resource.hpp>
 #include <troupe/scheduler/run/loop_run.hpp>
 #include <troupe/scheduler/run/node_context.hpp>
 #include <troupe/scheduler/run/replay.hpp>
@@ -79,6 +80,9 @@ bool run_node(PlanFrame& frame, const PlanNode& node, NodeContext& context, cons
     case PlanNode::Kind::ask_rows:
       around.outbox.ask(plan.asks[node.target], context.input(0));
       break;
+    case PlanNode::Kind::call:
+      around.outbox.call(plan.calls[node.target], context.variable(0), context.input(1));
+      break;
     case PlanNode::Kind::contribute:
       around.outbox.contribute(plan.contributions[node.target], context.input(0));
       break;
@@ -128,6 +132,15 @@ Error run_nodes(PlanFrame& frame, std::uint32_t first, std::uint32_t end, const 
 Variable& VariableStore::get(const VariableDecl& decl) {
   std::lock_guard lock(mutex_);
   auto& variable = variables_[decl.name];
+  if (!decl.op.empty()) {
+    const std::shared_ptr<Resource> wanted = make_resource(decl.name, decl.op, decl.attributes);
+    if (!variable) variable = wanted;
+    const auto* found = variable->dtype() == DType::resource ? static_cast<const Resource*>(variable.get()) : nullptr;
+    if (!found || found->declaration() != wanted->declaration())
+      invalid_argument("'{}' is {} in this session or its container, but the graph declares it as {}", decl.name,
+                       found ? found->declaration() : "a variable", wanted->declaration());
+    return *variable;
+  }
   if (!variable)
     variable = std::make_shared<Variable>(decl.name, decl.dtype, decl.shape);
   else if (variable->dtype() != decl.dtype || !(variable->shape() == decl.shape))

@@ -24,6 +24,11 @@ class Outbox {
   virtual void push(const PushTarget& target, Tensor gradient, Tensor indices) = 0;
   // Asks a shard for rows (i64 [n]) of a slice.
   virtual void ask(const AskTarget& target, Tensor rows) = 0;
+  // Calls a resource with a list of tensors.
+  virtual void call(const CallTarget& target, Variable& resource, Tensor values) {
+    fail(Code::internal, "'{}' cannot be called here: edge {} with {}", resource.name(), target.edge.value,
+         values.to_string());
+  }
   // Contributes a tensor to a collective.
   virtual void contribute(const ContributionTarget& target, Tensor tensor) = 0;
   // Sends queued tensors now instead of waiting for later ones.
@@ -44,7 +49,8 @@ class SegmentReplay;
 // mode; pointers stay valid as long as it.
 class VariableStore {
  public:
-  // Finds or creates a variable. Throws invalid_argument if it exists with another dtype or shape.
+  // Finds or creates a variable or resource. Throws invalid_argument if it exists with another dtype or shape, or as
+  // another resource.
   Variable& get(const VariableDecl& decl);
   // Adds one that exists, under a name that is not taken.
   void share(const std::string& name, std::shared_ptr<Variable> variable);

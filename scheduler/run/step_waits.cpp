@@ -74,6 +74,9 @@ class StepWaits {
       if (node.kind == PlanNode::Kind::send)
         wait(wait_thing::tensor(key_.session, key_.step, plan.sends[node.target].edge), segment_id(plan, number),
              "segment");
+      if (node.kind == PlanNode::Kind::call)
+        wait(wait_thing::tensor(key_.session, key_.step, plan.calls[node.target].edge), segment_id(plan, number),
+             "segment");
       if (node.kind == PlanNode::Kind::contribute)
         wait(
             wait_thing::collective(place_.group, plan.contributions[node.target].channel, place_.sequence, place_.task),

@@ -16,12 +16,17 @@ Strings ops_that(bool (OpDef::*trait)() const) {
 }
 
 TEST(OpTraits, RolesTellWhereValuesComeFromAndGo) {
-  EXPECT_EQ(ops_that(&OpDef::is_source), (Strings{"Arg", "Const", "Feed", "Placeholder", "Variable"}));
+  EXPECT_EQ(ops_that(&OpDef::is_source),
+            (Strings{"Arg", "ConditionalAccumulator", "Const", "FIFOQueue", "Feed", "MutableHashTable", "Placeholder",
+                     "RandomShuffleQueue", "SparseConditionalAccumulator", "Variable"}));
   EXPECT_EQ(ops_that(&OpDef::is_client_side), (Strings{"Feed", "Fetch"}));
-  EXPECT_EQ(ops_that(&OpDef::is_arrival), (Strings{"Collect", "Pull", "Recv"}));
-  EXPECT_EQ(ops_that(&OpDef::is_departure), (Strings{"AskRows", "Contribute", "Push", "PushSparse", "Send"}));
-  EXPECT_EQ(ops_that(&OpDef::is_boundary), (Strings{"AskRows", "Collect", "Contribute", "Feed", "Fetch", "Pull", "Push",
-                                                    "PushSparse", "Recv", "Send", "Variable"}));
+  EXPECT_EQ(ops_that(&OpDef::is_arrival), (Strings{"CallAnswer", "Collect", "Pull", "Recv"}));
+  EXPECT_EQ(ops_that(&OpDef::is_departure),
+            (Strings{"AskRows", "CallRequest", "Contribute", "Push", "PushSparse", "Send"}));
+  EXPECT_EQ(ops_that(&OpDef::is_boundary),
+            (Strings{"AskRows", "CallAnswer", "CallRequest", "Collect", "ConditionalAccumulator", "Contribute",
+                     "FIFOQueue", "Feed", "Fetch", "MutableHashTable", "Pull", "Push", "PushSparse",
+                     "RandomShuffleQueue", "Recv", "Send", "SparseConditionalAccumulator", "Variable"}));
 }
 
 TEST(OpTraits, RolesFitInputsAndOutputs) {
@@ -50,7 +55,7 @@ TEST(OpTraits, OpsThatTakeVariablesAreStateful) {
     if (op.reads_only) readers.push_back(name);
     EXPECT_TRUE(takes || !op.reads_only) << name;
   }
-  EXPECT_EQ(readers, Strings{"ReadVariable"});
+  EXPECT_EQ(readers, (Strings{"HashTableExport", "HashTableFind", "HashTableSize", "ReadVariable"}));
 }
 
 TEST(OpTraits, RulesOfDenseGradientsHaveAFormForSeveralVariables) {

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import troupe
 
-MODULES = ["_core", "arrays", "control", "debugging", "differentiation", "fft", "graphs", "image", "linalg", "math",
-           "nn", "op_libraries", "optimizers", "quantization", "random", "signal", "strings", "tensors"]
+MODULES = ["_core", "accumulators", "arrays", "control", "debugging", "differentiation", "fft", "graphs", "image",
+           "linalg", "lookup", "math", "nn", "op_libraries", "optimizers", "quantization", "queue", "random",
+           "signal", "strings", "tensors"]
 
 
 @pytest.mark.parametrize("name", MODULES)

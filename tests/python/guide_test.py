@@ -95,6 +95,13 @@ def test_the_page_of_op_libraries(tmp_path, monkeypatch):
     check_block(named_blocks("op-libraries.md"), "python_op_library", {})
 
 
+def test_the_page_of_queues():
+    blocks, names = named_blocks("queues.md"), {}
+    check_block(blocks, "python_queues", names)
+    check_block(blocks, "python_sync_optimizer", names)
+    assert len(blocks) == 4
+
+
 def test_the_page_of_clusters_and_served_models(tmp_path, monkeypatch):
     import troupe
 

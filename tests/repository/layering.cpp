@@ -32,7 +32,7 @@ const std::map<std::string, Floors, std::less<>> kFloors = {
       {"metrics"},
       {"training"}}},
     {"devices", {{""}, {"collective", "cpu", "storage"}, {"cuda"}}},
-    {"scheduler", {{"data", "plan", "trace", "waits"}, {"collective", "run", "serving", "training"}}},
+    {"scheduler", {{"resources"}, {"data", "plan", "trace", "waits"}, {"collective", "run", "serving", "training"}}},
     {"kernels", {{"common", "readers"}, {"cpu", "cuda", "images"}, {""}}},
     {"actors",
      {{"base", "wire"},

@@ -53,6 +53,7 @@ set(TROUPE_PUBLIC_HEADERS
   devices/storage/remote/read_only_file_system.hpp
   devices/storage/remote/s3_file_system.hpp
   devices/storage/remote/s3_options.hpp
+  graph/builder/accumulator.hpp
   graph/builder/activations.hpp
   graph/builder/array.hpp
   graph/builder/attention.hpp
@@ -62,6 +63,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/core.hpp
   graph/builder/debug.hpp
   graph/builder/decompositions.hpp
+  graph/builder/hash_table.hpp
   graph/builder/image.hpp
   graph/builder/index.hpp
   graph/builder/layout.hpp
@@ -75,9 +77,11 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/padding.hpp
   graph/builder/pool.hpp
   graph/builder/quantize.hpp
+  graph/builder/queue.hpp
   graph/builder/random.hpp
   graph/builder/recurrent.hpp
   graph/builder/reduce.hpp
+  graph/builder/resource.hpp
   graph/builder/signal.hpp
   graph/builder/softmax.hpp
   graph/builder/summary.hpp

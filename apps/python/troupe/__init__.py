@@ -31,6 +31,7 @@ from ._troupe import (
     bfloat16, bool, float16, float32, float64, int8, int16, int32, int64, loss_names, metric_names, set_seed,
     set_threads, string, uint8, uint16, uint32, uint64, weighted_mean,
 )
+from .accumulators import *
 from .arrays import *
 from .control import *
 from .differentiation import *
@@ -159,16 +160,16 @@ def save_npy(path: _Path, value: TensorLike) -> None:
 
 if typing.TYPE_CHECKING:
     from . import (
-        data, debugging, fft, image, keras, launch, linalg, nn, onnx, optimizers, quantization, random, saved_model,
-        serving, signal, strings,
+        data, debugging, fft, image, keras, launch, linalg, lookup, nn, onnx, optimizers, quantization, queue, random,
+        saved_model, serving, signal, strings,
     )
     from .cluster import Cluster
     from .introspection import introspect
 
 # Imported when they are first used.
 _LAZY = {
-    "data", "debugging", "fft", "image", "keras", "launch", "linalg", "nn", "onnx", "optimizers", "quantization",
-    "random", "saved_model", "serving", "signal", "strings",
+    "data", "debugging", "fft", "image", "keras", "launch", "linalg", "lookup", "nn", "onnx", "optimizers",
+    "quantization", "queue", "random", "saved_model", "serving", "signal", "strings",
 }
 _LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
 
