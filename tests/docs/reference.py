@@ -7,6 +7,7 @@
     troupe-*.md     each command's --help, of the programs in BIN
     metrics.md      the families of /metrics, in actors/introspection/{metrics,serving_metrics}.cpp
     headers.md      the headers that are installed, and how each begins
+    tensorflow-ops.md   TensorFlow 1.10's ops and our functions: tensorflow_ops.py
 
 ops.md is made by write_kernel_table (tests/repository). events.md is written by hand; `check` compares its tables with
 the events in the code. The example of cluster-file.md is parsed by pages_test.cpp.
@@ -16,6 +17,8 @@ import os
 import re
 import subprocess
 import sys
+
+import tensorflow_ops
 
 COMMANDS = {
     "troupe-launch": "Starts a cluster of processes on one machine.",
@@ -171,6 +174,7 @@ def pages(root, programs):
         open(os.path.join(root, f"actors/introspection/{name}.cpp"), encoding="utf-8").read()
         for name in ("metrics", "serving_metrics")))
     made["headers.md"] = headers_page(root)
+    made["tensorflow-ops.md"] = tensorflow_ops.page(root, MADE)
     return made
 
 
@@ -206,7 +210,8 @@ def write(root, programs):
 
 
 def check(root, programs):
-    problems = ["the generator itself is broken: see above"] if doctest.testmod().failed else []
+    broken = doctest.testmod().failed or doctest.testmod(tensorflow_ops).failed
+    problems = ["the generator itself is broken: see above"] if broken else []
     folder = os.path.join(root, "docs/reference")
     for name, text in pages(root, programs).items():
         path = os.path.join(folder, name)
