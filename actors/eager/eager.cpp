@@ -7,10 +7,10 @@
 
 #include <troupe/actors/cluster/local_devices.hpp>
 #include <troupe/actors/cluster/task.hpp>
-#include <troupe/actors/eager/function.hpp>
 #include <troupe/actors/eager/function_trace.hpp>
 #include <troupe/actors/eager/op_call.hpp>
 #include <troupe/actors/eager/prepared_ops.hpp>
+#include <troupe/actors/eager/resource_steps.hpp>
 #include <troupe/actors/eager/values.hpp>
 #include <troupe/devices/program_call.hpp>
 #include <troupe/graph/op_runner.hpp>
@@ -56,6 +56,8 @@ class Eager::Impl final : public OpRunner {
 
   // Ends with the ops that still run: they use what it has.
   ~Impl() override {
+    for (const std::weak_ptr<ResourceSteps>& held : resource_steps_)
+      if (const auto steps = held.lock()) steps->end();
     try {
       outstanding_.wait();
     } catch (...) {
@@ -110,21 +112,22 @@ class Eager::Impl final : public OpRunner {
   std::vector<Output> run_other(Graph& of, const NodeSpec& op, Device& device) {
     const OpDef& def = task.ops().get(op.op);
     if (def.role == OpRole::constant) return {hold(of, op.attributes.tensor("value"))};
-    if (calls_resource(def)) return run_call(of, op);
+    if (calls_resource(def)) return run_call(op);
     if (def.role != OpRole::variable)
       fail(Code::unimplemented, "{}: this op has no meaning in eager mode, where nothing is fed, fetched or sent",
            op.op);
-    auto node = std::make_unique<Node>();
+    auto node = std::make_shared<Node>();
     node->op = &def;
     node->name = of.current_scope() + op.name;
     node->attributes = op.attributes;
     node->device = device.attributes().name.to_string();
     node->output_types = {DType::resource};
-    const bool is_resource = !op.attributes.has("T");
-    node->output_shapes = {is_resource ? Shape{} : op.attributes.shape("shape")};
-    auto variable = is_resource
-                        ? make_resource(node->name, op.op, with_defaults(def, op.attributes))
-                        : std::make_shared<Variable>(node->name, op.attributes.dtype("T"), node->output_shapes[0]);
+    if (!op.attributes.has("T")) {
+      node->output_shapes = {Shape{}};
+      return {{&of, -1, 0, hold_resource(node, make_resource(node->name, op.op, with_defaults(def, op.attributes)))}};
+    }
+    node->output_shapes = {op.attributes.shape("shape")};
+    auto variable = std::make_shared<Variable>(node->name, op.attributes.dtype("T"), node->output_shapes[0]);
     return {{&of, -1, 0, EagerPtr(new EagerVariable(std::move(node), std::move(variable)))}};
   }
 
@@ -134,29 +137,22 @@ class Eager::Impl final : public OpRunner {
     return attributes;
   }
 
-  // Runs as a step of one op, so that it may wait.
-  std::vector<Output> run_call(Graph& of, const NodeSpec& op) {
+  std::vector<Output> run_call(const NodeSpec& op) {
     if (ProgramCall::any())
       fail(Code::unimplemented, "{}: a function that a kernel calls cannot wait: call it outside", op.op);
-    const OpRecorder::Pause pause;
-    const Output& handle = op.inputs.at(0);
-    std::string key = fmt::format("{} {}", op.op, static_cast<const void*>(handle.eager.get()));
-    for (const auto& [name, value] : op.attributes.all()) key += fmt::format(" {}={}", name, to_string(value));
-    const auto body = [&](const Outputs& in) -> TracedFunction::Formed {
-      NodeSpec call = op;
-      call.inputs = {handle};
-      call.inputs.insert(call.inputs.end(), in.begin(), in.end());
-      return {of.apply(std::move(call)), {}};
-    };
-    return calls().call({op.inputs.begin() + 1, op.inputs.end()}, key, body).results;
+    const auto* resource = dynamic_cast<const EagerResource*>(op.inputs.at(0).eager.get());
+    if (!resource) invalid_argument("{}: input 0 is no queue or accumulator", op.op);
+    return resource->steps()->run(op);
   }
 
-  TracedFunction& calls() {
-    const std::lock_guard lock(calls_mutex_);
-    if (!calls_)
-      calls_ = std::make_unique<TracedFunction>(
-          *self, FunctionOptions{.name = "queues", .relax_shapes = true, .on_warning = [](const std::string&) {}});
-    return *calls_;
+  EagerPtr hold_resource(const std::shared_ptr<const Node>& node, const std::shared_ptr<Variable>& resource) {
+    if (!dynamic_cast<const WaitingResource*>(static_cast<const Resource*>(resource.get())))
+      return EagerPtr(new EagerVariable(node, resource));
+    auto held = std::make_unique<EagerResource>(*self, node, resource);
+    const std::lock_guard lock(resources_mutex_);
+    std::erase_if(resource_steps_, [](const auto& steps) { return steps.expired(); });
+    resource_steps_.push_back(held->steps());
+    return EagerPtr(held.release());
   }
 
   const std::unique_ptr<Task> own_task_;
@@ -179,8 +175,8 @@ class Eager::Impl final : public OpRunner {
   Eager* self = nullptr;
 
  private:
-  std::mutex calls_mutex_;
-  std::unique_ptr<TracedFunction> calls_;  // steps of one op
+  std::mutex resources_mutex_;
+  std::vector<std::weak_ptr<ResourceSteps>> resource_steps_;  // of queues and accumulators
 };
 
 Eager::Eager(EagerOptions options)

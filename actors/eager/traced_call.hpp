@@ -17,8 +17,7 @@ namespace troupe {
 // Steps of one call of a session. Those that may take long run as EagerOptions::run_long_step says. Thread-safe.
 class StepRunner {
  public:
-  // `eager` and `session` must outlive it. `may_wait`: the graph has loops, queues or
-  // accumulators.
+  // `eager` and `session` must outlive it. `may_wait`: the graph has loops, queues or accumulators.
   StepRunner(const Eager& eager, Session& session, Callable callable, bool may_wait)
       : eager_(eager), session_(session), callable_(std::move(callable)), may_wait_(may_wait) {}
   std::vector<Tensor> operator()(std::vector<Tensor> feeds, const RunOptions& options);

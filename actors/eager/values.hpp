@@ -60,9 +60,9 @@ class ComputedTensor final : public EagerTensor {
 };
 
 // Ends with its last Output.
-class EagerVariable final : public EagerValue {
+class EagerVariable : public EagerValue {
  public:
-  EagerVariable(std::unique_ptr<const Node> source, std::shared_ptr<Variable> variable)
+  EagerVariable(std::shared_ptr<const Node> source, std::shared_ptr<Variable> variable)
       : EagerValue(DType::resource), source_(std::move(source)), variable_(std::move(variable)) {}
   const Shape& shape() const override { return variable_->shape(); }
   const Tensor& value() const override {
@@ -74,7 +74,7 @@ class EagerVariable final : public EagerValue {
   const std::shared_ptr<Variable>& shared() const { return variable_; }
 
  private:
-  const std::unique_ptr<const Node> source_;
+  const std::shared_ptr<const Node> source_;
   const std::shared_ptr<Variable> variable_;
 };
 

@@ -2,8 +2,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include "apps/python/arguments.hpp"
 #include "apps/python/dtypes.hpp"
+#include "apps/python/fork.hpp"
 #include <troupe/graph/builder/accumulator.hpp>
 #include <troupe/graph/builder/hash_table.hpp>
 #include <troupe/graph/builder/queue.hpp>
@@ -38,12 +43,25 @@ std::vector<Shape> shapes_of(const std::vector<nb::object>& given) {
   return out;
 }
 
+// The steps of a resource of eager mode end with it: not with the interpreter's lock, which they may need to let go of
+// arrays.
+template <class R>
+void let_go(const R* resource) {
+  if (is_forked()) return;
+  std::optional<ReleasedForOp> released;
+  if (PyGILState_Check()) released.emplace();
+  delete resource;
+}
+
 // A resource, and the graph that its ops are added to. In eager mode they run without the interpreter's lock: they may
 // wait.
 template <class R>
 struct Held {
+  Held(CallGraph graph, R made) : of(std::move(graph)), shared(new R(std::move(made)), &let_go<R>) {}
+
   CallGraph of;
-  R resource;
+  std::shared_ptr<const R> shared;
+  const R& resource = *shared;
 
   template <class Fn>
   auto released(const Fn& fn) const {

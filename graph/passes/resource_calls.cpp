@@ -88,7 +88,9 @@ class CallExpander {
 
 }  // namespace
 
-bool calls_resource(const OpDef& op) { return op.has_kernel() && op.find_attr("operation") != nullptr; }
+bool calls_resource(const OpDef& op) {
+  return op.has_kernel() && !op.inputs.empty() && op.inputs[0].fixed == DType::resource && op.find_attr("operation");
+}
 
 bool has_resource_calls(const Graph& graph) {
   const auto calls = [](const Graph& in) {
