@@ -1,11 +1,14 @@
 // Functions of tensors with NumPy's names: elementwise, reductions, linear algebra, random numbers. The package has
 // their public forms, with defaults and documentation.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <utility>
 
 #include "apps/python/arguments.hpp"
+#include "apps/python/comparisons.hpp"
 #include "apps/python/dtypes.hpp"
 #include "apps/python/operators.hpp"
 #include <troupe/graph/builder/activations.hpp>
@@ -79,12 +82,6 @@ constexpr std::pair<const char*, Output (*)(Output, Output)> kBinaryFunctions[] 
     {"logaddexp", of_floats<log_add_exp>},
     {"xlogy", of_floats<xlogy>},
     {"squared_difference", of_both<squared_difference>},
-    {"equal", of_both<equal>},
-    {"not_equal", of_both<not_equal>},
-    {"less", of_both<less>},
-    {"less_equal", of_both<less_equal>},
-    {"greater", of_both<greater>},
-    {"greater_equal", of_both<greater_equal>},
     {"logical_and", both},
     {"logical_or", either},
     {"logical_xor", one_of},
@@ -171,12 +168,13 @@ void bind_reductions(nb::module_& m) {
   const auto running = [&](const char* name, Output (*fn)(Output, std::int64_t, CumulativeOptions)) {
     m.def(
         name,
-        [fn](nb::handle x, std::int64_t axis, bool exclusive, bool reverse) {
+        [fn](nb::handle x, std::optional<std::int64_t> axis, bool exclusive, bool reverse) {
           return call({x}, [&](const Outputs& xs) {
-            return fn(widened(xs[0]), axis, {.exclusive = exclusive, .reverse = reverse});
+            const Output from = axis ? xs[0] : reshape(xs[0], Shape{-1});
+            return fn(widened(from), axis.value_or(0), {.exclusive = exclusive, .reverse = reverse});
           });
         },
-        "x"_a, "axis"_a, "exclusive"_a, "reverse"_a);
+        "x"_a, "axis"_a.none(), "exclusive"_a, "reverse"_a);
   };
   running("cumsum", static_cast<Output (*)(Output, std::int64_t, CumulativeOptions)>(cumsum));
   running("cumprod", static_cast<Output (*)(Output, std::int64_t, CumulativeOptions)>(cumprod));
@@ -342,6 +340,13 @@ void bind_math_functions(nb::module_& m) {
           return call_promoted({a, b}, [fn](const Outputs& x) { return fn(x[0], x[1]); });
         },
         "a"_a, "b"_a);
+  constexpr std::pair<const char*, int> kComparisons[] = {
+      {"less", Py_LT},      {"less_equal", Py_LE}, {"equal", Py_EQ},
+      {"not_equal", Py_NE}, {"greater", Py_GT},    {"greater_equal", Py_GE},
+  };
+  for (const auto& [name, which] : kComparisons)
+    m.def(
+        name, [which = which](nb::handle a, nb::handle b) { return compare(a, b, which); }, "a"_a, "b"_a);
   m.def(
       "cast",
       [](nb::handle x, nb::handle dtype) {

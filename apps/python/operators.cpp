@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "apps/python/comparisons.hpp"
 #include "apps/python/errors.hpp"
 #include "apps/python/indexed_slices.hpp"
 #include "apps/python/operands.hpp"
@@ -73,12 +74,6 @@ Output plain_sub(Output a, Output b) {
 Output plain_matmul(Output a, Output b) { return matmul(a, b); }
 Output shift_left(Output a, Output b) { return left_shift(as_integers(a), as_integers(b)); }
 Output shift_right(Output a, Output b) { return right_shift(as_integers(a), as_integers(b)); }
-Output equal_to(Output a, Output b) { return equal(a, b); }
-Output not_equal_to(Output a, Output b) { return not_equal(a, b); }
-Output less_than(Output a, Output b) { return less(as_integers(a), as_integers(b)); }
-Output at_most(Output a, Output b) { return less_equal(as_integers(a), as_integers(b)); }
-Output greater_than(Output a, Output b) { return greater(as_integers(a), as_integers(b)); }
-Output at_least(Output a, Output b) { return greater_equal(as_integers(a), as_integers(b)); }
 
 // Squares and roots are ops of their own, as in NumPy.
 PyObject* slot_power(PyObject* a, PyObject* b, PyObject* modulus) noexcept {
@@ -100,8 +95,8 @@ PyObject* slot_power(PyObject* a, PyObject* b, PyObject* modulus) noexcept {
 }
 
 PyObject* slot_compare(PyObject* a, PyObject* b, int comparison) noexcept {
-  constexpr BinaryFn kComparisons[] = {less_than, at_most, equal_to, not_equal_to, greater_than, at_least};
-  return guarded([&] { return binary(a, b, nullptr, kComparisons[comparison]); });
+  return guarded(
+      [&] { return is_operand(a) && is_operand(b) ? compare(a, b, comparison).release().ptr() : not_implemented(); });
 }
 
 using UnaryFn = Output (*)(Output);

@@ -256,6 +256,8 @@ ARRAYS = {
     "clip": lambda m, x: m.clip(x, 2, 5),
     "cumsum": lambda m, x: m.cumsum(x, axis=1),
     "cumprod": lambda m, x: m.cumprod(x, axis=2),
+    "cumsum all": lambda m, x: m.cumsum(x),
+    "cumprod all": lambda m, x: m.cumprod(x[0]),
     "unique": lambda m, x: m.unique(x, return_inverse=False, return_counts=True)[1],
     "bincount": lambda m, x: m.bincount(m.reshape(x, -1), minlength=12),
     "searchsorted": lambda m, x: m.searchsorted(m.sort(x[0, 0]), x[1], side="right"),
@@ -278,6 +280,37 @@ def test_functions_of_arrays(name, dtype):
         pytest.skip("of integers only")
     x = np.random.default_rng(9).permutation(24).reshape(2, 3, 4).astype(dtype)
     check(ARRAYS[name](troupe, troupe.tensor(x)), ARRAYS[name](np, x), name)
+
+
+COMPARISONS = ["less", "less_equal", "equal", "not_equal", "greater", "greater_equal"]
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_with_integers_outside_of_the_dtype(name):
+    for dtype in "int8", "uint8", "int64", "uint64":
+        limits = np.iinfo(dtype)
+        x = np.array([limits.min, 1, limits.max], dtype)
+        for number in -2**70, limits.min - 1, limits.min, 1, limits.max, limits.max + 1, 2**70:
+            ours, theirs = getattr(troupe, name), getattr(np, name)
+            check(ours(troupe.tensor(x), number), theirs(x, number), (dtype, number))
+            check(ours(number, troupe.tensor(x)), theirs(number, x), (number, dtype))
+
+
+def test_operators_compare_as_functions_do():
+    x = np.uint8([0, 200])
+    t = troupe.tensor(x)
+    for compare in (lambda v: v < 300, lambda v: v == -1, lambda v: v != -1, lambda v: -1 > v, lambda v: 256 >= v):
+        check(compare(t), compare(x), "operators")
+    g = troupe.Graph()
+    fed = g.placeholder("u8", [None])
+    with troupe.Session(g, threads=1) as session:
+        assert session.run({fed: x}, fed <= 1000).all()
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_false_is_less_than_true(name):
+    x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
+    check(getattr(troupe, name)(troupe.tensor(x), troupe.tensor(y)), getattr(np, name)(x, y), name)
 
 
 def test_common_dtypes():

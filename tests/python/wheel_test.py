@@ -90,6 +90,17 @@ def test_it_computes_with_the_libraries_that_it_carries(python):
     assert [str(library) for library in used if python.parents[1] not in library.parents] == []
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["module_first", "library_first"])
+def test_the_c_library_is_in_the_same_process(python, first):
+    """Which the module of a build tree refuses: it shares protobuf with libtroupe.so."""
+    library = pathlib.Path(os.environ["TROUPE_PROGRAMS"]).parent / "lib/libtroupe.so"
+    if not library.exists():
+        pytest.skip("libtroupe.so is not built")
+    load = f"import ctypes\nlibrary = ctypes.CDLL({str(library)!r})\nlibrary.troupe_version.restype = ctypes.c_char_p\n"
+    use = "assert b'.' in library.troupe_version()\n"
+    assert run(python, "-c", OP + load + use if first else load + OP + use).startswith("[[2.0, 2.0], [2.0, 2.0]]")
+
+
 def test_a_cluster_of_four_processes_trains(python):
     (python.parents[1] / "train.py").write_text(TRAIN)
     assert run(python, "-m", "troupe.launch", "--workers", "4", "train.py") == "4 True\n"

@@ -13,8 +13,8 @@ from . import _troupe, arrays, math, tensors
 from ._core import Axis, Tensor, TensorLike
 
 __all__ = [
-    "cholesky", "cholesky_solve", "cofactors", "cond", "det", "eigh", "eigvalsh", "inv", "logdet", "lstsq", "matrix_power", "matrix_rank",
-    "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "triangular_solve",
+    "cholesky", "cholesky_solve", "cofactors", "cond", "det", "eigh", "eigvalsh", "inv", "logdet", "lstsq",
+    "matrix_power", "matrix_rank", "norm", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "triangular_solve",
 ]
 
 

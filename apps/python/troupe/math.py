@@ -795,8 +795,10 @@ def argmin(x: TensorLike, axis: typing.Optional[int] = None, keepdims: bool = Fa
     return _troupe.argmin(x, axis, keepdims)
 
 
-def cumsum(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running sums along an axis; exclusive: without the element itself; reverse: from the end.
+def cumsum(x: TensorLike, axis: typing.Optional[int] = None, exclusive: bool = False, reverse: bool = False
+           ) -> Tensor:
+    """Running sums along an axis, by default of all elements in order; exclusive: without the element itself;
+    reverse: from the end.
 
     >>> troupe.cumsum([1, 2, 3], axis=0)
     Tensor([1, 3, 6], dtype=int64)
@@ -804,8 +806,10 @@ def cumsum(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = Fa
     return _troupe.cumsum(x, axis, exclusive, reverse)
 
 
-def cumprod(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running products along an axis; exclusive: without the element itself; reverse: from the end.
+def cumprod(x: TensorLike, axis: typing.Optional[int] = None, exclusive: bool = False, reverse: bool = False
+            ) -> Tensor:
+    """Running products along an axis, by default of all elements in order; exclusive: without the element itself;
+    reverse: from the end.
 
     >>> troupe.cumprod([1, 2, 3], axis=0)
     Tensor([1, 2, 6], dtype=int64)
@@ -813,8 +817,9 @@ def cumprod(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = F
     return _troupe.cumprod(x, axis, exclusive, reverse)
 
 
-def cumulative_logsumexp(x: TensorLike, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
-    """Running logsumexp() along an axis.
+def cumulative_logsumexp(x: TensorLike, axis: typing.Optional[int] = None, exclusive: bool = False, reverse: bool = False
+                         ) -> Tensor:
+    """Running logsumexp() along an axis, by default of all elements in order.
 
     >>> troupe.cumulative_logsumexp([0., 0.], axis=0)
     Tensor([0.       , 0.6931472], dtype=float32)

@@ -223,8 +223,9 @@ void Simulation::mischief() {
     reset(worker);
     workers_[worker].requests = 0;
     if (options_.restart)
-      at(now_ + up_to(20 * options_.delay), [this, address] {
+      at(now_ + up_to(20 * options_.delay), [this, address, worker] {
         processes_[address].alive = true;
+        workers_[worker].left = false;  // one that was stopped and would have begun again, too
         for (Address a = 0; a <= options_.shards; ++a) connect(a, address);
       });
   } else if (chance() < f.stop) {
