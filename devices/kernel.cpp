@@ -94,14 +94,11 @@ void KernelRegistry::add(KernelDef def) {
 
 const KernelRegistry::Entry* KernelRegistry::entry(std::string_view op, std::string_view device_type,
                                                    DType dtype) const {
-  const auto it = by_op_.find(std::string(op));
-  if (it == by_op_.end()) {
-    const KernelRegistry* const loaded = loaded_kernels_of(op);
-    return loaded ? loaded->entry(op, device_type, dtype) : nullptr;
-  }
-  for (const Entry& e : it->second)
-    if (e.device_type == device_type && (e.dtype == dtype || e.dtype == DType::invalid)) return &e;
-  return nullptr;
+  if (const auto it = by_op_.find(std::string(op)); it != by_op_.end())
+    for (const Entry& e : it->second)
+      if (e.device_type == device_type && (e.dtype == dtype || e.dtype == DType::invalid)) return &e;
+  const KernelRegistry* const loaded = loaded_kernels_of(op);
+  return loaded && loaded != this ? loaded->entry(op, device_type, dtype) : nullptr;
 }
 
 const KernelFactory* KernelRegistry::find(std::string_view op, std::string_view device_type, DType dtype) const {
@@ -127,26 +124,24 @@ void KernelRegistry::set_reuse(std::string_view op, std::string_view device_type
 }
 
 Reuse KernelRegistry::reuse(std::string_view op, std::string_view device_type) const {
-  const auto it = by_op_.find(std::string(op));
-  if (it == by_op_.end()) {
-    const KernelRegistry* const loaded = loaded_kernels_of(op);
-    return loaded ? loaded->reuse(op, device_type) : Reuse::none;
-  }
-  for (const Entry& e : it->second)
-    if (e.device_type == device_type) return e.reuse;
-  return Reuse::none;
+  if (const auto it = by_op_.find(std::string(op)); it != by_op_.end())
+    for (const Entry& e : it->second)
+      if (e.device_type == device_type) return e.reuse;
+  const KernelRegistry* const loaded = loaded_kernels_of(op);
+  return loaded && loaded != this ? loaded->reuse(op, device_type) : Reuse::none;
 }
 
 const KernelFactory& KernelRegistry::get(std::string_view op, std::string_view device_type, DType dtype) const {
   if (const KernelFactory* found = find(op, device_type, dtype)) return *found;
   std::string known;
-  const auto it = by_op_.find(std::string(op));
-  if (const KernelRegistry * loaded; it == by_op_.end() && (loaded = loaded_kernels_of(op)))
-    return loaded->get(op, device_type, dtype);
-  if (it != by_op_.end())
-    for (const Entry& e : it->second)
-      known += fmt::format("{}{}:{}", known.empty() ? "" : ", ", e.device_type,
-                           e.dtype == DType::invalid ? "any" : name(e.dtype));
+  const auto add_known = [&](const KernelRegistry& registry) {
+    if (const auto it = registry.by_op_.find(std::string(op)); it != registry.by_op_.end())
+      for (const Entry& e : it->second)
+        known += fmt::format("{}{}:{}", known.empty() ? "" : ", ", e.device_type,
+                             e.dtype == DType::invalid ? "any" : name(e.dtype));
+  };
+  add_known(*this);
+  if (const KernelRegistry* const loaded = loaded_kernels_of(op)) add_known(*loaded);
   fail(Code::unimplemented, "op {} has no {} kernel for {}; available: {}", op, device_type, name(dtype),
        known.empty() ? "none" : known);
 }

@@ -9,7 +9,8 @@ const GraphHost& graph_host() {
       .apply = [](Graph& graph, NodeSpec spec) { return graph.apply(std::move(spec)); },
       .add = [](Graph& graph, NodeSpec spec) -> const Node& { return graph.add(std::move(spec)); },
       .eager_defaults = eager_defaults_of_thread,
-      .being_built = graph_being_built_of_thread};
+      .being_built = graph_being_built_of_thread,
+      .recorder = recorder_of_thread};
   return own;
 }
 
@@ -23,6 +24,12 @@ Graph*& graph_being_built_of_thread() {
   if (used_graph_host) return used_graph_host->being_built();
   static thread_local constinit Graph* being_built = nullptr;
   return being_built;
+}
+
+OpRecorder*& recorder_of_thread() {
+  if (used_graph_host) return used_graph_host->recorder();
+  static thread_local constinit OpRecorder* innermost = nullptr;
+  return innermost;
 }
 
 }  // namespace troupe

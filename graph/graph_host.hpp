@@ -10,11 +10,14 @@
 
 namespace troupe {
 
+class OpRecorder;
+
 struct GraphHost {
   std::vector<Output> (*apply)(Graph& graph, NodeSpec spec);  // Graph::apply()
   const Node& (*add)(Graph& graph, NodeSpec spec);            // Graph::add()
   std::shared_ptr<void>& (*eager_defaults)();                 // as below
   Graph*& (*being_built)();
+  OpRecorder*& (*recorder)();
 };
 
 // What this copy of the code uses instead of its own; null in a program, whose table is graph_host(). Hidden: no other
@@ -22,9 +25,10 @@ struct GraphHost {
 extern __attribute__((visibility("hidden"))) const GraphHost* used_graph_host;
 const GraphHost& graph_host();
 
-// Of this thread: the defaults of eager graphs (Graph::Defaults), null at first, and the innermost graph that is being
-// built (graph/builder/functions.hpp).
+// Of this thread: the defaults of eager graphs (Graph::Defaults), null at first, the innermost graph that is being
+// built (graph/builder/functions.hpp), and the innermost recorder (graph/op_runner.hpp).
 std::shared_ptr<void>& eager_defaults_of_thread();
 Graph*& graph_being_built_of_thread();
+OpRecorder*& recorder_of_thread();
 
 }  // namespace troupe

@@ -9,6 +9,7 @@
 
 #include <troupe/graph/gradient.hpp>
 #include <troupe/graph/graph.hpp>
+#include <troupe/graph/graph_host.hpp>
 
 namespace troupe {
 
@@ -26,17 +27,17 @@ class OpRunner {
 // until leave() (graph/gradients/tape.hpp). Recorders nest: destroy them in the reverse order, on their thread.
 class OpRecorder {
  public:
-  OpRecorder() : outer_(std::exchange(innermost_, this)) {}
+  OpRecorder() : outer_(std::exchange(recorder_of_thread(), this)) {}
   OpRecorder(const OpRecorder&) = delete;
   OpRecorder& operator=(const OpRecorder&) = delete;
   virtual ~OpRecorder() { leave(); }
   // Is told of nothing any more: from now on it may be destroyed anywhere. On its thread, in any order.
   void leave() {
-    OpRecorder** place = &innermost_;
+    OpRecorder** place = &recorder_of_thread();
     while (*place && *place != this) place = &(*place)->outer_;
     if (*place) *place = outer_;
   }
-  bool is_innermost() const { return innermost_ == this; }
+  bool is_innermost() const { return recorder_of_thread() == this; }
   virtual void ran(const NodeSpec& op, std::span<const Output> outputs) = 0;
   // Whether it wants to be told of what depends on a value, or on a variable by its handle.
   virtual bool wants(const Output& x) const = 0;
@@ -48,16 +49,16 @@ class OpRecorder {
   // Tells all recorders of this thread, the innermost first.
   template <class Tell>
   static void tell_all(const Tell& tell) {
-    for (OpRecorder* recorder = innermost_; recorder; recorder = recorder->outer_) tell(*recorder);
+    for (OpRecorder* recorder = recorder_of_thread(); recorder; recorder = recorder->outer_) tell(*recorder);
   }
-  static bool any() { return innermost_ != nullptr; }
+  static bool any() { return recorder_of_thread() != nullptr; }
   // Nothing is recorded while it lives.
   class Pause {
    public:
-    Pause() : paused_(std::exchange(innermost_, nullptr)) {}
+    Pause() : paused_(std::exchange(recorder_of_thread(), nullptr)) {}
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
-    ~Pause() { innermost_ = paused_; }
+    ~Pause() { recorder_of_thread() = paused_; }
 
    private:
     OpRecorder* const paused_;
@@ -65,7 +66,6 @@ class OpRecorder {
 
  private:
   OpRecorder* outer_;
-  static inline constinit thread_local OpRecorder* innermost_ = nullptr;
 };
 
 }  // namespace troupe

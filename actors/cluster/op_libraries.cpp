@@ -119,6 +119,10 @@ const OpLibraryEntry& open_entry(const std::string& path) {
     fail(Code::failed_precondition,
          "op library {}: it was built for '{}', this program is '{}': build it again with the headers of Troupe {}",
          path, entry->build, own, TROUPE_VERSION);
+  for (const char* text : {entry->name, entry->version})
+    if (!text || !*text)
+      invalid_argument("op library {}: TROUPE_OP_LIBRARY() gives it no {}", path,
+                       text == entry->name ? "name" : "version");
   return *entry;
 }
 
@@ -127,7 +131,8 @@ const OpLibraryEntry& open_entry(const std::string& path) {
 const LoadedOps& load_op_library(const std::string& path) {
   static std::mutex loading;
   const std::lock_guard lock(loading);
-  const std::string place = std::filesystem::absolute(path).lexically_normal().string();
+  std::error_code none;  // of an empty path
+  const std::string place = std::filesystem::absolute(path, none).lexically_normal().string();
   const std::string hash = sha256_of_file(place);
   for (const LoadedOps* loaded : loaded_ops())
     if (loaded->library.sha256 == hash) return *loaded;

@@ -45,6 +45,7 @@ set(TROUPE_PUBLIC_HEADERS
   devices/collective/collective.hpp
   devices/device.hpp
   devices/kernel.hpp
+  devices/plugin.hpp
   devices/recording.hpp
   devices/storage/file_system.hpp
   devices/storage/file_systems.hpp

@@ -95,6 +95,43 @@ TEST(OpLibraries, GiveOpsToEagerModeTapesAndTracedFunctions) {
   expect_near(results[1].value(), kDx);
 }
 
+// The tapes that the program's functions pause and tell are those that the library's code does.
+TEST(OpLibraries, KnowTheTapesOfTheProgram) {
+  faulty();
+  const auto twice = [](const Outputs& in) {
+    GradientTape outer;
+    outer.watch(in[0]);
+    Output dx;
+    {
+      GradientTape inner;
+      inner.watch(in[0]);
+      dx = inner.gradient(add_op("SaysItsGradients", {in[0]}), in[0]);
+    }
+    return Outputs{dx, outer.gradient(dx, in[0])};
+  };
+  Eager eager;
+  const Output x = constant(eager, kX);
+  TracedFunction traced(eager, twice);
+  for (const Outputs& results : {twice({x}), traced({x})}) {
+    expect_near(results[0].value(), {-1, 0, 0.5f, 2});
+    expect_near(results[1].value(), {7, 7, 7, 7});
+  }
+}
+
+// Of another device, for example.
+TEST(OpLibraries, KeepTheirKernelsWhereATaskHasMore) {
+  example();
+  KernelRegistry kernels;
+  kernels.add({"ReluSigmoid", "TPU", {DType::f32}, [](const KernelInit&) -> Kernel { return nullptr; }});
+  kernels.set_reuse("ReluSigmoid", "TPU", Reuse::in_place);
+  EXPECT_TRUE(kernels.supports("ReluSigmoid", "TPU", DType::f32));
+  EXPECT_TRUE(kernels.supports("ReluSigmoid", "CPU", DType::f64));
+  EXPECT_EQ(kernels.reuse("ReluSigmoid", "TPU"), Reuse::in_place);
+  EXPECT_EQ(kernels.reuse("ReluSigmoid", "CPU"), Reuse::none);
+  EXPECT_EQ(error_of([&] { kernels.get("ReluSigmoid", "TPU", DType::f64); }).message(),
+            "op ReluSigmoid has no TPU kernel for f64; available: TPU:f32, CPU:f32, CPU:f64");
+}
+
 TEST(OpLibraries, AreLoadedOnce) {
   const LoadedOps& loaded = example();
   EXPECT_EQ(&example(), &loaded);
@@ -119,6 +156,17 @@ TEST(OpLibraries, TakeTheDtypesThatTheyName) {
 TEST(OpLibrariesRefused, AFileThatIsNotThere) {
   EXPECT_EQ(refusal("/no/such/ops.so"),
             "not_found: op library /no/such/ops.so: there is no such file, or it cannot be read");
+}
+
+TEST(OpLibrariesRefused, NoPath) {
+  EXPECT_EQ(refusal(""), "not_found: op library : there is no such file, or it cannot be read");
+}
+
+TEST(OpLibrariesRefused, NoNameOrVersion) {
+  EXPECT_EQ(refusal_of("no_name"),
+            "invalid_argument: op library " + place("libops_no_name.so") + ": TROUPE_OP_LIBRARY() gives it no name");
+  EXPECT_EQ(refusal_of("no_version"), "invalid_argument: op library " + place("libops_no_version.so") +
+                                          ": TROUPE_OP_LIBRARY() gives it no version");
 }
 
 TEST(OpLibrariesRefused, WhatIsNoLibrary) {
