@@ -80,10 +80,10 @@ class TracedFunction::Impl {
     return [this](const Outputs& in) { return Formed{body_(in), nullptr}; };
   }
 
-  Formed call(const Outputs& inputs, std::string_view key, const FormedBody& body) {
+  Formed call(const Outputs& inputs, std::string_view key, const FormedBody& body, const std::vector<int>& open_rows) {
     // A step would wait for the kernel that calls this.
     if (runs_inside(inputs) || ProgramCall::any()) return body(inputs);
-    const std::shared_ptr<const Kept> kept = find_or_trace(inputs, key, body);
+    const std::shared_ptr<const Kept> kept = find_or_trace(inputs, key, body, open_rows);
     TracedCall* const traced = kept->call.get();
     std::vector<bool> wanted;
     if (OpRecorder::any()) {
@@ -105,8 +105,9 @@ class TracedFunction::Impl {
     }
   }
 
-  std::string explain(const Outputs& inputs, std::string_view key, const FormedBody& body) {
-    const std::shared_ptr<const Kept> found = find_or_trace(inputs, key, body);
+  std::string explain(const Outputs& inputs, std::string_view key, const FormedBody& body,
+                      const std::vector<int>& open_rows) {
+    const std::shared_ptr<const Kept> found = find_or_trace(inputs, key, body, open_rows);
     const std::shared_lock lock(mutex_);
     std::string text = fmt::format("function '{}': traced {} times\n", options_.name, traced_);
     for (const auto& kept : kept_)
@@ -162,13 +163,17 @@ class TracedFunction::Impl {
     return nullptr;
   }
 
-  std::shared_ptr<const Kept> find_or_trace(const Outputs& inputs, std::string_view key, const FormedBody& body) {
+  std::shared_ptr<const Kept> find_or_trace(const Outputs& inputs, std::string_view key, const FormedBody& body,
+                                            const std::vector<int>& open_rows) {
     const std::string& on = device();
     if (auto found = find(inputs, key, on)) return found;
     const std::lock_guard tracing(tracing_);
     if (auto found = find(inputs, key, on)) return found;  // another thread has traced it
     CallSignature signature{.arguments = {}, .key = std::string(key), .device = on};
     for (const Output& x : inputs) signature.arguments.push_back({x.dtype(), x.shape()});
+    for (const int i : open_rows)
+      if (Shape& shape = signature.arguments[static_cast<std::size_t>(i)].shape; shape.rank() > 0)
+        shape.set_dim(0, kUnknown);
     std::optional<std::string> warning;
     std::shared_ptr<Kept> replaced;
     {
@@ -248,17 +253,19 @@ TracedFunction::TracedFunction(Eager& eager, FunctionOptions options)
     : impl_(std::make_unique<Impl>(eager, Body(), std::move(options))) {}
 TracedFunction::~TracedFunction() = default;
 Outputs TracedFunction::operator()(const Outputs& inputs, std::string_view key) {
-  return impl_->call(inputs, key, impl_->body()).results;
+  return impl_->call(inputs, key, impl_->body(), {}).results;
 }
-TracedFunction::Formed TracedFunction::call(const Outputs& inputs, std::string_view key, const FormedBody& body) {
-  return impl_->call(inputs, key, body);
+TracedFunction::Formed TracedFunction::call(const Outputs& inputs, std::string_view key, const FormedBody& body,
+                                            const std::vector<int>& open_rows) {
+  return impl_->call(inputs, key, body, open_rows);
 }
 std::uint64_t TracedFunction::traces() const { return impl_->traces(); }
 std::string TracedFunction::explain(const Outputs& inputs, std::string_view key) {
-  return impl_->explain(inputs, key, impl_->body());
+  return impl_->explain(inputs, key, impl_->body(), {});
 }
-std::string TracedFunction::explain(const Outputs& inputs, std::string_view key, const FormedBody& body) {
-  return impl_->explain(inputs, key, body);
+std::string TracedFunction::explain(const Outputs& inputs, std::string_view key, const FormedBody& body,
+                                    const std::vector<int>& open_rows) {
+  return impl_->explain(inputs, key, body, open_rows);
 }
 
 std::shared_ptr<const Graph> traced_graph() { return FunctionTrace::graph_of_thread(); }

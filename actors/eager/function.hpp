@@ -59,15 +59,18 @@ class TracedFunction {
   // part of that. Throws invalid_argument for variables among the inputs, what the body throws while it is traced, and
   // the errors of its ops.
   Outputs operator()(const Outputs& inputs, std::string_view key = {});
-  // The same with the body of this call, which may hold what its key stands for.
-  Formed call(const Outputs& inputs, std::string_view key, const FormedBody& body);
+  // The same with the body of this call, which may hold what its key stands for. Of the inputs in `open_rows`, by their
+  // places, one trace serves any number of rows: those of a sparse tensor.
+  Formed call(const Outputs& inputs, std::string_view key, const FormedBody& body,
+              const std::vector<int>& open_rows = {});
 
   // How often it was traced.
   std::uint64_t traces() const;
   // The traces that are kept, and how the one for these inputs, which is made if missing, is compiled and run
   // (Session::explain).
   std::string explain(const Outputs& inputs, std::string_view key = {});
-  std::string explain(const Outputs& inputs, std::string_view key, const FormedBody& body);
+  std::string explain(const Outputs& inputs, std::string_view key, const FormedBody& body,
+                      const std::vector<int>& open_rows = {});
 
  private:
   class Impl;

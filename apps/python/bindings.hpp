@@ -75,6 +75,7 @@ void bind_optimizers(nanobind::module_& m);           // optimizers of eager mod
 void bind_resources(nanobind::module_& m);            // queues, accumulators, hash tables
 void bind_saved_model(nanobind::module_& m);          // models of all formats
 void bind_sessions(nanobind::module_& m);             // class Session
+void bind_sparse_functions(nanobind::module_& m);     // of sparse tensors
 void bind_tapes(nanobind::module_& m);                // gradients in eager mode
 void bind_tensors(nanobind::module_& m);              // classes Tensor and Variable
 

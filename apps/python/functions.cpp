@@ -48,8 +48,8 @@ AllFunctions& all_functions() {
 
 class PyTracedFunction {
  public:
-  // `function` is called with tensors. `general`: describes a call with other arguments, as (tensors, key, closure),
-  // and a result that is not one tensor, as (tensors, form).
+  // `function` is called with tensors. `general`: describes a call with other arguments, as (tensors, key, closure,
+  // places of tensors with any number of rows), and a result that is not one tensor, as (tensors, form).
   PyTracedFunction(nb::object function, nb::object describe_call, nb::object take_apart, nb::object put_together,
                    const std::string& name, bool reduce_retracing, std::size_t max_traces)
       : function_(std::move(function)),
@@ -73,7 +73,7 @@ class PyTracedFunction {
     TracedFunction::Formed formed;
     {
       const ReleasedForOp released;
-      formed = traced->call(call.inputs, call.key, body(call.closure));
+      formed = traced->call(call.inputs, call.key, body(call.closure), call.open_rows);
     }
     if (!formed.form) return to_python({nullptr, formed.results.at(0)});
     const CallGraph of{&eager_graph()};
@@ -84,7 +84,7 @@ class PyTracedFunction {
     const CallOf call = call_of(args, kwargs);
     const std::shared_ptr<TracedFunction> traced = traced_function();
     const ReleasedForOp released;
-    return traced->explain(call.inputs, call.key, body(call.closure));
+    return traced->explain(call.inputs, call.key, body(call.closure), call.open_rows);
   }
 
   std::uint64_t traces() const { return traced_ ? traced_->traces() : 0; }
@@ -95,14 +95,15 @@ class PyTracedFunction {
   struct CallOf {
     Outputs inputs;
     std::string key;
-    nb::object closure;  // called with the tensors
+    nb::object closure;          // called with the tensors
+    std::vector<int> open_rows;  // the places of tensors of which one trace serves any number of rows
   };
 
   // Most calls have tensors alone.
   CallOf call_of(const nb::args& args, const nb::kwargs& kwargs) const {
     bool plain = kwargs.size() == 0;
     for (const nb::handle x : args) plain = plain && is_tensor(x);
-    CallOf out{.inputs = {}, .key = {}, .closure = function_};
+    CallOf out{.inputs = {}, .key = {}, .closure = function_, .open_rows = {}};
     if (plain) {
       for (const nb::handle x : args) out.inputs.push_back(tensor_of(x).output());
       return out;
@@ -112,6 +113,7 @@ class PyTracedFunction {
     for (const nb::handle x : nb::cast<nb::list>(described[0])) out.inputs.push_back(operand(of, x));
     out.key = nb::cast<std::string>(described[1]);
     out.closure = described[2];
+    out.open_rows = nb::cast<std::vector<int>>(described[3]);
     return out;
   }
 

@@ -264,6 +264,7 @@ NB_MODULE(_troupe, m) {
   bind_text_functions(m);
   bind_linalg_functions(m);
   bind_fft_functions(m);
+  bind_sparse_functions(m);
   bind_control(m);
   bind_optimizers(m);
   bind_graph(m);

@@ -7,7 +7,7 @@ import troupe
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = [troupe, troupe.nn, troupe.random, troupe.signal, troupe.strings, troupe.image, troupe.quantization,
-           troupe.debugging]
+           troupe.debugging, troupe.sparse]
 
 # Those of another name in Python: most have NumPy's.
 NAMES = {
@@ -27,7 +27,8 @@ NAMES = {
     "random_permutation": "random.permutation", "random_poisson": "random.poisson",
     "random_uniform": "random.uniform", "range": "arange", "reduce_all": "all", "reduce_any": "any",
     "reduce_l1": "l1_norm", "reduce_l2": "l2_norm", "reverse": "flip", "search_sorted": "searchsorted",
-    "select": "where", "slice": "Tensor.__getitem__", "split_sizes": "split", "standard_deviation": "std",
+    "select": "where", "slice": "Tensor.__getitem__", "sparse_placeholder": "sparse.placeholder",
+    "sparse_tensor": "SparseTensor", "split_sizes": "split", "standard_deviation": "std",
     "strided_slice": "Tensor.__getitem__", "string_join": "strings.join", "string_length": "strings.length",
     "string_lower": "strings.lower", "string_ngrams": "strings.ngrams", "string_normalizer": "strings.normalize",
     "string_reduce_join": "strings.reduce_join", "string_split": "strings.split", "string_strip": "strings.strip",
@@ -42,6 +43,9 @@ WITHOUT = {
         "add_target", "copy_functions", "graph_being_built", "graph_for", "inline_function", "is_softmax",
         "outputs_of", "parse_data_format", "parse_padding", "pick_classes", "scalar_like", "scalar_of",
         "scatter_add_rows", "summaries_of", "sum_to_like", "to_string",
+    ],
+    "sparse tensors of graphs, which sessions feed and fetch as they are": [
+        "check_sparse", "feed", "parts_of", "sparse_constant", "sparse_value",
     ],
     "variables of graphs, which models that are imported have": [
         "find_variable", "initialize_once", "is_on_demand", "variables",

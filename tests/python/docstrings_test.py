@@ -9,7 +9,7 @@ import troupe
 
 MODULES = ["_core", "accumulators", "arrays", "control", "debugging", "differentiation", "fft", "graphs", "image",
            "linalg", "lookup", "math", "nn", "op_libraries", "optimizers", "quantization", "queue", "random",
-           "signal", "strings", "tensors"]
+           "signal", "sparse", "strings", "tensors"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -85,6 +85,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/resource.hpp
   graph/builder/signal.hpp
   graph/builder/softmax.hpp
+  graph/builder/sparse.hpp
   graph/builder/summary.hpp
   graph/builder/text.hpp
   graph/builder/trees.hpp

@@ -161,17 +161,18 @@ def save_npy(path: _Path, value: TensorLike) -> None:
 if typing.TYPE_CHECKING:
     from . import (
         data, debugging, fft, image, keras, launch, linalg, lookup, nn, onnx, optimizers, quantization, queue, random,
-        saved_model, serving, signal, strings,
+        saved_model, serving, signal, sparse, strings,
     )
     from .cluster import Cluster
     from .introspection import introspect
+    from .sparse import SparseTensor
 
 # Imported when they are first used.
 _LAZY = {
     "data", "debugging", "fft", "image", "keras", "launch", "linalg", "lookup", "nn", "onnx", "optimizers",
-    "quantization", "queue", "random", "saved_model", "serving", "signal", "strings",
+    "quantization", "queue", "random", "saved_model", "serving", "signal", "sparse", "strings",
 }
-_LAZY_NAMES = {"Cluster": "cluster", "introspect": "introspection"}
+_LAZY_NAMES = {"Cluster": "cluster", "SparseTensor": "sparse", "introspect": "introspection"}
 
 
 # Type checkers know these by their imports above.

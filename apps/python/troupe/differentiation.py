@@ -9,7 +9,7 @@ import typing
 import numpy as np
 
 from . import _troupe
-from ._core import Axis, P, Tensor, TensorLike, Variable, flatten, pack
+from ._core import Axis, P, Tensor, TensorLike, Variable, flatten, flatten_values, pack, pack_values
 from ._troupe import IndexedSlices
 
 __all__ = [
@@ -44,8 +44,9 @@ class GradientTape:
         self._tape.exit()
 
     def watch(self, tensor: typing.Any) -> None:
-        """Records what depends on a tensor, a variable, or nested lists and dicts of these."""
-        for x in flatten(tensor):
+        """Records what depends on a tensor, a variable, or nested lists and dicts of these; of a sparse tensor its
+        values."""
+        for x in flatten_values(tensor):
             self._tape.watch(x)
 
     @contextlib.contextmanager
@@ -60,7 +61,8 @@ class GradientTape:
     def gradient(self, target: typing.Any, sources: typing.Any, output_gradients: typing.Any = None,
                  unconnected_gradients: str = "none") -> typing.Any:
         """The gradient of the sum of the target's elements for each source, in the form of `sources`: nested lists and
-        dicts of tensors and variables. output_gradients: factors of the target's elements, in its form.
+        dicts of tensors and variables; that for a sparse tensor is one with the gradients of its values.
+        output_gradients: factors of the target's elements, in its form.
         unconnected_gradients: what sources get that the target does not depend on, "none" or "zero".
 
         Of a variable that only gather(), take() or an index of rows has read it is an IndexedSlices, as in TensorFlow:
@@ -74,13 +76,13 @@ class GradientTape:
         """
         if unconnected_gradients not in ("none", "zero"):
             raise ValueError(f"unconnected_gradients is 'none' or 'zero', not {unconnected_gradients!r}")
-        xs = flatten(sources)
+        xs = flatten_values(sources)
         single = not isinstance(target, (list, tuple, dict))
         factors = [] if output_gradients is None else [output_gradients] if single else flatten(output_gradients)
-        found = self._tape.gradients(flatten(target), xs, factors)
+        found = self._tape.gradients(flatten_values(target), xs, factors)
         if unconnected_gradients == "zero":
             found = [_troupe.full_like(x, 0, None) if dx is None else dx for x, dx in zip(xs, found)]
-        return pack(sources, iter(found))
+        return pack_values(sources, iter(found))
 
 
 # ---- Gradients of rows: what is Python of the class IndexedSlices

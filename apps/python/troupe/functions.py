@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 
 from . import _troupe
-from ._core import P, R, Tensor
+from ._core import CompositeTensor, P, R, Tensor
 from ._troupe import IndexedSlices
 
 if typing.TYPE_CHECKING:
@@ -49,11 +49,17 @@ class _Identities:
 _identities = _Identities()
 
 
-def _describe(value: typing.Any, tensors: list) -> str:
-    """What a trace depends on beside the tensors, which are added to the list."""
+def _describe(value: typing.Any, tensors: list, open_rows: list) -> str:
+    """What a trace depends on beside the tensors, which are added to the list, with the places of those of which it
+    serves any number of rows."""
     if isinstance(value, (Tensor, np.ndarray)):
         tensors.append(value)
         return "T"
+    if isinstance(value, CompositeTensor):
+        parts, key = value._arguments()
+        open_rows.extend(range(len(tensors), len(tensors) + len(parts)))
+        tensors += parts
+        return key
     if isinstance(value, IndexedSlices):
         tensors += [value.values, value.indices]
         return f"IndexedSlices{value.dense_shape}"
@@ -62,15 +68,17 @@ def _describe(value: typing.Any, tensors: list) -> str:
     if isinstance(value, _Plain) or isinstance(value, _troupe.DType):
         return f"{type(value).__name__}:{value!r}"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{k!r}:{_describe(value[k], tensors)}" for k in value) + "}"
+        return "{" + ",".join(f"{k!r}:{_describe(value[k], tensors, open_rows)}" for k in value) + "}"
     if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}(" + ",".join(_describe(v, tensors) for v in value) + ")"
+        return f"{type(value).__name__}(" + ",".join(_describe(v, tensors, open_rows) for v in value) + ")"
     return f"{type(value).__name__}#{_identities.number(value)}"
 
 
 def _with_tensors(value: typing.Any, tensors: typing.Iterator) -> typing.Any:
     if isinstance(value, (Tensor, np.ndarray)):
         return next(tensors)
+    if isinstance(value, CompositeTensor):
+        return value._with_arguments(tensors)
     if isinstance(value, IndexedSlices):
         return IndexedSlices(next(tensors), next(tensors), value.dense_shape)
     if isinstance(value, dict):
@@ -88,6 +96,12 @@ class _Place:
 _place = _Place()
 
 
+class _CompositePlace(typing.NamedTuple):
+    """Where a composite tensor stands in a result."""
+
+    kind: typing.Type[CompositeTensor]
+
+
 class _SlicesPlace(typing.NamedTuple):
     """Where IndexedSlices stand in a result."""
 
@@ -101,6 +115,9 @@ def _take_apart(result: typing.Any) -> typing.Tuple[list, typing.Any]:
         if isinstance(value, (Tensor, np.ndarray)):
             tensors.append(value)
             return _place
+        if isinstance(value, CompositeTensor):
+            tensors.extend(value._parts())
+            return _CompositePlace(type(value))
         if isinstance(value, IndexedSlices):
             tensors.extend([value.values, value.indices])
             return _SlicesPlace(value.dense_shape)
@@ -121,6 +138,8 @@ def _put_together(form: typing.Any, tensors: typing.Sequence[Tensor]) -> typing.
     def fill(value: typing.Any) -> typing.Any:
         if value is _place:
             return next(rest)
+        if isinstance(value, _CompositePlace):
+            return value.kind._of_parts(rest)
         if isinstance(value, _SlicesPlace):
             return IndexedSlices(next(rest), next(rest), value.dense_shape)
         if isinstance(value, dict):
@@ -181,16 +200,17 @@ class Function(typing.Generic[P, R]):
         functools.update_wrapper(self, fn)
         call: typing.Callable[..., R] = fn
 
-        def describe_call(args: tuple, kwargs: dict) -> typing.Tuple[list, str, typing.Callable]:
+        def describe_call(args: tuple, kwargs: dict) -> typing.Tuple[list, str, typing.Callable, list]:
             tensors: list = []
+            open_rows: list = []
             ordered = {name: kwargs[name] for name in sorted(kwargs)}
-            key = _describe((args, ordered), tensors)
+            key = _describe((args, ordered), tensors, open_rows)
 
             def closure(*traced: Tensor) -> typing.Any:
                 given_args, given_kwargs = _with_tensors((args, ordered), iter(traced))
                 return call(*given_args, **given_kwargs)
 
-            return tensors, key, closure
+            return tensors, key, closure, open_rows
 
         self._traced = _troupe.TracedFunction(fn, describe_call, _take_apart, _put_together,
                                               getattr(fn, "__qualname__", repr(fn)), reduce_retracing, max_traces)

@@ -7,7 +7,7 @@ import typing
 import numpy as np
 
 from . import _troupe
-from ._core import DTypeLike, Tensor, TensorLike
+from ._core import CompositeTensor, DTypeLike, Tensor, TensorLike, flatten, pack
 
 __all__ = ["Graph", "Session", "gradients", "op", "ops", "signature"]
 
@@ -103,12 +103,16 @@ class Session:
     def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]] = None,
             fetches: typing.Sequence[Tensor] = (), targets: typing.Sequence[Tensor] = ()
             ) -> typing.List[np.ndarray]: ...
-    def run(self, feeds: typing.Optional[typing.Mapping[Tensor, TensorLike]] = None,
-            fetches: typing.Union[Tensor, typing.Sequence[Tensor]] = (),
-            targets: typing.Sequence[Tensor] = ()) -> typing.Union[np.ndarray, typing.List[np.ndarray]]:
-        """One step: feeds {tensor: value}; returns an array for a tensor, a list of arrays for several."""
-        single = isinstance(fetches, Tensor)
-        found = self._session.run(dict(feeds or {}), [fetches] if single else list(fetches), list(targets))
+    def run(self, feeds: typing.Optional[typing.Mapping[typing.Any, typing.Any]] = None,
+            fetches: typing.Any = (), targets: typing.Sequence[Tensor] = ()) -> typing.Any:
+        """One step: feeds {tensor: value}; returns an array for a tensor, a list of arrays for several. A sparse tensor
+        is fed and fetched as one value."""
+        given: dict = {}
+        for tensor, value in (feeds or {}).items():
+            given.update(tensor._feeds(value) if isinstance(tensor, CompositeTensor) else {tensor: value})
+        single = isinstance(fetches, (Tensor, CompositeTensor))
+        wanted = [fetches] if single else list(fetches)
+        found = pack(wanted, iter(self._session.run(given, flatten(wanted), list(targets))))
         return found[0] if single else found
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ def logdet(x: TensorLike) -> Tensor:
     >>> troupe.linalg.logdet([[2., 0.], [0., 0.5]])
     Tensor(0., dtype=float32)
     """
-    return _troupe.linalg_linalg.logdet(x)
+    return _troupe.linalg_logdet(x)
 
 
 def cofactors(x: TensorLike) -> Tensor:
@@ -52,7 +52,7 @@ def cofactors(x: TensorLike) -> Tensor:
     array([[ 4., -3.],
            [-2.,  1.]], dtype=float32)
     """
-    return _troupe.linalg_linalg.cofactors(x)
+    return _troupe.linalg_cofactors(x)
 
 
 def inv(x: TensorLike) -> Tensor:
