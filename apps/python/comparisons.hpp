@@ -1,3 +1,4 @@
+// Comparisons of tensors and numbers, as NumPy compares.
 #pragma once
 
 #include <nanobind/nanobind.h>

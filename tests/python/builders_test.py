@@ -7,7 +7,7 @@ import troupe
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = [troupe, troupe.nn, troupe.random, troupe.signal, troupe.strings, troupe.image, troupe.quantization,
-           troupe.debugging, troupe.sparse]
+           troupe.debugging, troupe.fft, troupe.linalg, troupe.lookup, troupe.queue, troupe.sparse]
 
 # Those of another name in Python: most have NumPy's.
 NAMES = {
@@ -18,7 +18,7 @@ NAMES = {
     "diag_part": "diagonal", "div": "divide", "fill": "full", "floor_div": "floor_divide", "floor_mod": "remainder",
     "flatten": "Tensor.flatten", "gather_elements": "take_along_axis", "if_else": "cond",
     "initializer": "Graph.initializer", "is_finite": "isfinite", "is_inf": "isinf", "is_nan": "isnan",
-    "log_add_exp": "logaddexp", "log_sum_exp": "logsumexp", "matrix_inverse": "inv", "matrix_solve": "solve",
+    "log_add_exp": "logaddexp", "log_sum_exp": "logsumexp", "matrix_inverse": "linalg.inv", "matrix_solve": "linalg.solve",
     "mul": "multiply", "multinomial": "random.categorical", "neg": "negative",
     "non_max_suppression": "image.batched_non_max_suppression",
     "non_max_suppression_of_one": "image.non_max_suppression", "non_zero": "nonzero",
@@ -46,6 +46,9 @@ WITHOUT = {
     ],
     "sparse tensors of graphs, which sessions feed and fetch as they are": [
         "check_sparse", "feed", "parts_of", "sparse_constant", "sparse_value",
+    ],
+    "of queues, accumulators and tables, which are classes": [
+        "add_resource", "add_resource_call", "add_resource_target",
     ],
     "variables of graphs, which models that are imported have": [
         "find_variable", "initialize_once", "is_on_demand", "variables",

@@ -817,8 +817,8 @@ def cumprod(x: TensorLike, axis: typing.Optional[int] = None, exclusive: bool = 
     return _troupe.cumprod(x, axis, exclusive, reverse)
 
 
-def cumulative_logsumexp(x: TensorLike, axis: typing.Optional[int] = None, exclusive: bool = False, reverse: bool = False
-                         ) -> Tensor:
+def cumulative_logsumexp(x: TensorLike, axis: typing.Optional[int] = None, exclusive: bool = False,
+                         reverse: bool = False) -> Tensor:
     """Running logsumexp() along an axis, by default of all elements in order.
 
     >>> troupe.cumulative_logsumexp([0., 0.], axis=0)
