@@ -144,20 +144,29 @@ class Task::Impl final : public TaskActors {
   }
 
   void add_devices_of(const std::string& library) {
+    if (library.empty()) invalid_argument("device library: the path is empty");
     const auto [plugin, why_not] = open_device_plugin(library);
     if (!plugin) troupe::fail(Code::not_found, "device library {}: {}", library, why_not);
-    const std::string type = plugin->type();
+    try {
+      add_devices_of(*plugin);
+    } catch (...) {
+      throw current_error().within("device library " + library);
+    }
+  }
+
+  void add_devices_of(DevicePlugin& plugin) {
+    const std::string type = plugin.type();
     if (DeviceName::parse(type).type != type)
-      invalid_argument("device library {}: '{}' is not a type of device: expected capital letters", library, type);
+      invalid_argument("'{}' is not a type of device: expected capital letters", type);
     for (const auto& device : devices)
       if (device->attributes().type == type)
-        troupe::fail(Code::already_exists, "device library {}: the task has devices of type {} already", library, type);
-    plugin->register_kernels(kernels);
-    for (int i = 0; i < plugin->count(); ++i)
-      devices.push_back(plugin->make(i, {.name = DeviceName::of(options.name, type, i),
-                                         .memory_limit = options.memory_limit,
-                                         .deterministic = options.gpus.deterministic}));
-    accelerators += fmt::format("; {}: {}", type, plugin->description());
+        troupe::fail(Code::already_exists, "the task has devices of type {} already", type);
+    plugin.register_kernels(kernels);
+    for (int i = 0; i < plugin.count(); ++i)
+      devices.push_back(plugin.make(i, {.name = DeviceName::of(options.name, type, i),
+                                        .memory_limit = options.memory_limit,
+                                        .deterministic = options.gpus.deterministic}));
+    accelerators += fmt::format("; {}: {}", type, plugin.description());
   }
 
   // Pinned memory of the first device that has any; null if none.

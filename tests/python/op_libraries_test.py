@@ -93,6 +93,26 @@ def test_graphs(ops):
             np.testing.assert_allclose(value, wanted, rtol=1e-12)
 
 
+def test_pipelines(ops):
+    f = troupe.function(lambda x: ops.relu_sigmoid(x))
+    batches = [np.asarray(batch) for batch in troupe.data.from_tensors(X.ravel()).map(f).batch(3)]
+    np.testing.assert_allclose(np.concatenate(batches), expected(X.ravel())[0], rtol=1e-12)
+
+
+def test_activations_of_layers(ops):
+    keras = troupe.keras
+    trained = []
+    for activation in (ops.relu_sigmoid, lambda x: troupe.sigmoid(troupe.nn.relu(x))):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, kernel_initializer="ones"),
+                                  keras.layers.Activation(activation),
+                                  keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(optimizer="sgd", loss="mse")
+        history = model.fit(X.astype(np.float32), np.ones((2, 1), np.float32), epochs=3, verbose=0)
+        trained.append(history.history["loss"])
+    assert trained[0][-1] < trained[0][0]
+    np.testing.assert_allclose(trained[0], trained[1], rtol=1e-5)
+
+
 def test_large_inputs_on_several_threads(ops):
     x = np.random.default_rng(0).normal(size=100_003).astype(np.float32)
     np.testing.assert_allclose(np.asarray(ops.relu_sigmoid(x)), expected(x)[0], rtol=1e-6)

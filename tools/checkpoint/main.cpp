@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tools/checkpoint/commands.hpp"
+#include <troupe/actors/cluster/membership_options.hpp>
+#include <troupe/actors/cluster/op_libraries.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/messages/command_line.hpp>
 
@@ -43,7 +45,7 @@ int end_output(int code) {
 
 int main(int argc, char** argv) {
   std::string command;
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, op_libraries;
   bool json = false;
   CommandLine line("troupe-checkpoint", "ls PATH | verify PATH | diff A B [--json]", kDescription);
   line.add_argument(text_option("COMMAND", "", command, "ls, verify or diff"));
@@ -51,6 +53,7 @@ int main(int argc, char** argv) {
       {"PATH", "", "", "Directory of checkpoints, the folder of one, or a saved model; may be s3://BUCKET/...", {}},
       paths);
   line.add("Output", {flag("--json", json, "Print one JSON object per line")});
+  line.add("Models", {op_library_option(op_libraries)});
   if (const auto exit = line.parse({argv + 1, argv + argc})) return end_output(finish(*exit));
   if (command != "ls" && command != "verify" && command != "diff")
     return finish(line.wrong(command.empty() ? "no command: pass ls, verify or diff"
@@ -58,6 +61,7 @@ int main(int argc, char** argv) {
   if (const std::size_t wanted = command == "diff" ? 2 : 1; paths.size() != wanted)
     return finish(line.wrong(fmt::format("{} takes {}", command, wanted == 2 ? "two paths" : "one path")));
   try {
+    for (const std::string& library : op_libraries) load_op_library(library);
     FileSystem& files = all_file_systems();
     if (command == "ls") return end_output(checkpoints::list(files, paths[0], json));
     if (command == "verify") return end_output(checkpoints::verify(files, paths[0], json));

@@ -42,6 +42,7 @@ TEST(DeviceLibraries, AreRefusedWithTheReason) {
     return error_of([&] { Task({.device_libraries = std::move(libraries)}); }).to_string();
   };
   EXPECT_EQ(refusal({"/no/such/tpu.so"}), "not_found: device library /no/such/tpu.so: no /no/such/tpu.so");
+  EXPECT_EQ(refusal({""}), "invalid_argument: device library: the path is empty");
   const std::string ops = testing::built_library("librelu_sigmoid.so"),
                     tpus = testing::built_library("libsimulated_tpu.so");
   EXPECT_EQ(refusal({ops}), "not_found: device library " + ops + ": " + ops + " is not a Troupe device library");

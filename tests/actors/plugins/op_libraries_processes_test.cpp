@@ -10,6 +10,8 @@
 #include "tests/paths.hpp"
 #include "tests/patience.hpp"
 #include <troupe/actors/cluster/op_libraries.hpp>
+#include <troupe/actors/model/saved_model.hpp>
+#include <troupe/devices/storage/file_systems.hpp>
 #include <troupe/troupe.hpp>
 
 namespace troupe {
@@ -110,6 +112,32 @@ TEST(ProgramsWithLibraries, EndWithTheReasonIfOneCannotBeLoaded) {
   Process devices({program("troupe-mnist"), "--device-library", "/no/such/tpu.so"});
   EXPECT_EQ(devices.wait(), 1);
   EXPECT_THAT(devices.err, HasSubstr("device library /no/such/tpu.so: no /no/such/tpu.so"));
+}
+
+// A saved model names the libraries of its graph.
+TEST(ProgramsWithLibraries, ReadSavedModels) {
+  const LoadedOps& loaded = load_op_library(built_library("librelu_sigmoid.so"));
+  const auto graph = std::make_shared<Graph>();
+  add_op("ReluSigmoid", {placeholder(*graph, DType::f32, {kUnknown}, "x")}, {}, "y");
+  SavedModel model;
+  model.graph = graph;
+  model.signatures["predict"] = {.inputs = {{"x", {"x", DType::f32, Shape{kUnknown}}}},
+                                 .outputs = {{"y", {"y", DType::f32, Shape{kUnknown}}}}};
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("model");
+  save_model(posix_file_system(), path, model);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{program("troupe-model"), "info", path}, {program("troupe-checkpoint"), "ls", path}}) {
+    Process without(command);
+    EXPECT_EQ(without.wait(), 1) << command[0];
+    EXPECT_THAT(without.err, AllOf(HasSubstr("the graph uses op library " + loaded.library.to_string()),
+                                   HasSubstr("with --op-library FILE")));
+    std::vector<std::string> with = command;
+    with.insert(with.end(), {"--op-library", loaded.path});
+    Process process(with);
+    EXPECT_EQ(process.wait(), 0) << process.err;
+    EXPECT_THAT(process.out, HasSubstr("predict"));
+  }
 }
 
 std::string trained_parameters(std::vector<std::string> command, const std::vector<std::string>& more = {}) {

@@ -30,7 +30,11 @@ def _walk(tree: typing.Any, use: typing.Callable, is_leaf: typing.Callable) -> t
     if is_leaf(tree):
         return use(tree)
     if isinstance(tree, dict):
-        done = {key: _walk(tree[key], use, is_leaf) for key in sorted(tree)}
+        try:
+            keys = sorted(tree)
+        except TypeError:  # of several types, in a dict that no layer takes or returns
+            keys = list(tree)
+        done = {key: _walk(tree[key], use, is_leaf) for key in keys}
         return {key: done[key] for key in tree}
     if isinstance(tree, (list, tuple)):
         items = [_walk(item, use, is_leaf) for item in tree]
