@@ -1,11 +1,12 @@
-// Fourier transforms by Eigen's FFT (kissfft, for lengths of small prime factors), others by convolutions; frames; mel
+// Fourier transforms by Eigen's FFT (kissfft), of lengths with large prime factors by convolutions; frames; mel
 // weights.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <complex>
+#include <map>
 #include <numbers>
 #include <optional>
+#include <tuple>
 #include <unsupported/Eigen/FFT>
 #include <vector>
 
@@ -26,15 +27,6 @@ struct Lines {
   std::int64_t channels_out() const { return mirrored ? 1 : 2; }
 };
 
-// The second half from the first: conjugates in reverse order. Numbers that are their own mirror image are real.
-template <class C>
-void mirror(std::vector<std::complex<C>>& spectrum) {
-  const std::size_t n = spectrum.size();
-  spectrum[0] = spectrum[0].real();
-  if (n % 2 == 0) spectrum[n / 2] = spectrum[n / 2].real();
-  for (std::size_t k = 1; 2 * k < n; ++k) spectrum[n - k] = std::conj(spectrum[k]);
-}
-
 // kissfft takes n p operations for the largest prime factor p.
 constexpr std::int64_t kLargestFactor = 100;
 
@@ -44,15 +36,26 @@ bool has_large_factor(std::int64_t n) {
   return n > 1;
 }
 
-// Transforms of any length as convolutions with a chirp, whose length is a power of two (Bluestein, "A linear filtering
-// approach to the computation of discrete Fourier transform", 1970), in double precision.
+// The next number with no other prime factors than 2, 3 and 5.
+std::int64_t fast_length(std::int64_t n) {
+  const auto remainder = [](std::int64_t of) {
+    for (const std::int64_t factor : {2, 3, 5})
+      while (of % factor == 0) of /= factor;
+    return of;
+  };
+  while (remainder(n) != 1) ++n;
+  return n;
+}
+
+// Transforms of any length as convolutions with a chirp, which may be longer (Bluestein, "A linear filtering approach
+// to the computation of discrete Fourier transform", 1970), in double precision.
 class ChirpTransform {
  public:
   ChirpTransform(std::int64_t length, bool inverse) : chirp_(static_cast<std::size_t>(length)) {
     const double sign = inverse ? 1 : -1, n = static_cast<double>(length);
     for (std::size_t k = 0; k < chirp_.size(); ++k)  // exp(-pi i k^2 / n)
       chirp_[k] = std::polar(1.0, sign * std::numbers::pi * static_cast<double>(k * k % (2 * chirp_.size())) / n);
-    const std::size_t size = std::bit_ceil(2 * chirp_.size() - 1);
+    const auto size = static_cast<std::size_t>(fast_length(2 * length - 1));
     from_.resize(size);
     for (std::size_t k = 0; k < chirp_.size(); ++k) from_[k] = from_[k == 0 ? 0 : size - k] = std::conj(chirp_[k]);
     filter_.resize(size);
@@ -77,37 +80,159 @@ class ChirpTransform {
   double scale_ = 1;
 };
 
+// Transforms of one length in one direction, with what they need: factors and room.
+template <class C>
+class LineTransform {
+ public:
+  // `real`: of 2 n real numbers, as n complex ones (Press et al., "Numerical Recipes", section 12.3).
+  LineTransform(std::int64_t length, bool inverse, bool real)
+      : from(static_cast<std::size_t>(length)), to(from.size()), inverse_(inverse) {
+    if (has_large_factor(length)) chirp_.emplace(length, inverse);
+    if (!real) return;
+    for (std::int64_t k = 0; k <= length; ++k)
+      turns_.push_back(std::complex<C>(std::polar(
+          1.0, (inverse ? 1 : -1) * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length))));
+  }
+  void run() {
+    const auto length = static_cast<Eigen::Index>(from.size());
+    if (length == 1)
+      to = from;  // for which Eigen's FFT has no room
+    else if (chirp_)
+      chirp_->run(from, to);
+    else if (inverse_)
+      fft_.inv(to.data(), from.data(), length);
+    else
+      fft_.fwd(to.data(), from.data(), length);
+  }
+  // Number k of the first half, 0 to n, of the spectrum of the real numbers (from[0].real(), from[0].imag(), ...).
+  std::complex<C> half_spectrum(std::size_t k) const {
+    const std::size_t n = to.size();
+    const std::complex<C> z = to[k % n], w = std::conj(to[(n - k) % n]);
+    const std::complex<C> even = (z + w) * C(0.5), odd = (z - w) * C(0.5);
+    return even + turns_[k] * std::complex<C>(odd.imag(), -odd.real());
+  }
+  // The inverse: what of half a spectrum, 0 to n, to transform at k, for real numbers in `to`.
+  std::complex<C> from_half_spectrum(const std::vector<std::complex<C>>& half, std::size_t k) const {
+    const std::complex<C> z = half[k], w = std::conj(half[from.size() - k]);
+    const std::complex<C> even = (z + w) * C(0.5), odd = (z - w) * C(0.5) * turns_[k];
+    return {even.real() - odd.imag(), even.imag() + odd.real()};
+  }
+
+  std::vector<std::complex<C>> from, to;
+
+ private:
+  const bool inverse_;
+  std::vector<std::complex<C>> turns_;  // exp(-pi i k / n), or exp(pi i k / n)
+  std::optional<ChirpTransform> chirp_;
+  Eigen::FFT<C> fft_;
+};
+
+// Those of a thread's last lengths.
+template <class C>
+LineTransform<C>& line_transform(std::int64_t length, bool inverse, bool real) {
+  constexpr std::size_t kKept = 8;
+  thread_local std::map<std::tuple<std::int64_t, bool, bool>, LineTransform<C>> kept;
+  const std::tuple key(length, inverse, real);
+  if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  if (kept.size() == kKept) kept.clear();
+  return kept.try_emplace(key, length, inverse, real).first->second;
+}
+
 // Transforms lines [begin, end), counted over outer and inner.
 template <class T>
-void transform_lines(const Lines& lines, const T* x, T* y, std::int64_t begin, std::int64_t end) {
+class LineMover {
+ public:
   using C = Compute<T>;
-  thread_local Eigen::FFT<C> fft;  // keeps the factors of each length
-  std::vector<std::complex<C>> from(static_cast<std::size_t>(lines.length)), to(from.size());
-  std::optional<ChirpTransform> chirp;
-  if (has_large_factor(lines.length)) chirp.emplace(lines.length, lines.inverse);
-  const std::int64_t used = std::min(lines.size, lines.mirrored ? lines.length / 2 + 1 : lines.length);
-  for (std::int64_t line = begin; line < end; ++line) {
-    const std::int64_t o = line / lines.inner, i = line % lines.inner;
-    std::fill(from.begin(), from.end(), std::complex<C>());
-    const T* in = x + (o * lines.size * lines.inner + i) * lines.channels;
-    for (std::int64_t k = 0; k < used; ++k, in += lines.inner * lines.channels)
-      from[static_cast<std::size_t>(k)] = {static_cast<C>(in[0]), lines.channels == 2 ? static_cast<C>(in[1]) : C{0}};
-    if (lines.mirrored) mirror(from);
-    if (lines.length == 1)
-      to = from;  // for which Eigen's FFT has no room
-    else if (chirp)
-      chirp->run(from, to);
-    else if (lines.inverse)
-      fft.inv(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
-    else
-      fft.fwd(to.data(), from.data(), static_cast<Eigen::Index>(lines.length));
-    T* out = y + (o * lines.bins * lines.inner + i) * lines.channels_out();
-    for (std::int64_t k = 0; k < lines.bins; ++k, out += lines.inner * lines.channels_out()) {
-      out[0] = static_cast<T>(to[static_cast<std::size_t>(k)].real());
-      if (!lines.mirrored) out[1] = static_cast<T>(to[static_cast<std::size_t>(k)].imag());
+  using Number = std::complex<C>;
+  LineMover(const Lines& lines, const T* x, T* y) : lines_(lines), x_(x), y_(y) {}
+
+  void run(std::int64_t begin, std::int64_t end) const {
+    const bool even = lines_.length % 2 == 0;
+    const auto of_each = [&](const auto& fn) {
+      for (std::int64_t line = begin; line < end; ++line) fn(line);
+    };
+    if (even && lines_.channels == 1 && !lines_.inverse)
+      return of_each([&, &t = line_transform<C>(lines_.length / 2, false, true)](std::int64_t i) { of_real(t, i); });
+    if (even && lines_.mirrored) {
+      std::vector<Number> half(static_cast<std::size_t>(lines_.length / 2 + 1));
+      return of_each(
+          [&, &t = line_transform<C>(lines_.length / 2, true, true)](std::int64_t i) { to_real(t, half, i); });
+    }
+    of_each([&, &t = line_transform<C>(lines_.length, lines_.inverse, false)](std::int64_t i) { of_complex(t, i); });
+  }
+
+ private:
+  const T* input(std::int64_t line) const {
+    return x_ + (line / lines_.inner * lines_.size * lines_.inner + line % lines_.inner) * lines_.channels;
+  }
+  T* output(std::int64_t line) const {
+    return y_ + (line / lines_.inner * lines_.bins * lines_.inner + line % lines_.inner) * lines_.channels_out();
+  }
+  // The first `count` numbers of a line, and zeros.
+  void read(std::int64_t line, std::int64_t count, std::vector<Number>& to) const {
+    const T* in = input(line);
+    for (std::int64_t k = 0; k < count; ++k, in += lines_.inner * lines_.channels)
+      to[static_cast<std::size_t>(k)] = {static_cast<C>(in[0]), lines_.channels == 2 ? static_cast<C>(in[1]) : C{0}};
+    std::fill(to.begin() + count, to.end(), Number());
+  }
+  void write(T* at, Number value) const {
+    at[0] = static_cast<T>(value.real());
+    at[1] = static_cast<T>(value.imag());
+  }
+
+  void of_complex(LineTransform<C>& t, std::int64_t line) const {
+    const std::int64_t own = lines_.mirrored ? lines_.length / 2 + 1 : lines_.length;
+    read(line, std::min(lines_.size, own), t.from);
+    if (lines_.mirrored) {  // an odd number of conjugates in reverse order
+      t.from[0] = t.from[0].real();
+      for (std::size_t k = 1; 2 * k < t.from.size(); ++k) t.from[t.from.size() - k] = std::conj(t.from[k]);
+    }
+    t.run();
+    T* out = output(line);
+    for (std::int64_t k = 0; k < lines_.bins; ++k, out += lines_.inner * lines_.channels_out()) {
+      if (lines_.mirrored)
+        out[0] = static_cast<T>(t.to[static_cast<std::size_t>(k)].real());
+      else
+        write(out, t.to[static_cast<std::size_t>(k)]);
     }
   }
-}
+
+  void of_real(LineTransform<C>& t, std::int64_t line) const {
+    const T* in = input(line);
+    const std::int64_t used = std::min(lines_.size, lines_.length);
+    const auto at = [&](std::int64_t k) { return k < used ? static_cast<C>(in[k * lines_.inner]) : C{0}; };
+    for (std::size_t k = 0; k < t.from.size(); ++k) {
+      const auto first = 2 * static_cast<std::int64_t>(k);
+      t.from[k] = {at(first), at(first + 1)};
+    }
+    t.run();
+    T* out = output(line);
+    const std::int64_t stride = 2 * lines_.inner, half = lines_.length / 2;
+    for (std::int64_t k = 0; k <= half; ++k) {
+      const Number value = t.half_spectrum(static_cast<std::size_t>(k));
+      write(out + k * stride, value);
+      if (lines_.bins > half + 1 && k > 0 && k < half) write(out + (lines_.length - k) * stride, std::conj(value));
+    }
+  }
+
+  void to_real(LineTransform<C>& t, std::vector<Number>& half, std::int64_t line) const {
+    read(line, std::min<std::int64_t>(lines_.size, lines_.length / 2 + 1), half);
+    half.front() = half.front().real();  // their own mirror images
+    half.back() = half.back().real();
+    for (std::size_t k = 0; k < t.from.size(); ++k) t.from[k] = t.from_half_spectrum(half, k);
+    t.run();
+    T* out = output(line);
+    for (const Number value : t.to) {
+      out[0] = static_cast<T>(value.real());
+      out[lines_.inner] = static_cast<T>(value.imag());
+      out += 2 * lines_.inner;
+    }
+  }
+
+  const Lines& lines_;
+  const T* const x_;
+  T* const y_;
+};
 
 // The lines of x, and the shape of the result.
 std::pair<Lines, Shape> lines_of(const Shape& x, std::int64_t given, std::int64_t axis, bool inverse, bool onesided) {
@@ -142,11 +267,11 @@ void register_transforms(KernelRegistry& registry) {
       Tensor out = c.allocate(dtype_of<T>, shape);
       const T* x = c.input(0).data<T>();
       T* y = out.mutable_data<T>();
-      // Several lines share the preparation of a chirp.
+      // Several lines share the preparation of a length.
       const std::int64_t grain = std::max<std::int64_t>(has_large_factor(lines.length) ? 4 : 1, 4096 / lines.length);
       c.parallelism().parallel_for(
           lines.outer * lines.inner, grain,
-          [&, &lines = lines](std::int64_t begin, std::int64_t end) { transform_lines(lines, x, y, begin, end); });
+          [&, &lines = lines](std::int64_t begin, std::int64_t end) { LineMover<T>(lines, x, y).run(begin, end); });
       c.set_output(0, std::move(out));
     };
   });

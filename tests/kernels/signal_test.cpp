@@ -39,7 +39,7 @@ TEST_F(SignalTest, TransformsAreSumsOfTheDefinition) {
                        << size << " x " << channels << ", to " << length << (inverse ? " inverse" : ""));
           Tensor x(DType::f64, Shape{2, size, 3, channels});
           for (double& v : x.mutable_values<double>()) v = values(random);
-          const bool onesided = !inverse && channels == 1;
+          const bool onesided = !inverse && channels == 1 && length != size + 3;
           const Attributes attributes{{"axis", std::int64_t{1}}, {"inverse", inverse}, {"onesided", onesided}};
           const Tensor found = run1("DFT", {x, Tensor::scalar<std::int64_t>(length)}, attributes);
           const std::int64_t n = length < 0 ? size : length, bins = onesided ? n / 2 + 1 : n;
