@@ -13,6 +13,7 @@
 #include <troupe/actors/eager/function.hpp>
 #include <troupe/actors/eager/function_trace.hpp>
 #include <troupe/devices/storage/file_systems.hpp>
+#include <troupe/graph/data/composite.hpp>
 #include <troupe/scheduler/data/cache_file.hpp>
 #include <troupe/scheduler/data/pipeline_source.hpp>
 
@@ -139,6 +140,18 @@ std::vector<data::Pipeline> unwrapped(const std::vector<const PyPipeline*>& pipe
   return out;
 }
 
+// (name, "tensor", "sparse" or "ragged", the place of its first component) of each value of an element.
+std::vector<std::tuple<std::string, std::string, std::size_t>> composites(const PyPipeline& p) {
+  std::vector<std::tuple<std::string, std::string, std::size_t>> out;
+  for (const data::Composite& composite : data::composites_of(p.pipeline.schema()))
+    out.emplace_back(composite.name,
+                     composite.kind == data::Composite::Kind::sparse   ? "sparse"
+                     : composite.kind == data::Composite::Kind::ragged ? "ragged"
+                                                                       : "tensor",
+                     composite.first);
+  return out;
+}
+
 data::BucketOptions bucket_options(std::vector<std::int64_t> boundaries, std::vector<std::int64_t> sizes,
                                    std::vector<Tensor> padding, bool drop_rest) {
   return {.boundaries = std::move(boundaries),
@@ -257,6 +270,14 @@ void bind_stages(nb::class_<PyPipeline, PyBatchSource>& c) {
            [](P p, std::int64_t size, std::vector<Tensor> padding, bool drop_rest) {
              return PyPipeline(p.pipeline.padded_batch(size, std::move(padding), {.drop_rest = drop_rest}));
            })
+      .def("_sparse_batch",
+           [](P p, std::int64_t size, bool drop_rest) {
+             return PyPipeline(p.pipeline.sparse_batch(size, {.drop_rest = drop_rest}));
+           })
+      .def("_ragged_batch",
+           [](P p, std::int64_t size, bool drop_rest) {
+             return PyPipeline(p.pipeline.ragged_batch(size, {.drop_rest = drop_rest}));
+           })
       .def("_bucketed_batch",
            [](P p, const std::string& component, std::vector<std::int64_t> boundaries, std::vector<std::int64_t> sizes,
               std::vector<Tensor> padding, bool drop_rest) {
@@ -299,6 +320,7 @@ void bind_data(nb::module_& m) {
   nb::class_<PyPipeline, PyBatchSource> pipeline(m, "Pipeline");
   pipeline.def(nb::init<const PyPipeline&>())
       .def("_elements", [](const PyPipeline& p) { return components_of(p.pipeline.schema()); })
+      .def("_composites", &composites)
       .def("_size", [](const PyPipeline& p) { return p.pipeline.size(); })
       .def("_forward_because", [](const PyPipeline& p) { return p.pipeline.forward_because(); })
       .def("_first", &first_elements)

@@ -35,17 +35,25 @@ PyPipeline records(const Paths& paths, const RecordFormat& format, std::shared_p
 
 // (name, dtype, shape, in place of a missing value)
 using Features = std::vector<std::tuple<std::string, std::string, Dims, std::optional<Tensor>>>;
-std::shared_ptr<const RecordParser> example_parser(const std::optional<Features>& features) {
+// (name, index features, value feature, dtype, shape)
+using SparseFeatures =
+    std::vector<std::tuple<std::string, std::vector<std::string>, std::string, std::string, std::vector<std::int64_t>>>;
+std::shared_ptr<const RecordParser> example_parser(const std::optional<Features>& features,
+                                                   const SparseFeatures& sparse) {
   if (!features) return nullptr;
   std::vector<ExampleFeature> out;
   for (const auto& [name, dtype, dims, otherwise] : *features)
     out.push_back({name, dtype_named(dtype), shape_of_dims(dims), otherwise.value_or(Tensor())});
-  return std::make_shared<const ExampleParser>(std::move(out));
+  std::vector<ExampleSparseFeature> sparse_out;
+  for (const auto& [name, indices, values, dtype, dims] : sparse)
+    sparse_out.push_back({name, indices, values, dtype_named(dtype), Shape(std::span<const std::int64_t>(dims))});
+  return std::make_shared<const ExampleParser>(std::move(out), std::move(sparse_out));
 }
 
-PyPipeline tfrecord(const Paths& paths, const std::optional<Features>& features, bool addressable, bool skip_damaged) {
+PyPipeline tfrecord(const Paths& paths, const std::optional<Features>& features, const SparseFeatures& sparse,
+                    bool addressable, bool skip_damaged) {
   const FileOptions options{addressable, skip_damaged};
-  return records(paths, tfrecord_format(options.records()), example_parser(features), options);
+  return records(paths, tfrecord_format(options.records()), example_parser(features, sparse), options);
 }
 
 using Fields = std::vector<std::tuple<std::string, std::string, Dims, std::optional<std::string>>>;
@@ -190,7 +198,8 @@ void bind_text_transformations(nb::module_& m) {
 }  // namespace
 
 void bind_data_files(nb::module_& m) {
-  m.def("pipeline_tfrecord", &tfrecord, "paths"_a, "features"_a.none(), "addressable"_a, "skip_damaged"_a, released());
+  m.def("pipeline_tfrecord", &tfrecord, "paths"_a, "features"_a.none(), "sparse"_a, "addressable"_a, "skip_damaged"_a,
+        released());
   m.def("pipeline_json_lines", &json_lines, released());
   m.def("pipeline_text_lines", &text_lines, released());
   m.def("pipeline_fixed_records", &fixed_records, released());

@@ -5,6 +5,7 @@
 #include "apps/python/arguments.hpp"
 #include "apps/python/dtypes.hpp"
 #include <troupe/graph/builder/math.hpp>
+#include <troupe/graph/builder/ragged.hpp>
 #include <troupe/graph/builder/text.hpp>
 
 namespace troupe::python {
@@ -76,6 +77,40 @@ void bind_strings(nb::module_& m) {
   });
 }
 
+void bind_ragged(nb::module_& m) {
+  const auto of_parts = [&](const char* name, auto f) {
+    m.def(name, [f](nb::handle values, nb::handle row_splits) {
+      return call({values, row_splits}, [f](const Outputs& xs) { return f({xs[0], cast(xs[1], DType::i64)}); });
+    });
+  };
+  of_parts("ragged_row_lengths", [](const Ragged& x) { return ragged_row_lengths(x); });
+  of_parts("ragged_sum", [](const Ragged& x) { return ragged_sum(x); });
+  of_parts("ragged_mean", [](const Ragged& x) { return ragged_mean(x); });
+  of_parts("ragged_max", [](const Ragged& x) { return ragged_max(x); });
+  of_parts("ragged_min", [](const Ragged& x) { return ragged_min(x); });
+  m.def("ragged_from_row_lengths", [](nb::handle values, nb::handle lengths) {
+    return call({values, lengths},
+                [](const Outputs& xs) { return parts_of(ragged_from_row_lengths(xs[0], cast(xs[1], DType::i64))); });
+  });
+  m.def("ragged_from_tensor", [](nb::handle x, nb::handle lengths) {
+    return call({x, lengths},
+                [](const Outputs& xs) { return parts_of(ragged_from_tensor(xs[0], cast(xs[1], DType::i64))); });
+  });
+  m.def(
+      "ragged_to_tensor",
+      [](nb::handle values, nb::handle row_splits, nb::handle default_value) {
+        const nb::handle all[] = {values, row_splits, default_value};
+        const CallGraph of = CallGraph::of(all);
+        Outputs xs = {operand(of, values), operand(of, row_splits)};
+        if (!default_value.is_none()) xs.push_back(operand(of, default_value, xs[0].dtype()));
+        return to_python(of, call_released(of, xs, [](const Outputs& in) {
+                           return ragged_to_tensor({in[0], cast(in[1], DType::i64)},
+                                                   {.default_value = in.size() > 2 ? in[2] : Output{}});
+                         }));
+      },
+      "values"_a, "row_splits"_a, "default_value"_a.none());
+}
+
 void bind_tables(nb::module_& m) {
   m.def("table_lookup", [](nb::handle x, nb::handle keys, nb::handle values, nb::handle otherwise) {
     const nb::handle all[] = {x, keys, values, otherwise};
@@ -116,6 +151,7 @@ void bind_tables(nb::module_& m) {
 
 void bind_text_functions(nb::module_& m) {
   bind_strings(m);
+  bind_ragged(m);
   bind_tables(m);
 }
 

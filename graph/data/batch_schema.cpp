@@ -21,8 +21,8 @@ void check_schema(const BatchSchema& schema) {
 std::string to_string(const BatchSchema& schema) {
   std::string text;
   for (const BatchComponent& component : schema)
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", component.name, name(component.dtype),
-                        component.shape.to_string());
+    text += fmt::format("{}{} {}{}{}", text.empty() ? "" : ", ", component.name, name(component.dtype),
+                        component.shape.to_string(), component.whole ? " of the batch" : "");
   return text;
 }
 

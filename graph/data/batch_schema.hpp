@@ -16,10 +16,11 @@ namespace troupe {
 struct BatchComponent {
   std::string name{};
   DType dtype = DType::f32;
-  Shape shape{};  // of one example; dimensions may be unknown
+  Shape shape{};       // of one example; dimensions may be unknown
+  bool whole = false;  // one tensor for the whole batch, of this shape, without a dimension of examples
 
   // That of `examples` examples.
-  Shape batch_shape(std::int64_t examples) const { return Shape{examples}.concatenated(shape); }
+  Shape batch_shape(std::int64_t examples) const { return whole ? shape : Shape{examples}.concatenated(shape); }
   bool operator==(const BatchComponent&) const = default;
 };
 
@@ -27,7 +28,7 @@ using BatchSchema = std::vector<BatchComponent>;
 
 // Throws invalid_argument unless there is a component, names differ and are not empty, and ranks are known.
 void check_schema(const BatchSchema& schema);
-// "image u8[28,28,1], label i32[]"
+// "image u8[28,28,1], label i32[]"; "tags.values i64[?] of the batch" if it is whole
 std::string to_string(const BatchSchema& schema);
 
 }  // namespace troupe

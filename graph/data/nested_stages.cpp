@@ -114,14 +114,14 @@ Pipeline Pipeline::bucketed_batch(std::function<std::int64_t(const Element&)> le
   const Stage padded = *padded_batch(1, std::move(options.padding)).stage();  // checks the padding
   BatchSchema batches = schema();
   for (BatchComponent& component : batches) component.shape = component.batch_shape(kUnknown);
-  return then(
-      name,
-      BucketStage{
-          .length = std::move(length),
-          .boundaries = std::move(options.boundaries),
-          .sizes = std::move(options.sizes),
-          .batch = {.drop_rest = options.drop_rest, .pad = true, .padding = std::get<BatchStage>(padded.kind).padding}},
-      std::move(batches), std::nullopt, fmt::format("stage '{}' sorts elements by their length", name));
+  return then(name,
+              BucketStage{.length = std::move(length),
+                          .boundaries = std::move(options.boundaries),
+                          .sizes = std::move(options.sizes),
+                          .batch = {.drop_rest = options.drop_rest,
+                                    .uneven = Uneven::pad,
+                                    .padding = std::get<BatchStage>(padded.kind).padding}},
+              std::move(batches), std::nullopt, fmt::format("stage '{}' sorts elements by their length", name));
 }
 
 Pipeline Pipeline::bucketed_batch(const std::string& component, BucketOptions options) const {

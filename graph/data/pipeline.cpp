@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include <troupe/graph/data/composite.hpp>
 #include <troupe/messages/error.hpp>
 
 namespace troupe::data {
@@ -31,8 +32,15 @@ BatchSchema checked(const std::string& stage, BatchSchema schema) {
   return schema;
 }
 
+// Throws invalid_argument for sparse and ragged components, whose parts have no rows that belong together.
+void refuse_composites(const BatchSchema& schema) {
+  for (const Composite& composite : composites_of(schema))
+    if (composite.kind != Composite::Kind::tensor) refuse_composite(composite);
+}
+
 // The schema of several elements together.
 BatchSchema together(const BatchSchema& of_one, std::int64_t count) {
+  refuse_composites(of_one);
   BatchSchema out = of_one;
   for (BatchComponent& component : out) component.shape = component.batch_shape(count);
   return out;
@@ -175,13 +183,23 @@ Pipeline Pipeline::shuffle(std::uint64_t seed, ShuffleOptions options) const {
 }
 
 Pipeline Pipeline::batch(std::int64_t size, BatchOptions options) const {
-  if (size < 1) invalid_argument("batch {}: a batch has at least 1 element", size);
-  const auto each = static_cast<std::uint64_t>(size);
-  const auto batches = if_known(
-      this->size(), [&](std::uint64_t all) { return options.drop_rest ? all / each : (all + each - 1) / each; });
-  const bool whole = options.drop_rest || (this->size() && *this->size() % each == 0);
-  return then(fmt::format("batch {}", size), BatchStage{.size = size, .drop_rest = options.drop_rest},
-              together(schema(), whole ? size : kUnknown), batches, {});
+  return batch(fmt::format("batch {}", size), {.size = size, .drop_rest = options.drop_rest});
+}
+
+Pipeline Pipeline::batch(std::string name, BatchStage how) const {
+  if (how.size < 1) invalid_argument("stage '{}': a batch has at least 1 element", name);
+  const auto each = static_cast<std::uint64_t>(how.size);
+  const auto batches =
+      if_known(size(), [&](std::uint64_t all) { return how.drop_rest ? all / each : (all + each - 1) / each; });
+  const std::int64_t rows = how.drop_rest || (size() && *size() % each == 0) ? how.size : kUnknown;
+  BatchSchema all;
+  try {
+    all = how.uneven == Uneven::sparse || how.uneven == Uneven::ragged ? uneven_schema(schema(), how.uneven, rows)
+                                                                       : together(schema(), rows);
+  } catch (const Error& error) {
+    throw error.within(fmt::format("stage '{}'", name));
+  }
+  return then(std::move(name), std::move(how), std::move(all), batches, {});
 }
 
 Pipeline Pipeline::padded_batch(std::int64_t size, std::vector<Tensor> padding, BatchOptions options) const {
@@ -193,15 +211,22 @@ Pipeline Pipeline::padded_batch(std::int64_t size, std::vector<Tensor> padding, 
       invalid_argument("stage '{}': the padding of '{}' is {}{}, expected one {}", name, schema()[i].name,
                        troupe::name(padding[i].dtype()), padding[i].shape().to_string(),
                        troupe::name(schema()[i].dtype));
-  Stage stage = *batch(size, options).stage();
-  auto& kind = std::get<BatchStage>(stage.kind);
-  kind.pad = true;
-  kind.padding = std::move(padding);
-  stage.name = name;
-  return make_pipeline(std::move(stage));
+  return batch(name,
+               {.size = size, .drop_rest = options.drop_rest, .uneven = Uneven::pad, .padding = std::move(padding)});
+}
+
+Pipeline Pipeline::sparse_batch(std::int64_t size, BatchOptions options) const {
+  return batch(fmt::format("sparse_batch {}", size),
+               {.size = size, .drop_rest = options.drop_rest, .uneven = Uneven::sparse});
+}
+
+Pipeline Pipeline::ragged_batch(std::int64_t size, BatchOptions options) const {
+  return batch(fmt::format("ragged_batch {}", size),
+               {.size = size, .drop_rest = options.drop_rest, .uneven = Uneven::ragged});
 }
 
 Pipeline Pipeline::unbatch() const {
+  refuse_composites(schema());
   BatchSchema rows = schema();
   std::int64_t count = kUnknown;
   for (BatchComponent& component : rows) {

@@ -106,10 +106,17 @@ struct ShuffleStage {
   std::uint64_t buffer = 0;
   bool each_epoch = true;  // another order in each epoch
 };
+// What becomes of components whose shapes differ from element to element.
+enum class Uneven : std::uint8_t {
+  refuse,
+  pad,     // to the largest of the batch
+  sparse,  // Pipeline::sparse_batch()
+  ragged,  // Pipeline::ragged_batch()
+};
 struct BatchStage {
   std::int64_t size = 1;
   bool drop_rest = false;
-  bool pad = false;  // components with unknown dimensions, to the largest of the batch
+  Uneven uneven = Uneven::refuse;
   std::vector<Tensor> padding{};
 };
 // Elements of like length together. An element waits in its bucket until that is full; what is left at the end of an
@@ -215,6 +222,13 @@ class Pipeline {
   // Likewise; unknown dimensions are filled up to the largest of the batch with `padding`, a scalar per component
   // (invalid: 0, "").
   Pipeline padded_batch(std::int64_t size, std::vector<Tensor> padding = {}, BatchOptions options = {}) const;
+  // Likewise; a component x that is a vector of unknown length becomes a sparse tensor, three components: x.indices i64
+  // [n, 2], the row and the place in it, in order; x.values [n]; x.dense_shape i64 [2], the rows and the largest
+  // length. So do sparse components (ExampleSparseFeature) of rank r, with indices [n, r + 1]. Memory follows n.
+  Pipeline sparse_batch(std::int64_t size, BatchOptions options = {}) const;
+  // Likewise; a component x with an unknown leading dimension becomes two: x.values, the rows of all elements, and
+  // x.row_splits i64 [elements + 1]: element i has those from row_splits[i] to row_splits[i + 1].
+  Pipeline ragged_batch(std::int64_t size, BatchOptions options = {}) const;
   // Batches of elements of like length, padded to the largest of the batch. The length is what the function says, or
   // the first dimension of a component. As a pipeline's last stage it makes the batches of training
   // (scheduler/data/pipeline_source.hpp).
@@ -242,6 +256,7 @@ class Pipeline {
   Pipeline() = default;
   Pipeline then(std::string name, StageKind kind, BatchSchema schema, std::optional<std::uint64_t> size,
                 std::string forward_because) const;
+  Pipeline batch(std::string name, BatchStage how) const;
   StageRef stage_;
 };
 

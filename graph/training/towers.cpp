@@ -29,6 +29,10 @@ void check(const BatchSchema& schema, const TowerOptions& options) {
     invalid_argument("training graph: a batch must have at least 1 example, not {}", options.batch);
   if (options.micro_batches < 1)
     invalid_argument("training graph: there must be at least 1 micro-batch, not {}", options.micro_batches);
+  for (const BatchComponent& component : schema)
+    if (component.whole && options.micro_batches > 1)
+      invalid_argument("training graph: '{}' is of a whole batch, which is not cut into {} micro-batches",
+                       component.name, options.micro_batches);
   if (options.micro_batches > 1 && (options.batch == kUnknown || options.batch % options.micro_batches != 0))
     invalid_argument("training graph: batch size {} is not divisible by {} micro-batches",
                      options.batch == kUnknown ? "?" : std::to_string(options.batch), options.micro_batches);

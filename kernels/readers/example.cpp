@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include <troupe/graph/data/composite.hpp>
 #include <troupe/kernels/readers/example_wire.hpp>
 #include <troupe/messages/error.hpp>
 
@@ -100,15 +103,82 @@ void check_feature(const ExampleFeature& feature) {
                      value.shape().to_string(), name(feature.dtype), shape.to_string());
 }
 
+void check_sparse_feature(const ExampleSparseFeature& sparse) {
+  if (!sparse.shape.fully_known() || sparse.shape.rank() == 0 ||
+      std::ssize(sparse.index_features) != sparse.shape.rank())
+    invalid_argument("sparse feature '{}': {} index features for the shape {}, which needs one for each dimension",
+                     sparse.name, sparse.index_features.size(), sparse.shape.to_string());
+  if (sparse.dtype == DType::u8)
+    invalid_argument("sparse feature '{}': its values are f32, i64 or string, not u8", sparse.name);
+}
+
+Tensor dims_tensor(const Shape& shape) {
+  std::vector<std::int64_t> dims;
+  for (int d = 0; d < shape.rank(); ++d) dims.push_back(shape.dim(d));
+  return Tensor::of<std::int64_t>(Shape{std::ssize(dims)}, std::span<const std::int64_t>(dims));
+}
+
+// Elements of a vector in another order.
+Tensor reordered(const Tensor& from, std::span<const std::int64_t> order) {
+  Tensor out(from.dtype(), from.shape());
+  if (from.dtype() == DType::string) {
+    std::string* to = out.mutable_data<std::string>();
+    for (const std::int64_t i : order) *to++ = from.data<std::string>()[i];
+    return out;
+  }
+  const std::size_t size = size_of(from.dtype());
+  std::byte* to = out.mutable_raw();
+  for (const std::int64_t i : order) {
+    std::memcpy(to, from.raw() + static_cast<std::size_t>(i) * size, size);
+    to += size;
+  }
+  return out;
+}
+
+// Brings places, and their values, into row-major order, unless they are in it. Calls `twice` with a place that comes
+// twice.
+template <class Twice>
+void sort_places(Tensor& indices, Tensor& values, std::size_t rank, Twice&& twice) {
+  const std::int64_t count = values.num_elements();
+  const std::int64_t* const from = indices.data<std::int64_t>();
+  const auto place = [&](std::int64_t i) { return std::span(from + i * static_cast<std::int64_t>(rank), rank); };
+  const auto before = [&](std::int64_t a, std::int64_t b) {
+    return std::ranges::lexicographical_compare(place(a), place(b));
+  };
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  const bool sorted = std::ranges::is_sorted(order, before);
+  if (!sorted) std::ranges::sort(order, before);
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (!before(order[i - 1], order[i])) twice(fmt::format("[{}]", fmt::join(place(order[i]), ", ")));
+  if (sorted) return;
+  Tensor in_order(DType::i64, indices.shape());
+  std::int64_t* to = in_order.mutable_data<std::int64_t>();
+  for (const std::int64_t i : order) to = std::ranges::copy(place(i), to).out;
+  values = reordered(values, order);
+  indices = std::move(in_order);
+}
+
 }  // namespace
 
-ExampleParser::ExampleParser(std::vector<ExampleFeature> features) : features_(std::move(features)) {
-  for (const ExampleFeature& feature : features_) {
-    by_name_.emplace_back(feature.name, schema_.size());
+ExampleParser::ExampleParser(std::vector<ExampleFeature> features, std::vector<ExampleSparseFeature> sparse)
+    : features_(std::move(features)), sparse_(std::move(sparse)) {
+  for (const ExampleFeature& feature : features_)
     schema_.push_back({.name = feature.name, .dtype = feature.dtype, .shape = feature.shape});
+  const auto add_list = [&](const std::string& name, DType dtype) {
+    features_.push_back({.name = name, .dtype = dtype, .shape = Shape{kUnknown}, .otherwise = Tensor(dtype, Shape{0})});
+  };
+  for (const ExampleSparseFeature& one : sparse_) {
+    check_sparse_feature(one);
+    std::ranges::copy(data::sparse_parts(one.name, one.dtype, one.shape.rank()), std::back_inserter(schema_));
+    for (const std::string& name : one.index_features) add_list(name, DType::i64);
+    add_list(one.value_feature, one.dtype);
   }
   check_schema(schema_);
-  for (const ExampleFeature& feature : features_) check_feature(feature);
+  for (std::size_t i = 0; i < features_.size(); ++i) {
+    check_feature(features_[i]);
+    by_name_.emplace_back(features_[i].name, i);
+  }
   std::ranges::sort(by_name_);
 }
 
@@ -119,9 +189,10 @@ void ExampleParser::each_feature(std::string_view record, const RecordPlace& pla
   const WireContext context{record, place};
   lists.assign(features_.size(), FeatureList());
   each_entry(context, [&](std::string_view name, std::string_view feature) {
-    const auto found =
-        std::ranges::lower_bound(by_name_, name, {}, [](const auto& n) -> std::string_view { return n.first; });
-    if (found != by_name_.end() && found->first == name) lists[found->second] = list_of(context, feature);
+    // Sparse features may share lists.
+    for (const auto& [wanted, i] :
+         std::ranges::equal_range(by_name_, name, {}, [](const auto& n) -> std::string_view { return n.first; }))
+      lists[i] = list_of(context, feature);
   });
   for (std::size_t i = 0; i < features_.size(); ++i) {
     if (lists[i].kind == ListKind::none && !features_[i].otherwise.valid())
@@ -132,8 +203,8 @@ void ExampleParser::each_feature(std::string_view record, const RecordPlace& pla
 
 void ExampleParser::parse(std::string_view record, const RecordPlace& place, std::int64_t row,
                           std::span<Tensor> out) const {
-  if (out.size() != features_.size())
-    fail(Code::internal, "a batch of {} components for Examples of {}", out.size(), features_.size());
+  if (out.size() != schema_.size() || !sparse_.empty())
+    fail(Code::internal, "a batch of {} components for Examples of {}", out.size(), to_string(schema_));
   each_feature(record, place, [&](const WireContext& context, std::size_t i, const FeatureList& list) {
     const ExampleFeature& feature = features_[i];
     const std::int64_t elements = feature.shape.num_elements();
@@ -165,7 +236,43 @@ std::vector<Tensor> ExampleParser::parse(std::string_view record, const RecordPl
     out[i] = Tensor(feature.dtype, shape);
     write_elements(context, list, out[i], 0);
   });
-  return out;
+  if (sparse_.empty()) return out;
+  std::size_t at = features_.size();
+  for (const ExampleSparseFeature& sparse : sparse_) at -= sparse.index_features.size() + 1;
+  std::vector<Tensor> all(std::make_move_iterator(out.begin()),
+                          std::make_move_iterator(out.begin() + static_cast<std::ptrdiff_t>(at)));
+  for (const ExampleSparseFeature& sparse : sparse_) {
+    const std::size_t lists = sparse.index_features.size() + 1;
+    std::ranges::move(sparse_parts(sparse, std::span(out).subspan(at, lists), place), std::back_inserter(all));
+    at += lists;
+  }
+  return all;
+}
+
+std::vector<Tensor> ExampleParser::sparse_parts(const ExampleSparseFeature& sparse, std::span<Tensor> lists,
+                                                const RecordPlace& place) const {
+  const std::size_t rank = lists.size() - 1;
+  const std::int64_t count = lists[rank].num_elements();
+  const auto refuse = [&](const std::string& why) {
+    fail(Code::data_loss, "{}: record at byte {}: sparse feature '{}' {}", place.file, place.offset, sparse.name, why);
+  };
+  Tensor indices(DType::i64, Shape{count, std::int64_t{sparse.shape.rank()}});
+  std::int64_t* const to = indices.mutable_data<std::int64_t>();
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (lists[d].num_elements() != count)
+      refuse(fmt::format("has {} values in '{}', but {} indices in '{}'", count, sparse.value_feature,
+                         lists[d].num_elements(), sparse.index_features[d]));
+    const std::int64_t size = sparse.shape.dim(static_cast<int>(d));
+    const std::int64_t* const from = lists[d].data<std::int64_t>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (from[i] < 0 || from[i] >= size)
+        refuse(fmt::format("has the index {} in '{}', whose dimension is {}", from[i], sparse.index_features[d], size));
+      to[static_cast<std::size_t>(i) * rank + d] = from[i];
+    }
+  }
+  Tensor values = std::move(lists[rank]);
+  sort_places(indices, values, rank, [&](const std::string& place) { refuse("has two values at " + place); });
+  return {std::move(indices), std::move(values), dims_tensor(sparse.shape)};
 }
 
 std::vector<ExampleFeature> infer_example(std::string_view record, const RecordPlace& place) {

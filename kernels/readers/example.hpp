@@ -34,11 +34,23 @@ struct ExampleFeature {
   Tensor otherwise{};
 };
 
+// A sparse tensor that an Example holds as lists of equal lengths: of each dimension the indices of its values, and the
+// values. Becomes three components (graph/data/composite.hpp): NAME.indices i64 [n, rank], in row-major order;
+// NAME.values [n]; NAME.dense_shape i64 [rank]. A tensor without values may lack the lists. Pipeline::sparse_batch()
+// makes batches of them.
+struct ExampleSparseFeature {
+  std::string name{};
+  std::vector<std::string> index_features{};  // of i64: one for each dimension
+  std::string value_feature{};
+  DType dtype = DType::f32;  // f32, i64 or string
+  Shape shape{};             // known: indices beyond it are errors, as is the same place twice
+};
+
 class ExampleParser final : public RecordParser {
  public:
   // Throws invalid_argument for features that cannot be: two of one name, another dtype, an unknown dimension that is
-  // not the leading one, a value `otherwise` that does not fit.
-  explicit ExampleParser(std::vector<ExampleFeature> features);
+  // not the leading one, a value `otherwise` that does not fit, as many index features as there are dimensions not.
+  explicit ExampleParser(std::vector<ExampleFeature> features, std::vector<ExampleSparseFeature> sparse = {});
 
   const BatchSchema& schema() const override { return schema_; }
   // Allocates nothing, but for strings.
@@ -49,7 +61,12 @@ class ExampleParser final : public RecordParser {
   template <class Each>
   void each_feature(std::string_view record, const RecordPlace& place, Each&& each) const;
 
+  std::vector<Tensor> sparse_parts(const ExampleSparseFeature& sparse, std::span<Tensor> lists,
+                                   const RecordPlace& place) const;
+
+  // Those that are components, and behind them the lists of sparse ones.
   std::vector<ExampleFeature> features_;
+  std::vector<ExampleSparseFeature> sparse_;
   std::vector<std::pair<std::string, std::size_t>> by_name_;  // sorted
   BatchSchema schema_;
 };

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include <troupe/graph/data/composite.hpp>
 #include <troupe/messages/error.hpp>
 #include <troupe/scheduler/data/batch_assembly.hpp>
 #include <troupe/scheduler/data/batch_ring.hpp>
@@ -18,8 +19,28 @@ namespace {
 using data::Element;
 using data::StageRef;
 
-bool fixed_shapes(const BatchSchema& schema) {
-  return std::ranges::all_of(schema, [](const BatchComponent& c) { return c.shape.fully_known(); });
+bool has_parts(const data::BatchStage& how) {
+  return how.uneven == data::Uneven::sparse || how.uneven == data::Uneven::ragged;
+}
+
+// Whether examples are rows of one size.
+bool fixed_rows(const BatchSchema& schema, const data::BatchStage& how) {
+  return !has_parts(how) && std::ranges::all_of(schema, [](const BatchComponent& c) { return c.shape.fully_known(); });
+}
+
+// Of the last stage, and of what it makes batches of.
+BatchSchema schema_of_batches(const data::Stage& last, const data::Stage& examples) {
+  const auto* how = std::get_if<data::BatchStage>(&last.kind);
+  if (!how || !has_parts(*how)) return examples.schema;
+  BatchSchema out = last.schema;
+  for (const data::Composite& composite : data::composites_of(last.schema)) {
+    BatchComponent& first = out[composite.first];
+    if (composite.kind == data::Composite::Kind::tensor)
+      first.shape = first.shape.sub(1, first.shape.rank());
+    else
+      for (std::size_t i = 0; i < composite.parts(); ++i) out[composite.first + i].whole = true;
+  }
+  return out;
 }
 
 class TableReader final : public BatchReader {
@@ -33,7 +54,7 @@ class TableReader final : public BatchReader {
         statistics_(std::move(statistics)),
         table_(open_table(stage_, statistics_.get())),
         batches_(batches),
-        fixed_(fixed_shapes(stage_->schema)),
+        fixed_(fixed_rows(stage_->schema, how_)),
         ring_(plan) {}
 
   std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
@@ -99,7 +120,7 @@ class StreamReader final : public BatchReader {
         batches_(batches),
         stream_(open_stream(stage_, statistics_.get())),
         whole_(std::holds_alternative<data::BucketStage>(stage_->kind)),
-        fixed_(!whole_ && fixed_shapes(stage_->schema)),
+        fixed_(!whole_ && fixed_rows(stage_->schema, how_)),
         ring_(with_one_more(plan)) {}
 
   std::optional<UnmadeBatch> begin(std::uint32_t epoch, std::uint64_t step, std::uint32_t slot) override {
@@ -283,6 +304,7 @@ PipelineSource::PipelineSource(const data::Pipeline& pipeline)
     batches_ = statistics_->of(*examples_);
     examples_ = examples_->inputs[0];
   }
+  schema_ = bucketed() ? examples_->inputs[0]->schema : schema_of_batches(*whole_, *examples_);
 }
 
 std::unique_ptr<BatchReader> PipelineSource::open(const BatchPlan& plan) const {

@@ -7,6 +7,10 @@
 // examples are the elements before that, and the batches are made as it says: its size is batch(), which training must
 // have, while evaluation may take batches of any size.
 //
+// With sparse_batch or ragged_batch as its last stage the parts of sparse and ragged tensors are components of the
+// batch as a whole (BatchComponent::whole): x.values [n] for any n. Programs take them as they are; a graph does not
+// cut them into micro-batches.
+//
 // With bucketed_batch as its last stage the pipeline itself makes batches, of the buckets' sizes: slot after slot has
 // the next of them, and BatchPlan::batch does not count. A step that they do not fill is left out, or with
 // LastStep::pad filled from the start.
@@ -28,7 +32,7 @@ class PipelineSource final : public BatchSource {
  public:
   explicit PipelineSource(const data::Pipeline& pipeline);
 
-  const BatchSchema& schema() const override { return (bucketed() ? examples_->inputs[0] : examples_)->schema; }
+  const BatchSchema& schema() const override { return schema_; }
   std::optional<std::uint64_t> examples() const override { return bucketed() ? std::nullopt : examples_->size; }
   std::optional<std::int64_t> batch() const override {
     return how_.size == 0 ? std::nullopt : std::optional(how_.size);
@@ -48,6 +52,7 @@ class PipelineSource final : public BatchSource {
   StageCounter* batches_ = nullptr;  // of the last stage, if it makes batches
   data::StageRef whole_, examples_;
   data::BatchStage how_;  // size 0: any
+  BatchSchema schema_;    // of batches
 };
 
 }  // namespace troupe

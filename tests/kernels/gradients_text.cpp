@@ -1,5 +1,6 @@
 // Cases of gradient_test.cpp.
 #include "tests/kernels/gradient_cases.hpp"
+#include <troupe/graph/builder/ragged.hpp>
 
 namespace troupe::testing {
 
@@ -20,6 +21,16 @@ std::vector<GradientCase> text_gradients() {
              return square(y);
            }),
            .low = 0.5});
+  // Rows of 2, 0 and 3 values.
+  for (const auto& [name, build] : std::vector<std::pair<const char*, std::function<Output(const Ragged&)>>>{
+           {"ToTensor", [](const Ragged& x) { return ragged_to_tensor(x); }},
+           {"Sum", [](const Ragged& x) { return ragged_sum(x); }},
+           {"Mean", [](const Ragged& x) { return ragged_mean(x); }}})
+    out.push_back({.name = fmt::format("Ragged{}", name),
+                   .shapes = {{5, 2}},
+                   .build = of([build = build](auto& x) {
+                     return square(build({x[0], constant<std::int64_t>(*x[0].graph, {0, 2, 2, 5})}));
+                   })});
   return out;
 }
 

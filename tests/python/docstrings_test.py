@@ -8,8 +8,8 @@ import pytest
 import troupe
 
 MODULES = ["_core", "accumulators", "arrays", "control", "debugging", "differentiation", "fft", "graphs", "image",
-           "linalg", "lookup", "math", "nn", "op_libraries", "optimizers", "quantization", "queue", "random",
-           "signal", "sparse", "strings", "tensors"]
+           "linalg", "lookup", "math", "nn", "op_libraries", "optimizers", "quantization", "queue", "ragged",
+           "random", "signal", "sparse", "strings", "tensors"]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -83,7 +83,8 @@ def test_the_page_of_data_pipelines():
     check_block(blocks, "python_data", names)
     check_block(blocks, "python_data_functions", names)
     check_block(blocks, "python_data_traced", names)
-    assert len(blocks) == 6
+    check_block(blocks, "python_data_ragged", names)
+    assert len(blocks) == 8
 
 
 def test_the_page_of_op_libraries(tmp_path, monkeypatch):

@@ -79,6 +79,7 @@ set(TROUPE_PUBLIC_HEADERS
   graph/builder/pool.hpp
   graph/builder/quantize.hpp
   graph/builder/queue.hpp
+  graph/builder/ragged.hpp
   graph/builder/random.hpp
   graph/builder/recurrent.hpp
   graph/builder/reduce.hpp

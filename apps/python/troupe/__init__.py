@@ -39,6 +39,7 @@ from .functions import *
 from .graphs import *
 from .math import *
 from .op_libraries import *
+from .ragged import *
 from .tensors import *
 
 _methods.define()

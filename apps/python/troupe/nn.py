@@ -7,7 +7,7 @@ import typing
 
 from . import _troupe
 from ._core import Axis, Tensor, TensorLike
-from .strings import Ragged
+from .ragged import RaggedTensor
 
 __all__ = [
     "attention", "avg_pool", "batch_norm", "batch_to_space", "bias_add", "celu", "col2im", "conv1d", "conv2d", "conv3d",
@@ -741,12 +741,12 @@ def in_top_k(targets: TensorLike, predictions: TensorLike, k: int) -> Tensor:
     return _troupe.in_top_k(targets, predictions, k)
 
 
-def embedding_lookup_sparse(table: TensorLike, ids: Ragged, weights: typing.Optional[TensorLike] = None,
+def embedding_lookup_sparse(table: TensorLike, ids: RaggedTensor, weights: typing.Optional[TensorLike] = None,
                             combiner: str = "mean") -> Tensor:
     """For each row the combined rows of a table [v, d] of its ids: [rows, d]. weights: of each id. combiner: sum, mean,
     or sqrtn, the sum over the root of the sum of squared weights. Rows without ids give zeros.
 
-    >>> ids = troupe.strings.Ragged(troupe.tensor([0, 1, 1]), troupe.tensor([0, 2, 3]))
+    >>> ids = troupe.RaggedTensor.from_row_lengths([0, 1, 1], [2, 1])
     >>> troupe.nn.embedding_lookup_sparse([[1., 2.], [3., 4.]], ids)
     Tensor([[2., 3.],
             [3., 4.]], dtype=float32)

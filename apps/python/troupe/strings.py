@@ -6,22 +6,12 @@ import typing
 
 from . import _troupe
 from ._core import DTypeLike, Tensor, TensorLike
+from .ragged import RaggedTensor
 
 __all__ = [
-    "Ragged", "as_string", "join", "length", "lower", "ngrams", "normalize", "reduce_join", "regex_full_match",
-    "regex_replace", "row_ids", "split", "strip", "to_hash_bucket", "to_number", "upper", "word_piece",
+    "as_string", "join", "length", "lower", "ngrams", "normalize", "reduce_join", "regex_full_match",
+    "regex_replace", "split", "strip", "to_hash_bucket", "to_number", "upper", "word_piece",
 ]
-
-
-class Ragged(typing.NamedTuple):
-    """Rows of different lengths: row i is values[row_splits[i]:row_splits[i + 1]].
-
-    >>> troupe.strings.split(["a b", "c"]).row_splits
-    Tensor([0, 2, 3], dtype=int64)
-    """
-
-    values: Tensor
-    row_splits: Tensor
 
 
 def lower(x: TensorLike) -> Tensor:
@@ -78,32 +68,24 @@ def reduce_join(x: TensorLike, separator: str = "") -> Tensor:
     return _troupe.string_reduce_join(x, separator)
 
 
-def split(x: TensorLike, sep: str = "") -> Ragged:
+def split(x: TensorLike, sep: str = "") -> RaggedTensor:
     """The parts of each string of x [n], between occurrences of sep; "": between runs of white space.
 
     >>> troupe.strings.split(["a b", "c"]).values.numpy()
     array([b'a', b'b', b'c'], dtype=object)
     """
-    return Ragged(*_troupe.string_split(x, sep))
+    return RaggedTensor(*_troupe.string_split(x, sep))
 
 
-def ngrams(x: Ragged, ngram_width: typing.Union[int, typing.Tuple[int, int]], separator: str = " ") -> Ragged:
+def ngrams(x: RaggedTensor, ngram_width: typing.Union[int, typing.Tuple[int, int]], separator: str = " "
+           ) -> RaggedTensor:
     """Runs of strings of each row, joined: of one width, or of widths from the first to the second, shorter ones first.
 
     >>> troupe.strings.ngrams(troupe.strings.split(["a b c"]), 2).values.numpy()
     array([b'a b', b'b c'], dtype=object)
     """
     least, most = (ngram_width, ngram_width) if isinstance(ngram_width, int) else ngram_width
-    return Ragged(*_troupe.string_ngrams(x.values, x.row_splits, least, most, separator))
-
-
-def row_ids(x: Ragged) -> Tensor:
-    """The row of each value: int64 [m].
-
-    >>> troupe.strings.row_ids(troupe.strings.split(["a b", "c"]))
-    Tensor([0, 0, 1], dtype=int64)
-    """
-    return _troupe.row_ids(x.values, x.row_splits)
+    return RaggedTensor(*_troupe.string_ngrams(x.values, x.row_splits, least, most, separator))
 
 
 def regex_full_match(x: TensorLike, pattern: str) -> Tensor:

@@ -129,6 +129,46 @@ TEST_P(PipelineTraining, TrainsSeveralTimesFromInputTasks) {
               ::testing::Contains(expected));
 }
 
+// Baskets of any number of items, some empty, in ragged batches: their mean vectors predict how many there are.
+TEST(RaggedBatches, HaveTheSameBitsInOneTaskOnWorkersAndFromInputTasks) {
+  const PipelineSource source(data::range(0, 60)
+                                  .map("basket", {{"items", DType::i64, Shape{kUnknown}}, {"y", DType::f32, Shape{1}}},
+                                       [](const Element& e, const ElementContext&) -> Element {
+                                         const std::int64_t n = e[0].item<std::int64_t>(), count = n * n % 5;
+                                         Tensor items(DType::i64, Shape{count});
+                                         for (std::int64_t i = 0; i < count; ++i)
+                                           items.mutable_data<std::int64_t>()[i] = (n + i * i) % 9;
+                                         return {items, Tensor::vector<float>({static_cast<float>(count)})};
+                                       })
+                                  .shuffle(3)
+                                  .ragged_batch(4));
+  const Program program = [](ProgramContext& c) -> ProgramOutputs {
+    const VariableRef table = c.variable("table", {.shape = {9, 2}}, initializers::glorot_uniform());
+    const Output means = embedding_lookup_sparse(table.read(), {c["items.values"], c["items.row_splits"]});
+    return {.objectives = {{.loss = mean(squared_difference(sum(means, {1}, {.keep_dims = true}), c["y"]))}}};
+  };
+  const auto train = [&](Task& task, TrainingOptions options) {
+    Model model(program, source.schema());
+    model.compile({}, task);
+    options.batch = 4;
+    options.quiet = true;
+    const TrainingResult result = model.fit(source, options);
+    return result.chief ? fmt::format("{} after {} steps", result.params_sha256, result.steps) : "";
+  };
+  Task alone;
+  const std::string expected = train(alone, {.mode = LocalMode{.slots = 2}, .epochs = 2});
+  EXPECT_THAT(expected, ::testing::HasSubstr("after 14 steps"));
+  for (const int inputs : {0, 1}) {
+    testing::JobTasks tasks(1, 2, {}, {}, inputs);
+    EXPECT_THAT(tasks.run([&](Task& task) { return train(task, {.mode = SyncMode{.slots = 2}, .epochs = 2}); }),
+                ::testing::Contains(expected))
+        << inputs;
+  }
+  EXPECT_THAT(
+      testing::error_of([&] { train(alone, {.mode = LocalMode{}, .epochs = 1, .micro_batches = 2}); }).message(),
+      ::testing::HasSubstr("'items.values' is of a whole batch, which is not cut into 2 micro-batches"));
+}
+
 // A stage that computes for a while keeps everybody waiting until somebody has asked why.
 TEST(PipelineTrainingWaits, TheReasonForAWaitIsTheSlowestStage) {
   std::atomic<bool> seen{false};

@@ -285,5 +285,58 @@ TEST(Example, InfersNothingFromWhatHasNoNameOrList) {
   EXPECT_EQ(features[0].shape, Shape{});
 }
 
+const std::vector<ExampleSparseFeature> kMatrix = {
+    {.name = "m", .index_features = {"row", "column"}, .value_feature = "v", .dtype = DType::f32, .shape = {3, 4}}};
+
+std::string sparse_record(std::initializer_list<std::int64_t> rows, std::initializer_list<std::int64_t> columns,
+                          std::initializer_list<float> values) {
+  return example_of(std::vector<NamedTensor>{{"row", Tensor::vector<std::int64_t>(rows)},
+                                             {"column", Tensor::vector<std::int64_t>(columns)},
+                                             {"v", Tensor::vector<float>(values)}});
+}
+
+TEST(Example, SparseFeaturesAreThreeComponentsInRowMajorOrder) {
+  const ExampleParser parser({{.name = "row", .dtype = DType::i64, .shape = {kUnknown}}}, kMatrix);
+  EXPECT_EQ(to_string(parser.schema()), "row i64[?], m.indices i64[?,2], m.values f32[?], m.dense_shape i64[2]");
+  EXPECT_EQ(text_of(parser.parse(sparse_record({0, 1, 2}, {3, 0, 1}, {5, 6, 7}), kPlace)),
+            "i64[3] = 0 1 2; i64[3,2] = 0 3 1 0 2 1; f32[3] = 5 6 7; i64[2] = 3 4");
+  EXPECT_EQ(text_of(parser.parse(sparse_record({2, 0, 2}, {3, 1, 0}, {5, 6, 7}), kPlace)),
+            "i64[3] = 2 0 2; i64[3,2] = 0 1 2 0 2 3; f32[3] = 6 7 5; i64[2] = 3 4");
+}
+
+TEST(Example, ListsOfASparseFeatureMayBeSharedAndMissing) {
+  const std::vector<ExampleSparseFeature> features = {
+      {.name = "a", .index_features = {"i"}, .value_feature = "v", .shape = {9}},
+      {.name = "b", .index_features = {"i"}, .value_feature = "w", .dtype = DType::string, .shape = {5}}};
+  const std::string record = example_of(std::vector<NamedTensor>{{"i", Tensor::vector<std::int64_t>({4, 1})},
+                                                                 {"v", Tensor::vector<float>({1, 2})},
+                                                                 {"w", Tensor::vector<std::string>({"x", "y"})}});
+  EXPECT_EQ(text_of(ExampleParser({}, features).parse(record, kPlace)),
+            "i64[2,1] = 1 4; f32[2] = 2 1; i64[1] = 9; i64[2,1] = 1 4; string[2] = y x; i64[1] = 5");
+  EXPECT_EQ(text_of(ExampleParser({}, kMatrix).parse("", kPlace)), "i64[0,2] =; f32[0] =; i64[2] = 3 4");
+}
+
+TEST(Example, SparseFeaturesThatAreNoneAreRefused) {
+  const auto refused = [](const std::string& record) {
+    return error_of([&] { ExampleParser({}, kMatrix).parse(record, kPlace); }).to_string();
+  };
+  const std::string begin = "data_loss: /data: record at byte 42: sparse feature 'm' ";
+  EXPECT_EQ(refused(sparse_record({0, 1}, {0}, {1, 2})), begin + "has 2 values in 'v', but 1 indices in 'column'");
+  EXPECT_EQ(refused(sparse_record({0, 3}, {0, 0}, {1, 2})), begin + "has the index 3 in 'row', whose dimension is 3");
+  EXPECT_EQ(refused(sparse_record({0, 0}, {0, -1}, {1, 2})),
+            begin + "has the index -1 in 'column', whose dimension is 4");
+  EXPECT_EQ(refused(sparse_record({1, 0, 1}, {2, 0, 2}, {1, 2, 3})), begin + "has two values at [1, 2]");
+  EXPECT_EQ(refused(sparse_record({0, 1}, {0, 1}, {})), begin + "has 0 values in 'v', but 2 indices in 'row'");
+  const auto wrong = [](ExampleSparseFeature feature) {
+    return error_of([&] { ExampleParser({}, {feature}); }).to_string();
+  };
+  EXPECT_THAT(wrong({.name = "m", .index_features = {"row"}, .value_feature = "v", .shape = {3, 4}}),
+              HasSubstr("1 index features for the shape [3,4], which needs one for each dimension"));
+  EXPECT_THAT(wrong({.name = "m", .index_features = {"row"}, .value_feature = "v", .shape = {kUnknown}}),
+              HasSubstr("1 index features for the shape [?]"));
+  EXPECT_THAT(wrong({.name = "m", .index_features = {"row"}, .value_feature = "v", .dtype = DType::u8, .shape = {3}}),
+              HasSubstr("not u8"));
+}
+
 }  // namespace
 }  // namespace troupe::testing

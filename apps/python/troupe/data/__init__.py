@@ -27,14 +27,16 @@ import weakref
 import numpy as np
 
 from .. import _troupe
-from .._core import DType, DTypeLike, array, data as tensor
+from .._core import CompositeTensor, DType, DTypeLike, array, data as tensor
 from ..functions import python_function_of
+from ..ragged import RaggedTensor
+from ..sparse import SparseTensor
 from . import images, texts
 
 __all__ = [
-    "Pipeline", "csv", "fixed_records", "from_generator", "from_tensors", "idx", "image_classes",
-    "image_folder", "images", "json_lines", "npy", "npz", "range", "sample", "text_lines", "texts", "tfrecord",
-    "zip",
+    "FixedLenFeature", "Pipeline", "SparseFeature", "VarLenFeature", "csv", "fixed_records", "from_generator",
+    "from_tensors", "idx", "image_classes", "image_folder", "images", "json_lines", "npy", "npz", "range", "sample",
+    "text_lines", "texts", "tfrecord", "zip",
 ]
 
 # A component's dtype and shape; None: a dimension that differs from element to element.
@@ -52,17 +54,72 @@ def _close_all() -> None:
         elements.close()
 
 
+class FixedLenFeature(typing.NamedTuple):
+    """A feature of a tf.train.Example with a fixed number of values, for tfrecord()."""
+
+    shape: typing.Sequence[int]
+    dtype: DTypeLike
+    default_value: typing.Any = None  # where the feature is missing; None: that is an error
+
+
+class VarLenFeature(typing.NamedTuple):
+    """A feature with any number of values, none if it is missing: a vector [n]."""
+
+    dtype: DTypeLike
+
+
+class SparseFeature(typing.NamedTuple):
+    """A sparse tensor that features hold as lists of equal lengths: the indices in each dimension, and the values."""
+
+    index_key: typing.Union[str, typing.Sequence[str]]
+    value_key: str
+    dtype: DTypeLike
+    size: typing.Union[int, typing.Sequence[int]]  # of each dimension
+
+
+# What composite tensors consist of, in the order of components.
+_PARTS: typing.Dict[str, typing.Tuple[typing.Type[CompositeTensor], typing.Tuple[str, ...]]] = {
+    "sparse": (SparseTensor, ("indices", "values", "dense_shape")),
+    "ragged": (RaggedTensor, ("values", "row_splits")),
+}
+
+
+def _by_name(made: typing.Mapping[str, typing.Any]) -> typing.Dict[str, typing.Any]:
+    """Components by name: those of a sparse tensor are x.indices, x.values and x.dense_shape."""
+    named: typing.Dict[str, typing.Any] = {}
+    for name, value in made.items():
+        parts = next((parts for kind, parts in _PARTS.values() if isinstance(value, kind)), None)
+        if parts is None:
+            named[name] = value
+        else:
+            named.update({f"{name}.{part}": getattr(value, part) for part in parts})
+    return named
+
+
 def _named(made: Element) -> typing.Tuple[str, typing.Dict[str, typing.Any]]:
     """The form of an element, and its components by name."""
     if isinstance(made, typing.Mapping):
-        return "dict", dict(made)
+        return "dict", _by_name(made)
     if isinstance(made, tuple):
-        return "tuple", {f"component_{i}": value for i, value in enumerate(made)}
-    return "array", {"component_0": made}
+        return "tuple", _by_name({f"component_{i}": value for i, value in enumerate(made)})
+    return "array", _by_name({"component_0": made})
 
 
-def _formed(form: str, names: typing.Sequence[str], values: typing.Sequence[typing.Any]) -> Element:
-    return dict(builtins.zip(names, values)) if form == "dict" else tuple(values) if form == "tuple" else values[0]
+# A value of elements: its name, "tensor", "sparse" or "ragged", the place of its first component.
+_Value = typing.Tuple[str, str, int]
+
+
+def _formed(form: str, wanted: typing.Sequence[_Value], components: typing.Sequence[typing.Any]) -> Element:
+    values = []
+    for _, kind, first in wanted:
+        if kind in _PARTS:
+            composite, parts = _PARTS[kind]
+            values.append(composite._of_parts(iter(components[first : first + len(parts)])))
+        else:
+            values.append(components[first])
+    if form == "dict":
+        return {name: value for (name, _, _), value in builtins.zip(wanted, values)}
+    return tuple(values) if form == "tuple" else values[0]
 
 
 def _name(dtype: DTypeLike) -> str:
@@ -74,7 +131,7 @@ def _components(schema: Schema) -> list:
 
 
 def _inferred(what: str, elements: typing.Sequence[typing.Mapping[str, typing.Any]]) -> Schema:
-    """What the first elements have in common."""
+    """What the first elements have in common. Sparse and ragged tensors may have any number of values."""
     if not elements:
         raise ValueError(f"{what}: there are no elements to see what it returns: give its schema")
     schema = {name: (t.dtype, list(t.shape)) for name, t in ((n, tensor(v)) for n, v in elements[0].items())}
@@ -85,16 +142,22 @@ def _inferred(what: str, elements: typing.Sequence[typing.Mapping[str, typing.An
             if len(found) != len(shape):
                 raise ValueError(f"{what}: '{name}' is of rank {len(shape)} in one element, {len(found)} in another")
             schema[name] = dtype, [a if a == b else None for a, b in builtins.zip(shape, found)]
+    for name, (dtype, shape) in list(schema.items()):
+        stem, _, part = name.rpartition(".")
+        if part in ("indices", "values", "row_splits") and (f"{stem}.row_splits" in schema
+                                                            or f"{stem}.dense_shape" in schema):
+            schema[name] = dtype, [None, *shape[1:]]
     return schema
 
 
 def _tensors(what: str, names: typing.Sequence[str], made: Element) -> list:
     """The components by name; those of a tuple, and an array, in their order."""
-    if isinstance(made, typing.Mapping):
-        if set(made) != set(names):
-            raise ValueError(f"{what} returned {list(made)}: its schema has {list(names)}")
-        return [tensor(made[name]) for name in names]
-    values = made if isinstance(made, tuple) else (made,)
+    form, named = _named(made)
+    if form == "dict":
+        if set(named) != set(names):
+            raise ValueError(f"{what} returned {list(named)}: its schema has {list(names)}")
+        return [tensor(named[name]) for name in names]
+    values = list(named.values())
     if len(values) != len(names):
         raise ValueError(f"{what} returned {len(values)} components: its schema has {list(names)}")
     return [tensor(value) for value in values]
@@ -153,10 +216,10 @@ class Pipeline(_troupe.Pipeline):
             threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         elements = _troupe.Elements(self, epoch, threads)
         _open.add(elements)
-        names = list(self.schema)
+        values = self._composites()
         try:
             while (element := elements.next()) is not None:
-                yield _formed(self._form, names, [array(t) for t in element])
+                yield _formed(self._form, values, [array(t) for t in element])
         finally:
             elements.close()
 
@@ -326,6 +389,30 @@ class Pipeline(_troupe.Pipeline):
         with `padding`, a scalar by component; 0 or "" if not given."""
         return self._like(self._padded_batch(size, self._padding(padding), drop_rest))
 
+    def sparse_batch(self, size: int, drop_rest: bool = False) -> Pipeline:
+        """As batch(), of elements with vectors of different lengths: these become a troupe.SparseTensor with a row for
+        each element; sparse tensors become one with a dimension in front. Memory follows the values.
+
+        >>> import numpy as np, troupe
+        >>> counts = troupe.data.range(3).map(lambda n: {"x": np.full(n, n)})
+        >>> batch, = counts.sparse_batch(3)
+        >>> batch["x"]
+        SparseTensor(indices=[[1, 0], [2, 0], [2, 1]], values=[1, 2, 2], dense_shape=(3, 2))
+        """
+        return self._like(self._sparse_batch(size, drop_rest))
+
+    def ragged_batch(self, size: int, drop_rest: bool = False) -> Pipeline:
+        """As batch(), of elements whose leading dimensions differ: these become a troupe.RaggedTensor, with a row for
+        each element.
+
+        >>> import numpy as np, troupe
+        >>> counts = troupe.data.range(3).map(lambda n: {"x": np.full(n, n)})
+        >>> batch, = counts.ragged_batch(3)
+        >>> batch["x"].tolist()
+        [[], [1], [2, 2]]
+        """
+        return self._like(self._ragged_batch(size, drop_rest))
+
     def bucketed_batch(self, component: str, boundaries: typing.Sequence[int], sizes: typing.Sequence[int],
                        padding: typing.Optional[typing.Mapping[str, typing.Any]] = None,
                        drop_rest: bool = False) -> Pipeline:
@@ -357,21 +444,21 @@ class Pipeline(_troupe.Pipeline):
 
     def _traced(self, function: typing.Callable) -> typing.Tuple[typing.Callable, typing.Callable[[], str]]:
         """A function from tensors to the names and values of its results, and what tells their form once it has run."""
-        names, form = list(self.schema), self._form
+        values, form = self._composites(), self._form
         found = ["dict"]
 
         def trace(tensors: typing.Sequence[typing.Any]) -> typing.Tuple[list, list]:
-            given = _formed(form, names, tensors)
+            given = _formed(form, values, tensors)
             found[0], made = _named(function(*given) if form == "tuple" else function(given))
             return list(made), list(made.values())
 
         return trace, lambda: found[0]
 
     def _caller(self, function: typing.Callable, seed: typing.Optional[int] = None) -> typing.Callable:
-        names, form = list(self.schema), self._form
+        values, form = self._composites(), self._form
 
         def call(element: list, epoch: int, number: int) -> typing.Any:
-            given = _formed(form, names, [array(t) for t in element])
+            given = _formed(form, values, [array(t) for t in element])
             arguments = given if form == "tuple" else (given,)
             if seed is None:
                 return function(*arguments)
@@ -459,13 +546,27 @@ def csv(paths: Paths, separator: str = ",", quotes: bool = True, header: bool = 
 
 def tfrecord(paths: Paths, features: typing.Optional[typing.Mapping[str, typing.Tuple[typing.Any, ...]]] = None,
              addressable: bool = False, skip_damaged: bool = False) -> Pipeline:
-    """The records of TFRecord files. features: {name: (dtype, shape)} or {name: (dtype, shape, otherwise)} of the
-    tf.train.Example that each is; without them an element is the record itself, as bytes."""
+    """The records of TFRecord files. features: of the tf.train.Example that each is, by name: FixedLenFeature,
+    VarLenFeature, SparseFeature, (dtype, shape) or (dtype, shape, otherwise); without them an element is the record
+    itself, as bytes."""
     if features is None:
-        return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), None, addressable, skip_damaged), "array")
-    wanted = [(name, _name(f[0]), list(f[1]), _scalar(f[2], f[0]) if len(f) > 2 else None)
-              for name, f in features.items()]
-    return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), wanted, addressable, skip_damaged))
+        return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), None, [], addressable, skip_damaged), "array")
+    wanted: list = []
+    sparse: list = []
+    for name, feature in features.items():
+        if isinstance(feature, SparseFeature):
+            keys = [feature.index_key] if isinstance(feature.index_key, str) else list(feature.index_key)
+            size = [feature.size] if isinstance(feature.size, int) else list(feature.size)
+            sparse.append((name, keys, feature.value_key, _name(feature.dtype), size))
+            continue
+        if isinstance(feature, VarLenFeature):
+            feature = (feature.dtype, [None], [])
+        elif isinstance(feature, FixedLenFeature):
+            feature = (feature.dtype, feature.shape) + (() if feature.default_value is None
+                                                        else (feature.default_value,))
+        otherwise = _scalar(feature[2], feature[0]) if len(feature) > 2 else None
+        wanted.append((name, _name(feature[0]), list(feature[1]), otherwise))
+    return Pipeline(_troupe.pipeline_tfrecord(_paths(paths), wanted, sparse, addressable, skip_damaged))
 
 
 def json_lines(paths: Paths, fields: typing.Mapping[str, typing.Tuple[typing.Any, ...]], addressable: bool = False,
