@@ -3,6 +3,7 @@
 #include <troupe/kernels/common/reuse.hpp>
 #include <troupe/kernels/cpu/families.hpp>
 #include <troupe/kernels/cpu/resource_kernels.hpp>
+#include <troupe/kernels/cpu/sparse_kernels.hpp>
 
 namespace troupe {
 
@@ -52,6 +53,8 @@ void register_all_kernels(KernelRegistry& registry) {
   register_resource_kernels(registry);
   register_string_number_kernels(registry);
   register_signal_kernels(registry);
+  register_sparse_kernels(registry);
+  register_sparse_product_kernels(registry);
   register_table_kernels(registry);
   register_text_kernels(registry);
   register_cumulative_kernels(registry);

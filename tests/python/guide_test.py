@@ -103,6 +103,13 @@ def test_the_page_of_queues():
     assert len(blocks) == 4
 
 
+def test_the_page_of_sparse_tensors():
+    blocks, names = named_blocks("sparse.md"), {}
+    check_block(blocks, "python_sparse", names)
+    check_block(blocks, "python_sparse_graph", names)
+    assert len(blocks) == 4
+
+
 def test_the_page_of_clusters_and_served_models(tmp_path, monkeypatch):
     import troupe
 

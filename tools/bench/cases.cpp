@@ -16,6 +16,7 @@ std::vector<Case> all_cases() {
   add_kernel_cases(cases);
   add_sequence_cases(cases);
   add_index_cases(cases);
+  add_sparse_cases(cases);
   add_model_cases(cases);
   add_infer_cases(cases);
   add_load_cases(cases);

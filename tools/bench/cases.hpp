@@ -23,6 +23,7 @@ void add_stress_cases(std::vector<Case>& cases);            // a full wire, a st
 void add_kernel_cases(std::vector<Case>& cases);            // compared with libraries called directly
 void add_sequence_cases(std::vector<Case>& cases);          // an LSTM, attention
 void add_index_cases(std::vector<Case>& cases);             // sorts, running sums, gathers
+void add_sparse_cases(std::vector<Case>& cases);            // products of sparse matrices
 void add_model_cases(std::vector<Case>& cases);             // training
 void add_infer_cases(std::vector<Case>& cases);             // models that predict
 void add_load_cases(std::vector<Case>& cases);              // models from files to results

@@ -8,6 +8,8 @@ import typing
 from . import _troupe
 from ._core import Axis, Tensor, TensorLike
 from .ragged import RaggedTensor
+from .sparse import SparseTensor
+from .sparse import to_ragged as sparse_to_ragged
 
 __all__ = [
     "attention", "avg_pool", "batch_norm", "batch_to_space", "bias_add", "celu", "col2im", "conv1d", "conv2d", "conv3d",
@@ -741,17 +743,22 @@ def in_top_k(targets: TensorLike, predictions: TensorLike, k: int) -> Tensor:
     return _troupe.in_top_k(targets, predictions, k)
 
 
-def embedding_lookup_sparse(table: TensorLike, ids: RaggedTensor, weights: typing.Optional[TensorLike] = None,
+def embedding_lookup_sparse(table: TensorLike, ids: typing.Union[RaggedTensor, SparseTensor],
+                            weights: typing.Union[None, TensorLike, SparseTensor] = None,
                             combiner: str = "mean") -> Tensor:
-    """For each row the combined rows of a table [v, d] of its ids: [rows, d]. weights: of each id. combiner: sum, mean,
-    or sqrtn, the sum over the root of the sum of squared weights. Rows without ids give zeros.
+    """For each row the combined rows of a table [v, d] of its ids: [rows, d]. weights: of each id; beside a
+    SparseTensor of ids one with the same indices. combiner: sum, mean, or sqrtn, the sum over the root of the sum of
+    squared weights. Rows without ids give zeros.
 
     >>> ids = troupe.RaggedTensor.from_row_lengths([0, 1, 1], [2, 1])
     >>> troupe.nn.embedding_lookup_sparse([[1., 2.], [3., 4.]], ids)
     Tensor([[2., 3.],
             [3., 4.]], dtype=float32)
     """
-    return _troupe.embedding_lookup_sparse(table, ids.values, ids.row_splits, weights, combiner)
+    if isinstance(weights, SparseTensor):
+        weights = sparse_to_ragged(weights).values
+    rows = sparse_to_ragged(ids) if isinstance(ids, SparseTensor) else ids
+    return _troupe.embedding_lookup_sparse(table, rows.values, rows.row_splits, weights, combiner)
 
 
 # Of the functions below: f, g and h of the formulas, by name or as (name, alpha, beta).

@@ -1,4 +1,4 @@
-"""Steps of graphs in TensorFlow or jax: peers of troupe-bench, which starts them.
+"""Steps of graphs in TensorFlow, jax or SciPy: peers of troupe-bench, which starts them.
 
 graph_peer.py DIRECTORY CASE THREADS: reads the case's inputs, NAME.data with dtype and shape in NAME.shape, writes its
 results likewise, prints "ready NAME" or "unavailable WHY", then answers each line of standard input with
@@ -11,7 +11,7 @@ import time
 
 import numpy
 
-DTYPES = {"f32": numpy.float32, "i32": numpy.int32}
+DTYPES = {"f32": numpy.float32, "i32": numpy.int32, "i64": numpy.int64}
 TOP = 100  # of topk
 
 
@@ -150,6 +150,19 @@ def in_jax(function, *names):
     return case
 
 
+def scipy_product(directory, adjoint=False):
+    import scipy
+    import scipy.sparse
+
+    indices, values, b = (load(directory, name) for name in ("indices", "values", "b"))
+    rows = b.shape[0]
+    matrix = scipy.sparse.coo_array((values, (indices[:, 0], indices[:, 1])), shape=(rows, rows)).tocsr()
+    if adjoint:
+        matrix = matrix.T
+    save(directory, {"y": matrix @ b})
+    serve("SciPy " + scipy.__version__, lambda: matrix @ b)
+
+
 class OnnxModel:
     """The model of a directory in onnxruntime, with its feeds."""
 
@@ -217,6 +230,8 @@ CASES = {
     "cumsum-tensorflow": in_tensorflow(lambda tf, x: tf.cumsum(x), "x"),
     "cumsum-jax": in_jax(lambda xla, x: xla.numpy.cumsum(x), "x"),
     "gather-nd-tensorflow": in_tensorflow(lambda tf, x, at: tf.gather_nd(x, at), "x", "indices"),
+    "sparse-scipy": scipy_product,
+    "sparse-adjoint-scipy": lambda directory: scipy_product(directory, adjoint=True),
     "gather-nd-jax": in_jax(lambda xla, x, at: x[at[:, 0], at[:, 1]], "x", "indices"),
 }
 
