@@ -153,7 +153,7 @@ class RankTrainer {
       plan_.options.on_event({.kind = "exchange", .task = {}, .step = step, .text = exchange, .counts = {}});
     checkpoints_.begin_at(step);
     session_.run(checkpoints_.feeds_of(values), std::vector<Output>{}, {graph_.initializer}, {.random_step = 0});
-    std::string settings = settings_;
+    std::string settings = settings_ + library_settings(*graph_.graph);
     std::ranges::replace(settings, '\n', ' ');
     group_.barrier(
         fmt::format("training with {} checkpoint_every={} graph={:x} step={} parameters={}", settings,

@@ -6,7 +6,6 @@
 #include <troupe/actors/cluster/task_actors.hpp>
 #include <troupe/actors/training/job_settings.hpp>
 #include <troupe/graph/fingerprint.hpp>
-#include <troupe/graph/loaded_ops.hpp>
 #include <troupe/messages/overloaded.hpp>
 
 namespace troupe {
@@ -53,10 +52,8 @@ ClusterJob::ClusterJob(const TrainingPlan& plan)
     for (const VariableRef& v : graph.phases[phase].updated) phase_of_[v.name] = phase;
   map = ShardMap(updated_variables(*graph.graph), static_cast<int>(shards));
   sharded = shard_variables(*graph.graph, map, [this](const std::string& variable) { return phase_of(variable); });
-  settings = job_settings(plan, slots, backups, workers, shards);
-  for (const OpLibraryId& library : libraries_of(*graph.graph))
-    settings += fmt::format("\nop_library_{}={} {}", library.name, library.version, library.sha256);
-  settings += fmt::format("\ngraph={:016x}", troupe::fingerprint(*graph.graph));
+  settings = job_settings(plan, slots, backups, workers, shards) + library_settings(*graph.graph) +
+             fmt::format("\ngraph={:016x}", troupe::fingerprint(*graph.graph));
   fingerprint = map.fingerprint();
   for (char c : settings) fingerprint = (fingerprint ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <troupe/actors/training/callback.hpp>
+#include <troupe/graph/loaded_ops.hpp>
 
 namespace troupe {
 
@@ -36,8 +37,15 @@ std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uin
       describe(plan.loss_scaling), to_string(plan.train.schema()), describe(o.callbacks), plan.description);
 }
 
+std::string library_settings(const Graph& graph) {
+  std::string text;
+  for (const OpLibraryId& library : libraries_of(graph))
+    text += fmt::format("\nop_library_{}={} {}", library.name, library.version, library.sha256);
+  return text;
+}
+
 std::string settings_to_keep(const std::string& settings) {
-  static constexpr std::array<std::string_view, 4> kOthers = {"workers=", "ps=", "epochs=", "graph="};
+  static constexpr std::array<std::string_view, 5> kOthers = {"workers=", "ps=", "epochs=", "graph=", "op_library_"};
   std::string kept;
   for (std::string_view left = settings; !left.empty();) {
     const std::string_view line = left.substr(0, left.find('\n'));

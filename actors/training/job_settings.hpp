@@ -13,8 +13,11 @@ namespace troupe {
 std::string job_settings(const TrainingPlan& plan, std::uint32_t slots, std::uint32_t backups, std::uint32_t workers,
                          std::uint32_t shards);
 
-// The settings stored in checkpoints: all but the number of tasks and epochs. Modes local and sync compute the same and
-// count as one.
+// The libraries of a graph's ops, each as "\nop_library_NAME=VERSION SHA256".
+std::string library_settings(const Graph& graph);
+
+// The settings stored in checkpoints: all but the number of tasks and epochs, the graph and its libraries of ops. Modes
+// local and sync compute the same and count as one.
 std::string settings_to_keep(const std::string& settings);
 
 }  // namespace troupe

@@ -134,3 +134,25 @@ def test_other_processes_load_it_too(ops):
     code = "import sys, troupe; print(troupe.load_op_library(sys.argv[1]).relu_sigmoid([0.0]))"
     done = subprocess.run([sys.executable, "-c", code, ops.__file__], timeout=60, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == "[0.5]\n", done.stderr
+
+
+@pytest.mark.parametrize("tasks", [["--ps", "1", "--workers", "2"], ["--workers", "2"]], ids=["sync", "allreduce"])
+def test_jobs_whose_tasks_have_other_files_are_refused(ops, tmp_path, tasks):
+    other = tmp_path / "other.so"  # the same code, and another hash
+    other.write_bytes(pathlib.Path(ops.__file__).read_bytes() + b"\0")
+    (tmp_path / "train.py").write_text("""
+import sys
+import numpy as np, troupe
+cluster = troupe.Cluster.from_environment(threads=1)
+ops = troupe.load_op_library(sys.argv[1 if cluster.job == "ps" or cluster.is_chief else 2])
+model = troupe.keras.Sequential([troupe.keras.Input((3,)), troupe.keras.layers.Dense(1),
+                                 troupe.keras.layers.Activation(ops.relu_sigmoid)])
+model.compile(optimizer="sgd", loss="mse")
+model.fit(np.ones((8, 3), np.float32), np.ones((8, 1), np.float32), epochs=1, batch_size=4, verbose=0)
+""")
+    command = [sys.executable, "-m", "troupe.launch", *tasks, "--grace", "2", str(tmp_path / "train.py"), ops.__file__]
+    whole = subprocess.run([*command, ops.__file__], timeout=60, capture_output=True, text=True)
+    assert whole.returncode == 0, whole.stderr
+    refused = subprocess.run([*command, str(other)], timeout=60, capture_output=True, text=True)
+    assert refused.returncode != 0
+    assert "op_library_relu_sigmoid" in refused.stderr and f"1.0 {ops.sha256}" in refused.stderr

@@ -11,6 +11,7 @@
 #include "tests/temporary_directory.hpp"
 #include <troupe/actors/eager/eager.hpp>
 #include <troupe/actors/eager/function.hpp>
+#include <troupe/actors/training/job_settings.hpp>
 #include <troupe/graph/formats/serialize_proto.hpp>
 #include <troupe/graph/gradients/tape.hpp>
 #include <troupe/troupe.hpp>
@@ -286,6 +287,16 @@ TEST(OpLibrariesOfGraphs, AreInTheirData) {
   Graph plain;
   relu(constant(plain, kX));
   EXPECT_EQ(to_proto(plain).library_size(), 0);
+}
+
+TEST(OpLibrariesOfGraphs, AreSettingsOfATrainingJobButNotOfItsCheckpoints) {
+  const LoadedOps& loaded = example();
+  Graph graph;
+  EXPECT_EQ(library_settings(graph), "");
+  add_op("ReluSigmoid", {constant(graph, kX)});
+  const std::string line = "\nop_library_relu_sigmoid=1.0 " + loaded.library.sha256;
+  EXPECT_EQ(library_settings(graph), line);
+  EXPECT_EQ(settings_to_keep("batch=3" + line), "batch=3\n");
 }
 
 TEST(OpLibrariesOfGraphs, AreFoundInFunctions) {
