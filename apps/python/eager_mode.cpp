@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/python/bindings.hpp"
+#include "apps/python/device_libraries.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/session.hpp"
 #include <troupe/actors/cluster/task.hpp>
@@ -77,7 +78,7 @@ Graph& make_eager() {
     const ReleasedForOp released;
     const std::lock_guard lock(m.mutex);
     if (!m.eager && !m.ended) {
-      m.task = std::make_unique<Task>(TaskOptions{.threads = m.threads});
+      m.task = std::make_unique<Task>(own_task_options(m.threads));
       m.eager = std::make_unique<Eager>(
           *m.task,
           EagerOptions{.seed = m.seed, .device = {}, .around_waits = wait_released, .run_long_step = run_long_step});

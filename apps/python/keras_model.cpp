@@ -10,6 +10,7 @@
 #include <chrono>
 #include <set>
 
+#include "apps/python/device_libraries.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/keras.hpp"
 #include "apps/python/task.hpp"
@@ -224,7 +225,7 @@ Task& task_of_models() {
   if (const auto of_cluster = joined_task()) of_all.task = of_cluster;
   if (!of_all.task) {
     const nb::gil_scoped_release released;
-    of_all.task = std::make_shared<Task>();
+    of_all.task = std::make_shared<Task>(own_task_options(0));
   }
   return *of_all.task;
 }

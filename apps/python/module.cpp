@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "apps/python/bindings.hpp"
+#include "apps/python/device_libraries.hpp"
 #include "apps/python/dtypes.hpp"
 #include "apps/python/indexed_slices.hpp"
 #include "apps/python/operands.hpp"
@@ -252,6 +253,7 @@ NB_MODULE(_troupe, m) {
   bind_dtypes(m);
   bind_tensors(m);
   bind_eager_mode(m);
+  bind_device_libraries(m);
   bind_sessions(m);
   bind_indexed_slices(m);
   bind_tapes(m);

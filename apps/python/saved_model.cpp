@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "apps/python/bindings.hpp"
+#include "apps/python/device_libraries.hpp"
 #include "apps/python/dtypes.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/tensors.hpp"
@@ -64,7 +65,7 @@ class PySavedModel {
       model.signatures = std::move(any.signatures);
       model.values = std::move(any.values);
     }
-    task_ = std::make_unique<Task>(TaskOptions{.threads = threads});
+    task_ = std::make_unique<Task>(own_task_options(threads));
     LoadedModelOptions options{.task = task_.get()};
     if (!inference) options.session.inference = std::nullopt;
     model_ = std::make_unique<LoadedModel>(std::move(model), options);

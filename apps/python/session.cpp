@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "apps/python/device_libraries.hpp"
 #include "apps/python/fork.hpp"
 #include "apps/python/operands.hpp"
 #include "apps/python/tensors.hpp"
@@ -92,7 +93,7 @@ PySession::PySession(const PyGraph& graph, int threads, bool inference, const st
   SessionOptions options;
   if (inference) options.inference = InferencePasses{};
   const nb::gil_scoped_release released;
-  running_->task = task ? task->task : std::make_shared<Task>(TaskOptions{.threads = threads});
+  running_->task = task ? task->task : std::make_shared<Task>(own_task_options(threads));
   running_->session = std::make_unique<Session>(*running_->task, *graph.graph, std::move(options));
 }
 

@@ -136,6 +136,38 @@ def test_other_processes_load_it_too(ops):
     assert done.returncode == 0 and done.stdout == "[0.5]\n", done.stderr
 
 
+def test_devices_of_other_types(tmp_path):
+    library = LIBRARIES / "libsimulated_tpu.so"
+    if not library.exists():
+        pytest.skip("the simulated TPU is not built")
+    code = """if True:
+        import sys, numpy as np, troupe
+        tpu, ops, link = sys.argv[1:]
+        def load(path):
+            try:
+                print(troupe.load_device_library(path))
+            except troupe.Error as error:
+                print(type(error).__name__, error)
+        for path in (ops, tpu, tpu):
+            load(path)
+        g = troupe.Graph()
+        with g.device("TPU:1"):
+            y = troupe.nn.relu(g.constant(np.array([-1, 2], np.float32)))
+        with troupe.Session(g, threads=1) as session:
+            print(session.run({}, y))
+        print(troupe.tensor([1.0]) + 1)
+        load(link)
+    """
+    ops, link = LIBRARIES / "librelu_sigmoid.so", tmp_path / "tpu.so"
+    link.symlink_to(library)
+    arguments = [sys.executable, "-c", code, library, ops, link]
+    done = subprocess.run(arguments, timeout=60, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"NotFoundError device library {ops}: {ops} is not a Troupe device library", "TPU", "TPU", "[0. 2.]", "[2.]",
+        f"FailedPreconditionError device library {link}: ops have run already; load it before the first"]
+
+
 @pytest.mark.parametrize("tasks", [["--ps", "1", "--workers", "2"], ["--workers", "2"]], ids=["sync", "allreduce"])
 def test_jobs_whose_tasks_have_other_files_are_refused(ops, tmp_path, tasks):
     other = tmp_path / "other.so"  # the same code, and another hash

@@ -1,4 +1,4 @@
-"""Ops of one's own, from libraries in C++."""
+"""Ops and devices of one's own, from libraries in C++."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing
 from . import _troupe
 from ._core import TensorLike
 
-__all__ = ["OpLibrary", "load_op_library"]
+__all__ = ["OpLibrary", "load_device_library", "load_op_library"]
 
 
 class OpLibrary(types.ModuleType):
@@ -75,3 +75,17 @@ def load_op_library(path: typing.Union[str, os.PathLike]) -> OpLibrary:
     for op, inputs, lists, signature in ops:
         setattr(library, _snake_case(op), _function(op, inputs, lists, signature, name))
     return library
+
+
+def load_device_library(path: typing.Union[str, os.PathLike]) -> str:
+    """Loads a plug-in with devices of any type (docs/guide/gpus.md) before the first op, and returns their type. Nodes
+    of sessions, and of models that train or are served, run on its devices where these have kernels for them, otherwise
+    on the CPU; g.device("TPU:1") chooses one. Ops of eager mode run on the CPU. Scripts of a cluster are given
+    --device-library instead. Raises NotFoundError if it cannot be opened or is none of this Troupe,
+    FailedPreconditionError after the first op.
+
+    >>> troupe.load_device_library("no_tpu.so")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+    NotFoundError: device library /home/me/no_tpu.so: no /home/me/no_tpu.so
+    """
+    return _troupe.load_device_library(os.fspath(path))
