@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "tests/actors/checkpoint/memory_file_system.hpp"
 #include <troupe/kernels/readers/example.hpp>
@@ -50,6 +51,32 @@ const ExampleParser& fixed_features() {
   return parser;
 }
 
+const ExampleParser& sparse_features() {
+  static const ExampleParser parser(
+      {}, {{.name = "v", .index_features = {"i"}, .value_feature = "f", .shape = {100}},
+           {.name = "m", .index_features = {"i", "l"}, .value_feature = "s", .dtype = DType::string, .shape = {4, 5}}});
+  return parser;
+}
+
+// Places of what is read ascend, inside of the shape.
+void check_places(const Tensor& indices, const Tensor& values, const Tensor& shape) {
+  const std::int64_t rank = shape.num_elements();
+  const auto places = indices.values<std::int64_t>(), dims = shape.values<std::int64_t>();
+  promise_of_records(std::ssize(places) == rank * values.num_elements(), "each value has a place", "another number");
+  std::int64_t before = -1;
+  for (std::int64_t i = 0; i < values.num_elements(); ++i) {
+    std::int64_t place = 0;
+    for (std::int64_t d = 0; d < rank; ++d) {
+      const std::int64_t index = places[static_cast<std::size_t>(i * rank + d)];
+      const std::int64_t size = dims[static_cast<std::size_t>(d)];
+      promise_of_records(index >= 0 && index < size, "indices are inside of the shape", std::to_string(index));
+      place = place * size + index;
+    }
+    promise_of_records(place > before, "places ascend", std::to_string(place));
+    before = place;
+  }
+}
+
 bool parse_example_of_stranger(std::string_view record, std::uint64_t offset) {
   const RecordPlace place{.file = kRecords, .offset = offset};
   try {
@@ -61,6 +88,13 @@ bool parse_example_of_stranger(std::string_view record, std::uint64_t offset) {
   }
   try {
     static_cast<void>(wanted_features().parse(record, place));
+  } catch (const Error& error) {
+    check_damage(error);
+  }
+  try {
+    const std::vector<Tensor> parts = sparse_features().parse(record, place);
+    check_places(parts[0], parts[1], parts[2]);
+    check_places(parts[3], parts[4], parts[5]);
   } catch (const Error& error) {
     check_damage(error);
   }
@@ -167,9 +201,13 @@ std::vector<std::string> record_seeds() {
                                {"l", Tensor::scalar<std::int64_t>(3)},
                                {"s", Tensor::vector<std::string>({"text"})},
                                {"u", Tensor::scalar<std::string>("abc")}});
+  const std::string places = example_of(std::vector<NamedTensor>{{"f", Tensor::vector<float>({0.5, -2, 3})},
+                                                                 {"i", Tensor::vector<std::int64_t>({3, 0, 1})},
+                                                                 {"l", Tensor::vector<std::int64_t>({4, 2, 0})},
+                                                                 {"s", Tensor::vector<std::string>({"a", "b", ""})}});
   const std::string unpacked("\x0a\x12\x0a\x10\x0a\x01l\x12\x0b\x1a\x09\x08\x05\x08\xac\x02\x0a\x02\x06\x07", 20);
   std::vector<std::string> out;
-  for (const std::string& record : {example, unpacked}) out.push_back('\2' + record);
+  for (const std::string& record : {example, unpacked, places}) out.push_back('\2' + record);
   for (const bool gzip : {false, true}) {
     MemoryFileSystem files;
     const auto file = files.create(kRecords);

@@ -120,6 +120,22 @@ def test_elements_may_be_sparse():
         matrices.batch(2)
 
 
+def test_files_keep_sparse_and_ragged_tensors(tmp_path):
+    batches = words().map(lambda e: {"words": e["words"]}, schema={"words": ("int64", [None])})
+    kept = [batches.ragged_batch(3).cache(tmp_path / "ragged"), batches.sparse_batch(3).cache(tmp_path / "sparse")]
+    for _ in range(2):  # made, and read
+        ragged, sparse = ([b["words"] for b in pipeline] for pipeline in kept)
+        assert [x.tolist() for x in ragged] == [[[], [10], [20, 21]], [[30, 31, 32], [], [50]], [[60, 61]]]
+        assert [x.values.tolist() for x in sparse] == [[10, 20, 21], [30, 31, 32, 50], [60, 61]]
+        assert [x.shape for x in sparse] == [(3, 2), (3, 3), (1, 2)]
+    parts = {name: getattr(sparse[0], name) for name in ("indices", "values", "dense_shape")}
+    troupe.save_npz(tmp_path / "x.npz", parts)
+    troupe.save_safetensors(tmp_path / "x.safetensors", parts)
+    for name in "x.npz", "x.safetensors":
+        again = troupe.SparseTensor(**dict(troupe.TensorFile(tmp_path / name)))
+        assert again.indices.tolist() == [[1, 0], [2, 0], [2, 1]] and again.shape == (3, 2)
+
+
 def test_embeddings_of_ragged_batches_are_trained():
     table = troupe.Variable(np.ones((80, 2), np.float32))
     optimizer = troupe.optimizers.SGD(learning_rate=0.1)
