@@ -173,7 +173,8 @@ void multiply(Parallelism& parallelism, const SparseElements<T>& a, const T* b, 
   std::atomic<bool> outside = false, ordered = true;
   const auto check = [&](std::int64_t begin, std::int64_t end) {
     const Placed found = placed(a.places, at.shape(), a.row_of, begin, end);
-    if (found != Placed::in_order) (found == Placed::outside ? outside = true : ordered = false);
+    if (found == Placed::outside) outside = true;
+    if (found == Placed::in_any_order) ordered = false;
     return found == Placed::in_order;
   };
   const auto multiply_part = [&](std::int64_t begin, std::int64_t end) { multiply_rows(a, begin, end, b, width, y); };

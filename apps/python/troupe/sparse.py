@@ -9,6 +9,7 @@ times.
 
 from __future__ import annotations
 
+import importlib
 import typing
 
 import numpy as np
@@ -99,20 +100,18 @@ class SparseTensor(CompositeTensor):
 
     @classmethod
     def from_scipy(cls, matrix: typing.Any) -> SparseTensor:
-        """Of a matrix or array of scipy.sparse, of any format. Sorted, without repeated coordinates; the values of COO
-        and CSR in that form are not copied."""
+        """Of a matrix or array of scipy.sparse, of any format, in row-major order, with repeated elements added up. The
+        values of one that is so already are not copied."""
         if not hasattr(matrix, "tocoo"):
             raise TypeError(f"from_scipy: {type(matrix).__name__} is not of scipy.sparse")
         coo = matrix.tocoo()
-        if not coo.has_canonical_format:
-            coo = matrix.tocsr(copy=True)
-            coo.sum_duplicates()
-            coo = coo.tocoo()
-        coords = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
-        indices = np.stack([np.asarray(c, np.int64) for c in coords], axis=1)
-        order = np.lexsort(indices.T[::-1])
-        if np.array_equal(order, np.arange(len(order))):
+        indices = _coordinates(coo)
+        if _ascend(indices):
             return cls(indices, coo.data, np.asarray(coo.shape, np.int64))
+        coo = coo.copy()
+        coo.sum_duplicates()
+        indices = _coordinates(coo)
+        order = np.lexsort(indices.T[::-1])
         return cls(indices[order], coo.data[order], np.asarray(coo.shape, np.int64))
 
     def to_scipy(self) -> typing.Any:
@@ -122,12 +121,11 @@ class SparseTensor(CompositeTensor):
         array([[0., 2.],
                [0., 0.]], dtype=float32)
         """
-        import scipy.sparse
-
         if self.ndim != 2:
             raise ValueError(f"to_scipy: matrices of scipy.sparse have two dimensions, the tensor has {self.ndim}")
         indices = self._indices.numpy()
-        return scipy.sparse.coo_matrix((self._values.numpy(), (indices[:, 0], indices[:, 1])), shape=self.shape)
+        scipy_sparse = importlib.import_module("scipy.sparse")
+        return scipy_sparse.coo_matrix((self._values.numpy(), (indices[:, 0], indices[:, 1])), shape=self.shape)
 
     def __array__(self, dtype: typing.Any = None, copy: typing.Optional[bool] = None) -> np.ndarray:
         raise TypeError("a SparseTensor is no array: troupe.sparse.to_dense(x) makes it one, with memory for all zeros")
@@ -198,6 +196,21 @@ class SparseTensor(CompositeTensor):
         if None in wanted:
             feeds[self._dense_shape] = given.dense_shape
         return feeds
+
+
+def _coordinates(coo: typing.Any) -> np.ndarray:
+    """Of a COO matrix of SciPy: int64 [n, rank]."""
+    coords = coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)
+    return np.stack([np.asarray(c, np.int64) for c in coords], axis=1)
+
+
+def _ascend(indices: np.ndarray) -> bool:
+    """Whether coordinates are in row-major order, each once."""
+    steps = np.diff(indices, axis=0)
+    later = np.zeros(len(steps), bool)
+    for axis in reversed(range(indices.shape[1])):
+        later = (steps[:, axis] > 0) | ((steps[:, axis] == 0) & later)
+    return bool(later.all())
 
 
 def as_sparse(x: SparseLike) -> SparseTensor:
