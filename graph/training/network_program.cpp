@@ -39,6 +39,10 @@ std::set<std::string, std::less<>> named_components(const std::vector<OutputTrai
 }
 
 void check_input(const InputSpec& input, const BatchComponent& component) {
+  if (component.whole)
+    invalid_argument(
+        "input '{}': '{}' is part of a sparse or ragged batch, but layers take rows of one size: use padded_batch",
+        input.name, component.name);
   if (input.dtype == DType::invalid) return;
   if (input.dtype != component.dtype || !input.shape.compatible_with(component.shape))
     invalid_argument("input '{}' takes {}{} of each example, but component '{}' is {}{}", input.name, name(input.dtype),

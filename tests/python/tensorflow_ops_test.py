@@ -39,5 +39,6 @@ def test_tensorflow_has_the_ops():
 
 def test_each_kind_has_rows():
     kinds = dict(tensorflow_ops.read_kinds((ROOT / tensorflow_ops.ROWS).read_text(encoding="utf-8")))
-    for kind in ("Math", "Arrays", "Control flow", "State", "Queues and inputs", "Images", "Strings"):
+    for kind in ("Math", "Arrays", "Control flow", "State", "Queues and inputs", "Images", "Strings",
+                 "Sparse tensors"):
         assert len(kinds[kind]) > 10, kind

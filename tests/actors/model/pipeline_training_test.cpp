@@ -167,6 +167,9 @@ TEST(RaggedBatches, HaveTheSameBitsInOneTaskOnWorkersAndFromInputTasks) {
   EXPECT_THAT(
       testing::error_of([&] { train(alone, {.mode = LocalMode{}, .epochs = 1, .micro_batches = 2}); }).message(),
       ::testing::HasSubstr("'items.values' is of a whole batch, which is not cut into 2 micro-batches"));
+  EXPECT_EQ(testing::error_of([&] { trained(source, alone, {.epochs = 1}); }).message(),
+            "input 'input': 'items.values' is part of a sparse or ragged batch, but layers take rows of one size: use "
+            "padded_batch");
 }
 
 // A stage that computes for a while keeps everybody waiting until somebody has asked why.
